@@ -1,0 +1,346 @@
+"""How often the effective-depth intervals hold the truth, on synthetic curves whose crossing is known.
+
+    python benchmarks/interval_coverage.py                 the intervals as they are computed for a survey
+    python benchmarks/interval_coverage.py --all           the candidates the choice was made from
+
+A draw gives every prompt its own curves: the population's curve, plus a level of its own, plus a deviation
+that wanders from block to block, plus white noise; lengths are log-normal. The truth is what the estimator
+reads off the population's token-weighted curve. docs/design/intervals.md records the outcome.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache, partial
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from bathyscope.statistics.bootstrap import Interval, bootstrap_interval, resample_counts, small_sample
+from bathyscope.statistics.crossing import centre_of_mass, cosine_depth, kl_depth, layer_effect, overlap_depth
+from bathyscope.statistics.effective_depth import DepthInputs, effective_depth
+from bathyscope.statistics.reduce import weighted_mean
+
+FloatArray = NDArray[np.float64]
+Key = tuple[str, int, str]
+
+WHOLE_NUMBERS = ("cosine", "kl", "overlap")
+READ: dict[str, Callable[[FloatArray], FloatArray]] = {
+    "cosine": cosine_depth,
+    "kl": kl_depth,
+    "overlap": overlap_depth,
+    "interpolated_cosine": partial(cosine_depth, interpolate=True),
+    "interpolated_kl": partial(kl_depth, interpolate=True),
+    "interpolated_overlap": partial(overlap_depth, interpolate=True),
+}
+LENGTH_SPREAD = 0.5
+"""Standard deviation of log prompt length."""
+
+
+class Scenario(NamedTuple):
+    """A population of prompts. At ``noise`` 1 a prompt deviates by 0.02 (cosines), 8 % (KL), 0.08 (overlap)."""
+
+    name: str
+    noise: float
+    blocks: int = 28
+    turn: float = 1.6
+    """How many blocks the turn of each curve takes (scale of a logistic curve)."""
+    skewed: bool = False
+    """Prompts' own levels are exponentially instead of normally distributed."""
+    longer_differ: bool = False
+    """Prompts' own levels go with their length, so that token weighting moves the population's curve."""
+    shift: float = 0.0
+    """Blocks by which all crossings are moved towards the end."""
+    certain: bool = True
+    """Draws without any crossing are not to be expected."""
+
+
+SCENARIOS = (
+    Scenario("calm", noise=1),
+    Scenario("noisy", noise=3),
+    Scenario("gradual", noise=1, turn=4),
+    Scenario("gradual, noisy", noise=3, turn=4),
+    Scenario("skewed prompts", noise=2, skewed=True),
+    Scenario("longer differ", noise=2, longer_differ=True),
+    Scenario("12 blocks", noise=2, blocks=12, turn=0.8),
+    Scenario("at the end", noise=2, shift=3.6, certain=False),
+)
+
+
+class Curves(NamedTuple):
+    """Curves ``[..., blocks]`` and the effect of skipping ``[..., skipped, block]``."""
+
+    cosine: FloatArray
+    kl: FloatArray
+    overlap: FloatArray
+    effect: FloatArray
+
+
+class Outcome(NamedTuple):
+    """One interval of one draw: whether it holds the truth, its width, and whether there was an estimate."""
+
+    covered: bool
+    width: float
+    exists: bool
+
+
+def population(
+    scenario: Scenario, own_level: FloatArray | float = 0.0, deviation: FloatArray | float = 0.0
+) -> Curves:
+    """The population's curves, moved by ``own_level`` + ``deviation`` standard deviations of one prompt."""
+    block = np.arange(scenario.blocks, dtype=np.float64)
+    scale = scenario.blocks / 28
+
+    def rise(centre: float, turn: float) -> FloatArray:
+        return 1 / (1 + np.exp(-(block - scale * (centre + scenario.shift)) / turn))
+
+    moved = scenario.noise * (own_level + deviation)
+    cosine = -0.12 + 0.4 * rise(18.9, scenario.turn) + 0.25 * np.exp(-block / 1.2)
+    hump = 1 + 0.15 * np.exp(-(((block - scale * 5) / (scale * 4)) ** 2))
+    kl = 0.3 + 9 * hump * (1 - rise(20.7, scenario.turn))
+    overlap = rise(23.1, 0.7 * scenario.turn)
+    effect = (
+        np.triu(np.exp(-np.abs(block[:, None] - block) / (scale * 8)), k=1) * (1 + rise(6.0, 3.0))[:, None]
+    )
+    return Curves(
+        cosine + 0.02 * moved,
+        kl * (1 + 0.08 * moved),
+        overlap + 0.16 * moved * np.sqrt(overlap * (1 - overlap)),
+        effect,
+    )
+
+
+@cache
+def truth(scenario: Scenario) -> dict[str, float]:
+    """What each estimator reads off the population's curve."""
+    # E[n·z]/E[n] of a log-normal n = exp(spread·z): how far token weighting moves the own level.
+    level = 0.6 * LENGTH_SPREAD / math.sqrt(2) if scenario.longer_differ else 0.0
+    curves = population(scenario, level)
+    depths = {name: float(read(getattr(curves, name.split("_")[-1]))) for name, read in READ.items()}
+    return depths | {"centre_of_mass": float(centre_of_mass(layer_effect(curves.effect)))}
+
+
+def draw(scenario: Scenario, n_prompts: int, rng: np.random.Generator) -> DepthInputs:
+    """The curves of ``n_prompts`` prompts of the population."""
+    length = rng.standard_normal(n_prompts)
+    own = rng.exponential(size=n_prompts) - 1 if scenario.skewed else rng.standard_normal(n_prompts)
+    if scenario.longer_differ:
+        own = (own + length) / math.sqrt(2)
+
+    def prompts() -> Curves:
+        shape = (n_prompts, scenario.blocks)
+        wandering, white = _autoregressive(rng, shape, 0.8), rng.standard_normal(shape)
+        return population(scenario, 0.6 * own[:, None], 0.7 * wandering + 0.4 * white)
+
+    cosine = prompts().cosine
+    aside = 0.05 * rng.standard_normal(cosine.shape)
+    spread = 0.1 * scenario.noise
+    factor = np.exp(spread * _autoregressive(rng, cosine.shape, 0.8) - spread**2 / 2)
+    return DepthInputs(
+        cos_attn=cosine + aside,
+        cos_mlp=cosine - aside,
+        cos_block=cosine,
+        kl=prompts().kl,
+        overlap=prompts().overlap,
+        n_tokens=np.maximum(2.0, np.round(150 * np.exp(LENGTH_SPREAD * length))),
+        effect_future=population(scenario).effect * factor[:, :, None],
+    )
+
+
+def study(
+    scenarios: Iterable[Scenario], sizes: Iterable[int], trials: int, resamples: int = 1000, seed: int = 0
+) -> dict[Key, list[Outcome]]:
+    """Outcomes of the shipped intervals by (scenario, prompts, estimator), one a draw."""
+    outcomes: dict[Key, list[Outcome]] = defaultdict(list)
+    for scenario, size, trial, rng in _draws(scenarios, sizes, trials, seed):
+        found = effective_depth(draw(scenario, size, rng), resamples=resamples, seed=trial)
+        for name, true in truth(scenario).items():
+            estimate = found[name]
+            outcomes[scenario.name, size, name].append(
+                _outcome(Interval(estimate.ci_low, estimate.ci_high), estimate.depth, true)
+            )
+    return outcomes
+
+
+def compare(
+    scenarios: Iterable[Scenario], sizes: Iterable[int], trials: int, resamples: int = 1000, seed: int = 0
+) -> dict[tuple[str, str, int, str], list[Outcome]]:
+    """Outcomes of every candidate by (candidate, scenario, prompts, estimator), one a draw."""
+    outcomes: dict[tuple[str, str, int, str], list[Outcome]] = defaultdict(list)
+    for scenario, size, trial, rng in _draws(scenarios, sizes, trials, seed):
+        inputs, true = draw(scenario, size, rng), truth(scenario)
+        tokens = inputs.n_tokens
+        weights = resample_counts(size, resamples, np.random.default_rng(trial)) * tokens
+        for name, read in READ.items():
+            kind = name.split("_")[-1]
+            values = inputs.cos_block if kind == "cosine" else getattr(inputs, kind)
+            estimate = float(read(weighted_mean(values, tokens)))
+            resampled = read(weighted_mean(values, weights))
+            left_out = read(weighted_mean(values, (1 - np.eye(size)) * tokens))
+            intervals = candidates(estimate, resampled, left_out, tokens, discrete=name in WHOLE_NUMBERS)
+            for method, interval in intervals.items():
+                outcomes[method, scenario.name, size, name].append(_outcome(interval, estimate, true[name]))
+    return outcomes
+
+
+def candidates(
+    estimate: float, resampled: FloatArray, left_out: FloatArray, weights: FloatArray, discrete: bool
+) -> dict[str, Interval]:
+    """95 % intervals by each candidate; ``left_out`` are the estimates without one prompt each (for BCa)."""
+    found = resampled[~np.isnan(resampled)]
+    if math.isnan(estimate) or not found.size:
+        return dict.fromkeys(CANDIDATES, Interval(math.nan, math.nan))
+
+    def percentile(levels: FloatArray) -> Interval:
+        low = np.quantile(found, levels[0], method="lower" if discrete else "linear")
+        return Interval(low, np.quantile(found, levels[1], method="higher" if discrete else "linear"))
+
+    reach = np.array([-1.96, 1.96])
+    n = len(weights)
+    by_count = stats.t.ppf(0.975, n - 1) / math.sqrt(1 - 1 / n) * np.array([-1, 1])
+    correction = small_sample(weights)
+    widened = stats.t.ppf(0.975, correction.degrees_of_freedom) / math.sqrt(correction.shrinkage)
+    plain = percentile(stats.norm.cdf(reach))
+    share = np.mean(found < estimate) + np.mean(found == estimate) / 2
+    bias = stats.norm.ppf(np.clip(share, 0.5 / found.size, 1 - 0.5 / found.size))
+    shifted = bias + reach
+    spread = widened * found.std(ddof=1) if found.size > 1 else 0.0
+    intervals = (
+        plain,
+        Interval(2 * estimate - plain.high, 2 * estimate - plain.low),
+        percentile(stats.norm.cdf(bias + shifted / (1 - _acceleration(left_out) * shifted))),
+        Interval(estimate - spread, estimate + spread),
+        percentile(stats.norm.cdf(by_count)),
+        percentile(stats.norm.cdf(widened * np.array([-1, 1]))),
+        percentile(stats.norm.cdf(2 * bias + widened * np.array([-1, 1]))),
+        bootstrap_interval(estimate, resampled, weights, discrete=discrete),
+    )
+    return dict(zip(CANDIDATES, intervals, strict=True))
+
+
+CANDIDATES = (
+    "percentile",
+    "basic",
+    "BCa",
+    "Student, bootstrap error",
+    "percentile, widened by count",
+    "percentile, widened by weights",
+    "the same, bias-corrected",
+    "the same, corrected outwards only",
+)
+
+
+def _acceleration(left_out: FloatArray) -> float:
+    deviation = np.nanmean(left_out) - left_out[~np.isnan(left_out)]
+    size = float((deviation**2).sum() ** 1.5)
+    return float((deviation**3).sum()) / (6 * size) if size > 0 else 0.0
+
+
+def _draws(
+    scenarios: Iterable[Scenario], sizes: Iterable[int], trials: int, seed: int
+) -> Iterator[tuple[Scenario, int, int, np.random.Generator]]:
+    for scenario in scenarios:
+        for size in sizes:
+            for trial in range(trials):
+                yield scenario, size, trial, np.random.default_rng([seed, trial, size])
+
+
+def _outcome(interval: Interval, estimate: float, true: float) -> Outcome:
+    return Outcome(
+        interval.low <= true <= interval.high, interval.high - interval.low, not math.isnan(estimate)
+    )
+
+
+def _autoregressive(rng: np.random.Generator, shape: tuple[int, int], keep: float) -> FloatArray:
+    """Unit-variance noise along the last axis, each entry keeping ``keep`` of its neighbour."""
+    steps = rng.standard_normal(shape)
+    for index in range(1, shape[1]):
+        steps[:, index] = keep * steps[:, index - 1] + math.sqrt(1 - keep**2) * steps[:, index]
+    return steps
+
+
+def coverage(outcomes: Iterable[Outcome]) -> float:
+    """Percent of the draws with an estimate whose interval holds the truth."""
+    return 100 * _mean(outcome.covered for outcome in outcomes if outcome.exists)
+
+
+def width(outcomes: Iterable[Outcome]) -> float:
+    """Mean width of the intervals there are, in blocks."""
+    return _mean(outcome.width for outcome in outcomes if outcome.exists)
+
+
+def _mean(values: Iterable[float]) -> float:
+    listed = list(values)
+    return sum(listed) / len(listed) if listed else math.nan
+
+
+def wanted(size: int, name: str) -> tuple[float, float]:
+    """Bounds on the coverage in percent that an estimator has to keep with this many prompts."""
+    if name in WHOLE_NUMBERS:
+        return (93.0, 100.0) if size >= 10 else (0.0, 100.0)
+    if size >= 50:
+        return 92.0, 98.0
+    return (90.0, 100.0) if size >= 10 else (0.0, 100.0)
+
+
+def _print_study(outcomes: dict[Key, list[Outcome]], scenarios: Iterable[Scenario]) -> bool:
+    """The table, and whether all bounds are kept."""
+    certain = {scenario.name for scenario in scenarios if scenario.certain}
+    kept = True
+    print("| curves | prompts | estimator | covered % | width, blocks | no estimate % |")
+    print("|---|---:|---|---:|---:|---:|")
+    for (scenario, size, name), drawn in outcomes.items():
+        covered = coverage(drawn)
+        low, high = wanted(size, name)
+        inside = low <= covered <= high or scenario not in certain
+        kept &= inside
+        missing = 100 * _mean(not outcome.exists for outcome in drawn)
+        flag = "" if inside else f" (wanted {low:g}–{high:g})"
+        print(f"| {scenario} | {size} | {name} | {covered:.1f}{flag} | {width(drawn):.2f} | {missing:.1f} |")
+    return kept
+
+
+def _print_comparison(outcomes: dict[tuple[str, str, int, str], list[Outcome]]) -> None:
+    """For each candidate the lowest and mean coverage over the curves, and the mean width."""
+    cells: dict[tuple[int, str, str], list[list[Outcome]]] = defaultdict(list)
+    for (method, _, size, name), drawn in outcomes.items():
+        cells[size, name, method].append(drawn)
+    print("| prompts | estimator | interval | lowest % | mean % | mean width |")
+    print("|---:|---|---|---:|---:|---:|")
+    for (size, name, method), of_scenarios in cells.items():
+        covered = [coverage(drawn) for drawn in of_scenarios]
+        widths = np.mean([width(drawn) for drawn in of_scenarios])
+        print(f"| {size} | {name} | {method} | {min(covered):.1f} | {np.mean(covered):.1f} | {widths:.2f} |")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--all", action="store_true", help="compare the candidate intervals")
+    parser.add_argument("--trials", type=int, default=500)
+    parser.add_argument("--prompts", type=int, nargs="+", default=[5, 10, 50])
+    parser.add_argument("--resamples", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    started = time.perf_counter()
+    arguments = (options.prompts, options.trials, options.resamples, options.seed)
+    kept = True
+    if options.all:
+        _print_comparison(compare([scenario for scenario in SCENARIOS if scenario.certain], *arguments))
+    else:
+        kept = _print_study(study(SCENARIOS, *arguments), SCENARIOS)
+    elapsed = time.perf_counter() - started
+    print(f"\n{options.trials} draws a line, {options.resamples} resamples, {elapsed:.0f} s")
+    return 0 if kept else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

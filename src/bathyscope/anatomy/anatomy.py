@@ -1,0 +1,156 @@
+"""The anatomy of one live model: its blocks, contributions and readout, found from its family's declaration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bathyscope.anatomy.family import Family, Site
+from bathyscope.anatomy.readout import Readout
+from bathyscope.anatomy.recording import Recorder
+from bathyscope.anatomy.replay import Replay
+from bathyscope.anatomy.sites import sites_of, submodule
+from bathyscope.errors import ModelError
+
+
+@dataclass(frozen=True)
+class Anatomy:
+    """Everything the rest of the program knows about a model.
+
+    Args:
+        family: the declaration it was resolved from.
+        model: the causal language model, in evaluation mode.
+        blocks: its blocks in order.
+        readout: final norm and unembedding.
+        width: of the residual stream.
+        vocabulary: entries of the logits.
+        parallel: attention and MLP both read the block's input.
+        returns: for every block None where it returns a tensor, else the length of the tuple it returns.
+    """
+
+    family: Family
+    model: nn.Module
+    blocks: tuple[nn.Module, ...]
+    readout: Readout
+    width: int
+    vocabulary: int
+    parallel: bool
+    returns: tuple[int | None, ...]
+
+    @property
+    def n_blocks(self) -> int:
+        """L, the number of blocks."""
+        return len(self.blocks)
+
+    @property
+    def sites(self) -> Mapping[str, Site]:
+        """Where contributions are read, by part."""
+        return sites_of(self.family, config_of(self.model))
+
+    def block_scale(self, block: nn.Module) -> float:
+        """What multiplies a block's whole output, h_{l+1} = scale · (h_l + contributions); 1 for nearly all."""
+        name = self.family.block_scale
+        return float(getattr(block, name)) if name else 1.0
+
+    @cached_property
+    def recorder(self) -> Recorder:
+        """Records batches of prompts; made once, because it first probes the blocks' arguments."""
+        return Recorder(self.model, self.blocks, self.returns)
+
+    def replay(self, ids_BT: Tensor) -> Replay:
+        """Records a batch of token ids and returns what replays its blocks."""
+        kernel = str(getattr(config_of(self.model), "_attn_implementation", "") or "")
+        return Replay(self.recorder.record(ids_BT), self.width, masks_by_kernel=kernel.startswith("flash"))
+
+
+def config_of(model: nn.Module) -> Any:
+    """The text model's configuration (multi-modal families keep it inside another)."""
+    config: Any = model.config
+    return config.get_text_config() if hasattr(config, "get_text_config") else config
+
+
+def resolve(model: nn.Module, family: Family) -> Anatomy:
+    """The anatomy a family's declaration describes on this model. Nothing is verified yet.
+
+    Raises:
+        ModelError: the family is refused, or a declared path does not exist.
+    """
+    if family.refused:
+        raise ModelError(f"{family.name} models cannot be measured: {family.refused}")
+    config = config_of(model)
+    blocks = _require(model, family.blocks, family)
+    head = _require(model, family.head, family)
+    if not isinstance(blocks, nn.ModuleList | Sequence) or len(blocks) == 0:
+        raise ModelError(f"{family.name}: {family.blocks} is not a list of blocks.")
+    width = int(model.get_input_embeddings().weight.shape[-1])  # type: ignore[operator]
+    norm = submodule(model, family.final_norm) if family.final_norm else None
+    parts = tuple(blocks)
+    return Anatomy(
+        family=family,
+        model=model,
+        blocks=parts,
+        readout=Readout(
+            norm=norm,
+            head=head,
+            projection=submodule(model, family.projection) if family.projection else None,
+            multiplier=_number(config, family.logit_multiplier),
+            divisor=_number(config, family.logit_divisor),
+            softcap=_number(config, family.logit_softcap),
+        ),
+        width=_stream_width(model, parts, width),
+        vocabulary=int(head.weight.shape[0]),  # type: ignore[index, union-attr, arg-type]
+        parallel=_flag(config, family.parallel),
+        returns=_return_kinds(model, parts),
+    )
+
+
+def _require(model: nn.Module, path: str, family: Family) -> nn.Module:
+    found = submodule(model, path)
+    if found is None:
+        raise ModelError(
+            f"{family.name}: this model has no {path}. Its layout differs from the family's declaration "
+            f"(bathyscope/anatomy/families); a family file for {type(model).__name__} is needed."
+        )
+    return found
+
+
+def _number(config: Any, name: str | None) -> float | None:
+    value = getattr(config, name, None) if name else None
+    return None if value is None else float(value)
+
+
+def _flag(config: Any, parallel: bool | str) -> bool:
+    return bool(getattr(config, parallel, False)) if isinstance(parallel, str) else parallel
+
+
+@torch.no_grad()
+def _observe(model: nn.Module, blocks: Sequence[nn.Module]) -> list[Any]:
+    """What every block returns in one short plain forward."""
+    seen: list[Any] = [None] * len(blocks)
+    handles = [
+        block.register_forward_hook(lambda _m, _a, out, i=i: seen.__setitem__(i, out))  # type: ignore[misc]
+        for i, block in enumerate(blocks)
+    ]
+    try:
+        device = next(model.parameters()).device
+        model(input_ids=torch.tensor([[1, 2]], device=device), use_cache=False)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return seen
+
+
+def _return_kinds(model: nn.Module, blocks: Sequence[nn.Module]) -> tuple[int | None, ...]:
+    return tuple(len(out) if isinstance(out, tuple | list) else None for out in _observe(model, blocks))
+
+
+def _stream_width(model: nn.Module, blocks: Sequence[nn.Module], embedding_width: int) -> int:
+    """The width of what blocks pass on; it differs from the embedding's where a family projects in (OPT-350m)."""
+    out = _observe(model, blocks[:1])[0]
+    out = out[0] if isinstance(out, tuple | list) else out
+    return int(out.shape[-1]) if isinstance(out, Tensor) else embedding_width

@@ -1,0 +1,132 @@
+"""The arguments a block was given, and how they change with the rows and tokens it is asked to run.
+
+A block is replayed, never rewritten, so its recorded arguments (masks, rotary tables, position ids, ALiBi
+biases, …) must fit other batches than the recorded one: more rows, or only the last tokens. Which axis of
+an argument means what is found by recording the same model on three small batches and comparing shapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bathyscope.errors import ModelError
+
+Path = tuple[str | int, ...]
+
+
+@dataclass(frozen=True)
+class Axes:
+    """What the axes of one tensor argument mean.
+
+    Args:
+        batch: the first axis counts batch entries (``multiplier`` of them for each, e.g. heads for BLOOM's
+            ALiBi); otherwise the tensor broadcasts over the batch.
+        multiplier: entries of the first axis for each batch entry.
+        query: the axis that counts the tokens being computed, which a tail slices; None = none.
+    """
+
+    batch: bool
+    multiplier: int = 1
+    query: int | None = None
+
+
+def walk(value: Any, path: Path = ()) -> Iterator[tuple[Path, Tensor]]:
+    """All tensors inside nested tuples, lists and dictionaries, with their paths."""
+    if isinstance(value, Tensor):
+        yield path, value
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from walk(inner, (*path, str(key)))
+    elif isinstance(value, tuple | list):
+        for index, inner in enumerate(value):
+            yield from walk(inner, (*path, index))
+
+
+def rebuild(value: Any, change: Callable[[Path, Tensor], Tensor], path: Path = ()) -> Any:
+    """The same nested structure with every tensor replaced by ``change(path, tensor)``."""
+    if isinstance(value, Tensor):
+        return change(path, value)
+    if isinstance(value, Mapping):
+        return type(value)({key: rebuild(inner, change, (*path, str(key))) for key, inner in value.items()})  # type: ignore[call-arg]
+    if isinstance(value, tuple | list):
+        inner = [rebuild(item, change, (*path, index)) for index, item in enumerate(value)]
+        return type(value)(*inner) if hasattr(value, "_fields") else type(value)(inner)
+    return value
+
+
+def infer_axes(small: Tensor, wider: Tensor, longer: Tensor, sizes: tuple[int, int, int, int]) -> Axes:
+    """Axes of one argument from its shapes in three recordings.
+
+    Args:
+        small, wider, longer: the argument at batch × tokens B×T, B′×T and B×T′.
+        sizes: (B, T, B′, T′).
+
+    Raises:
+        ModelError: an axis grows in a way that has no reading.
+    """
+    batch, tokens, wide, long = sizes
+    per_batch = [i for i, (a, b) in enumerate(zip(small.shape, wider.shape)) if a != b]
+    per_token = [i for i, (a, b) in enumerate(zip(small.shape, longer.shape)) if a != b]
+    multiplier = 1
+    if per_batch:
+        multiplier = small.shape[0] // batch
+        if per_batch != [0] or small.shape[0] != multiplier * batch or wider.shape[0] != multiplier * wide:
+            raise ModelError(f"A block argument of shape {tuple(small.shape)} has no readable batch axis.")
+    if any(small.shape[i] != tokens or longer.shape[i] != long for i in per_token) or len(per_token) > 2:
+        raise ModelError(f"A block argument of shape {tuple(small.shape)} has no readable token axis.")
+    return Axes(batch=bool(per_batch), multiplier=multiplier, query=_query_axis(small, per_token))
+
+
+def _query_axis(value: Tensor, per_token: list[int]) -> int | None:
+    if not per_token:
+        return None
+    last = value.ndim - 1
+    # A token axis that stands last behind a singleton (batch·heads × 1 × T: ALiBi) counts keys, which a
+    # tail needs in full; every other one (position ids, rotary tables, masks) counts queries first.
+    if len(per_token) == 1 and per_token[0] == last and value.ndim >= 3 and value.shape[last - 1] == 1:
+        return None
+    return per_token[0]
+
+
+def default_axes(value: Tensor, batch: int, tokens: int) -> Axes | None:
+    """Axes of an argument that appears only in longer recordings (a sliding mask), or None if unreadable."""
+    if value.ndim == 4 and value.shape[-2:] == (tokens, tokens) and value.shape[0] in (1, batch):
+        return Axes(batch=value.shape[0] == batch, query=2)
+    return None
+
+
+def fit_rows(
+    value: Tensor, axes: Axes, *, batch: int, prompts: Tensor | None, rows: int, shared: bool, start: int
+) -> Tensor:
+    """One recorded argument fitted to ``rows`` sequences that own the tokens from ``start`` on.
+
+    Args:
+        value: as recorded with ``batch`` sequences.
+        prompts: for every row the recorded sequence it belongs to, [rows]; unused where ``shared``.
+        shared: all recorded sequences have the same values, so one serves every row.
+    """
+    if axes.query is not None and start:
+        value = value.narrow(axes.query, start, value.shape[axes.query] - start)
+    if not axes.batch:
+        return value
+    if shared or batch == 1:
+        value = value[: axes.multiplier]
+        if axes.multiplier == 1:
+            return value.expand(rows, *value.shape[1:])
+        return value.repeat(rows, *[1] * (value.ndim - 1))
+    assert prompts is not None
+    grouped = value.view(batch, axes.multiplier, *value.shape[1:])
+    return grouped[prompts].reshape(rows * axes.multiplier, *value.shape[1:])
+
+
+def same_for_all(value: Tensor, axes: Axes, batch: int) -> bool:
+    """Whether every recorded sequence got the same values of this argument."""
+    if not axes.batch or batch == 1:
+        return True
+    grouped = value.view(batch, axes.multiplier, *value.shape[1:])
+    return bool(torch.equal(grouped, grouped[:1].expand_as(grouped)))

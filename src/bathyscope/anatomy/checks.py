@@ -1,0 +1,226 @@
+"""Checks at load: does what a family declares hold on this model? Each failure says the measured gap.
+
+1. no-op parity: the recorded and replayed baseline gives the plain forward's logits;
+2. contribution identity: the contributions of every block sum to h_{l+1} − h_l;
+3. readout identity: the declared readout of h_L gives the model's logits;
+4. tail equivalence: a tail on its donor's keys and values equals the full row (decides whether tails are used).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from bathyscope.anatomy.anatomy import Anatomy
+from bathyscope.anatomy.cache import CaptureCache
+from bathyscope.anatomy.replay import Replay, State, tail_cache
+from bathyscope.anatomy.sites import tapped
+from bathyscope.errors import ModelError
+
+CHECK_TOKENS = 12
+_TOLERANCE = {torch.float64: 1e-5, torch.float32: 1e-4, torch.bfloat16: 6e-2, torch.float16: 1e-2}
+
+
+@dataclass(frozen=True)
+class Checks:
+    """Gaps measured on a short random batch, each relative to the largest magnitude of the compared quantity.
+
+    Args:
+        no_op: replayed baseline against plain forward (logits); 0 = bit-equal.
+        readout: declared readout of h_L against the model's logits.
+        contributions: per block, sum of contributions against h_{l+1} − h_l, relative to h; NaN = no sites.
+        tail: tail against full row by first own token; NaN where a tail cannot be run.
+        tolerance: what counts as equal in this dtype.
+        tail_reason: why tails are not used, where they are not.
+    """
+
+    no_op: float
+    readout: float
+    contributions: tuple[float, ...]
+    tail: dict[int, float]
+    tolerance: float
+    tail_reason: str = ""
+    warnings: tuple[str, ...] = field(default_factory=tuple)
+
+    @property
+    def parts(self) -> bool:
+        """Attention and MLP contributions are available."""
+        return all(gap <= self.tolerance for gap in self.contributions)
+
+    @property
+    def tails(self) -> bool:
+        """Tails may share their donors' keys and values."""
+        return bool(self.tail) and all(gap <= self.tolerance for gap in self.tail.values())
+
+
+def tolerance(dtype: torch.dtype) -> float:
+    """The relative gap that counts as equal in this dtype."""
+    return _TOLERANCE.get(dtype, 6e-2)
+
+
+def find_bad_weight(model: nn.Module) -> str | None:
+    """The name of the first parameter or buffer that holds NaN or Inf, with how many; None if all are finite."""
+    for name, value in model.named_parameters():
+        if value.is_floating_point() and value.device.type != "meta" and not torch.isfinite(value).all():
+            return f"{name} ({int((~torch.isfinite(value)).sum())} of {value.numel()} values)"
+    return None
+
+
+@torch.no_grad()
+def check(anatomy: Anatomy, tokens: int = CHECK_TOKENS) -> Checks:
+    """Measures all gaps.
+
+    Raises:
+        ModelError: no-op parity or the readout identity does not hold. Missing contributions or tails are
+            no error: the measures that need them refuse, or compute full rows.
+    """
+    parameter = next(p for p in anatomy.model.parameters() if p.is_floating_point())
+    allowed = tolerance(parameter.dtype)
+    ids = _random_ids(anatomy, tokens, parameter.device)
+    plain = anatomy.model(input_ids=ids, use_cache=False).logits.float()
+    replay = anatomy.replay(ids)
+    boundaries = [replay.recording.resid0_BTD]
+    gaps: list[float] = []
+    state: State = {}
+    for index, block in enumerate(anatomy.blocks):
+        with tapped(block, anatomy.sites) as taken:
+            out = replay.run(block, index, boundaries[-1], _every(ids), state=state)
+        gaps.append(_contribution_gap(boundaries[-1], out, taken, anatomy.block_scale(block)))
+        boundaries.append(out)
+    logits = _readout(anatomy, boundaries[-1])
+    no_op, readout = _gap(logits, plain), _gap(logits, plain)
+    if not readout <= allowed:
+        _fail_baseline(anatomy, ids, boundaries, plain, readout, allowed)
+    tail, reason = _tail_gaps(anatomy, replay, boundaries, ids)
+    if not reason and any(not gap <= allowed for gap in tail.values()):
+        worst = max(tail, key=lambda t: tail[t] if tail[t] == tail[t] else float("inf"))
+        reason = f"a tail from token {worst} differs from the full row by {tail[worst]:.1e} (allowed {allowed:.0e})"
+    return Checks(no_op, readout, tuple(gaps), tail, allowed, reason)
+
+
+def _random_ids(anatomy: Anatomy, tokens: int, device: torch.device) -> Tensor:
+    generator = torch.Generator().manual_seed(20250519)
+    entries = int(anatomy.model.get_input_embeddings().weight.shape[0])  # type: ignore[operator]
+    return torch.randint(min(3, entries - 1), entries, (2, tokens), generator=generator).to(device)
+
+
+def _every(ids_BT: Tensor) -> Tensor:
+    return torch.arange(ids_BT.shape[0], device=ids_BT.device)
+
+
+def _readout(anatomy: Anatomy, resid_BTD: Tensor) -> Tensor:
+    return anatomy.readout(resid_BTD).float()
+
+
+def _gap(found: Tensor, wanted: Tensor) -> float:
+    return float((found.float() - wanted.float()).abs().max() / wanted.float().abs().max().clamp_min(1e-12))
+
+
+def _contribution_gap(before: Tensor, after: Tensor, taken: dict[str, Tensor], block_scale: float) -> float:
+    if not {"attention", "mlp"} <= taken.keys():
+        return float("nan")
+    total = sum((part.float().reshape(before.shape) for part in taken.values()), before.float())
+    scale = torch.maximum(before.float().abs().max(), after.float().abs().max()).clamp_min(1e-12)
+    return float((after.float() - block_scale * total).abs().max() / scale)
+
+
+def _fail_baseline(
+    anatomy: Anatomy, ids: Tensor, boundaries: list[Tensor], plain: Tensor, gap: float, allowed: float
+) -> None:
+    """Says whether a block's replay or the readout is at fault: compares with the plain forward's own boundaries."""
+    seen: list[Tensor] = []
+    handles = [
+        block.register_forward_hook(lambda _m, _a, out: seen.append((out[0] if isinstance(out, tuple) else out).clone()))
+        for block in anatomy.blocks
+    ]
+    try:
+        anatomy.model(input_ids=ids, use_cache=False)
+    finally:
+        for handle in handles:
+            handle.remove()
+    name = f"{anatomy.family.name} ({type(anatomy.model).__name__})"
+    for index, (own, real) in enumerate(zip(boundaries[1:], seen)):
+        block_gap = _gap(own, real)
+        if not block_gap <= allowed:
+            raise ModelError(
+                f"{name}: no-op parity fails at block {index}: replaying the recorded block differs from the plain "
+                f"forward by {block_gap:.1e} of the largest value (allowed {allowed:.0e}). The family keeps state "
+                "that recording does not see; it needs its own family file."
+            )
+    raise ModelError(
+        f"{name}: readout identity fails: {anatomy.family.final_norm} and {anatomy.family.head} give logits that "
+        f"differ from the model's by {gap:.1e} of the largest logit (allowed {allowed:.0e}). Declare what the "
+        "family does to its logits (scale, softcap, projection) in its family file."
+    )
+
+
+def _tail_gaps(
+    anatomy: Anatomy, replay: Replay, boundaries: list[Tensor], ids: Tensor
+) -> tuple[dict[int, float], str]:
+    """A drop row (block 0 skipped after token 0) as a full row and as tails at t = 1, middle and T−1."""
+    tokens = ids.shape[1]
+    if anatomy.n_blocks < 2:
+        return {1: 0.0}, ""
+    starts = sorted({1, tokens // 2, tokens - 1})
+    donor_in = boundaries[0].clone()
+    donor_in[:, :1] = boundaries[1][:, :1]
+    rows = {t: _mixed(boundaries, t) for t in starts}
+    tails = {t: rows[t][:, t:].contiguous() for t in starts}
+    donor = donor_in
+    state = dict(_first_state(anatomy, replay, boundaries))
+    row_states: dict[int, State] = {t: dict(state) for t in starts}
+    tail_states: dict[int, State] = {t: dict(state) for t in starts}
+    donor_state: State = dict(state)
+    every = _every(ids)
+
+    nothing = {t: float("nan") for t in starts}
+    for index, block in enumerate(anatomy.blocks[1:], start=1):
+        captured = CaptureCache()
+        donated = _attempt(
+            lambda block=block, index=index, donor=donor, captured=captured: replay.run(  # type: ignore[misc]
+                block, index, donor, every, cache=captured, state=donor_state
+            )
+        )
+        if isinstance(donated, str):
+            return nothing, f"block {index} gives no keys and values to share: {donated}"
+        donor = donated
+        attends = captured.calls > 0 or replay.recording.blocks[index].state is not None
+        for t in starts:
+            rows[t] = replay.run(block, index, rows[t], every, state=row_states[t])
+            cache = tail_cache(captured, slice(None), t)
+            run: Callable[[], Tensor] = lambda t=t, cache=cache: replay.run(  # type: ignore[misc]
+                block, index, tails[t], every, cache=cache, start=t, attends=attends, state=tail_states[t]
+            )
+            out = _attempt(run)
+            if isinstance(out, str):
+                return nothing, f"block {index} cannot run a tail: {out}"
+            tails[t] = out
+    scale = {t: rows[t].float().abs().max().clamp_min(1e-12) for t in starts}
+    return {t: float((rows[t][:, t:].float() - tails[t].float()).abs().max() / scale[t]) for t in starts}, ""
+
+
+def _mixed(boundaries: list[Tensor], start: int) -> Tensor:
+    """h_1 with block 0 skipped at tokens 1 … start−1."""
+    mixed = boundaries[1].clone()
+    mixed[:, 1:start] = boundaries[0][:, 1:start]
+    return mixed
+
+
+def _first_state(anatomy: Anatomy, replay: Replay, boundaries: list[Tensor]) -> State:
+    state: State = {}
+    every = torch.arange(replay.batch, device=boundaries[0].device)
+    if replay.recording.blocks[0].state is not None:
+        replay.run(anatomy.blocks[0], 0, boundaries[0], every, state=state)
+    return state
+
+
+def _attempt(run: Callable[[], Tensor]) -> Tensor | str:
+    # Whatever a family raises when it is lent keys and values it does not know how to use is the answer to the
+    # question this check asks; the run then computes full rows and says so.
+    try:
+        return run()
+    except (RuntimeError, TypeError, AttributeError, ValueError, IndexError, KeyError) as error:
+        return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"

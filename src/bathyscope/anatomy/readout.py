@@ -1,0 +1,122 @@
+"""From the residual stream to logits: final norm, unembedding, and what a family does to the logits.
+
+``Readout(h)`` must equal the model's own logits at h_L; the check at load measures the gap.
+``frozen`` is the lens that divides by another boundary's norm scale (lad2024 as published).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bathyscope.errors import ModelError
+
+
+@dataclass(frozen=True)
+class Readout:
+    """Final norm and unembedding of a model.
+
+    Args:
+        norm: the final norm, None where a family has none.
+        head: the unembedding.
+        projection: what stands between norm and head (OPT's ``project_out``), else None.
+        multiplier, divisor, softcap: what the family does to the logits, else None.
+    """
+
+    norm: nn.Module | None
+    head: nn.Module
+    projection: nn.Module | None = None
+    multiplier: float | None = None
+    divisor: float | None = None
+    softcap: float | None = None
+
+    def __call__(self, resid_ND: Tensor) -> Tensor:
+        """Logits [N, vocabulary] of residual vectors [N, width], with the final norm computed on them."""
+        return self.logits(resid_ND if self.norm is None else self.norm(resid_ND))
+
+    def logits(self, normed_ND: Tensor) -> Tensor:
+        """Logits [N, vocabulary] of already normed vectors [N, width]."""
+        if self.projection is not None:
+            normed_ND = self.projection(normed_ND)
+        logits_NV: Tensor = self.head(normed_ND)
+        if self.multiplier is not None:
+            logits_NV = logits_NV * self.multiplier
+        if self.divisor is not None:
+            logits_NV = logits_NV / self.divisor
+        if self.softcap is not None:
+            logits_NV = torch.tanh(logits_NV / self.softcap) * self.softcap
+        return logits_NV
+
+    def frozen(self, resid_ND: Tensor, final_ND: Tensor, bias: bool = True) -> Tensor:
+        """Logits of ``resid_ND`` normed with the per-token scale of ``final_ND`` (same tokens, boundary L).
+
+        Raises:
+            ModelError: the final norm is of no known kind.
+        """
+        if self.norm is None:
+            return self.logits(resid_ND)
+        kind = norm_kind(self.norm)
+        normed = _centred(resid_ND.float(), kind.centred) * kind.inverse_scale(final_ND.float())
+        normed = normed * kind.gain
+        if bias and kind.bias is not None:
+            normed = normed + kind.bias
+        return self.logits(normed.to(resid_ND.dtype))
+
+
+@dataclass(frozen=True)
+class NormKind:
+    """A final norm taken apart: centring, epsilon, gain [width] or 1, bias [width] or None."""
+
+    centred: bool
+    eps: float
+    gain: Tensor | float
+    bias: Tensor | None
+
+    def inverse_scale(self, resid_ND: Tensor) -> Tensor:
+        """1 / root of the mean square (of the centred vector where the norm centres), [N, 1]."""
+        return (_centred(resid_ND, self.centred).pow(2).mean(-1, keepdim=True) + self.eps).rsqrt()
+
+    def apply(self, resid_ND: Tensor) -> Tensor:
+        """The norm itself, rebuilt from its parts."""
+        normed = _centred(resid_ND, self.centred) * self.inverse_scale(resid_ND) * self.gain
+        return normed if self.bias is None else normed + self.bias
+
+
+def _centred(resid_ND: Tensor, centred: bool) -> Tensor:
+    return resid_ND - resid_ND.mean(-1, keepdim=True) if centred else resid_ND
+
+
+def _float_attribute(norm: nn.Module, names: tuple[str, ...]) -> float | None:
+    found: Any = next((getattr(norm, name) for name in names if getattr(norm, name, None) is not None), None)
+    return None if found is None else float(found)
+
+
+@torch.no_grad()
+def norm_kind(norm: nn.Module) -> NormKind:
+    """Finds out by trial what a norm does: centring or not, weight or 1 + weight, bias.
+
+    Raises:
+        ModelError: none of the known forms reproduces the module's output.
+    """
+    weight, bias = getattr(norm, "weight", None), getattr(norm, "bias", None)
+    eps = _float_attribute(norm, ("eps", "variance_epsilon", "epsilon", "norm_eps")) or 1e-6
+    width = weight.shape[0] if weight is not None else int(getattr(norm, "normalized_shape", (64,))[0])
+    device = weight.device if weight is not None else torch.device("cpu")
+    dtype = weight.dtype if weight is not None else torch.float32
+    probe = torch.randn(4, width, generator=torch.Generator().manual_seed(0)).to(device) * 3 + 0.5
+    wanted = norm(probe.to(dtype)).float()
+    gains: list[Tensor | float] = [1.0] if weight is None else [weight.float(), 1 + weight.float()]
+    offset = None if bias is None else bias.float()
+    tolerance = 1e-4 if dtype == torch.float32 else 5e-2
+    for centred in (False, True):
+        for gain in gains:
+            kind = NormKind(centred, eps, gain, offset)
+            if torch.allclose(kind.apply(probe), wanted, atol=tolerance, rtol=tolerance):
+                return kind
+    raise ModelError(
+        f"The final norm {type(norm).__name__} is neither a LayerNorm nor an RMSNorm, so its scale cannot be "
+        "frozen; use norm='recompute'."
+    )

@@ -1,0 +1,221 @@
+"""Recording: what every block is called with, without running any block.
+
+The model's own forward runs once with each block replaced by a stub that notes its arguments and hands the
+residual stream on unchanged. That gives h_0 and, for every block, exactly the masks, rotary tables and
+position arguments the library would have passed, at the cost of an embedding look-up, and it needs none of
+the blocks' weights.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections import UserDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bathyscope.anatomy.arguments import (
+    Axes,
+    Path,
+    default_axes,
+    fit_rows,
+    infer_axes,
+    rebuild,
+    same_for_all,
+    walk,
+)
+from bathyscope.errors import ModelError
+
+CACHE_NAMES = ("past_key_values", "layer_past", "past_key_value", "cache_params")
+MASK_NAMES = ("attention_mask", "causal_mask")
+_PROBE_SIZES = (2, 5, 3, 7)
+
+
+@dataclass
+class BlockArguments:
+    """One block's recorded keyword arguments (the residual stream itself left out).
+
+    ``axes`` says what the axes of each tensor mean; ``shared`` which tensors are the same for every
+    recorded sequence; ``state`` names dictionary arguments through which blocks pass tensors to later
+    blocks (Gemma 4's shared keys and values).
+    """
+
+    values: dict[str, Any]
+    cache: str | None
+    mask: str | None
+    axes: dict[Path, Axes] = field(default_factory=dict)
+    shared: dict[Path, bool] = field(default_factory=dict)
+    state: str | None = None
+
+    def fit(self, batch: int, prompts: Tensor | None, rows: int, start: int = 0) -> dict[str, Any]:
+        """The arguments for ``rows`` sequences owning tokens from ``start`` on (``prompts``: [rows])."""
+
+        def change(path: Path, value: Tensor) -> Tensor:
+            return fit_rows(
+                value,
+                self.axes[path],
+                batch=batch,
+                prompts=prompts,
+                rows=rows,
+                shared=self.shared[path],
+                start=start,
+            )
+
+        return {name: rebuild(value, change, (name,)) for name, value in self.values.items()}
+
+
+@dataclass
+class Recording:
+    """h_0 and every block's arguments for one batch of prompts.
+
+    Args:
+        resid0_BTD: what enters block 0 (batch, tokens, width).
+        blocks: one entry per block.
+    """
+
+    resid0_BTD: Tensor
+    blocks: list[BlockArguments]
+
+
+@contextmanager
+def _replaced_forwards(blocks: Sequence[nn.Module], forwards: Sequence[Callable[..., Any]]) -> Iterator[None]:
+    """Each block runs the given function instead of its own forward, until the context ends."""
+    missing = object()
+    before = [block.__dict__.get("forward", missing) for block in blocks]
+    try:
+        for block, forward in zip(blocks, forwards):
+            block.__dict__["forward"] = forward
+        yield
+    finally:
+        for block, old in zip(blocks, before):
+            if old is missing:
+                del block.__dict__["forward"]
+            else:
+                block.__dict__["forward"] = old
+
+
+def _bind(signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """All arguments under their names; those of ``**kwargs`` under their own."""
+    bound = signature.bind(*args, **kwargs)
+    named: dict[str, Any] = {}
+    for name, value in bound.arguments.items():
+        kind = signature.parameters[name].kind
+        if kind is inspect.Parameter.VAR_KEYWORD:
+            named.update(value)
+        elif kind is inspect.Parameter.VAR_POSITIONAL:
+            raise ModelError(f"A block takes unnamed arguments (*{name}); its call cannot be replayed.")
+        else:
+            named[name] = value
+    return named
+
+
+def _first_present(names: Sequence[str], given: Mapping[str, Any], signature: inspect.Signature) -> str | None:
+    return next((name for name in names if name in given or name in signature.parameters), None)
+
+
+def _stub(block: nn.Module, returns: int | None, sink: list[tuple[Tensor, BlockArguments]]) -> Callable[..., Any]:
+    signature = inspect.signature(block.forward)
+    hidden_name = next(iter(signature.parameters))
+
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        values = _bind(signature, args, kwargs)
+        hidden = values.pop(hidden_name)
+        # empty while no block has run: a dictionary that blocks fill for later blocks
+        state = next((n for n, v in values.items() if isinstance(v, Mapping | UserDict) and not v), None)
+        arguments = BlockArguments(
+            values=values,
+            cache=_first_present(CACHE_NAMES, values, signature),
+            mask=_first_present(MASK_NAMES, values, signature),
+            state=state,
+        )
+        for name in (arguments.cache, state):
+            values.pop(name, None) if name else None
+        if "use_cache" in signature.parameters:
+            values["use_cache"] = False
+        sink.append((hidden, arguments))
+        return hidden if returns is None else (hidden, *[None] * (returns - 1))
+
+    return forward
+
+
+def _reset_rotary(model: nn.Module) -> None:
+    """Dynamic rotary tables keep the longest length they have met; start every recording from the same state."""
+    for module in model.modules():
+        original = getattr(module, "original_inv_freq", None)
+        if original is not None and hasattr(module, "max_seq_len_cached") and hasattr(module, "inv_freq"):
+            # dynamic tables live in buffers that a forward replaces by longer ones
+            module.inv_freq = original.to(module.inv_freq.device)
+            module.max_seq_len_cached = getattr(module, "original_max_seq_len", module.max_seq_len_cached)
+
+
+@torch.no_grad()
+def _raw(model: nn.Module, blocks: Sequence[nn.Module], returns: Sequence[int | None], ids_BT: Tensor) -> Recording:
+    sinks: list[list[tuple[Tensor, BlockArguments]]] = [[] for _ in blocks]
+    stubs = [_stub(block, kind, sink) for block, kind, sink in zip(blocks, returns, sinks)]
+    backbone = getattr(model, "base_model", model)
+    _reset_rotary(model)
+    with _replaced_forwards(blocks, stubs):
+        backbone(input_ids=ids_BT, use_cache=False)
+    for index, sink in enumerate(sinks):
+        if len(sink) != 1:
+            raise ModelError(
+                f"Block {index} was called {len(sink)} times in one forward; one call per block is expected."
+            )
+    return Recording(sinks[0][0][0], [sink[0][1] for sink in sinks])
+
+
+class Recorder:
+    """Records batches of prompts on one model.
+
+    Args:
+        model: the causal language model.
+        blocks: its blocks, in order.
+        returns: for every block None where it returns a tensor, else the length of the tuple it returns.
+
+    Raises:
+        ModelError: a block's arguments cannot be read (see ``arguments``).
+    """
+
+    def __init__(self, model: nn.Module, blocks: Sequence[nn.Module], returns: Sequence[int | None]) -> None:
+        self._model = model
+        self._blocks = blocks
+        self._returns = returns
+        self._axes = self._probe()
+
+    def record(self, ids_BT: Tensor) -> Recording:
+        """h_0 and all block arguments for token ids [batch, tokens], padded on the right where lengths differ."""
+        recording = _raw(self._model, self._blocks, self._returns, ids_BT)
+        batch, tokens = ids_BT.shape
+        known: dict[int, bool] = {}
+        for index, arguments in enumerate(recording.blocks):
+            for path, value in walk(arguments.values):
+                axes = self._axes[index].get(path) or default_axes(value, batch, tokens)
+                if axes is None:
+                    raise ModelError(
+                        f"Block {index} was given {'.'.join(map(str, path))} of shape {tuple(value.shape)}, "
+                        "whose axes are unknown; this family needs its own handling."
+                    )
+                if id(value) not in known:
+                    known[id(value)] = same_for_all(value, axes, batch)
+                arguments.axes[path] = axes
+                arguments.shared[path] = known[id(value)]
+        return recording
+
+    def _probe(self) -> list[dict[Path, Axes]]:
+        batch, tokens, wide, long = _PROBE_SIZES
+        device = next(self._model.parameters()).device
+
+        def leaves(rows: int, length: int) -> list[dict[Path, Tensor]]:
+            ids = torch.arange(rows * length, device=device).reshape(rows, length) % 7 + 1
+            recording = _raw(self._model, self._blocks, self._returns, ids)
+            return [dict(walk(block.values)) for block in recording.blocks]
+
+        found: list[dict[Path, Axes]] = []
+        for small, wider, longer in zip(leaves(batch, tokens), leaves(wide, tokens), leaves(batch, long)):
+            both = small.keys() & wider.keys() & longer.keys()
+            found.append({p: infer_axes(small[p], wider[p], longer[p], _PROBE_SIZES) for p in both})
+        return found

@@ -1,0 +1,103 @@
+"""Replaying recorded blocks on other histories of the residual stream."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bathyscope.anatomy.cache import CaptureCache, TailCache
+from bathyscope.anatomy.recording import Recording
+from bathyscope.errors import ModelError
+
+State = dict[Any, tuple[Tensor, ...]]
+
+
+def unwrap(output: Any, width: int) -> Tensor:
+    """The residual stream [rows, tokens, width] from whatever a block returns.
+
+    Raises:
+        ModelError: not a three-dimensional tensor of the model's width, nor a tuple that begins with one.
+    """
+    value = output[0] if isinstance(output, tuple | list) else output
+    if not isinstance(value, Tensor) or value.ndim != 3 or value.shape[-1] != width:
+        shape = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
+        raise ModelError(f"A block returned {shape}; expected (rows, tokens, {width}), alone or first in a tuple.")
+    return value
+
+
+class Replay:
+    """Runs single blocks of a recorded batch on any rows of it.
+
+    Args:
+        recording: one batch's recording.
+        width: the residual stream's width.
+        masks_by_kernel: the attention kernel aligns causal masks to the last key by itself (flash
+            attention), so that a tail needs no mask where none was recorded.
+    """
+
+    def __init__(self, recording: Recording, width: int, *, masks_by_kernel: bool = False) -> None:
+        self.recording = recording
+        self._width = width
+        self._masks_by_kernel = masks_by_kernel
+        self._causal: dict[tuple[int, int], Tensor] = {}
+        self.batch, self.tokens = recording.resid0_BTD.shape[:2]
+
+    def run(
+        self,
+        block: nn.Module,
+        index: int,
+        resid_NTD: Tensor,
+        prompts_N: Tensor | None,
+        *,
+        cache: CaptureCache | None = None,
+        start: int = 0,
+        attends: bool = True,
+        state: State | None = None,
+    ) -> Tensor:
+        """One call of one block.
+
+        Args:
+            block: the module; its recorded arguments are those of ``index``.
+            resid_NTD: rows of the residual stream, tokens ``start`` … of the recorded length.
+            prompts_N: the recorded sequence each row belongs to; None where the batch holds one.
+            cache: takes the keys and values out, or lends a tail its prefix.
+            attends: the block asked for keys and values when its donors ran (a tail then needs a mask).
+            state: keys and values passed between blocks; read, and updated in place.
+
+        Returns:
+            The rows after the block, same shape.
+        """
+        arguments = self.recording.blocks[index]
+        rows = resid_NTD.shape[0]
+        given = arguments.fit(self.batch, prompts_N, rows, start)
+        if start and attends and arguments.mask is not None and given.get(arguments.mask) is None:
+            given[arguments.mask] = self._tail_mask(start, resid_NTD.device)
+        if cache is not None and arguments.cache is not None:
+            given[arguments.cache] = cache
+        shared: dict[Any, Any] | None = None
+        if arguments.state is not None:
+            shared = dict(state or {})
+            given[arguments.state] = shared
+        out = unwrap(block(resid_NTD, **given), self._width)
+        if shared is not None and state is not None:
+            state.update(shared)
+        return out
+
+    def _tail_mask(self, start: int, device: torch.device) -> Tensor | None:
+        if self._masks_by_kernel:
+            return None
+        key = (start, self.tokens)
+        if key not in self._causal:
+            full = torch.ones(self.tokens, self.tokens, dtype=torch.bool, device=device).tril()
+            self._causal[key] = full[start:][None, None]
+        return self._causal[key]
+
+
+def tail_cache(captured: CaptureCache, rows: Sequence[int] | slice | Tensor, start: int) -> TailCache:
+    """The prefix that donor ``rows`` of a captured call lend to a tail."""
+    if captured.keys is None or captured.values is None:
+        return TailCache(None, None, start)
+    return TailCache(captured.keys[rows], captured.values[rows], start)

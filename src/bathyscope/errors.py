@@ -1,0 +1,42 @@
+"""Every error a user can meet. Each message says what was given, what is allowed and how to fix it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class BathyscopeError(Exception):
+    """Base of all errors raised on purpose. ``exit_code`` is what the command line ends with."""
+
+    exit_code = 1
+
+
+class OptionError(BathyscopeError, ValueError):
+    """An option, a measure's name or a schedule's text is not allowed."""
+
+    exit_code = 2
+
+
+class PromptError(BathyscopeError, ValueError):
+    """A prompt, a data set or a text file cannot be used."""
+
+    exit_code = 3
+
+
+class ModelError(BathyscopeError, ValueError):
+    """A model cannot be loaded or its anatomy does not hold."""
+
+    exit_code = 4
+
+
+class StoreError(BathyscopeError, RuntimeError):
+    """A run on disk is unreadable, altered, unwritable, or belongs to another configuration."""
+
+    exit_code = 5
+
+
+def did_you_mean(given: str, allowed: Iterable[str]) -> str:
+    """`` Did you mean 'lens'?`` (leading blank) for a near miss, else the empty string."""
+    close = difflib.get_close_matches(given, list(allowed), n=1, cutoff=0.5)
+    return f" Did you mean {close[0]!r}?" if close else ""

@@ -1,0 +1,130 @@
+"""What a measure is: it declares options and needs, observes a wavefront, and yields a labelled dataset."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar
+
+import numpy as np
+import xarray as xr
+from torch import Tensor
+
+from bathyscope.anatomy.anatomy import Anatomy
+from bathyscope.anatomy.checks import Checks
+from bathyscope.errors import ModelError, OptionError
+from bathyscope.wavefront.batch import Batch
+from bathyscope.wavefront.probe import Probe
+
+Options = TypeVar("Options")
+
+REDUCTIONS = ("mean", "p95", "max")
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """What a measure may know about the model before any prompt is run."""
+
+    anatomy: Anatomy
+    checks: Checks
+
+    @property
+    def n_blocks(self) -> int:
+        """L, the number of blocks."""
+        return self.anatomy.n_blocks
+
+    def require_parts(self, measure: str) -> None:
+        """Refuses measures of attention and MLP contributions where a model has none.
+
+        Raises:
+            ModelError: the contribution identity does not hold, with the measured gap.
+        """
+        if not self.checks.parts:
+            gaps = [g for g in self.checks.contributions if not g <= self.checks.tolerance]
+            raise ModelError(
+                f"{measure} needs attention and MLP contributions, which do not sum to the change of the residual "
+                f"stream in {len(gaps)} of {self.n_blocks} blocks of this {self.anatomy.family.name} model (largest "
+                f"gap {max(gaps):.1e}, allowed {self.checks.tolerance:.0e}). Measures of whole blocks are allowed."
+            )
+
+
+class MeasureProbe(Probe):
+    """A measure's observer for one batch; ``result`` gives the batch's dataset after ``finish``."""
+
+    @abc.abstractmethod
+    def result(self) -> xr.Dataset:
+        """Variables with a leading ``prompt`` dimension, in the batch's order."""
+
+    def noise(self) -> np.ndarray | None:
+        """Per prompt the largest deviation of the control row from the plain forward, in the effect's units."""
+        return None
+
+
+class Measure(abc.ABC, Generic[Options]):
+    """One measure with its options.
+
+    Class attributes:
+        name: group of its dataset in a run.
+        options_type: dataclass of its options; the single definition of them.
+        requires: measures that are computed along with it.
+        derived: computed once from the merged datasets of ``requires``, not by observing the wavefront.
+    """
+
+    name: ClassVar[str]
+    options_type: ClassVar[type]
+    requires: ClassVar[tuple[str, ...]] = ()
+    derived: ClassVar[bool] = False
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+
+    def prepare(self, facts: ModelFacts, lengths: Sequence[int], seed: int) -> None:
+        """Checks options against the model and all prompts, and draws what is random, before any compute.
+
+        Args:
+            lengths: tokens of every prompt of the survey, in order.
+
+        Raises:
+            OptionError, ModelError: what is asked for cannot be done on this model or these prompts.
+        """
+
+    def rows_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
+        """About how many full rows each prompt of this length brings (for batching and estimates)."""
+        return 0.0
+
+    def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
+        """The observer for one batch; ``indices`` are the prompts' numbers in the survey."""
+        raise TypeError(f"{self.name} is derived from other measures and observes nothing itself")
+
+    def derive(self, facts: ModelFacts, merged: Mapping[str, xr.Dataset], seed: int) -> xr.Dataset:
+        """A derived measure's dataset from the merged datasets of ``requires``."""
+        raise TypeError(f"{self.name} observes the wavefront; it is not derived from other measures")
+
+
+def variable(
+    dims: Sequence[str],
+    values: Any,
+    long_name: str,
+    units: str,
+    *,
+    source: str,
+    formula: str = "",
+    direction: str = "",
+) -> xr.Variable:
+    """A labelled array with the attributes every variable carries (units: nats, bits, 1, deg …)."""
+    attrs = {"long_name": long_name, "units": units, "formula": formula, "source": source}
+    if direction:
+        attrs["direction"] = direction
+    array = values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
+    return xr.Variable(tuple(dims), array, attrs)
+
+
+def require_range(name: str, value: float, low: float, high: float) -> None:
+    """Refuses an option outside its range.
+
+    Raises:
+        OptionError: names the option, the value and the range.
+    """
+    if not low <= value <= high:
+        raise OptionError(f"{name}={value} is out of range; allowed: {low} to {high}.")

@@ -1,0 +1,42 @@
+"""Drop: the model without one block. Source: lad2024 section 3."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, require_range
+from bathyscope.measures.schedules import ScheduleProbe, check_blocks
+from bathyscope.wavefront.batch import Batch
+from bathyscope.wavefront.rows import SkipRow
+
+
+@dataclass(frozen=True)
+class DropOptions:
+    """Options of drop.
+
+    Args:
+        blocks: which blocks are left out, one at a time; None = each.
+        protect_first: how many first tokens keep the dropped block's real output.
+    """
+
+    blocks: tuple[int, ...] | None = None
+    protect_first: int = 0
+
+
+class Drop(Measure[DropOptions]):
+    """Next-token statistics without each block in turn."""
+
+    name = "drop"
+    options_type = DropOptions
+
+    def prepare(self, facts: ModelFacts, lengths: Sequence[int], seed: int) -> None:
+        blocks = check_blocks(self.options.blocks, facts.n_blocks, self.name)
+        require_range("drop: protect_first", self.options.protect_first, 0, min(lengths))
+        self._rows = {block: SkipRow(block, self.options.protect_first) for block in blocks}
+
+    def rows_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
+        return facts.n_blocks / 2
+
+    def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
+        return ScheduleProbe(facts, batch, self._rows, "dropped")

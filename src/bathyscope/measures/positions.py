@@ -1,0 +1,47 @@
+"""Which tokens t a ``future`` intervention is measured from."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from bathyscope.errors import OptionError
+
+STEP, MARGIN, COUNT = 8, 4, 4
+
+
+def sample_positions(lengths: Sequence[int], seed: int) -> list[tuple[int, ...]]:
+    """Every eighth token, shuffled, the first four, for each prompt in order; empty where a prompt is too short.
+
+    One generator runs through all prompts, as in the published code (csordas2025: seed 123).
+
+    Args:
+        lengths: tokens of every prompt.
+    """
+    generator = random.Random(seed)
+    found: list[tuple[int, ...]] = []
+    for length in lengths:
+        candidates = list(range(STEP, length - MARGIN, STEP))
+        generator.shuffle(candidates)
+        found.append(tuple(candidates[:COUNT]))
+    return found
+
+
+def check_positions(positions: Sequence[Sequence[int]], lengths: Sequence[int], measure: str) -> list[tuple[int, ...]]:
+    """Positions given by the caller, one list per prompt.
+
+    Raises:
+        OptionError: wrong number of lists, or a position that is not inside its prompt.
+    """
+    if len(positions) != len(lengths):
+        raise OptionError(
+            f"{measure}: positions has {len(positions)} lists for {len(lengths)} prompts; give one list per prompt."
+        )
+    for number, (given, length) in enumerate(zip(positions, lengths)):
+        for t in given:
+            if not 1 <= t < length:
+                raise OptionError(
+                    f"{measure}: position {t} of prompt {number} is out of range; "
+                    f"this prompt has {length} tokens, allowed: 1 to {length - 1}."
+                )
+    return [tuple(int(t) for t in given) for given in positions]

@@ -1,0 +1,225 @@
+"""Residual stream: norms, relative contributions, cosines, angular distances, largest activations.
+
+Source: csordas2025 section 3 and Figs 2–3; hu2025 section 3; angular distance of Gromov et al. 2024.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import xarray as xr
+from torch import Tensor
+
+from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, variable
+from bathyscope.measures.tokens import max_over_tokens, mean_over_tokens
+from bathyscope.wavefront.batch import Batch
+from bathyscope.wavefront.probe import BaselineView, FinalStates
+
+_EPS = 1e-6
+_PARTS = {"attn": "attention contribution", "mlp": "MLP contribution", "block": "block contribution"}
+_SYMBOL = {"attn": "a_l", "mlp": "m_l", "block": "c_l"}
+_SOURCE = "csordas2025 §3; hu2025 §3"
+
+
+@dataclass(frozen=True)
+class ResidualOptions:
+    """The residual measure has no options."""
+
+
+class Residual(Measure[ResidualOptions]):
+    """Norms, ratios and cosines of contributions, from one plain forward."""
+
+    name = "residual"
+    options_type = ResidualOptions
+
+    def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
+        return ResidualProbe(facts, batch)
+
+
+class ResidualProbe(MeasureProbe):
+    """Collects per-block statistics of the plain forward."""
+
+    def __init__(self, facts: ModelFacts, batch: Batch) -> None:
+        super().__init__(wants_parts=facts.checks.parts)
+        self._facts = facts
+        self._batch = batch
+        self._boundary: dict[str, list[Tensor]] = {}
+        self._block: dict[str, list[Tensor]] = {}
+        self._resid: list[Tensor] = []
+        self._angular: Tensor | None = None
+
+    def baseline(self, view: BaselineView) -> None:
+        before, after = view.before_BTD.float(), view.after_BTD.float()
+        self._add_boundary(view.before_BTD)
+        change = after - before
+        self._add_part("block", change, before)
+        self._note(self._block, "cos_neighbour", _cos(before, after))
+        if view.attention_BTD is not None and view.mlp_BTD is not None:
+            attention, mlp = view.attention_BTD.float(), view.mlp_BTD.float()
+            self._add_part("attn", attention, before)
+            self._add_part("mlp", mlp, before if self._facts.anatomy.parallel else before + attention)
+
+    def finish(self, final: FinalStates) -> None:
+        self._add_boundary(final.baseline_BTD)
+        self._angular = angular_distances(torch.stack(self._resid), self._batch)
+        self._resid.clear()
+
+    def _add_part(self, part: str, added: Tensor, stream: Tensor) -> None:
+        norm = torch.linalg.vector_norm(added, dim=-1)
+        ratio = norm / torch.linalg.vector_norm(stream, dim=-1).clamp_min(_EPS)
+        self._note_norm(self._block, part, norm)
+        self._note(self._block, f"ratio_{part}", ratio)
+        self._block.setdefault(f"ratio_{part}_max", []).append(max_over_tokens(ratio, self._batch))
+        self._note(self._block, f"cos_{part}", _cos(added, stream))
+
+    def _add_boundary(self, resid_BTD: Tensor) -> None:
+        self._resid.append(self._batch.flat(resid_BTD))
+        self._note_norm(self._boundary, "resid", torch.linalg.vector_norm(resid_BTD.float(), dim=-1))
+        for name, value in zip(_LARGEST, _largest(resid_BTD, self._batch)):
+            self._boundary.setdefault(name, []).append(value)
+
+    def _note_norm(self, where: dict[str, list[Tensor]], part: str, norm_BT: Tensor) -> None:
+        where.setdefault(f"norm_{part}", []).append(mean_over_tokens(norm_BT, self._batch))
+        where.setdefault(f"norm_{part}_max", []).append(max_over_tokens(norm_BT, self._batch))
+        where.setdefault(f"norm_{part}_rest", []).append(mean_over_tokens(norm_BT, self._batch, first=1))
+
+    def _note(self, where: dict[str, list[Tensor]], name: str, values_BT: Tensor) -> None:
+        where.setdefault(name, []).append(mean_over_tokens(values_BT, self._batch))
+
+    def result(self) -> xr.Dataset:
+        n_blocks = self._facts.n_blocks
+        data = {name: _boundary_variable(name, values) for name, values in self._boundary.items()}
+        missing = torch.full((self._batch.size,), torch.nan, dtype=torch.float64)
+        for name in _block_names():
+            values = self._block.get(name, [missing] * n_blocks)
+            data[name] = _block_variable(name, values, self._facts.anatomy.parallel)
+        assert self._angular is not None
+        data["angular"] = variable(
+            ("prompt", "tokens", "boundary", "distance"),
+            self._angular,
+            "angular distance between boundaries",
+            "1",
+            formula="arccos(cos(h_b, h_{b+n}))/π",
+            source="Gromov et al. 2024; csordas2025 §3",
+            direction="0 = same direction, 0.5 = orthogonal, 1 = opposite",
+        )
+        coords = {
+            "boundary": np.arange(n_blocks + 1),
+            "block": np.arange(n_blocks),
+            "distance": np.arange(1, n_blocks + 1),
+            "tokens": ["last", "all"],
+        }
+        return xr.Dataset(data, coords)
+
+
+_LARGEST = ("largest", "largest_token", "largest_channel", "largest_ratio")
+
+
+def _largest(resid_BTD: Tensor, batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Per prompt the largest |h|, its token and channel, and its ratio to the median |h|; float64 [batch] each."""
+    found = []
+    for row, length in zip(resid_BTD, batch.lengths):
+        size = row[:length].abs()
+        index = int(size.argmax())
+        largest, width = size.flatten()[index].double(), size.shape[-1]
+        median = size.flatten().float().median().double().clamp_min(1e-12)
+        place = torch.tensor([index // width, index % width], dtype=torch.float64, device=size.device)
+        found.append(torch.stack([largest, place[0], place[1], largest / median]))
+    return tuple(torch.stack(found).unbind(-1))  # type: ignore[return-value]
+
+
+def _cos(a_BTD: Tensor, b_BTD: Tensor) -> Tensor:
+    return torch.cosine_similarity(a_BTD, b_BTD, dim=-1)
+
+
+def angular_distances(resid_BND: Tensor, batch: Batch) -> Tensor:
+    """Angular distance between boundaries, [prompt, last/all, boundary, distance 1…L], NaN beyond the last boundary.
+
+    Args:
+        resid_BND: all boundaries of all real tokens [L+1, N, width], prompt after prompt.
+    """
+    boundaries, tokens = resid_BND.shape[:2]
+    index = torch.arange(boundaries, device=resid_BND.device)
+    target = index[:, None] + torch.arange(1, boundaries, device=resid_BND.device)[None]
+    inside = target < boundaries
+    found = resid_BND.new_full((batch.size, 2, boundaries, boundaries - 1), torch.nan, dtype=torch.float64)
+    first = 0
+    for prompt, length in enumerate(batch.lengths):
+        unit_TBD = torch.nn.functional.normalize(resid_BND[:, first : first + length].float(), dim=-1).transpose(0, 1)
+        angle_TBB = torch.arccos((unit_TBD @ unit_TBD.transpose(1, 2)).clamp(-1, 1)).double() / torch.pi
+        for kind, value in enumerate((angle_TBB[-1], angle_TBB.mean(0))):
+            picked = value[index[:, None].expand_as(target)[inside], target[inside]]
+            found[prompt, kind][inside] = picked
+        first += length
+    assert first == tokens
+    return found
+
+
+def _block_names() -> list[str]:
+    names = [f"{kind}_{part}{suffix}" for part in _PARTS for kind, suffix in _KINDS]
+    return [*names, "cos_neighbour"]
+
+
+_KINDS = (("norm", ""), ("norm", "_max"), ("norm", "_rest"), ("ratio", ""), ("ratio", "_max"), ("cos", ""))
+_REDUCED = {"": "mean", "max": "maximum", "rest": "mean without position 0"}
+
+
+def _boundary_variable(name: str, values: list[Tensor]) -> xr.Variable:
+    stacked = torch.stack(values, dim=1)
+    if name.startswith("largest"):
+        text = {
+            "largest": ("largest activation", "max over tokens and channels of |h_b|"),
+            "largest_token": ("token of the largest activation", "argmax |h_b|"),
+            "largest_channel": ("channel of the largest activation", "argmax |h_b|"),
+            "largest_ratio": ("largest activation over the median", "max |h_b| / median |h_b|"),
+        }[name]
+        if name in ("largest_token", "largest_channel"):
+            stacked = stacked.long()
+        return variable(("prompt", "boundary"), stacked, text[0], "1", formula=text[1], source="csordas2025 §3")
+    how = _REDUCED[name.removeprefix("norm_resid").lstrip("_")]
+    return variable(
+        ("prompt", "boundary"),
+        stacked,
+        f"norm of the residual stream ({how} over tokens)",
+        "1",
+        formula="‖h_b‖₂",
+        source=_SOURCE,
+    )
+
+
+def _block_variable(name: str, values: list[Tensor], parallel: bool) -> xr.Variable:
+    stacked = torch.stack(values, dim=1)
+    if name == "cos_neighbour":
+        return variable(
+            ("prompt", "block"),
+            stacked,
+            "cosine of neighbouring boundaries",
+            "1",
+            formula="cos(h_l, h_{l+1})",
+            source="csordas2025 §3; 1 minus it is ShortGPT's Block Influence",
+        )
+    kind, part, *rest = name.split("_")
+    symbol = _SYMBOL[part]
+    stream = "h_l" if part != "mlp" or parallel else "(h_l + a_l)"
+    how = _REDUCED[rest[0] if rest else ""]
+    formula, text, direction = {
+        "norm": (f"‖{symbol}‖₂", f"norm of the {_PARTS[part]}", ""),
+        "ratio": (f"‖{symbol}‖₂ / max(‖{stream}‖₂, 1e-6)", f"relative {_PARTS[part]}", ""),
+        "cos": (
+            f"cos({symbol}, {stream})",
+            f"cosine of the {_PARTS[part]} with the residual stream",
+            "0 = new direction, negative = erasure, positive = strengthening",
+        ),
+    }[kind]
+    return variable(
+        ("prompt", "block"),
+        stacked,
+        f"{text} ({how} over tokens)",
+        "1",
+        formula=formula,
+        source=_SOURCE,
+        direction=direction,
+    )

@@ -1,0 +1,113 @@
+"""What drop, swap and repeat share: next-token statistics of the model under other schedules of its blocks.
+
+Per token, on the positions that have a next token: KL(normal ‖ intervened), top-1 agreement, entropy and
+cross-entropy of the next token. Source: lad2024 section 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+import xarray as xr
+from torch import Tensor
+
+from bathyscope.errors import ModelError, OptionError
+from bathyscope.measures.base import MeasureProbe, ModelFacts, variable
+from bathyscope.wavefront.batch import Batch
+from bathyscope.wavefront.compare import compare
+from bathyscope.wavefront.probe import FinalStates
+from bathyscope.wavefront.rows import Request
+
+_METRICS = ("kl_from_reference", "top1_agreement", "entropy", "loss")
+_SOURCE = "lad2024 §3"
+_VARIABLES = {
+    "kl": ("kl_from_reference", "KL of the intervened from the normal prediction", "nats", "KL(p ‖ p̄)"),
+    "top1_agreement": ("top1_agreement", "top-1 agreement with the normal prediction", "1", "[argmax p̄ = argmax p]"),
+    "entropy": ("entropy", "entropy of the intervened prediction", "bits", "−Σ p̄ log₂ p̄"),
+    "loss": ("loss", "cross-entropy of the next token under intervention", "nats", "−log p̄(next token)"),
+}
+
+
+def check_blocks(blocks: Sequence[int] | None, allowed: int, measure: str) -> tuple[int, ...]:
+    """The asked block indices, or all.
+
+    Args:
+        allowed: how many there are (the last ones of swap and repeat have no partner).
+
+    Raises:
+        OptionError: an index out of range or given twice, or no index at all.
+    """
+    if blocks is None:
+        return tuple(range(allowed))
+    for block in blocks:
+        if not 0 <= block < allowed:
+            raise OptionError(f"{measure}: block {block} is out of range; allowed: 0 to {allowed - 1}.")
+    if len(set(blocks)) != len(blocks) or not blocks:
+        raise OptionError(f"{measure}: blocks must be distinct and at least one; given: {list(blocks)}.")
+    return tuple(int(b) for b in blocks)
+
+
+class ScheduleProbe(MeasureProbe):
+    """Reads out the final states of rows that follow other schedules.
+
+    Args:
+        rows: index along the measure's dimension → its row.
+        dimension: ``dropped``, ``swapped`` or ``start``.
+    """
+
+    def __init__(self, facts: ModelFacts, batch: Batch, rows: Mapping[int, Request], dimension: str) -> None:
+        super().__init__(list(rows.values()))
+        self._facts, self._batch, self._rows, self._dimension = facts, batch, rows, dimension
+        self._found: dict[str, Tensor] = {}
+        self._noise = np.zeros(batch.size)
+
+    def finish(self, final: FinalStates) -> None:
+        batch = self._batch
+        states = [*(final.full[r] for r in self._rows.values()), final.control_BTD, final.baseline_BTD]
+        found = compare(
+            final.readout,
+            batch.flat(final.control_BTD),
+            [batch.flat(state) for state in states],
+            _METRICS,
+            vocabulary=self._facts.anatomy.vocabulary,
+            targets_N=batch.next_ids_N,
+        )
+        scored = batch.next_ids_N >= 0
+        for name, values in found.items():
+            kept = values.masked_fill(~scored, torch.nan)
+            self._found[name] = torch.stack([piece.nanmean(-1) for piece in batch.split(kept)]).cpu()
+        plain = found["kl_from_reference"][-1]
+        self._noise = np.array([float(piece.max()) for piece in batch.split(plain)])
+        if not all(bool(torch.isfinite(values).all()) for values in self._found.values()):
+            raise ModelError(
+                f"A schedule of {self._dimension} blocks gives NaN or Inf predictions on this input; load the model "
+                "with a wider dtype (dtype='float32')."
+            )
+
+    def noise(self) -> np.ndarray:
+        return self._noise
+
+    def result(self) -> xr.Dataset:
+        data = {
+            name: variable(
+                ("prompt", self._dimension),
+                self._found[metric][:, :-2],
+                long_name,
+                units,
+                formula=f"mean over tokens of {formula}",
+                source=_SOURCE,
+            )
+            for name, (metric, long_name, units, formula) in _VARIABLES.items()
+        }
+        for name, what in (("entropy", "entropy"), ("loss", "cross-entropy of the next token")):
+            data[f"baseline_{name}"] = variable(
+                ("prompt",),
+                self._found[name][:, -2],
+                f"{what} of the normal prediction",
+                _VARIABLES[name][2],
+                formula=_VARIABLES[name][3].replace("p̄", "p"),
+                source=_SOURCE,
+            )
+        return xr.Dataset(data, {self._dimension: np.array(list(self._rows), dtype=np.int64)})

@@ -1,0 +1,245 @@
+"""Seeded arithmetic problems with written solutions: word problems of 1 to 6 steps, and plain sums.
+
+A word problem of k steps needs k arithmetic operations, and its solution writes each of them as one
+equation; the number of steps is therefore a ground-truth difficulty, to be used as a grouping label.
+Only `random.Random` is drawn from, so a seed gives the same problems on every platform.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from bathyscope.errors import PromptError
+from bathyscope.prompts.problem_words import COMPARISONS, GOODS, NAMES, SCENES, Event, Scene
+from bathyscope.prompts.prompt import Prompt
+
+Kind = Literal["word", "sum"]
+
+MAX_STEPS = 6
+MAX_DIGITS = 9
+LARGEST_TOTAL = 2000
+"""Word problems stay below this, so that their arithmetic is of the school kind."""
+
+ANSWER_PHRASE = "The final answer is "
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A question with its worked solution.
+
+    Args:
+        question: the problem as it is asked.
+        solution: one sentence with one equation for each step, joined by newlines; empty for a single sum.
+        answer: the final answer, an integer in decimal digits.
+        steps: how many arithmetic operations the solution takes.
+        kind: ``word`` or ``sum``.
+    """
+
+    question: str
+    solution: str
+    answer: str
+    steps: int
+    kind: Kind
+
+
+def generate(kind: Kind, count: int, seed: int, steps: int | None = None, digits: int = 2) -> list[Problem]:
+    """``count`` problems, the same for the same arguments on every platform.
+
+    Args:
+        kind: ``word`` for word problems, ``sum`` for plain sums.
+        count: how many; at least 0.
+        seed: of the generator; problem i does not depend on ``count``.
+        steps: arithmetic operations per problem, 1 to 6; None draws the number for each problem.
+        digits: digits of every operand of a sum, 1 to 9; word problems do not use it.
+
+    Raises:
+        PromptError: an unknown kind, or a number out of range.
+    """
+    _check(kind, count, steps, digits)
+    rng = random.Random(f"{kind}/{seed}/{steps}/{digits}")
+    problems = []
+    for _ in range(count):
+        n_steps = steps if steps is not None else rng.randint(1, MAX_STEPS)
+        problems.append(_word_problem(rng, n_steps) if kind == "word" else _sum(rng, n_steps, digits))
+    return problems
+
+
+def to_prompt(problem: Problem, id: str | None = None) -> Prompt:
+    """Question, solution and final answer as one text; the final answer is the part that is measured.
+
+    Labels: ``steps`` and ``kind``, so that results can be grouped by difficulty.
+    """
+    if problem.solution:
+        text = f"Problem: {problem.question}\nAnswer: {problem.solution}\n{ANSWER_PHRASE}{problem.answer}"
+    else:
+        text = f"{problem.question} {problem.answer}"
+    return Prompt(
+        text=text, answer=problem.answer, id=id, labels={"steps": problem.steps, "kind": problem.kind}
+    )
+
+
+def _check(kind: str, count: int, steps: int | None, digits: int) -> None:
+    if kind not in get_args(Kind):
+        raise PromptError(f"kind={kind!r} is not a kind of problem; allowed: {', '.join(get_args(Kind))}.")
+    if count < 0:
+        raise PromptError(f"count={count} is negative; give 0 or more problems.")
+    if steps is not None and not 1 <= steps <= MAX_STEPS:
+        raise PromptError(f"steps={steps} is out of range; allowed: 1 to {MAX_STEPS}, or None to draw it.")
+    if not 1 <= digits <= MAX_DIGITS:
+        raise PromptError(f"digits={digits} is out of range; allowed: 1 to {MAX_DIGITS}.")
+
+
+# -- word problems ---------------------------------------------------------------------------------------
+
+
+def _word_problem(rng: random.Random, steps: int) -> Problem:
+    story: Callable[[random.Random, int], Problem] = rng.choices(
+        [_chain, _comparison, _shopping], weights=[3, 1, 1]
+    )[0]
+    return story(rng, steps)
+
+
+def _chain(rng: random.Random, steps: int) -> Problem:
+    """One quantity that every event changes."""
+    scene = rng.choice(SCENES)
+    words = {"name": rng.choice(NAMES), "thing": rng.choice(scene.things)}
+    total = rng.randint(3, 60)
+    told = [rng.choice(scene.openings).format(n=total, **words)]
+    worked = []
+    for _ in range(steps):
+        event, operand = _fitting_event(rng, scene, total)
+        other = rng.choice([name for name in NAMES if name != words["name"]])
+        result = _apply(total, event.operator, operand)
+        told.append(rng.choice(event.tellings).format(n=operand, other=other, **words))
+        equation = f"{total} {event.operator} {operand} = {result}"
+        worked.append(rng.choice(event.workings).format(eq=equation, other=other, **words))
+        total = result
+    question = " ".join([*told, rng.choice(scene.questions).format(**words)])
+    return Problem(question, "\n".join(worked), str(total), steps, "word")
+
+
+def _fitting_event(rng: random.Random, scene: Scene, total: int) -> tuple[Event, int]:
+    """An event and its operand such that the total stays a whole number between 1 and the largest."""
+    divisors = [n for n in range(2, 11) if total % n == 0 and total > n]
+    events = [
+        event
+        for event in scene.events
+        if (event.operator == "+")
+        or (event.operator == "-" and total >= 3)
+        or (event.operator == "*" and total * 3 <= LARGEST_TOTAL)
+        or (event.operator == "/" and divisors)
+    ]
+    event = rng.choice(events)
+    operand = {
+        "+": lambda: rng.randint(2, 90),
+        "-": lambda: rng.randint(1, max(1, total * 3 // 4)),
+        "*": lambda: rng.randint(2, min(9, LARGEST_TOTAL // total)),
+        "/": lambda: rng.choice(divisors),
+    }[event.operator]()
+    return event, operand
+
+
+def _comparison(rng: random.Random, steps: int) -> Problem:
+    """Persons whose amounts are told relative to each other; from two steps on, the sum is asked for."""
+    persons = rng.sample(NAMES, steps + 1 if steps == 1 else steps)
+    thing = rng.choice(GOODS).plural
+    amounts = [rng.randint(3, 40)]
+    told = [f"{persons[0]} has {amounts[0]} {thing}."]
+    worked = []
+    for before, person in zip(persons[:-1], persons[1:], strict=True):
+        relation = rng.choice(
+            [r for r in COMPARISONS if r.operator != "*" or amounts[-1] * 2 <= LARGEST_TOTAL // 8]
+        )
+        operand = rng.randint(2, 4) if relation.operator == "*" else rng.randint(1, 20)
+        if relation.operator == "-":
+            operand = rng.randint(1, amounts[-1] - 1) if amounts[-1] > 1 else 0
+        amount = _apply(amounts[-1], relation.operator, operand)
+        told.append(relation.telling.format(name=person, other=before, n=operand, thing=thing))
+        worked.append(f"{person} has {amounts[-1]} {relation.operator} {operand} = {amount} {thing}.")
+        amounts.append(amount)
+    if steps == 1:
+        question = f"How many {thing} does {persons[-1]} have?"
+        return Problem(" ".join([*told, question]), worked[0], str(amounts[-1]), 1, "word")
+    asked = rng.choice(["How many {t} do they have in all?", "How many {t} do they have together?"])
+    worked.append(f"Together they have {' + '.join(map(str, amounts))} = {sum(amounts)} {thing}.")
+    question = " ".join([*told, asked.format(t=thing)])
+    return Problem(question, "\n".join(worked), str(sum(amounts)), steps, "word")
+
+
+_BASKETS = {1: (1, False), 2: (1, True), 3: (2, False), 4: (2, True), 5: (3, True), 6: (4, True)}
+"""Steps → how many kinds of goods are bought, and whether the change is asked for."""
+
+
+def _shopping(rng: random.Random, steps: int) -> Problem:
+    """Goods at a price each; their cost, or the change that is given back."""
+    n_goods, wants_change = _BASKETS[steps]
+    name = rng.choice(NAMES)
+    goods = rng.sample(GOODS, n_goods)
+    bought, worked, costs = [], [], []
+    for good in goods:
+        n, price = rng.randint(2, 12), rng.randint(1, 15)
+        bought.append(f"{n} {good.plural} at ${price} each")
+        costs.append(n * price)
+        worked.append(f"The {good.plural} cost {n} * {price} = {n * price} dollars.")
+    told = f"{name} buys {_listed(bought)}."
+    total = sum(costs)
+    if n_goods > 1:
+        worked.append(f"The total cost is {' + '.join(map(str, costs))} = {total} dollars.")
+    if not wants_change:
+        asked = rng.choice([f"How much does {name} spend?", f"How many dollars does {name} pay?"])
+        return Problem(f"{told} {asked}", "\n".join(worked), str(total), steps, "word")
+    paid = total + rng.randint(1, 50)
+    asked = rng.choice(["How much change does {n} get?", "How many dollars does {n} have left?"])
+    question = f"{name} has ${paid}. {told} {asked.format(n=name)}"
+    worked.append(f"{name} has {paid} - {total} = {paid - total} dollars left.")
+    return Problem(question, "\n".join(worked), str(paid - total), steps, "word")
+
+
+def _listed(parts: list[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+# -- plain sums ------------------------------------------------------------------------------------------
+
+
+def _sum(rng: random.Random, steps: int, digits: int) -> Problem:
+    """One operation is answered directly; a chain is reduced one operation at a time."""
+    low = 0 if digits == 1 else 10 ** (digits - 1)
+    operands = [rng.randint(low, 10**digits - 1) for _ in range(steps + 1)]
+    operators = [rng.choice("+-*") if digits <= 2 else rng.choice("++-*") for _ in range(steps)]
+    written = _written(operands, operators)
+    if steps == 1:
+        answer = _apply(operands[0], operators[0], operands[1])
+        return Problem(f"Give the answer directly: {written} =", "", str(answer), 1, "sum")
+    lines = []
+    while operators:
+        i = operators.index("*") if "*" in operators else 0
+        result = _apply(operands[i], operators[i], operands[i + 1])
+        lines.append(f"{operands[i]} {operators[i]} {operands[i + 1]} = {result}")
+        operands[i : i + 2] = [result]
+        del operators[i]
+        if operators:
+            lines[-1] += f", so it is {_written(operands, operators)}."
+        else:
+            lines[-1] += "."
+    asked = rng.choice(["What is {}?", "Work out {}.", "Calculate {}.", "Find the value of {}."])
+    return Problem(asked.format(written), "\n".join(lines), str(operands[0]), steps, "sum")
+
+
+def _written(operands: list[int], operators: list[str]) -> str:
+    parts = [str(operands[0])]
+    for operator, operand in zip(operators, operands[1:], strict=True):
+        parts += [operator, str(operand)]
+    return " ".join(parts)
+
+
+def _apply(left: int, operator: str, right: int) -> int:
+    return {
+        "+": left + right,
+        "-": left - right,
+        "*": left * right,
+        "/": left // max(right, 1),
+    }[operator]

@@ -1,0 +1,179 @@
+"""The one grammar of prompt sources, as typed after ``--prompts``.
+
+::
+
+    source    = data set | generated | corpus | prompt file
+    data set  = NAME [":" COUNT] ["?split=" SPLIT] ["@" FILE]      gsm8k:10    gsm8k:10@rows.jsonl
+    generated = ("problems" | "sums") ":" COUNT ["?" OPTIONS]      problems:20    sums:20?steps=3&digits=2
+    corpus    = FILE.txt[.gz] [":" COUNT] ["?" OPTIONS]            books.txt.gz:100?window=512
+    prompts   = FILE.jsonl[.gz] [":" COUNT]                        mine.jsonl
+    OPTIONS   = KEY "=" VALUE ("&" KEY "=" VALUE)*
+
+Without COUNT everything there is gets used. A corpus is cut into windows of ``window`` tokens (default: the
+model's context), or into pieces of ``chars`` characters; ``limit`` keeps only its first characters. Generated
+problems take ``steps`` (operations), sums also ``digits`` (of each number). Whatever follows ``@`` is a path,
+whichever characters it holds. A corpus or prompt file whose name could be read as a data set
+(``gsm8k@home.txt``) is given with its folder (``./gsm8k@home.txt``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from bathyscope.errors import PromptError, did_you_mean
+from bathyscope.prompts.datasets import registry
+
+GENERATED = ("problems", "sums")
+CORPUS_SUFFIXES = (".txt", ".txt.gz")
+PROMPT_FILE_SUFFIXES = (".jsonl", ".jsonl.gz")
+
+Kind = Literal["data set", "generated", "corpus", "prompt file"]
+
+_OPTIONS: Mapping[Kind, tuple[str, ...]] = {
+    "data set": ("split",),
+    "generated": ("steps", "digits"),
+    "corpus": ("window", "chars", "limit"),
+    "prompt file": (),
+}
+_TEXT_OPTIONS = ("split",)
+
+_NAMED = re.compile(
+    r"(?P<name>[A-Za-z][\w-]+)(?::(?P<count>[^?@]*))?(?:\?(?P<options>[^@]*))?(?:@(?P<path>.*))?"
+)
+_FILE = re.compile(r"(?P<path>.+?\.(?:txt|jsonl)(?:\.gz)?)(?::(?P<count>[^?]*))?(?:\?(?P<options>.*))?")
+
+
+@dataclass(frozen=True)
+class SourceSpec:
+    """A parsed source; ``str(spec)`` is the text it came from, in canonical form.
+
+    Args:
+        name: a data set's or generator's name, or None for a corpus or a file of prompts.
+        count: how many prompts; None = all.
+        path: the local file, where there is one.
+        options: key and value pairs in the order given; numbers are already numbers.
+    """
+
+    name: str | None
+    count: int | None = None
+    path: str | None = None
+    options: tuple[tuple[str, int | str], ...] = ()
+
+    @property
+    def kind(self) -> Kind:
+        """Which of the four kinds of source this is."""
+        if self.name is not None:
+            return "generated" if self.name in GENERATED else "data set"
+        return "corpus" if str(self.path).endswith(CORPUS_SUFFIXES) else "prompt file"
+
+    def number(self, key: str) -> int | None:
+        """A numeric option's value, or None where it was not given."""
+        value = dict(self.options).get(key)
+        return None if value is None else int(value)
+
+    def text(self, key: str) -> str | None:
+        """A textual option's value, or None where it was not given."""
+        value = dict(self.options).get(key)
+        return None if value is None else str(value)
+
+    @property
+    def label(self) -> str:
+        """The ``dataset`` coordinate of results: the text without folders or the local copy's path."""
+        return (self.name or Path(str(self.path)).name) + self._suffix
+
+    @property
+    def _suffix(self) -> str:
+        count = "" if self.count is None else f":{self.count}"
+        options = "&".join(f"{key}={value}" for key, value in self.options)
+        return f"{count}?{options}" if options else count
+
+    def __str__(self) -> str:
+        if self.name is None:
+            return f"{self.path}{self._suffix}"
+        return f"{self.name}{self._suffix}" + ("" if self.path is None else f"@{self.path}")
+
+
+def parse(text: str) -> SourceSpec:
+    """Parse one source.
+
+    Raises:
+        PromptError: the text is no source, or its count or options are not allowed.
+    """
+    named = _NAMED.fullmatch(text)
+    known = (*registry(), *GENERATED)
+    if named is not None and named["name"] in known:
+        spec = SourceSpec(named["name"], _count(text, named["count"]), named["path"])
+        return _with_options(text, spec, named["options"])
+    file = _FILE.fullmatch(text)
+    if file is None or (named is not None and named["path"] is not None):
+        raise PromptError(_not_a_source(text, named["name"] if named else text, known))
+    spec = SourceSpec(None, _count(text, file["count"]), file["path"])
+    return _with_options(text, spec, file["options"])
+
+
+def _not_a_source(text: str, name: str, known: tuple[str, ...]) -> str:
+    return (
+        f"Prompts {text!r}: {name!r} is neither a data set nor a prompt file.{did_you_mean(name, known)} "
+        f"Allowed: {', '.join(known)}, or a file ending in {', '.join(CORPUS_SUFFIXES)} (plain text) or "
+        f"{', '.join(PROMPT_FILE_SUFFIXES)} (one prompt a line). To measure on this very text, give a list "
+        f"of strings: [{text!r}]."
+    )
+
+
+def _positive(text: str, what: str, value: str) -> int:
+    if not re.fullmatch(r"0*[1-9][0-9]*", value):
+        raise PromptError(f"Prompts {text!r}: {what} must be a whole number of at least 1, not {value!r}.")
+    return int(value)
+
+
+def _count(text: str, count: str | None) -> int | None:
+    return None if count is None else _positive(text, "the count after ':'", count)
+
+
+def _with_options(text: str, spec: SourceSpec, options: str | None) -> SourceSpec:
+    """``spec`` with its options checked and filled in."""
+    allowed = _OPTIONS[spec.kind]
+    pairs: dict[str, int | str] = {}
+    for part in [] if options is None else options.split("&"):
+        key, _, value = part.partition("=")
+        if key not in allowed:
+            listed = ", ".join(f"{name}=" for name in allowed) or "none"
+            hint = did_you_mean(key, allowed)
+            raise PromptError(
+                f"Prompts {text!r}: unknown option {key!r}.{hint} A {spec.kind} takes: {listed}."
+            )
+        if key in pairs:
+            raise PromptError(f"Prompts {text!r}: option {key!r} is given twice; give it once.")
+        if key in _TEXT_OPTIONS and not value:
+            raise PromptError(f"Prompts {text!r}: {key}= has no value; write {key}=VALUE.")
+        pairs[key] = value if key in _TEXT_OPTIONS else _positive(text, f"{key}=", value)
+    spec = SourceSpec(spec.name, spec.count, spec.path, tuple(pairs.items()))
+    _check_combination(text, spec)
+    return spec
+
+
+def _check_combination(text: str, spec: SourceSpec) -> None:
+    if spec.path == "":
+        raise PromptError(
+            f"Prompts {text!r}: no file after '@'; write {spec.name}@FILE.jsonl (or .csv, .parquet)."
+        )
+    if spec.kind == "generated" and spec.path is not None:
+        raise PromptError(f"Prompts {text!r}: {spec.name} are generated and read no file; leave out '@…'.")
+    if spec.kind == "generated" and spec.count is None:
+        raise PromptError(f"Prompts {text!r}: say how many, for example {spec.name}:20.")
+    if spec.name == "problems" and spec.number("digits") is not None:
+        raise PromptError(f"Prompts {text!r}: digits= is for sums; problems take steps= only.")
+    if spec.path is not None and spec.text("split") is not None:
+        raise PromptError(
+            f"Prompts {text!r}: split= chooses a split of the hub's copy, and a local file has none; "
+            "leave out one of split= and '@…'."
+        )
+    if spec.number("window") is not None and spec.number("chars") is not None:
+        raise PromptError(
+            f"Prompts {text!r}: a corpus is cut by tokens (window=) or by characters (chars=); "
+            "give one of them."
+        )

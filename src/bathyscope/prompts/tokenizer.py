@@ -1,0 +1,116 @@
+"""Loading a checkpoint's own tokenizer, whatever class transformers would pick for the model type."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bathyscope.errors import ModelError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+VOCABULARY_FILES = (
+    *("tokenizer.json", "tokenizer.model", "tekken.json", "tiktoken.model", "spiece.model"),
+    *("sentencepiece.bpe.model", "vocab.json", "vocab.txt"),
+)
+"""Files that hold a vocabulary; a folder with none of them has no tokenizer."""
+
+PROBE = (
+    "Once upon a time there weren't 1,234 e-mails  in the café's inbox.\n\n\tdef f(x):\n        return x**2"
+    "\r\n“Quoted” — naïve ＡＢＣ ½ e\u0301 I'LL we'd 12:30pm $5.00 3.14159 a_b/c?d=e#g \u00a0 日本語 русский "
+    "हिन्दी 🦆👩\u200d🚀   \n end "
+)
+"""What pre-tokenizers and normalisers differ on: digits, contractions, runs of space, scripts, code."""
+
+
+def load_tokenizer(
+    source: str | Path, *, revision: str | None = None, trust_remote_code: bool = False
+) -> PreTrainedTokenizerBase | None:
+    """The tokenizer of a local folder or a model on the hub.
+
+    For some model types transformers picks a tokenizer class that rebuilds the text splitting and ignores the
+    checkpoint's ``tokenizer.json``, which silently changes token ids. Both are loaded here and compared on
+    ``PROBE``; where they differ, the checkpoint's own file is used and a warning says so.
+
+    Returns:
+        The tokenizer, or None where a local folder holds no vocabulary at all: such a model can be measured
+        on token ids only, and ``tokenize`` refuses text.
+
+    Raises:
+        ModelError: no such model, the hub cannot be reached, or the tokenizer's files cannot be used.
+    """
+    from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+    folder = Path(source)
+    if str(source).startswith((".", "/", "~")) and not folder.exists():
+        raise ModelError(
+            f"{source} does not exist; give a folder with the model's files, or a name on the hub."
+        )
+    if folder.is_dir() and not any((folder / name).exists() for name in VOCABULARY_FILES):
+        return None
+    try:
+        picked = AutoTokenizer.from_pretrained(source, revision=revision, trust_remote_code=trust_remote_code)
+        own = picked
+        if _has_own_file(source, revision):
+            own = PreTrainedTokenizerFast.from_pretrained(source, revision=revision or "main")
+    # transformers raises whatever its parsers raise; all mean that there is no usable tokenizer.
+    except Exception as error:
+        reason = str(error).strip().split("\n")[0].rstrip(".") or type(error).__name__
+        raise ModelError(
+            f"The tokenizer of {source} cannot be loaded: {reason}. Give a folder with the model's files, or "
+            "a name on the hub; prompts of token ids need no tokenizer."
+        ) from error
+    chosen = _own_where_different(source, picked, own)
+    if not chosen(PROBE, add_special_tokens=False, verbose=False)["input_ids"]:
+        raise ModelError(
+            f"The tokenizer of {source} turns text into no tokens: its vocabulary is missing. Add the "
+            "model's tokenizer.json, or give token ids as prompts."
+        )
+    return chosen
+
+
+def _has_own_file(source: str | Path, revision: str | None) -> bool:
+    from transformers.utils import cached_file
+
+    if Path(source).is_dir():
+        return (Path(source) / "tokenizer.json").is_file()
+    try:
+        return cached_file(source, "tokenizer.json", revision=revision) is not None
+    except OSError:  # the model has a tokenizer (it has just been loaded), but not as this file
+        return False
+
+
+def _own_where_different(
+    source: str | Path, picked: PreTrainedTokenizerBase, own: PreTrainedTokenizerBase
+) -> PreTrainedTokenizerBase:
+    """``own`` and a warning where the two cut ``PROBE`` differently, else ``picked``."""
+    if picked(PROBE, verbose=False)["input_ids"] == own(PROBE, verbose=False)["input_ids"]:
+        return picked
+    warnings.warn(
+        f"For this model type transformers picks {type(picked).__name__}, which cuts text differently from "
+        f"{source}'s own tokenizer.json; the checkpoint's own is used.",
+        UserWarning,
+        stacklevel=3,
+    )
+    return own
+
+
+def tokenizer_hash(tokenizer: PreTrainedTokenizerBase) -> str:
+    """SHA-256 (hexadecimal) of what decides token ids: vocabulary, splitting, special tokens.
+
+    Settings of padding and cutting are left out: they are never used here, and calling a tokenizer changes
+    them. A tokenizer without a serialised backend is known by its class and vocabulary.
+    """
+    if tokenizer.is_fast:
+        state = json.loads(tokenizer.backend_tokenizer.to_str())
+        state.pop("padding", None)
+        state.pop("truncation", None)
+    else:
+        state = {"class": type(tokenizer).__name__, "vocabulary": tokenizer.get_vocab()}
+    special = {key: str(value) for key, value in tokenizer.special_tokens_map.items()}
+    text = json.dumps([state, special], sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,62 @@
+"""Figures as files, one per kind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bathyscope.errors import OptionError, StoreError
+from bathyscope.report.figures.kind import compose
+from bathyscope.report.figures.options import FigureOptions
+from bathyscope.report.figures.registry import drawable
+from bathyscope.report.render import FORMATS, check_format, render
+from bathyscope.store.atomic import write_atomically
+
+if TYPE_CHECKING:
+    from bathyscope.store.run import Run
+
+
+def save_figures(
+    run: Run,
+    folder: str | Path,
+    formats: Sequence[str] = FORMATS,
+    options: FigureOptions | None = None,
+) -> list[Path]:
+    """Every figure that can be drawn from a run, as ``folder/residual.png`` and so on.
+
+    The same run gives the same bytes. Each file is wholly there or absent.
+
+    Raises:
+        OptionError: nothing to draw; a format that is not one of png, svg, pdf.
+        StoreError: the folder cannot be written.
+    """
+    if isinstance(formats, str) or not formats:
+        raise OptionError(f"formats={formats!r}; give a list of at least one of: {', '.join(FORMATS)}.")
+    for format_ in formats:
+        check_format(format_)
+    pictures = drawable(run, options)
+    written = []
+    for name, panels in pictures.items():
+        figure = compose(run, panels)
+        for format_ in formats:
+            path = Path(folder).expanduser() / f"{name}.{format_}"
+            write_output(path, render(figure, format_))
+            written.append(path)
+    return written
+
+
+def write_output(path: Path, content: bytes) -> None:
+    """Write a file for the user, making its folder.
+
+    Raises:
+        StoreError: the disk refuses, with what it says.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, content)
+    except OSError as error:
+        raise StoreError(
+            f"Cannot write {str(path)!r}: {error.strerror or error}. Give a place in a folder that exists or "
+            "can be made, that you may write to, on a disk with room."
+        ) from error

@@ -1,0 +1,100 @@
+"""What drop, swap and repeat have in common: what one changed schedule does to the prediction, per block.
+
+Source: lad2024.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import xarray as xr
+
+from bathyscope.report.figures import style
+from bathyscope.report.figures.kind import FigureKind, Panel
+from bathyscope.report.figures.lines import Axis, Look, panel, series, unit
+from bathyscope.report.figures.options import FigureOptions
+from bathyscope.report.figures.summary import describe, summarise
+
+if TYPE_CHECKING:
+    from bathyscope.store.run import Run
+
+
+@dataclass(frozen=True)
+class Change:
+    """How one kind of changed schedule is named.
+
+    Args:
+        measure: group of the run.
+        heading: on the page.
+        circumstance: end of every panel's title, e.g. ``"without one block"``.
+        axis: label of the depth axis.
+        what: first sentence of the caption.
+    """
+
+    measure: str
+    heading: str
+    circumstance: str
+    axis: str
+    what: str
+
+
+def schedule_figure(change: Change) -> FigureKind:
+    """The figure of drop, swap or repeat: KL, agreement, loss difference and entropy against the block."""
+    return FigureKind(
+        name=change.measure,
+        measure=change.measure,
+        heading=change.heading,
+        needs=("kl", "top1_agreement", "loss", "entropy"),
+        panels=partial(_panels, change),
+        note=partial(_note, change),
+    )
+
+
+def _note(change: Change, run: Run, options: FigureOptions) -> str:
+    return (
+        f"{change.what} Compared with the untouched model at every position that has a next token. "
+        f"{describe(options, run[change.measure].sizes['prompt'])}"
+    )
+
+
+def _panels(change: Change, run: Run, options: FigureOptions) -> list[Panel]:
+    data = run[change.measure]
+    draw = {"kl": _kl, "top1_agreement": _agreement, "loss": _loss, "entropy": _entropy}
+    made = [draw[name](data, change, options) for name in draw if name in data]
+    return [one for one in made if one is not None]
+
+
+def _kl(data: xr.Dataset, change: Change, options: FigureOptions) -> Panel | None:
+    curve = series(data, "kl", "KL", Look(style.VERMILION), options, "next_tokens")
+    title = f"How far predictions move {change.circumstance}"
+    return panel(
+        "kl", [curve], Axis(title, change.axis, f"KL(normal ‖ changed) ({unit(data, 'kl')})", "auto")
+    )
+
+
+def _agreement(data: xr.Dataset, change: Change, options: FigureOptions) -> Panel | None:
+    curve = series(data, "top1_agreement", "agreement", Look(style.GREEN), options, "next_tokens")
+    title = f"Top-1 token unchanged {change.circumstance}"
+    return panel("top1_agreement", [curve], Axis(title, change.axis, "top-1 agreement (share of tokens)"))
+
+
+def _loss(data: xr.Dataset, change: Change, options: FigureOptions) -> Panel | None:
+    def difference(loss: xr.DataArray) -> xr.DataArray:
+        return loss - data["baseline_loss"]
+
+    curve = series(data, "loss", "loss difference", Look(style.PURPLE), options, "next_tokens", difference)
+    title = f"Loss added {change.circumstance}"
+    y = f"added loss ({unit(data, 'loss')})"
+    return panel("loss", [curve], Axis(title, change.axis, y, rules={0.0: ""}))
+
+
+def _entropy(data: xr.Dataset, change: Change, options: FigureOptions) -> Panel | None:
+    curve = series(data, "entropy", "changed model", Look(style.BLUE), options, "next_tokens")
+    baseline = summarise(data["baseline_entropy"].values[:, None], data["n_tokens"].values - 1, options)
+    rules = {float(baseline.mean[0]): "untouched model"}
+    title = f"Entropy of the prediction {change.circumstance}"
+    return panel(
+        "entropy", [curve], Axis(title, change.axis, f"entropy ({unit(data, 'entropy')})", rules=rules)
+    )

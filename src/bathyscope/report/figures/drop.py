@@ -1,0 +1,18 @@
+"""Drop: one block left out at every position. Source: lad2024."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from bathyscope.report.figures.curves import Change, schedule_figure
+
+FIGURE: Final = schedule_figure(
+    Change(
+        measure="drop",
+        heading="One block dropped",
+        circumstance="without one block",
+        axis="dropped block (0-based index)",
+        what="Each block in turn is left out at all positions.",
+    )
+)
+draw, caption = FIGURE.draw, FIGURE.caption

@@ -1,0 +1,129 @@
+"""A kind of figure: which measure it needs, its panels, and what its caption says.
+
+A panel is drawn alone (the page lays panels out to fit the screen) or together with the others of its kind
+(an exported file). To add a figure, write one module with a ``FIGURE`` and list it in ``registry``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import TYPE_CHECKING
+
+from matplotlib.figure import Figure, FigureBase
+
+from bathyscope.errors import OptionError, did_you_mean
+from bathyscope.report.figures import style
+from bathyscope.report.figures.options import FigureOptions
+
+if TYPE_CHECKING:
+    from bathyscope.store.run import Run
+
+_COLUMNS = 2
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One picture with its own axes.
+
+    Args:
+        name: unique within its kind, e.g. ``"norms"``.
+        draw: fills an empty figure or subfigure.
+        alt: what a reader who cannot see the picture is told.
+        size: width and height in inches when drawn alone.
+    """
+
+    name: str
+    draw: Callable[[FigureBase], None]
+    alt: str
+    size: tuple[float, float] = style.PANEL_SIZE
+
+
+@dataclass(frozen=True)
+class FigureKind:
+    """One figure of a report.
+
+    Args:
+        name: also the exported file's name.
+        measure: the group of the run it is drawn from.
+        heading: its heading on the page.
+        needs: variables of which at least one must be there.
+        panels: what can be drawn from a run, panels without any value left out.
+        note: the part of the caption that is its own.
+    """
+
+    name: str
+    measure: str
+    heading: str
+    needs: tuple[str, ...]
+    panels: Callable[[Run, FigureOptions], Sequence[Panel]]
+    note: Callable[[Run, FigureOptions], str]
+
+    def drawable(self, run: Run) -> bool:
+        """Whether the run holds this figure's measure with something in it."""
+        return self.measure in run.measures and any(name in run[self.measure] for name in self.needs)
+
+    def draw(
+        self, run: Run, options: FigureOptions | None = None, panels: Sequence[str] | None = None
+    ) -> Figure:
+        """The figure with all its panels, or with the named ones.
+
+        Raises:
+            OptionError: the run lacks the measure, all its values are missing, or a panel is unknown.
+        """
+        figure = compose(run, self._choose(run, options or FigureOptions(), panels))
+        with style.applied():
+            # Ticks come into being at the first drawing and take their looks from the settings of that moment.
+            figure.draw_without_rendering()
+        return figure
+
+    def caption(self, run: Run, options: FigureOptions | None = None) -> str:
+        """What is seen, then model, data, numbers of prompts and tokens, and the noise floor."""
+        return f"{self.note(run, options or FigureOptions())} {run.caption()}"
+
+    def _choose(self, run: Run, options: FigureOptions, names: Sequence[str] | None) -> Sequence[Panel]:
+        if not self.drawable(run):
+            raise OptionError(
+                f"Figure {self.name!r} needs the measure {self.measure!r}; this run holds: "
+                f"{', '.join(run.measures) or 'nothing'}. Survey again with that measure."
+            )
+        offered = {panel.name: panel for panel in self.panels(run, options)}
+        if not offered:
+            raise OptionError(
+                f"Figure {self.name!r} has nothing to show: every value of {self.measure!r} is missing. "
+                "The prompts may be too short for this measure; use longer ones."
+            )
+        for name in names or ():
+            if name not in offered:
+                raise OptionError(
+                    f"Figure {self.name!r} has no panel {name!r}; this run allows: {', '.join(offered)}."
+                    f"{did_you_mean(name, offered)}"
+                )
+        return [offered[name] for name in names or offered]
+
+
+def compose(run: Run, panels: Sequence[Panel]) -> Figure:
+    """Panels in one figure, two in a row, headed by model and data."""
+    columns = min(_COLUMNS, len(panels))
+    rows = ceil(len(panels) / columns)
+    width, height = (max(panel.size[axis] for panel in panels) for axis in (0, 1))
+    with style.applied():
+        figure = Figure(figsize=(columns * width, rows * height + 0.3), layout="constrained")
+        figure.suptitle(_headline(run), x=0.01, ha="left", color=style.MUTED)
+        for panel, cell in zip(panels, figure.subfigures(rows, columns, squeeze=False).flat):
+            panel.draw(cell)
+    return figure
+
+
+def draw_panel(panel: Panel) -> Figure:
+    """One panel as a figure of its own size."""
+    with style.applied():
+        figure = Figure(figsize=panel.size, layout="constrained")
+        panel.draw(figure)
+    return figure
+
+
+def _headline(run: Run) -> str:
+    identity = run.manifest["identity"]
+    return f"{identity['model']} on {identity['dataset']}"

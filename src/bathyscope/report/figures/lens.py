@@ -1,0 +1,114 @@
+"""Logit lens: how far the prediction read from each boundary is from the final one.
+
+Sources: csordas2025 (KL, overlap); lad2024 (entropy); hu2025 (both as criteria of effective depth).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import xarray as xr
+
+from bathyscope.report.figures import style
+from bathyscope.report.figures.kind import FigureKind, Panel
+from bathyscope.report.figures.lines import BOUNDARY_LABEL, Axis, Look, Positions, Series, panel, series, unit
+from bathyscope.report.figures.options import FigureOptions
+from bathyscope.report.figures.summary import describe
+
+if TYPE_CHECKING:
+    from bathyscope.store.run import Run
+
+# The first norm is drawn solid, others apart from it in line and marker.
+_NORM_LOOKS: Final = (("-", "o"), ("--", "s"), (":", "^"))
+
+Curve = tuple[str, str, str, Positions]
+
+
+def panels(run: Run, options: FigureOptions) -> list[Panel]:
+    """KL in both directions, top-k overlap with top-1 agreement, entropy, cross-entropy."""
+    data = run["lens"]
+    made = [
+        _panel(
+            data,
+            options,
+            "kl",
+            "Distance from the final prediction",
+            "KL divergence",
+            ("kl_lens_final", "KL(lens ‖ final)", style.BLUE, "tokens"),
+            ("kl_final_lens", "KL(final ‖ lens)", style.VERMILION, "tokens"),
+        ),
+        _panel(
+            data,
+            options,
+            "agreement",
+            "Agreement with the final prediction",
+            "share of tokens",
+            ("overlap", "top-k overlap", style.GREEN, "tokens"),
+            ("top1_agreement", "same top-1 token", style.PURPLE, "tokens"),
+        ),
+        _panel(
+            data,
+            options,
+            "entropy",
+            "Uncertainty of the lens prediction",
+            "entropy",
+            ("entropy", "entropy", style.BLUE, "tokens"),
+        ),
+        _panel(
+            data,
+            options,
+            "cross_entropy",
+            "Loss of the lens prediction",
+            "cross-entropy of the next token",
+            ("cross_entropy", "cross-entropy", style.VERMILION, "next_tokens"),
+        ),
+    ]
+    return [one for one in made if one is not None]
+
+
+def note(run: Run, options: FigureOptions) -> str:
+    """What the lens is and which norms were used."""
+    data = run["lens"]
+    norms = [str(norm) for norm in data["norm"].values] if "norm" in data.dims else []
+    norm = f" Final norm: {' (solid) and '.join(norms)} (broken line)." if len(norms) > 1 else ""
+    return (
+        "Logit lens: final norm and unembedding applied to the residual stream at every boundary, compared "
+        "with the model's own prediction; at the last boundary the two are the same."
+        + norm
+        + f" {describe(options, data.sizes['prompt'])}"
+    )
+
+
+def _panel(
+    data: xr.Dataset, options: FigureOptions, name: str, title: str, quantity: str, *curves: Curve
+) -> Panel | None:
+    present = [curve for curve in curves if curve[0] in data]
+    if not present:
+        return None
+    drawn = [one for curve in present for one in _curves(data, options, curve)]
+    return panel(name, drawn, Axis(title, BOUNDARY_LABEL, f"{quantity} ({unit(data, present[0][0])})"))
+
+
+def _curves(data: xr.Dataset, options: FigureOptions, curve: Curve) -> list[Series]:
+    """The variable once, or once for each norm."""
+    name, label, colour, positions = curve
+    look = Look(colour)
+    if "norm" not in data[name].dims:
+        return [series(data, name, label, look, options, positions)]
+    drawn = []
+    for norm, (line, marker) in zip(data["norm"].values, _NORM_LOOKS):
+        own = replace(look, line=line, marker=marker)
+        drawn.append(series(data.sel(norm=norm), name, f"{label}, {norm}", own, options, positions))
+    return drawn
+
+
+FIGURE: Final = FigureKind(
+    name="lens",
+    measure="lens",
+    heading="Logit lens",
+    needs=("kl_lens_final", "kl_final_lens", "overlap", "top1_agreement", "entropy", "cross_entropy"),
+    panels=panels,
+    note=note,
+)
+draw, caption = FIGURE.draw, FIGURE.caption

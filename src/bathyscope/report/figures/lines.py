@@ -1,0 +1,194 @@
+"""Curves along the depth axis: what a series is, and how a set of them is drawn, labelled and described.
+
+Suffixes: P prompts, X places along the depth axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final, Literal
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import FigureBase
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from numpy.typing import NDArray
+
+from bathyscope.report.figures import style
+from bathyscope.report.figures.kind import Panel
+from bathyscope.report.figures.options import FigureOptions
+from bathyscope.report.figures.summary import Summary, summarise
+
+DEPTH_LABEL: Final = "block or boundary (0-based index)"
+BLOCK_LABEL: Final = "block (0-based index)"
+BOUNDARY_LABEL: Final = "boundary (index; 0 = what enters block 0)"
+
+_LEGEND_CHARACTERS: Final = 60
+
+_UNIT_NAMES: Final = {"1": "dimensionless", "": "dimensionless"}
+
+
+@dataclass(frozen=True)
+class Look:
+    """Colour, marker and line style of a series."""
+
+    colour: str
+    marker: str = "o"
+    line: str = "-"
+
+
+@dataclass(frozen=True)
+class Series:
+    """A named curve with its band, over the places ``x``."""
+
+    label: str
+    x: NDArray[Any]
+    summary: Summary
+    look: Look
+
+    @property
+    def empty(self) -> bool:
+        """Whether it has no value at all."""
+        return not np.isfinite(self.summary.mean).any()
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What stands on the axes of a panel of lines.
+
+    Args:
+        title: what is seen.
+        x: label of the depth axis.
+        y: label of the other, unit included.
+        scale: ``"auto"`` takes a logarithm where positive values span more than a factor of 50.
+        rules: horizontal reference lines, height → name.
+    """
+
+    title: str
+    x: str
+    y: str
+    scale: Literal["linear", "log", "auto"] = "linear"
+    rules: dict[float, str] = field(default_factory=dict)
+
+
+Positions = Literal["tokens", "next_tokens", "rest"]
+
+
+def series(
+    dataset: xr.Dataset,
+    name: str,
+    label: str,
+    look: Look,
+    options: FigureOptions,
+    positions: Positions = "tokens",
+    change: Callable[[xr.DataArray], xr.DataArray] | None = None,
+) -> Series:
+    """One variable (prompt, place) as a curve over its place.
+
+    Args:
+        positions: what the per-prompt values are means of, and so what they weigh: all tokens, those with a
+            next token, or all but position 0.
+        change: applied to the per-prompt values before averaging.
+    """
+    variable = dataset[name] if change is None else change(dataset[name])
+    variable = variable.transpose("prompt", ...)
+    (place,) = (dim for dim in variable.dims if dim != "prompt")
+    weights_P = dataset["n_tokens"].values - (0 if positions == "tokens" else 1)
+    x = variable[place].values
+    return Series(label, x, summarise(variable.values, weights_P, options), look)
+
+
+def largest_over_prompts(dataset: xr.Dataset, name: str, label: str, look: Look) -> Series:
+    """The largest value over prompts of one variable (prompt, place), without a band."""
+    largest = dataset[name].max("prompt")
+    (place,) = largest.dims
+    return Series(label, largest[place].values, Summary(largest.values, None, None), look)
+
+
+def unit(dataset: xr.Dataset, name: str) -> str:
+    """The variable's unit in words a reader of an axis understands."""
+    units = str(dataset[name].attrs.get("units", ""))
+    return _UNIT_NAMES.get(units, units)
+
+
+def panel(name: str, curves: Sequence[Series], axis: Axis) -> Panel | None:
+    """A panel of these curves, or None where none of them has a value."""
+    shown = [curve for curve in curves if not curve.empty]
+    if not shown:
+        return None
+    return Panel(name, partial(_draw, curves=shown, axis=axis), _alt(shown, axis))
+
+
+def whole_numbers() -> MaxNLocator:
+    """Ticks at whole numbers, at most about nine."""
+    return MaxNLocator(nbins=9, integer=True, min_n_ticks=1, steps=[1, 2, 4, 5, 8, 10])
+
+
+def block_axis(ax: Axes, label: str, low: float, high: float) -> None:
+    """A depth axis with whole-number ticks that thin out as the model gets deeper."""
+    margin = max(0.5, 0.02 * (high - low))
+    ax.set_xlim(low - margin, high + margin)
+    ax.xaxis.set_major_locator(whole_numbers())
+    ax.set_xlabel(label)
+
+
+def _draw(figure: FigureBase, curves: Sequence[Series], axis: Axis) -> None:
+    ax = figure.subplots()
+    for curve in curves:
+        _draw_series(ax, curve)
+    for height, name in axis.rules.items():
+        ax.axhline(
+            height, color=style.MUTED, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1, label=name or None
+        )
+    block_axis(ax, axis.x, min(c.x.min() for c in curves), max(c.x.max() for c in curves))
+    label = axis.y
+    if axis.scale == "log" or (axis.scale == "auto" and _spans_decades(curves)):
+        _log_axis(ax)
+        label += ", log scale"
+    ax.set_ylabel(label)
+    ax.set_title(axis.title)
+    handles, labels = ax.get_legend_handles_labels()
+    if len(handles) > 1:
+        # Below the axes, so that no legend ever covers a curve.
+        in_one_row = sum(len(label) + 5 for label in labels) <= _LEGEND_CHARACTERS
+        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels) if in_one_row else 2)
+
+
+def _draw_series(ax: Axes, curve: Series) -> None:
+    look, summary = curve.look, curve.summary
+    marker = look.marker if len(curve.x) <= style.MARKERS_UP_TO else ""
+    ax.plot(curve.x, summary.mean, look.line, color=look.colour, marker=marker, label=curve.label)
+    if summary.low is not None and summary.high is not None:
+        ax.fill_between(curve.x, summary.low, summary.high, color=look.colour, alpha=0.22, linewidth=0)
+
+
+def _spans_decades(curves: Sequence[Series]) -> bool:
+    values = np.concatenate([curve.summary.mean for curve in curves])
+    values = values[np.isfinite(values)]
+    return bool((values > 0).all() and values.max() > 50 * values.min())
+
+
+def _log_axis(ax: Axes) -> None:
+    ax.set_yscale("log")
+    low, high = ax.get_ylim()
+    decades = np.log10(high / low)
+    ax.yaxis.set_major_locator(LogLocator(subs=(1.0,) if decades > 2 else (1.0, 2.0, 5.0), numticks=9))
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    ax.yaxis.set_minor_formatter(NullFormatter())
+
+
+def _alt(curves: Sequence[Series], axis: Axis) -> str:
+    said = []
+    for curve in curves:
+        mean = curve.summary.mean
+        kept = np.flatnonzero(np.isfinite(mean))
+        first, last, lowest, highest = kept[0], kept[-1], np.nanargmin(mean), np.nanargmax(mean)
+        said.append(
+            f"{curve.label}: {mean[first]:.3g} at {curve.x[first]}, {mean[last]:.3g} at {curve.x[last]}, "
+            f"lowest {mean[lowest]:.3g} at {curve.x[lowest]}, highest {mean[highest]:.3g} at "
+            f"{curve.x[highest]}"
+        )
+    return f"Line chart, {axis.title.lower()}: {axis.y} against {axis.x}. {'; '.join(said)}."

@@ -1,0 +1,122 @@
+"""Residual stream: norms, relative contributions and cosines against depth.
+
+Sources: csordas2025 (norms, contributions, cosines); lad2024 Fig. 10 (MLP norms); neighbour cosine: one minus
+it is ShortGPT's Block Influence.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import xarray as xr
+
+from bathyscope.report.figures import style
+from bathyscope.report.figures.kind import FigureKind, Panel
+from bathyscope.report.figures.lines import (
+    BLOCK_LABEL,
+    DEPTH_LABEL,
+    Axis,
+    Look,
+    Positions,
+    Series,
+    largest_over_prompts,
+    panel,
+    series,
+    unit,
+)
+from bathyscope.report.figures.options import FigureOptions
+from bathyscope.report.figures.summary import describe
+
+if TYPE_CHECKING:
+    from bathyscope.store.run import Run
+
+_RESIDUAL: Final = ("resid", "residual stream", Look(style.RESIDUAL, "D", "--"))
+_CONTRIBUTIONS: Final = (
+    ("attn", "attention", Look(style.ATTENTION, "o")),
+    ("mlp", "MLP", Look(style.MLP, "s")),
+    ("block", "block", Look(style.BLOCK, "^")),
+)
+
+
+def panels(run: Run, options: FigureOptions) -> list[Panel]:
+    """Norms (all positions, without position 0, largest), relative contributions and cosines."""
+    data = run["residual"]
+    made = [
+        _norms(data, options, "norms", "", "tokens", "Mean norms of the stream and what is added"),
+        _norms(data, options, "norms_rest", "_rest", "rest", "Mean norms without position 0"),
+        _largest(data),
+        _contributions(data, options, "ratios", "ratio", "Contributions relative to what they are added to"),
+        _contributions(data, options, "cosines", "cos", "Direction of contributions against the stream"),
+        _neighbour(data, options),
+    ]
+    return [one for one in made if one is not None]
+
+
+def note(run: Run, options: FigureOptions) -> str:
+    """What norms, ratios and cosines are, and how they are averaged."""
+    return (
+        "Residual stream and what attention, MLP and whole block add to it: L2 norms, norms relative to the "
+        "stream they are added to, and cosines with it (0: a new direction; negative: erasure; positive: "
+        "strengthening). Position 0 is often an attention sink with a very large norm, so means without it "
+        f"are drawn apart where they were measured. {describe(options, run['residual'].sizes['prompt'])}"
+    )
+
+
+def _norms(
+    data: xr.Dataset, options: FigureOptions, name: str, suffix: str, positions: Positions, title: str
+) -> Panel | None:
+    curves = [
+        series(data, f"norm_{key}{suffix}", label, look, options, positions)
+        for key, label, look in (_RESIDUAL, *_CONTRIBUTIONS)
+        if f"norm_{key}{suffix}" in data
+    ]
+    return panel(name, curves, Axis(title, DEPTH_LABEL, f"mean norm ({_norm_unit(data)})", "auto"))
+
+
+def _largest(data: xr.Dataset) -> Panel | None:
+    curves = [
+        largest_over_prompts(data, f"norm_{key}_max", label, look)
+        for key, label, look in (_RESIDUAL, *_CONTRIBUTIONS)
+        if f"norm_{key}_max" in data
+    ]
+    axis = Axis("Largest norm of any token", DEPTH_LABEL, f"largest norm ({_norm_unit(data)})", "auto")
+    return panel("norms_max", curves, axis)
+
+
+def _contributions(
+    data: xr.Dataset, options: FigureOptions, name: str, prefix: str, title: str
+) -> Panel | None:
+    curves: list[Series] = [
+        series(data, f"{prefix}_{key}", label, look, options)
+        for key, label, look in _CONTRIBUTIONS
+        if f"{prefix}_{key}" in data
+    ]
+    if prefix == "cos":
+        return panel(name, curves, Axis(title, BLOCK_LABEL, "mean cosine (dimensionless)", rules={0.0: ""}))
+    return panel(name, curves, Axis(title, BLOCK_LABEL, "mean ratio of norms (dimensionless)", "auto"))
+
+
+def _neighbour(data: xr.Dataset, options: FigureOptions) -> Panel | None:
+    if "cos_neighbour" not in data:
+        return None
+    curve = series(data, "cos_neighbour", "cos(h_l, h_l+1)", Look(style.PURPLE, "o"), options)
+    axis = Axis("How little one block turns the stream", BLOCK_LABEL, "mean cosine (dimensionless)")
+    return panel("neighbour", [curve], axis)
+
+
+def _norm_unit(data: xr.Dataset) -> str:
+    """Activations have no unit of their own; a ``1`` would read as if they were normalised."""
+    name = next(name for name in data if str(name).startswith("norm_"))
+    given = unit(data, str(name))
+    return "activation units" if given == "dimensionless" else given
+
+
+FIGURE: Final = FigureKind(
+    name="residual",
+    measure="residual",
+    heading="Residual stream",
+    needs=("norm_resid", "ratio_block", "cos_block", "cos_neighbour"),
+    panels=panels,
+    note=note,
+)
+draw, caption = FIGURE.draw, FIGURE.caption

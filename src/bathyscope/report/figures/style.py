@@ -1,0 +1,97 @@
+"""How every figure looks: colours, fonts, sizes, and the names under which a page may recolour them.
+
+The data colours are Okabe and Ito's, which stay apart under the common forms of colour blindness, and no
+figure relies on colour alone: series also differ in marker or line style.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any, Final
+
+import matplotlib as mpl
+
+INK: Final = "#20242b"
+MUTED: Final = "#5f6773"
+GRID: Final = "#d9dde3"
+PAPER: Final = "#fefefe"
+VOID: Final = "#e9ebee"
+
+BLUE: Final = "#0072b2"
+VERMILION: Final = "#d55e00"
+GREEN: Final = "#009e73"
+PURPLE: Final = "#a65a8a"
+
+RESIDUAL: Final = MUTED
+ATTENTION: Final = BLUE
+MLP: Final = VERMILION
+BLOCK: Final = GREEN
+
+PART_COLOURS: Final = {"attention": ATTENTION, "mlp": MLP, "block": BLOCK}
+PART_NAMES: Final = {"attention": "attention", "mlp": "MLP", "block": "block"}
+
+EFFECT_MAP: Final = "viridis"
+CLIPPED: Final = "#e4007c"
+
+# A page gives these names a light and a dark value; a figure on its own keeps the colours above.
+CSS_NAMES: Final = {
+    INK: "--ink",
+    MUTED: "--muted",
+    GRID: "--grid",
+    PAPER: "--paper",
+    VOID: "--void",
+    BLUE: "--blue",
+    VERMILION: "--vermilion",
+    GREEN: "--green",
+    PURPLE: "--purple",
+}
+
+# Inches. Narrow enough that the text stays readable when a panel is scaled to a telephone's width.
+PANEL_SIZE: Final = (4.6, 3.2)
+MAP_SIZE: Final = (5.0, 4.4)
+
+MARKERS_UP_TO: Final = 40
+"""Above this many points the markers would run into each other."""
+
+_RC: Final[Any] = {
+    "font.family": "DejaVu Sans",
+    "font.size": 9,
+    "text.color": INK,
+    # Model and data set names may hold a dollar sign; no figure here uses mathematical markup.
+    "text.parse_math": False,
+    "axes.titlesize": 9.5,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.labelsize": 9,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": MUTED,
+    "axes.facecolor": PAPER,
+    "axes.axisbelow": True,
+    "axes.grid": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.unicode_minus": True,
+    "grid.color": GRID,
+    "grid.linewidth": 0.6,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "lines.linewidth": 1.6,
+    "lines.markersize": 3.5,
+    "hatch.color": MUTED,
+    "hatch.linewidth": 0.5,
+    "legend.frameon": False,
+    "legend.fontsize": 8,
+    "legend.handlelength": 2.4,
+    "figure.facecolor": PAPER,
+    "figure.edgecolor": PAPER,
+    "figure.titlesize": 10,
+    "savefig.facecolor": "auto",
+    "savefig.dpi": 160,
+}
+
+
+def applied() -> AbstractContextManager[None]:
+    """A context in which new figures look like this; the caller's own matplotlib settings return after it."""
+    return mpl.rc_context(_RC)

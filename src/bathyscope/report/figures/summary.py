@@ -1,0 +1,83 @@
+"""The mean of a curve over prompts, and how far prompts spread around it.
+
+Suffixes: P prompts, X places along the depth axis, R resamples.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bathyscope.report.figures.options import FigureOptions
+from bathyscope.statistics.bootstrap import resample_counts
+from bathyscope.statistics.reduce import weighted_mean
+
+RESAMPLES: Final = 1000
+LEVEL: Final = 0.95
+_SEED: Final = 0
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Mean (X,) over prompts with the band's edges (X,), or no band for a single prompt."""
+
+    mean: Array
+    low: Array | None
+    high: Array | None
+
+
+def summarise(values_PX: ArrayLike, weights_P: ArrayLike, options: FigureOptions) -> Summary:
+    """Weighted mean over prompts and the band around it; missing values are left out place by place.
+
+    Args:
+        values_PX: one curve per prompt, NaN where a prompt has no value.
+        weights_P: the tokens behind each prompt's value; for ``weighting="prompts"`` only whether there are
+            any counts.
+        options: gives the weighting and the kind of band.
+    """
+    values_PX = np.asarray(values_PX, dtype=np.float64)
+    weights_P = np.maximum(np.asarray(weights_P, dtype=np.float64), 0.0)
+    if options.weighting == "prompts":
+        weights_P = np.sign(weights_P)
+    mean_X = weighted_mean(values_PX, weights_P)
+    kept_PX = values_PX[weights_P > 0]
+    if options.band == "none" or np.isfinite(kept_PX).any(axis=1).sum() < 2:
+        return Summary(mean_X, None, None)
+    if options.band == "quartiles":
+        return Summary(mean_X, *_quantiles(kept_PX, 0.25, 0.75))
+    # The same draws at every call: the curves of a figure are resampled alike, and a figure never changes
+    # from one drawing to the next.
+    counts_RP = resample_counts(len(values_PX), RESAMPLES, np.random.default_rng(_SEED))
+    means_RX = weighted_mean(values_PX, counts_RP * weights_P)
+    return Summary(mean_X, *_quantiles(means_RX, (1 - LEVEL) / 2, (1 + LEVEL) / 2))
+
+
+def _quantiles(values_NX: Array, low: float, high: float) -> tuple[Array, Array]:
+    """Quantiles over the first axis, NaN where a column holds nothing (numpy would warn there)."""
+    out = np.full((2, values_NX.shape[1]), np.nan)
+    filled_X = np.isfinite(values_NX).any(axis=0)
+    if filled_X.any():
+        out[:, filled_X] = np.nanquantile(values_NX[:, filled_X], [low, high], axis=0)
+    return out[0], out[1]
+
+
+def describe(options: FigureOptions, prompts: int) -> str:
+    """One sentence for the caption: what line and band are."""
+    mean = (
+        "Lines: means over all tokens of all prompts (each token counts the same)"
+        if options.weighting == "tokens"
+        else "Lines: means over prompts (each prompt counts the same)"
+    )
+    if prompts < 2:
+        return f"{mean}; one prompt, so no band."
+    band = {
+        "bootstrap": f"; bands: {LEVEL:.0%} bootstrap interval of the mean, resampling prompts",
+        "quartiles": "; bands: quartiles of the prompts",
+        "none": "",
+    }[options.band]
+    return f"{mean}{band}."

@@ -1,0 +1,18 @@
+"""Swap: two neighbouring blocks in the other order. Source: lad2024."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from bathyscope.report.figures.curves import Change, schedule_figure
+
+FIGURE: Final = schedule_figure(
+    Change(
+        measure="swap",
+        heading="Two neighbouring blocks swapped",
+        circumstance="with neighbours swapped",
+        axis="first of the swapped blocks (0-based index)",
+        what="Each pair of neighbours in turn runs in the other order: block ℓ+1, then block ℓ.",
+    )
+)
+draw, caption = FIGURE.draw, FIGURE.caption

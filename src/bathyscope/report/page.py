@@ -1,0 +1,160 @@
+"""One self-contained HTML page of one or several runs: tables, figures, provenance; nothing is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from bathyscope.errors import OptionError
+from bathyscope.report import provenance, table
+from bathyscope.report.export import write_output
+from bathyscope.report.figures.kind import Panel
+from bathyscope.report.figures.options import FigureOptions
+from bathyscope.report.figures.registry import FIGURES, drawable
+from bathyscope.report.interactive import plotly_library, skip_plots
+from bathyscope.report.svg import inline_svg
+
+if TYPE_CHECKING:
+    from bathyscope.store.run import Run
+
+_HEADINGS: Final = ("Estimator", "Index of", "Depth", "{level} interval", "(Depth + 1)/L", "Crossing", "Note")
+
+
+@dataclass(frozen=True)
+class _Picture:
+    svg: Markup
+    alt: str
+
+
+@dataclass(frozen=True)
+class _Figure:
+    heading: str
+    note: str
+    panels: list[_Picture]
+    interactive: list[Markup]
+
+
+def report(
+    runs: Sequence[Run],
+    out: str | Path,
+    title: str | None = None,
+    *,
+    options: FigureOptions | None = None,
+    interactive: bool = False,
+) -> Path:
+    """Write a page and give back its path. The same runs give the same bytes.
+
+    Args:
+        runs: one or more; several are also compared by effective depth.
+        out: the HTML file; it is wholly there or absent.
+        title: of the page; default: model and data.
+        options: weighting and bands of the curves, reduction and scale of the maps.
+        interactive: add skip maps that show values under the pointer (about 5 MB more on the page).
+
+    Raises:
+        OptionError: no run; a run with nothing to draw.
+        StoreError: the file cannot be written.
+    """
+    runs = list(runs)
+    if not runs:
+        raise OptionError("A report needs at least one run; give a list such as [run].")
+    options = options or FigureOptions()
+    names = provenance.run_names(runs)
+    sections = [_section(run, f"run-{i + 1}", names[i], options, interactive) for i, run in enumerate(runs)]
+    page = _template().render(
+        title=title or (names[0] if len(runs) == 1 else f"{len(runs)} runs compared"),
+        sections=sections,
+        comparison=_comparison(runs, names),
+        style=Markup((files("bathyscope.report") / "templates" / "page.css").read_text(encoding="utf-8")),
+        plotly=Markup(plotly_library()) if interactive else "",
+        version=metadata.version("bathyscope"),
+    )
+    path = Path(out).expanduser()
+    write_output(path, page.encode("utf-8"))
+    return path
+
+
+def _template() -> Any:
+    environment = Environment(
+        loader=PackageLoader("bathyscope.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+    )
+    return environment.get_template("page.html.j2")
+
+
+def _section(run: Run, anchor: str, name: str, options: FigureOptions, interactive: bool) -> dict[str, Any]:
+    drawn = drawable(run, options)
+    headings, rows, count = provenance.prompts(run)
+    return {
+        "anchor": anchor,
+        "name": name,
+        "caption": run.caption(),
+        "noise": _noise_note(run),
+        "depth_headings": [heading.format(level=f"{table.interval_level(run):.0%}") for heading in _HEADINGS],
+        "depth_rows": [table.depth_cells(row) for row in _depth_rows(run)],
+        "figures": [
+            _figure(run, kind, panels, anchor, options, interactive) for kind, panels in drawn.items()
+        ],
+        "configuration": provenance.configuration(run),
+        "record": provenance.record(run),
+        "prompt_headings": headings,
+        "prompt_rows": rows,
+        "prompt_count": count,
+    }
+
+
+def _figure(
+    run: Run, name: str, panels: Sequence[Panel], anchor: str, options: FigureOptions, interactive: bool
+) -> _Figure:
+    pictures = [
+        _Picture(Markup(inline_svg(panel, f"{anchor}-{name}-{panel.name}")), panel.alt) for panel in panels
+    ]
+    plots = skip_plots(run, options, anchor) if interactive and name == "skip" else []
+    kind = FIGURES[name]
+    return _Figure(kind.heading, kind.note(run, options), pictures, [Markup(plot) for plot in plots])
+
+
+def _noise_note(run: Run) -> str:
+    if "noise" in run.measures:
+        return (
+            "The noise floor is how far an untouched control row in the same batches comes out from the "
+            "plain forward pass: effects of that size are rounding."
+        )
+    return "No noise floor: this run has no measure that intervenes in the model."
+
+
+def _depth_rows(run: Run) -> list[table.DepthRow]:
+    return table.effective_depth_rows(run) if table.MEASURE in run.measures else []
+
+
+def _comparison(runs: Sequence[Run], names: Sequence[str]) -> dict[str, Any] | None:
+    """Effective depth, estimators × runs; None for one run or where no run has it."""
+    by_run = [{row["estimator"]: row for row in _depth_rows(run)} for run in runs]
+    estimators = list(dict.fromkeys(name for rows in by_run for name in rows))
+    if len(runs) < 2 or not estimators:
+        return None
+    rows = [
+        {
+            "estimator": table.estimator_name(estimator),
+            "cells": [_compared(rows.get(estimator)) for rows in by_run],
+        }
+        for estimator in estimators
+    ]
+    return {"names": names, "rows": rows}
+
+
+def _compared(row: table.DepthRow | None) -> str:
+    if row is None or row["depth"] is None:
+        return "–"
+    depth = table.show_depth(row["estimator"], row["depth"])
+    share = "" if row["ratio"] is None else f", {row['ratio']:.2f} of L"
+    return f"{depth} ({table.show_interval(row)}){share}"

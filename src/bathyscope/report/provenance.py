@@ -1,0 +1,72 @@
+"""What a page says about where its numbers come from: names, configuration, record, prompts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from bathyscope.store.run import Run
+
+Pairs = list[tuple[str, str]]
+
+PROMPTS_SHOWN: Final = 200
+_LENGTHY: Final = ("plan", "shards")
+
+
+def run_name(run: Run) -> str:
+    """``model on dataset``."""
+    identity = run.manifest["identity"]
+    return f"{identity['model']} on {identity['dataset']}"
+
+
+def run_names(runs: Sequence[Run]) -> list[str]:
+    """One name a run; runs of the same model on the same data are numbered."""
+    names = [run_name(run) for run in runs]
+    seen: dict[str, int] = {}
+    unique = []
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        unique.append(f"{name} ({seen[name]})" if names.count(name) > 1 else name)
+    return unique
+
+
+def configuration(run: Run) -> Pairs:
+    """Everything that could change a number: model, hashes, options, precision, seed."""
+    return list(_flat(run.manifest["identity"]))
+
+
+def record(run: Run) -> Pairs:
+    """Versions of libraries, times, and the files with their hashes."""
+    pairs = list(_flat(run.manifest["record"]))
+    files = run.manifest["record"].get("shards") or []
+    return pairs + [(str(entry["file"]), f"SHA-256 {entry['sha256']}") for entry in files]
+
+
+def prompts(run: Run) -> tuple[list[str], list[list[str]], int]:
+    """Headings, rows (at most ``PROMPTS_SHOWN``) and the number of prompts; empty where no group has any."""
+    for name in run.measures:
+        dataset = run[name]
+        if "prompt" in dataset.sizes:
+            return (*_prompt_table(dataset), int(dataset.sizes["prompt"]))
+    return [], [], 0
+
+
+def _prompt_table(dataset: xr.Dataset) -> tuple[list[str], list[list[str]]]:
+    columns = [str(name) for name, values in dataset.coords.items() if values.dims == ("prompt",)]
+    cells = [dataset[name].values[:PROMPTS_SHOWN] for name in columns]
+    return columns, [[str(value) for value in row] for row in zip(*cells)]
+
+
+def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    for key, value in tree.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping) and value:
+            yield from _flat(value, f"{name}.")
+        elif key in _LENGTHY:
+            yield name, f"{len(value)} parts"
+        else:
+            yield name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,131 @@
+"""Effective depth as a table: plain rows for files, a rich table for the terminal."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final, TypedDict
+
+from rich.table import Table
+
+from bathyscope.errors import OptionError
+
+if TYPE_CHECKING:
+    from bathyscope.store.run import Run
+
+MEASURE: Final = "effective_depth"
+_DEFAULT_LEVEL: Final = 0.95
+_INTERPOLATED: Final = "interpolated_"
+_NAMES: Final = {
+    "cosine": "cosine",
+    "kl": "KL",
+    "overlap": "top-k overlap",
+    "centre_of_mass": "centre of mass",
+}
+_INDEX: Final = {"cosine": "block", "kl": "block input", "overlap": "block input", "centre_of_mass": "block"}
+
+
+class DepthRow(TypedDict):
+    """One estimate; None where there is no number."""
+
+    estimator: str
+    depth: float | None
+    ci_low: float | None
+    ci_high: float | None
+    ratio: float | None
+    crossing_share: float | None
+    reason: str
+
+
+def effective_depth_rows(run: Run) -> list[DepthRow]:
+    """One row per estimator, ready for csv or json (no NaN).
+
+    Raises:
+        OptionError: the run does not hold effective_depth.
+    """
+    if MEASURE not in run.measures:
+        raise OptionError(
+            f"This run holds no {MEASURE!r} (it holds: {', '.join(run.measures) or 'nothing'}). "
+            f"Survey again with measures=[..., {MEASURE!r}]."
+        )
+    data = run[MEASURE]
+    rows: list[DepthRow] = []
+    for name in data["estimator"].values:
+        one = data.sel(estimator=name)
+        rows.append(
+            DepthRow(
+                estimator=str(name),
+                depth=_number(one["depth"].item()),
+                ci_low=_number(one["ci_low"].item()),
+                ci_high=_number(one["ci_high"].item()),
+                ratio=_number(one["ratio"].item()),
+                crossing_share=_number(one["crossing_share"].item()),
+                reason=str(one["reason"].item()),
+            )
+        )
+    return rows
+
+
+def effective_depth_table(run: Run) -> Table:
+    """The rows as a table for the terminal. Raises OptionError as :func:`effective_depth_rows` does."""
+    rows = effective_depth_rows(run)
+    table = Table(title="Effective depth", title_justify="left")
+    table.add_column("Estimator")
+    table.add_column("Index of")
+    for heading in ("Depth", f"{interval_level(run):.0%} interval", "(Depth + 1)/L", "Crossing"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    if any(row["reason"] for row in rows):
+        table.add_column("Note", overflow="fold")
+    for row in rows:
+        cells = depth_cells(row)
+        table.add_row(*(cells if any(other["reason"] for other in rows) else cells[:-1]))
+    return table
+
+
+def depth_cells(row: DepthRow) -> list[str]:
+    """Estimator, what it indexes, depth, interval, ratio, crossing share and note, as a reader sees them."""
+    name = row["estimator"]
+    return [
+        estimator_name(name),
+        index_name(name),
+        show_depth(name, row["depth"]),
+        show_interval(row),
+        "–" if row["ratio"] is None else f"{row['ratio']:.2f}",
+        "–" if row["crossing_share"] is None else f"{row['crossing_share']:.0%}",
+        row["reason"],
+    ]
+
+
+def estimator_name(name: str) -> str:
+    """``interpolated_kl`` → ``KL, interpolated``."""
+    plain = name.removeprefix(_INTERPOLATED)
+    shown = _NAMES.get(plain, plain.replace("_", " "))
+    return f"{shown}, interpolated" if name.startswith(_INTERPOLATED) else shown
+
+
+def index_name(name: str) -> str:
+    """What the depth is an index of: a block, or (lens estimators) the input of a block."""
+    return _INDEX.get(name.removeprefix(_INTERPOLATED), "block")
+
+
+def show_depth(name: str, depth: float | None) -> str:
+    """Whole for the published estimators, one decimal for the real-valued ones."""
+    if depth is None:
+        return "–"
+    return f"{depth:.0f}" if name in ("cosine", "kl", "overlap") else f"{depth:.1f}"
+
+
+def show_interval(row: DepthRow) -> str:
+    """``7 to 9``, or a dash."""
+    if row["ci_low"] is None or row["ci_high"] is None:
+        return "–"
+    return f"{show_depth(row['estimator'], row['ci_low'])} to {show_depth(row['estimator'], row['ci_high'])}"
+
+
+def interval_level(run: Run) -> float:
+    """The intervals' level, from the options the run was made with."""
+    options: dict[str, Any] = run.manifest["identity"]["measures"].get(MEASURE, {})
+    return float(options.get("level", _DEFAULT_LEVEL))
+
+
+def _number(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None

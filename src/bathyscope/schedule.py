@@ -1,0 +1,146 @@
+"""The order in which a model's blocks run, as frozen data.
+
+``Schedule.standard(24).drop(5)`` leaves block 5 out, ``.swap(3)`` runs block 4 before block 3,
+``.repeat(8, length=5)`` runs each block of the window 8…12 twice in a row. The same schedule drives the
+analysis and can be applied to a real model. Source: lad2024, section 3 (drop, swap) and appendix (repeat).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from bathyscope.errors import OptionError, did_you_mean
+
+_STEP = re.compile(r"^(?P<name>[a-z]+)(?::(?P<rest>.*))?$")
+_REPEAT = re.compile(r"^(?P<start>\d+)(?:\+(?P<length>\d+))?(?:x(?P<times>\d+))?$")
+_NAMES = ("standard", "drop", "swap", "repeat", "order")
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The blocks in the order they run; ``n_blocks`` is the number of blocks the model has.
+
+    Equal orders are equal schedules, however they were made: swapping twice gives the standard schedule.
+
+    Raises:
+        OptionError: a block outside 0 … n_blocks − 1.
+    """
+
+    order: tuple[int, ...]
+    n_blocks: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "order", tuple(int(block) for block in self.order))
+        for block in self.order:
+            self._require_block(block, "a schedule")
+
+    @classmethod
+    def standard(cls, n_blocks: int) -> Schedule:
+        """Every block once, in order."""
+        if n_blocks < 1:
+            raise OptionError(f"A model has at least one block; {n_blocks} given.")
+        return cls(tuple(range(n_blocks)), n_blocks)
+
+    def drop(self, block: int) -> Schedule:
+        """Without ``block``."""
+        self._require_block(block, "drop")
+        if block not in self.order:
+            raise OptionError(f"drop:{block}: block {block} does not run in this schedule ({self}).")
+        return Schedule(tuple(b for b in self.order if b != block), self.n_blocks)
+
+    def swap(self, block: int) -> Schedule:
+        """``block`` and the next one exchange places."""
+        self._require_block(block, "swap")
+        other = block + 1
+        if other >= self.n_blocks:
+            raise OptionError(
+                f"swap:{block}: block {block} is the last of {self.n_blocks}, it has no next block; "
+                f"allowed: 0 to {self.n_blocks - 2}."
+            )
+        if self.order.count(block) != 1 or self.order.count(other) != 1:
+            raise OptionError(f"swap:{block}: blocks {block} and {other} must each run once ({self}).")
+        exchange = {block: other, other: block}
+        return Schedule(tuple(exchange.get(b, b) for b in self.order), self.n_blocks)
+
+    def repeat(self, start: int, length: int = 1, times: int = 1) -> Schedule:
+        """Each block of the window ``start … start+length−1`` runs ``1 + times`` times in a row."""
+        self._require_block(start, "repeat")
+        if length < 1 or times < 1 or start + length > self.n_blocks:
+            raise OptionError(
+                f"repeat:{start}+{length}x{times}: a window needs length ≥ 1, times ≥ 1 and an end within "
+                f"{self.n_blocks} blocks; at length {length} the last start is {self.n_blocks - length}."
+            )
+        window = range(start, start + length)
+        order = tuple(b for block in self.order for b in [block] * (1 + times if block in window else 1))
+        return Schedule(order, self.n_blocks)
+
+    @classmethod
+    def parse(cls, text: str, n_blocks: int) -> Schedule:
+        """A schedule from text: ``standard``, ``drop:5``, ``swap:3``, ``repeat:8+5`` (blocks 8…12 twice),
+        ``repeat:8+5x2`` (three times), ``order:0-2-1``, or several joined by commas, applied in turn.
+
+        Raises:
+            OptionError: unknown word, missing or malformed number, block out of range.
+        """
+        schedule = cls.standard(n_blocks)
+        for step in (part.strip() for part in text.split(",")):
+            schedule = schedule._apply(step)
+        return schedule
+
+    def _apply(self, step: str) -> Schedule:
+        match = _STEP.match(step)
+        name, rest = (match["name"], match["rest"]) if match else (step, None)
+        if name not in _NAMES:
+            raise OptionError(
+                f"Unknown schedule {step!r}.{did_you_mean(name, _NAMES)} "
+                "Allowed: standard, drop:5, swap:3, repeat:8+5, repeat:8+5x2, order:0-2-1, joined by commas."
+            )
+        if name == "standard":
+            return self
+        if name == "order":
+            if not re.fullmatch(r"\d+(-\d+)*", rest or ""):
+                raise OptionError(f"{step!r}: write the blocks joined by dashes, for example order:0-2-1-3.")
+            return Schedule(tuple(int(b) for b in (rest or "").split("-")), self.n_blocks)
+        if name == "repeat":
+            window = _REPEAT.match(rest or "")
+            if window is None:
+                raise OptionError(f"{step!r}: write repeat:START+LENGTH or repeat:START+LENGTHxTIMES.")
+            return self.repeat(int(window["start"]), int(window["length"] or 1), int(window["times"] or 1))
+        if not (rest or "").isdigit():
+            raise OptionError(f"{step!r}: write {name}: and one block index, for example {name}:5.")
+        return self.drop(int(rest or 0)) if name == "drop" else self.swap(int(rest or 0))
+
+    @property
+    def is_standard(self) -> bool:
+        """Every block once, in order."""
+        return self.order == tuple(range(self.n_blocks))
+
+    @property
+    def clean_prefix(self) -> int:
+        """How many leading steps are those of the standard schedule."""
+        return next((i for i, block in enumerate(self.order) if block != i), len(self.order))
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.order)
+
+    def __str__(self) -> str:
+        runs: list[list[int]] = []
+        for block in self.order:
+            if runs and block == runs[-1][1] + 1:
+                runs[-1][1] = block
+            else:
+                runs.append([block, block])
+        text = " ".join(f"{a}…{b}" if b > a else f"{a}" for a, b in runs)
+        return f"{text or 'no block'} of {self.n_blocks} blocks"
+
+    def _require_block(self, block: int, what: str) -> None:
+        if not 0 <= block < self.n_blocks:
+            raise OptionError(
+                f"{what}: block {block} is out of range; this model has {self.n_blocks} blocks, "
+                f"0 to {self.n_blocks - 1}."
+            )

@@ -1,0 +1,205 @@
+"""Where a depth curve crosses its threshold: the three criteria of effective depth, and the centre of mass.
+
+Two kinds of index occur. The cosine curve is indexed by **block**: entry l belongs to block l's contribution.
+The logit-lens curves (KL, overlap) are indexed by **block input**: entry b is the residual stream entering
+block b (boundary b), b = 0 … L−1; boundary L, where KL is 0 and overlap 1 by construction, is left out.
+
+The depth functions take one curve ``[L]`` or a batch ``[..., L]`` and return ``[...]``: NaN where the
+criterion is not met or the curve is not finite throughout. With ``interpolate=True`` the position is
+real-valued: where the straight line between neighbouring entries meets the threshold, for the same crossing
+as the whole number.
+
+Source: hu2025, Section 3; csordas2025, depth score, for the centre of mass.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bathyscope.errors import OptionError
+
+FloatArray = NDArray[np.float64]
+Criterion = Literal["cosine", "kl", "overlap"]
+
+KL_FRACTION = 0.5
+OVERLAP_THRESHOLD = 0.3
+
+
+def cosine_depth(cosine: ArrayLike, *, interpolate: bool = False) -> FloatArray:
+    """The last block l ≤ L−2 with μ_l < 0 ≤ μ_{l+1}: after it, blocks strengthen the direction they find.
+
+    ``cosine`` is ``[..., L]``: mean of cos(a_l, h_l), cos(m_l, h_l + a_l) and cos(c_l, h_l). Interpolated,
+    the position lies between l and l+1.
+    """
+    curve = _curve(cosine)
+    if curve.shape[-1] < 2:
+        return np.full(curve.shape[:-1], np.nan)
+    rises = (curve[..., :-1] < 0) & (curve[..., 1:] >= 0) & _is_finite(curve)
+    block = rises.shape[-1] - 1 - rises[..., ::-1].argmax(axis=-1)
+    met = np.asarray(rises.any(axis=-1))
+    depth = block.astype(np.float64)
+    if interpolate:
+        below = _entry(curve, block)
+        depth += _ratio(-below, _entry(curve, block + 1) - below, where=met)
+    return np.where(met, depth, np.nan)
+
+
+def kl_depth(kl: ArrayLike, *, fraction: float = KL_FRACTION, interpolate: bool = False) -> FloatArray:
+    """The first block input b ≤ L−2 whose KL is below ``fraction`` of the curve's maximum.
+
+    ``kl`` is ``[..., L]``: KL(p_b‖p_L) in nats (any unit gives the same depth). A single high entry, KL_0 for
+    example, raises the maximum and so moves the depth to the front. Interpolated, the position lies between
+    b−1 and b, and is 0 where the curve begins below. An OptionError where ``fraction`` is not in (0, 1].
+    """
+    curve = _curve(kl)
+    threshold = check_kl_fraction(fraction) * curve.max(axis=-1, keepdims=True)
+    return _first_below_zero(curve - threshold, interpolate)
+
+
+def overlap_depth(
+    overlap: ArrayLike, *, threshold: float = OVERLAP_THRESHOLD, interpolate: bool = False
+) -> FloatArray:
+    """The first block input b ≤ L−2 whose top-k overlap with the final prediction is above ``threshold``.
+
+    ``overlap`` is ``[..., L]``: shares in [0, 1]. Interpolated, the position lies between b−1 and b, and is 0
+    where the curve begins above. An OptionError where ``threshold`` is not in [0, 1).
+    """
+    return _first_below_zero(check_overlap_threshold(threshold) - _curve(overlap), interpolate)
+
+
+def layer_effect(effect: ArrayLike) -> FloatArray:
+    """e_s = Σ_l E[s, l] / max(L−1−s, 1): the mean effect of skipping block s on the blocks after it.
+
+    ``effect`` is ``[..., L, L]`` (skipped × block), relative changes of block contributions; returns
+    ``[..., L]``. An OptionError where it is not square. Source: csordas2025, depth score.
+    """
+    effect = np.asarray(effect, dtype=np.float64)
+    if effect.ndim < 2 or effect.shape[-1] != effect.shape[-2] or effect.shape[-1] == 0:
+        raise OptionError(
+            f"Skip effects of shape {list(effect.shape)} were given; they are [..., skipped, block], with as "
+            "many skipped blocks as blocks."
+        )
+    n_blocks = effect.shape[-1]
+    return effect.sum(axis=-1) / np.maximum(n_blocks - 1 - np.arange(n_blocks), 1)
+
+
+def centre_of_mass(effect_by_block: ArrayLike) -> FloatArray:
+    """Σ_s s·e_s / Σ_s e_s with s counted from 0 (csordas2025 counts from 1, which gives one more).
+
+    ``effect_by_block`` is ``[..., L]``, not negative: :func:`layer_effect` of E, or an output effect. NaN
+    where it is zero at every block or not finite.
+    """
+    e = _curve(effect_by_block)
+    total = np.asarray(e.sum(axis=-1))
+    return _ratio(np.asarray(e @ np.arange(e.shape[-1])), total, where=total > 0, otherwise=np.nan)
+
+
+def crossing_reason(
+    criterion: Criterion,
+    curve: ArrayLike,
+    *,
+    kl_fraction: float = KL_FRACTION,
+    overlap_threshold: float = OVERLAP_THRESHOLD,
+) -> str:
+    """Why one curve ``[L]`` has no depth under ``criterion``, in plain words; empty where it has one."""
+    values = _curve(curve)
+    if missing := int(np.isnan(values).sum()):
+        return f"the {criterion} curve has no finite value at {missing} of {values.size} entries"
+    if values.size < 2:
+        return "the model has a single block, and a depth needs two"
+    if criterion == "cosine":
+        return _cosine_reason(values)
+    if criterion == "kl":
+        return _kl_reason(values, check_kl_fraction(kl_fraction))
+    return _overlap_reason(values, check_overlap_threshold(overlap_threshold))
+
+
+def check_kl_fraction(fraction: float) -> float:
+    """``fraction`` itself; an OptionError where it is not in (0, 1]."""
+    if not 0 < fraction <= 1:
+        raise OptionError(
+            f"kl_fraction is {fraction}; it is a share of the largest KL: give a number above 0 and at most "
+            "1 (the paper has 0.5)."
+        )
+    return fraction
+
+
+def check_overlap_threshold(threshold: float) -> float:
+    """``threshold`` itself; an OptionError where it is not in [0, 1)."""
+    if not 0 <= threshold < 1:
+        raise OptionError(
+            f"overlap_threshold is {threshold}; overlaps are shares: give a number from 0 to below 1 "
+            "(the paper has 0.3)."
+        )
+    return threshold
+
+
+def _first_below_zero(curve: FloatArray, interpolate: bool) -> FloatArray:
+    if curve.shape[-1] < 2:
+        return np.full(curve.shape[:-1], np.nan)
+    below = (curve[..., :-1] < 0) & _is_finite(curve)
+    index = below.argmax(axis=-1)
+    depth = index.astype(np.float64)
+    if interpolate:
+        at = _entry(curve, index)
+        before = _entry(curve, np.maximum(index - 1, 0))
+        depth += _ratio(at, before - at, where=index > 0)
+    return np.where(below.any(axis=-1), depth, np.nan)
+
+
+def _cosine_reason(mu: FloatArray) -> str:
+    if not np.isnan(cosine_depth(mu)):
+        return ""
+    if (mu >= 0).all():
+        where = "the mean cosine is nowhere below zero"
+    elif (mu < 0).all():
+        where = "the mean cosine is below zero at every block"
+    else:
+        where = "the mean cosine only falls from positive to negative"
+    return f"no sign change from negative to positive: {where}"
+
+
+def _kl_reason(kl: FloatArray, fraction: float) -> str:
+    if not np.isnan(kl_depth(kl, fraction=fraction)):
+        return ""
+    largest = kl.max()
+    if largest <= 0:
+        return "KL is zero at every block input"
+    lowest = kl[:-1].min() / largest
+    return (
+        f"KL never falls below {fraction:g} of its maximum before the last block "
+        f"(lowest there: {lowest:.2g} of it)"
+    )
+
+
+def _overlap_reason(overlap: FloatArray, threshold: float) -> str:
+    if not np.isnan(overlap_depth(overlap, threshold=threshold)):
+        return ""
+    highest = overlap[:-1].max()
+    return f"overlap never exceeds {threshold:g} before the last block (highest there: {highest:.2g})"
+
+
+def _curve(values: ArrayLike) -> FloatArray:
+    curve = np.asarray(values, dtype=np.float64)
+    if curve.ndim == 0 or curve.shape[-1] == 0:
+        raise OptionError(
+            f"A depth curve of shape {list(curve.shape)} was given; it is [..., blocks], at least one block."
+        )
+    return np.where(np.isfinite(curve), curve, np.nan)
+
+
+def _is_finite(curve: FloatArray) -> NDArray[np.bool_]:
+    return np.asarray(np.isfinite(curve).all(axis=-1, keepdims=True))
+
+
+def _entry(curve: FloatArray, index: NDArray[np.intp]) -> FloatArray:
+    return np.take_along_axis(curve, index[..., None], axis=-1)[..., 0]
+
+
+def _ratio(
+    numerator: FloatArray, denominator: FloatArray, where: NDArray[np.bool_], otherwise: float = 0.0
+) -> FloatArray:
+    return np.divide(numerator, denominator, out=np.full(numerator.shape, otherwise), where=where)

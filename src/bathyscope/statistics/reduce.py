@@ -1,0 +1,72 @@
+"""Means over prompts: token-weighted or prompt-weighted, for one set of weights or many resamples at once."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bathyscope.errors import OptionError
+
+FloatArray = NDArray[np.float64]
+
+
+def weighted_mean(values: ArrayLike, weights: ArrayLike) -> FloatArray:
+    """Weighted mean over the first axis, leaving out what is NaN.
+
+    Parameters
+    ----------
+    values
+        ``[prompts, ...]``; NaN marks a prompt (or one entry of it) without a value, for example a prompt too
+        short for any skip position. A NaN entry takes its weight out of that entry's mean.
+    weights
+        ``[prompts]`` or ``[resamples, prompts]``, finite and not negative.
+
+    Returns
+    -------
+    ``[...]`` or ``[resamples, ...]``; NaN where no prompt of positive weight has a value. All resamples are
+    one matrix product.
+
+    Raises
+    ------
+    OptionError
+        Where the numbers of prompts differ or a weight is negative, NaN or infinite.
+    """
+    values = np.asarray(values, dtype=np.float64)
+    weights = np.asarray(weights, dtype=np.float64)
+    _check(values, weights)
+    flat = values.reshape(len(values), -1)
+    has_value = ~np.isnan(flat)
+    if has_value.all():
+        mass = weights.sum(axis=-1, keepdims=True)
+    else:
+        mass = weights @ has_value.astype(np.float64)
+        flat = np.where(has_value, flat, 0.0)
+    total = weights @ flat
+    mean = np.divide(total, mass, out=np.full_like(total, np.nan), where=mass > 0)
+    return mean.reshape(*weights.shape[:-1], *values.shape[1:])
+
+
+def token_weighted_mean(values: ArrayLike, n_tokens: ArrayLike) -> FloatArray:
+    """Mean over all prompts' tokens, from per-prompt means ``[prompts, ...]`` and token counts ``[prompts]``.
+
+    The reduction of hu2025, and of csordas2025 for norms and cosines.
+    """
+    return weighted_mean(values, n_tokens)
+
+
+def prompt_weighted_mean(values: ArrayLike) -> FloatArray:
+    """Mean over prompts ``[prompts, ...]``, each counting the same (csordas2025's logit lens)."""
+    values = np.asarray(values, dtype=np.float64)
+    return weighted_mean(values, np.ones(len(values)))
+
+
+def _check(values: FloatArray, weights: FloatArray) -> None:
+    if values.ndim == 0 or weights.ndim not in (1, 2) or weights.shape[-1] != len(values):
+        raise OptionError(
+            f"Values of shape {list(values.shape)} and weights of shape {list(weights.shape)} do not fit: they "
+            "are [prompts, ...] and [prompts] or [resamples, prompts]. Give one weight for each prompt."
+        )
+    if not (np.isfinite(weights).all() and (weights >= 0).all()):
+        raise OptionError(
+            "A weight is negative, NaN or infinite; weights are token counts or resample counts, 0 or more."
+        )

@@ -1,0 +1,130 @@
+"""Shards → one dataset a measure: concatenation along ``prompt``, sums added, shorter dimensions padded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import xarray as xr
+
+from bathyscope.errors import StoreError
+
+PROMPT = "prompt"
+MERGE = "merge"
+
+
+def check_mergeable(name: str, dataset: xr.Dataset, prompts: int) -> None:
+    """Every data variable has the leading dimension ``prompt`` of the shard's length, or is a partial sum.
+
+    Raises:
+        StoreError: which variable is neither.
+    """
+    for label, variable in dataset.data_vars.items():
+        if variable.attrs.get(MERGE) == "sum" and PROMPT not in variable.dims:
+            continue
+        if variable.dims[:1] != (PROMPT,) or variable.sizes[PROMPT] != prompts:
+            raise StoreError(
+                f"{name}.{label} of a shard of {prompts} prompts has dimensions {dict(variable.sizes)}; "
+                f"allowed: a leading dimension 'prompt' of length {prompts}, or no such dimension and the "
+                "attribute merge='sum' (a partial sum, added over the shards)."
+            )
+
+
+def merge(shards: Sequence[Mapping[str, xr.Dataset]]) -> dict[str, xr.Dataset]:
+    """Shards in the order of their prompts → one dataset a measure.
+
+    Where other dimensions differ in length (``token``), the shorter shards are padded at their end: floats
+    with NaN, text with "", and integers and truth values become float64 with NaN. Nothing padded, nothing
+    converted. Variables with ``merge="sum"`` are added in the order of the shards. Attributes that shards do
+    not share are left out.
+
+    Raises:
+        StoreError: shards that hold different measures, variables, dimensions or labels.
+    """
+    names = list(shards[0])
+    for shard in shards:
+        _require(set(shard) == set(names), "run", f"measures {sorted(shard)} and {sorted(names)}")
+    return {name: _merged(name, [shard[name] for shard in shards]) for name in names}
+
+
+def _merged(name: str, parts: Sequence[xr.Dataset]) -> xr.Dataset:
+    first = parts[0]
+    for part in parts:
+        same = list(part.variables) == list(first.variables) and set(part.coords) == set(first.coords)
+        _require(same, name, f"variables {list(part.variables)} and {list(first.variables)}")
+    variables = {
+        label: _variable(f"{name}.{label}", [part.variables[label] for part in parts])
+        for label in first.variables
+    }
+    return xr.Dataset(
+        {label: variables[label] for label in first.data_vars},
+        coords={label: variables[label] for label in first.coords},
+        attrs=_shared(parts),
+    )
+
+
+def _variable(where: str, parts: Sequence[xr.Variable]) -> xr.Variable:
+    dims = parts[0].dims
+    for part in parts:
+        _require(part.dims == dims, where, f"dimensions {part.dims} and {dims}")
+        _require(part.dtype.kind == parts[0].dtype.kind, where, f"types {part.dtype} and {parts[0].dtype}")
+    if PROMPT in dims:
+        values = _concatenated(parts)
+    elif parts[0].attrs.get(MERGE) == "sum":
+        values = _added(where, parts)
+    else:
+        values = _longest(where, parts)
+    return xr.Variable(dims, values, _shared(parts))
+
+
+def _concatenated(parts: Sequence[xr.Variable]) -> np.ndarray:
+    axis = parts[0].dims.index(PROMPT)
+    shape = [max(sizes) for sizes in zip(*(part.shape for part in parts), strict=True)]
+    shape[axis] = sum(part.shape[axis] for part in parts)
+    padded = any(part.shape[i] < size for part in parts for i, size in enumerate(shape) if i != axis)
+    dtype = np.result_type(*(part.dtype for part in parts))
+    if padded and dtype.kind in "iub":
+        dtype = np.dtype(np.float64)
+    whole = np.full(shape, np.nan if dtype.kind == "f" else np.zeros((), dtype), dtype)
+    start = 0
+    for part in parts:
+        corner = [slice(size) for size in part.shape]
+        corner[axis] = slice(start, start + part.shape[axis])
+        whole[tuple(corner)] = part.values
+        start += part.shape[axis]
+    return whole
+
+
+def _added(where: str, parts: Sequence[xr.Variable]) -> np.ndarray:
+    total = parts[0].values.copy()
+    for part in parts[1:]:
+        _require(part.shape == total.shape, where, f"shapes {part.shape} and {total.shape}")
+        total = total + part.values
+    return total
+
+
+def _longest(where: str, parts: Sequence[xr.Variable]) -> np.ndarray:
+    """Labels of a dimension that shards may have at different lengths: each must begin the longest."""
+    longest = max((part.values for part in parts), key=lambda values: values.size)
+    for part in parts:
+        beginning = longest[tuple(slice(size) for size in part.shape)]
+        same = np.array_equal(beginning, part.values, equal_nan=longest.dtype.kind == "f")
+        _require(same, where, f"labels {part.values.tolist()} and {longest.tolist()}")
+    return longest
+
+
+def _shared(parts: Sequence[xr.Dataset] | Sequence[xr.Variable]) -> dict[str, object]:
+    first = parts[0].attrs
+    return {key: value for key, value in first.items() if all(_same(p.attrs.get(key), value) for p in parts)}
+
+
+def _same(one: object, other: object) -> bool:
+    return one == other or (one != one and other != other)  # NaN is the same as NaN
+
+
+def _require(holds: bool, where: str, found: str) -> None:
+    if not holds:
+        raise StoreError(
+            f"The shards of {where} disagree: {found}. Shards of one run must have the same form; "
+            "delete the run's folder and measure again."
+        )

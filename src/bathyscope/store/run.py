@@ -1,0 +1,170 @@
+"""A run as its reader sees it: one labelled dataset a measure, and where it all came from."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import xarray as xr
+
+from bathyscope.errors import OptionError, StoreError, did_you_mean
+from bathyscope.store.manifest import Manifest
+from bathyscope.store.merge import PROMPT, merge
+from bathyscope.store.shards import read_shard
+from bathyscope.store.shelf import load_manifest
+from bathyscope.store.table import tidy
+
+DERIVED = "derived.nc"
+
+
+@dataclass(frozen=True, repr=False)
+class Run:
+    """The results of one model on one prompt set.
+
+    Args:
+        tree: a child a measure, each a dataset with the variables and dimensions of its measure.
+        manifest: the content of ``manifest.json``: schema, identity (the configuration), record (how it came
+            about).
+        path: the run's folder, or None where it lives in memory.
+    """
+
+    tree: xr.DataTree
+    manifest: dict[str, Any]
+    path: Path | None = None
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """Names of the datasets that are there."""
+        return tuple(str(name) for name in self.tree.children)
+
+    def __getitem__(self, measure: str) -> xr.Dataset:
+        """Dataset of one measure.
+
+        Raises:
+            OptionError: the run has no such measure.
+        """
+        if measure not in self.measures:
+            raise OptionError(
+                f"This run has no measure {measure!r}; it has {', '.join(self.measures)}."
+                f"{did_you_mean(measure, self.measures)}"
+            )
+        return self.tree.children[measure].to_dataset(inherit=False)
+
+    def to_dataframe(self, measure: str) -> pd.DataFrame:
+        """One measure as a table, one row an index combination (see :func:`bathyscope.store.table.tidy`).
+
+        Raises:
+            OptionError: the run has no such measure.
+        """
+        return tidy(self[measure])
+
+    def caption(self) -> str:
+        """One sentence for figures and tables: model, data, prompts and tokens, precision, noise floor."""
+        identity = self.manifest["identity"]
+        there, tokens = self._extent()
+        of_all = "" if there in (None, identity["prompts"]) else f"{there} of "
+        counts = [f"{of_all}{_counted(identity['prompts'], 'prompt')}"]
+        if tokens is not None:
+            counts.append(_counted(tokens, "token"))
+        floor = _floors(self["noise"]) if "noise" in self.measures else ""
+        extent = ", ".join([*counts, identity["dtype"]])
+        return f"{identity['model']} on {identity['dataset']}: {extent}{floor}."
+
+    def __repr__(self) -> str:
+        place = "in memory" if self.path is None else str(self.path)
+        return f"<Run {self.caption()} Measures: {', '.join(self.measures)}. {place}>"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{html.escape(name)}</td><td>{html.escape(_variables(self[name]))}</td></tr>"
+            for name in self.measures
+        )
+        place = "in memory" if self.path is None else str(self.path)
+        return (
+            f"<div><p>{html.escape(self.caption())}<br><small>{html.escape(place)}</small></p>"
+            f"<table><tr><th>measure</th><th>variables</th></tr>{rows}</table></div>"
+        )
+
+    def _extent(self) -> tuple[int | None, int | None]:
+        """Numbers of prompts and of tokens that the datasets hold; None where none tells."""
+        datasets = [self[name] for name in self.measures]
+        counted = [dataset["n_tokens"] for dataset in datasets if "n_tokens" in dataset.coords]
+        prompts = [dataset.sizes[PROMPT] for dataset in datasets if PROMPT in dataset.sizes]
+        return (prompts[0] if prompts else None, int(counted[0].sum()) if counted else None)
+
+
+def open_run(path: str | Path, *, partial: bool = False) -> Run:
+    """Read a run from its folder; every file's checksum is verified.
+
+    Args:
+        path: the folder that a survey wrote.
+        partial: accept an unfinished run: the prompts whose shards are there, without run-level results.
+
+    Raises:
+        StoreError: no run; a file altered or cut short; unfinished and not ``partial``; nothing there yet.
+    """
+    folder = Path(path).expanduser()
+    manifest = load_manifest(folder)
+    record = manifest.record
+    there = {i: entry for i, entry in sorted(record.shards.items()) if (folder / entry.file).exists()}
+    complete = record.finished is not None and len(there) == len(manifest.identity.plan)
+    if not complete and (not partial or not there):
+        raise StoreError(_unfinished(manifest, folder, len(there)))
+    merged = merge([read_shard(folder / entry.file, entry.sha256) for entry in there.values()])
+    derived: dict[str, xr.Dataset] = {}
+    if complete and record.derived is not None:
+        derived = read_shard(folder / record.derived.file, record.derived.sha256)
+    return assemble(merged, derived, manifest, folder)
+
+
+def assemble(
+    merged: Mapping[str, xr.Dataset], derived: Mapping[str, xr.Dataset], manifest: Manifest, path: Path | None
+) -> Run:
+    """A run of merged shards and run-level results; a run-level dataset takes the place of its namesake."""
+    tree = xr.DataTree.from_dict({f"/{name}": dataset for name, dataset in {**merged, **derived}.items()})
+    return Run(tree, manifest.to_dict(), path)
+
+
+def shard_file(index: int) -> str:
+    """Name of the file of shard ``index`` in the run's folder."""
+    return f"shard-{index:05d}.nc"
+
+
+def _unfinished(manifest: Manifest, folder: Path, there: int) -> str:
+    identity, command = manifest.identity, manifest.record.command
+    again = (
+        f"repeating the survey of {identity.model!r} on {identity.dataset!r} with out={str(folder)!r}"
+        if command is None
+        else f"running again: {command}"
+    )
+    missing = "" if there < len(identity.plan) else ", but not the run-level results"
+    read = f", or read what is there with bathyscope.open({str(folder)!r}, partial=True)" if there else ""
+    return (
+        f"The run in {str(folder)!r} is not finished: {there} of {len(identity.plan)} shards are there"
+        f"{missing}. Resume it by {again}{read}."
+    )
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def _floors(noise: xr.Dataset) -> str:
+    """``; noise floor skip 1.2e-07, drop 0``: the largest value of each variable or labelled entry."""
+    entries: dict[str, float] = {}
+    for name, values in noise.data_vars.items():
+        if values.ndim == 1 and values.dims[0] in noise.coords:
+            labels = noise[values.dims[0]].values
+            entries |= {str(label): float(value) for label, value in zip(labels, values.values, strict=True)}
+        else:
+            entries[str(name)] = float(values.max())
+    listed = ", ".join(f"{name} {value:.2g}" for name, value in entries.items())
+    return f"; noise floor {listed}" if listed else ""
+
+
+def _variables(dataset: xr.Dataset) -> str:
+    return ", ".join(f"{name} ({', '.join(map(str, v.dims))})" for name, v in dataset.data_vars.items())

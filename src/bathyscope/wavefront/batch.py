@@ -1,0 +1,94 @@
+"""A batch of prompts as the wavefront sees it: token ids padded on the right, and who owns which token."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Token ids [batch, tokens], padded on the right, and the prompts' lengths.
+
+    Padding on the right needs no mask: causal attention never looks at later tokens. Pad tokens enter no
+    statistic.
+    """
+
+    ids_BT: Tensor
+    lengths: tuple[int, ...]
+
+    @classmethod
+    def of(cls, prompts: Sequence[Sequence[int]], device: torch.device | str = "cpu") -> Batch:
+        """A batch of token-id lists; pads repeat each prompt's last token (a valid id in every vocabulary)."""
+        longest = max(len(p) for p in prompts)
+        rows = [[*p, *[p[-1]] * (longest - len(p))] for p in prompts]
+        return cls(torch.tensor(rows, device=device), tuple(len(p) for p in prompts))
+
+    @property
+    def size(self) -> int:
+        """Number of prompts."""
+        return len(self.lengths)
+
+    @property
+    def tokens(self) -> int:
+        """Length of the longest prompt."""
+        return int(self.ids_BT.shape[1])
+
+    @property
+    def is_ragged(self) -> bool:
+        """Prompts differ in length."""
+        return len(set(self.lengths)) > 1
+
+    @cached_property
+    def valid_BT(self) -> Tensor:
+        """True at real tokens."""
+        lengths = torch.tensor(self.lengths, device=self.ids_BT.device)
+        return torch.arange(self.tokens, device=self.ids_BT.device)[None] < lengths[:, None]
+
+    def split(self, values_N: Tensor) -> list[Tensor]:
+        """Values of all real tokens [..., N], prompt after prompt, as one piece per prompt."""
+        return list(values_N.split(list(self.lengths), dim=-1))
+
+    def flat(self, resid_BTD: Tensor) -> Tensor:
+        """The vectors of all real tokens [N, width], prompt after prompt."""
+        return resid_BTD[self.valid_BT] if self.is_ragged else resid_BTD.flatten(0, 1)
+
+    @cached_property
+    def next_ids_N(self) -> Tensor:
+        """For every real token the id of the next one, −1 at each prompt's last token."""
+        following = torch.full_like(self.ids_BT, -1)
+        following[:, :-1] = self.ids_BT[:, 1:]
+        last = torch.tensor(self.lengths, device=self.ids_BT.device) - 1
+        following[torch.arange(self.size, device=last.device), last] = -1
+        return following[self.valid_BT]
+
+
+def plan_batches(lengths: Sequence[int], rows: int, call_tokens: int, equal_lengths: bool) -> list[list[int]]:
+    """Which prompts are computed together: index lists into ``lengths``, each sorted by length.
+
+    Several prompts share a batch only while their rows leave room in one call, and while padding stays
+    below one token in twenty, since a padded token costs as much as a real one.
+
+    Args:
+        lengths: tokens of each prompt.
+        rows: rows each prompt brings on average.
+        call_tokens: tokens worth putting into one call of a block.
+        equal_lengths: batch only prompts of the same length (length-dependent rotary tables).
+    """
+    order = sorted(range(len(lengths)), key=lambda i: (lengths[i], i))
+    batches: list[list[int]] = []
+    for index in order:
+        if batches:
+            batch = batches[-1]
+            longest, total = lengths[index], sum(lengths[i] for i in batch) + lengths[index]
+            padded = longest * (len(batch) + 1)
+            fits = padded * rows <= call_tokens and padded <= 1.05 * total
+            if fits and (not equal_lengths or lengths[batch[0]] == longest):
+                batch.append(index)
+                continue
+        batches.append([index])
+    return batches

@@ -1,0 +1,211 @@
+"""Comparing next-token distributions of rows with a reference, in chunks of tokens.
+
+Nothing of size tokens × vocabulary outlives a chunk. All distributions are taken in float64: differences of
+nearly equal probabilities lose their digits in float32. KL and loss in nats, entropy and JSD in bits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+Read = Callable[[Tensor], Tensor]
+_CHUNK_BYTES = 96 << 20
+_LN2 = math.log(2.0)
+
+
+@dataclass
+class Distribution:
+    """Next-token distributions of some tokens: ``logits`` [..., N, vocabulary], everything else on demand."""
+
+    logits: Tensor
+
+    @cached_property
+    def log_p(self) -> Tensor:
+        """Log-probabilities in float64."""
+        return self.logits.double().log_softmax(-1)
+
+    @cached_property
+    def p(self) -> Tensor:
+        """Probabilities in float64."""
+        return self.log_p.exp()
+
+    @cached_property
+    def neg_entropy(self) -> Tensor:
+        """Σ p log p in nats, [..., N]."""
+        return _dot(self.p, self.log_p)
+
+    @cached_property
+    def top1(self) -> Tensor:
+        """The most probable token, [..., N]."""
+        return self.logits.argmax(-1)
+
+
+def _dot(a: Tensor, b: Tensor) -> Tensor:
+    return torch.linalg.vecdot(a, b, dim=-1)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A reference and a row's distribution of the same tokens; ``targets`` are next ids, −1 where none."""
+
+    ref: Distribution
+    row: Distribution
+    targets_N: Tensor | None
+    k: int = 5
+    top_p: float = 0.9
+
+
+def kl_from_reference(pair: Pair) -> Tensor:
+    """KL(reference ‖ row) in nats."""
+    return (pair.ref.neg_entropy - _dot(pair.ref.p, pair.row.log_p)).clamp_min(0)
+
+
+def kl_to_reference(pair: Pair) -> Tensor:
+    """KL(row ‖ reference) in nats."""
+    return (pair.row.neg_entropy - _dot(pair.row.p, pair.ref.log_p)).clamp_min(0)
+
+
+def jsd(pair: Pair) -> Tensor:
+    """Jensen–Shannon divergence in bits (0 … 1)."""
+    mean = (pair.row.p + pair.ref.p).mul_(0.5)
+    neg_entropy = torch.special.entr(mean).sum(-1).neg_()
+    return ((0.5 * (pair.row.neg_entropy + pair.ref.neg_entropy) - neg_entropy) / _LN2).clamp(0, 1)
+
+
+def l2(pair: Pair) -> Tensor:
+    """‖y − ȳ‖₂ of the probabilities."""
+    return torch.linalg.vector_norm(pair.row.p - pair.ref.p, dim=-1)
+
+
+def entropy(pair: Pair) -> Tensor:
+    """Entropy of the row in bits."""
+    return -pair.row.neg_entropy / _LN2
+
+
+def top1_agreement(pair: Pair) -> Tensor:
+    """1 where both have the same most probable token."""
+    return (pair.row.top1 == pair.ref.top1).double()
+
+
+def loss(pair: Pair) -> Tensor:
+    """Cross-entropy of the next token in nats, NaN where there is none."""
+    if pair.targets_N is None:
+        raise ValueError("loss needs the next tokens")
+    targets = pair.targets_N.clamp_min(0).expand(pair.row.logits.shape[:-1])
+    picked = -pair.row.log_p.gather(-1, targets[..., None])[..., 0]
+    return picked.masked_fill(pair.targets_N < 0, float("nan"))
+
+
+def overlap(pair: Pair) -> Tensor:
+    """|top_k(row) ∩ top_k(reference)| / k."""
+    k = min(pair.k, pair.row.logits.shape[-1])
+    ref = pair.ref.logits.topk(k, dim=-1).indices
+    row = pair.row.logits.topk(k, dim=-1).indices
+    return (row[..., :, None] == ref[..., None, :]).any(-1).double().mean(-1)
+
+
+def rank(pair: Pair) -> Tensor:
+    """1-based rank in the row of the reference's most probable token."""
+    top = pair.ref.top1.expand(pair.row.logits.shape[:-1])
+    value = pair.row.logits.gather(-1, top[..., None])
+    return 1 + (pair.row.logits > value).sum(-1).double()
+
+
+def kl_top_p(pair: Pair) -> Tensor:
+    """The share of KL(row ‖ reference) that comes from the reference's top-p set, in nats."""
+    terms = pair.row.p * (pair.row.log_p - pair.ref.log_p)
+    return (terms * _top_p_set(pair)).sum(-1)
+
+
+def kl_tail(pair: Pair) -> Tensor:
+    """The rest of KL(row ‖ reference), from outside the top-p set, in nats."""
+    terms = pair.row.p * (pair.row.log_p - pair.ref.log_p)
+    return (terms * (1 - _top_p_set(pair))).sum(-1)
+
+
+def _top_p_set(pair: Pair) -> Tensor:
+    """1 at the smallest set of most probable reference tokens whose probabilities reach ``top_p``."""
+    cached = pair.ref.__dict__.get("_top_p_set")
+    if cached is None:
+        p, size = pair.ref.p, min(64, pair.ref.p.shape[-1])
+        values, indices = p.topk(size, dim=-1)
+        while size < p.shape[-1] and bool((values.sum(-1) < pair.top_p).any()):
+            size = min(size * 4, p.shape[-1])
+            values, indices = p.topk(size, dim=-1)
+        inside = (values.cumsum(-1) - values < pair.top_p).double()
+        cached = torch.zeros_like(p).scatter_(-1, indices, inside)
+        pair.ref.__dict__["_top_p_set"] = cached
+    return cached
+
+
+METRICS: dict[str, Callable[[Pair], Tensor]] = {
+    "kl_from_reference": kl_from_reference,
+    "kl_to_reference": kl_to_reference,
+    "jsd": jsd,
+    "l2": l2,
+    "entropy": entropy,
+    "top1_agreement": top1_agreement,
+    "loss": loss,
+    "overlap": overlap,
+    "rank": rank,
+    "kl_top_p": kl_top_p,
+    "kl_tail": kl_tail,
+}
+
+
+@torch.no_grad()
+def compare(
+    read: Read,
+    reference_ND: Tensor,
+    rows: Sequence[Tensor],
+    metrics: Sequence[str],
+    *,
+    vocabulary: int,
+    targets_N: Tensor | None = None,
+    read_row: Callable[[Tensor, Tensor], Tensor] | None = None,
+    k: int = 5,
+    top_p: float = 0.9,
+) -> dict[str, Tensor]:
+    """Metrics of every row against the reference at every token.
+
+    Args:
+        read: residual vectors [N, width] → logits [N, vocabulary].
+        reference_ND: the reference's final states.
+        rows: final states [N, width] of each row, same tokens.
+        metrics: names in ``METRICS``.
+        vocabulary: for the size of chunks.
+        targets_N: ids of the next tokens, −1 where there is none; for ``loss``.
+        read_row: (row vectors, reference vectors) → logits, where rows are read otherwise than the reference.
+
+    Returns:
+        name → float64 [rows, N].
+    """
+    tokens = reference_ND.shape[0]
+    found = {
+        name: torch.empty(len(rows), tokens, dtype=torch.float64, device=reference_ND.device) for name in metrics
+    }
+    for first, last in _chunks(tokens, vocabulary):
+        vectors = reference_ND[first:last]
+        ref = Distribution(read(vectors))
+        targets = None if targets_N is None else targets_N[first:last]
+        for index, row_ND in enumerate(rows):
+            own = row_ND[first:last]
+            logits = read(own) if read_row is None else read_row(own, vectors)
+            pair = Pair(ref, Distribution(logits), targets, k, top_p)
+            for name in metrics:
+                found[name][index, first:last] = METRICS[name](pair)
+    return found
+
+
+def _chunks(tokens: int, vocabulary: int) -> Iterator[tuple[int, int]]:
+    # about eight float64 copies of a chunk's distributions live at once
+    size = max(1, min(tokens, _CHUNK_BYTES // (8 * 8 * vocabulary)))
+    pieces = -(-tokens // size)
+    edges = [tokens * i // pieces for i in range(pieces + 1)]
+    yield from zip(edges, edges[1:])

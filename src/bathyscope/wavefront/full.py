@@ -1,0 +1,208 @@
+"""Full rows: histories that own every token of their prompts, advanced together block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from bathyscope.anatomy.replay import Replay
+from bathyscope.wavefront.batch import Batch
+from bathyscope.wavefront.calls import CacheMaker, CallPolicy, CallResult, Carry, RowCaller
+from bathyscope.wavefront.plan import Birth, Fork, Track
+from bathyscope.wavefront.provider import BlockProvider
+from bathyscope.wavefront.rows import Request, ScheduleRow
+
+Show = Callable[[int, Sequence[Sequence[Request]], CallResult], None]
+
+
+class FullRows:
+    """The control row and all tracks of one batch.
+
+    Rows live in slots of one buffer [slots, batch, tokens, width]; slot 0 is the control. A track gets its
+    slot when it is born.
+
+    Args:
+        tracks: compiled histories (see ``plan``).
+        resid0_BTD: what enters block 0.
+        show: called for every call of a block that rows take in step with the control.
+    """
+
+    def __init__(
+        self,
+        tracks: Sequence[Track],
+        replay: Replay,
+        batch: Batch,
+        policy: CallPolicy,
+        provider: BlockProvider,
+        show: Show,
+    ) -> None:
+        self._tracks = tracks
+        self._provider = provider
+        self._show = show
+        resid0_BTD = replay.recording.resid0_BTD
+        prompts = torch.arange(batch.size, device=resid0_BTD.device)
+        self._caller = RowCaller(replay, policy, prompts)
+        self._state = resid0_BTD.new_empty(len(tracks) + 1, *resid0_BTD.shape)
+        self._state[0] = resid0_BTD
+        self._previous = resid0_BTD
+        self._protected = max((_protect(t) for t in tracks), default=0)
+        self._heads = [resid0_BTD[:, : self._protected].clone()]
+        self._slots: dict[int, int] = {}
+        self._done: dict[int, int] = {}
+        shares_state = any(a.state is not None for a in replay.recording.blocks)
+        self._carry: Carry | None = {} if shares_state else None
+        self._keys: list[Tensor] = []
+        self._values: list[Tensor] = []
+        self._active: list[int] = []
+        self.attends = False
+
+    @property
+    def control(self) -> Tensor:
+        """The control's residual stream at the current boundary [batch, tokens, width]."""
+        return self._state[0]
+
+    @property
+    def control_carry(self) -> Mapping[object, tuple[Tensor, ...]]:
+        """What blocks passed on in the control row, [batch, …] each."""
+        return {key: tuple(t[0] for t in tensors) for key, tensors in (self._carry or {}).items()}
+
+    def advance(self, block: nn.Module, index: int, capture: bool) -> None:
+        """Moves the control and every row in step with it over one block; others catch up before and after."""
+        self._spawn(index)
+        self._catch_up(below=index)
+        joining = [t for t in self._slots if self._next(t) == index]
+        self._keys, self._values, self.attends = [], [], False
+        self._active = [0, *sorted(self._slots[t] for t in joining)]
+        by_slot = {self._slots[t]: t for t in joining}
+        previous = self._state[0].clone()
+        for result in self._run(block, index, self._active, CacheMaker() if capture else None):
+            slots = self._active[result.first : result.first + len(result.after)]
+            served = [self._tracks[by_slot[s]].requests if s else () for s in slots]
+            self._show(index, served, result)
+            self._state[self._at(slots)] = result.after
+            if result.captured.keys is not None and result.captured.values is not None:
+                rows = len(result.after)
+                self._keys.append(result.captured.keys.unflatten(0, (-1, self._state.shape[1]))[-rows:])
+                self._values.append(result.captured.values.unflatten(0, (-1, self._state.shape[1]))[-rows:])
+            self.attends |= result.captured.calls > 0
+        self._previous = previous
+        self._heads.append(self._state[0][:, : self._protected].clone())
+        for track in joining:
+            self._stepped(track)
+        self._catch_up(below=index + 1)
+
+    def land(self, n_blocks: int) -> None:
+        """After the last block: rows born at the last boundary, and those still behind, finish."""
+        self._spawn(n_blocks)
+        self._catch_up(below=n_blocks)
+
+    def final(self) -> dict[Request, Tensor]:
+        """Final states [batch, tokens, width] by request."""
+        return {r: self._state[self._slots[i]] for i, t in enumerate(self._tracks) for r in t.requests}
+
+    def slot(self, request: Request) -> int:
+        """The slot of the track that serves a request."""
+        return next(self._slots[i] for i, t in enumerate(self._tracks) if request in t.requests)
+
+    def lent(self, slots: Sequence[int], prompt: int, start: int) -> tuple[Tensor, Tensor] | None:
+        """Keys and values [slots, heads, start, head width] of one prompt at the block that has just run."""
+        if not self._keys:
+            return None
+        keys = self._keys[0] if len(self._keys) == 1 else torch.cat(self._keys)
+        values = self._values[0] if len(self._values) == 1 else torch.cat(self._values)
+        self._keys, self._values = [keys], [values]
+        position = {slot: i for i, slot in enumerate(self._active)}
+        rows = self._at([position[s] for s in slots])
+        return keys[rows, prompt, :, :start], values[rows, prompt, :, :start]
+
+    def _run(
+        self, block: nn.Module, index: int, slots: Sequence[int], caches: CacheMaker | None
+    ) -> Iterator[CallResult]:
+        at = self._at(slots)
+        carry = None if self._carry is None else {k: tuple(t[at] for t in v) for k, v in self._carry.items()}
+        yield from self._caller.calls(
+            block, index, self._state[at], carry, caches, has_control=bool(slots and slots[0] == 0)
+        )
+        for key, tensors in (carry or {}).items():
+            assert self._carry is not None
+            if key not in self._carry:
+                self._carry[key] = tuple(t.new_zeros(len(self._state), *t.shape[1:]) for t in tensors)
+            for buffer, value in zip(self._carry[key], tensors):
+                buffer[at] = value
+
+    def _at(self, slots: Sequence[int]) -> slice | Tensor:
+        """Slots as a slice where they are neighbours (no copy), else as an index."""
+        if list(slots) == list(range(slots[0], slots[0] + len(slots))):
+            return slice(slots[0], slots[0] + len(slots))
+        return torch.tensor(slots, device=self._state.device)
+
+    def _spawn(self, boundary: int) -> None:
+        for index, track in enumerate(self._tracks):
+            if isinstance(track.origin, Birth) and track.origin.boundary == boundary:
+                slot = self._take_slot(index, 0)
+                self._state[slot] = self._born(track.origin)
+                self._copy_carry(0, slot)
+                self._fork_from(index)
+
+    def _born(self, birth: Birth) -> Tensor:
+        if not birth.mixed:
+            return self._state[0]
+        positions = torch.arange(self._state.shape[2], device=self._state.device)[None]
+        taken = positions >= birth.protect
+        if birth.before is not None:
+            taken = taken & (positions < torch.tensor(birth.before, device=taken.device)[:, None])
+        return torch.where(taken[..., None], self._previous, self._state[0])
+
+    def _take_slot(self, track: int, done: int) -> int:
+        self._slots[track] = len(self._slots) + 1
+        self._done[track] = done
+        return self._slots[track]
+
+    def _next(self, track: int) -> int | None:
+        steps = self._tracks[track].steps
+        return steps[self._done[track]] if self._done[track] < len(steps) else None
+
+    def _stepped(self, track: int) -> None:
+        self._done[track] += 1
+        birth = self._tracks[track].birth
+        boundary = birth.boundary + self._done[track]
+        if birth.protect and not birth.mixed and boundary < len(self._heads):
+            head = self._heads[boundary][:, : birth.protect]
+            self._state[self._slots[track]][:, : birth.protect] = head
+        self._fork_from(track)
+
+    def _fork_from(self, parent: int) -> None:
+        for index, track in enumerate(self._tracks):
+            origin = track.origin
+            if isinstance(origin, Fork) and origin.track == parent and origin.steps == self._done[parent]:
+                slot = self._take_slot(index, origin.steps)
+                self._state[slot] = self._state[self._slots[parent]]
+                self._copy_carry(self._slots[parent], slot)
+                self._fork_from(index)
+
+    def _copy_carry(self, source: int, target: int) -> None:
+        for tensors in (self._carry or {}).values():
+            for buffer in tensors:
+                buffer[target] = buffer[source]
+
+    def _catch_up(self, below: int) -> None:
+        """Rows whose next block lies behind the wave (swaps, repeats) run until they are in step again."""
+        while True:
+            behind = {t: n for t in self._slots if (n := self._next(t)) is not None and n < below}
+            if not behind:
+                return
+            index = min(behind.values())
+            tracks = sorted((t for t, n in behind.items() if n == index), key=lambda t: self._slots[t])
+            slots = [self._slots[t] for t in tracks]
+            with self._provider.block(index) as block:
+                for result in self._run(block, index, slots, None):
+                    at = self._at(slots[result.first : result.first + len(result.after)])
+                    self._state[at] = result.after
+            for track in tracks:
+                self._stepped(track)
+
+
+def _protect(track: Track) -> int:
+    return max((r.protect for r in track.requests if isinstance(r, ScheduleRow)), default=0)

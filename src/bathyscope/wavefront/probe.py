@@ -1,0 +1,109 @@
+"""What a measure is shown while the wavefront passes: views of blocks, rows and final states."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from bathyscope.anatomy.readout import Readout
+from bathyscope.wavefront.batch import Batch
+from bathyscope.wavefront.rows import Request
+
+
+@dataclass(frozen=True)
+class BaselineView:
+    """One block of the plain forward: input and output [batch, tokens, width], and the contributions.
+
+    ``attention`` and ``mlp`` are None unless a probe wants parts and the family has them.
+    """
+
+    block: int
+    before_BTD: Tensor
+    after_BTD: Tensor
+    attention_BTD: Tensor | None
+    mlp_BTD: Tensor | None
+
+
+@dataclass(frozen=True)
+class RowsView:
+    """One block of several rows that ran together with a control row of the same shape.
+
+    Args:
+        block: the block that ran.
+        requests: for every row the requests it serves.
+        before, after: [rows, batch, tokens, width]; of a tail only its own prompt and tokens.
+        control_before, control_after: [batch, tokens, width], the row in which nothing is changed.
+        baseline_before, baseline_after: the plain forward's, same shape (for the noise floor).
+        prompt, start: of a tail the prompt and the first token; None and 0 for full rows.
+    """
+
+    block: int
+    requests: Sequence[Sequence[Request]]
+    before: Tensor
+    after: Tensor
+    control_before: Tensor
+    control_after: Tensor
+    baseline_before: Tensor
+    baseline_after: Tensor
+    prompt: int | None = None
+    start: int = 0
+
+
+@dataclass(frozen=True)
+class TailStates:
+    """Final states h_L of the tails of one prompt and starting token.
+
+    Args:
+        prompt, start: whose tokens ``start …`` these are.
+        control_ND: the control's, [own tokens, width].
+        baseline_ND: the plain forward's.
+        rows: the tails', by request.
+    """
+
+    prompt: int
+    start: int
+    control_ND: Tensor
+    baseline_ND: Tensor
+    rows: Mapping[Request, Tensor]
+
+
+@dataclass(frozen=True)
+class FinalStates:
+    """Final states h_L of everything: [batch, tokens, width] for full rows.
+
+    Args:
+        batch: the prompts.
+        readout: from residual stream to logits.
+        baseline_BTD, control_BTD: the plain forward's and the control row's.
+        full: full rows by request.
+        tails: one entry per prompt and starting token.
+    """
+
+    batch: Batch
+    readout: Readout
+    baseline_BTD: Tensor
+    control_BTD: Tensor
+    full: Mapping[Request, Tensor]
+    tails: Sequence[TailStates]
+
+
+class Probe:
+    """One measure's observer for one batch. The methods do nothing unless a measure overrides them."""
+
+    def __init__(self, requests: Sequence[Request] = (), *, wants_parts: bool = False) -> None:
+        self.requests = tuple(requests)
+        self.wants_parts = wants_parts
+
+    def baseline(self, view: BaselineView) -> None:
+        """A block of the plain forward has run."""
+
+    def rows(self, view: RowsView) -> None:
+        """A block has run on rows of which at least one is this probe's."""
+
+    def block_done(self, block: int) -> None:
+        """All rows of this block have been shown."""
+
+    def finish(self, final: FinalStates) -> None:
+        """All rows have reached the last boundary."""

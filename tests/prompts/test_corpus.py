@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+import gzip
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from transformers import PreTrainedTokenizerFast
+
+from bathyscope.errors import PromptError
+from bathyscope.prompts import corpus
+from bathyscope.prompts.corpus import corpus_prompts
+from bathyscope.prompts.source import resolve
+from bathyscope.prompts.tokenize import tokenize
+from bathyscope.prompts.tokenizer import load_tokenizer
+
+TEXT = (
+    "The final answer is 28.\n\nNaïve café  owners don't sell 日本語 tea;   they sell 🦆 eggs – 16 per day.\n"
+    * 40
+)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    file = tmp_path / "text.txt"
+    file.write_text(TEXT, encoding="utf-8")
+    return str(file)
+
+
+def whole(tokenizer: PreTrainedTokenizerFast, text: str = TEXT) -> list[int]:
+    return tokenizer(text, add_special_tokens=False)["input_ids"]
+
+
+def ids(prompts: tuple) -> list[list[int]]:
+    return [list(prompt.ids) for prompt in prompts]
+
+
+def test_windows_are_the_text_in_order(path: str, plain: PreTrainedTokenizerFast) -> None:
+    tokens = whole(plain)
+    windows = ids(corpus_prompts(path, tokenizer=plain, window=64))
+    assert len(windows) == len(tokens) // 64 > 3
+    assert windows == [tokens[64 * n : 64 * (n + 1)] for n in range(len(windows))]
+
+
+def test_bos_starts_every_window(path: str, with_bos: PreTrainedTokenizerFast) -> None:
+    tokens = whole(with_bos)
+    windows = ids(corpus_prompts(path, tokenizer=with_bos, window=64))
+    assert all(window[0] == with_bos.bos_token_id for window in windows)
+    assert {len(window) for window in windows} == {64}
+    joined = [token for window in windows for token in window[1:]]
+    assert joined == tokens[: len(joined)]
+    assert len(windows) == len(tokens) // 63
+
+
+def test_bos_that_the_tokenizer_has_but_does_not_put_before_text(
+    path: str, backend: Callable[..., object]
+) -> None:
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend(), bos_token="<s>")
+    assert tokenizer("The")["input_ids"][0] != tokenizer.bos_token_id
+    (first,) = corpus_prompts(path, tokenizer=tokenizer, window=8, count=1)
+    assert first.ids == (tokenizer.bos_token_id, *whole(tokenizer)[:7])
+
+
+@pytest.mark.parametrize("chunk", [31, 100, 1000])
+def test_reading_in_chunks_changes_no_token(
+    monkeypatch: pytest.MonkeyPatch, path: str, plain: PreTrainedTokenizerFast, chunk: int
+) -> None:
+    monkeypatch.setattr(corpus, "CHUNK", chunk)
+    monkeypatch.setattr(corpus, "OVERLAP", 40)
+    windows = ids(corpus_prompts(path, tokenizer=plain, window=2))
+    joined = [token for window in windows for token in window]
+    assert joined == whole(plain)[: len(joined)]
+    assert len(whole(plain)) - len(joined) < 2
+
+
+def test_only_what_is_needed_is_read(monkeypatch: pytest.MonkeyPatch, plain: PreTrainedTokenizerFast) -> None:
+    class Endless(io.StringIO):
+        characters = 0
+
+        def read(self, size: int | None = -1) -> str:
+            assert size is not None
+            assert 0 < size <= 1000
+            self.characters += size
+            return (TEXT * 2)[:size]
+
+    file = Endless()
+    monkeypatch.setattr(corpus, "CHUNK", 1000)
+    stream = corpus._token_stream(file, plain, None)
+    assert next(stream) == whole(plain)[0]
+    assert file.characters <= 3000
+
+
+def test_pieces_of_characters(path: str, with_bos: PreTrainedTokenizerFast) -> None:
+    prompts = ids(corpus_prompts(path, tokenizer=with_bos, chars=100, limit=1050, window=8))
+    bos = with_bos.bos_token_id
+    assert prompts == [[bos, *whole(with_bos, TEXT[n : n + 100])] for n in range(0, 1000, 100)]
+
+
+def test_limit_and_count(path: str, plain: PreTrainedTokenizerFast) -> None:
+    tokens = whole(plain, TEXT[:500])
+    windows = ids(corpus_prompts(path, tokenizer=plain, window=16, limit=500))
+    assert windows == [tokens[16 * n : 16 * (n + 1)] for n in range(len(tokens) // 16)]
+    assert ids(corpus_prompts(path, tokenizer=plain, window=16, limit=500, count=2)) == windows[:2]
+    with pytest.raises(PromptError, match=rf"gives {len(windows)} prompts of this size, 1000 asked for"):
+        corpus_prompts(path, tokenizer=plain, window=16, limit=500, count=1000)
+
+
+def test_short_text_gives_one_short_prompt(tmp_path: Path, with_bos: PreTrainedTokenizerFast) -> None:
+    file = tmp_path / "short.txt.gz"
+    file.write_bytes(gzip.compress(b"The final answer"))
+    expected = [[with_bos.bos_token_id, *whole(with_bos, "The final answer")]]
+    assert ids(corpus_prompts(str(file), tokenizer=with_bos, window=512)) == expected
+    assert ids(corpus_prompts(str(file), tokenizer=with_bos, chars=512)) == expected
+
+
+def test_text_of_exactly_one_window(tmp_path: Path, plain: PreTrainedTokenizerFast) -> None:
+    file = tmp_path / "exact.txt"
+    file.write_text("The final answer")
+    tokens = whole(plain, "The final answer")
+    assert ids(corpus_prompts(str(file), tokenizer=plain, window=len(tokens))) == [tokens]
+
+
+@pytest.mark.parametrize("text", ["", "T"])
+def test_too_little_text(tmp_path: Path, plain: PreTrainedTokenizerFast, text: str) -> None:
+    file = tmp_path / "a.txt"
+    file.write_text(text)
+    for size in ({"window": 8}, {"chars": 8}):
+        with pytest.raises(PromptError, match="too little text: a prompt needs at least two tokens"):
+            corpus_prompts(str(file), tokenizer=plain, **size)
+
+
+def test_refused(path: str, plain: PreTrainedTokenizerFast) -> None:
+    with pytest.raises(PromptError, match="the model has no tokenizer; give token ids, or a tokenizer"):
+        corpus_prompts(path, tokenizer=None, window=8)
+    with pytest.raises(
+        PromptError, match=r"how long is a window\? Write .*\?window=512 \(tokens\) or \?chars=1000"
+    ):
+        corpus_prompts(path, tokenizer=plain)
+    with pytest.raises(PromptError, match="window=1 leaves nothing to predict; use at least 2"):
+        corpus_prompts(path, tokenizer=plain, window=1)
+    with pytest.raises(PromptError, match="does not exist"):
+        corpus_prompts(path + "x", tokenizer=None, window=8)
+
+
+def test_tokenizer_without_offsets(path: str) -> None:
+    class Letters:
+        is_fast = False
+        bos_token_id = None
+
+        def __call__(self, text: str, *, add_special_tokens: bool, verbose: bool) -> dict[str, list[int]]:
+            return {"input_ids": [ord(letter) for letter in text]}
+
+    windows = ids(corpus_prompts(path, tokenizer=Letters(), window=10, limit=25))
+    assert windows == [[ord(letter) for letter in TEXT[:10]], [ord(letter) for letter in TEXT[10:20]]]
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("name", ["stories260K", "tiny-gpt2"])
+def test_real_text_in_chunks(
+    monkeypatch: pytest.MonkeyPatch, shared: Callable[[str], Path], name: str
+) -> None:
+    tokenizer = load_tokenizer(shared(f"checkpoints/{name}"))
+    file = shared("data/text/tinystories_slice.txt")
+    assert tokenizer is not None
+    monkeypatch.setattr(corpus, "CHUNK", 3001)
+    prompts = corpus_prompts(str(file), tokenizer=tokenizer, window=101, limit=40_000)
+    joined = [token for prompt in prompts for token in (prompt.ids or ())[1:]]
+    tokens = tokenizer(file.read_text()[:40_000], add_special_tokens=False, verbose=False)["input_ids"]
+    assert joined == tokens[: len(joined)]
+    assert len(prompts) == len(tokens) // 100
+
+
+@pytest.mark.shared
+def test_loss_of_a_trained_model(shared: Callable[[str], Path]) -> None:
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    folder = shared("checkpoints/stories260K")
+    source = f"{shared('data/text/tinystories_slice.txt')}?chars=1000&limit=20000"
+    tokenizer = load_tokenizer(folder)
+    prompts = tokenize(resolve(source, tokenizer=tokenizer), tokenizer, max_tokens=512, vocab_size=512)
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    total = 0.0
+    with torch.no_grad():
+        for prompt in prompts:
+            tokens = torch.tensor([prompt.ids])
+            logits = model(tokens).logits[0, :-1].double()
+            total += torch.nn.functional.cross_entropy(logits, tokens[0, 1:], reduction="sum").item()
+    assert len(prompts) == 20
+    assert total / sum(len(prompt) - 1 for prompt in prompts) == pytest.approx(1.467, abs=1e-3)

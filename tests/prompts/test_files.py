@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from bathyscope.errors import PromptError
+from bathyscope.prompts.files import open_text, read_rows
+
+
+def test_text_is_the_same_plain_gzipped_and_with_a_byte_order_mark(tmp_path: Path) -> None:
+    text = "Zwölf Enten – 16 eggs\nper day"
+    (tmp_path / "a.txt").write_bytes(text.encode())
+    (tmp_path / "a.txt.gz").write_bytes(gzip.compress(text.encode()))
+    (tmp_path / "bom.txt").write_bytes(b"\xef\xbb\xbf" + text.encode())
+    for name in ("a.txt", "a.txt.gz", "bom.txt"):
+        with open_text(tmp_path / name) as file:
+            assert file.read() == text
+
+
+def test_missing_file_names_its_neighbour(tmp_path: Path) -> None:
+    (tmp_path / "stories.txt").write_text("x")
+    with pytest.raises(PromptError, match=r"storeis\.txt does not exist\. Did you mean 'stories\.txt'\?"):
+        open_text(tmp_path / "storeis.txt").__enter__()
+    with pytest.raises(PromptError, match=r"does not exist \(nor does the folder .*nowhere\)"):
+        open_text(tmp_path / "nowhere" / "a.txt").__enter__()
+    with pytest.raises(PromptError, match="is a folder; give a file"):
+        open_text(tmp_path).__enter__()
+
+
+def test_unreadable_text(tmp_path: Path) -> None:
+    (tmp_path / "latin.txt").write_bytes("café".encode("latin-1"))
+    with (
+        pytest.raises(PromptError, match=r"latin\.txt is not UTF-8 text .*convert it"),
+        open_text(tmp_path / "latin.txt") as file,
+    ):
+        file.read()
+    whole = gzip.compress(b"some text to compress " * 100)
+    for name, content in (("cut.txt.gz", whole[:-20]), ("plain.txt.gz", b"not gzip at all")):
+        (tmp_path / name).write_bytes(content)
+        with (
+            pytest.raises(PromptError, match=rf"{name} cannot be read: "),
+            open_text(tmp_path / name) as file,
+        ):
+            file.read()
+
+
+def test_rows_of_every_kind_of_file(tmp_path: Path, write_jsonl: Callable[..., str]) -> None:
+    rows = [
+        {"ctx": "a, b", "endings": ["x", 'y "z"'], "label": 1},
+        {"ctx": "c\nd", "endings": [], "label": 0},
+    ]
+    path = write_jsonl(*rows)
+    assert list(read_rows(path)) == rows
+    (tmp_path / "rows.jsonl.gz").write_bytes(gzip.compress(Path(path).read_bytes()))
+    assert list(read_rows(tmp_path / "rows.jsonl.gz")) == rows
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "rows.parquet")
+    assert list(read_rows(tmp_path / "rows.parquet")) == rows
+    (tmp_path / "rows.csv").write_text('ctx,label\n"a, b",1\n"c\nd",NA\n')
+    assert list(read_rows(tmp_path / "rows.csv")) == [
+        {"ctx": "a, b", "label": "1"},
+        {"ctx": "c\nd", "label": "NA"},
+    ]
+
+
+def test_bad_rows_are_named(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"a": 1}\n\n{"a": \n')
+    with pytest.raises(PromptError, match=r"a\.jsonl, line 3: not JSON"):
+        list(read_rows(tmp_path / "a.jsonl"))
+    (tmp_path / "b.jsonl").write_text('{"a": 1}\n[1, 2]\n')
+    with pytest.raises(PromptError, match=r"b\.jsonl, line 2: a JSON object is needed.*not list"):
+        list(read_rows(tmp_path / "b.jsonl"))
+    (tmp_path / "c.parquet").write_bytes(b"PAR0")
+    with pytest.raises(PromptError, match=r"c\.parquet is not a readable parquet file"):
+        list(read_rows(tmp_path / "c.parquet"))
+    for name in ("d.json", "d.parquet.gz", "d"):
+        with pytest.raises(PromptError, match=r"unknown kind of file; allowed: \.jsonl, \.jsonl\.gz, \.csv"):
+            read_rows(tmp_path / name)

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from bathyscope.errors import PromptError
+from bathyscope.prompts.prompt import Prompt
+from bathyscope.prompts.promptfile import read_prompts
+
+Write = Callable[..., str]
+
+
+def test_every_field(write_jsonl: Write) -> None:
+    path = write_jsonl(
+        {"text": "1 + 1 = 2", "answer": "2", "id": "sum", "labels": {"level": 3}, "hops": 2, "by": "deep"},
+        {"ids": [4, 5, 6], "answer_tokens": 1, "id": 17, "tags": ["left", "aside"], "note": None},
+        {"text": "plain"},
+    )
+    assert read_prompts(path) == (
+        Prompt(text="1 + 1 = 2", answer="2", id="sum", labels={"level": 3, "hops": 2, "by": "deep"}),
+        Prompt(ids=(4, 5, 6), answer_tokens=1, id="17"),
+        Prompt(text="plain"),
+    )
+    assert [prompt.id for prompt in read_prompts(path, count=2)] == ["sum", "17"]
+
+
+def test_too_few(write_jsonl: Write) -> None:
+    with pytest.raises(PromptError, match=r"holds 1 prompts, 3 asked for; ask for at most 1"):
+        read_prompts(write_jsonl({"text": "a"}), count=3)
+    with pytest.raises(PromptError, match=r"holds no prompts; write one a line: \{\"text\""):
+        read_prompts(write_jsonl())
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"txt": "a"}, "exactly one of text= and ids=; neither given"),
+        ({"text": "a", "ids": [1, 2]}, "both given"),
+        ({"text": 5}, "text must be a text, not 5"),
+        ({"text": "5", "answer": 5}, "answer must be a text, not 5"),
+        ({"ids": [1, 2.5]}, r"ids must be a list of whole numbers, not \[1, 2.5\]"),
+        ({"ids": "12"}, "ids must be a list of whole numbers"),
+        ({"ids": [1, True]}, "ids must be a list of whole numbers"),
+        ({"ids": [1, 2], "answer_tokens": "1"}, "answer_tokens must be a whole number, not '1'"),
+        ({"ids": [1, 2], "answer_tokens": 2}, "answer_tokens=2 does not fit"),
+        ({"text": "a", "labels": [1]}, r"labels must be an object such as .*not \[1\]"),
+        ({"text": "a", "labels": {"hops": 1}, "hops": 2}, "'hops' stands both in labels and beside it"),
+    ],
+)
+def test_bad_rows_are_named(write_jsonl: Write, row: dict[str, object], message: str) -> None:
+    with pytest.raises(PromptError, match=rf"rows\.jsonl, prompt 2: .*{message}"):
+        read_prompts(write_jsonl({"text": "fine"}, row))

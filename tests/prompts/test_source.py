@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import PreTrainedTokenizerFast
+
+from bathyscope.errors import PromptError
+from bathyscope.prompts.problems import generate, to_prompt
+from bathyscope.prompts.prompt import Prompt, PromptSet
+from bathyscope.prompts.source import resolve
+from bathyscope.prompts.spec import parse
+
+ROWS = [{"question": f"{n} + 1?", "answer": f"Add one.\n#### {n + 1}"} for n in range(3)]
+
+
+def test_data_set_from_a_local_file(write_jsonl: Callable[..., str]) -> None:
+    path = write_jsonl(*ROWS, name="a:b@c.jsonl")
+    prompts = resolve(f"gsm8k:2@{path}")
+    assert prompts.dataset == "gsm8k:2"
+    assert [prompt.answer for prompt in prompts.prompts] == ["1", "2"]
+    assert len(resolve(f"gsm8k@{path}")) == 3
+
+
+def test_generated_problems() -> None:
+    words = resolve("problems:3", seed=7)
+    assert words == PromptSet(tuple(to_prompt(problem) for problem in generate("word", 3, 7)), "problems:3")
+    assert words != resolve("problems:3", seed=8)
+    sums = resolve("sums:2?steps=1&digits=3", seed=7)
+    assert sums.prompts == tuple(to_prompt(problem) for problem in generate("sum", 2, 7, steps=1, digits=3))
+    assert sums.dataset == "sums:2?steps=1&digits=3"
+
+
+def test_prompt_file(write_jsonl: Callable[..., str]) -> None:
+    path = write_jsonl({"text": "a b"}, {"text": "c d"})
+    assert resolve(path) == PromptSet((Prompt(text="a b"), Prompt(text="c d")), "rows.jsonl")
+    assert resolve(f"{path}:1") == PromptSet((Prompt(text="a b"),), "rows.jsonl:1")
+    assert resolve(Path(path)) == resolve(path)
+
+
+def test_corpus(tmp_path: Path, with_bos: PreTrainedTokenizerFast) -> None:
+    path = tmp_path / "stories.txt"
+    path.write_text("The ducks lay 16 eggs per day. " * 20)
+    prompts = resolve(f"{path}:3", tokenizer=with_bos, window=10)
+    assert prompts.dataset == "stories.txt:3"
+    assert [len(prompt.ids or ()) for prompt in prompts.prompts] == [10, 10, 10]
+    own = resolve(f"{path}:3?window=7", tokenizer=with_bos, window=10)
+    assert [len(prompt.ids or ()) for prompt in own.prompts] == [7, 7, 7]
+    pieces = resolve(f"{path}?chars=31&limit=62", tokenizer=with_bos, window=10)
+    assert [with_bos.decode(prompt.ids) for prompt in pieces.prompts] == [
+        "<s>The ducks lay 16 eggs per day. "
+    ] * 2
+
+
+def test_lists() -> None:
+    given = [
+        "some text",
+        Prompt(text="a = b", answer="b"),
+        [1, 2, 3],
+        (4, 5),
+        np.array([6, 7]),
+        torch.tensor([8, 9]),
+    ]
+    prompts = resolve(given)
+    assert prompts.dataset == "given"
+    assert prompts.prompts == (
+        Prompt(text="some text"),
+        Prompt(text="a = b", answer="b"),
+        Prompt(ids=(1, 2, 3)),
+        Prompt(ids=(4, 5)),
+        Prompt(ids=(6, 7)),
+        Prompt(ids=(8, 9)),
+    )
+    assert resolve(("a", "b")).prompts == (Prompt(text="a"), Prompt(text="b"))
+    assert resolve(torch.tensor([[1, 2], [3, 4]])).prompts == (Prompt(ids=(1, 2)), Prompt(ids=(3, 4)))
+    assert resolve(Prompt(text="alone")).prompts == (Prompt(text="alone"),)
+
+
+def test_what_is_resolved_already(write_jsonl: Callable[..., str]) -> None:
+    prompts = resolve(["a"])
+    assert resolve(prompts) is prompts
+    path = write_jsonl(*ROWS)
+    assert resolve(parse(f"gsm8k:1@{path}")) == resolve(f"gsm8k:1@{path}")
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("gsm8:10", r"Did you mean 'gsm8k'\?"),
+        ("Who wrote Imagine?", "give a list of strings"),
+        ("nowhere/mine.jsonl", r"mine\.jsonl does not exist \(nor does the folder nowhere\)"),
+        ([], "The list of prompts is empty"),
+        ([1, 2, 3], r"one prompt, not a list of prompts; write \[\[…\]\]"),
+        (["fine", None], "Prompt 1 of the list is None; allowed: a text, a Prompt, or a list of token ids"),
+        ([[1, 2.5]], r"Prompt 0 of the list is \[1, 2\.5\]"),
+        ([[1, True]], "Prompt 0 of the list"),
+        ([np.array([0.5, 1.0])], "Prompt 0 of the list"),
+        ({"text": "a"}, "dict given"),
+        (b"gsm8k:10", "bytes given"),
+        (17, "int given"),
+        (None, "NoneType given"),
+    ],
+)
+def test_refused(source: object, message: str) -> None:
+    with pytest.raises(PromptError, match=message):
+        resolve(source)  # type: ignore[arg-type]

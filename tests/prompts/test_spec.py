@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bathyscope.errors import PromptError
+from bathyscope.prompts.spec import SourceSpec, parse
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "kind", "label"),
+    [
+        ("gsm8k", SourceSpec("gsm8k"), "data set", "gsm8k"),
+        ("gsm8k:10", SourceSpec("gsm8k", 10), "data set", "gsm8k:10"),
+        (
+            "gsm8k:10?split=train",
+            SourceSpec("gsm8k", 10, None, (("split", "train"),)),
+            "data set",
+            "gsm8k:10?split=train",
+        ),
+        (
+            "lambada:20@a dir/b:c?d@e.csv",
+            SourceSpec("lambada", 20, "a dir/b:c?d@e.csv"),
+            "data set",
+            "lambada:20",
+        ),
+        ("hellaswag@rows.parquet", SourceSpec("hellaswag", None, "rows.parquet"), "data set", "hellaswag"),
+        (
+            "sums:5?steps=3&digits=2",
+            SourceSpec("sums", 5, None, (("steps", 3), ("digits", 2))),
+            "generated",
+            "sums:5?steps=3&digits=2",
+        ),
+        ("dir/stories.txt", SourceSpec(None, None, "dir/stories.txt"), "corpus", "stories.txt"),
+        ("b.txt.gz:100", SourceSpec(None, 100, "b.txt.gz"), "corpus", "b.txt.gz:100"),
+        (
+            "x.y/s.txt?chars=1000&limit=20000",
+            SourceSpec(None, None, "x.y/s.txt", (("chars", 1000), ("limit", 20000))),
+            "corpus",
+            "s.txt?chars=1000&limit=20000",
+        ),
+        ("mine.jsonl:3", SourceSpec(None, 3, "mine.jsonl"), "prompt file", "mine.jsonl:3"),
+        (
+            "mine.txt.jsonl.gz",
+            SourceSpec(None, None, "mine.txt.jsonl.gz"),
+            "prompt file",
+            "mine.txt.jsonl.gz",
+        ),
+        ("./gsm8k@home.txt", SourceSpec(None, None, "./gsm8k@home.txt"), "corpus", "gsm8k@home.txt"),
+        (r"C:\texts\a.txt:7", SourceSpec(None, 7, r"C:\texts\a.txt"), "corpus", r"C:\texts\a.txt:7"),
+    ],
+)
+def test_grammar(text: str, expected: SourceSpec, kind: str, label: str) -> None:
+    spec = parse(text)
+    assert spec == expected
+    assert (spec.kind, spec.label, str(spec)) == (kind, label, text)
+
+
+_folders = st.text("abcXYZ012 _-.:?@&=éß", min_size=1, max_size=12)
+
+
+@given(
+    name=st.sampled_from(["gsm8k", "hellaswag", "lambada"]),
+    count=st.none() | st.integers(1, 10**9),
+    path=st.none() | _folders,
+)
+def test_data_set_round_trip(name: str, count: int | None, path: str | None) -> None:
+    spec = SourceSpec(name, count, path)
+    assert parse(str(spec)) == spec
+
+
+@given(
+    folder=st.text("abcXYZ012 _-é", min_size=1, max_size=12),
+    suffix=st.sampled_from([".txt", ".txt.gz"]),
+    count=st.none() | st.integers(1, 10**9),
+    size=st.sampled_from([(), (("window", 64),), (("chars", 1000),)]),
+    limit=st.none() | st.integers(1, 10**9),
+)
+def test_corpus_round_trip(
+    folder: str, suffix: str, count: int | None, size: tuple[tuple[str, int], ...], limit: int | None
+) -> None:
+    options = size if limit is None else (*size, ("limit", limit))
+    spec = SourceSpec(None, count, f"{folder}/text{suffix}", options)
+    assert parse(str(spec)) == spec
+
+
+def test_options_are_read_by_type() -> None:
+    spec = parse("stories.txt?chars=0100&limit=7")
+    assert (spec.number("chars"), spec.number("limit"), spec.number("window")) == (100, 7, None)
+    assert parse("gsm8k?split=train").text("split") == "train"
+    assert parse("gsm8k").text("split") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("gsmk8:3", r"'gsmk8' is neither a data set nor a prompt file\. Did you mean 'gsm8k'\?"),
+        ("gsmk8:3@rows.jsonl", r"'gsmk8' is neither .* Did you mean 'gsm8k'\?"),
+        ("The quick brown fox", r"give a list of strings: \['The quick brown fox'\]"),
+        (
+            "Question: what is it?",
+            r"'Question' is neither .*Allowed: gsm8k, hellaswag, lambada, problems, sums",
+        ),
+        ("notes.md", r"or a file ending in \.txt, \.txt\.gz \(plain text\) or \.jsonl"),
+        ("", r"'' is neither a data set"),
+        ("gsm8k:", r"the count after ':' must be a whole number of at least 1, not ''"),
+        ("gsm8k:0", r"at least 1, not '0'"),
+        ("gsm8k:ten", r"at least 1, not 'ten'"),
+        ("stories.txt:-3", r"at least 1, not '-3'"),
+        ("stories.txt?chars=1e3", r"chars= must be a whole number of at least 1, not '1e3'"),
+        (
+            "stories.txt?char=100",
+            r"unknown option 'char'\. Did you mean 'chars'\? A corpus takes: window=, chars=",
+        ),
+        ("mine.jsonl?limit=3", r"unknown option 'limit'\. A prompt file takes: none"),
+        ("stories.txt?", r"unknown option ''"),
+        ("stories.txt?chars=9&chars=9", r"'chars' is given twice"),
+        ("stories.txt?chars=9&window=9", r"by tokens \(window=\) or by characters \(chars=\); give one"),
+        ("gsm8k:3@", r"no file after '@'; write gsm8k@FILE\.jsonl"),
+        ("gsm8k?split=", r"split= has no value"),
+        ("gsm8k?split=train@rows.jsonl", r"a local file has none; leave out one"),
+        ("problems", r"say how many, for example problems:20"),
+        ("sums:3@rows.jsonl", r"sums are generated and read no file"),
+        ("problems:3?digits=2", r"digits= is for sums"),
+    ],
+)
+def test_refused(text: str, message: str) -> None:
+    with pytest.raises(PromptError, match=message):
+        parse(text)

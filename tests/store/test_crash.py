@@ -1,0 +1,72 @@
+"""kill -9 at any moment loses no finished shard, and the resumed run has the bits of an uninterrupted one."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.synthetic_runs import bits, identity, small_shard, small_summary
+
+from bathyscope.store import Run, RunWriter, open_run
+
+DRIVER = Path(__file__).resolve().parents[1] / "support" / "crash_driver.py"
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the driver forks the processes it kills")
+
+
+def drive(folder: Path, *arguments: str) -> dict[str, Any]:
+    ended = subprocess.run(
+        [sys.executable, str(DRIVER), str(folder), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    return json.loads(ended.stdout)
+
+
+def uninterrupted(prompts: int, batch: int, path: Path) -> Run:
+    settings = identity(prompts, batch)
+    with RunWriter.open(path, settings) as writer:
+        for index in writer.missing:
+            writer.write(index, small_shard(*settings["plan"][index]))
+        return writer.finish(small_summary(writer.merged()))
+
+
+def same_bits(one: Run, other: Run) -> bool:
+    return {name: bits(one[name]) for name in one.measures} == {
+        name: bits(other[name]) for name in other.measures
+    }
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.glob("*.nc")}
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_random_kills(tmp_path: Path, seed: int) -> None:
+    happened = drive(tmp_path / "killed", "random", str(seed))
+    assert happened["kills"] >= 5, "too few kills to mean anything; draw earlier moments"
+    assert len(set(happened["shards"])) >= 3, "the kills did not fall at different stages"
+    whole = uninterrupted(12, 1, tmp_path / "whole")
+    assert same_bits(open_run(tmp_path / "killed"), whole)
+    assert files(tmp_path / "killed") == files(tmp_path / "whole")
+
+
+def test_kill_before_every_change_of_the_disk(tmp_path: Path) -> None:
+    kills = drive(tmp_path, "every")["kills"]
+    # Probe, first manifest, then two shards and the run-level file with a manifest each: every one of these 8
+    # files has at least a sync, a rename and a sync of its folder.
+    assert kills >= 3 * 8
+    whole = uninterrupted(4, 2, tmp_path / "whole")
+    for n in range(1, kills + 1):
+        folder = tmp_path / f"killed-{n:03d}"
+        assert same_bits(open_run(folder), whole), n
+        assert files(folder) == files(tmp_path / "whole"), n
+        assert not list(folder.glob(".partial-*")), n

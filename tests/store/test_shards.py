@@ -1,0 +1,180 @@
+"""A shard survives the trip to disk bit for bit, and is wholly there or absent."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+import xarray as xr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from support.synthetic_runs import bits, shard
+
+from bathyscope.errors import StoreError
+from bathyscope.store.canonical import canonical
+from bathyscope.store.shards import decode, encode, read_shard, write_shard
+
+DTYPES = [np.float32, np.float64, np.int64, np.int32, np.int8, np.uint8, np.bool_]
+
+
+def test_synthetic_shard_comes_back_bit_for_bit(tmp_path: Path) -> None:
+    written = {name: canonical(dataset, name) for name, dataset in shard(0, 3).items()}
+    sha256 = write_shard(tmp_path / "shard.nc", written)
+    back = read_shard(tmp_path / "shard.nc", sha256)
+    assert list(back) == ["skip", "erasure"]
+    for name, dataset in shard(0, 3).items():
+        assert bits(back[name]) == bits(written[name])
+        for label in dataset.variables:
+            np.testing.assert_array_equal(back[name][label].values, dataset[label].values, strict=False)
+            assert back[name][label].dtype.kind == dataset[label].dtype.kind
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.sampled_from(DTYPES).flatmap(
+        lambda dtype: hnp.arrays(dtype, hnp.array_shapes(max_dims=3, min_side=0, max_side=4))
+    ),
+    hnp.arrays(np.dtype("<U6"), 3, elements=st.text(max_size=6)),
+)
+def test_any_values_come_back_bit_for_bit(values: np.ndarray, text: np.ndarray) -> None:
+    dims = [f"d{i}" for i in range(values.ndim)]
+    given_dataset = xr.Dataset({"values": (dims, values), "text": ("t", text)}, coords={"label": ("t", text)})
+    kept = canonical(given_dataset, "m")
+    assert kept["values"].values.tobytes() == values.tobytes()
+    assert kept["values"].dtype == values.dtype
+    assert bits(decode(encode({"m": kept}))["m"]) == bits(kept)
+
+
+def test_nan_payload_and_signed_zero_survive() -> None:
+    words = np.array([0x7FC00001, 0xFFC00000, 0x80000000, 0x00000001], np.uint32)
+    dataset = canonical(xr.Dataset({"x": ("i", words.view(np.float32))}), "m")
+    assert decode(encode({"m": dataset}))["m"]["x"].values.view(np.uint32).tolist() == words.tolist()
+
+
+def test_units_that_mean_time_to_netcdf_readers_stay_numbers() -> None:
+    dataset = canonical(
+        xr.Dataset({"x": ("i", np.array([1.5, 2.0]), {"units": "days since 2000-01-01"})}), "m"
+    )
+    back = decode(encode({"m": dataset}))["m"]["x"]
+    assert back.dtype == np.float64
+    assert back.attrs == {"units": "days since 2000-01-01"}
+
+
+def test_attributes_come_back_as_plain_values() -> None:
+    attrs = {
+        "formula": "‖h_{l+1} − h_l‖",
+        "empty": "",
+        "n": np.int64(3),
+        "f": np.float32(0.5),
+        "mixed": (1, 2.5),
+        "names": ["a", "b"],
+        "one": ["only"],
+        "nan": float("nan"),
+    }
+    kept = canonical(xr.Dataset({"x": ("i", np.zeros(2), attrs)}, attrs={"k": np.array([1, 2])}), "m")
+    back = decode(encode({"m": kept}))["m"]
+    assert np.isnan(back["x"].attrs.pop("nan"))
+    assert back["x"].attrs == {
+        "formula": "‖h_{l+1} − h_l‖",
+        "empty": "",
+        "n": 3,
+        "f": 0.5,
+        "mixed": [1.0, 2.5],
+        "names": ["a", "b"],
+        "one": "only",
+    }
+    assert back.attrs == {"k": [1, 2]}
+    assert {type(value) for value in back["x"].attrs.values()} == {str, int, float, list}
+
+
+def test_text_that_hdf5_cannot_hold_is_replaced() -> None:
+    kept = canonical(xr.Dataset({"x": ("i", np.array(["a\x00b", "\ud800"]))}), "m")
+    assert kept["x"].values.tolist() == ["a\u2400b", "\ufffd"]
+    assert bits(decode(encode({"m": kept}))["m"]) == bits(kept)
+
+
+def test_foreign_byte_order_becomes_native() -> None:
+    kept = canonical(xr.Dataset({"x": ("i", np.array([1.0, 2.0], ">f4"))}), "m")
+    assert kept["x"].dtype == np.dtype("=f4")
+    assert kept["x"].values.tolist() == [1.0, 2.0]
+
+
+def test_canonical_copies() -> None:
+    values = np.zeros(3)
+    kept = canonical(xr.Dataset({"x": ("i", values)}), "m")
+    values[:] = 7
+    assert kept["x"].values.tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("values", "given_type"),
+    [
+        (np.zeros(2, np.float16), "float16"),
+        (np.zeros(2, complex), "complex128"),
+        (np.array([None, "a"], object), "object"),
+        (np.zeros(2, "datetime64[ns]"), "datetime64"),
+    ],
+)
+def test_types_that_cannot_be_kept_are_refused(values: np.ndarray, given_type: str) -> None:
+    with pytest.raises(
+        StoreError, match=rf"skip\.x is of type {given_type}.*allowed: float32, float64, integers"
+    ):
+        canonical(xr.Dataset({"x": ("i", values)}), "skip")
+
+
+@pytest.mark.parametrize("value", [True, None, [], [1, "a"], {"a": 1}, 2**63])
+def test_attributes_that_cannot_be_kept_are_refused(value: object) -> None:
+    with pytest.raises(
+        StoreError, match=r"Attribute 'flag' of skip\.x is .*which netCDF cannot hold; allowed: text"
+    ):
+        canonical(xr.Dataset({"x": ("i", np.zeros(2), {"flag": value})}), "skip")
+
+
+def test_attribute_that_changes_values_in_netcdf_is_refused() -> None:
+    with pytest.raises(
+        StoreError, match=r"Attribute 'scale_factor' of skip\.x has a meaning of its own in netCDF"
+    ):
+        canonical(xr.Dataset({"x": ("i", np.zeros(2), {"scale_factor": 2.0})}), "skip")
+
+
+def test_equal_results_give_equal_bytes_at_any_time() -> None:
+    datasets = {name: canonical(dataset, name) for name, dataset in shard(0, 3).items()}
+    first = encode(datasets)
+    time.sleep(1.1)  # HDF5's own clock ticks in seconds
+    assert encode(datasets) == first
+
+
+def test_file_is_readable_by_any_hdf5_reader(tmp_path: Path) -> None:
+    path = tmp_path / "shard.nc"
+    write_shard(path, {name: canonical(dataset, name) for name, dataset in shard(0, 3).items()})
+    with h5py.File(path) as file:
+        np.testing.assert_array_equal(file["skip/effect_all"][:], shard(0, 3)["skip"]["effect_all"].values)
+        assert "_FillValue" not in file["skip/effect_all"].attrs
+        assert file["skip/effect_all"].attrs["units"] == "1"
+
+
+@pytest.mark.parametrize("damage", ["one bit", "cut short", "emptied"])
+def test_damaged_file_is_refused_with_both_hashes_and_the_way_out(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "shard-00002.nc"
+    sha256 = write_shard(path, {"m": canonical(xr.Dataset({"x": ("i", np.arange(100.0))}), "m")})
+    content = bytearray(path.read_bytes())
+    if damage == "one bit":
+        content[len(content) // 2] ^= 1
+    path.write_bytes({"one bit": content, "cut short": content[:-7], "emptied": b""}[damage])
+    with pytest.raises(StoreError) as caught:
+        read_shard(path, sha256)
+    message = str(caught.value)
+    assert str(path) in message
+    assert sha256 in message
+    assert hashlib.sha256(path.read_bytes()).hexdigest() in message
+    assert "delete this one file and run the same command again" in message
+
+
+def test_no_datasets_is_a_valid_file(tmp_path: Path) -> None:
+    sha256 = write_shard(tmp_path / "derived.nc", {})
+    assert read_shard(tmp_path / "derived.nc", sha256) == {}

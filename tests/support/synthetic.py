@@ -1,0 +1,253 @@
+"""A made-up run with plausible curves: every figure can be drawn from it without a model.
+
+The curves follow no real model. They only have the shapes, signs and exact zeros that the definitions ask
+for: KL falls to 0 at the last boundary, E is 0 left of the diagonal and 1 on it, O stays below √2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from bathyscope.store.manifest import FileEntry, Identity, Manifest, Record
+from bathyscope.store.run import Run
+
+REDUCTIONS = ["mean", "p95", "max"]
+ESTIMATORS = [
+    "cosine",
+    "kl",
+    "overlap",
+    "interpolated_cosine",
+    "interpolated_kl",
+    "interpolated_overlap",
+    "centre_of_mass",
+]
+
+Array = np.ndarray
+Variables = dict[str, tuple[tuple[str, ...], Array, dict[str, str]]]
+
+
+def synthetic_run(
+    L: int = 12,
+    prompts: int = 6,
+    seed: int = 0,
+    *,
+    norms: Sequence[str] = ("recompute",),
+    parts: Sequence[str] = ("block",),
+    model: str = "example/model-12",
+    prompt_ids: Sequence[str] | None = None,
+) -> Run:
+    """A run of ``L`` blocks and ``prompts`` prompts, the same for the same seed.
+
+    Args:
+        norms: logit-lens norms; more than one gives the lens variables a leading dim ``norm``.
+        parts: what was skipped (block, attention, mlp).
+        model: the model id in the manifest.
+        prompt_ids: names of the prompts; ``p0``, ``p1``, … where None.
+    """
+    rng = np.random.default_rng(seed)
+    n_tokens = rng.integers(20, 200, prompts)
+    coords = {
+        "prompt_id": ("prompt", np.array(prompt_ids or [f"p{i}" for i in range(prompts)], dtype=object)),
+        "n_tokens": ("prompt", n_tokens),
+        "dataset": ("prompt", np.array(["synthetic"] * prompts, dtype=object)),
+    }
+    groups = {
+        "residual": _dataset(_residual(L, prompts, rng), coords, block=L, boundary=L + 1),
+        "lens": _lens(L, prompts, rng, norms, coords),
+        "skip": _skip(L, prompts, rng, parts, coords),
+        "drop": _dataset(_schedule(L, prompts, rng, "dropped", L), coords, dropped=L),
+        "swap": _dataset(_schedule(L, prompts, rng, "swapped", L - 1), coords, swapped=L - 1),
+        "repeat": _dataset(_schedule(L, prompts, rng, "start", max(L - 4, 1)), coords, start=max(L - 4, 1)),
+        "effective_depth": _effective_depth(L),
+        "noise": _noise(),
+    }
+    return Run(_tree(groups), _manifest(model, n_tokens, list(groups)))
+
+
+def without(run: Run, *measures: str) -> Run:
+    """The same run with some of its groups left out."""
+    kept = {name: run[name] for name in run.measures if name not in measures}
+    return Run(_tree(kept), run.manifest)
+
+
+def replaced(run: Run, measure: str, dataset: xr.Dataset) -> Run:
+    """The same run with one of its groups exchanged."""
+    kept = {name: run[name] for name in run.measures}
+    return Run(_tree({**kept, measure: dataset}), run.manifest)
+
+
+def _tree(groups: Mapping[str, xr.Dataset]) -> xr.DataTree:
+    return xr.DataTree.from_dict({f"/{name}": dataset for name, dataset in groups.items()})
+
+
+def _dataset(variables: Variables, coords: Mapping[str, Any], **sizes: int) -> xr.Dataset:
+    index = {dim: np.arange(size) for dim, size in sizes.items()}
+    return xr.Dataset(variables, coords={**coords, **index})
+
+
+def _attrs(name: str, units: str) -> dict[str, str]:
+    return {"long_name": name.replace("_", " "), "units": units, "formula": "made up", "source": "synthetic"}
+
+
+def _noisy(curve: Array, prompts: int, rng: np.random.Generator, spread: float = 0.1) -> Array:
+    """The curve for every prompt, scaled by a factor of its own and by a little noise."""
+    own = rng.normal(1.0, spread, (prompts,) + (1,) * curve.ndim)
+    return curve * own * rng.normal(1.0, spread / 3, (prompts, *curve.shape))
+
+
+def _residual(L: int, prompts: int, rng: np.random.Generator) -> Variables:
+    boundary, block = np.linspace(0, 1, L + 1), np.linspace(0, 1, L)
+    curves = {
+        "norm_resid": np.exp(1 + 4 * boundary),
+        "norm_attn": np.exp(0.5 + 3 * block),
+        "norm_mlp": np.exp(0.8 + 3.2 * block),
+        "norm_block": np.exp(1.1 + 3.2 * block),
+        "ratio_attn": 0.2 + 0.5 * np.exp(-4 * block),
+        "ratio_mlp": 0.3 + 0.6 * np.exp(-4 * block),
+        "ratio_block": 0.4 + 0.9 * np.exp(-4 * block),
+        "cos_attn": 0.3 * np.sin(5 * block - 1.5),
+        "cos_mlp": 0.4 * np.sin(5 * block - 2.0),
+        "cos_block": 0.4 * np.sin(5 * block - 1.8),
+        "cos_neighbour": 0.98 - 0.4 * np.exp(-6 * block),
+    }
+    variables: Variables = {}
+    for name, curve in curves.items():
+        dims = ("prompt", "boundary" if name == "norm_resid" else "block")
+        values = _noisy(curve, prompts, rng, 0.02 if name == "cos_neighbour" else 0.15)
+        variables[name] = (dims, values, _attrs(name, "1"))
+        if name.startswith(("norm", "ratio")):
+            variables[f"{name}_max"] = (dims, values * 6, _attrs(f"{name}_max", "1"))
+        if name.startswith("norm"):
+            variables[f"{name}_rest"] = (dims, values * 0.7, _attrs(f"{name}_rest", "1"))
+    return variables
+
+
+def _lens(
+    L: int, prompts: int, rng: np.random.Generator, norms: Sequence[str], coords: Mapping[str, Any]
+) -> xr.Dataset:
+    x = np.linspace(0, 1, L + 1)
+    curves = {
+        "kl_lens_final": (8 * (1 - x**2), "nats"),
+        "kl_final_lens": (10 * (1 - x**1.5), "nats"),
+        "jsd": (0.9 * (1 - x), "bits"),
+        "entropy": (10 - 7 * x, "bits"),
+        "overlap": (x**3, "1"),
+        "top1_agreement": (x**4, "1"),
+        "mrr": (x**3.5, "1"),
+        "cross_entropy": (9 - 6.5 * x, "nats"),
+    }
+    pieces = []
+    for number, _ in enumerate(norms):
+        variables: Variables = {}
+        for name, (curve, units) in curves.items():
+            values = _noisy(curve, prompts, rng) * (1 + 0.3 * number * (1 - x))
+            if units == "1":
+                values = np.clip(values, 0, 1)
+            variables[name] = (("prompt", "boundary"), values, _attrs(name, units))
+        pieces.append(_dataset(variables, coords, boundary=L + 1))
+    if len(norms) == 1:
+        return pieces[0]
+    return xr.concat(pieces, dim=xr.DataArray(list(norms), dims="norm", name="norm"))
+
+
+def _skip(
+    L: int, prompts: int, rng: np.random.Generator, parts: Sequence[str], coords: Mapping[str, Any]
+) -> xr.Dataset:
+    s, l = np.arange(L)[:, None], np.arange(L)[None, :]  # noqa: E741 - the block index is l everywhere
+    below = np.where(l > s, (0.1 + 0.7 * np.exp(-(l - s) / 4)) * np.exp(-2 * s / L), 0.0)
+    scale = np.array([0.3, 0.7, 1.0])
+    shape = (prompts, len(parts), len(REDUCTIONS), L, L)
+    future = np.empty(shape)
+    for p in range(len(parts)):
+        for r, factor in enumerate(scale):
+            future[:, p, r] = _noisy(below * factor, prompts, rng) / (1 + p)
+    everything = np.where(l > s, future * 1.4, np.where(l == s, 1.0, 0.0))
+    output = np.clip(
+        _noisy(np.exp(-3 * np.arange(L) / L)[None, None] * np.ones(shape[1:4]), prompts, rng), 0, 1.4
+    )
+    output *= scale[:, None]
+    dims = ("prompt", "part", "reduction", "skipped", "block")
+    variables: Variables = {
+        "effect_all": (dims, everything, _attrs("effect_all", "1")),
+        "effect_future": (dims, future, _attrs("effect_future", "1")),
+        "output_all": (dims[:-1], output, _attrs("output_all", "1")),
+        "output_future": (dims[:-1], 0.6 * output, _attrs("output_future", "1")),
+    }
+    labels = {"part": list(parts), "reduction": REDUCTIONS}
+    return _dataset(variables, {**coords, **labels}, skipped=L, block=L)
+
+
+def _schedule(L: int, prompts: int, rng: np.random.Generator, dim: str, length: int) -> Variables:
+    x = np.linspace(0, 1, length)
+    hurt = 4 * np.exp(-8 * x) + 0.1 + 0.8 * np.exp(-8 * (1 - x))
+    baseline_entropy, baseline_loss = rng.uniform(2, 4, prompts), rng.uniform(2, 3, prompts)
+    kl = _noisy(hurt, prompts, rng)
+    curves = {
+        "kl": (kl, "nats"),
+        "top1_agreement": (np.exp(-kl / 2), "1"),
+        "entropy": (baseline_entropy[:, None] + 0.5 * kl, "bits"),
+        "loss": (baseline_loss[:, None] + 0.8 * kl, "nats"),
+    }
+    variables: Variables = {
+        name: (("prompt", dim), values, _attrs(name, units)) for name, (values, units) in curves.items()
+    }
+    variables["baseline_entropy"] = (("prompt",), baseline_entropy, _attrs("baseline_entropy", "bits"))
+    variables["baseline_loss"] = (("prompt",), baseline_loss, _attrs("baseline_loss", "nats"))
+    return variables
+
+
+def _effective_depth(L: int) -> xr.Dataset:
+    depth = np.array([0.55, 0.65, 0.8, 0.53, 0.62, 0.78, 0.4]) * (L - 1)
+    depth[:3] = np.round(depth[:3])
+    depth[3] = np.nan
+    low, high = depth - 0.08 * L, depth + 0.05 * L
+    reason = np.array([""] * len(ESTIMATORS), dtype=object)
+    reason[3] = "the mean cosine is positive at every block"
+    values = {
+        "depth": (depth, "1"),
+        "ratio": ((depth + 1) / L, "1"),
+        "ci_low": (np.clip(low, 0, L - 1), "1"),
+        "ci_high": (np.clip(high, 0, L - 1), "1"),
+        "crossing_share": (np.array([1.0, 1.0, 0.97, 0.12, 1.0, 0.99, 1.0]), "1"),
+    }
+    variables: Variables = {name: (("estimator",), v, _attrs(name, u)) for name, (v, u) in values.items()}
+    variables["reason"] = (("estimator",), reason, {"long_name": "why there is no depth"})
+    return xr.Dataset(variables, coords={"estimator": ESTIMATORS})
+
+
+def _noise() -> xr.Dataset:
+    names = ["skip", "drop", "swap", "repeat"]
+    floor = np.array([3.1e-7, 1.2e-7, 1.3e-7, 1.1e-7])
+    return xr.Dataset({"floor": (("measure",), floor, _attrs("floor", "1"))}, coords={"measure": names})
+
+
+def _manifest(model: str, n_tokens: Array, measures: list[str]) -> dict[str, Any]:
+    identity = Identity(
+        model=model,
+        revision="0123abcd",
+        weight_hash="ab" * 32,
+        tokenizer_hash="cd" * 32,
+        prompt_hash="ef" * 32,
+        dataset="synthetic",
+        prompts=len(n_tokens),
+        measures={name: {} for name in measures if name != "noise"},
+        dtype="float32",
+        attention="sdpa",
+        device="cpu",
+        seed=0,
+        preset=None,
+        batch_tokens=None,
+        plan=((0, len(n_tokens)),),
+        noise=None,
+    )
+    record = Record(
+        versions={"bathyscope": "0.1.0", "torch": "2.13.0", "transformers": "5.23.0"},
+        started="2026-01-01T00:00:00+00:00",
+        finished="2026-01-01T00:01:00+00:00",
+        shards={0: FileEntry("shard-00000.nc", "12" * 32, (0, len(n_tokens)))},
+    )
+    return Manifest(identity, record).to_dict()

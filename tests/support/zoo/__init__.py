@@ -1,0 +1,59 @@
+"""The zoo: a tiny random model of every architecture family, and variants that wake idle mechanisms.
+
+``build`` is cached, so a test that changes a model (weights, hooks left in place) must build its own with
+``entry(name).build()``.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import torch
+from support.zoo import classic, dense, hybrid, moe, postnorm, refused, relatives, variants
+from support.zoo.entry import Entry
+from transformers import PreTrainedModel
+
+__all__ = ["Entry", "build", "entries", "entry", "names", "prompts"]
+
+PLAIN = (*dense.ENTRIES, *classic.ENTRIES, *postnorm.ENTRIES, *moe.ENTRIES, *hybrid.ENTRIES)
+_TABLE: dict[str, Entry] = {}
+for _entry in (*PLAIN, *variants.ENTRIES, *relatives.ENTRIES, *refused.ENTRIES):
+    if _entry.name in _TABLE:
+        raise ValueError(f"two zoo entries are named {_entry.name!r}")
+    _TABLE[_entry.name] = _entry
+
+
+def entries(*, plain: bool = False, refused: bool = False) -> tuple[Entry, ...]:
+    """All measurable entries.
+
+    Args:
+        plain: without variants and relatives (one entry for each of the usual model types).
+        refused: instead those whose family must be refused.
+    """
+    chosen = PLAIN if plain else tuple(_TABLE.values())
+    return tuple(found for found in chosen if found.refused == refused)
+
+
+def names(*, plain: bool = False, refused: bool = False) -> list[str]:
+    """The names of ``entries``."""
+    return [found.name for found in entries(plain=plain, refused=refused)]
+
+
+def entry(name: str) -> Entry:
+    """The entry called ``name``; raises KeyError for an unknown one."""
+    return _TABLE[name]
+
+
+@lru_cache(maxsize=512)
+def build(
+    name: str, *, seed: int = 0, dtype: torch.dtype = torch.float32, attn: str | None = None
+) -> PreTrainedModel:
+    """The tiny model called ``name`` in evaluation mode; shared between callers, so never change it."""
+    return entry(name).build(seed=seed, dtype=dtype, attn=attn)
+
+
+def prompts(model: PreTrainedModel, lengths: tuple[int, ...] = (14, 9, 17), seed: int = 0) -> list[list[int]]:
+    """Random token ids, one list a length; ids 0 to 3 (padding, BOS, EOS) are left out."""
+    draw = torch.Generator().manual_seed(seed)
+    vocabulary = model.config.get_text_config().vocab_size
+    return [torch.randint(4, vocabulary, (length,), generator=draw).tolist() for length in lengths]

@@ -1,0 +1,137 @@
+"""Architectures that must be refused, each with its reason: there is no single residual stream to follow."""
+
+from __future__ import annotations
+
+from support.zoo.dense import LATENT
+from support.zoo.entry import GROUPED, HEAD, TIED, WINDOW, Entry, config
+from support.zoo.hybrid import LINEAR
+from support.zoo.moe import EXPERTS, ROUTED
+
+INDEXER = {"index_topk": WINDOW, "index_head_dim": 16, "index_n_heads": 2}
+
+ENTRIES = (
+    Entry(
+        "qwen4_exp",
+        "qwen4_exp",
+        config(
+            "qwen4_exp_text",
+            GROUPED,
+            HEAD,
+            EXPERTS,
+            LINEAR,
+            shared_expert_intermediate_size=32,
+            hc_count=2,
+            hc_lowrank=8,
+            indexer_n_heads=2,
+            indexer_kv_heads=1,
+            indexer_head_dim=16,
+            indexer_budget=4,
+            indexer_compress_ratio=2,
+        ),
+        "several streams (hyper-connections)",
+        refused=True,
+    ),
+    Entry(
+        "gemma3n",
+        "gemma3n",
+        config(
+            "gemma3n_text",
+            GROUPED,
+            HEAD,
+            TIED,
+            vocab_size_per_layer_input=120,
+            hidden_size_per_layer_input=8,
+            num_kv_shared_layers=2,
+            laurel_rank=8,
+            layer_types=["sliding_attention", "full_attention"] * 2 + ["full_attention"],
+            sliding_window=WINDOW,
+            altup_num_inputs=2,
+            activation_sparsity_pattern=[0.0] * 5,
+        ),
+        "several streams (AltUp)",
+        refused=True,
+    ),
+    Entry(
+        "deepseek_v4",
+        "deepseek_v4",
+        config(
+            "deepseek_v4",
+            HEAD,
+            intermediate_size=...,
+            moe_intermediate_size=32,
+            q_lora_rank=24,
+            n_routed_experts=4,
+            num_experts_per_tok=2,
+            hc_mult=2,
+            sliding_window=WINDOW,
+            o_groups=2,
+            o_lora_rank=8,
+            index_n_heads=2,
+            index_head_dim=16,
+            index_topk=4,
+            layer_types=["sliding_attention"] * 5,
+            mlp_layer_types=["moe"] * 5,
+        ),
+        "several streams (hyper-connections)",
+        refused=True,
+    ),
+    Entry(
+        "hy_v4",
+        "hy_v4",
+        config("hy_v4", LATENT, ROUTED, INDEXER, hc_mult=2, n_group=1, topk_group=1),
+        "several streams (hyper-connections)",
+        refused=True,
+    ),
+    Entry(
+        "inkling2",
+        "inkling2",
+        config(
+            "inkling2_text",
+            GROUPED,
+            HEAD,
+            intermediate_size=...,
+            moe_intermediate_size=32,
+            n_routed_experts=4,
+            num_experts_per_tok=2,
+            unpadded_vocab_size=120,
+            swa_num_attention_heads=4,
+            swa_num_key_value_heads=2,
+            swa_head_dim=16,
+            sliding_window_size=WINDOW,
+            n_layers_per_attn_res_block=2,
+            rel_extent=16,
+        ),
+        "inputs attend over earlier blocks' states",
+        refused=True,
+    ),
+    Entry(
+        "minimax",
+        "minimax",
+        config("minimax", GROUPED, HEAD, num_local_experts=4, block_size=8),
+        "normed and weighted residual",
+        refused=True,
+    ),
+    Entry(
+        "zaya",
+        "zaya",
+        config(
+            "zaya",
+            GROUPED,
+            HEAD,
+            TIED,
+            num_experts=4,
+            num_experts_per_tok=1,
+            moe_intermediate_size=32,
+            router_hidden_size=16,
+        ),
+        "router states beside the stream",
+        refused=True,
+    ),
+    Entry(
+        "glm_moe_dsa",
+        "glm_moe_dsa",
+        config("glm_moe_dsa", LATENT, ROUTED, INDEXER),
+        "attended positions beside the stream",
+        refused=True,
+    ),
+)
