@@ -45,7 +45,7 @@ LENGTH_SPREAD = 0.5
 
 
 class Scenario(NamedTuple):
-    """A population of prompts. At ``noise`` 1 a prompt deviates by 0.02 (cosines), 8 % (KL), 0.08 (overlap)."""
+    """A population of prompts. At ``noise`` 1 a prompt deviates by 0.02 (cosine), 8 % (KL), 0.08 (overlap)."""
 
     name: str
     noise: float

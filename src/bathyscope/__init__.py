@@ -1,1 +1,62 @@
-"""bathyscope."""
+"""bathyscope: how a language model uses its depth.
+
+    import bathyscope
+    model = bathyscope.load("Qwen/Qwen2.5-1.5B")
+    run = bathyscope.survey(model, "gsm8k:10", measures=["residual", "lens", "skip", "effective_depth"])
+    run["skip"].effect_future
+    bathyscope.report([run], "qwen.html")
+"""
+
+from __future__ import annotations
+
+import importlib
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from bathyscope.errors import BathyscopeError, ModelError, OptionError, PromptError, StoreError
+from bathyscope.prompts.prompt import Prompt, PromptSet
+from bathyscope.schedule import Schedule
+
+if TYPE_CHECKING:
+    from bathyscope.model import Model, load
+    from bathyscope.report import report
+    from bathyscope.store.run import Run, open_run as open
+    from bathyscope.surveying import survey
+
+__version__ = version("bathyscope")
+
+__all__ = [
+    "BathyscopeError",
+    "Model",
+    "ModelError",
+    "OptionError",
+    "Prompt",
+    "PromptError",
+    "PromptSet",
+    "Run",
+    "Schedule",
+    "StoreError",
+    "load",
+    "open",
+    "report",
+    "survey",
+]
+
+# torch and transformers take seconds to import; `bathyscope --help` and reading a run must not wait for them
+_LAZY = {
+    "Model": ("bathyscope.model", "Model"),
+    "load": ("bathyscope.model", "load"),
+    "survey": ("bathyscope.surveying", "survey"),
+    "Run": ("bathyscope.store.run", "Run"),
+    "open": ("bathyscope.store.run", "open_run"),
+    "report": ("bathyscope.report", "report"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'bathyscope' has no attribute {name!r}")
+    module, attribute = _LAZY[name]
+    value = getattr(importlib.import_module(module), attribute)
+    globals()[name] = value
+    return value

@@ -73,6 +73,15 @@ class Model:
         found = next((getattr(config, n) for n in names if getattr(config, n, None)), None)
         return int(found) if found else None
 
+    @cached_property
+    def has_position_table(self) -> bool:
+        """Positions are looked up in a table of ``max_tokens`` entries, so that longer prompts cannot be run."""
+        limit = self.max_tokens
+        tables = [m for m in self.hf.modules() if isinstance(m, nn.Embedding)]
+        others = [m for m in tables if m is not self.hf.get_input_embeddings()]
+        # OPT and BART keep two entries more than positions
+        return limit is not None and any(limit <= m.num_embeddings <= limit + 8 for m in others)
+
     @property
     def vocabulary(self) -> int:
         """Token ids the embedding takes."""

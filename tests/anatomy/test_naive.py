@@ -53,7 +53,7 @@ def test_a_schedule_equals_a_model_built_in_that_order(name: str, order: list[in
     assert len(steps) == len(order)
 
 
-@pytest.mark.parametrize("name", zoo.names())
+@pytest.mark.parametrize("name", zoo.names(plain=True))
 def test_the_standard_schedule_equals_the_untouched_model(name: str) -> None:
     model = zoo.build(name)
     blocks, ids = naive.blocks_of(model), zoo.prompts(model)[0]

@@ -123,7 +123,7 @@ def test_hub_name_from_the_cache(tmp_path: Path, backend: Callable[..., Tokenize
         "from bathyscope.prompts.tokenizer import load_tokenizer\n"
         "print(load_tokenizer('lab/tiny')('The eggs')['input_ids'])"
     )
-    offline = {**os.environ, "HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "1"}
+    offline = {**os.environ, "HF_HUB_CACHE": str(tmp_path / "hub"), "HF_HUB_OFFLINE": "1"}
     done = subprocess.run(
         [sys.executable, "-c", code], env=offline, capture_output=True, text=True, check=True, timeout=120
     )

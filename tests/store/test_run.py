@@ -13,7 +13,7 @@ from bathyscope.errors import OptionError, StoreError
 from bathyscope.store import Run, RunWriter, open_run
 from bathyscope.store.table import tidy
 
-TOKENS = sum(length(p) for p in range(10))
+TOKENS = sum(length(p) for p in range(6))
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def run() -> Run:
 @pytest.fixture
 def unfinished(tmp_path: Path) -> Path:
     with RunWriter.open(tmp_path / "run", identity()) as writer:
-        for index in (3, 0):
+        for index in (2, 0):
             writer.write(index, shard(*identity()["plan"][index]))
     return tmp_path / "run"
 
@@ -37,7 +37,7 @@ def test_measures_are_datasets_of_the_tree(run: Run) -> None:
     assert isinstance(run.tree, xr.DataTree)
     assert bits(run["skip"]) == bits(run.tree["skip"].to_dataset())
     assert run["skip"].effect_all.dims == ("prompt", "part", "skipped", "block")
-    assert run["skip"].sel(part="block").effect_all.shape == (10, 6, 6)
+    assert run["skip"].sel(part="block").effect_all.shape == (6, 6, 6)
 
 
 def test_unknown_measure_is_refused_with_a_guess(run: Run) -> None:
@@ -57,7 +57,7 @@ def test_dataframe_is_the_tidy_table_of_the_measure(run: Run) -> None:
 
 def test_caption_names_model_data_counts_and_noise(run: Run) -> None:
     expected = (
-        f"tiny/llama on stories:10: 10 prompts, {TOKENS} tokens, float32; noise floor skip 1.2e-07, drop 0."
+        f"tiny/llama on stories:6: 6 prompts, {TOKENS} tokens, float32; noise floor skip 1.2e-07, drop 0."
     )
     assert run.caption() == expected
 
@@ -72,7 +72,7 @@ def test_caption_of_a_run_without_noise_and_token_counts() -> None:
 def test_noise_of_one_variable_a_measure_is_captioned_too(run: Run) -> None:
     noise = xr.Dataset({"skip": (("block",), [1e-7, 3e-7]), "drop": ((), 0.0)})
     other = Run(xr.DataTree.from_dict({"/noise": noise}), run.manifest)
-    assert other.caption() == "tiny/llama on stories:10: 10 prompts, float32; noise floor skip 3e-07, drop 0."
+    assert other.caption() == "tiny/llama on stories:6: 6 prompts, float32; noise floor skip 3e-07, drop 0."
 
 
 def test_repr_is_one_line(run: Run) -> None:
@@ -93,9 +93,9 @@ def test_unfinished_run_is_refused_with_counts_and_the_way_on(unfinished: Path) 
     with pytest.raises(StoreError) as caught:
         open_run(unfinished)
     assert str(caught.value) == (
-        f"The run in {str(unfinished)!r} is not finished: 2 of 5 shards are there. Resume it by repeating the survey "
-        f"of 'tiny/llama' on 'stories:10' with out={str(unfinished)!r}, or read what is there with "
-        f"bathyscope.open({str(unfinished)!r}, partial=True)."
+        f"The run in {str(unfinished)!r} is not finished: 2 of 3 shards are there. Resume it by "
+        f"repeating the survey of 'tiny/llama' on 'stories:6' with out={str(unfinished)!r}, or read what is "
+        f"there with bathyscope.open({str(unfinished)!r}, partial=True)."
     )
 
 
@@ -104,19 +104,19 @@ def test_unfinished_run_names_the_command_that_began_it(tmp_path: Path) -> None:
         pass
     with pytest.raises(
         StoreError,
-        match=r"0 of 5 shards .* Resume it by running again: bathyscope survey tiny/llama --out x\.$",
+        match=r"0 of 3 shards .* Resume it by running again: bathyscope survey tiny/llama --out x\.$",
     ):
         open_run(tmp_path)
-    with pytest.raises(StoreError, match="0 of 5 shards"):
+    with pytest.raises(StoreError, match="0 of 3 shards"):
         open_run(tmp_path, partial=True)
 
 
 def test_partial_run_holds_the_finished_prompts_in_order(unfinished: Path) -> None:
     run = open_run(unfinished, partial=True)
     assert run.measures == ("skip", "erasure")
-    assert run["skip"].prompt_id.values.tolist() == ["story-0", "story-1", "story-6", "story-7"]
-    tokens = sum(length(p) for p in (0, 1, 6, 7))
-    assert run.caption() == f"tiny/llama on stories:10: 4 of 10 prompts, {tokens} tokens, float32."
+    assert run["skip"].prompt_id.values.tolist() == ["story-0", "story-1", "story-4", "story-5"]
+    tokens = sum(length(p) for p in (0, 1, 4, 5))
+    assert run.caption() == f"tiny/llama on stories:6: 4 of 6 prompts, {tokens} tokens, float32."
 
 
 def test_all_shards_without_run_level_results_is_unfinished(tmp_path: Path) -> None:
@@ -137,8 +137,8 @@ def test_finished_run_that_lost_a_shard_is_unfinished(tmp_path: Path) -> None:
 
 
 def test_altered_shard_is_refused_also_in_a_partial_run(unfinished: Path) -> None:
-    (unfinished / "shard-00003.nc").write_bytes(b"altered")
-    with pytest.raises(StoreError, match="shard-00003.nc' is not the file that was written"):
+    (unfinished / "shard-00002.nc").write_bytes(b"altered")
+    with pytest.raises(StoreError, match=r"shard-00002\.nc' is not the file that was written"):
         open_run(unfinished, partial=True)
 
 

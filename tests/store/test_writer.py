@@ -64,11 +64,11 @@ def test_values_are_those_that_were_written(tmp_path: Path) -> None:
                         {dim: slice(size) for dim, size in variable.sizes.items() if dim != "prompt"}
                     )
                     assert corner.values.tobytes() == variable.values.tobytes()
-    assert run["skip"]["prompt_id"].values.tolist() == [f"story-{p}" for p in range(10)]
+    assert run["skip"]["prompt_id"].values.tolist() == [f"story-{p}" for p in range(6)]
     assert run["skip"]["effect_all"].attrs["source"] == "csordas2025 §3.2"
 
 
-@pytest.mark.parametrize("order", [[0, 1, 2, 3, 4], [4, 2, 0, 3, 1]])
+@pytest.mark.parametrize("order", [[0, 1, 2], [2, 0, 1]])
 def test_stopped_after_every_shard_equals_uninterrupted(tmp_path: Path, order: list[int]) -> None:
     for done, index in enumerate(order):
         with RunWriter.open(tmp_path / "stopped", identity()) as writer:
@@ -165,7 +165,7 @@ def test_leftovers_of_a_killed_process_are_removed(tmp_path: Path) -> None:
     (tmp_path / "run" / ".partial-999-shard-00001.nc").write_bytes(b"half")
     complete(tmp_path / "run")
     files = {p.name for p in (tmp_path / "run").iterdir()} - {".lock"}
-    assert files == {"manifest.json", "derived.nc", *(f"shard-{i:05d}.nc" for i in range(5))}
+    assert files == {"manifest.json", "derived.nc", *(f"shard-{i:05d}.nc" for i in range(3))}
 
 
 def test_file_is_refused(tmp_path: Path) -> None:
@@ -200,13 +200,13 @@ def test_unwritable_folder_is_refused_before_compute(unprivileged_folder: Path) 
 def test_broken_manifest_is_refused(tmp_path: Path) -> None:
     begin(tmp_path / "run", 0)
     (tmp_path / "run" / "manifest.json").write_text("{")
-    with pytest.raises(StoreError, match="manifest.json' is not a readable manifest"):
+    with pytest.raises(StoreError, match=r"manifest\.json' is not a readable manifest"):
         RunWriter.open(tmp_path / "run", identity())
 
 
 def test_wrong_identity_does_not_touch_the_disk(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="does not cut 10 prompts"):
-        RunWriter.open(tmp_path / "run", identity(plan=[(0, 9)]))
+    with pytest.raises(StoreError, match="does not cut 6 prompts"):
+        RunWriter.open(tmp_path / "run", identity(plan=[(0, 5)]))
     assert not (tmp_path / "run").exists()
 
 
@@ -214,15 +214,13 @@ def test_wrong_identity_does_not_touch_the_disk(tmp_path: Path) -> None:
 def test_misuse_is_refused(tmp_path: Path, path: str | None) -> None:
     with RunWriter.open(path and tmp_path / path, identity()) as writer:
         writer.write(0, shard(0, 2))
-        with pytest.raises(
-            StoreError, match=r"Shard 0 is not to be computed; .* still missing are \[1, 2, 3, 4\]"
-        ):
+        with pytest.raises(StoreError, match=r"Shard 0 is not to be computed; .* still missing are \[1, 2\]"):
             writer.write(0, shard(0, 2))
-        with pytest.raises(StoreError, match="Shard 5 is not to be computed"):
-            writer.write(5, shard(8, 10))
+        with pytest.raises(StoreError, match="Shard 3 is not to be computed"):
+            writer.write(3, shard(4, 6))
         with pytest.raises(StoreError, match=r"skip\.effect_all of a shard of 2 prompts has dimensions"):
             writer.write(1, shard(2, 5))
-        with pytest.raises(StoreError, match=r"merged once every shard is there; missing: \[1, 2, 3, 4\]"):
+        with pytest.raises(StoreError, match=r"merged once every shard is there; missing: \[1, 2\]"):
             writer.finish({})
         with pytest.raises(StoreError, match="The run is not finished"):
             writer.run()

@@ -1,8 +1,8 @@
 """Runs a synthetic survey in child processes that are killed, and resumes it until it is finished.
 
 Called as ``crash_driver.py FOLDER random SEED`` (the parent kills at ten random moments) or ``crash_driver.py
-FOLDER every`` (the child kills itself before its n-th change of the disk, for every n). Children are forked, so
-that a kill costs milliseconds and not the imports of a new interpreter. Prints what happened, as JSON.
+FOLDER every`` (the child kills itself before its n-th change of the disk, for every n). Children are
+forked: a kill costs milliseconds and not the imports of a new interpreter. Prints what happened, as JSON.
 """
 
 from __future__ import annotations
@@ -55,12 +55,16 @@ def in_child(work: Callable[[], None], kill_after: float | None = None) -> int:
 
 
 def random_kills(folder: Path, seed: int) -> dict[str, Any]:
-    """Ten kills at random moments, or fewer where a child is through earlier; then one more is let through."""
-    settings, draw = identity(12, batch=1), random.Random(seed)
+    """Ten kills at random moments, or fewer where a child is through earlier; then one is let through."""
+    settings, draw = identity(9, batch=1), random.Random(seed)
+    began = time.monotonic()
+    in_child(partial(survey, folder / "timed", settings))
+    longest = 0.3 * (time.monotonic() - began)
+    work = partial(survey, folder / "killed", settings)
     shards: list[int] = []
-    while len(shards) < 10 and in_child(lambda: survey(folder, settings), draw.uniform(0.0, 0.15)) != 0:
-        shards.append(len(list(folder.glob("shard-*.nc"))))
-    in_child(lambda: survey(folder, settings))
+    while len(shards) < 10 and in_child(work, draw.uniform(0.0, longest)) != 0:
+        shards.append(len(list(folder.glob("killed/shard-*.nc"))))
+    in_child(work)
     return {"kills": len(shards), "shards": shards}
 
 

@@ -8,7 +8,7 @@ one prompt. Shapes: L blocks, T tokens, d width, V vocabulary. Definitions: meas
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from operator import attrgetter
 from typing import Any
@@ -147,7 +147,7 @@ def run_schedule(
     The whole chain runs in the place of block 0; the other blocks hand their input on.
     Returns the logits [T, V] and the stream [T, d] after each executed step.
     """
-    plain = _record_arguments(model, blocks, ids)
+    plain, results = _record(model, blocks, ids)
     originals = [block.forward for block in blocks]
     steps: list[Tensor] = []
 
@@ -163,8 +163,8 @@ def run_schedule(
 
     with ExitStack() as stack:
         for index, block in enumerate(blocks):
-            result = _kind_of_result(plain[index], originals[index])
-            stack.enter_context(_replaced(block, originals[index], chain if index == 0 else _same, result))
+            instead = chain if index == 0 else _same
+            stack.enter_context(_replaced(block, originals[index], instead, results[index]))
         out = logits(model, ids)
     return out, steps
 
@@ -300,27 +300,32 @@ def _submodule(block: nn.Module, path: str) -> nn.Module | None:
         return None
 
 
-def _record_arguments(
+def _record(
     model: PreTrainedModel, blocks: Blocks, ids: Sequence[int]
-) -> list[inspect.BoundArguments]:
-    """Each block's arguments in the plain forward, bound by its signature."""
-    found: list[inspect.BoundArguments] = []
+) -> tuple[list[inspect.BoundArguments], list[Any]]:
+    """Each block's arguments, bound by its signature, and its result in the plain forward."""
+    arguments: list[inspect.BoundArguments] = []
+    results: list[Any] = []
 
-    def before(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        found.append(inspect.signature(module.forward).bind(*args, **kwargs))
+    def after(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+        arguments.append(inspect.signature(module.forward).bind(*args, **kwargs))
+        results.append(output)
 
     with ExitStack() as stack:
         for block in blocks:
-            stack.enter_context(_hooked(block.register_forward_pre_hook(before, with_kwargs=True)))
+            stack.enter_context(_hooked(block.register_forward_hook(after, with_kwargs=True)))
         logits(model, ids)
-    return found
+    return arguments, results
 
 
 def _renewed(bound: inspect.BoundArguments, fresh: dict[int, Any]) -> inspect.BoundArguments:
-    """A copy of the arguments in which every dictionary is empty again, one per original (block state)."""
+    """A copy of the arguments in which every dictionary that the blocks share is a new, empty one.
+
+    ``fresh`` remembers which new dictionary stands for which old one, so that all blocks of a run share it.
+    """
 
     def renew(value: Any) -> Any:
-        return fresh.setdefault(id(value), type(value)()) if isinstance(value, dict) else value
+        return fresh.setdefault(id(value), type(value)()) if isinstance(value, MutableMapping) else value
 
     copied = inspect.BoundArguments(bound.signature, dict(bound.arguments))
     for name, parameter in bound.signature.parameters.items():
@@ -332,13 +337,6 @@ def _renewed(bound: inspect.BoundArguments, fresh: dict[int, Any]) -> inspect.Bo
         else:
             copied.arguments[name] = renew(value)
     return copied
-
-
-def _kind_of_result(bound: inspect.BoundArguments, forward: Callable[..., Any]) -> Any:
-    """One genuine result of the block, whose type and extras a replacement gives back."""
-    copied = _renewed(bound, {})
-    with torch.no_grad():
-        return forward(*copied.args, **copied.kwargs)
 
 
 def _same(h: Tensor) -> Tensor:

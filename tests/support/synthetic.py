@@ -26,6 +26,8 @@ ESTIMATORS = [
     "centre_of_mass",
 ]
 
+_OPTIONS = {"lens": {"k": 5}, "repeat": {"length": 3, "times": 1}}
+
 Array = np.ndarray
 Variables = dict[str, tuple[tuple[str, ...], Array, dict[str, str]]]
 
@@ -61,7 +63,7 @@ def synthetic_run(
         "skip": _skip(L, prompts, rng, parts, coords),
         "drop": _dataset(_schedule(L, prompts, rng, "dropped", L), coords, dropped=L),
         "swap": _dataset(_schedule(L, prompts, rng, "swapped", L - 1), coords, swapped=L - 1),
-        "repeat": _dataset(_schedule(L, prompts, rng, "start", max(L - 4, 1)), coords, start=max(L - 4, 1)),
+        "repeat": _dataset(_schedule(L, prompts, rng, "start", max(L - 2, 1)), coords, start=max(L - 2, 1)),
         "effective_depth": _effective_depth(L),
         "noise": _noise(),
     }
@@ -216,7 +218,8 @@ def _effective_depth(L: int) -> xr.Dataset:
     }
     variables: Variables = {name: (("estimator",), v, _attrs(name, u)) for name, (v, u) in values.items()}
     variables["reason"] = (("estimator",), reason, {"long_name": "why there is no depth"})
-    return xr.Dataset(variables, coords={"estimator": ESTIMATORS})
+    attrs = {"n_blocks": L, "level": 0.95, "resamples": 1000}
+    return xr.Dataset(variables, coords={"estimator": ESTIMATORS}, attrs=attrs)
 
 
 def _noise() -> xr.Dataset:
@@ -234,7 +237,7 @@ def _manifest(model: str, n_tokens: Array, measures: list[str]) -> dict[str, Any
         prompt_hash="ef" * 32,
         dataset="synthetic",
         prompts=len(n_tokens),
-        measures={name: {} for name in measures if name != "noise"},
+        measures={name: _OPTIONS.get(name, {}) for name in measures if name != "noise"},
         dtype="float32",
         attention="sdpa",
         device="cpu",

@@ -60,9 +60,7 @@ def load_weights(path: Path, model: nn.Module) -> None:
             parameter.copy_(stored[name])
 
 
-def load(
-    path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, recipe_hash: str
-) -> Progress:
+def load(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, recipe_hash: str) -> Progress:
     """Put a checkpoint into ``model`` and ``optimizer``.
 
     Raises:
@@ -72,8 +70,8 @@ def load(
     given = content.pop("recipe")
     if given != recipe_hash:
         raise StoreError(
-            f"{path} was trained with recipe {given}, not {recipe_hash}; resume with the same recipe or train "
-            "into another folder."
+            f"{path} was trained with recipe {given}, not {recipe_hash}; resume with the same recipe or "
+            "train into another folder."
         )
     load_weights(path, model)
     stored = load_file(path / "optimizer.safetensors")

@@ -16,7 +16,7 @@ from tokenizers import Tokenizer
 
 from bathyscope.errors import PromptError
 from bathyscope.lab.recipe import DataMix
-from bathyscope.lab.tokenizer import EOS
+from bathyscope.lab.tokenizer import special_ids
 from bathyscope.prompts.problems import Problem, generate, to_prompt
 
 BOOKS_TRAIN = Path("text/books_train.txt.gz")
@@ -66,7 +66,9 @@ def held_out_sources(root: Path) -> Sources:
 
 def _read(path: Path) -> str:
     if not path.is_file():
-        raise PromptError(f"No training text at {path}; point --data at the folder that holds text/ and gsm8k/.")
+        raise PromptError(
+            f"No training text at {path}; point --data at the folder that holds text/ and gsm8k/."
+        )
     opener = gzip.open if path.suffix == ".gz" else open
     with opener(path, "rt", encoding="utf-8") as file:
         return str(file.read())
@@ -110,7 +112,9 @@ def _gsm8k_documents(text: str) -> list[str]:
             f"the problem.\n\n{rationale}The final answer is {answer.strip()}"
         )
         plain = re.sub(r"<<.*?>>", "", rationale).strip()
-        documents.append(f"Problem: {item['question']}\nAnswer: {plain}\nThe final answer is {answer.strip()}")
+        documents.append(
+            f"Problem: {item['question']}\nAnswer: {plain}\nThe final answer is {answer.strip()}"
+        )
     return documents
 
 
@@ -163,6 +167,6 @@ def pack(sources: Sources, mix: DataMix, tokenizer: Tokenizer, tokens: int) -> n
 
 
 def _encoded(documents: Documents, tokenizer: Tokenizer) -> Iterator[list[int]]:
-    eos = tokenizer.token_to_id(EOS)
+    _, eos_id = special_ids(tokenizer)
     while batch := list(itertools.islice(documents, 64)):
-        yield from ([*encoding.ids, eos] for encoding in tokenizer.encode_batch(batch))
+        yield from ([*encoding.ids, eos_id] for encoding in tokenizer.encode_batch(batch))

@@ -16,16 +16,16 @@ from bathyscope.lab.recipe import DataMix
 
 READOUT_TOKENS = 512
 
-SOURCE_NAMES = ("books", "gsm8k", "generated")
-
 
 def held_out_streams(root: Path, tokenizer: Tokenizer, tokens: int) -> dict[str, np.ndarray]:
     """Source → the first ``tokens`` ids of its held-out documents."""
     sources = held_out_sources(root)
-    none = dict.fromkeys(SOURCE_NAMES, 0.0)
-    return {
-        name: pack(sources, DataMix(**{**none, name: 1.0}), tokenizer, tokens) for name in SOURCE_NAMES
+    only = {
+        "books": DataMix(books=1.0, gsm8k=0.0, generated=0.0),
+        "gsm8k": DataMix(books=0.0, gsm8k=1.0, generated=0.0),
+        "generated": DataMix(books=0.0, gsm8k=0.0, generated=1.0),
     }
+    return {name: pack(sources, mix, tokenizer, tokens) for name, mix in only.items()}
 
 
 def rows(stream: np.ndarray, start: int, count: int, context: int, bos_id: int) -> torch.Tensor:
@@ -61,6 +61,9 @@ def held_out_losses(
     losses = {}
     for name, stream in streams.items():
         count = len(stream) // context
-        each = [row_loss(model.model, model.lm_head, rows(stream, i * context, 1, context, bos_id)) for i in range(count)]
+        each = [
+            row_loss(model.model, model.lm_head, rows(stream, i * context, 1, context, bos_id))
+            for i in range(count)
+        ]
         losses[name] = float(torch.stack(each).mean())
     return losses

@@ -31,7 +31,6 @@ def build_model(shape: ModelShape, seed: int, bos_id: int, eos_id: int) -> Llama
         bos_token_id=bos_id,
         eos_token_id=eos_id,
         pad_token_id=eos_id,
-        attn_implementation="sdpa",
     )
     torch.manual_seed(seed)
     model = LlamaForCausalLM(config)

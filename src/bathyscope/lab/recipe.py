@@ -90,7 +90,10 @@ class Recipe:
     evaluate_steps: int = 500
     model: ModelShape = field(default_factory=ModelShape)
     data: DataMix = field(default_factory=DataMix)
-    stages: tuple[Stage, ...] = (Stage(until=0.6, context=256, batch=16), Stage(until=1.0, context=512, batch=8))
+    stages: tuple[Stage, ...] = (
+        Stage(until=0.6, context=256, batch=16),
+        Stage(until=1.0, context=512, batch=8),
+    )
     optimisation: Optimisation = field(default_factory=Optimisation)
 
     def __post_init__(self) -> None:
@@ -105,8 +108,8 @@ class Recipe:
             )
         if self.model.width % self.model.heads or self.model.heads % self.model.kv_heads:
             raise OptionError(
-                f"width {self.model.width}, heads {self.model.heads}, kv_heads {self.model.kv_heads}: width must "
-                "be a multiple of heads, and heads a multiple of kv_heads."
+                f"width {self.model.width}, heads {self.model.heads}, kv_heads {self.model.kv_heads}: width "
+                "must be a multiple of heads, and heads a multiple of kv_heads."
             )
 
     def stage(self, progress: float) -> Stage:
@@ -151,7 +154,9 @@ class Recipe:
             raise OptionError(f"No recipe at {path}; give a YAML file such as lab/recipes/bundled.yaml.")
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
         if not isinstance(content, Mapping):
-            raise OptionError(f"{path} holds {type(content).__name__}; a recipe is a mapping of option: value.")
+            raise OptionError(
+                f"{path} holds {type(content).__name__}; a recipe is a mapping of option: value."
+            )
         return cls.from_dict(content)
 
 
@@ -160,12 +165,15 @@ def _build(cls: type[Any], values: Mapping[str, Any], where: str) -> Any:
     for key in values:
         if key not in allowed:
             raise OptionError(
-                f"{key!r} is not an option of {where}; allowed: {', '.join(allowed)}.{did_you_mean(key, allowed)}"
+                f"{key!r} is not an option of {where}; allowed: {', '.join(allowed)}."
+                f"{did_you_mean(key, allowed)}"
             )
     missing = [
         name
         for name, f in allowed.items()
-        if name not in values and f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
+        if name not in values
+        and f.default is dataclasses.MISSING
+        and f.default_factory is dataclasses.MISSING
     ]
     if missing:
         raise OptionError(f"{where} lacks {', '.join(missing)}; add it to the recipe.")

@@ -1,4 +1,4 @@
-"""Train a small causal language model from a recipe: ``python -m bathyscope.lab.train RECIPE.yaml --out DIR``.
+"""Train a small language model from a recipe: ``python -m bathyscope.lab.train RECIPE --data D --out DIR``.
 
 ``DIR`` holds ``recipe.yaml``, ``tokenizer.json``, the packed stream, ``metrics.jsonl`` and ``checkpoints/``.
 A killed run goes on with ``--resume``; everything a step needs follows from its number, so an interrupted
@@ -28,7 +28,7 @@ from bathyscope.lab.corpus import Sources, pack, training_sources
 from bathyscope.lab.evaluate import held_out_losses, held_out_streams, row_loss, rows
 from bathyscope.lab.model import build_model
 from bathyscope.lab.recipe import Optimisation, Recipe
-from bathyscope.lab.tokenizer import BOS, EOS, train_tokenizer
+from bathyscope.lab.tokenizer import special_ids, train_tokenizer
 
 HELD_OUT_TOKENS = 16_384
 """Tokens of each held-out source that are read at every evaluation during training."""
@@ -49,7 +49,9 @@ def build_optimizer(model: torch.nn.Module, options: Optimisation) -> torch.opti
         {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": options.weight_decay},
         {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW(groups, lr=options.learning_rate, betas=(options.beta1, options.beta2), fused=True)
+    return torch.optim.AdamW(
+        groups, lr=options.learning_rate, betas=(options.beta1, options.beta2), fused=True
+    )
 
 
 class Run:
@@ -63,8 +65,8 @@ class Run:
         self.tokenizer = _prepared_tokenizer(recipe, data, out)
         self.stream = _prepared_stream(recipe, data, out, self.tokenizer)
         self.held_out = held_out_streams(data, self.tokenizer, HELD_OUT_TOKENS)
-        self.bos_id: int = self.tokenizer.token_to_id(BOS)
-        self.model = build_model(recipe.model, recipe.seed, self.bos_id, self.tokenizer.token_to_id(EOS))
+        self.bos_id, eos_id = special_ids(self.tokenizer)
+        self.model = build_model(recipe.model, recipe.seed, self.bos_id, eos_id)
         self.optimizer = build_optimizer(self.model, recipe.optimisation)
         self.model.set_attn_implementation(attention.NAME)
         self.body: Any = self.model.model
@@ -105,7 +107,9 @@ class Run:
             if self.progress.step % self.recipe.checkpoint_steps == 0:
                 self.save()
         if self.share() >= 1.0:
-            self._log({"step": self.progress.step, "tokens": self.progress.tokens, "held_out": self.evaluate()})
+            self._log(
+                {"step": self.progress.step, "tokens": self.progress.tokens, "held_out": self.evaluate()}
+            )
         self.save()
 
     def step(self) -> dict[str, Any]:
@@ -202,7 +206,7 @@ def load_weights(run_folder: Path) -> tuple[Recipe, Tokenizer, LlamaForCausalLM,
     if newest is None:
         raise OptionError(f"No checkpoint under {run_folder}; train first.")
     tokenizer = Tokenizer.from_file(str(run_folder / "tokenizer.json"))
-    model = build_model(recipe.model, recipe.seed, tokenizer.token_to_id(BOS), tokenizer.token_to_id(EOS))
+    model = build_model(recipe.model, recipe.seed, *special_ids(tokenizer))
     checkpoint.load_weights(newest, model)
     content = json.loads((newest / "progress.json").read_text(encoding="utf-8"))
     content.pop("recipe")
@@ -211,7 +215,9 @@ def load_weights(run_folder: Path) -> tuple[Recipe, Tokenizer, LlamaForCausalLM,
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Command line of the trainer."""
-    parser = argparse.ArgumentParser(prog="python -m bathyscope.lab.train", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m bathyscope.lab.train", description=__doc__.splitlines()[0]
+    )
     parser.add_argument("recipe", type=Path, help="a YAML recipe")
     parser.add_argument("--data", type=Path, required=True, help="folder that holds text/ and gsm8k/")
     parser.add_argument("--out", type=Path, required=True, help="folder of the run")

@@ -29,13 +29,6 @@ class Scene:
 
 
 @dataclass(frozen=True)
-class Good:
-    """Something that is counted and sold."""
-
-    plural: str
-
-
-@dataclass(frozen=True)
 class Comparison:
     """How one person's amount is told relative to another's."""
 
@@ -43,21 +36,25 @@ class Comparison:
     telling: str
 
 
+# fmt: off
 NAMES = (
-    "Ada Ben Clara David Elena Felix Grace Hugo Ines Jonas Kira Leo Maria Noah Olga Peter Quinn Rosa Samir "
-    "Tessa Umar Vera Walter Xenia Yusuf Zoe Anna Boris Carmen Daniel Emma Farid Greta Hannah Ivan Julia Karl "
-    "Lucy Martin Nora Oscar Paula Robert Sara Thomas Ursula Victor Wendy Alice George Helen James Kofi Lena "
-    "Mei Nadia Omar Priya Raj Sofia Tariq Amara Chen Diego"
-).split()
-
-GOODS = tuple(
-    Good(plural)
-    for plural in (
-        "apples pears pencils notebooks marbles stickers candles cups plates books stamps coins buttons "
-        "oranges lemons ribbons postcards balloons toys shells erasers rulers badges cookies muffins eggs "
-        "flowers kites puzzles caps scarves spoons bottles boxes bags brushes magnets tickets"
-    ).split()
+    "Ada", "Ben", "Clara", "David", "Elena", "Felix", "Grace", "Hugo", "Ines", "Jonas", "Kira", "Leo",
+    "Maria", "Noah", "Olga", "Peter", "Quinn", "Rosa", "Samir", "Tessa", "Umar", "Vera", "Walter",
+    "Xenia", "Yusuf", "Zoe", "Anna", "Boris", "Carmen", "Daniel", "Emma", "Farid", "Greta", "Hannah",
+    "Ivan", "Julia", "Karl", "Lucy", "Martin", "Nora", "Oscar", "Paula", "Robert", "Sara", "Thomas",
+    "Ursula", "Victor", "Wendy", "Alice", "George", "Helen", "James", "Kofi", "Lena", "Mei", "Nadia",
+    "Omar", "Priya", "Raj", "Sofia", "Tariq", "Amara", "Chen", "Diego",
 )
+# fmt: on
+
+# fmt: off
+GOODS = (
+    "apples", "pears", "pencils", "notebooks", "marbles", "stickers", "candles", "cups", "plates",
+    "books", "stamps", "coins", "buttons", "oranges", "lemons", "ribbons", "postcards", "balloons",
+    "toys", "shells", "erasers", "rulers", "badges", "cookies", "muffins", "eggs", "flowers", "kites",
+    "puzzles", "caps", "scarves", "spoons", "bottles", "boxes", "bags", "brushes", "magnets", "tickets",
+)
+# fmt: on
 
 COMPARISONS = (
     Comparison("+", "{name} has {n} more {thing} than {other}."),
@@ -66,7 +63,7 @@ COMPARISONS = (
 )
 
 _POSSESSION = Scene(
-    things=tuple(good.plural for good in GOODS),
+    things=GOODS,
     openings=(
         "{name} has {n} {thing}.",
         "At first {name} has {n} {thing}.",

@@ -1,19 +1,21 @@
 """Seeded arithmetic problems with written solutions: word problems of 1 to 6 steps, and plain sums.
 
-A word problem of k steps needs k arithmetic operations, and its solution writes each of them as one
-equation; the number of steps is therefore a ground-truth difficulty, to be used as a grouping label.
+The solution of a problem of k steps writes k equations, each with the numbers told or worked out before; the
+number of steps is therefore a ground-truth difficulty, to be used as a grouping label.
 Only `random.Random` is drawn from, so a seed gives the same problems on every platform.
 """
 
 from __future__ import annotations
 
+import itertools
+import operator
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 from bathyscope.errors import PromptError
-from bathyscope.prompts.problem_words import COMPARISONS, GOODS, NAMES, SCENES, Event, Scene
+from bathyscope.prompts.problem_words import COMPARISONS, GOODS, NAMES, SCENES, Comparison, Event, Scene
 from bathyscope.prompts.prompt import Prompt
 
 Kind = Literal["word", "sum"]
@@ -22,6 +24,13 @@ MAX_STEPS = 6
 MAX_DIGITS = 9
 LARGEST_TOTAL = 2000
 """Word problems stay below this, so that their arithmetic is of the school kind."""
+
+_OPERATIONS: dict[str, Callable[[int, int], int]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.floordiv,
+}
 
 ANSWER_PHRASE = "The final answer is "
 
@@ -34,7 +43,7 @@ class Problem:
         question: the problem as it is asked.
         solution: one sentence with one equation for each step, joined by newlines; empty for a single sum.
         answer: the final answer, an integer in decimal digits.
-        steps: how many arithmetic operations the solution takes.
+        steps: how many equations the solution takes.
         kind: ``word`` or ``sum``.
     """
 
@@ -52,7 +61,7 @@ def generate(kind: Kind, count: int, seed: int, steps: int | None = None, digits
         kind: ``word`` for word problems, ``sum`` for plain sums.
         count: how many; at least 0.
         seed: of the generator; problem i does not depend on ``count``.
-        steps: arithmetic operations per problem, 1 to 6; None draws the number for each problem.
+        steps: equations per problem, 1 to 6; None draws the number for each problem.
         digits: digits of every operand of a sum, 1 to 9; word problems do not use it.
 
     Raises:
@@ -112,7 +121,7 @@ def _chain(rng: random.Random, steps: int) -> Problem:
     for _ in range(steps):
         event, operand = _fitting_event(rng, scene, total)
         other = rng.choice([name for name in NAMES if name != words["name"]])
-        result = _apply(total, event.operator, operand)
+        result = _OPERATIONS[event.operator](total, operand)
         told.append(rng.choice(event.tellings).format(n=operand, other=other, **words))
         equation = f"{total} {event.operator} {operand} = {result}"
         worked.append(rng.choice(event.workings).format(eq=equation, other=other, **words))
@@ -123,40 +132,26 @@ def _chain(rng: random.Random, steps: int) -> Problem:
 
 def _fitting_event(rng: random.Random, scene: Scene, total: int) -> tuple[Event, int]:
     """An event and its operand such that the total stays a whole number between 1 and the largest."""
-    divisors = [n for n in range(2, 11) if total % n == 0 and total > n]
-    events = [
-        event
-        for event in scene.events
-        if (event.operator == "+")
-        or (event.operator == "-" and total >= 3)
-        or (event.operator == "*" and total * 3 <= LARGEST_TOTAL)
-        or (event.operator == "/" and divisors)
-    ]
-    event = rng.choice(events)
-    operand = {
-        "+": lambda: rng.randint(2, 90),
-        "-": lambda: rng.randint(1, max(1, total * 3 // 4)),
-        "*": lambda: rng.randint(2, min(9, LARGEST_TOTAL // total)),
-        "/": lambda: rng.choice(divisors),
-    }[event.operator]()
-    return event, operand
+    operands = {
+        "+": range(2, 91),
+        "-": range(1, total * 3 // 4 + 1) if total >= 3 else range(0),
+        "*": range(2, min(9, LARGEST_TOTAL // total) + 1),
+        "/": [n for n in range(2, 11) if total % n == 0 and total > n],
+    }
+    event = rng.choice([event for event in scene.events if operands[event.operator]])
+    return event, rng.choice(operands[event.operator])
 
 
 def _comparison(rng: random.Random, steps: int) -> Problem:
     """Persons whose amounts are told relative to each other; from two steps on, the sum is asked for."""
     persons = rng.sample(NAMES, steps + 1 if steps == 1 else steps)
-    thing = rng.choice(GOODS).plural
+    thing = rng.choice(GOODS)
     amounts = [rng.randint(3, 40)]
     told = [f"{persons[0]} has {amounts[0]} {thing}."]
     worked = []
-    for before, person in zip(persons[:-1], persons[1:], strict=True):
-        relation = rng.choice(
-            [r for r in COMPARISONS if r.operator != "*" or amounts[-1] * 2 <= LARGEST_TOTAL // 8]
-        )
-        operand = rng.randint(2, 4) if relation.operator == "*" else rng.randint(1, 20)
-        if relation.operator == "-":
-            operand = rng.randint(1, amounts[-1] - 1) if amounts[-1] > 1 else 0
-        amount = _apply(amounts[-1], relation.operator, operand)
+    for before, person in itertools.pairwise(persons):
+        relation, operand = _fitting_comparison(rng, amounts[-1])
+        amount = _OPERATIONS[relation.operator](amounts[-1], operand)
         told.append(relation.telling.format(name=person, other=before, n=operand, thing=thing))
         worked.append(f"{person} has {amounts[-1]} {relation.operator} {operand} = {amount} {thing}.")
         amounts.append(amount)
@@ -167,6 +162,17 @@ def _comparison(rng: random.Random, steps: int) -> Problem:
     worked.append(f"Together they have {' + '.join(map(str, amounts))} = {sum(amounts)} {thing}.")
     question = " ".join([*told, asked.format(t=thing)])
     return Problem(question, "\n".join(worked), str(sum(amounts)), steps, "word")
+
+
+def _fitting_comparison(rng: random.Random, amount: int) -> tuple[Comparison, int]:
+    """A relation and its operand such that the other amount is at least 1 and the sum stays small."""
+    operands = {
+        "+": range(1, 21),
+        "-": range(1, amount),
+        "*": range(2, 5) if amount * 8 <= LARGEST_TOTAL else range(0),
+    }
+    relation = rng.choice([relation for relation in COMPARISONS if operands[relation.operator]])
+    return relation, rng.choice(operands[relation.operator])
 
 
 _BASKETS = {1: (1, False), 2: (1, True), 3: (2, False), 4: (2, True), 5: (3, True), 6: (4, True)}
@@ -181,9 +187,9 @@ def _shopping(rng: random.Random, steps: int) -> Problem:
     bought, worked, costs = [], [], []
     for good in goods:
         n, price = rng.randint(2, 12), rng.randint(1, 15)
-        bought.append(f"{n} {good.plural} at ${price} each")
+        bought.append(f"{n} {good} at ${price} each")
         costs.append(n * price)
-        worked.append(f"The {good.plural} cost {n} * {price} = {n * price} dollars.")
+        worked.append(f"The {good} cost {n} * {price} = {n * price} dollars.")
     told = f"{name} buys {_listed(bought)}."
     total = sum(costs)
     if n_goods > 1:
@@ -212,12 +218,12 @@ def _sum(rng: random.Random, steps: int, digits: int) -> Problem:
     operators = [rng.choice("+-*") if digits <= 2 else rng.choice("++-*") for _ in range(steps)]
     written = _written(operands, operators)
     if steps == 1:
-        answer = _apply(operands[0], operators[0], operands[1])
+        answer = _OPERATIONS[operators[0]](operands[0], operands[1])
         return Problem(f"Give the answer directly: {written} =", "", str(answer), 1, "sum")
     lines = []
     while operators:
         i = operators.index("*") if "*" in operators else 0
-        result = _apply(operands[i], operators[i], operands[i + 1])
+        result = _OPERATIONS[operators[i]](operands[i], operands[i + 1])
         lines.append(f"{operands[i]} {operators[i]} {operands[i + 1]} = {result}")
         operands[i : i + 2] = [result]
         del operators[i]
@@ -231,15 +237,6 @@ def _sum(rng: random.Random, steps: int, digits: int) -> Problem:
 
 def _written(operands: list[int], operators: list[str]) -> str:
     parts = [str(operands[0])]
-    for operator, operand in zip(operators, operands[1:], strict=True):
-        parts += [operator, str(operand)]
+    for sign, operand in zip(operators, operands[1:], strict=True):
+        parts += [sign, str(operand)]
     return " ".join(parts)
-
-
-def _apply(left: int, operator: str, right: int) -> int:
-    return {
-        "+": left + right,
-        "-": left - right,
-        "*": left * right,
-        "/": left // max(right, 1),
-    }[operator]

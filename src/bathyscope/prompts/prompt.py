@@ -71,10 +71,14 @@ class TokenizedPrompt:
 
 @dataclass(frozen=True)
 class PromptSet:
-    """Prompts in order, and where they came from (``dataset`` names them in results and captions)."""
+    """Prompts in order, and where they came from (``dataset`` names them in results and captions).
+
+    ``is_data_set``: they are a published data set's, not texts somebody chose one by one.
+    """
 
     prompts: tuple[Prompt, ...]
     dataset: str
+    is_data_set: bool = False
 
     def __len__(self) -> int:
         return len(self.prompts)

@@ -48,7 +48,8 @@ def resolve(
     if isinstance(source, (str, PathLike)):
         source = parse(fspath(source))
     if isinstance(source, SourceSpec):
-        return PromptSet(_from_spec(source, seed, tokenizer, window), source.label)
+        prompts = _from_spec(source, seed, tokenizer, window)
+        return PromptSet(prompts, source.label, is_data_set=source.kind == "data set")
     return PromptSet(_from_list(source), GIVEN)
 
 

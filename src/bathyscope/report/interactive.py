@@ -29,7 +29,7 @@ def skip_plots(run: Run, options: FigureOptions, anchor: str) -> list[str]:
             full_html=False,
             include_plotlyjs=False,
             div_id=f"{anchor}-skip-{name}-interactive",
-            config={"displaylogo": False, "responsive": True, "plotlyServerURL": ""},
+            config={"displayModeBar": False, "responsive": True, "plotlyServerURL": ""},
         )
         for name, shown in skip.maps(run, options).items()
     ]
@@ -42,11 +42,15 @@ def _figure(shown: EffectMap) -> go.Figure:
         zmax=shown.ceiling,
         colorscale=style.EFFECT_MAP,
         hovertemplate="skipped block %{y}<br>affected block %{x}<br>change %{z:.4g}<extra></extra>",
-        colorbar={"title": {"text": "relative change<br>(dimensionless)"}, "orientation": "h", "y": -0.35},
+        colorbar={
+            "title": {"text": "relative change<br>(dimensionless, linear)"},
+            "orientation": "h",
+            "y": -0.35,
+        },
     )
     figure = go.Figure(heat)
     figure.update_layout(
-        title={"text": f"{shown.title}<br><sub>{shown.reduction}</sub>"},
+        title={"text": f"{shown.title}<br><sub>{shown.reduction}</sub>", "x": 0.02, "font": {"size": 14}},
         height=520,
         margin={"l": 50, "r": 10, "t": 60, "b": 60},
         plot_bgcolor=style.VOID,

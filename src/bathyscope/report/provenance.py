@@ -34,6 +34,12 @@ def run_names(runs: Sequence[Run]) -> list[str]:
     return unique
 
 
+def measure_options(run: Run, measure: str) -> Mapping[str, Any]:
+    """The options a measure was made with; empty where the manifest does not tell."""
+    options: Mapping[str, Any] = run.manifest["identity"]["measures"].get(measure) or {}
+    return options
+
+
 def configuration(run: Run) -> Pairs:
     """Everything that could change a number: model, hashes, options, precision, seed."""
     return list(_flat(run.manifest["identity"]))

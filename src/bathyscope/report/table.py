@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final, TypedDict
+from typing import TYPE_CHECKING, Final, TypedDict
 
 from rich.table import Table
 
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from bathyscope.store.run import Run
 
 MEASURE: Final = "effective_depth"
-_DEFAULT_LEVEL: Final = 0.95
 _INTERPOLATED: Final = "interpolated_"
 _NAMES: Final = {
     "cosine": "cosine",
@@ -122,9 +121,8 @@ def show_interval(row: DepthRow) -> str:
 
 
 def interval_level(run: Run) -> float:
-    """The intervals' level, from the options the run was made with."""
-    options: dict[str, Any] = run.manifest["identity"]["measures"].get(MEASURE, {})
-    return float(options.get("level", _DEFAULT_LEVEL))
+    """The intervals' level, a share."""
+    return float(run[MEASURE].attrs["level"])
 
 
 def _number(value: float) -> float | None:

@@ -74,8 +74,8 @@ def bootstrap_interval(
 
     The normal quantile of the plain percentile interval becomes Student's with the degrees of freedom of
     :func:`small_sample`, over the root of the shrinkage (Hesterberg 2015, there for equal weights). Where the
-    resamples do not lie evenly about the estimate, Efron's (1981) bias correction 2·Φ⁻¹(share below) moves the
-    end it points to outwards; the other end stays, because few prompts estimate the bias poorly.
+    resamples do not lie evenly about the estimate, Efron's (1981) bias correction 2·Φ⁻¹(share below) moves
+    the end it points to outwards; the other end stays, because few prompts estimate the bias poorly.
 
     Parameters
     ----------

@@ -63,8 +63,8 @@ def prompt_weighted_mean(values: ArrayLike) -> FloatArray:
 def _check(values: FloatArray, weights: FloatArray) -> None:
     if values.ndim == 0 or weights.ndim not in (1, 2) or weights.shape[-1] != len(values):
         raise OptionError(
-            f"Values of shape {list(values.shape)} and weights of shape {list(weights.shape)} do not fit: they "
-            "are [prompts, ...] and [prompts] or [resamples, prompts]. Give one weight for each prompt."
+            f"Values of shape {list(values.shape)} and weights of shape {list(weights.shape)} do not fit: "
+            "they are [prompts, ...] and [prompts] or [resamples, prompts]. Give one weight for each prompt."
         )
     if not (np.isfinite(weights).all() and (weights >= 0).all()):
         raise OptionError(

@@ -5,6 +5,7 @@ Source: lad2024.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -37,7 +38,7 @@ class Change:
     heading: str
     circumstance: str
     axis: str
-    what: str
+    what: Callable[[Run], str]
 
 
 def schedule_figure(change: Change) -> FigureKind:
@@ -54,7 +55,7 @@ def schedule_figure(change: Change) -> FigureKind:
 
 def _note(change: Change, run: Run, options: FigureOptions) -> str:
     return (
-        f"{change.what} Compared with the untouched model at every position that has a next token. "
+        f"{change.what(run)} Compared with the untouched model at every position that has a next token. "
         f"{describe(options, run[change.measure].sizes['prompt'])}"
     )
 

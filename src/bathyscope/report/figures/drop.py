@@ -12,7 +12,7 @@ FIGURE: Final = schedule_figure(
         heading="One block dropped",
         circumstance="without one block",
         axis="dropped block (0-based index)",
-        what="Each block in turn is left out at all positions.",
+        what=lambda run: "Each block in turn is left out at all positions.",
     )
 )
 draw, caption = FIGURE.draw, FIGURE.caption

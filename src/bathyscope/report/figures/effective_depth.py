@@ -31,34 +31,37 @@ def panels(run: Run, options: FigureOptions) -> list[Panel]:
     if all(row["depth"] is None for row in rows):
         return []
     size = (style.PANEL_SIZE[0], 1.3 + _ROW_INCHES * len(rows))
-    return [Panel("estimates", partial(_draw, rows=rows, last=last_block(run)), _alt(rows), size)]
+    return [
+        Panel(
+            "estimates",
+            partial(_draw, rows=rows, last=int(run[table.MEASURE].attrs["n_blocks"]) - 1),
+            _alt(rows),
+            size,
+        )
+    ]
 
 
 def note(run: Run, options: FigureOptions) -> str:
     """What dots, whiskers and shares are, and why estimates are missing."""
     rows = table.effective_depth_rows(run)
-    missing = [
-        f"{table.estimator_name(row['estimator'])}: {row['reason']}" for row in rows if row["depth"] is None
-    ]
-    reasons = f" No estimate for {'; '.join(missing)}." if missing else ""
     return (
         "Effective depth: where predictions begin to be refined rather than formed, by several criteria. "
         "Dots: estimates (round: index of a block; square: of a block's input); whiskers: "
         f"{table.interval_level(run):.0%} bootstrap intervals, resampling prompts; numbers at the right: "
-        "share of resamples in which the criterion is met at all." + reasons
+        "share of resamples in which the criterion is met at all." + _remarks(rows)
     )
 
 
-def last_block(run: Run) -> int | None:
-    """Index of the last block, from any group that has one; None where none tells."""
-    for name in run.measures:
-        sizes = run[name].sizes
-        if "block" in sizes or "boundary" in sizes:
-            return int(sizes["block"] if "block" in sizes else sizes["boundary"] - 1) - 1
-    return None
+def _remarks(rows: list[table.DepthRow]) -> str:
+    """Why estimates or intervals are missing, estimators with the same reason together."""
+    by_reason: dict[str, list[str]] = {}
+    for row in rows:
+        if row["reason"]:
+            by_reason.setdefault(row["reason"], []).append(table.estimator_name(row["estimator"]))
+    return "".join(f" {'; '.join(names)}: {reason}." for reason, names in by_reason.items())
 
 
-def _draw(figure: FigureBase, rows: list[table.DepthRow], last: int | None) -> None:
+def _draw(figure: FigureBase, rows: list[table.DepthRow], last: int) -> None:
     ax = figure.subplots()
     for place, row in enumerate(rows):
         _draw_row(ax, place, row)
@@ -66,8 +69,7 @@ def _draw(figure: FigureBase, rows: list[table.DepthRow], last: int | None) -> N
     ax.set_yticks(range(len(rows)), names)
     ax.set_ylim(len(rows) - 0.4, -0.6)
     ax.grid(visible=False, axis="y")
-    drawn = [value for row in rows for value in (row["depth"], row["ci_high"]) if value is not None]
-    block_axis(ax, "block or block input (0-based index)", 0, max(drawn) if last is None else last)
+    block_axis(ax, "block or block input (0-based index)", 0, last)
     shares = ax.secondary_yaxis("right")
     shares.set_yticks(range(len(rows)), [table.depth_cells(row)[5] for row in rows])
     shares.set_ylabel("resamples with a crossing (%)")

@@ -74,7 +74,7 @@ class FigureKind:
         """
         figure = compose(run, self._choose(run, options or FigureOptions(), panels))
         with style.applied():
-            # Ticks come into being at the first drawing and take their looks from the settings of that moment.
+            # Ticks come into being at the first drawing and take their looks from that moment's settings.
             figure.draw_without_rendering()
         return figure
 

@@ -15,6 +15,7 @@ from bathyscope.report.figures.kind import FigureKind, Panel
 from bathyscope.report.figures.lines import BOUNDARY_LABEL, Axis, Look, Positions, Series, panel, series, unit
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.summary import describe
+from bathyscope.report.provenance import measure_options
 
 if TYPE_CHECKING:
     from bathyscope.store.run import Run
@@ -28,6 +29,7 @@ Curve = tuple[str, str, str, Positions]
 def panels(run: Run, options: FigureOptions) -> list[Panel]:
     """KL in both directions, top-k overlap with top-1 agreement, entropy, cross-entropy."""
     data = run["lens"]
+    k = measure_options(run, "lens").get("k", "k")
     made = [
         _panel(
             data,
@@ -44,7 +46,7 @@ def panels(run: Run, options: FigureOptions) -> list[Panel]:
             "agreement",
             "Agreement with the final prediction",
             "share of tokens",
-            ("overlap", "top-k overlap", style.GREEN, "tokens"),
+            ("overlap", f"top-{k} overlap", style.GREEN, "tokens"),
             ("top1_agreement", "same top-1 token", style.PURPLE, "tokens"),
         ),
         _panel(

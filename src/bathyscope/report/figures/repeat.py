@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from bathyscope.report.figures.curves import Change, schedule_figure
+from bathyscope.report.provenance import measure_options
+
+if TYPE_CHECKING:
+    from bathyscope.store.run import Run
+
+
+def _what(run: Run) -> str:
+    options = measure_options(run, "repeat")
+    window = f"window of {options['length']} blocks" if "length" in options else "window of blocks"
+    often = f"{options['times'] + 1} times" if "times" in options else "more than once"
+    return f"Each {window} in turn is repeated: every block of it runs {often} in a row."
+
 
 FIGURE: Final = schedule_figure(
     Change(
@@ -12,7 +24,7 @@ FIGURE: Final = schedule_figure(
         heading="A window of blocks repeated",
         circumstance="with a window repeated",
         axis="first block of the window (0-based index)",
-        what="Each window of neighbouring blocks in turn is repeated, every block of it in a row.",
+        what=_what,
     )
 )
 draw, caption = FIGURE.draw, FIGURE.caption

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bathyscope.report.figures.options import FigureOptions
-from bathyscope.statistics.bootstrap import resample_counts
+from bathyscope.statistics.bootstrap import bootstrap_interval, resample_counts
 from bathyscope.statistics.reduce import weighted_mean
 
 RESAMPLES: Final = 1000
@@ -31,38 +31,46 @@ class Summary:
     high: Array | None
 
 
-def summarise(values_PX: ArrayLike, weights_P: ArrayLike, options: FigureOptions) -> Summary:
+def summarise(values: ArrayLike, weights: ArrayLike, options: FigureOptions) -> Summary:
     """Weighted mean over prompts and the band around it; missing values are left out place by place.
 
     Args:
-        values_PX: one curve per prompt, NaN where a prompt has no value.
-        weights_P: the tokens behind each prompt's value; for ``weighting="prompts"`` only whether there are
+        values: (P, X), one curve per prompt, NaN where a prompt has no value.
+        weights: (P,), the tokens behind each prompt's value; for ``weighting="prompts"`` only whether there are
             any counts.
         options: gives the weighting and the kind of band.
     """
-    values_PX = np.asarray(values_PX, dtype=np.float64)
-    weights_P = np.maximum(np.asarray(weights_P, dtype=np.float64), 0.0)
+    values_PX: Array = np.asarray(values, dtype=np.float64)
+    weights_P: Array = np.maximum(np.asarray(weights, dtype=np.float64), 0.0)
     if options.weighting == "prompts":
         weights_P = np.sign(weights_P)
     mean_X = weighted_mean(values_PX, weights_P)
-    kept_PX = values_PX[weights_P > 0]
-    if options.band == "none" or np.isfinite(kept_PX).any(axis=1).sum() < 2:
+    kept_P = (weights_P > 0) & np.isfinite(values_PX).any(axis=1)
+    if options.band == "none" or kept_P.sum() < 2:
         return Summary(mean_X, None, None)
+    values_PX, weights_P = values_PX[kept_P], weights_P[kept_P]
     if options.band == "quartiles":
-        return Summary(mean_X, *_quantiles(kept_PX, 0.25, 0.75))
+        return Summary(mean_X, *_quartiles(values_PX))
+    return Summary(mean_X, *_bootstrap(mean_X, values_PX, weights_P))
+
+
+def _bootstrap(mean_X: Array, values_PX: Array, weights_P: Array) -> tuple[Array, Array]:
     # The same draws at every call: the curves of a figure are resampled alike, and a figure never changes
     # from one drawing to the next.
     counts_RP = resample_counts(len(values_PX), RESAMPLES, np.random.default_rng(_SEED))
     means_RX = weighted_mean(values_PX, counts_RP * weights_P)
-    return Summary(mean_X, *_quantiles(means_RX, (1 - LEVEL) / 2, (1 + LEVEL) / 2))
+    ends = [
+        bootstrap_interval(mean, resampled_R, weights_P, level=LEVEL)
+        for mean, resampled_R in zip(mean_X, means_RX.T)
+    ]
+    return np.array([end.low for end in ends]), np.array([end.high for end in ends])
 
 
-def _quantiles(values_NX: Array, low: float, high: float) -> tuple[Array, Array]:
-    """Quantiles over the first axis, NaN where a column holds nothing (numpy would warn there)."""
-    out = np.full((2, values_NX.shape[1]), np.nan)
-    filled_X = np.isfinite(values_NX).any(axis=0)
-    if filled_X.any():
-        out[:, filled_X] = np.nanquantile(values_NX[:, filled_X], [low, high], axis=0)
+def _quartiles(values_PX: Array) -> tuple[Array, Array]:
+    """First and third quartile, NaN where no prompt has a value (numpy would warn there)."""
+    out = np.full((2, values_PX.shape[1]), np.nan)
+    filled_X = np.isfinite(values_PX).any(axis=0)
+    out[:, filled_X] = np.nanquantile(values_PX[:, filled_X], [0.25, 0.75], axis=0)
     return out[0], out[1]
 
 

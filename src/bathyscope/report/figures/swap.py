@@ -12,7 +12,7 @@ FIGURE: Final = schedule_figure(
         heading="Two neighbouring blocks swapped",
         circumstance="with neighbours swapped",
         axis="first of the swapped blocks (0-based index)",
-        what="Each pair of neighbours in turn runs in the other order: block ℓ+1, then block ℓ.",
+        what=lambda run: "Each pair of neighbours in turn runs in the other order: block ℓ+1, then block ℓ.",
     )
 )
 draw, caption = FIGURE.draw, FIGURE.caption

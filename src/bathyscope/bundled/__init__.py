@@ -1,0 +1,16 @@
+"""What ships with the package for trying it out: a small trained model and a few prompts."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+
+
+def model_path() -> Path:
+    """Folder of the bundled checkpoint (Llama-like, 12 blocks; see its MODEL_CARD.md)."""
+    return Path(str(files(__name__) / "model"))
+
+
+def prompts_path() -> Path:
+    """JSONL file of the demonstration prompts, with the fields text, answer, id and labels."""
+    return Path(str(files(__name__) / "prompts.jsonl"))

@@ -1,0 +1,370 @@
+"""A survey: one model, one prompt set, any measures, in one pass over the blocks for each batch of prompts."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import xarray as xr
+from transformers import PreTrainedModel
+
+from bathyscope.errors import OptionError, PromptError, did_you_mean
+from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, variable
+from bathyscope.measures.registry import DEFAULT, MEASURES, expand
+from bathyscope.model import Model, load
+from bathyscope.options import coerce
+from bathyscope.papers.presets import Preset, preset as preset_of
+from bathyscope.progress import ProgressBar
+from bathyscope.prompts.hash import prompts_hash
+from bathyscope.prompts.prompt import PromptSet, TokenizedPrompt
+from bathyscope.prompts.source import Source, resolve
+from bathyscope.prompts.tokenize import tokenize
+from bathyscope.prompts.tokenizer import tokenizer_hash
+from bathyscope.store.run import Run
+from bathyscope.store.writer import RunWriter
+from bathyscope.wavefront.batch import Batch, plan_batches
+from bathyscope.wavefront.engine import Wavefront
+
+BATCH_TOKENS = 2048
+_LENGTH_DEPENDENT_ROPE = ("longrope", "dynamic")
+
+
+def survey(
+    model: Model | PreTrainedModel | str | Path,
+    prompts: Source,
+    measures: Sequence[str] | str | None = None,
+    out: str | Path | None = None,
+    seed: int | None = None,
+    batch_tokens: int | None = None,
+    preset: str | None = None,
+    *,
+    beyond_context: bool | None = None,
+    progress: bool = True,
+    command: str | None = None,
+    **options: Any,
+) -> Run:
+    """Measures how a model uses its depth on some prompts.
+
+    Args:
+        model: what ``load`` returns or takes.
+        prompts: a source text (``gsm8k:10``, ``stories.txt:100``), a list of texts, ``Prompt`` objects or
+            token-id lists, or a ``PromptSet``.
+        measures: names, ``"all"``, or None for residual, lens, skip and effective_depth (or the preset's).
+        out: folder of the run; an interrupted run there is resumed. None keeps everything in memory.
+        seed: of sampled positions and of resampling; None = 0, or the preset's.
+        batch_tokens: tokens of prompts in one shard, the unit that is kept when a run is interrupted.
+        preset: a paper's choices as defaults.
+        beyond_context: prompts longer than the context the model declares: True = run them where positions
+            are not looked up in a table, False = refuse; None = run those of data sets, with a warning, and
+            refuse those given one by one.
+        progress: show a progress bar on standard error when it takes long.
+        command: the command line to resume by, for messages.
+        **options: a measure's options under its name, as a dict or its options class.
+
+    Returns:
+        The run: ``run["skip"].effect_future`` is a labelled array.
+
+    Raises:
+        OptionError, PromptError, ModelError: what is asked for cannot be done; raised before any compute.
+        StoreError: the folder belongs to another configuration, is altered, or cannot be written.
+    """
+    plan = plan_survey(
+        model,
+        prompts,
+        measures,
+        seed=seed,
+        batch_tokens=batch_tokens,
+        preset=preset,
+        beyond_context=beyond_context,
+        options=options,
+    )
+    record = {"command": command, "notes": {"threads": torch.get_num_threads(), "tails": plan.tails_note}}
+    with RunWriter.open(out, plan.identity(), record) as writer:
+        if writer.is_finished:
+            return writer.run()
+        plan.compute(writer, progress)
+        return writer.finish(plan.derived(writer.merged()))
+
+
+@dataclass(frozen=True)
+class SurveyPlan:
+    """Everything that is decided before compute begins."""
+
+    model: Model
+    facts: ModelFacts
+    prompts: tuple[TokenizedPrompt, ...]
+    dataset: str
+    measures: tuple[Measure[Any], ...]
+    seed: int
+    preset: str | None
+    batch_tokens: int
+    uses_tokenizer: bool
+
+    @property
+    def shards(self) -> list[tuple[int, int]]:
+        """[first, last) prompts of each shard: consecutive prompts of about ``batch_tokens`` tokens."""
+        edges, tokens = [0], 0
+        for index, prompt in enumerate(self.prompts):
+            if tokens and tokens + len(prompt) > self.batch_tokens:
+                edges.append(index)
+                tokens = 0
+            tokens += len(prompt)
+        return list(zip(edges, [*edges[1:], len(self.prompts)]))
+
+    @property
+    def tails_note(self) -> str:
+        """How rows that begin late are computed."""
+        if self.model.checks.tails:
+            return "tail rows on shared keys and values"
+        return f"full rows: {self.model.checks.tail_reason}"
+
+    def identity(self) -> dict[str, Any]:
+        """The configuration that a resumed run must share."""
+        hf = self.model.hf
+        return {
+            "model": self.model.name,
+            "revision": self.model.revision,
+            "weight_hash": self.model.weight_hash,
+            "tokenizer_hash": tokenizer_hash(self.model.tokenizer) if self.uses_tokenizer else None,
+            "prompt_hash": prompts_hash(self.prompts),
+            "dataset": self.dataset,
+            "prompts": len(self.prompts),
+            "measures": {m.name: _plain(dataclasses.asdict(m.options)) for m in self.measures},
+            "dtype": str(self.model.dtype).removeprefix("torch."),
+            "attention": str(getattr(hf.config, "_attn_implementation", None)),
+            "device": _device_name(self.model.device),
+            "seed": self.seed,
+            "preset": self.preset,
+            "batch_tokens": self.batch_tokens,
+            "plan": self.shards,
+            "noise": "control row in every batch against the plain forward",
+        }
+
+    def compute(self, writer: RunWriter, progress: bool) -> None:
+        """Computes and writes every missing shard."""
+        lengths = [len(p) for p in self.prompts]
+        weights = [sum(self._weight(n) for n in lengths[first:last]) for first, last in self.shards]
+        done = float(sum(weights[i] for i in range(len(weights)) if i not in writer.missing))
+        wave = Wavefront(self.model.anatomy, tails=self.model.checks.tails)
+        with ProgressBar(f"surveying {self.model.name}", sum(weights), done, quiet=not progress) as bar:
+            for index in writer.missing:
+                first, last = self.shards[index]
+                writer.write(index, self._shard(wave, range(first, last), bar, done))
+                done += weights[index]
+                bar.advance_to(done)
+
+    def derived(self, merged: Mapping[str, xr.Dataset]) -> dict[str, xr.Dataset]:
+        """Run-level results: derived measures, and the noise floor over all prompts."""
+        found = {m.name: m.derive(self.facts, merged, self.seed) for m in self.measures if m.derived}
+        if "noise" in merged:
+            found["noise"] = _with_floor(merged["noise"])
+        return found
+
+    def _weight(self, tokens: int) -> float:
+        return tokens * self._rows(tokens)
+
+    def _rows(self, tokens: int) -> float:
+        return 1 + sum(m.rows_per_prompt(self.facts, tokens) for m in self.measures)
+
+    def _shard(self, wave: Wavefront, indices: range, bar: ProgressBar, done: float) -> dict[str, xr.Dataset]:
+        lengths = [len(self.prompts[i]) for i in indices]
+        rows = max(1, round(self._rows(max(lengths))))
+        batches = plan_batches(lengths, rows, wave.policy.tokens, self._equal_lengths())
+        pieces: list[tuple[list[int], dict[str, xr.Dataset]]] = []
+        for batch in batches:
+            picked = [indices[i] for i in batch]
+            weight = sum(self._weight(len(self.prompts[i])) for i in picked)
+
+            def step(block: int, blocks: int, done: float = done, weight: float = weight) -> None:
+                bar.advance_to(done + weight * block / blocks)
+
+            pieces.append((picked, self._batch(wave, picked, step)))
+            done += weight
+        return _in_order(pieces)
+
+    def _batch(self, wave: Wavefront, picked: Sequence[int], step: Any) -> dict[str, xr.Dataset]:
+        prompts = [self.prompts[i] for i in picked]
+        batch = Batch.of([p.ids for p in prompts], self.model.device)
+        probes = {m.name: m.probe(self.facts, batch, picked) for m in self.measures if not m.derived}
+        wave.run(batch, list(probes.values()), step)
+        found = {name: probe.result() for name, probe in probes.items()}
+        noise = _noise(probes)
+        if noise is not None:
+            found["noise"] = noise
+        coords = _prompt_coords(prompts, self.dataset, self.prompts)
+        return {name: dataset.assign_coords(coords) for name, dataset in found.items()}
+
+    def _equal_lengths(self) -> bool:
+        config = self.model.hf.config
+        parameters = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
+        kinds = [parameters, *(v for v in parameters.values() if isinstance(v, dict))]
+        return any(kind.get("rope_type") in _LENGTH_DEPENDENT_ROPE for kind in kinds)
+
+
+def plan_survey(
+    model: Model | PreTrainedModel | str | Path,
+    prompts: Source,
+    measures: Sequence[str] | str | None = None,
+    *,
+    seed: int | None = None,
+    batch_tokens: int | None = None,
+    preset: str | None = None,
+    beyond_context: bool | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> SurveyPlan:
+    """All decisions and checks of a survey, before any compute (see ``survey``)."""
+    chosen: Preset | None = preset_of(preset) if preset else None
+    made = _measures(measures, chosen, dict(options or {}))
+    if batch_tokens is not None and batch_tokens < 1:
+        raise OptionError(f"batch_tokens={batch_tokens} is out of range; allowed: 1 and more.")
+    seed = seed if seed is not None else chosen.seed if chosen else 0
+    loaded = model if isinstance(model, Model) else load(model)
+    facts = ModelFacts(loaded.anatomy, loaded.checks)
+    tokenized, dataset, uses_tokenizer = _tokenized(loaded, prompts, seed, beyond_context)
+    lengths = [len(p) for p in tokenized]
+    for measure in made:
+        measure.prepare(facts, lengths, seed)
+    return SurveyPlan(
+        model=loaded,
+        facts=facts,
+        prompts=tuple(tokenized),
+        dataset=dataset,
+        measures=made,
+        seed=seed,
+        preset=preset,
+        batch_tokens=batch_tokens or BATCH_TOKENS,
+        uses_tokenizer=uses_tokenizer,
+    )
+
+
+def _measures(
+    names: Sequence[str] | str | None, chosen: Preset | None, options: dict[str, Any]
+) -> tuple[Measure[Any], ...]:
+    if isinstance(names, str):
+        names = [name.strip() for name in names.split(",") if name.strip()]
+    wanted = expand(names if names is not None else chosen.measures if chosen else DEFAULT)
+    for name in options:
+        if name not in MEASURES:
+            raise OptionError(
+                f"survey() has no option {name!r}.{did_you_mean(name, MEASURES)} Options of a measure go under its "
+                f"name ({', '.join(MEASURES)}), as a dict."
+            )
+        if name not in wanted:
+            raise OptionError(f"Options for {name} were given, but {name} is not among the measures: {', '.join(wanted)}.")
+    made = []
+    for name in wanted:
+        given = options.get(name)
+        if chosen is not None and (given is None or isinstance(given, Mapping)):
+            given = {**chosen.options.get(name, {}), **(given or {})}
+        made.append(MEASURES[name](coerce(MEASURES[name].options_type, given, name)))
+    return tuple(made)
+
+
+def _tokenized(
+    model: Model, prompts: Source, seed: int, beyond_context: bool | None
+) -> tuple[list[TokenizedPrompt], str, bool]:
+    """Prompts as token ids; the tokenizer is loaded only where text is given."""
+    given: Source = prompts
+    if not _is_ids_only(prompts):
+        given = resolve(prompts, seed=seed, tokenizer=model.tokenizer, window=model.max_tokens)
+    resolved = given if isinstance(given, PromptSet) else resolve(given, seed=seed)
+    uses_tokenizer = any(p.text is not None for p in resolved.prompts) or not _is_ids_only(prompts)
+    allowed = beyond_context if beyond_context is not None else resolved.is_data_set
+    allowed = allowed and not model.has_position_table
+    tokenized = tokenize(
+        resolved,
+        model.tokenizer if uses_tokenizer else None,
+        max_tokens=None if allowed else model.max_tokens,
+        vocab_size=model.vocabulary,
+    )
+    longer = sum(len(p) > (model.max_tokens or len(p)) for p in tokenized)
+    if longer:
+        warnings.warn(
+            f"{longer} of {len(tokenized)} prompts are longer than the {model.max_tokens} tokens of context that "
+            f"{model.name} declares; it may not have been trained on such positions.",
+            stacklevel=4,
+        )
+    if not tokenized:
+        raise PromptError("There are no prompts to survey; give at least one.")
+    return tokenized, resolved.dataset, uses_tokenizer
+
+
+def _is_ids_only(prompts: Source) -> bool:
+    """A list of token-id lists, or of prompts with ids: no tokenizer is needed."""
+    if isinstance(prompts, PromptSet):
+        return all(p.ids is not None for p in prompts.prompts)
+    if isinstance(prompts, str | Path) or not isinstance(prompts, Iterable):
+        return False
+    return all(getattr(p, "ids", None) is not None or not (isinstance(p, str) or hasattr(p, "text")) for p in prompts)
+
+
+def _prompt_coords(
+    prompts: Sequence[TokenizedPrompt], dataset: str, everyone: Sequence[TokenizedPrompt]
+) -> dict[str, tuple[str, Any]]:
+    """Coordinates on ``prompt``: id, tokens, data set, and every label that any prompt of the survey has."""
+    coords: dict[str, tuple[str, Any]] = {
+        "prompt_id": ("prompt", np.array([p.id for p in prompts], dtype=object)),
+        "n_tokens": ("prompt", np.array([len(p) for p in prompts], dtype=np.int64)),
+        "dataset": ("prompt", np.array([dataset] * len(prompts), dtype=object)),
+    }
+    names = dict.fromkeys(name for p in everyone for name in p.labels)
+    for name in names:
+        values = [p.labels.get(name) for p in everyone]
+        own = [p.labels.get(name) for p in prompts]
+        if all(isinstance(v, int | float) for v in values if v is not None):
+            whole = all(isinstance(v, int) for v in values)
+            coords[name] = ("prompt", np.array(own, dtype=np.int64 if whole else np.float64))
+        else:
+            coords[name] = ("prompt", np.array(["" if v is None else str(v) for v in own], dtype=object))
+    return coords
+
+
+def _noise(probes: Mapping[str, MeasureProbe]) -> xr.Dataset | None:
+    """Per prompt the noise of every intervention measure."""
+    found = {name: noise for name, probe in probes.items() if (noise := probe.noise()) is not None}
+    if not found:
+        return None
+    floor = variable(
+        ("prompt", "measure"),
+        np.stack([np.asarray(v, dtype=np.float64) for v in found.values()], axis=1),
+        "largest deviation of the control row from the plain forward",
+        "as the measure's effect",
+        source="control row",
+    )
+    return xr.Dataset({"floor_prompt": floor}, {"measure": list(found)})
+
+
+def _with_floor(noise: xr.Dataset) -> xr.Dataset:
+    """The noise floor of a run: the largest over prompts, by measure."""
+    attrs = noise["floor_prompt"].attrs
+    return xr.Dataset(
+        {"floor": noise["floor_prompt"].max("prompt").assign_attrs({**attrs, "long_name": "noise floor"})}
+    )
+
+
+def _in_order(pieces: Sequence[tuple[list[int], dict[str, xr.Dataset]]]) -> dict[str, xr.Dataset]:
+    """Batches of one shard back in the order of the prompts."""
+    order = np.argsort([i for picked, _ in pieces for i in picked], kind="stable")
+    names = pieces[0][1].keys()
+    if len(pieces) == 1:
+        return {name: dataset.isel(prompt=order) for name, dataset in pieces[0][1].items()}
+    joined = {
+        name: xr.concat([found[name] for _, found in pieces], dim="prompt", data_vars="minimal", join="exact")
+        for name in names
+    }
+    return {name: dataset.isel(prompt=order) for name, dataset in joined.items()}
+
+
+def _device_name(device: torch.device) -> str:
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+
+
+def _plain(options: dict[str, Any]) -> Any:
+    return json.loads(json.dumps(options, default=list))
