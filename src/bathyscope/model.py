@@ -18,11 +18,14 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 from bathyscope.anatomy.anatomy import Anatomy, config_of, resolve
 from bathyscope.anatomy.checks import Checks, check, find_bad_weight
 from bathyscope.anatomy.generic import infer_family
+from bathyscope.anatomy.mode import evaluating
 from bathyscope.anatomy.registry import family_for
 from bathyscope.errors import ModelError
 
 _DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _HASHED_BYTES = 1 << 24
+# positions (ALiBi biases in MPT) come from tables that are no embeddings
+_OWN_TABLES = ("codegen", "ctrl", "gptj", "mpt")
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,8 @@ class Model:
     @cached_property
     def has_position_table(self) -> bool:
         """Positions are looked up in a table of ``max_tokens`` entries, so that longer prompts cannot be run."""
+        if config_of(self.hf).model_type in _OWN_TABLES:
+            return True
         limit = self.max_tokens
         tables = [m for m in self.hf.modules() if isinstance(m, nn.Embedding)]
         others = [m for m in tables if m is not self.hf.get_input_embeddings()]
@@ -130,6 +135,10 @@ def load(
             refused family, or a check that fails (with the measured gap).
     """
     if isinstance(model, nn.Module):
+        if not hasattr(model, "config"):
+            raise ModelError(
+                f"{type(model).__name__} has no config; give a transformers causal language model, a folder or a hub name."
+            )
         hf, name = model, str(getattr(model.config, "_name_or_path", "") or type(model).__name__)
         if dtype is not None and as_dtype(dtype) != next(hf.parameters()).dtype:
             raise ModelError("dtype= is for models loaded by name; convert a model in memory yourself (model.to(dtype)).")
@@ -137,13 +146,14 @@ def load(
         name = str(model)
         hf = _from_pretrained(name, dtype, revision, trust_remote_code)
         hf.to(as_device(device))
-    hf.eval()
     _refuse_quantised_silence(hf)
     bad = find_bad_weight(hf)
     if bad:
         raise ModelError(f"{name} holds NaN or Inf in {bad}; its checkpoint is damaged. Download or convert it again.")
-    anatomy = anatomy_of(hf)
-    return Model(name, revision, anatomy, check(anatomy), weight_hash(hf), trust_remote_code, tokenizer)
+    with evaluating(hf):
+        anatomy = anatomy_of(hf)
+        checks = check(anatomy)
+    return Model(name, revision, anatomy, checks, weight_hash(hf), trust_remote_code, tokenizer)
 
 
 def anatomy_of(hf: nn.Module) -> Anatomy:

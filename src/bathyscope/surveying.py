@@ -15,6 +15,8 @@ import torch
 import xarray as xr
 from transformers import PreTrainedModel
 
+from bathyscope.anatomy.anatomy import config_of
+from bathyscope.anatomy.lengths import depends_on_padding
 from bathyscope.errors import OptionError, PromptError, did_you_mean
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, variable
 from bathyscope.measures.registry import DEFAULT, MEASURES, expand
@@ -33,7 +35,6 @@ from bathyscope.wavefront.batch import Batch, plan_batches
 from bathyscope.wavefront.engine import Wavefront
 
 BATCH_TOKENS = 2048
-_LENGTH_DEPENDENT_ROPE = ("longrope", "dynamic")
 
 
 def survey(
@@ -176,7 +177,7 @@ class SurveyPlan:
     def _shard(self, wave: Wavefront, indices: range, bar: ProgressBar, done: float) -> dict[str, xr.Dataset]:
         lengths = [len(self.prompts[i]) for i in indices]
         rows = max(1, round(self._rows(max(lengths))))
-        batches = plan_batches(lengths, rows, wave.policy.tokens, self._equal_lengths())
+        batches = plan_batches(lengths, rows, wave.policy.tokens, depends_on_padding(config_of(self.model.hf)))
         pieces: list[tuple[list[int], dict[str, xr.Dataset]]] = []
         for batch in batches:
             picked = [indices[i] for i in batch]
@@ -200,12 +201,6 @@ class SurveyPlan:
             found["noise"] = noise
         coords = _prompt_coords(prompts, self.dataset, self.prompts)
         return {name: dataset.assign_coords(coords) for name, dataset in found.items()}
-
-    def _equal_lengths(self) -> bool:
-        config = self.model.hf.config
-        parameters = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
-        kinds = [parameters, *(v for v in parameters.values() if isinstance(v, dict))]
-        return any(kind.get("rope_type") in _LENGTH_DEPENDENT_ROPE for kind in kinds)
 
 
 def plan_survey(

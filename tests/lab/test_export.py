@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import stat
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,7 @@ def test_shards_stay_small_and_an_older_export_is_replaced(
     shards = list(tmp_path.glob("*.safetensors"))
     assert len(shards) > 1
     assert all(shard.stat().st_size < 45_000 for shard in shards)
+    assert all(stat.S_IMODE(shard.stat().st_mode) == 0o644 for shard in shards)
     assert not any(shard.name.endswith("of-00009.safetensors") for shard in shards)
     assert AutoModelForCausalLM.from_pretrained(tmp_path).num_parameters() == run.model.num_parameters()
 

@@ -69,10 +69,20 @@ def test_caption_of_a_run_without_noise_and_token_counts() -> None:
     assert run.caption() == "tiny/llama on stories:1: 1 prompt, float32."
 
 
-def test_noise_of_one_variable_a_measure_is_captioned_too(run: Run) -> None:
-    noise = xr.Dataset({"skip": (("block",), [1e-7, 3e-7]), "drop": ((), 0.0)})
+@pytest.mark.parametrize(
+    "noise",
+    [
+        xr.Dataset({"skip": (("block",), [1e-7, 3e-7]), "drop": ((), 0.0)}),
+        xr.Dataset(
+            {"floor_prompt": (("prompt", "measure"), [[1e-7, 0.0], [3e-7, 0.0]])},
+            {"measure": ["skip", "drop"]},
+        ),
+    ],
+    ids=["a variable a measure", "unfinished: a value a prompt"],
+)
+def test_caption_takes_the_largest_noise_of_each_measure(run: Run, noise: xr.Dataset) -> None:
     other = Run(xr.DataTree.from_dict({"/noise": noise}), run.manifest)
-    assert other.caption() == "tiny/llama on stories:6: 6 prompts, float32; noise floor skip 3e-07, drop 0."
+    assert other.caption().endswith(", float32; noise floor skip 3e-07, drop 0.")
 
 
 def test_repr_is_one_line(run: Run) -> None:

@@ -1,6 +1,6 @@
 """Runs a synthetic survey in child processes that are killed, and resumes it until it is finished.
 
-Called as ``crash_driver.py FOLDER random SEED`` (the parent kills at ten random moments) or ``crash_driver.py
+Called as ``crash_driver.py FOLDER random SEED`` (the parent kills at random moments) or ``crash_driver.py
 FOLDER every`` (the child kills itself before its n-th change of the disk, for every n). Children are
 forked: a kill costs milliseconds and not the imports of a new interpreter. Prints what happened, as JSON.
 """
@@ -55,17 +55,22 @@ def in_child(work: Callable[[], None], kill_after: float | None = None) -> int:
 
 
 def random_kills(folder: Path, seed: int) -> dict[str, Any]:
-    """Ten kills at random moments, or fewer where a child is through earlier; then one is let through."""
+    """Up to 15 kills at random moments (fewer where a child is through earlier); then one is let through.
+
+    The moments are drawn within about one shard's time; that time is learnt as the kills go on, since a busy
+    machine would else kill every child before its first shard, or none.
+    """
     settings, draw = identity(9, batch=1), random.Random(seed)
     began = time.monotonic()
     in_child(partial(survey, folder / "timed", settings))
-    longest = 0.3 * (time.monotonic() - began)
+    window = (time.monotonic() - began) / 9
     work = partial(survey, folder / "killed", settings)
-    shards: list[int] = []
-    while len(shards) < 10 and in_child(work, draw.uniform(0.0, longest)) != 0:
+    shards = [0]
+    while len(shards) <= 15 and in_child(work, draw.uniform(0.0, window)) != 0:
         shards.append(len(list(folder.glob("killed/shard-*.nc"))))
+        window *= 1.4 if shards[-1] == shards[-2] else 0.8
     in_child(work)
-    return {"kills": len(shards), "shards": shards}
+    return {"kills": len(shards) - 1, "shards": shards}
 
 
 def kill_before_every_change(folder: Path) -> dict[str, Any]:

@@ -82,6 +82,13 @@ def replaced(run: Run, measure: str, dataset: xr.Dataset) -> Run:
     return Run(_tree({**kept, measure: dataset}), run.manifest)
 
 
+def small_run(L: int = 3, **options: Any) -> Run:
+    """A run of two small figures: effective depth, and the KL of drop."""
+    run = synthetic_run(L, **options)
+    kept = without(run, *(name for name in run.measures if name not in ("effective_depth", "drop", "noise")))
+    return replaced(kept, "drop", run["drop"].drop_vars(["top1_agreement", "entropy", "loss"]))
+
+
 def _tree(groups: Mapping[str, xr.Dataset]) -> xr.DataTree:
     return xr.DataTree.from_dict({f"/{name}": dataset for name, dataset in groups.items()})
 

@@ -24,7 +24,7 @@ class Anatomy:
 
     Args:
         family: the declaration it was resolved from.
-        model: the causal language model, in evaluation mode.
+        model: the causal language model.
         blocks: its blocks in order.
         readout: final norm and unembedding.
         width: of the residual stream.

@@ -8,8 +8,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -26,15 +27,17 @@ _TOLERANCE = {torch.float64: 1e-5, torch.float32: 1e-4, torch.bfloat16: 6e-2, to
 
 @dataclass(frozen=True)
 class Checks:
-    """Gaps measured on a short random batch, each relative to the largest magnitude of the compared quantity.
+    """Gaps measured on a short random batch: logits relative to the largest of them, streams token by token.
 
     Args:
         no_op: replayed baseline against plain forward (logits); 0 = bit-equal.
         readout: declared readout of h_L against the model's logits.
-        contributions: per block, sum of contributions against h_{l+1} − h_l, relative to h; NaN = no sites.
+        contributions: per block, h_l plus the contributions against h_{l+1}, relative to it; NaN = no sites.
         tail: tail against full row by first own token; NaN where a tail cannot be run.
         tolerance: what counts as equal in this dtype.
         tail_reason: why tails are not used, where they are not.
+        sources: per block the earlier blocks whose keys and values it takes instead of its own; empty where
+            blocks pass nothing but the residual stream.
     """
 
     no_op: float
@@ -43,17 +46,45 @@ class Checks:
     tail: dict[int, float]
     tolerance: float
     tail_reason: str = ""
-    warnings: tuple[str, ...] = field(default_factory=tuple)
+    sources: tuple[frozenset[int], ...] = ()
 
     @property
     def parts(self) -> bool:
         """Attention and MLP contributions are available."""
         return all(gap <= self.tolerance for gap in self.contributions)
 
+    def lacking(self, order: Iterable[int]) -> tuple[int, int] | None:
+        """The first (block, source) in an order of blocks whose source has not run before it; None if all have."""
+        ran: set[int] = set()
+        for block in order:
+            ran.add(block)
+            missing = (self.sources[block] if self.sources else frozenset()) - ran
+            if missing:
+                return block, min(missing)
+        return None
+
     @property
     def tails(self) -> bool:
         """Tails may share their donors' keys and values."""
         return bool(self.tail) and all(gap <= self.tolerance for gap in self.tail.values())
+
+
+class _Passed(dict[Any, tuple[Tensor, ...]]):
+    """What blocks pass on to later blocks; ``takes`` says whose entries have been read since it was emptied."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.block = 0
+        self.takes: set[int] = set()
+        self._writers: dict[Any, int] = {}
+
+    def __setitem__(self, key: Any, value: tuple[Tensor, ...]) -> None:
+        self._writers[key] = self.block
+        super().__setitem__(key, value)
+
+    def __getitem__(self, key: Any) -> tuple[Tensor, ...]:
+        self.takes.add(self._writers[key])
+        return super().__getitem__(key)
 
 
 def tolerance(dtype: torch.dtype) -> float:
@@ -62,7 +93,7 @@ def tolerance(dtype: torch.dtype) -> float:
 
 
 def find_bad_weight(model: nn.Module) -> str | None:
-    """The name of the first parameter or buffer that holds NaN or Inf, with how many; None if all are finite."""
+    """The name of the first parameter that holds NaN or Inf, with how many; None if all are finite."""
     for name, value in model.named_parameters():
         if value.is_floating_point() and value.device.type != "meta" and not torch.isfinite(value).all():
             return f"{name} ({int((~torch.isfinite(value)).sum())} of {value.numel()} values)"
@@ -84,12 +115,15 @@ def check(anatomy: Anatomy, tokens: int = CHECK_TOKENS) -> Checks:
     replay = anatomy.replay(ids)
     boundaries = [replay.recording.resid0_BTD]
     gaps: list[float] = []
-    state: State = {}
+    sources: list[frozenset[int]] = []
+    state = _Passed()
     for index, block in enumerate(anatomy.blocks):
+        state.block, state.takes = index, set()
         with tapped(block, anatomy.sites) as taken:
             out = replay.run(block, index, boundaries[-1], _every(ids), state=state)
         gaps.append(_contribution_gap(boundaries[-1], out, taken, anatomy.block_scale(block)))
         boundaries.append(out)
+        sources.append(frozenset(state.takes - {index}))
     logits = _readout(anatomy, boundaries[-1])
     no_op, readout = _gap(logits, plain), _gap(logits, plain)
     if not readout <= allowed:
@@ -98,7 +132,7 @@ def check(anatomy: Anatomy, tokens: int = CHECK_TOKENS) -> Checks:
     if not reason and any(not gap <= allowed for gap in tail.values()):
         worst = max(tail, key=lambda t: tail[t] if tail[t] == tail[t] else float("inf"))
         reason = f"a tail from token {worst} differs from the full row by {tail[worst]:.1e} (allowed {allowed:.0e})"
-    return Checks(no_op, readout, tuple(gaps), tail, allowed, reason)
+    return Checks(no_op, readout, tuple(gaps), tail, allowed, reason, tuple(sources) if any(sources) else ())
 
 
 def _random_ids(anatomy: Anatomy, tokens: int, device: torch.device) -> Tensor:
@@ -119,12 +153,17 @@ def _gap(found: Tensor, wanted: Tensor) -> float:
     return float((found.float() - wanted.float()).abs().max() / wanted.float().abs().max().clamp_min(1e-12))
 
 
+def _token_gap(found: Tensor, wanted: Tensor) -> float:
+    """The largest ‖found − wanted‖ / ‖wanted‖ of any token: one token's massive activation must not hide another's."""
+    gap = torch.linalg.vector_norm(found.float() - wanted.float(), dim=-1)
+    return float((gap / torch.linalg.vector_norm(wanted.float(), dim=-1).clamp_min(1e-12)).max())
+
+
 def _contribution_gap(before: Tensor, after: Tensor, taken: dict[str, Tensor], block_scale: float) -> float:
     if not {"attention", "mlp"} <= taken.keys():
         return float("nan")
     total = sum((part.float().reshape(before.shape) for part in taken.values()), before.float())
-    scale = torch.maximum(before.float().abs().max(), after.float().abs().max()).clamp_min(1e-12)
-    return float((after.float() - block_scale * total).abs().max() / scale)
+    return _token_gap(block_scale * total, after)
 
 
 def _fail_baseline(
@@ -187,7 +226,7 @@ def _tail_gaps(
         if isinstance(donated, str):
             return nothing, f"block {index} gives no keys and values to share: {donated}"
         donor = donated
-        attends = captured.calls > 0 or replay.recording.blocks[index].state is not None
+        attends = replay.attends(index, captured)
         for t in starts:
             rows[t] = replay.run(block, index, rows[t], every, state=row_states[t])
             cache = tail_cache(captured, slice(None), t)
@@ -198,8 +237,7 @@ def _tail_gaps(
             if isinstance(out, str):
                 return nothing, f"block {index} cannot run a tail: {out}"
             tails[t] = out
-    scale = {t: rows[t].float().abs().max().clamp_min(1e-12) for t in starts}
-    return {t: float((rows[t][:, t:].float() - tails[t].float()).abs().max() / scale[t]) for t in starts}, ""
+    return {t: _token_gap(tails[t], rows[t][:, t:]) for t in starts}, ""
 
 
 def _mixed(boundaries: list[Tensor], start: int) -> Tensor:

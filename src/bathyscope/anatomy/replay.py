@@ -77,14 +77,13 @@ class Replay:
             given[arguments.mask] = self._tail_mask(start, resid_NTD.device)
         if cache is not None and arguments.cache is not None:
             given[arguments.cache] = cache
-        shared: dict[Any, Any] | None = None
         if arguments.state is not None:
-            shared = dict(state or {})
-            given[arguments.state] = shared
-        out = unwrap(block(resid_NTD, **given), self._width)
-        if shared is not None and state is not None:
-            state.update(shared)
-        return out
+            given[arguments.state] = {} if state is None else state
+        return unwrap(block(resid_NTD, **given), self._width)
+
+    def attends(self, index: int, cache: CaptureCache) -> bool:
+        """Block ``index`` looked at keys and values: it offered its own to the cache, or may take another block's."""
+        return cache.calls > 0 or self.recording.blocks[index].state is not None
 
     def _tail_mask(self, start: int, device: torch.device) -> Tensor | None:
         if self._masks_by_kernel:

@@ -23,9 +23,13 @@ def submodule(root: nn.Module, path: str) -> nn.Module | None:
     return found if isinstance(found, nn.Module) else None
 
 
-def site_module(block: nn.Module, site: Site) -> nn.Module | None:
-    """The module a site reads in this block: the first of its alternatives that exists."""
-    return next((m for m in (submodule(block, path) for path in site.paths) if m is not None), None)
+def site_modules(block: nn.Module, site: Site) -> Iterator[tuple[nn.Module, Site]]:
+    """The modules whose contributions a site sums in this block: its own first existing path, and ``also``."""
+    module = next((m for m in (submodule(block, path) for path in site.paths) if m is not None), None)
+    if module is not None:
+        yield module, site
+    for further in site.also:
+        yield from site_modules(block, further)
 
 
 def sites_of(family: Family, config: Any) -> Mapping[str, Site]:
@@ -55,9 +59,8 @@ def tapped(block: nn.Module, sites: Mapping[str, Site]) -> Iterator[dict[str, Te
     taken: dict[str, Tensor] = {}
     handles = []
     try:
-        for part, site in sites.items():
-            module = site_module(block, site)
-            if module is not None:
+        for part, declared in sites.items():
+            for module, site in site_modules(block, declared):
                 handles.append(module.register_forward_hook(_reader(block, part, site, taken), with_kwargs=True))
         yield taken
     finally:
@@ -66,10 +69,15 @@ def tapped(block: nn.Module, sites: Mapping[str, Site]) -> Iterator[dict[str, Te
 
 
 def _reader(block: nn.Module, part: str, site: Site, taken: dict[str, Tensor]) -> Any:
+    ran = False
+
     def read(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
-        if part in taken:
+        nonlocal ran
+        if ran:
             raise ModelError(f"The {part} site {'/'.join(site.paths)} ran twice in one block.")
-        taken[part] = contribution(block, module, site, args, kwargs, output)
+        ran = True
+        value = contribution(block, module, site, args, kwargs, output)
+        taken[part] = taken[part] + value.reshape(taken[part].shape) if part in taken else value
 
     return read
 
@@ -81,7 +89,5 @@ def contribution(
     value = output[0] if isinstance(output, tuple | list) else output
     if site.minus is not None:
         bound = inspect.signature(module.forward).bind(*args, **kwargs)
-        return value - bound.arguments[site.minus]
-    if site.scale is not None:
-        return value * getattr(block, site.scale)
-    return value.clone()
+        value = value - bound.arguments[site.minus]
+    return value.clone() if site.scale is None else value * getattr(block, site.scale)

@@ -60,6 +60,9 @@ def export(run: Path, out: Path, data: Path, held_out_tokens: int = HELD_OUT_TOK
         pad_token_id=model.config.pad_token_id,
     )
     model.save_pretrained(out, max_shard_size=LARGEST_SHARD)
+    for shard in out.glob("*.safetensors"):
+        # safetensors writes for the owner alone; the folder is installed for every user of a machine.
+        shard.chmod(0o644)
     _save_tokenizer(tokenizer, out, recipe.model.context)
     losses = exported_losses(out, tokenizer, data, recipe.model.context, held_out_tokens)
     card = model_card(recipe, progress, losses, parameters=model.num_parameters())

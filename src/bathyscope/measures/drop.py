@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, require_range
-from bathyscope.measures.schedules import ScheduleProbe, check_blocks
+from bathyscope.measures.schedules import ScheduleProbe, check_blocks, runnable
+from bathyscope.schedule import Schedule
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.rows import SkipRow
 
@@ -33,7 +34,10 @@ class Drop(Measure[DropOptions]):
     def prepare(self, facts: ModelFacts, lengths: Sequence[int], seed: int) -> None:
         blocks = check_blocks(self.options.blocks, facts.n_blocks, self.name)
         require_range("drop: protect_first", self.options.protect_first, 0, min(lengths))
-        self._rows = {block: SkipRow(block, self.options.protect_first) for block in blocks}
+        standard = Schedule.standard(facts.n_blocks)
+        dropped = {block: standard.drop(block) for block in blocks}
+        kept = runnable(dropped, facts, self.name, asked=self.options.blocks is not None)
+        self._rows = {block: SkipRow(block, self.options.protect_first) for block in kept}
 
     def rows_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
         return facts.n_blocks / 2

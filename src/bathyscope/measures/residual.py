@@ -19,6 +19,7 @@ from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.probe import BaselineView, FinalStates
 
 _EPS = 1e-6
+_ANGULAR_TOKENS = 64
 _PARTS = {"attn": "attention contribution", "mlp": "MLP contribution", "block": "block contribution"}
 _SYMBOL = {"attn": "a_l", "mlp": "m_l", "block": "c_l"}
 _SOURCE = "csordas2025 §3; hu2025 §3"
@@ -148,9 +149,13 @@ def angular_distances(resid_BND: Tensor, batch: Batch) -> Tensor:
     found = resid_BND.new_full((batch.size, 2, boundaries, boundaries - 1), torch.nan, dtype=torch.float64)
     first = 0
     for prompt, length in enumerate(batch.lengths):
-        unit_TBD = torch.nn.functional.normalize(resid_BND[:, first : first + length].float(), dim=-1).transpose(0, 1)
-        angle_TBB = torch.arccos((unit_TBD @ unit_TBD.transpose(1, 2)).clamp(-1, 1)).double() / torch.pi
-        for kind, value in enumerate((angle_TBB[-1], angle_TBB.mean(0))):
+        total_BB = last_BB = resid_BND.new_zeros(boundaries, boundaries, dtype=torch.float64)
+        for piece_BND in resid_BND[:, first : first + length].split(_ANGULAR_TOKENS, dim=1):
+            # near 0 and 1 the arc cosine of a float32 cosine keeps only three digits
+            unit_TBD = torch.nn.functional.normalize(piece_BND.double(), dim=-1).transpose(0, 1)
+            angle_TBB = torch.arccos((unit_TBD @ unit_TBD.transpose(1, 2)).clamp(-1, 1)) / torch.pi
+            total_BB, last_BB = total_BB + angle_TBB.sum(0), angle_TBB[-1]
+        for kind, value in enumerate((last_BB, total_BB / length)):
             picked = value[index[:, None].expand_as(target)[inside], target[inside]]
             found[prompt, kind][inside] = picked
         first += length

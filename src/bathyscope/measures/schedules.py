@@ -6,6 +6,7 @@ cross-entropy of the next token. Source: lad2024 section 3.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -15,8 +16,9 @@ from torch import Tensor
 
 from bathyscope.errors import ModelError, OptionError
 from bathyscope.measures.base import MeasureProbe, ModelFacts, variable
+from bathyscope.schedule import Schedule
 from bathyscope.wavefront.batch import Batch
-from bathyscope.wavefront.compare import compare
+from bathyscope.wavefront.compare import compare, same_or
 from bathyscope.wavefront.probe import FinalStates
 from bathyscope.wavefront.rows import Request
 
@@ -49,6 +51,31 @@ def check_blocks(blocks: Sequence[int] | None, allowed: int, measure: str) -> tu
     return tuple(int(b) for b in blocks)
 
 
+def runnable(
+    schedules: Mapping[int, Schedule], facts: ModelFacts, measure: str, asked: bool
+) -> dict[int, Schedule]:
+    """The schedules in which every block that takes its keys and values from another one finds them (Gemma 4).
+
+    The others are left out with a warning, or refused where they were ``asked`` for one by one.
+
+    Raises:
+        ModelError: an asked schedule cannot run, or none can.
+    """
+    lacking = {i: found for i, schedule in schedules.items() if (found := facts.checks.lacking(schedule))}
+    if not lacking:
+        return dict(schedules)
+    first, (block, source) = next(iter(lacking.items()))
+    text = (
+        f"{measure}:{first} cannot run: in this {facts.anatomy.family.name} model block {block} takes the keys and "
+        f"values of block {source}, which would not have run before it"
+    )
+    kept = {i: schedule for i, schedule in schedules.items() if i not in lacking}
+    if asked or not kept:
+        raise ModelError(f"{text}. Leave {', '.join(map(str, lacking))} out of {measure}'s blocks.")
+    warnings.warn(f"{text}. Left out of {measure}: {', '.join(map(str, lacking))}.", stacklevel=5)
+    return kept
+
+
 class ScheduleProbe(MeasureProbe):
     """Reads out the final states of rows that follow other schedules.
 
@@ -65,11 +92,12 @@ class ScheduleProbe(MeasureProbe):
 
     def finish(self, final: FinalStates) -> None:
         batch = self._batch
-        states = [*(final.full[r] for r in self._rows.values()), final.control_BTD, final.baseline_BTD]
+        control = batch.flat(final.control_BTD)
+        states = [batch.flat(final.full[r]) for r in self._rows.values()]
         found = compare(
             final.readout,
-            batch.flat(final.control_BTD),
-            [batch.flat(state) for state in states],
+            control,
+            [*states, control, same_or(control, batch.flat(final.baseline_BTD))],
             _METRICS,
             vocabulary=self._facts.anatomy.vocabulary,
             targets_N=batch.next_ids_N,

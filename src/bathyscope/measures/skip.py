@@ -20,7 +20,7 @@ from bathyscope.measures.base import REDUCTIONS, Measure, MeasureProbe, ModelFac
 from bathyscope.measures.positions import COUNT, check_positions, sample_positions
 from bathyscope.measures.tokens import reduce_tokens
 from bathyscope.wavefront.batch import Batch
-from bathyscope.wavefront.compare import compare
+from bathyscope.wavefront.compare import compare, same_or
 from bathyscope.wavefront.probe import FinalStates, RowsView
 from bathyscope.wavefront.rows import Request, SkipBefore, SkipRow
 
@@ -148,8 +148,8 @@ class SkipProbe(MeasureProbe):
         vocabulary = self._facts.anatomy.vocabulary
         batch = self._batch
         requests = list(self._all)
-        rows = [batch.flat(final.full[r]) for r in requests] + [batch.flat(final.baseline_BTD)]
         control = batch.flat(final.control_BTD)
+        rows = [batch.flat(final.full[r]) for r in requests] + [same_or(control, batch.flat(final.baseline_BTD))]
         change = compare(final.readout, control, rows, ["l2"], vocabulary=vocabulary)["l2"]
         for prompt, piece in enumerate(batch.split(change)):
             reduced = reduce_tokens(piece).cpu()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from bathyscope.errors import ModelError
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, require_range
-from bathyscope.measures.schedules import ScheduleProbe, check_blocks
+from bathyscope.measures.schedules import ScheduleProbe, check_blocks, runnable
 from bathyscope.schedule import Schedule
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.rows import ScheduleRow
@@ -38,7 +38,9 @@ class Swap(Measure[SwapOptions]):
         blocks = check_blocks(self.options.blocks, facts.n_blocks - 1, self.name)
         require_range("swap: protect_first", self.options.protect_first, 0, min(lengths))
         standard = Schedule.standard(facts.n_blocks)
-        self._rows = {b: ScheduleRow(standard.swap(b), self.options.protect_first) for b in blocks}
+        swapped = {block: standard.swap(block) for block in blocks}
+        kept = runnable(swapped, facts, self.name, asked=self.options.blocks is not None)
+        self._rows = {b: ScheduleRow(schedule, self.options.protect_first) for b, schedule in kept.items()}
 
     def rows_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
         return facts.n_blocks / 2

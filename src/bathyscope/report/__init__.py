@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from bathyscope.report.export import save_figures
-from bathyscope.report.figures.options import FigureOptions
-from bathyscope.report.page import report
-from bathyscope.report.table import effective_depth_rows, effective_depth_table
+if TYPE_CHECKING:
+    from bathyscope.report.export import save_figures
+    from bathyscope.report.figures.options import FigureOptions
+    from bathyscope.report.page import report
+    from bathyscope.report.table import effective_depth_rows, effective_depth_table
 
 __all__ = ["FigureOptions", "effective_depth_rows", "effective_depth_table", "report", "save_figures"]
+
+# matplotlib takes a second to import; printing a table must not wait for it
+_LAZY = {
+    "FigureOptions": "bathyscope.report.figures.options",
+    "effective_depth_rows": "bathyscope.report.table",
+    "effective_depth_table": "bathyscope.report.table",
+    "report": "bathyscope.report.page",
+    "save_figures": "bathyscope.report.export",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_LAZY[name]), name)
 
 
 class _CallablePackage(ModuleType):
@@ -19,8 +36,7 @@ class _CallablePackage(ModuleType):
     to that name whenever it happens, so a function of the same name would be lost at some point."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return report(*args, **kwargs)
+        return __getattr__("report")(*args, **kwargs)
 
 
-_CallablePackage.__call__.__doc__ = report.__doc__
 sys.modules[__name__].__class__ = _CallablePackage

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -20,11 +20,7 @@ from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.registry import FIGURES, drawable
 from bathyscope.report.interactive import plotly_library, skip_plots
 from bathyscope.report.svg import inline_svg
-
-if TYPE_CHECKING:
-    from bathyscope.store.run import Run
-
-_HEADINGS: Final = ("Estimator", "Index of", "Depth", "{level} interval", "(Depth + 1)/L", "Crossing", "Note")
+from bathyscope.store.run import Run
 
 
 @dataclass(frozen=True)
@@ -42,7 +38,7 @@ class _Figure:
 
 
 def report(
-    runs: Sequence[Run],
+    runs: Run | Sequence[Run],
     out: str | Path,
     title: str | None = None,
     *,
@@ -62,7 +58,7 @@ def report(
         OptionError: no run; a run with nothing to draw.
         StoreError: the file cannot be written.
     """
-    runs = list(runs)
+    runs = [runs] if isinstance(runs, Run) else list(runs)
     if not runs:
         raise OptionError("A report needs at least one run; give a list such as [run].")
     options = options or FigureOptions()
@@ -71,6 +67,7 @@ def report(
     page = _template().render(
         title=title or (names[0] if len(runs) == 1 else f"{len(runs)} runs compared"),
         sections=sections,
+        legend=table.LEGEND,
         comparison=_comparison(runs, names),
         style=Markup((files("bathyscope.report") / "templates" / "page.css").read_text(encoding="utf-8")),
         plotly=Markup(plotly_library()) if interactive else "",
@@ -84,7 +81,7 @@ def report(
 def _template() -> Any:
     environment = Environment(
         loader=PackageLoader("bathyscope.report"),
-        autoescape=True,
+        autoescape=False,
         undefined=StrictUndefined,
         trim_blocks=True,
     )
@@ -99,7 +96,7 @@ def _section(run: Run, anchor: str, name: str, options: FigureOptions, interacti
         "name": name,
         "caption": run.caption(),
         "noise": _noise_note(run),
-        "depth_headings": [heading.format(level=f"{table.interval_level(run):.0%}") for heading in _HEADINGS],
+        "depth_headings": table.depth_headings(run) if table.MEASURE in run.measures else [],
         "depth_rows": [table.depth_cells(row) for row in _depth_rows(run)],
         "figures": [
             _figure(run, kind, panels, anchor, options, interactive) for kind, panels in drawn.items()

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, TypedDict
 
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
+from rich.text import Text
 
 from bathyscope.errors import OptionError
 
@@ -21,6 +24,11 @@ _NAMES: Final = {
     "centre_of_mass": "centre of mass",
 }
 _INDEX: Final = {"cosine": "block", "kl": "block input", "overlap": "block input", "centre_of_mass": "block"}
+
+
+LEGEND: Final = (
+    "Depth: 0-based. Ratio: (depth + 1)/L of L blocks. Crossed: share of resamples that meet the criterion."
+)
 
 
 class DepthRow(TypedDict):
@@ -65,19 +73,39 @@ def effective_depth_rows(run: Run) -> list[DepthRow]:
 
 
 def effective_depth_table(run: Run) -> Table:
-    """The rows as a table for the terminal. Raises OptionError as :func:`effective_depth_rows` does."""
+    """The rows as a table for the terminal, 80 columns wide, with the reasons for missing numbers below it.
+
+    Raises:
+        OptionError: as :func:`effective_depth_rows`.
+    """
     rows = effective_depth_rows(run)
-    table = Table(title="Effective depth", title_justify="left")
-    table.add_column("Estimator")
-    table.add_column("Index of")
-    for heading in ("Depth", f"{interval_level(run):.0%} interval", "(Depth + 1)/L", "Crossing"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    if any(row["reason"] for row in rows):
-        table.add_column("Note", overflow="fold")
+    # as Text, so that square brackets in a reason are not taken for markup
+    caption = Text("\n".join([LEGEND, *remarks(rows)]))
+    table = Table(
+        title="Effective depth", caption=caption, box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0)
+    )
+    table.title_justify = table.caption_justify = "left"
+    for heading in depth_headings(run)[:-1]:
+        words = heading in ("Estimator", "Index of")
+        table.add_column(heading, justify="left" if words else "right", no_wrap=True)
     for row in rows:
-        cells = depth_cells(row)
-        table.add_row(*(cells if any(other["reason"] for other in rows) else cells[:-1]))
+        table.add_row(*depth_cells(row)[:-1])
     return table
+
+
+def remarks(rows: Sequence[DepthRow]) -> list[str]:
+    """Why numbers are missing, one sentence a reason, estimators with the same reason together."""
+    by_reason: dict[str, list[str]] = {}
+    for row in rows:
+        if row["reason"]:
+            by_reason.setdefault(row["reason"], []).append(estimator_name(row["estimator"]))
+    return [f"{_first_capital('; '.join(names))}: {reason}." for reason, names in by_reason.items()]
+
+
+def depth_headings(run: Run) -> list[str]:
+    """Headings of :func:`depth_cells`."""
+    level = f"{interval_level(run):.0%} interval"
+    return ["Estimator", "Index of", "Depth", level, "Ratio", "Crossed", "Note"]
 
 
 def depth_cells(row: DepthRow) -> list[str]:
@@ -123,6 +151,10 @@ def show_interval(row: DepthRow) -> str:
 def interval_level(run: Run) -> float:
     """The intervals' level, a share."""
     return float(run[MEASURE].attrs["level"])
+
+
+def _first_capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _number(value: float) -> float | None:

@@ -1,7 +1,7 @@
 """Bootstrap over prompts: resampled weights, and the interval drawn from the resampled estimates.
 
-The interval is a percentile interval whose levels are widened for few prompts of unequal weight, and for the
-bias that crossings of a noisy curve have. docs/design/intervals.md holds the measurements behind the choice.
+The interval allows for few prompts, for their unequal weights, and for the bias of a crossing read off a
+noisy curve. docs/design/intervals.md holds the measurements behind the choice.
 """
 
 from __future__ import annotations
@@ -16,6 +16,11 @@ from scipy import stats
 from bathyscope.errors import OptionError
 
 FloatArray = NDArray[np.float64]
+
+
+BIAS_FACTOR = 2.0
+"""Bias of a crossing over what resampling shows of it: 1 on a smooth curve, up to about 2.4 where many equal
+entries compete for the maximum that the threshold is a share of."""
 
 
 class Interval(NamedTuple):
@@ -68,14 +73,14 @@ def small_sample(weights: ArrayLike) -> SmallSample:
 
 
 def bootstrap_interval(
-    estimate: float, resampled: FloatArray, weights: ArrayLike, *, level: float = 0.95, discrete: bool = False
+    estimate: float, resampled: FloatArray, weights: ArrayLike, *, level: float, limits: tuple[float, float]
 ) -> Interval:
-    """Percentile interval at levels widened for small samples and for bias.
+    """Student's interval with the bootstrap's standard error, extended against the bias.
 
-    The normal quantile of the plain percentile interval becomes Student's with the degrees of freedom of
-    :func:`small_sample`, over the root of the shrinkage (Hesterberg 2015, there for equal weights). Where the
-    resamples do not lie evenly about the estimate, Efron's (1981) bias correction 2·Φ⁻¹(share below) moves
-    the end it points to outwards; the other end stays, because few prompts estimate the bias poorly.
+    The standard error is the resamples' standard deviation over the root of the shrinkage, the quantile is
+    Student's with the degrees of freedom of :func:`small_sample`. The bias is :data:`BIAS_FACTOR` times the
+    resamples' median less the estimate; the end it pulls the estimate away from moves outwards by it. The
+    other end stays, because few prompts tell little about a bias.
 
     Parameters
     ----------
@@ -87,23 +92,23 @@ def bootstrap_interval(
         ``[prompts]``, positive, at least two: token counts, or ones.
     level
         Wanted coverage, in (0, 1).
-    discrete
-        Whole-numbered estimates: ends are rounded outwards to values that occur.
+    limits
+        Smallest and largest value there can be; the interval is cut to them.
 
     Returns
     -------
-    NaN ends where the estimate is NaN or no resample has a value.
+    NaN ends where the estimate is NaN or fewer than two resamples have a value.
     """
     found = resampled[~np.isnan(resampled)]
-    if math.isnan(estimate) or not found.size:
+    if math.isnan(estimate) or found.size < 2:
         return Interval(math.nan, math.nan)
     shrinkage, degrees_of_freedom = small_sample(weights)
-    reach = stats.t.ppf((1 + level) / 2, degrees_of_freedom) / math.sqrt(shrinkage)
-    bias = stats.norm.ppf(_share_below(estimate, found))
-    low_level, high_level = stats.norm.cdf([min(2 * bias, 0) - reach, max(2 * bias, 0) + reach])
-    low = float(np.quantile(found, low_level, method="lower" if discrete else "linear"))
-    high = float(np.quantile(found, high_level, method="higher" if discrete else "linear"))
-    return Interval(min(low, estimate), max(high, estimate))
+    quantile = float(stats.t.ppf((1 + level) / 2, degrees_of_freedom))
+    reach = quantile * float(found.std(ddof=1)) / math.sqrt(shrinkage)
+    bias = BIAS_FACTOR * (float(np.median(found)) - estimate)
+    low = estimate - reach - max(bias, 0.0)
+    high = estimate + reach + max(-bias, 0.0)
+    return Interval(max(low, limits[0]), min(high, limits[1]))
 
 
 def check_resampling(resamples: int, level: float) -> None:
@@ -114,9 +119,3 @@ def check_resampling(resamples: int, level: float) -> None:
         raise OptionError(
             f"level is {level}; it is the wanted coverage: give a number between 0 and 1 (usual: 0.95)."
         )
-
-
-def _share_below(estimate: float, resampled: FloatArray) -> float:
-    share = (resampled < estimate).mean() + (resampled == estimate).mean() / 2
-    least = 0.5 / resampled.size
-    return float(np.clip(share, least, 1 - least))

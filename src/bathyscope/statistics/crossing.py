@@ -70,6 +70,17 @@ def overlap_depth(
     return _first_below_zero(check_overlap_threshold(threshold) - _curve(overlap), interpolate)
 
 
+def block_at(position: ArrayLike) -> FloatArray:
+    """The whole-numbered cosine depth of an interpolated one: l for a position in (l, l+1], never below 0."""
+    return np.maximum(np.ceil(position) - 1, 0.0)
+
+
+def block_input_at(position: ArrayLike) -> FloatArray:
+    """The whole-numbered kl or overlap depth of an interpolated one: b for one in [b−1, b), and 0 for 0."""
+    position = np.asarray(position, dtype=np.float64)
+    return np.where(position <= 0, 0.0, np.floor(position) + 1)
+
+
 def layer_effect(effect: ArrayLike) -> FloatArray:
     """e_s = Σ_l E[s, l] / max(L−1−s, 1): the mean effect of skipping block s on the blocks after it.
 

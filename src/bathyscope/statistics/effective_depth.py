@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -20,6 +20,8 @@ from bathyscope.statistics.crossing import (
     KL_FRACTION,
     OVERLAP_THRESHOLD,
     Criterion,
+    block_at,
+    block_input_at,
     centre_of_mass,
     cosine_depth,
     crossing_reason,
@@ -141,28 +143,28 @@ def effective_depth(
         Where an option is out of its range.
     """
     check_resampling(resamples, level)
-    estimates: dict[str, DepthEstimate] = {}
-    for quantity in _quantities(curves, kl_fraction, overlap_threshold):
-        means = _resample(quantity.values, quantity.weights, resamples, seed)
-        for estimator in quantity.estimators:
-            estimates[estimator.name] = _estimate(means, estimator, quantity.explain, level)
-    return {name: estimates[name] for name in ESTIMATORS}
+    whole: dict[str, DepthEstimate] = {}
+    interpolated: dict[str, DepthEstimate] = {}
+    for criterion in _criteria(curves, kl_fraction, overlap_threshold):
+        means = _resample(criterion.values, curves.n_tokens, resamples, seed)
+        position = _estimate(means, partial(criterion.locate, interpolate=True), criterion.explain, level)
+        interpolated[f"interpolated_{criterion.name}"] = position
+        whole[criterion.name] = _whole(
+            position, float(criterion.locate(means.curve)), criterion.containing, means
+        )
+    effect = _resample(_effects(curves), np.ones(len(curves.n_tokens)), resamples, seed)
+    why_none = partial(_effect_reason, curves.effect_future is not None)
+    return whole | interpolated | {"centre_of_mass": _estimate(effect, centre_of_mass, why_none, level)}
 
 
-class _Estimator(NamedTuple):
-    """What is read off a mean curve; ``discrete`` where it is a whole number."""
+class _Criterion(NamedTuple):
+    """A per-prompt curve ``[P, L]`` and how a depth is read off its mean."""
 
-    name: str
-    locate: Callable[[FloatArray], FloatArray]
-    discrete: bool
-
-
-class _Quantity(NamedTuple):
-    """A per-prompt curve ``[P, L]``, its weights ``[P]``, its estimators, and why they may have no value."""
-
+    name: Criterion
     values: FloatArray
-    weights: FloatArray
-    estimators: tuple[_Estimator, ...]
+    locate: Callable[..., FloatArray]
+    containing: Callable[[float], FloatArray]
+    """The whole-numbered depth that belongs to an interpolated one."""
     explain: Callable[[FloatArray], str]
 
 
@@ -174,30 +176,20 @@ class _Means(NamedTuple):
     weights: FloatArray
 
 
-def _quantities(curves: DepthInputs, kl_fraction: float, overlap_threshold: float) -> Iterator[_Quantity]:
+def _criteria(curves: DepthInputs, kl_fraction: float, overlap_threshold: float) -> Iterator[_Criterion]:
+    why = partial(crossing_reason, kl_fraction=kl_fraction, overlap_threshold=overlap_threshold)
     cosine = (curves.cos_attn + curves.cos_mlp + curves.cos_block) / 3
-    criteria: tuple[tuple[Criterion, FloatArray, Callable[..., FloatArray]], ...] = (
-        ("cosine", cosine, cosine_depth),
-        ("kl", curves.kl, partial(kl_depth, fraction=kl_fraction)),
-        ("overlap", curves.overlap, partial(overlap_depth, threshold=overlap_threshold)),
-    )
-    for name, values, locate in criteria:
-        estimators = (
-            _Estimator(name, locate, discrete=True),
-            _Estimator(f"interpolated_{name}", partial(locate, interpolate=True), discrete=False),
-        )
-        explain = partial(crossing_reason, name, kl_fraction=kl_fraction, overlap_threshold=overlap_threshold)
-        yield _Quantity(values, curves.n_tokens, estimators, explain)
-    yield _effect_quantity(curves)
+    kl = partial(kl_depth, fraction=kl_fraction)
+    overlap = partial(overlap_depth, threshold=overlap_threshold)
+    yield _Criterion("cosine", cosine, cosine_depth, block_at, partial(why, "cosine"))
+    yield _Criterion("kl", curves.kl, kl, block_input_at, partial(why, "kl"))
+    yield _Criterion("overlap", curves.overlap, overlap, block_input_at, partial(why, "overlap"))
 
 
-def _effect_quantity(curves: DepthInputs) -> _Quantity:
-    measured = curves.effect_future
-    effect = np.full(curves.kl.shape, np.nan) if measured is None else layer_effect(measured)
-    estimator = _Estimator("centre_of_mass", centre_of_mass, discrete=False)
-    return _Quantity(
-        effect, np.ones(len(effect)), (estimator,), partial(_effect_reason, measured is not None)
-    )
+def _effects(curves: DepthInputs) -> FloatArray:
+    if curves.effect_future is None:
+        return np.full(curves.kl.shape, np.nan)
+    return layer_effect(curves.effect_future)
 
 
 def _effect_reason(measured: bool, effect: FloatArray) -> str:
@@ -221,23 +213,38 @@ def _resample(values: FloatArray, weights: FloatArray, resamples: int, seed: int
 
 
 def _estimate(
-    means: _Means, estimator: _Estimator, explain: Callable[[FloatArray], str], level: float
+    means: _Means,
+    locate: Callable[[FloatArray], FloatArray],
+    explain: Callable[[FloatArray], str],
+    level: float,
 ) -> DepthEstimate:
-    depth = float(estimator.locate(means.curve))
-    ratio = (depth + 1) / means.curve.size
-    n_prompts = len(means.weights)
+    """The depth ``locate`` reads off the mean curve, with its interval."""
+    depth = float(locate(means.curve))
+    n_prompts, n_blocks = len(means.weights), means.curve.size
     reasons = [explain(means.curve)]
+    low, high, share = math.nan, math.nan, math.nan
     if n_prompts < 2:
         reasons.append(
             f"an interval needs at least two prompts with values, and there is {n_prompts or 'none'}"
         )
-        low, high, share = math.nan, math.nan, math.nan
     else:
-        resampled = estimator.locate(means.resampled)
+        resampled = locate(means.resampled)
         low, high = bootstrap_interval(
-            depth, resampled, means.weights, level=level, discrete=estimator.discrete
+            depth, resampled, means.weights, level=level, limits=(0.0, n_blocks - 1.0)
         )
         share = float((~np.isnan(resampled)).mean())
-        if share == 0 and not math.isnan(depth):
-            reasons.append("the criterion is met in no resample, so there is no interval")
-    return DepthEstimate(depth, ratio, low, high, share, "; ".join(filter(None, reasons)))
+        if math.isnan(low) and not math.isnan(depth):
+            reasons.append("too few resamples meet the criterion for an interval")
+    return DepthEstimate(depth, (depth + 1) / n_blocks, low, high, share, "; ".join(filter(None, reasons)))
+
+
+def _whole(
+    position: DepthEstimate, depth: float, containing: Callable[[float], FloatArray], means: _Means
+) -> DepthEstimate:
+    """The whole-numbered estimate: its interval is what the interpolated position's interval touches."""
+    n_blocks = means.curve.size
+    low = np.minimum(containing(position.ci_low), depth)
+    high = np.maximum(np.minimum(containing(position.ci_high), n_blocks - 2), depth)
+    return replace(
+        position, depth=depth, ratio=(depth + 1) / n_blocks, ci_low=float(low), ci_high=float(high)
+    )

@@ -43,7 +43,7 @@ def weighted_mean(values: ArrayLike, weights: ArrayLike) -> FloatArray:
         flat = np.where(has_value, flat, 0.0)
     total = weights @ flat
     mean = np.divide(total, mass, out=np.full_like(total, np.nan), where=mass > 0)
-    return mean.reshape(*weights.shape[:-1], *values.shape[1:])
+    return mean.reshape(weights.shape[:-1] + values.shape[1:])
 
 
 def token_weighted_mean(values: ArrayLike, n_tokens: ArrayLike) -> FloatArray:

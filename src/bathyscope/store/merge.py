@@ -14,7 +14,7 @@ MERGE = "merge"
 
 
 def check_mergeable(name: str, dataset: xr.Dataset, prompts: int) -> None:
-    """Every data variable has the leading dimension ``prompt`` of the shard's length, or is a partial sum.
+    """Every data variable has the dimension ``prompt`` of the shard's length, or is a partial sum.
 
     Raises:
         StoreError: which variable is neither.
@@ -22,10 +22,10 @@ def check_mergeable(name: str, dataset: xr.Dataset, prompts: int) -> None:
     for label, variable in dataset.data_vars.items():
         if variable.attrs.get(MERGE) == "sum" and PROMPT not in variable.dims:
             continue
-        if variable.dims[:1] != (PROMPT,) or variable.sizes[PROMPT] != prompts:
+        if variable.sizes.get(PROMPT) != prompts:
             raise StoreError(
                 f"{name}.{label} of a shard of {prompts} prompts has dimensions {dict(variable.sizes)}; "
-                f"allowed: a leading dimension 'prompt' of length {prompts}, or no such dimension and the "
+                f"allowed: a dimension 'prompt' of length {prompts}, or no such dimension and the "
                 "attribute merge='sum' (a partial sum, added over the shards)."
             )
 

@@ -154,14 +154,12 @@ def _counted(number: int, noun: str) -> str:
 
 
 def _floors(noise: xr.Dataset) -> str:
-    """``; noise floor skip 1.2e-07, drop 0``: the largest value of each variable or labelled entry."""
+    """``; noise floor skip 1.2e-07, drop 0``: the largest value of each measure."""
     entries: dict[str, float] = {}
     for name, values in noise.data_vars.items():
-        if values.ndim == 1 and values.dims[0] in noise.coords:
-            labels = noise[values.dims[0]].values
-            entries |= {str(label): float(value) for label, value in zip(labels, values.values, strict=True)}
-        else:
-            entries[str(name)] = float(values.max())
+        largest = values.max([dim for dim in values.dims if dim != "measure"])
+        labels = noise["measure"].values if largest.dims else [name]
+        entries |= {str(label): float(v) for label, v in zip(labels, largest.values.flat, strict=True)}
     listed = ", ".join(f"{name} {value:.2g}" for name, value in entries.items())
     return f"; noise floor {listed}" if listed else ""
 

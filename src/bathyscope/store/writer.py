@@ -91,7 +91,7 @@ class RunWriter:
 
         Args:
             index: in the plan; its prompts are ``identity["plan"][index]``.
-            datasets: measure → dataset whose variables lead with ``prompt`` (or are partial sums,
+            datasets: measure → dataset whose variables have the dimension ``prompt`` (or are partial sums,
                 ``merge="sum"``).
 
         Raises:

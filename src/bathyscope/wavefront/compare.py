@@ -42,15 +42,41 @@ class Distribution:
 
     @cached_property
     def top1(self) -> Tensor:
-        """The most probable token, [..., N]."""
+        """The most probable token, [N]."""
         return self.logits.argmax(-1)
+
+    @cached_property
+    def _top_k(self) -> dict[int, Tensor]:
+        return {}
+
+    def top_k(self, k: int) -> Tensor:
+        """The ``k`` most probable tokens, [N, k]."""
+        if k not in self._top_k:
+            self._top_k[k] = self.logits.topk(min(k, self.logits.shape[-1]), dim=-1).indices
+        return self._top_k[k]
+
+    @cached_property
+    def _top_p(self) -> dict[float, Tensor]:
+        return {}
+
+    def top_p(self, share: float) -> Tensor:
+        """1 at the smallest set of most probable tokens whose probabilities reach ``share``, [N, vocabulary]."""
+        if share not in self._top_p:
+            size = min(64, self.p.shape[-1])
+            values, indices = self.p.topk(size, dim=-1)
+            while size < self.p.shape[-1] and bool((values.sum(-1) < share).any()):
+                size = min(size * 4, self.p.shape[-1])
+                values, indices = self.p.topk(size, dim=-1)
+            inside = (values.cumsum(-1) - values < share).double()
+            self._top_p[share] = torch.zeros_like(self.p).scatter_(-1, indices, inside)
+        return self._top_p[share]
 
 
 def _dot(a: Tensor, b: Tensor) -> Tensor:
-    return torch.linalg.vecdot(a, b, dim=-1)
+    return (a * b).sum(-1)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Pair:
     """A reference and a row's distribution of the same tokens; ``targets`` are next ids, −1 where none."""
 
@@ -60,6 +86,21 @@ class Pair:
     k: int = 5
     top_p: float = 0.9
 
+    @cached_property
+    def kl_terms(self) -> Tensor:
+        """The summands of KL(row ‖ reference), [N, vocabulary]."""
+        return (self.row.log_p - self.ref.log_p).mul_(self.row.p)
+
+    @cached_property
+    def kl(self) -> Tensor:
+        """KL(row ‖ reference) in nats, [N]."""
+        return self.kl_terms.sum(-1)
+
+    @cached_property
+    def kl_top(self) -> Tensor:
+        """What the reference's top-p set adds to it, [N]."""
+        return _dot(self.kl_terms, self.ref.top_p(self.top_p))
+
 
 def kl_from_reference(pair: Pair) -> Tensor:
     """KL(reference ‖ row) in nats."""
@@ -68,13 +109,14 @@ def kl_from_reference(pair: Pair) -> Tensor:
 
 def kl_to_reference(pair: Pair) -> Tensor:
     """KL(row ‖ reference) in nats."""
-    return (pair.row.neg_entropy - _dot(pair.row.p, pair.ref.log_p)).clamp_min(0)
+    return pair.kl.clamp_min(0)
 
 
 def jsd(pair: Pair) -> Tensor:
     """Jensen–Shannon divergence in bits (0 … 1)."""
     mean = (pair.row.p + pair.ref.p).mul_(0.5)
-    neg_entropy = torch.special.entr(mean).sum(-1).neg_()
+    # the floor only guards 0 · log 0 where both probabilities underflow
+    neg_entropy = _dot(mean, mean.clamp_min(1e-300).log_())
     return ((0.5 * (pair.row.neg_entropy + pair.ref.neg_entropy) - neg_entropy) / _LN2).clamp(0, 1)
 
 
@@ -104,9 +146,7 @@ def loss(pair: Pair) -> Tensor:
 
 def overlap(pair: Pair) -> Tensor:
     """|top_k(row) ∩ top_k(reference)| / k."""
-    k = min(pair.k, pair.row.logits.shape[-1])
-    ref = pair.ref.logits.topk(k, dim=-1).indices
-    row = pair.row.logits.topk(k, dim=-1).indices
+    ref, row = pair.ref.top_k(pair.k), pair.row.top_k(pair.k)
     return (row[..., :, None] == ref[..., None, :]).any(-1).double().mean(-1)
 
 
@@ -119,29 +159,12 @@ def rank(pair: Pair) -> Tensor:
 
 def kl_top_p(pair: Pair) -> Tensor:
     """The share of KL(row ‖ reference) that comes from the reference's top-p set, in nats."""
-    terms = pair.row.p * (pair.row.log_p - pair.ref.log_p)
-    return (terms * _top_p_set(pair)).sum(-1)
+    return pair.kl_top
 
 
 def kl_tail(pair: Pair) -> Tensor:
     """The rest of KL(row ‖ reference), from outside the top-p set, in nats."""
-    terms = pair.row.p * (pair.row.log_p - pair.ref.log_p)
-    return (terms * (1 - _top_p_set(pair))).sum(-1)
-
-
-def _top_p_set(pair: Pair) -> Tensor:
-    """1 at the smallest set of most probable reference tokens whose probabilities reach ``top_p``."""
-    cached = pair.ref.__dict__.get("_top_p_set")
-    if cached is None:
-        p, size = pair.ref.p, min(64, pair.ref.p.shape[-1])
-        values, indices = p.topk(size, dim=-1)
-        while size < p.shape[-1] and bool((values.sum(-1) < pair.top_p).any()):
-            size = min(size * 4, p.shape[-1])
-            values, indices = p.topk(size, dim=-1)
-        inside = (values.cumsum(-1) - values < pair.top_p).double()
-        cached = torch.zeros_like(p).scatter_(-1, indices, inside)
-        pair.ref.__dict__["_top_p_set"] = cached
-    return cached
+    return pair.kl - pair.kl_top
 
 
 METRICS: dict[str, Callable[[Pair], Tensor]] = {
@@ -177,7 +200,8 @@ def compare(
     Args:
         read: residual vectors [N, width] → logits [N, vocabulary].
         reference_ND: the reference's final states.
-        rows: final states [N, width] of each row, same tokens.
+        rows: final states [N, width] of each row, same tokens; a row that is ``reference_ND`` itself is not
+            read again.
         metrics: names in ``METRICS``.
         vocabulary: for the size of chunks.
         targets_N: ids of the next tokens, −1 where there is none; for ``loss``.
@@ -195,12 +219,30 @@ def compare(
         ref = Distribution(read(vectors))
         targets = None if targets_N is None else targets_N[first:last]
         for index, row_ND in enumerate(rows):
-            own = row_ND[first:last]
-            logits = read(own) if read_row is None else read_row(own, vectors)
-            pair = Pair(ref, Distribution(logits), targets, k, top_p)
+            pair = Pair(ref, _distribution(row_ND, reference_ND, ref, read, read_row, first, last), targets, k, top_p)
             for name in metrics:
                 found[name][index, first:last] = METRICS[name](pair)
     return found
+
+
+def _distribution(
+    row_ND: Tensor,
+    reference_ND: Tensor,
+    ref: Distribution,
+    read: Read,
+    read_row: Callable[[Tensor, Tensor], Tensor] | None,
+    first: int,
+    last: int,
+) -> Distribution:
+    if row_ND is reference_ND and read_row is None:
+        return ref
+    own = row_ND[first:last]
+    return Distribution(read(own) if read_row is None else read_row(own, reference_ND[first:last]))
+
+
+def same_or(reference_ND: Tensor, other_ND: Tensor) -> Tensor:
+    """The reference itself where ``other_ND`` has its very bits (it need not be read again), else the other."""
+    return reference_ND if torch.equal(reference_ND, other_ND) else other_ND
 
 
 def _chunks(tokens: int, vocabulary: int) -> Iterator[tuple[int, int]]:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from bathyscope.anatomy.anatomy import Anatomy
+from bathyscope.anatomy.mode import evaluating
 from bathyscope.anatomy.replay import Replay, State
 from bathyscope.anatomy.sites import tapped
 from bathyscope.errors import ModelError
@@ -58,7 +59,8 @@ class Wavefront:
         Raises:
             ModelError: a residual stream that is not finite, with the block where it began.
         """
-        _Sweep(self, batch, probes).run(step)
+        with evaluating(self.anatomy.model):
+            _Sweep(self, batch, probes).run(step)
 
 
 class _Sweep:

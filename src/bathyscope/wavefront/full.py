@@ -76,7 +76,7 @@ class FullRows:
         self._keys, self._values, self.attends = [], [], False
         self._active = [0, *sorted(self._slots[t] for t in joining)]
         by_slot = {self._slots[t]: t for t in joining}
-        previous = self._state[0].clone()
+        previous, replay = self._state[0].clone(), self._caller.replay
         for result in self._run(block, index, self._active, CacheMaker() if capture else None):
             slots = self._active[result.first : result.first + len(result.after)]
             served = [self._tracks[by_slot[s]].requests if s else () for s in slots]
@@ -86,7 +86,7 @@ class FullRows:
                 rows = len(result.after)
                 self._keys.append(result.captured.keys.unflatten(0, (-1, self._state.shape[1]))[-rows:])
                 self._values.append(result.captured.values.unflatten(0, (-1, self._state.shape[1]))[-rows:])
-            self.attends |= result.captured.calls > 0
+            self.attends |= replay.attends(index, result.captured)
         self._previous = previous
         self._heads.append(self._state[0][:, : self._protected].clone())
         for track in joining:
@@ -128,7 +128,8 @@ class FullRows:
         for key, tensors in (carry or {}).items():
             assert self._carry is not None
             if key not in self._carry:
-                self._carry[key] = tuple(t.new_zeros(len(self._state), *t.shape[1:]) for t in tensors)
+                # a row that skips this block everywhere still lends later blocks what it makes of the real stream
+                self._carry[key] = tuple(t[:1].repeat(len(self._state), *[1] * (t.ndim - 1)) for t in tensors)
             for buffer, value in zip(self._carry[key], tensors):
                 buffer[at] = value
 

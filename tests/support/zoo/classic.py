@@ -116,8 +116,9 @@ ENTRIES = (
         "openai-gpt",
         "openai_gpt",
         config("openai-gpt", GPT2_NAMES, TIED, n_inner=...),
-        "post-norm blocks",
+        "post-norm blocks that take no cache and return a list",
         parts=False,
+        tails=False,
     ),
     Entry("ctrl", "ctrl", config("ctrl", GPT2_NAMES, TIED, n_inner=..., dff=96), "sinusoidal positions"),
 )

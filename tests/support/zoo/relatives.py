@@ -171,7 +171,9 @@ ENTRIES = (
         config("modernbert-decoder", TIED, local_attention=WINDOW, global_attn_every_n_layers=2),
         "transformed head, windows, first block without a norm",
     ),
-    Entry("doge", "doge", config("doge", GROUPED), "residual times a learned vector", parts=False),
+    Entry(
+        "doge", "doge", config("doge", GROUPED), "residual times a learned vector", parts=False, tails=None
+    ),
     Entry(
         "qwen3_5_moe",
         "qwen3_next",

@@ -15,7 +15,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 from numpy.typing import NDArray
 
 from bathyscope.report.figures import style
-from bathyscope.report.figures.lines import whole_numbers
+from bathyscope.report.figures.lines import log_ticks, whole_numbers
 
 Array = NDArray[np.float64]
 
@@ -164,6 +164,8 @@ def _draw_colour_bar(figure: FigureBase, image: AxesImage, shown: EffectMap, bes
     above, below = bool((shown.seen > shown.ceiling).any()), bool((shown.seen < shown.floor).any())
     extend = {(True, True): "both", (True, False): "max", (False, True): "min", (False, False): "neither"}
     bar = figure.colorbar(image, ax=beside, location="bottom", aspect=45, extend=extend[above, below])
+    if shown.scale == "log":
+        bar.locator = log_ticks(*image.get_clim())
     bar.set_label(
         "relative change of the block's contribution\n"
         f"(dimensionless, {shown.scale} scale; {shown.reduction})",

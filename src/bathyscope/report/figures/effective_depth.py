@@ -48,17 +48,8 @@ def note(run: Run, options: FigureOptions) -> str:
         "Effective depth: where predictions begin to be refined rather than formed, by several criteria. "
         "Dots: estimates (round: index of a block; square: of a block's input); whiskers: "
         f"{table.interval_level(run):.0%} bootstrap intervals, resampling prompts; numbers at the right: "
-        "share of resamples in which the criterion is met at all." + _remarks(rows)
+        "share of resamples in which the criterion is met at all. " + " ".join(table.remarks(rows))
     )
-
-
-def _remarks(rows: list[table.DepthRow]) -> str:
-    """Why estimates or intervals are missing, estimators with the same reason together."""
-    by_reason: dict[str, list[str]] = {}
-    for row in rows:
-        if row["reason"]:
-            by_reason.setdefault(row["reason"], []).append(table.estimator_name(row["estimator"]))
-    return "".join(f" {'; '.join(names)}: {reason}." for reason, names in by_reason.items())
 
 
 def _draw(figure: FigureBase, rows: list[table.DepthRow], last: int) -> None:

@@ -80,7 +80,7 @@ class FigureKind:
 
     def caption(self, run: Run, options: FigureOptions | None = None) -> str:
         """What is seen, then model, data, numbers of prompts and tokens, and the noise floor."""
-        return f"{self.note(run, options or FigureOptions())} {run.caption()}"
+        return f"{self.note(run, options or FigureOptions()).strip()} {run.caption()}"
 
     def _choose(self, run: Run, options: FigureOptions, names: Sequence[str] | None) -> Sequence[Panel]:
         if not self.drawable(run):

@@ -127,6 +127,15 @@ def whole_numbers() -> MaxNLocator:
     return MaxNLocator(nbins=9, integer=True, min_n_ticks=1, steps=[1, 2, 4, 5, 8, 10])
 
 
+def log_ticks(low: float, high: float) -> LogLocator:
+    """Ticks at powers of ten, and at multiples of them where there are few."""
+    if high > 100 * low:
+        return LogLocator(numticks=9)
+    return LogLocator(
+        subs=(1.0, 2.0, 5.0) if high > 10 * low else (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0), numticks=9
+    )
+
+
 def block_axis(ax: Axes, label: str, low: float, high: float) -> None:
     """A depth axis with whole-number ticks that thin out as the model gets deeper."""
     margin = max(0.5, 0.02 * (high - low))
@@ -173,9 +182,7 @@ def _spans_decades(curves: Sequence[Series]) -> bool:
 
 def _log_axis(ax: Axes) -> None:
     ax.set_yscale("log")
-    low, high = ax.get_ylim()
-    decades = np.log10(high / low)
-    ax.yaxis.set_major_locator(LogLocator(subs=(1.0,) if decades > 2 else (1.0, 2.0, 5.0), numticks=9))
+    ax.yaxis.set_major_locator(log_ticks(*ax.get_ylim()))
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     ax.yaxis.set_minor_formatter(NullFormatter())
 

@@ -10,9 +10,10 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import stats
 
 from bathyscope.report.figures.options import FigureOptions
-from bathyscope.statistics.bootstrap import bootstrap_interval, resample_counts
+from bathyscope.statistics.bootstrap import resample_counts, small_sample
 from bathyscope.statistics.reduce import weighted_mean
 
 RESAMPLES: Final = 1000
@@ -36,8 +37,8 @@ def summarise(values: ArrayLike, weights: ArrayLike, options: FigureOptions) -> 
 
     Args:
         values: (P, X), one curve per prompt, NaN where a prompt has no value.
-        weights: (P,), the tokens behind each prompt's value; for ``weighting="prompts"`` only whether there are
-            any counts.
+        weights: (P,), the tokens behind each prompt's value; for ``weighting="prompts"`` it only counts
+            whether there are any.
         options: gives the weighting and the kind of band.
     """
     values_PX: Array = np.asarray(values, dtype=np.float64)
@@ -50,27 +51,27 @@ def summarise(values: ArrayLike, weights: ArrayLike, options: FigureOptions) -> 
         return Summary(mean_X, None, None)
     values_PX, weights_P = values_PX[kept_P], weights_P[kept_P]
     if options.band == "quartiles":
-        return Summary(mean_X, *_quartiles(values_PX))
-    return Summary(mean_X, *_bootstrap(mean_X, values_PX, weights_P))
+        return Summary(mean_X, *_quantiles(values_PX, 0.25, 0.75))
+    return Summary(mean_X, *_bootstrap(values_PX, weights_P))
 
 
-def _bootstrap(mean_X: Array, values_PX: Array, weights_P: Array) -> tuple[Array, Array]:
+def _bootstrap(values_PX: Array, weights_P: Array) -> tuple[Array, Array]:
+    """Percentile interval at levels widened for few prompts (Hesterberg 2015): it never leaves the range that
+    means of these prompts can take, as a Student interval would."""
     # The same draws at every call: the curves of a figure are resampled alike, and a figure never changes
     # from one drawing to the next.
     counts_RP = resample_counts(len(values_PX), RESAMPLES, np.random.default_rng(_SEED))
     means_RX = weighted_mean(values_PX, counts_RP * weights_P)
-    ends = [
-        bootstrap_interval(mean, resampled_R, weights_P, level=LEVEL)
-        for mean, resampled_R in zip(mean_X, means_RX.T)
-    ]
-    return np.array([end.low for end in ends]), np.array([end.high for end in ends])
+    shrinkage, degrees_of_freedom = small_sample(weights_P)
+    reach = stats.t.ppf((1 + LEVEL) / 2, degrees_of_freedom) / np.sqrt(shrinkage)
+    return _quantiles(means_RX, float(stats.norm.cdf(-reach)), float(stats.norm.cdf(reach)))
 
 
-def _quartiles(values_PX: Array) -> tuple[Array, Array]:
-    """First and third quartile, NaN where no prompt has a value (numpy would warn there)."""
-    out = np.full((2, values_PX.shape[1]), np.nan)
-    filled_X = np.isfinite(values_PX).any(axis=0)
-    out[:, filled_X] = np.nanquantile(values_PX[:, filled_X], [0.25, 0.75], axis=0)
+def _quantiles(values_NX: Array, low: float, high: float) -> tuple[Array, Array]:
+    """Quantiles over the first axis, NaN where it holds nothing (numpy would warn there)."""
+    out = np.full((2, values_NX.shape[1]), np.nan)
+    filled_X = np.isfinite(values_NX).any(axis=0)
+    out[:, filled_X] = np.nanquantile(values_NX[:, filled_X], [low, high], axis=0)
     return out[0], out[1]
 
 

@@ -1,0 +1,38 @@
+# Every target makes the virtual environment it needs on a fresh machine.
+VENV := .venv
+PY := $(VENV)/bin/python
+READY := $(VENV)/.ready
+# one thread per process: two processes of two threads each spin on two cores
+ONE := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
+WORKERS ?= 2
+
+.PHONY: demo test check bench format clean
+
+demo: $(READY)
+	$(VENV)/bin/bathyscope demo --out runs/demo
+
+test: $(READY)
+	$(ONE) $(PY) -m pytest -n $(WORKERS) --dist worksteal
+
+check: $(READY)
+	$(VENV)/bin/ruff format --check src tests benchmarks
+	$(VENV)/bin/ruff check src tests benchmarks
+	$(VENV)/bin/mypy
+
+bench: $(READY)
+	$(PY) benchmarks/run_all.py
+
+format: $(READY)
+	$(VENV)/bin/ruff format src tests benchmarks
+	$(VENV)/bin/ruff check --fix src tests benchmarks
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache
+
+# torch comes first and alone: a pinned version keeps an unpinned request of another package from choosing one
+$(READY): pyproject.toml constraints.txt
+	test -x $(PY) || python3 -m venv $(VENV)
+	$(PY) -m pip install --quiet --upgrade pip
+	$(PY) -m pip install --quiet --constraint constraints.txt torch
+	$(PY) -m pip install --quiet --constraint constraints.txt --editable '.[dev,lab]'
+	touch $(READY)

@@ -1,0 +1,23 @@
+"""Every benchmark, each in its own process, one after another."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+SCRIPTS = ("skip_speed.py", "schedules_speed.py", "survey_overhead.py", "interval_coverage.py", "memory.py")
+
+
+def main() -> int:
+    folder = Path(__file__).parent
+    flags = sys.argv[1:]
+    failed = 0
+    for script in SCRIPTS:
+        own = [] if script == "interval_coverage.py" else flags
+        failed |= subprocess.run([sys.executable, str(folder / script), *own], check=False).returncode
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,60 @@
+"""Skip effects (all + 4 future positions): one wavefront against one lean forward per intervention."""
+
+from __future__ import annotations
+
+import torch
+from common import Setting, arguments, matrix_rate, prompts, row, timed
+from naive import skip_effects
+
+from bathyscope import survey
+from bathyscope.measures.positions import sample_positions
+
+
+def flops(setting: Setting, length: int, positions: tuple[int, ...]) -> float:
+    """FLOPs the rows of one prompt need: baseline, control, drop rows, tails with their control, readouts."""
+    n = setting.blocks
+    pairs = n * (n - 1) / 2
+    full = n + n + pairs
+    total = full * (length * setting.block_flops + setting.attention_flops(length, length / 2))
+    reads = (n + 2.0) * length
+    for t in positions:
+        own = length - t
+        total += (pairs + n - 1) * (own * setting.block_flops + setting.attention_flops(own, t + own / 2))
+        reads += (n - 1 + 1.0) * own
+    return total + reads * setting.readout_flops
+
+
+def main() -> None:
+    given = arguments(__doc__ or "")
+    setting = Setting(blocks=given.blocks, width=given.width, mlp=round(given.width * 8 / 3 / 16) * 16)
+    model, ids = setting.model(device=given.device), prompts(setting)
+    positions = sample_positions([len(p) for p in ids], 0)
+    options = {"positions": positions}
+
+    def ours() -> object:
+        return survey(model, ids, ["skip"], progress=False, skip=options)
+
+    def naive() -> list[object]:
+        return [skip_effects(model, p, t) for p, t in zip(ids, positions)]
+
+    run = survey(model, ids, ["skip"], progress=False, skip=options)["skip"].sel(reduction="max", part="block")
+    for index, found in enumerate(naive()):
+        for name, value in zip(("effect_all", "output_all", "effect_future", "output_future"), found):
+            gap = float((torch.tensor(run[name][index].values) - value).abs().max())
+            assert gap < 1e-4, f"{name} of prompt {index} differs from the naive way by {gap}"
+    fast, slow = timed(ours, given.repeats), timed(naive, max(1, given.repeats - 1))
+    rate = matrix_rate(setting)
+    floor = sum(flops(setting, len(p), t) for p, t in zip(ids, positions)) / rate
+    row(
+        f"skip, {setting.blocks} × {setting.width}, {len(ids)} prompts",
+        wavefront_s=fast,
+        naive_s=slow,
+        ratio=slow / fast,
+        floor_s=floor,
+        over_floor=fast / floor,
+        gflops=rate / 1e9,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,3 @@
+"""One command a file; each is imported when it is asked for, so that ``--help`` needs no model library."""
+
+from __future__ import annotations

@@ -1,0 +1,101 @@
+"""``bathyscope estimate``: what a survey will cost, before anything is downloaded or computed."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any, Literal
+
+from cyclopts import App
+from rich.table import Table
+
+from bathyscope.cli.commands.survey import IN_A_SHELL, measure_flags
+from bathyscope.cli.console import quiet_libraries, write, write_json, write_table
+from bathyscope.cli.flags import command, descriptions, flags, nested, options_of
+from bathyscope.estimate import SECONDS, Estimate, estimate
+from bathyscope.model import load
+from bathyscope.surveying import survey
+
+_ASKED = options_of(estimate, leave_out=("model", "rates"))
+_TEXTS = {**descriptions(load), **descriptions(survey), **IN_A_SHELL}
+_EXAMPLES = """\
+Examples:
+  bathyscope estimate Qwen/Qwen2.5-1.5B --prompts gsm8k:10
+  bathyscope estimate Qwen/Qwen2.5-1.5B --tokens 200 --count 10 --measures all
+  bathyscope estimate ./checkpoint --tokens 512 --dtype float32 --format json
+
+Measures this machine for well under two seconds; nothing else is computed."""
+
+
+def estimate_command(
+    model: str,
+    /,
+    *,
+    format: Literal["table", "json"] = "table",
+    **given: Any,
+) -> int:
+    """Estimate a survey.
+
+    Args:
+        model: name on the hub, or a local folder with a config.json.
+        format: of the output.
+    """
+    with quiet_libraries():
+        found = estimate(model, **nested(given))
+    if format == "json":
+        write_json({**asdict(found), "flops": found.flops, "peak_bytes": found.peak_bytes})
+    else:
+        _print(found)
+    return 0
+
+
+def _print(found: Estimate) -> None:
+    write(
+        f"{found.model}: family {found.family}, {found.blocks} blocks × width {found.width}, vocabulary "
+        f"{found.vocabulary}, {_scaled(found.parameters)} parameters in {found.dtype} "
+        f"({_scaled(max(found.parameters_per_block))} in the largest block)"
+    )
+    write(f"{found.prompts} prompts, {found.tokens} tokens, at most {found.longest} in one")
+    table = Table(title="For each prompt", title_justify="left")
+    for heading in ("Measure", "Full rows", "Readouts of each token"):
+        table.add_column(heading, justify="left" if heading == "Measure" else "right")
+    for name, rows in found.rows.items():
+        table.add_row(name, f"{rows:.0f}", f"{found.readouts[name]:.0f}")
+    write_table(table)
+    rates = found.rates
+    blocks, readout = _scaled(found.block_flops), _scaled(found.readout_flops)
+    write(f"Work:   {_scaled(found.flops)}FLOP (blocks {blocks}FLOP, readout {readout}FLOP)")
+    write(
+        f"Memory: about {_bytes(found.peak_bytes)} at the peak (weights {_bytes(found.weight_bytes)}, "
+        f"row states {_bytes(found.state_bytes)}, keys and values {_bytes(found.key_value_bytes)}, "
+        f"workspace {_bytes(found.workspace_bytes)})"
+    )
+    write(
+        f"Time:   about {_duration(found.seconds)} on this machine; the floor is "
+        f"{_duration(found.floor_seconds)}, the work at the {_scaled(rates.matrix)}FLOP/s of a matrix "
+        f"product in {found.dtype}, measured just now for {SECONDS} s on {rates.device}"
+    )
+
+
+def _scaled(value: float) -> str:
+    for size, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= size:
+            return f"{value / size:.3g} {prefix}"
+    return f"{value:.3g} "
+
+
+def _bytes(value: float) -> str:
+    for size, unit in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
+        if value >= size:
+            return f"{value / size:.3g} {unit}"
+    return f"{value:.0f} B"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
+    minutes = seconds / 60
+    return f"{minutes:.0f} min" if minutes < 120 else f"{minutes / 60:.1f} h"
+
+
+app = App(name="estimate", help_epilogue=_EXAMPLES)
+app.default(command(estimate_command, [*flags(_ASKED, texts=_TEXTS), *measure_flags()]))

@@ -1,0 +1,71 @@
+"""``bathyscope report``: the page and the figures of runs. Needs no model library."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+
+from bathyscope.cli.console import say, write
+from bathyscope.cli.flags import command, flags, options_of
+from bathyscope.errors import OptionError
+from bathyscope.report.export import save_figures
+from bathyscope.report.figures.options import FigureOptions
+from bathyscope.report.page import report
+from bathyscope.store.run import Run, open_run
+
+_PAGE = options_of(report, leave_out=("runs", "options"))
+_FILES = options_of(save_figures, leave_out=("run", "folder", "options"))
+_EXAMPLES = """\
+Examples:
+  bathyscope report runs/qwen --out qwen.html
+  bathyscope report runs/qwen runs/llama --out compared.html --interactive
+  bathyscope report runs/qwen --figures figures --formats svg,pdf --reduction mean"""
+
+
+def report_command(
+    *runs: str,
+    figures: Annotated[Path | None, Parameter(show_default=False)] = None,
+    partial: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
+    **given: Any,
+) -> int:
+    """Draw runs.
+
+    Args:
+        runs: folders that surveys wrote.
+        figures: folder for every figure as a file; several runs get a folder each inside.
+        partial: read unfinished runs: the prompts that are done.
+    """
+    options = FigureOptions(**_taken(FigureOptions, given))
+    files, page = _taken(_FILES, given), _taken(_PAGE, given)
+    if not runs:
+        raise OptionError("No run given; say which: bathyscope report runs/qwen --out qwen.html")
+    if "out" not in page and figures is None:
+        raise OptionError("Nothing to write: give --out PAGE.html, --figures FOLDER, or both.")
+    opened = [open_run(run, partial=partial) for run in runs]
+    if figures is not None:
+        for run, folder in zip(opened, _folders(opened, figures)):
+            for path in save_figures(run, folder, options=options, **files):
+                write(str(path))
+    if "out" in page:
+        write(str(report(opened, page.pop("out"), options=options, **page)))
+    else:
+        say("No page written; --out PAGE.html writes one.")
+    return 0
+
+
+def _taken(options_type: type, given: dict[str, Any]) -> dict[str, Any]:
+    return {one.name: given[one.name] for one in fields(options_type) if one.name in given}
+
+
+def _folders(runs: list[Run], folder: Path) -> list[Path]:
+    if len(runs) == 1:
+        return [folder]
+    names = [run.path.name if run.path else "run" for run in runs]
+    return [folder / f"{number}-{name}" for number, name in enumerate(names, start=1)]
+
+
+app = App(name="report", help_epilogue=_EXAMPLES)
+app.default(command(report_command, [*flags(_PAGE), *flags(_FILES), *flags(FigureOptions)]))

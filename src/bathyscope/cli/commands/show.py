@@ -1,0 +1,85 @@
+"""``bathyscope show``: the results of a run on standard output. Needs no model library."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import App, Parameter
+from rich.table import Table
+
+from bathyscope.cli.console import write, write_json, write_table
+from bathyscope.cli.summary import variables
+from bathyscope.store.run import Run, open_run
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Format = Literal["table", "csv", "json"]
+_EXAMPLES = """\
+Examples:
+  bathyscope show runs/qwen
+  bathyscope show runs/qwen --measure effective_depth
+  bathyscope show runs/qwen --measure lens --format csv > lens.csv
+  bathyscope show runs/qwen --measure effective_depth --format json | jq '.[] | {estimator, depth}'"""
+
+app = App(name="show", help_epilogue=_EXAMPLES)
+
+
+@app.default
+def show(
+    run: str,
+    /,
+    *,
+    measure: Annotated[str | None, Parameter(show_default=False)] = None,
+    format: Format = "table",
+    partial: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
+) -> int:
+    """Print results.
+
+    Args:
+        run: folder that a survey wrote.
+        measure: which measure; without it, everything the run holds is listed.
+        format: of the output; missing numbers are empty in CSV and null in JSON.
+        partial: read an unfinished run: the prompts that are done.
+    """
+    opened = open_run(run, partial=partial)
+    if measure is None:
+        _show_contents(opened, format)
+    elif format == "table" and measure == "effective_depth":
+        from bathyscope.report.table import effective_depth_table
+
+        write_table(effective_depth_table(opened))
+    else:
+        _show_rows(opened.to_dataframe(measure), format)
+    return 0
+
+
+def _show_contents(run: Run, format_: Format) -> None:
+    rows = variables(run)
+    if format_ == "json":
+        write_json(rows)
+    elif format_ == "csv":
+        writer = csv.DictWriter(sys.stdout, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    else:
+        table = Table(title=run.caption(), title_justify="left")
+        for heading in rows[0]:
+            table.add_column(heading, overflow="fold")
+        for before, row in zip([{}, *rows], rows):
+            cells: dict[str, Any] = dict(row)
+            if before.get("measure") == row["measure"]:
+                cells["measure"] = ""
+            table.add_row(*cells.values())
+        write_table(table)
+
+
+def _show_rows(frame: pd.DataFrame, format_: Format) -> None:
+    if format_ == "json":
+        write_json(frame.astype(object).where(frame.notna(), None).to_dict("records"))
+    elif format_ == "csv":
+        frame.to_csv(sys.stdout, index=False)
+    else:
+        write(frame.to_string(index=False, na_rep="–"))

@@ -1,0 +1,62 @@
+"""The entry point: runs a command and turns what happens into messages on standard error and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+from cyclopts import CycloptsError, UnknownCommandError
+
+from bathyscope.cli import session
+from bathyscope.cli.app import app
+from bathyscope.cli.console import say, warnings_as_lines
+from bathyscope.errors import BathyscopeError, OptionError, did_you_mean
+
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command line.
+
+    Args:
+        argv: arguments without the program's name; None = those of the process.
+
+    Returns:
+        The exit code: 0 done; 2 usage; a BathyscopeError's own; 130 interrupted; 141 when the reader of
+        standard output has closed it (as for other programs in a pipe). Anything unexpected is raised.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    session.begin(arguments)
+    try:
+        with warnings_as_lines():
+            code = app.meta(arguments, exit_on_error=False, print_error=False, result_action="return_value")
+        sys.stdout.flush()
+    except CycloptsError as error:
+        say(f"error: {_usage(error)}")
+        return OptionError.exit_code
+    except BathyscopeError as error:
+        if session.current().debug:
+            traceback.print_exc()
+        say(f"error: {error}")
+        return error.exit_code
+    except KeyboardInterrupt:
+        say("Interrupted.")
+        return INTERRUPTED
+    except BrokenPipeError:
+        # what is still buffered must not raise again when the interpreter ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    return code if isinstance(code, int) else 0
+
+
+def _usage(error: CycloptsError) -> str:
+    if isinstance(error, UnknownCommandError) and error.unused_tokens:
+        # cyclopts would import every command to list them
+        names = [name for name in app if not name.startswith("-")]
+        name = error.unused_tokens[0]
+        return f"Unknown command {name!r}.{did_you_mean(name, names)} Allowed: {', '.join(names)}."
+    where = " ".join(("bathyscope", *(error.command_chain or ())))
+    return f"{error} See {where} --help."

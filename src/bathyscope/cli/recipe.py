@@ -1,0 +1,45 @@
+"""A recipe: the Python call's arguments in a YAML file. Flags override it, one option at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bathyscope.errors import OptionError
+
+
+def read_recipe(path: str | Path) -> dict[str, Any]:
+    """The arguments that a recipe gives.
+
+    Raises:
+        OptionError: no such file, no YAML, or no mapping of names to values.
+    """
+    import yaml
+
+    try:
+        content = yaml.safe_load(Path(path).expanduser().read_text(encoding="utf-8"))
+    except OSError as error:
+        raise OptionError(
+            f"The recipe {str(path)!r} cannot be read: {error.strerror}. Give a YAML file."
+        ) from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise OptionError(f"The recipe {str(path)!r} is no YAML: {' '.join(str(error).split())}") from error
+    if content is None:
+        return {}
+    if not isinstance(content, Mapping):
+        raise OptionError(
+            f"The recipe {str(path)!r} holds a {type(content).__name__}; write one argument a line, such as "
+            "'prompts: gsm8k:10'."
+        )
+    return {str(name): value for name, value in content.items()}
+
+
+def overlay(recipe: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The recipe with what was given in its place; options of a measure are replaced one by one."""
+    merged = dict(recipe)
+    for name, value in given.items():
+        below = merged.get(name)
+        both = isinstance(value, Mapping) and isinstance(below, Mapping)
+        merged[name] = {**below, **value} if both else value  # type: ignore[dict-item]
+    return merged

@@ -1,0 +1,47 @@
+"""What every command may know about its invocation: the typed arguments, and whether to be talkative."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+
+DEBUG_VARIABLE = "BATHYSCOPE_DEBUG"
+
+
+@dataclass(frozen=True)
+class Session:
+    """One invocation.
+
+    Args:
+        arguments: as typed, without the program's name.
+        debug: show tracebacks and what libraries print.
+    """
+
+    arguments: tuple[str, ...] = ()
+    debug: bool = False
+
+    @property
+    def command_line(self) -> str:
+        """The line that repeats this invocation in a shell."""
+        return shlex.join(["bathyscope", *self.arguments])
+
+
+_CURRENT: ContextVar[Session] = ContextVar("session")
+
+
+def current() -> Session:
+    """The invocation that runs now."""
+    return _CURRENT.get(Session())
+
+
+def begin(arguments: list[str]) -> None:
+    """Starts an invocation; the environment may ask for debugging."""
+    debug = os.environ.get(DEBUG_VARIABLE, "") not in ("", "0")
+    _CURRENT.set(Session(tuple(arguments), debug))
+
+
+def debug() -> None:
+    """Turns debugging on for this invocation."""
+    _CURRENT.set(replace(current(), debug=True))

@@ -1,0 +1,314 @@
+"""What a survey will cost: work, memory and time, from a model's configuration alone.
+
+The model is built without weights (on the meta device), so that nothing is downloaded but its configuration
+and, for text, its tokenizer. Work is counted in floating-point operations of matrix products; the time is the
+floor, work over the rate of a matrix product on this machine, plus what comparing predictions takes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import AutoModelForCausalLM
+
+from bathyscope.anatomy.anatomy import Anatomy, config_of
+from bathyscope.anatomy.checks import Checks, tolerance
+from bathyscope.anatomy.family import Family
+from bathyscope.anatomy.readout import Readout
+from bathyscope.anatomy.registry import family_for
+from bathyscope.anatomy.sites import submodule
+from bathyscope.errors import ModelError, OptionError
+from bathyscope.measures.base import Measure, ModelFacts
+from bathyscope.model import Model, as_device, as_dtype, load_config
+from bathyscope.prompts.source import Source
+from bathyscope.surveying import SurveyPlan, plan_survey
+from bathyscope.wavefront.compare import compare
+
+SECONDS = 0.3
+_COMPARED = ("kl_from_reference", "entropy", "l2")
+# chunks of compared predictions, scratch space of kernels, libraries
+_WORKSPACE = 512 << 20
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What this machine does in a second.
+
+    Args:
+        matrix: floating-point operations of matrix products.
+        compared: entries of the vocabulary whose predictions are compared.
+        device: where it was measured.
+    """
+
+    matrix: float
+    compared: float
+    device: str
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The cost of a survey. Rows count full forwards' worth; FLOPs are of matrix products; sizes are bytes.
+
+    Args:
+        parameters_per_block: of each block.
+        rows: measure → full rows a prompt brings (mean over prompts).
+        readouts: measure → readouts of every token (mean over prompts).
+        floor_seconds: FLOPs over the matrix rate.
+        seconds: the floor, and the time for comparing predictions.
+    """
+
+    model: str
+    family: str
+    dtype: str
+    blocks: int
+    width: int
+    vocabulary: int
+    parameters: int
+    parameters_per_block: tuple[int, ...]
+    prompts: int
+    tokens: int
+    longest: int
+    rows: Mapping[str, float]
+    readouts: Mapping[str, float]
+    block_flops: float
+    readout_flops: float
+    weight_bytes: int
+    state_bytes: int
+    key_value_bytes: int
+    workspace_bytes: int
+    rates: Rates
+    floor_seconds: float
+    seconds: float
+
+    @property
+    def flops(self) -> float:
+        """Of blocks and readouts together."""
+        return self.block_flops + self.readout_flops
+
+    @property
+    def peak_bytes(self) -> int:
+        """Weights, row states, lent keys and values, and workspace."""
+        return self.weight_bytes + self.state_bytes + self.key_value_bytes + self.workspace_bytes
+
+
+def estimate(
+    model: str,
+    prompts: Source | None = None,
+    measures: Sequence[str] | str | None = None,
+    *,
+    tokens: int | None = None,
+    count: int = 10,
+    preset: str | None = None,
+    dtype: str | None = None,
+    device: str | None = None,
+    revision: str | None = None,
+    trust_remote_code: bool = False,
+    rates: Callable[[torch.dtype, torch.device, int], Rates] | None = None,
+    **options: Any,
+) -> Estimate:
+    """Estimates a survey without loading any weight.
+
+    Args:
+        model: a hub name or a local folder with a config.json.
+        prompts: as for ``survey``; they are tokenized, and all that a survey refuses is refused here.
+        measures: as for ``survey``.
+        tokens: instead of prompts, the length of each (no tokenizer is needed).
+        count: how many prompts of ``tokens`` tokens.
+        preset: as for ``survey``.
+        dtype, device, revision, trust_remote_code: as for ``load``; the rates are measured on the device.
+        rates: measures the machine; None = ``measure_rates``.
+        **options: a measure's options under its name, as for ``survey``.
+
+    Raises:
+        OptionError, PromptError, ModelError: as ``survey``; both or neither of prompts and tokens.
+    """
+    if (prompts is None) == (tokens is None):
+        raise OptionError(
+            "Give either prompts (--prompts gsm8k:10) or their length (--tokens 200 --count 10)."
+        )
+    if tokens is not None and (tokens < 2 or count < 1):
+        raise OptionError(f"tokens={tokens}, count={count}: allowed are at least 2 tokens and 1 prompt.")
+    outline = _outline(model, dtype, revision, trust_remote_code)
+    source: Source = [[0] * (tokens or 0)] * count if prompts is None else prompts
+    plan = plan_survey(outline, source, measures, preset=preset, options=options)
+    found = (rates or measure_rates)(outline.dtype, as_device(device), outline.anatomy.vocabulary)
+    return _count(plan, found)
+
+
+def measure_rates(dtype: torch.dtype, device: torch.device, vocabulary: int) -> Rates:
+    """The rates of this machine, from ``SECONDS`` of matrix products and as much of comparing predictions."""
+    size = 1024 if device.type == "cpu" else 8192
+    left = torch.randn(size, size, device=device).to(dtype)
+    matrix = 2.0 * size**3 * _per_second(lambda: left @ left, device)
+    entries = min(vocabulary, 32768)
+    reference = torch.randn(64, entries, device=device)
+    rows = [torch.randn(64, entries, device=device)]
+
+    def compared() -> Any:
+        return compare(_as_it_is, reference, rows, _COMPARED, vocabulary=entries)
+
+    return Rates(matrix, 64.0 * entries * _per_second(compared, device), str(device))
+
+
+def _as_it_is(logits_NV: Tensor) -> Tensor:
+    return logits_NV
+
+
+def _per_second(work: Callable[[], Any], device: torch.device) -> float:
+    """How often ``work`` is done in a second, after one try that is not counted."""
+
+    def wait() -> None:
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+
+    work()
+    wait()
+    began, done = time.perf_counter(), 0
+    while time.perf_counter() - began < SECONDS:
+        work()
+        wait()
+        done += 1
+    return done / (time.perf_counter() - began)
+
+
+def _outline(name: str, dtype: str | None, revision: str | None, trust_remote_code: bool) -> Model:
+    """A model without weights that can be planned with, its checks taken to hold."""
+    config = load_config(name, revision, trust_remote_code)
+    text = config.get_text_config()
+    declared = getattr(text, "dtype", None) or getattr(config, "dtype", None)
+    wanted = as_dtype(dtype or declared or torch.float32)
+    try:
+        with torch.device("meta"):
+            hf = AutoModelForCausalLM.from_config(config, dtype=wanted, trust_remote_code=trust_remote_code)
+    except (ValueError, KeyError, ImportError, AttributeError) as error:
+        reason = " ".join(str(error).split())
+        raise ModelError(f"{name} is no causal language model that can be built: {reason}") from error
+    family = family_for(config.model_type) or family_for(text.model_type)
+    if family is not None and family.refused:
+        raise ModelError(f"{family.name} models cannot be measured: {family.refused}")
+    anatomy = _anatomy(name, hf.eval(), family)
+    limit = tolerance(wanted)
+    checks = Checks(0.0, 0.0, (0.0,) * anatomy.n_blocks, {1: 0.0}, limit)
+    return Model(name, revision, anatomy, checks, weight_hash="", trust_remote_code=trust_remote_code)
+
+
+def _anatomy(name: str, hf: nn.Module, family: Family | None) -> Anatomy:
+    """Blocks and head by the family's paths; without a forward, which a model without weights cannot make."""
+    text = config_of(hf)
+    blocks = submodule(hf, family.blocks) if family else _blocks_by_number(hf, text.num_hidden_layers)
+    head: Any = hf.get_output_embeddings()  # type: ignore[operator]
+    embedding: Any = hf.get_input_embeddings()  # type: ignore[operator]
+    if not isinstance(blocks, nn.ModuleList) or head is None:
+        raise ModelError(
+            f"{name}: its blocks cannot be found without its weights; bathyscope check loads it and searches."
+        )
+    unknown = Family(f"{text.model_type} (unknown)", (text.model_type,))
+    return Anatomy(
+        family=family or unknown,
+        model=hf,
+        blocks=tuple(blocks),
+        readout=Readout(submodule(hf, family.final_norm) if family and family.final_norm else None, head),
+        width=int(embedding.weight.shape[-1]),
+        vocabulary=int(head.weight.shape[0]),
+        parallel=False,
+        returns=(),
+    )
+
+
+def _blocks_by_number(hf: nn.Module, number: int) -> nn.Module | None:
+    return next((m for m in hf.modules() if isinstance(m, nn.ModuleList) and len(m) == number), None)
+
+
+def _count(plan: SurveyPlan, rates: Rates) -> Estimate:
+    anatomy, lengths = plan.facts.anatomy, [len(p) for p in plan.prompts]
+    item = torch.empty(0, dtype=plan.model.dtype).element_size()
+    total, longest = sum(lengths), max(lengths)
+    rows = {m.name: _mean(m.rows_per_prompt(plan.facts, n) for n in lengths) for m in plan.measures}
+    readouts = {m.name: _readouts(m, plan.facts, rows[m.name]) for m in plan.measures}
+    intervened = sum(rows.values())
+    # the baseline, and a control row where anything intervenes
+    forwards = 1 + (1 if intervened else 0) + intervened
+    block_flops = sum(n * forwards * _forward_flops(anatomy, n) for n in lengths)
+    compared = sum(readouts.values()) * total
+    readout_flops = compared * 2.0 * anatomy.width * anatomy.vocabulary
+    floor = (block_flops + readout_flops) / rates.matrix
+    # a row that departs halfway costs half a forward and ends as one state; the lens keeps all boundaries
+    states = 2 * intervened + 2 * (anatomy.n_blocks + 1)
+    return Estimate(
+        model=plan.model.name,
+        family=anatomy.family.name,
+        dtype=str(plan.model.dtype).removeprefix("torch."),
+        blocks=anatomy.n_blocks,
+        width=anatomy.width,
+        vocabulary=anatomy.vocabulary,
+        parameters=sum(p.numel() for p in plan.model.hf.parameters()),
+        parameters_per_block=tuple(sum(p.numel() for p in block.parameters()) for block in anatomy.blocks),
+        prompts=len(lengths),
+        tokens=total,
+        longest=longest,
+        rows=rows,
+        readouts=readouts,
+        block_flops=block_flops,
+        readout_flops=readout_flops,
+        weight_bytes=sum(p.numel() * p.element_size() for p in plan.model.hf.parameters()),
+        state_bytes=int(states * longest * anatomy.width * item),
+        key_value_bytes=int(anatomy.n_blocks * longest * 2 * _key_value_width(anatomy) * item),
+        workspace_bytes=_WORKSPACE,
+        rates=rates,
+        floor_seconds=floor,
+        seconds=floor + compared * anatomy.vocabulary / rates.compared,
+    )
+
+
+def _readouts(measure: Measure[Any], facts: ModelFacts, rows: float) -> float:
+    """How often every token is read out: for the lens at each boundary, else once at the end of each row."""
+    if measure.name == "lens":
+        return len(measure.options.norm) * (facts.n_blocks + 1.0)
+    return 2 * rows
+
+
+def _forward_flops(anatomy: Anatomy, tokens: int) -> float:
+    """Of one token through all blocks: two per active weight, and attention to half the tokens on average."""
+    attention = 2.0 * tokens * _attention_width(anatomy) * anatomy.n_blocks
+    return 2.0 * sum(_active_weights(anatomy, block) for block in anatomy.blocks) + attention
+
+
+def _active_weights(anatomy: Anatomy, block: nn.Module) -> float:
+    """Weights of matrices that one token meets; of experts only the chosen ones."""
+    config = config_of(anatomy.model)
+    counts = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
+    experts = next((getattr(config, n) for n in counts if getattr(config, n, None)), 1)
+    chosen = next(
+        (getattr(config, n) for n in ("num_experts_per_tok", "moe_k") if getattr(config, n, None)), 1
+    )
+    active = 0.0
+    for name, weight in block.named_parameters():
+        if weight.ndim >= 2:
+            routed = ".experts." in f".{name}."
+            active += weight.numel() * (chosen / experts if routed else 1.0)
+    return active
+
+
+def _attention_width(anatomy: Anatomy) -> int:
+    config = config_of(anatomy.model)
+    heads = getattr(config, "num_attention_heads", None)
+    size = getattr(config, "head_dim", None)
+    return int(heads * size) if isinstance(heads, int) and isinstance(size, int) else anatomy.width
+
+
+def _key_value_width(anatomy: Anatomy) -> int:
+    config = config_of(anatomy.model)
+    heads = getattr(config, "num_attention_heads", None)
+    shared = getattr(config, "num_key_value_heads", None)
+    width = _attention_width(anatomy)
+    return width * shared // heads if isinstance(heads, int) and isinstance(shared, int) and heads else width
+
+
+def _mean(values: Any) -> float:
+    found = list(values)
+    return sum(found) / len(found)

@@ -1,0 +1,49 @@
+"""``bathyscope demo``, with a tiny model in the bundled one's place."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from bathyscope.cli import main
+from bathyscope.store.run import open_run
+
+DEMO = "bathyscope.cli.commands.demo"
+
+
+def test_demo_ends_with_the_table_and_the_report(
+    model_folder: Path,
+    prompts_file: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    monkeypatch.setattr(f"{DEMO}.model_path", lambda: model_folder)
+    monkeypatch.setattr(f"{DEMO}.prompts_path", lambda: prompts_file)
+    out = tmp_path / "demo"
+    assert main(["demo", "--out", str(out), "--quiet"]) == 0
+    printed = capsys.readouterr().out
+    run = open_run(out)
+    wanted = {"residual", "lens", "skip", "drop", "swap", "repeat", "effective_depth", "noise"}
+    assert set(run.measures) == wanted
+    assert run.caption().startswith("bundled model on bundled prompts: 3 prompts")
+    assert "centre of mass" in printed
+    assert printed.splitlines()[-1] == f"Report: {out / 'report.html'}"
+    assert "bundled model on bundled prompts" in (out / "report.html").read_text(encoding="utf-8")
+    assert os.environ["HF_HUB_OFFLINE"] == "1"
+    # a second time everything is there already
+    assert main(["demo", "--out", str(out), "--quiet"]) == 0
+
+
+def test_a_missing_bundle_is_a_clear_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(f"{DEMO}.model_path", lambda: tmp_path)
+    assert main(["demo", "--out", str(tmp_path / "out")]) == 4
+    printed, said = capsys.readouterr()
+    assert printed == ""
+    assert f"The bundled model is not in {tmp_path}: this installation is incomplete" in said
+    assert not (tmp_path / "out").exists()

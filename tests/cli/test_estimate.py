@@ -1,0 +1,71 @@
+"""``bathyscope estimate`` on a configuration without weights."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support import zoo
+
+from bathyscope.cli import main
+
+
+@pytest.fixture(scope="module")
+def config_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Only a config.json."""
+    folder = tmp_path_factory.mktemp("configuration")
+    zoo.entry("llama").config().save_pretrained(folder)
+    return folder
+
+
+def test_json_from_the_configuration_alone(config_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["estimate", str(config_folder), "--tokens", "30", "--count", "4", "--format", "json"]
+    assert main([*arguments, "--measures", "drop,repeat", "--repeat.length", "2"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["blocks"], found["prompts"], found["tokens"], found["longest"]) == (5, 4, 120, 30)
+    assert list(found["rows"]) == ["drop", "repeat"]
+    assert found["flops"] == found["block_flops"] + found["readout_flops"]
+    assert found["floor_seconds"] == pytest.approx(found["flops"] / found["rates"]["matrix"])
+
+
+def test_table_says_what_was_measured(config_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["estimate", str(config_folder), "--tokens", "30", "--dtype", "float32"]) == 0
+    printed = capsys.readouterr().out
+    assert "5 blocks × width 64" in printed
+    assert "10 prompts, 300 tokens" in printed
+    assert "of a matrix product in float32, measured just now for 0.3 s on" in printed
+
+
+def test_prompts_are_tokenized(
+    model_folder: Path, prompts_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["estimate", str(model_folder), "--prompts", str(prompts_file), "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["prompts"], found["tokens"], found["longest"]) == (3, 45, 22)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        ([], 2, "either prompts (--prompts gsm8k:10) or their length"),
+        (["--tokens", "1"], 2, "at least 2 tokens"),
+        (["--tokens", "20", "--measures", "lenz"], 2, "Did you mean 'lens'"),
+        (
+            ["--tokens", "20", "--measures", "repeat", "--repeat.length", "6"],
+            2,
+            "does not fit a model of 5 blocks",
+        ),
+        (["--prompts", "problems:2"], 3, "no tokenizer"),
+    ],
+)
+def test_what_a_survey_refuses_is_refused(
+    config_folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, words: str
+) -> None:
+    assert main(["estimate", str(config_folder), *arguments]) == code
+    assert words in capsys.readouterr().err
+
+
+def test_a_folder_without_a_configuration(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["estimate", str(tmp_path), "--tokens", "20"]) == 4
+    assert "no readable configuration" in capsys.readouterr().err

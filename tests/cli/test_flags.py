@@ -1,0 +1,129 @@
+"""Flags derived from dataclasses and signatures: names, types, defaults and help are read, never repeated."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal, get_args
+
+import pytest
+from cyclopts import App, CycloptsError, Parameter
+
+from bathyscope.cli.commands.survey import CALL, measure_flags
+from bathyscope.cli.flags import command, flags, nested, options_of
+from bathyscope.measures.registry import MEASURES
+from bathyscope.surveying import survey
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of a made-up measure.
+
+    Args:
+        deep_ends: which ends; None = both,
+            on two lines.
+        share: of the ``whole``.
+        places: lists of places.
+        names: of people.
+        on: whether it is on.
+        off: whether it is off.
+        kind: one of two.
+    """
+
+    deep_ends: tuple[int, ...] | None = None
+    share: float = 0.5
+    places: tuple[tuple[int, ...], ...] | None = None
+    names: tuple[str, ...] = ("ann", "bob")
+    on: bool = True
+    off: bool = False
+    kind: Literal["a", "b"] = "a"
+
+
+def parsed(*tokens: str) -> dict[str, Any]:
+    seen: dict[str, Any] = {}
+
+    def body(**given: Any) -> int:
+        seen.update(given)
+        return 0
+
+    app = App(result_action="return_value", exit_on_error=False, print_error=False)
+    app.default(command(body, flags(Options, "made_up")))
+    assert app(list(tokens)) == 0
+    return nested(seen)
+
+
+def of(name: str) -> Parameter:
+    found = next(p for p in flags(Options, "made_up") if p.name == f"made_up__{name}")
+    parameter: Parameter = get_args(found.annotation)[1]
+    return parameter
+
+
+def test_name_help_and_default_come_from_the_dataclass() -> None:
+    assert of("deep_ends").name == ("--made-up.deep-ends",)
+    assert of("deep_ends").help == "which ends; left out = both, on two lines."
+    assert of("deep_ends").show_default is False
+    assert of("share").help == "of the whole."
+    assert of("share").show_default == "0.5"
+    assert of("names").show_default == "ann,bob"
+
+
+def test_only_what_was_given_arrives() -> None:
+    assert parsed() == {}
+    assert parsed("--made-up.share", "0.25") == {"made_up": {"share": 0.25}}
+
+
+def test_values_have_the_fields_types() -> None:
+    tokens = (
+        "--made-up.deep-ends 1,-2 --made-up.names cy --made-up.no-on --made-up.off --made-up.kind b".split()
+    )
+    assert parsed(*tokens) == {
+        "made_up": {"deep_ends": [1, -2], "names": ["cy"], "on": False, "off": True, "kind": "b"}
+    }
+    assert parsed("--made-up.places", "[[1, 2], []]") == {"made_up": {"places": [[1, 2], []]}}
+
+
+@pytest.mark.parametrize(
+    ("flag", "value"),
+    [("share", "half"), ("places", "1,2"), ("places", "[[1"), ("kind", "c"), ("no-off", "")],
+)
+def test_values_of_another_type_are_refused(flag: str, value: str) -> None:
+    with pytest.raises(CycloptsError):
+        parsed(f"--made-up.{flag}", *([value] if value else []))
+
+
+def test_arguments_of_functions_become_options() -> None:
+    def first(name: str, size: int = 3, *, left_out: bool = False, **rest: Any) -> None:
+        """Does something.
+
+        Args:
+            name: of the thing.
+            size: of it.
+        """
+
+    def second(size: float = 0.1, tags: Sequence[str] = ()) -> None:
+        """Does something else.
+
+        Args:
+            tags: of it.
+        """
+
+    made = options_of(first, second, leave_out=("left_out",))
+    assert [(one.name, one.default, one.metadata["help"]) for one in fields(made)] == [
+        ("name", None, "of the thing."),
+        ("size", 3, "of it."),
+        ("tags", (), "of it."),
+    ]
+
+
+def test_every_option_of_every_measure_has_one_flag_with_help() -> None:
+    wanted = {f"{name}__{one.name}" for name, m in MEASURES.items() for one in fields(m.options_type)}
+    found = measure_flags()
+    assert {p.name for p in found} == wanted
+    assert len(found) == len(wanted)
+    assert [p.name for p in found if not get_args(p.annotation)[1].help] == []
+
+
+def test_every_argument_of_the_survey_can_be_given() -> None:
+    arguments = set(inspect.signature(survey).parameters) - {"progress", "command", "options"}
+    assert arguments <= {one.name for one in fields(CALL)}

@@ -1,0 +1,158 @@
+"""Exit codes, help, and what goes to which channel; each command has tests of its own beside this."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import bathyscope
+from bathyscope.cli import main
+from bathyscope.cli.app import app
+from bathyscope.cli.console import plain, quiet_libraries
+from bathyscope.errors import StoreError
+
+COMMANDS = ("check", "demo", "estimate", "report", "show", "survey")
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"bathyscope {bathyscope.__version__}\n"
+
+
+def test_help_names_every_command_and_imports_no_model_library() -> None:
+    code = (
+        "import sys; from bathyscope.cli import main; code = main(['--help']); "
+        "heavy = {'torch', 'transformers', 'xarray', 'matplotlib'} & set(sys.modules); "
+        "sys.exit(code or (1 if heavy else 0))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert [name for name in COMMANDS if f" {name} " not in done.stdout] == []
+    assert "bathyscope survey Qwen/Qwen2.5-1.5B --prompts gsm8k:10" in done.stdout
+    assert "130 interrupted" in done.stdout
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_help_has_examples_that_its_own_parser_accepts(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([name, "--help"]) == 0
+    printed = capsys.readouterr().out
+    lines = [line.strip() for line in printed.split("Examples:")[1].splitlines()]
+    examples = [line.split("|")[0].split(">")[0] for line in lines if line.startswith("bathyscope ")]
+    assert 2 <= len(examples) <= 4
+    for example in examples:
+        words = [word.strip("'") for word in example.split()[1:]]
+        app.parse_args(words, exit_on_error=False, print_error=False)
+
+
+def test_unknown_names_are_answered_with_near_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["shwo", "run"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: Unknown command 'shwo'. Did you mean 'show'? Allowed: demo, survey, show,")
+    assert main(["survey", "model", "--promts", "gsm8k:1"]) == 2
+    said = capsys.readouterr().err
+    assert "Unknown option: --promts. Did you mean --prompts?" in said
+    assert "See bathyscope survey --help." in said
+    assert main(["survey", "model", "--lens.kk", "3"]) == 2
+    assert "Did you mean --lens.k?" in capsys.readouterr().err
+
+
+def test_usage_errors_leave_stdout_empty(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (["show"], ["show", "run", "--format", "xml"], ["survey", "m", "--seed", "many"]):
+        assert main(arguments) == 2, arguments
+        printed, said = capsys.readouterr()
+        assert printed == ""
+        assert said.startswith("error: ")
+        assert said.count("\n") == 1
+
+
+def test_debug_shows_where_an_error_was_raised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["show", str(tmp_path)]) == StoreError.exit_code
+    assert "Traceback" not in capsys.readouterr().err
+    assert main(["--debug", "show", str(tmp_path)]) == StoreError.exit_code
+    assert "Traceback" in capsys.readouterr().err
+    monkeypatch.setenv("BATHYSCOPE_DEBUG", "1")
+    assert main(["show", str(tmp_path)]) == StoreError.exit_code
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_the_unexpected_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def fault(*_: Any, **__: Any) -> None:
+        raise ZeroDivisionError("a fault of the program")
+
+    monkeypatch.setattr("bathyscope.cli.commands.show.open_run", fault)
+    with pytest.raises(ZeroDivisionError):
+        main(["show", str(tmp_path)])
+
+
+def test_interruption_has_its_own_code(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("bathyscope.cli.commands.show.open_run", interrupted)
+    assert main(["show", str(tmp_path)]) == 130
+    assert capsys.readouterr().err == "Interrupted.\n"
+
+
+def test_warnings_are_one_line_each(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def warned(*_: Any, **__: Any) -> None:
+        warnings.warn("two\n  lines", UserWarning, stacklevel=1)
+        warnings.warn("for programmers", FutureWarning, stacklevel=1)
+        raise StoreError("no run")
+
+    monkeypatch.setattr("bathyscope.cli.commands.show.open_run", warned)
+    assert main(["show", str(tmp_path)]) == 5
+    assert capsys.readouterr().err == "warning: two lines\nerror: no run\n"
+
+
+def test_a_reader_that_stops_reading_is_no_fault(run_folder: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "bathyscope",
+        "show",
+        str(run_folder),
+        "--measure",
+        "skip",
+        "--format",
+        "csv",
+    ]
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    finally:
+        os.close(writing)
+    assert done.returncode == 141
+    assert done.stderr == ""
+
+
+def test_libraries_are_quiet_inside_and_as_before_afterwards() -> None:
+    from transformers.utils import logging
+
+    before = logging.get_verbosity()
+    with quiet_libraries():
+        assert logging.get_verbosity() == logging.ERROR
+        assert not logging.is_progress_bar_enabled()
+    assert logging.get_verbosity() == before
+    assert logging.is_progress_bar_enabled()
+
+
+def test_plain_values_hold_nothing_that_json_lacks() -> None:
+    import numpy as np
+
+    given = {"a": (1, float("nan")), 2: np.array([1.5, np.inf]), "text": "nan", "none": None, "flag": True}
+    assert plain(given) == {"a": [1, None], "2": [1.5, None], "text": "nan", "none": None, "flag": True}

@@ -1,0 +1,99 @@
+"""``bathyscope show``: every format says what the run's own arrays say."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bathyscope.cli import main
+from bathyscope.store.run import open_run
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(["show", *arguments]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    return out
+
+
+def test_the_contents_are_listed_in_every_format(
+    run_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = open_run(run_folder)
+    wanted = {(measure, str(name)) for measure in run.measures for name in run[measure].data_vars}
+    rows = json.loads(printed(capsys, str(run_folder), "--format", "json"))
+    assert {(row["measure"], row["variable"]) for row in rows} == wanted
+    effect = next(row for row in rows if row["variable"] == "effect_future")
+    assert effect["dimensions"] == "prompt × part × reduction × skipped × block"
+    assert effect["units"] == "1"
+    rows = list(csv.DictReader(io.StringIO(printed(capsys, str(run_folder), "--format", "csv"))))
+    assert {(row["measure"], row["variable"]) for row in rows} == wanted
+    table = printed(capsys, str(run_folder))
+    assert run.caption()[:20] in table
+    assert [name for _, name in wanted if name not in table] == []
+
+
+def test_json_rows_are_the_arrays_with_null_for_nan(
+    run_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = printed(capsys, str(run_folder), "--measure", "skip", "--format", "json")
+    rows = json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} in JSON"))
+    future = open_run(run_folder)["skip"]["effect_future"]
+    chosen = [row for row in rows if row["prompt_id"] == "p2" and row["effect_future"] is not None]
+    # the third prompt has no token to sample, so that all its future effects are missing
+    assert np.isnan(future.values[2]).all()
+    assert chosen == []
+    found = {
+        (row["reduction"], row["skipped"], row["block"]): row["effect_future"]
+        for row in rows
+        if row["prompt_id"] == "p0" and row["reduction"] is not None and row["block"] is not None
+    }
+    assert found[("max", 1, 3)] == float(
+        future.isel(prompt=0).sel(reduction="max", part="block").values[1, 3]
+    )
+
+
+def test_csv_has_empty_cells_for_nan(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed(capsys, str(run_folder), "--measure", "effective_depth", "--format", "csv")
+    rows = list(csv.DictReader(io.StringIO(text)))
+    depth = open_run(run_folder)["effective_depth"]["depth"]
+    assert [row["estimator"] for row in rows] == list(depth["estimator"].values)
+    for row, value in zip(rows, depth.values):
+        assert row["depth"] == "" if np.isnan(value) else float(row["depth"]) == value
+
+
+def test_tables(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "centre of mass" in printed(capsys, str(run_folder), "--measure", "effective_depth")
+    lens = printed(capsys, str(run_folder), "--measure", "lens").splitlines()
+    # three prompts × six boundaries, and four of k for hits, below the headings
+    assert len(lens) == 1 + 3 * 6 + 3 * 6 * 4
+    assert "kl_lens_final" in lens[0]
+
+
+def test_wrong_runs_and_measures(
+    run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["show", str(run_folder), "--measure", "lenz"]) == 2
+    assert "Did you mean 'lens'?" in capsys.readouterr().err
+    assert main(["show", str(tmp_path)]) == 5
+    assert "There is no run in" in capsys.readouterr().err
+
+
+def test_an_unfinished_run_is_shown_on_request(
+    run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = tmp_path / "unfinished"
+    shutil.copytree(run_folder, copy)
+    manifest = json.loads((copy / "manifest.json").read_text())
+    manifest["record"]["finished"] = None
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    assert main(["show", str(copy)]) == 5
+    assert "is not finished" in capsys.readouterr().err
+    rows = json.loads(printed(capsys, str(copy), "--partial", "--format", "json"))
+    assert "effective_depth" not in {row["measure"] for row in rows}

@@ -1,0 +1,196 @@
+"""``bathyscope survey`` on a tiny model, in this process."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import xarray as xr
+
+from bathyscope.cli import main
+from bathyscope.cli.commands.survey import default_out
+from bathyscope.store.run import open_run
+from bathyscope.wavefront.engine import Wavefront
+
+
+def asked(model: Path, prompts: Path | str, out: Path, *more: str) -> list[str]:
+    return ["survey", str(model), "--prompts", str(prompts), "--out", str(out), *more]
+
+
+def measures_of(out: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((out / "manifest.json").read_text())["identity"]["measures"]
+    return found
+
+
+def test_results_on_stdout_and_messages_on_stderr(
+    model_folder: Path, prompts_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    assert main(asked(model_folder, prompts_file, out, "--measures", "lens,drop")) == 0
+    printed, said = capsys.readouterr()
+    assert "3 prompts, 45 tokens, float32" in printed
+    assert "lens: kl_lens_final" in printed
+    assert printed.rstrip().endswith(f"Run: {out}")
+    assert f"the run goes to {out}" in said
+    assert "the run goes to" not in printed
+    assert open_run(out).measures == ("lens", "drop", "noise")
+
+
+def test_quiet_leaves_stderr_empty(
+    model_folder: Path, prompts_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(asked(model_folder, prompts_file, tmp_path / "run", "--measures", "lens", "--quiet")) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_json_is_the_whole_of_stdout_and_has_no_nan(
+    model_folder: Path, prompts_file: Path, run_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # the run is finished, so that this only reads it; a random model has no crossing for some estimator
+    flags = ("--json", "--effective-depth.resamples", "20")
+    assert main(asked(model_folder, prompts_file, run_folder, *flags)) == 0
+    found = json.loads(capsys.readouterr().out, parse_constant=lambda name: pytest.fail(f"{name} in JSON"))
+    assert found["run"] == str(run_folder)
+    assert found["prompts"] == 3
+    assert set(found["measures"]) == {"residual", "lens", "skip", "effective_depth", "noise"}
+    depth = open_run(run_folder)["effective_depth"]
+    assert [row["estimator"] for row in found["effective_depth"]] == list(depth["estimator"].values)
+    for row, value in zip(found["effective_depth"], depth["depth"].values):
+        assert row["depth"] == (None if value != value else value)
+
+
+def test_every_flag_of_a_measure_reaches_the_run(
+    model_folder: Path, prompts_file: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    flags = [
+        "--measures",
+        "lens,skip,drop",
+        "--lens.k",
+        "3",
+        "--lens.norm",
+        "recompute,frozen",
+        "--lens.no-bias",
+    ]
+    flags += ["--skip.protect-first", "0", "--skip.positions", "[[4, 9], [11], []]", "--drop.blocks", "0,4"]
+    assert main(asked(model_folder, prompts_file, out, "--seed", "5", *flags)) == 0
+    found = measures_of(out)
+    assert found["lens"] == {"k": 3, "norm": ["recompute", "frozen"], "bias": False, "top_p": 0.9}
+    assert found["skip"] == {"parts": ["block"], "protect_first": 0, "positions": [[4, 9], [11], []]}
+    assert found["drop"]["blocks"] == [0, 4]
+    assert open_run(out).manifest["identity"]["seed"] == 5
+
+
+def test_a_flag_overrides_the_recipe_and_the_recipe_a_preset(
+    model_folder: Path, prompts_file: Path, tmp_path: Path
+) -> None:
+    recipe = tmp_path / "survey.yaml"
+    recipe.write_text(
+        f"model: {model_folder}\nprompts: {prompts_file}\nout: {tmp_path / 'recipe'}\npreset: lad2024\n"
+        "measures: [lens, repeat]\nseed: 3\nlens: {k: 4, top_p: 0.5}\nrepeat: {length: 2}\n"
+    )
+    assert main(["survey", "--recipe", str(recipe)]) == 0
+    assert main(["survey", "--recipe", str(recipe), "--lens.k", "2", "--out", str(tmp_path / "flags")]) == 0
+    by_recipe, by_flags = measures_of(tmp_path / "recipe"), measures_of(tmp_path / "flags")
+    assert by_recipe["lens"] == {"k": 4, "norm": ["recompute"], "bias": True, "top_p": 0.5}
+    assert by_flags["lens"] == {**by_recipe["lens"], "k": 2}
+    assert by_recipe["repeat"] == by_flags["repeat"] == {"length": 2, "times": 1}
+    assert open_run(tmp_path / "recipe").manifest["identity"]["seed"] == 3
+
+
+def test_an_interrupted_survey_says_what_is_kept_and_resumes_to_the_same_numbers(
+    model_folder: Path,
+    prompts_file: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    flags = ("--measures", "drop", "--batch-tokens", "20", "--quiet")
+    arguments = asked(model_folder, prompts_file, tmp_path / "run", *flags)
+    calls, run = [], Wavefront.run
+
+    def interrupted(wave: Wavefront, *values: Any, **named: Any) -> None:
+        calls.append(wave)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        run(wave, *values, **named)
+
+    monkeypatch.setattr(Wavefront, "run", interrupted)
+    assert main(arguments) == 130
+    said = capsys.readouterr().err
+    again = shlex.join(["bathyscope", *arguments])
+    assert said == f"Interrupted: 1 of 3 shards are kept in {tmp_path / 'run'}. To resume: {again}\n"
+    monkeypatch.undo()
+    assert main(shlex.split(again)[1:]) == 0
+    assert main(asked(model_folder, prompts_file, tmp_path / "whole", *flags)) == 0
+    xr.testing.assert_identical(open_run(tmp_path / "run")["drop"], open_run(tmp_path / "whole")["drop"])
+
+
+def test_interrupted_before_any_shard(
+    model_folder: Path,
+    prompts_file: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("bathyscope.cli.commands.survey.load", interrupted)
+    assert main(asked(model_folder, prompts_file, tmp_path / "run", "--quiet")) == 130
+    assert capsys.readouterr().err == "Interrupted before anything was computed; nothing is kept.\n"
+
+
+def test_bad_input_gives_its_exit_code_and_one_message(
+    model_folder: Path, prompts_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    empty, file = tmp_path / "empty.jsonl", tmp_path / "file"
+    empty.touch()
+    file.touch()
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    out = tmp_path / "run"
+    cases = [
+        (asked(model_folder, prompts_file, out, "--measures", "lenz"), 2, "Did you mean 'lens'"),
+        (asked(model_folder, prompts_file, out, "--drop.blocks", "1"), 2, "drop is not among the measures"),
+        (asked(model_folder, prompts_file, out, "--measures", "drop", "--drop.blocks", "9"), 2, "block 9"),
+        (
+            asked(model_folder, prompts_file, out, "--measures", "drop", "--drop.blocks", "x"),
+            2,
+            "whole number",
+        ),
+        (asked(model_folder, prompts_file, out, "--preset", "hu205"), 2, "Did you mean 'hu2025'"),
+        (["survey", str(model_folder), "--out", str(out)], 2, "No prompts given"),
+        (["survey", "--prompts", str(prompts_file)], 2, "No model given"),
+        (asked(model_folder, empty, out), 3, "empty.jsonl"),
+        (asked(model_folder, "gsm9k:10", out), 3, "Did you mean 'gsm8k'"),
+        (asked(tmp_path / "missing", prompts_file, out), 4, "There is no folder"),
+        (asked(bare, prompts_file, out), 4, "without a config.json"),
+        (asked(model_folder, prompts_file, out, "--dtype", "float31"), 4, "Unknown dtype"),
+        (asked(model_folder, prompts_file, file), 5, "is a file; a run needs a folder"),
+        (asked(model_folder, prompts_file, model_folder), 5, "is no run but not empty either"),
+    ]
+    for arguments, code, words in cases:
+        assert main([*arguments, "--quiet"]) == code, arguments
+        printed, said = capsys.readouterr()
+        assert printed == ""
+        assert said.startswith("error: ")
+        assert words in said
+        assert "Traceback" not in said
+    assert not out.exists()
+
+
+def test_the_default_folder_is_named_by_model_and_prompts() -> None:
+    assert default_out("Qwen/Qwen2.5-1.5B", "gsm8k:10") == "runs/Qwen2.5-1.5B-gsm8k-10"
+    assert default_out("./models/tiny/", "a/b/stories.txt:5?chars=100") == "runs/tiny-stories.txt-5-chars-100"
+    assert default_out("gpt2", ["one text"]) == "runs/gpt2-given"
+
+
+def test_prompts_of_a_recipe_may_be_texts(model_folder: Path, tmp_path: Path) -> None:
+    recipe = tmp_path / "texts.yaml"
+    recipe.write_text(f"model: {model_folder}\nmeasures: lens\nprompts: [the old house, a road in it]\n")
+    assert main(["survey", "--recipe", str(recipe), "--out", str(tmp_path / "run"), "--quiet"]) == 0
+    assert list(open_run(tmp_path / "run")["lens"]["n_tokens"].values) == [3, 4]

@@ -1,0 +1,234 @@
+"""Every measure on every family against one full forward of the real model per intervention.
+
+The prompts of a model run in one padded batch; the reference runs each prompt alone, unpadded, without any
+engine code. The logit lens is read by the model itself: its last block is made to return the boundary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, partial
+
+import numpy as np
+import pytest
+import torch
+import xarray as xr
+from support import naive, waves, zoo
+from torch import Tensor
+
+from bathyscope.anatomy.anatomy import config_of
+from bathyscope.anatomy.lengths import depends_on_padding
+
+CLOSE = 1e-5
+LENGTHS = (14, 9, 17)
+REPEATED = 2
+HITS = (1, 3, 5, 10)
+
+NAMES = zoo.names()
+IMPOSSIBLE = {("gemma4", "drop"): (1,), ("gemma4_multimodal", "drop"): (1,)}
+"""Blocks 3 and 4 attend to the keys and values of block 1: there is no model without it."""
+WITH_PARTS = [entry.name for entry in zoo.entries() if entry.parts]
+Curves = dict[str, np.ndarray]
+
+
+@cache
+def prompts(name: str) -> list[list[int]]:
+    return zoo.prompts(zoo.build(name), LENGTHS)
+
+
+def positions(ids: list[int]) -> list[int]:
+    return [1, len(ids) // 2, len(ids) - 1]
+
+
+@cache
+def measured(name: str) -> dict[str, xr.Dataset]:
+    model = waves.loaded(name)
+    everyone = prompts(name)
+    alone = depends_on_padding(config_of(model.hf))
+    found = []
+    for ids in [[one] for one in everyone] if alone else [everyone]:
+        options = {
+            "residual": None,
+            "lens": None,
+            "skip": {"positions": [positions(one) for one in ids]},
+            "drop": None,
+            "swap": None,
+            "repeat": {"length": REPEATED},
+        }
+        found.append(waves.run(model, ids, options))
+    return {measure: xr.concat([part[measure] for part in found], dim="prompt") for measure in found[0]}
+
+
+def assert_close(got: xr.DataArray, expected: np.ndarray) -> None:
+    expected = np.asarray(expected, dtype=np.float64)
+    assert got.shape == expected.shape
+    gap = np.abs(got.values - expected) / np.maximum(1, np.abs(expected))
+    assert gap.max() <= CLOSE, f"{got.name}: {gap.max():.1e} at {np.unravel_index(gap.argmax(), gap.shape)}"
+
+
+def reduced(per_token: Tensor) -> np.ndarray:
+    """Mean, 95th percentile and maximum over the last axis, in front."""
+    values = per_token.double().numpy()
+    return np.stack([values.mean(-1), np.quantile(values, 0.95, axis=-1), values.max(-1)])
+
+
+def over_prompts(name: str, one: Callable[[list[int]], Curves]) -> Curves:
+    """Per-prompt reference curves, stacked along a leading prompt axis."""
+    found = []
+    for ids in prompts(name):
+        if "dynamic" in name:
+            # the tables stay as long as the longest forward made them; a short one puts them back
+            naive.logits(zoo.build(name), ids[:4])
+        found.append(one(ids))
+    return {key: np.stack([curves[key] for curves in found]) for key in found[0]}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_skip(name: str) -> None:
+    model = zoo.build(name)
+    blocks = naive.blocks_of(model)
+
+    def reference(ids: list[int]) -> Curves:
+        base, base_logits = naive.boundaries(model, blocks, ids), naive.logits(model, ids)
+        effect_all, output_all, effect_future, output_future = [], [], [], []
+        for s in range(len(blocks)):
+            stream, logits = naive.skip_all(model, blocks, ids, s)
+            effect_all.append(reduced(naive.effects(base, stream)))
+            output_all.append(reduced(naive.output_change(base_logits, logits)))
+            effects, outputs = [], []
+            for t in positions(ids):
+                stream, logits = naive.skip_future(model, blocks, ids, s, t)
+                effects.append(naive.effects(base, stream)[:, t:])
+                outputs.append(naive.output_change(base_logits, logits)[t:])
+            effect_future.append(reduced(torch.cat(effects, dim=-1)))
+            output_future.append(reduced(torch.cat(outputs, dim=-1)))
+        return {
+            "effect_all": np.stack(effect_all, axis=1),
+            "output_all": np.stack(output_all, axis=1),
+            "effect_future": np.stack(effect_future, axis=1),
+            "output_future": np.stack(output_future, axis=1),
+        }
+
+    got = measured(name)["skip"]
+    for variable, expected in over_prompts(name, reference).items():
+        assert_close(got[variable].sel(part="block"), expected)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("measure", ["drop", "swap", "repeat"])
+def test_schedules(name: str, measure: str) -> None:
+    model = zoo.build(name)
+    blocks = naive.blocks_of(model)
+    n_blocks = len(blocks)
+    got = measured(name)[measure]
+    dimension, order = {
+        "drop": ("dropped", partial(naive.drop_order, n_blocks)),
+        "swap": ("swapped", partial(naive.swap_order, n_blocks)),
+        "repeat": ("start", partial(naive.repeat_order, n_blocks, length=REPEATED)),
+    }[measure]
+    everything = n_blocks - {"drop": 0, "swap": 1, "repeat": REPEATED - 1}[measure]
+    indices = got[dimension].values.tolist()
+    assert indices == [i for i in range(everything) if i not in IMPOSSIBLE.get((name, measure), ())]
+    orders = [order(i) for i in indices]
+
+    def reference(ids: list[int]) -> Curves:
+        base = naive.logits(model, ids)
+        runs = [naive.run_schedule(model, blocks, ids, order)[0] for order in orders]
+        return {
+            "kl": np.array([naive.kl(base, run)[:-1].mean() for run in runs]),
+            "top1_agreement": np.array([naive.agreement(base, run)[:-1].mean() for run in runs]),
+            "entropy": np.array([naive.entropy_bits(run)[:-1].mean() for run in runs]),
+            "loss": np.array([naive.loss(run, ids).mean() for run in runs]),
+            "baseline_entropy": np.array(naive.entropy_bits(base)[:-1].mean().item()),
+            "baseline_loss": np.array(naive.loss(base, ids).mean().item()),
+        }
+
+    for variable, expected in over_prompts(name, reference).items():
+        assert_close(got[variable], expected)
+
+
+@pytest.mark.parametrize("name", WITH_PARTS)
+def test_residual_contributions(name: str) -> None:
+    model = zoo.build(name)
+    blocks, family = naive.blocks_of(model), naive.family_of(model)
+    parallel = getattr(model.config, family.parallel) if isinstance(family.parallel, str) else family.parallel
+
+    def reference(ids: list[int]) -> Curves:
+        h = naive.boundaries(model, blocks, ids).double().numpy()
+        parts = naive.contributions(model, blocks, ids)
+        a, m = (np.broadcast_to(parts[kind].double().numpy(), h[1:].shape) for kind in ("attention", "mlp"))
+        c = h[1:] - h[:-1]
+        curves = {"norm_resid": norm(h).mean(-1), "norm_resid_max": norm(h).max(-1)}
+        curves["norm_resid_rest"] = norm(h)[:, 1:].mean(-1)
+        curves["cos_neighbour"] = cosine(h[:-1], h[1:]).mean(-1)
+        streams = {"attn": h[:-1], "mlp": h[:-1] if parallel else h[:-1] + a, "block": h[:-1]}
+        for part, added in (("attn", a), ("mlp", m), ("block", c)):
+            size, ratio = norm(added), norm(added) / np.maximum(norm(streams[part]), 1e-6)
+            curves[f"norm_{part}"], curves[f"norm_{part}_max"] = size.mean(-1), size.max(-1)
+            curves[f"norm_{part}_rest"] = size[:, 1:].mean(-1)
+            curves[f"ratio_{part}"], curves[f"ratio_{part}_max"] = ratio.mean(-1), ratio.max(-1)
+            curves[f"cos_{part}"] = cosine(added, streams[part]).mean(-1)
+        return curves
+
+    got = measured(name)["residual"]
+    for variable, expected in over_prompts(name, reference).items():
+        assert_close(got[variable], expected)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_lens(name: str) -> None:
+    model = zoo.build(name)
+    blocks = naive.blocks_of(model)
+
+    def reference(ids: list[int]) -> Curves:
+        final = naive.logits(model, ids)
+        reads = [read_by_the_model(name, ids, h) for h in naive.boundaries(model, blocks, ids)]
+        top, k = final.argmax(-1), 5
+        mean = partial(np.mean, axis=-1)
+        ranks = np.stack([1 + (read > read.gather(-1, top[:, None])).sum(-1).numpy() for read in reads])
+        best = [set(row) for row in final.topk(k).indices.tolist()]
+        return {
+            "kl_lens_final": mean(np.stack([naive.kl(read, final) for read in reads])),
+            "kl_final_lens": mean(np.stack([naive.kl(final, read) for read in reads])),
+            "entropy": mean(np.stack([naive.entropy_bits(read) for read in reads])),
+            "top1_agreement": mean(np.stack([naive.agreement(final, read) for read in reads])),
+            "cross_entropy": mean(np.stack([naive.loss(read, ids) for read in reads])),
+            "mrr": mean(1 / ranks),
+            "hits": np.stack([mean(ranks <= hit) for hit in HITS], axis=-1),
+            "overlap": np.array(
+                [
+                    np.mean([len(best[t] & set(row)) / k for t, row in enumerate(read.topk(k).indices.tolist())])
+                    for read in reads
+                ]
+            ),
+        }
+
+    got = measured(name)["lens"]
+    for variable, expected in over_prompts(name, reference).items():
+        assert_close(got[variable], expected)
+
+
+def read_by_the_model(name: str, ids: list[int], h: Tensor) -> Tensor:
+    """Logits [T, V] of the boundary h [T, d]: the model's own forward with its last block answering h."""
+    model = zoo.build(name)
+
+    def answer(module: torch.nn.Module, args: object, output: object) -> object:
+        if isinstance(output, Tensor):
+            return h[None]
+        assert isinstance(output, tuple | list)
+        return type(output)([h[None], *output[1:]])
+
+    handle = naive.blocks_of(model)[-1].register_forward_hook(answer)
+    try:
+        return naive.logits(model, ids)
+    finally:
+        handle.remove()
+
+
+def norm(values: np.ndarray) -> np.ndarray:
+    return np.linalg.norm(values, axis=-1)
+
+
+def cosine(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    size = norm(a) * norm(b)
+    return np.divide((a * b).sum(-1), size, out=np.zeros_like(size), where=size > 0)

@@ -1,0 +1,147 @@
+"""What holds for every figure, whatever it shows."""
+
+from __future__ import annotations
+
+import functools
+from itertools import pairwise
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from support.artists import data_lines, visible_texts
+from support.synthetic import synthetic_run, without
+
+from bathyscope.errors import OptionError
+from bathyscope.report.figures.kind import draw_panel
+from bathyscope.report.figures.options import FigureOptions
+from bathyscope.report.figures.registry import FIGURES, drawable
+
+RUN = synthetic_run()
+RUNS = {
+    "L=2": synthetic_run(L=2, prompts=1),
+    "L=12": RUN,
+    "L=128": synthetic_run(L=128, prompts=1, norms=("recompute", "frozen")),
+}
+NAMES = list(FIGURES)
+UNITS = ("index", "nats", "bits", "dimensionless", "activation units", "share of tokens", "%", "L2")
+
+
+@functools.cache
+def drawn(name: str, size: str = "L=12") -> Figure:
+    return FIGURES[name].draw(RUNS[size])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_axis_has_label_and_unit(name: str) -> None:
+    for ax in drawn(name).axes:
+        labels = [label for label in (ax.get_xlabel(), ax.get_ylabel()) if label]
+        assert labels, f"axes without a label: {ax.get_title(loc='left')}"
+        assert all(any(unit in label for unit in UNITS) for label in labels), labels
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("size", ["L=2", "L=128"])
+def test_no_text_is_clipped_and_no_ticks_overlap(name: str, size: str) -> None:
+    figure = drawn(name, size)
+    width, height = figure.bbox.size
+    for text, box in visible_texts(figure):
+        inside = box.x0 >= -1 and box.y0 >= -1 and box.x1 <= width + 1 and box.y1 <= height + 1
+        assert inside, f"{text!r} at {box} leaves the figure of {width} × {height}"
+    for ax in figure.axes:
+        labels = [label for label in ax.get_xticklabels() if label.get_text()]
+        low, high = ax.get_xlim()
+        boxes = [label.get_window_extent() for label in labels if low <= label.get_position()[0] <= high]
+        assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_depth_ticks_are_whole_numbers(name: str) -> None:
+    for ax in drawn(name, "L=2").axes:
+        if "0-based" in ax.get_xlabel():
+            assert all(float(tick) == round(float(tick)) for tick in ax.get_xticks())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_lines_differ_by_more_than_colour(name: str) -> None:
+    if name == "effective_depth":
+        pytest.skip("its rows are named on the axis")
+    for ax in drawn(name).axes:
+        looks = [(line.get_marker(), line.get_linestyle()) for line in data_lines(ax)]
+        colours = {line.get_color() for line in data_lines(ax)}
+        assert len(colours) == len(looks)
+        assert len(looks) < 3 or len(set(looks)) == len(looks)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_caption_says_model_data_numbers_and_noise_floor(name: str) -> None:
+    caption = FIGURES[name].caption(RUN)
+    tokens = int(RUN["residual"]["n_tokens"].sum())
+    for part in (
+        "example/model-12",
+        "synthetic",
+        "6 prompts",
+        f"{tokens} tokens",
+        "noise floor skip 3.1e-07",
+    ):
+        assert part in caption
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_panels_are_named_once_and_told_to_who_cannot_see_them(name: str) -> None:
+    panels = FIGURES[name].panels(RUN, FigureOptions())
+    assert len({panel.name for panel in panels}) == len(panels)
+    assert all(len(panel.alt) > 40 for panel in panels)
+
+
+def test_alternative_text_gives_the_values() -> None:
+    (panel,) = [p for p in FIGURES["drop"].panels(RUN, FigureOptions()) if p.name == "kl"]
+    weights = RUN["drop"]["n_tokens"].values - 1
+    kl = weights @ RUN["drop"]["kl"].values / weights.sum()
+    assert f"highest {kl.max():.3g} at {kl.argmax()}" in panel.alt
+
+
+def test_a_thousand_prompts_and_a_dollar_sign_in_the_model_name() -> None:
+    run = synthetic_run(L=3, prompts=1000, model="odd/$name_{x}$")
+    texts = [text for text, _ in visible_texts(FIGURES["drop"].draw(run))]
+    assert "odd/$name_{x}$ on synthetic" in texts
+
+
+def test_settings_of_the_caller_stay_as_they_were() -> None:
+    before = dict(mpl.rcParams)
+    FIGURES["drop"].draw(RUN)
+    assert dict(mpl.rcParams) == before
+
+
+def test_one_panel_can_be_drawn_alone() -> None:
+    figure = FIGURES["residual"].draw(RUN, panels=["cosines"])
+    assert len(figure.axes) == 1
+    (panel,) = FIGURES["residual"].panels(RUN, FigureOptions())[4:5]
+    alone = draw_panel(panel).axes[0]
+    np.testing.assert_array_equal(alone.get_lines()[0].get_ydata(), figure.axes[0].get_lines()[0].get_ydata())
+
+
+def test_unknown_panel_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(
+        OptionError, match=r"no panel 'cosine'; this run allows: norms.*Did you mean 'cosines'"
+    ):
+        FIGURES["residual"].draw(RUN, panels=["cosine"])
+
+
+def test_measure_that_is_missing_is_named() -> None:
+    with pytest.raises(
+        OptionError, match=r"Figure 'skip' needs the measure 'skip'; this run holds: residual, lens"
+    ):
+        FIGURES["skip"].draw(without(RUN, "skip"))
+
+
+def test_drawable_follows_the_measures() -> None:
+    assert list(drawable(RUN)) == NAMES
+    assert list(drawable(without(RUN, "skip", "lens"))) == [n for n in NAMES if n not in ("skip", "lens")]
+
+
+def test_nothing_to_draw_is_an_error_with_advice() -> None:
+    with pytest.raises(
+        OptionError, match=r"nothing to draw: the run holds noise, and figures exist for effective"
+    ):
+        drawable(without(RUN, *NAMES))

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from support.artists import axes_titled, bands, curve
+from support.synthetic import replaced, synthetic_run
+
+from bathyscope.report.figures import residual
+from bathyscope.report.figures.options import FigureOptions
+
+
+def by_hand(values: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    total = sum(value * count for value, count in zip(values, tokens))
+    return np.asarray(total / sum(tokens))
+
+
+RUN = synthetic_run()
+DATA = RUN["residual"]
+TOKENS = DATA["n_tokens"].values
+
+
+@functools.cache
+def figure() -> Figure:
+    return residual.draw(RUN)
+
+
+@pytest.mark.parametrize(
+    ("title", "label", "name"),
+    [
+        ("Mean norms of", "residual stream", "norm_resid"),
+        ("Mean norms of", "attention", "norm_attn"),
+        ("Contributions relative", "MLP", "ratio_mlp"),
+        ("Direction of", "block", "cos_block"),
+        ("How little", "cos(h_l, h_l+1)", "cos_neighbour"),
+    ],
+)
+def test_curve_is_the_token_weighted_mean(title: str, label: str, name: str) -> None:
+    x, y = curve(axes_titled(figure(), title), label)
+    np.testing.assert_array_equal(x, np.arange(DATA[name].shape[1]))
+    np.testing.assert_allclose(y, by_hand(DATA[name].values, TOKENS))
+
+
+def test_norms_without_position_0_weigh_one_token_less() -> None:
+    _, y = curve(axes_titled(figure(), "Mean norms without"), "MLP")
+    np.testing.assert_allclose(y, by_hand(DATA["norm_mlp_rest"].values, TOKENS - 1))
+
+
+def test_largest_norm_is_over_prompts_too() -> None:
+    ax = axes_titled(figure(), "Largest norm")
+    np.testing.assert_allclose(curve(ax, "attention")[1], DATA["norm_attn_max"].values.max(0))
+    assert not bands(ax)
+
+
+def test_number_of_lines_and_bands() -> None:
+    drawn = {ax.get_title(loc="left"): (len(ax.get_lines()), len(bands(ax))) for ax in figure().axes}
+    assert list(drawn.values()) == [(4, 4), (4, 4), (4, 0), (3, 3), (4, 3), (1, 1)]
+
+
+def test_prompt_weighting_is_drawn_and_said() -> None:
+    options = FigureOptions(weighting="prompts")
+    _, y = curve(axes_titled(residual.draw(RUN, options, panels=["cosines"]), "Direction"), "attention")
+    np.testing.assert_allclose(y, DATA["cos_attn"].values.mean(0))
+    assert "each prompt counts the same" in residual.caption(RUN, options)
+
+
+def test_model_without_parts_shows_the_block_alone() -> None:
+    data = DATA.copy(deep=True)
+    for name in data:
+        if "attn" in str(name) or "mlp" in str(name):
+            data[name][:] = np.nan
+    ax = axes_titled(residual.draw(replaced(RUN, "residual", data), panels=["ratios"]), "Contributions")
+    assert [line.get_label() for line in ax.get_lines()] == ["block"]
+
+
+def test_measure_without_rest_has_no_such_panel() -> None:
+    data = DATA.drop_vars([name for name in DATA if str(name).endswith("_rest")])
+    names = [panel.name for panel in residual.panels(replaced(RUN, "residual", data), FigureOptions())]
+    assert names == ["norms", "norms_max", "ratios", "cosines", "neighbour"]
+
+
+def test_norms_over_decades_are_logarithmic_and_say_so() -> None:
+    norms, cosines = axes_titled(figure(), "Mean norms of"), axes_titled(figure(), "Direction")
+    assert (norms.get_yscale(), cosines.get_yscale()) == ("log", "linear")
+    assert "log scale" in norms.get_ylabel()
+    assert "log scale" not in cosines.get_ylabel()

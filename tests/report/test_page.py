@@ -1,0 +1,226 @@
+from __future__ import annotations
+
+import functools
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.synthetic import replaced, small_run, synthetic_run, without
+
+from bathyscope.errors import OptionError, StoreError
+from bathyscope.report.page import report
+from bathyscope.store.run import Run
+
+EVIL = "<script>alert('x')</script>"
+
+
+class Reader(HTMLParser):
+    """Elements with their attributes, and the text outside of scripts and styles."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+        self._inside: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag in ("script", "style"):
+            self._inside.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if self._inside and tag == self._inside[-1]:
+            self._inside.pop()
+
+    def handle_data(self, data: str) -> None:
+        if not self._inside:
+            self.text.append(data)
+
+    def named(self, tag: str) -> list[dict[str, str | None]]:
+        return [attrs for name, attrs in self.elements if name == tag]
+
+
+@functools.cache
+def whole_page() -> str:
+    return rendered([synthetic_run(L=3)])
+
+
+def rendered(runs: list[Run], **options: object) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        return report(runs, Path(folder) / "page.html", **options).read_text(encoding="utf-8")  # type: ignore[arg-type]
+
+
+def loads_from_elsewhere(text: str) -> list[str]:
+    """Every reference that a browser would fetch."""
+    found = []
+    for tag, attrs in Reader(text).elements:
+        for name in ("src", "href", "xlink:href", "data", "poster", "srcset", "action"):
+            value = attrs.get(name) or ""
+            if value and not value.startswith(("#", "data:")):
+                found.append(f"{tag} {name}={value}")
+    return found + re.findall(r"@import[^;]*|url\((?!#|data:)[^)]*\)", text)
+
+
+def test_every_figure_is_on_the_page_with_text_for_who_cannot_see_it() -> None:
+    page = Reader(whole_page())
+    pictures = [attrs for attrs in page.named("div") if attrs.get("role") == "img"]
+    assert len(page.named("svg")) == len(pictures) == 25
+    assert all(len(attrs["aria-label"] or "") > 40 for attrs in pictures)
+    assert len(page.named("figure")) == len(page.named("figcaption")) == 7
+
+
+def test_nothing_is_loaded_and_nothing_runs() -> None:
+    assert loads_from_elsewhere(whole_page()) == []
+    page = Reader(whole_page())
+    assert page.named("script") == []
+    (policy,) = [a["content"] for a in page.named("meta") if a.get("http-equiv") == "Content-Security-Policy"]
+    assert policy == "default-src 'none'; img-src data: blob:; style-src 'unsafe-inline'"
+
+
+def test_ids_are_unique() -> None:
+    ids = [attrs["id"] for _, attrs in Reader(whole_page()).elements if "id" in attrs]
+    assert len(set(ids)) == len(ids)
+
+
+def test_table_captions_noise_and_provenance_are_there() -> None:
+    run = synthetic_run(L=3)
+    text = " ".join(" ".join(Reader(whole_page()).text).split())
+    assert text.count(run.caption()) == 8
+    assert "noise floor skip 3.1e-07" in text
+    assert "the mean cosine is positive at every block" in text
+    for part in ("weight_hash", "ab" * 32, "measures.repeat.length", "versions.torch", "2.13.0", "p5"):
+        assert part in text
+
+
+def test_text_of_users_is_escaped_everywhere() -> None:
+    run = small_run(model=f"evil/{EVIL}", prompt_ids=[EVIL] + [f'"{i}&' for i in range(5)])
+    data = run["effective_depth"].copy(deep=True)
+    data["reason"][:] = EVIL
+    text = rendered([replaced(run, "effective_depth", data)], title=f"title {EVIL}")
+    page = Reader(text)
+    assert page.named("script") == []
+    assert EVIL not in text
+    assert f"evil/{EVIL} on synthetic" in "".join(page.text)
+    assert '"0&' in page.text
+
+
+def test_several_runs_are_compared_and_linked() -> None:
+    one, two = small_run(L=12), small_run(L=12, model="example/other")
+    page = Reader(rendered([one, two, without(small_run(model="third"), "effective_depth")]))
+    links = [attrs["href"] for attrs in page.named("a")]
+    sections = [attrs["id"] for attrs in page.named("section") if "id" in attrs]
+    assert links == ["#run-1", "#run-2", "#run-3"]
+    assert sections == ["run-1", "run-2", "run-3"]
+    text = " ".join(" ".join(page.text).split())
+    row = re.search(r"Effective depth compared .*? KL (.*?) top-k", text)
+    assert row is not None
+    assert row[1] == "7 (6 to 8), 0.67 of L 7 (6 to 8), 0.67 of L –"
+
+
+def test_one_run_is_not_compared() -> None:
+    assert "Effective depth compared" not in whole_page()
+
+
+def test_light_dark_narrow_and_paper() -> None:
+    text = whole_page()
+    for rule in ("prefers-color-scheme: dark", "@media print", "color-scheme: light dark"):
+        assert rule in text
+    assert {"name": "viewport", "content": "width=device-width, initial-scale=1"} in Reader(text).named(
+        "meta"
+    )
+
+
+def test_interactive_maps_carry_their_library_and_values(tmp_path: Path) -> None:
+    run = without(synthetic_run(L=3), "residual", "lens", "drop", "swap", "repeat")
+    text = report([run], tmp_path / "page.html", interactive=True).read_text(encoding="utf-8")
+    assert len(text) > 3_000_000
+    assert loads_from_elsewhere(text.replace(_library(text), "")) == []
+    assert 'id="run-1-skip-all-interactive"' in text
+    assert "hovertemplate" in text
+
+
+def _library(text: str) -> str:
+    return max(re.findall(r"<script>(.*?)</script>", text, re.DOTALL), key=len)
+
+
+@pytest.mark.parametrize("first", ["bathyscope.report", "import bathyscope.report.table"])
+def test_package_is_the_call_whatever_was_imported_first(first: str) -> None:
+    program = f"""
+import bathyscope
+{first}
+import bathyscope.report.figures.drop
+try:
+    bathyscope.report([], "page.html")
+except bathyscope.OptionError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "at least one run" in done.stdout
+
+
+def test_table_is_had_without_the_drawing_library() -> None:
+    program = "import sys, bathyscope.report.table; print('matplotlib' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_single_run_needs_no_list(tmp_path: Path) -> None:
+    path = report(small_run(), tmp_path / "page.html")
+    assert path == tmp_path / "page.html"
+    assert path.read_text(encoding="utf-8") == rendered([small_run()])
+
+
+def test_folder_is_made_and_nothing_else_is_left(tmp_path: Path) -> None:
+    report([small_run()], str(tmp_path / "a" / "b" / "page.html"))
+    assert os.listdir(tmp_path / "a" / "b") == ["page.html"]
+
+
+def test_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    (tmp_path / "page.html").mkdir()
+    with pytest.raises(
+        StoreError, match=r"Cannot write '.*page.html': .*Give a place in a folder that exists"
+    ):
+        report([small_run()], tmp_path / "page.html")
+    assert os.listdir(tmp_path) == ["page.html"]
+
+
+def test_failed_write_keeps_the_old_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "page.html"
+    path.write_text("old")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(StoreError, match="No space left on device"):
+        report([small_run()], path)
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["page.html"]
+
+
+def test_no_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match=r"at least one run; give a list such as \[run\]"):
+        report([], tmp_path / "page.html")
+
+
+def test_run_with_nothing_to_draw_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="nothing to draw: the run holds noise, and figures exist for"):
+        report([without(small_run(), "drop", "effective_depth")], tmp_path / "page.html")
+    assert not os.listdir(tmp_path)
+
+
+def test_depth_that_does_not_exist_leaves_the_table_and_its_reason() -> None:
+    run = small_run()
+    data = run["effective_depth"].copy(deep=True)
+    data["depth"][:] = np.nan
+    data["reason"][:] = "no crossing here"
+    page = Reader(rendered([replaced(run, "effective_depth", data)]))
+    assert len(page.named("figure")) == 1
+    assert "no crossing here" in page.text

@@ -1,0 +1,60 @@
+"""Reading a figure back: its axes, curves, bands, texts and where they lie."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import PolyCollection
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.text import Text
+from matplotlib.transforms import Bbox
+
+
+def axes_titled(figure: Figure, title: str) -> Axes:
+    """The one axes whose title begins so."""
+    (found,) = (ax for ax in figure.axes if ax.get_title(loc="left").startswith(title))
+    return found
+
+
+def curve(ax: Axes, label: str) -> tuple[np.ndarray, np.ndarray]:
+    """x and y of the line with this label."""
+    (line,) = (line for line in ax.get_lines() if line.get_label() == label)
+    return np.asarray(line.get_xdata()), np.asarray(line.get_ydata())
+
+
+def data_lines(ax: Axes) -> list[Line2D]:
+    """Lines drawn from data, reference lines left out."""
+    return [
+        line for line in ax.get_lines() if len(np.atleast_1d(line.get_xdata())) > 0 and not _is_rule(ax, line)
+    ]
+
+
+def bands(ax: Axes) -> list[PolyCollection]:
+    """The filled areas."""
+    return [artist for artist in ax.collections if isinstance(artist, PolyCollection)]
+
+
+def visible_texts(figure: Figure) -> Iterator[tuple[str, Bbox]]:
+    """Every text that is drawn, with its box in pixels; the figure has been laid out already."""
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    undrawn = {label for axis in figure.findobj(Axis) for label in _undrawn_labels(axis)}
+    for text in figure.findobj(Text):
+        if text.get_visible() and text.get_text() and text not in undrawn:
+            yield text.get_text(), text.get_window_extent(renderer)
+
+
+def _undrawn_labels(axis: Axis) -> Iterator[Text]:
+    """Labels of a hidden axis and of ticks outside the limits call themselves visible, but are not drawn."""
+    low, high = sorted(axis.get_view_interval())
+    for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks()):
+        if not (axis.get_visible() and low <= tick.get_loc() <= high):
+            yield from (tick.label1, tick.label2)
+
+
+def _is_rule(ax: Axes, line: Line2D) -> bool:
+    return line.get_transform() == ax.get_yaxis_transform()

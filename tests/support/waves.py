@@ -1,0 +1,56 @@
+"""Short ways to run measures on tiny models, with all prompts in one padded batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import xarray as xr
+from support import zoo
+
+from bathyscope.measures.base import ModelFacts
+from bathyscope.measures.registry import MEASURES
+from bathyscope.model import Model, load
+from bathyscope.options import coerce
+from bathyscope.wavefront.batch import Batch
+from bathyscope.wavefront.engine import Wavefront
+
+
+@lru_cache(maxsize=256)
+def loaded(name: str) -> Model:
+    """The checked zoo model of that name; shared between callers, so never change it."""
+    return load(zoo.build(name))
+
+
+def facts(model: Model) -> ModelFacts:
+    """What measures are told about a model."""
+    return ModelFacts(model.anatomy, model.checks)
+
+
+def run(
+    model: Model,
+    ids: Sequence[Sequence[int]],
+    measures: Mapping[str, Mapping[str, Any] | None],
+    *,
+    tails: bool | None = None,
+    call_tokens: int | None = None,
+    seed: int = 0,
+) -> dict[str, xr.Dataset]:
+    """Datasets of the measures (name → options) on one batch that holds all prompts, padded where they differ.
+
+    Args:
+        tails: tail rows on shared keys and values; None = as the model's checks allow.
+    """
+    known = facts(model)
+    made = {name: MEASURES[name](coerce(MEASURES[name].options_type, given, name)) for name, given in measures.items()}
+    batch = Batch.of(ids, model.device)
+    lengths = [len(prompt) for prompt in ids]
+    for measure in made.values():
+        measure.prepare(known, lengths, seed)
+    probes = {name: measure.probe(known, batch, range(len(ids))) for name, measure in made.items()}
+    wave = Wavefront(
+        model.anatomy, tails=model.checks.tails if tails is None else tails, call_tokens=call_tokens
+    )
+    wave.run(batch, list(probes.values()))
+    return {name: probe.result() for name, probe in probes.items()}
