@@ -7,6 +7,7 @@ analysis and can be applied to a real model. Source: lad2024, section 3 (drop, s
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ class Schedule:
     n_blocks: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "order", tuple(int(block) for block in self.order))
+        object.__setattr__(self, "order", tuple(operator.index(block) for block in self.order))
         for block in self.order:
             self._require_block(block, "a schedule")
 
@@ -98,6 +99,8 @@ class Schedule:
                 "Allowed: standard, drop:5, swap:3, repeat:8+5, repeat:8+5x2, order:0-2-1, joined by commas."
             )
         if name == "standard":
+            if rest is not None:
+                raise OptionError(f"{step!r}: standard takes nothing after it.")
             return self
         if name == "order":
             if not re.fullmatch(r"\d+(-\d+)*", rest or ""):
@@ -108,9 +111,9 @@ class Schedule:
             if window is None:
                 raise OptionError(f"{step!r}: write repeat:START+LENGTH or repeat:START+LENGTHxTIMES.")
             return self.repeat(int(window["start"]), int(window["length"] or 1), int(window["times"] or 1))
-        if not (rest or "").isdigit():
+        if rest is None or not rest.isdecimal():
             raise OptionError(f"{step!r}: write {name}: and one block index, for example {name}:5.")
-        return self.drop(int(rest or 0)) if name == "drop" else self.swap(int(rest or 0))
+        return self.drop(int(rest)) if name == "drop" else self.swap(int(rest))
 
     @property
     def is_standard(self) -> bool:

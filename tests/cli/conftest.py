@@ -12,7 +12,28 @@ from transformers import PreTrainedTokenizerFast
 
 from bathyscope.cli import main
 
-WORDS = "the a old house stood at edge of village where road turned to hills and light was seen in it".split()
+WORDS = [
+    "the",
+    "a",
+    "old",
+    "house",
+    "stood",
+    "at",
+    "edge",
+    "of",
+    "village",
+    "where",
+    "road",
+    "turned",
+    "to",
+    "hills",
+    "and",
+    "light",
+    "was",
+    "seen",
+    "in",
+    "it",
+]
 TEXTS = (
     "the old house stood at the edge of the village where the road turned to the hills",
     "a light was seen in the old house and it was seen at the edge of the road and in the hills",

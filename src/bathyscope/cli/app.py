@@ -27,8 +27,8 @@ app = App(
     help_epilogue=_EXAMPLES,
     help_format="plaintext",
     version=f"bathyscope {__version__}",
-    suppress_keyboard_interrupt=False,
 )
+app.meta.suppress_keyboard_interrupt = False
 
 for _name, _help in {
     "demo": "Survey the bundled model on bundled prompts and write a report; offline, about a minute.",

@@ -23,10 +23,16 @@ def options_of(*functions: Callable[..., Any], leave_out: Container[str] = ()) -
     """The arguments of functions as one options dataclass; the first to name an argument defines it."""
     found: dict[str, tuple[str, Any, Any]] = {}
     for function in functions:
-        hints, texts = get_type_hints(function), descriptions(function)
-        for name, argument in inspect.signature(function).parameters.items():
-            if name in leave_out or name in found or argument.kind is argument.VAR_KEYWORD:
-                continue
+        wanted = {
+            name: argument
+            for name, argument in inspect.signature(function).parameters.items()
+            if name not in leave_out and name not in found and argument.kind is not argument.VAR_KEYWORD
+        }
+        # only theirs: other arguments may have types that are imported for type checkers alone
+        annotated = types.SimpleNamespace(__annotations__={n: a.annotation for n, a in wanted.items()})
+        hints = get_type_hints(annotated, inspect.unwrap(function).__globals__)
+        texts = descriptions(function)
+        for name, argument in wanted.items():
             default = None if argument.default is argument.empty else argument.default
             found[name] = (name, hints[name], field(default=default, metadata={"help": texts.get(name, "")}))
     return make_dataclass("Options", list(found.values()), frozen=True)

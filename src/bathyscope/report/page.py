@@ -81,7 +81,7 @@ def report(
 def _template() -> Any:
     environment = Environment(
         loader=PackageLoader("bathyscope.report"),
-        autoescape=False,
+        autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
     )

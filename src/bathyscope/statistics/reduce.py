@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -34,7 +36,7 @@ def weighted_mean(values: ArrayLike, weights: ArrayLike) -> FloatArray:
     values = np.asarray(values, dtype=np.float64)
     weights = np.asarray(weights, dtype=np.float64)
     _check(values, weights)
-    flat = values.reshape(len(values), -1)
+    flat = values.reshape(len(values), math.prod(values.shape[1:]))
     has_value = ~np.isnan(flat)
     if has_value.all():
         mass = weights.sum(axis=-1, keepdims=True)

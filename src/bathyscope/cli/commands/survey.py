@@ -42,7 +42,6 @@ IN_A_SHELL = {
 }
 _EXAMPLES = """\
 Examples:
-  bathyscope survey Qwen/Qwen2.5-1.5B --prompts gsm8k:10
   bathyscope survey Qwen/Qwen2.5-1.5B --prompts gsm8k:10 --measures all --out runs/q
   bathyscope survey ./model --prompts 'stories.txt:50?chars=1000' --drop.blocks 0,1
   bathyscope survey gpt2 --prompts mine.jsonl --preset lad2024 --json > summary.json

@@ -1,0 +1,183 @@
+"""Schedules against orders written out by hand or by plain list editing."""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError
+
+import pytest
+from hypothesis import given, strategies as st
+
+from bathyscope.errors import OptionError
+from bathyscope.schedule import Schedule
+
+SIX = Schedule.standard(6)
+
+
+@st.composite
+def schedules(draw: st.DrawFn) -> Schedule:
+    """Any order at all, with blocks left out and repeated."""
+    n_blocks = draw(st.integers(1, 9))
+    order = draw(st.lists(st.integers(0, n_blocks - 1), max_size=12))
+    return Schedule(tuple(order), n_blocks)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "order"),
+    [
+        (SIX, [0, 1, 2, 3, 4, 5]),
+        (SIX.drop(0), [1, 2, 3, 4, 5]),
+        (SIX.drop(5), [0, 1, 2, 3, 4]),
+        (SIX.drop(2).drop(3), [0, 1, 4, 5]),
+        (SIX.swap(0), [1, 0, 2, 3, 4, 5]),
+        (SIX.swap(4), [0, 1, 2, 3, 5, 4]),
+        (SIX.repeat(1), [0, 1, 1, 2, 3, 4, 5]),
+        (SIX.repeat(2, length=3), [0, 1, 2, 2, 3, 3, 4, 4, 5]),
+        (SIX.repeat(4, length=2, times=2), [0, 1, 2, 3, 4, 4, 4, 5, 5, 5]),
+        (SIX.repeat(1, length=2).drop(1), [0, 2, 2, 3, 4, 5]),
+        (SIX.swap(1).swap(2), [0, 3, 1, 2, 4, 5]),
+        (Schedule.standard(1).drop(0), []),
+    ],
+)
+def test_orders(schedule: Schedule, order: list[int]) -> None:
+    assert list(schedule) == order
+    assert schedule.order == tuple(order)
+    assert len(schedule) == len(order)
+    assert schedule.n_blocks == (1 if order == [] else 6)
+
+
+@pytest.mark.parametrize(
+    ("text", "schedule"),
+    [
+        ("standard", SIX),
+        ("drop:5", SIX.drop(5)),
+        ("swap:3", SIX.swap(3)),
+        ("repeat:1", SIX.repeat(1)),
+        ("repeat:1+4", SIX.repeat(1, length=4)),
+        ("repeat:1+4x2", SIX.repeat(1, length=4, times=2)),
+        ("repeat:1x3", SIX.repeat(1, times=3)),
+        ("order:0-2-1", Schedule((0, 2, 1), 6)),
+        ("order:3", Schedule((3,), 6)),
+        ("drop:5,swap:0", SIX.drop(5).swap(0)),
+        (" drop:5 , repeat:0+2 ", SIX.drop(5).repeat(0, length=2)),
+    ],
+)
+def test_parsing(text: str, schedule: Schedule) -> None:
+    assert Schedule.parse(text, 6) == schedule
+
+
+@given(schedules())
+def test_every_order_can_be_written_down(schedule: Schedule) -> None:
+    if not schedule.order:
+        return
+    text = "order:" + "-".join(map(str, schedule.order))
+    assert Schedule.parse(text, schedule.n_blocks) == schedule
+
+
+@given(st.integers(2, 12), st.data())
+def test_swapping_twice_is_standard(n_blocks: int, data: st.DataObject) -> None:
+    block = data.draw(st.integers(0, n_blocks - 2))
+    standard = Schedule.standard(n_blocks)
+    once = standard.swap(block)
+    assert once != standard
+    assert not once.is_standard
+    assert once.swap(block) == standard
+    assert hash(once.swap(block)) == hash(standard)
+    assert once.swap(block).is_standard
+
+
+@given(st.integers(2, 12), st.data())
+def test_drops_commute_and_leave_the_rest_in_order(n_blocks: int, data: st.DataObject) -> None:
+    first, second = data.draw(st.permutations(range(n_blocks)))[:2]
+    standard = Schedule.standard(n_blocks)
+    both = standard.drop(first).drop(second)
+    assert both == standard.drop(second).drop(first)
+    assert list(both) == [b for b in range(n_blocks) if b not in (first, second)]
+
+
+@given(st.integers(1, 12), st.integers(1, 4), st.data())
+def test_a_repeat_is_every_block_of_the_window_in_a_row(n_blocks: int, times: int, data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, n_blocks - 1))
+    length = data.draw(st.integers(1, n_blocks - start))
+    order = list(Schedule.standard(n_blocks).repeat(start, length, times))
+    assert order == sorted(order)
+    counts = [order.count(block) for block in range(n_blocks)]
+    assert counts == [1 + times if start <= block < start + length else 1 for block in range(n_blocks)]
+
+
+@given(schedules())
+def test_clean_prefix_is_where_the_standard_order_ends(schedule: Schedule) -> None:
+    prefix = schedule.clean_prefix
+    assert list(schedule.order[:prefix]) == list(range(prefix))
+    assert prefix == len(schedule) or schedule.order[prefix] != prefix
+    assert schedule.is_standard == (prefix == len(schedule) == schedule.n_blocks)
+
+
+def test_frozen_and_hashable() -> None:
+    with pytest.raises(FrozenInstanceError):
+        SIX.order = (0,)  # type: ignore[misc]
+    assert len({SIX, Schedule.standard(6), SIX.drop(1), Schedule((0, 2, 3, 4, 5), 6)}) == 2
+    assert Schedule.standard(5) != Schedule((0, 1, 2, 3, 4), 6)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "text"),
+    [
+        (SIX, "0…5 of 6 blocks"),
+        (SIX.drop(2), "0…1 3…5 of 6 blocks"),
+        (SIX.swap(2), "0…1 3 2 4…5 of 6 blocks"),
+        (SIX.repeat(2), "0…2 2…5 of 6 blocks"),
+        (Schedule.standard(1).drop(0), "no block of 1 blocks"),
+    ],
+)
+def test_printing(schedule: Schedule, text: str) -> None:
+    assert str(schedule) == text
+
+
+OUT_OF_RANGE = "is out of range; this model has 6 blocks, 0 to 5."
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("drop:6", f"drop: block 6 {OUT_OF_RANGE}"),
+        ("swap:6", f"swap: block 6 {OUT_OF_RANGE}"),
+        ("repeat:6", f"repeat: block 6 {OUT_OF_RANGE}"),
+        ("order:0-7", f"a schedule: block 7 {OUT_OF_RANGE}"),
+        ("swap:5", "swap:5: block 5 is the last of 6, it has no next block; allowed: 0 to 4."),
+        ("drop:1,drop:1", "drop:1: block 1 does not run in this schedule (0 2…5 of 6 blocks)."),
+        ("drop:1,swap:0", "swap:0: blocks 0 and 1 must each run once (0 2…5 of 6 blocks)."),
+        ("repeat:1,swap:0", "swap:0: blocks 0 and 1 must each run once (0…1 1…5 of 6 blocks)."),
+        (
+            "repeat:4+3",
+            "repeat:4+3x1: a window needs length ≥ 1, times ≥ 1 and an end within 6 blocks; "
+            "at length 3 the last start is 3.",
+        ),
+        ("repeat:4+0", "repeat:4+0x1: a window needs length ≥ 1"),
+        ("repeat:4x0", "repeat:4+1x0: a window needs length ≥ 1, times ≥ 1"),
+        ("drop", "'drop': write drop: and one block index, for example drop:5."),
+        ("drop:-1", "'drop:-1': write drop: and one block index"),
+        ("drop:²", "'drop:²': write drop: and one block index"),
+        ("swap:1-2", "'swap:1-2': write swap: and one block index, for example swap:5."),
+        ("standard:3", "'standard:3': standard takes nothing after it."),
+        ("repeat:x", "'repeat:x': write repeat:START+LENGTH or repeat:START+LENGTHxTIMES."),
+        ("order:", "'order:': write the blocks joined by dashes, for example order:0-2-1-3."),
+        ("order:0,2", "Unknown schedule '2'."),
+        ("dorp:3", "Unknown schedule 'dorp:3'. Did you mean 'drop'? Allowed: standard, drop:5, swap:3,"),
+        ("", "Unknown schedule ''. Allowed: standard,"),
+        ("drop:1,", "Unknown schedule ''."),
+    ],
+)
+def test_errors_say_what_is_allowed(text: str, message: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        Schedule.parse(text, 6)
+    assert message in str(caught.value)
+
+
+def test_a_model_has_blocks() -> None:
+    with pytest.raises(OptionError, match="A model has at least one block; 0 given"):
+        Schedule.standard(0)
+
+
+def test_blocks_are_whole_numbers() -> None:
+    with pytest.raises(TypeError):
+        Schedule((0, 1.5), 3)  # type: ignore[arg-type]
