@@ -86,7 +86,11 @@ def matrix_rate(setting: Setting, tokens: int = 1600, dtype: torch.dtype = torch
 
     def once() -> list[Tensor]:
         linear = torch.nn.functional.linear
-        return [linear(x_ND, square) for _ in range(4)] + [linear(x_ND, up), linear(x_ND, up), linear(x_NM, down)]
+        return [linear(x_ND, square) for _ in range(4)] + [
+            linear(x_ND, up),
+            linear(x_ND, up),
+            linear(x_NM, down),
+        ]
 
     once()
     return tokens * setting.block_flops / timed(once, repeats=20, device=device)

@@ -93,9 +93,7 @@ class Outcome(NamedTuple):
     exists: bool
 
 
-def population(
-    scenario: Scenario, own_level: FloatArray | float = 0.0, deviation: FloatArray | float = 0.0
-) -> Curves:
+def population(scenario: Scenario, own_level: FloatArray | float = 0.0, deviation: FloatArray | float = 0.0) -> Curves:
     """The population's curves, moved by ``own_level`` + ``deviation`` standard deviations of one prompt."""
     block = np.arange(scenario.blocks, dtype=np.float64)
     scale = scenario.blocks / 28
@@ -108,9 +106,7 @@ def population(
     hump = 1 + (0 if scenario.plateau else 0.15) * np.exp(-(((block - scale * 5) / (scale * 4)) ** 2))
     kl = 0.3 + 9 * hump * (1 - rise(20.7, scenario.turn))
     overlap = rise(23.1, 0.7 * scenario.turn)
-    effect = (
-        np.triu(np.exp(-np.abs(block[:, None] - block) / (scale * 8)), k=1) * (1 + rise(6.0, 3.0))[:, None]
-    )
+    effect = np.triu(np.exp(-np.abs(block[:, None] - block) / (scale * 8)), k=1) * (1 + rise(6.0, 3.0))[:, None]
     return Curves(
         cosine + 0.02 * moved,
         kl * (1 + 0.08 * moved),
@@ -270,9 +266,7 @@ def _draws(
 
 
 def _outcome(interval: Interval, estimate: float, true: float) -> Outcome:
-    return Outcome(
-        interval.low <= true <= interval.high, interval.high - interval.low, not math.isnan(estimate)
-    )
+    return Outcome(interval.low <= true <= interval.high, interval.high - interval.low, not math.isnan(estimate))
 
 
 def _autoregressive(rng: np.random.Generator, shape: tuple[int, int], keep: float) -> FloatArray:
@@ -339,9 +333,7 @@ def _print_comparison(outcomes: dict[tuple[str, str, int, str], list[Outcome]]) 
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--all", action="store_true", help="compare the candidate intervals")
     parser.add_argument("--trials", type=int, default=500)
     parser.add_argument("--prompts", type=int, nargs="+", default=[5, 10, 50])

@@ -36,9 +36,7 @@ def _recorded(blocks: Sequence[nn.Module], skipped: int | None, first: int, last
 
 
 @torch.no_grad()
-def skip_effects(
-    model: Model, ids: Sequence[int], positions: Sequence[int]
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def skip_effects(model: Model, ids: Sequence[int], positions: Sequence[int]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """E and O (maxima over tokens) of all and of future effects, a forward for every block and position."""
     blocks = model.anatomy.blocks
     tokens = torch.tensor([list(ids)], device=model.device)

@@ -13,7 +13,8 @@ def main() -> None:
     model, ids = setting.model(device=given.device), prompts(setting)
     alone = timed(lambda: survey(model, ids, ["skip"], progress=False), given.repeats)
     together = timed(
-        lambda: survey(model, ids, ["residual", "lens", "skip", "effective_depth"], progress=False), given.repeats
+        lambda: survey(model, ids, ["residual", "lens", "skip", "effective_depth"], progress=False),
+        given.repeats,
     )
     everything = timed(lambda: survey(model, ids, "all", progress=False), given.repeats)
     row(

@@ -1,10 +1,10 @@
 """bathyscope: how a language model uses its depth.
 
-    import bathyscope
-    model = bathyscope.load("Qwen/Qwen2.5-1.5B")
-    run = bathyscope.survey(model, "gsm8k:10", measures=["residual", "lens", "skip", "effective_depth"])
-    run["skip"].effect_future
-    bathyscope.report([run], "qwen.html")
+import bathyscope
+model = bathyscope.load("Qwen/Qwen2.5-1.5B")
+run = bathyscope.survey(model, "gsm8k:10", measures=["residual", "lens", "skip", "effective_depth"])
+run["skip"].effect_future
+bathyscope.report([run], "qwen.html")
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from bathyscope.schedule import Schedule
 if TYPE_CHECKING:
     from bathyscope.model import Model, load
     from bathyscope.report import report
-    from bathyscope.store.run import Run, open_run as open
+    from bathyscope.store.run import Run
+    from bathyscope.store.run import open_run as open
     from bathyscope.surveying import survey
 
 __version__ = version("bathyscope")

@@ -128,9 +128,7 @@ def estimate(
         OptionError, PromptError, ModelError: as ``survey``; both or neither of prompts and tokens.
     """
     if (prompts is None) == (tokens is None):
-        raise OptionError(
-            "Give either prompts (--prompts gsm8k:10) or their length (--tokens 200 --count 10)."
-        )
+        raise OptionError("Give either prompts (--prompts gsm8k:10) or their length (--tokens 200 --count 10).")
     if tokens is not None and (tokens < 2 or count < 1):
         raise OptionError(f"tokens={tokens}, count={count}: allowed are at least 2 tokens and 1 prompt.")
     outline = _outline(model, dtype, revision, trust_remote_code)
@@ -212,8 +210,9 @@ def _anatomy(name: str, hf: nn.Module, family: Family | None) -> Anatomy:
         family=family or unknown,
         model=hf,
         blocks=tuple(blocks),
-        readout=Readout(submodule(hf, family.final_norm) if family and family.final_norm else None, head),
-        width=int(embedding.weight.shape[-1]),
+        # without its norm, whose kind is found by trying it on numbers
+        readout=Readout(None, head, submodule(hf, family.projection) if family and family.projection else None),
+        width=int(getattr(text, "hidden_size", None) or embedding.weight.shape[-1]),
         vocabulary=int(head.weight.shape[0]),
         parallel=False,
         returns=(),
@@ -283,9 +282,7 @@ def _active_weights(anatomy: Anatomy, block: nn.Module) -> float:
     config = config_of(anatomy.model)
     counts = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
     experts = next((getattr(config, n) for n in counts if getattr(config, n, None)), 1)
-    chosen = next(
-        (getattr(config, n) for n in ("num_experts_per_tok", "moe_k") if getattr(config, n, None)), 1
-    )
+    chosen = next((getattr(config, n) for n in ("num_experts_per_tok", "moe_k") if getattr(config, n, None)), 1)
     active = 0.0
     for name, weight in block.named_parameters():
         if weight.ndim >= 2:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -22,7 +22,12 @@ from bathyscope.anatomy.mode import evaluating
 from bathyscope.anatomy.registry import family_for
 from bathyscope.errors import ModelError
 
-_DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.bfloat16, "float16": torch.float16}
+_DTYPES = {
+    "float32": torch.float32,
+    "float64": torch.float64,
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+}
 _HASHED_BYTES = 1 << 24
 # positions (ALiBi biases in MPT) come from tables that are no embeddings
 _OWN_TABLES = ("codegen", "ctrl", "gptj", "mpt")
@@ -90,7 +95,7 @@ class Model:
     @property
     def vocabulary(self) -> int:
         """Token ids the embedding takes."""
-        return int(self.hf.get_input_embeddings().weight.shape[0])  # type: ignore[operator, index, union-attr, arg-type]
+        return int(self.hf.get_input_embeddings().weight.shape[0])  # type: ignore[index]
 
     @cached_property
     def tokenizer(self) -> Any:
@@ -137,15 +142,18 @@ def load(
     if isinstance(model, nn.Module):
         if not hasattr(model, "config"):
             raise ModelError(
-                f"{type(model).__name__} has no config; give a transformers causal language model, a folder or a hub name."
+                f"{type(model).__name__} has no config; give a transformers causal language model, a folder "
+                "or a hub name."
             )
         hf, name = model, str(getattr(model.config, "_name_or_path", "") or type(model).__name__)
         if dtype is not None and as_dtype(dtype) != next(hf.parameters()).dtype:
-            raise ModelError("dtype= is for models loaded by name; convert a model in memory yourself (model.to(dtype)).")
+            raise ModelError(
+                "dtype= is for models loaded by name; convert a model in memory yourself (model.to(dtype))."
+            )
     else:
         name = str(model)
         hf = _from_pretrained(name, dtype, revision, trust_remote_code)
-        hf.to(as_device(device))
+        cast(nn.Module, hf).to(as_device(device))
     _refuse_quantised_silence(hf)
     bad = find_bad_weight(hf)
     if bad:
@@ -200,10 +208,12 @@ def _from_pretrained(
         raise ModelError(f"{name} is a file; give the checkpoint's folder or a hub name.")
     looks_local = name.startswith((".", "/", "~")) or name.count("/") > 1
     if looks_local and not folder.is_dir():
-        raise ModelError(f"There is no folder {name}. Give a checkpoint folder or a hub name such as Qwen/Qwen2.5-1.5B.")
+        raise ModelError(
+            f"There is no folder {name}. Give a checkpoint folder or a hub name such as Qwen/Qwen2.5-1.5B."
+        )
     wanted: Any = "auto" if dtype is None else as_dtype(dtype)
     try:
-        return AutoModelForCausalLM.from_pretrained(  # type: ignore[no-any-return]
+        return AutoModelForCausalLM.from_pretrained(
             name, dtype=wanted, revision=revision, trust_remote_code=trust_remote_code, use_safetensors=True
         )
     except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:

@@ -26,9 +26,7 @@ def coerce(options_type: type[T], given: object, where: str) -> T:
     if isinstance(given, options_type):
         return given
     if not isinstance(given, Mapping) or not is_dataclass(options_type):
-        raise OptionError(
-            f"{where}: options are a dict or {options_type.__name__}; {type(given).__name__} given."
-        )
+        raise OptionError(f"{where}: options are a dict or {options_type.__name__}; {type(given).__name__} given.")
     hints = typing.get_type_hints(options_type)
     allowed = [f.name for f in fields(options_type)]
     values: dict[str, Any] = {}

@@ -55,7 +55,8 @@ class ProgressBar:
             console=Console(stderr=True),
             transient=True,
         )
-        self._bar.add_task(self._title, total=self._total, completed=self._start)
+        self._bar.add_task(self._title, total=self._total)
+        self._bar.update(self._bar.task_ids[0], completed=self._start)
         self._bar.start()
 
     def __enter__(self) -> ProgressBar:

@@ -2,7 +2,7 @@
 
 ``Schedule.standard(24).drop(5)`` leaves block 5 out, ``.swap(3)`` runs block 4 before block 3,
 ``.repeat(8, length=5)`` runs each block of the window 8…12 twice in a row. The same schedule drives the
-analysis and can be applied to a real model. Source: lad2024, section 3 (drop, swap) and appendix (repeat).
+analysis and can be applied to a real model. Source: lad2024 (drop, swap, repeat).
 """
 
 from __future__ import annotations

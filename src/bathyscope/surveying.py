@@ -22,7 +22,8 @@ from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, variable
 from bathyscope.measures.registry import DEFAULT, MEASURES, expand
 from bathyscope.model import Model, load
 from bathyscope.options import coerce
-from bathyscope.papers.presets import Preset, preset as preset_of
+from bathyscope.papers.presets import Preset
+from bathyscope.papers.presets import preset as preset_of
 from bathyscope.progress import ProgressBar
 from bathyscope.prompts.hash import prompts_hash
 from bathyscope.prompts.prompt import PromptSet, TokenizedPrompt
@@ -252,7 +253,9 @@ def _measures(
                 f"name ({', '.join(MEASURES)}), as a dict."
             )
         if name not in wanted:
-            raise OptionError(f"Options for {name} were given, but {name} is not among the measures: {', '.join(wanted)}.")
+            raise OptionError(
+                f"Options for {name} were given, but {name} is not among the measures: {', '.join(wanted)}."
+            )
     made = []
     for name in wanted:
         given = options.get(name)

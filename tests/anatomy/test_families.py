@@ -86,9 +86,7 @@ def test_sites_are_called_once_a_block(name: str) -> None:
                 key = (number, f"{kind} {site.path}")
                 counts[key] = 0
                 handles.append(
-                    module.register_forward_pre_hook(
-                        lambda *_, key=key: counts.__setitem__(key, counts[key] + 1)
-                    )
+                    module.register_forward_pre_hook(lambda *_, key=key: counts.__setitem__(key, counts[key] + 1))
                 )
     naive.logits(model, zoo.prompts(model)[0])
     for handle in handles:
@@ -153,9 +151,7 @@ def test_an_unknown_model_type_has_no_family() -> None:
 
 def test_two_families_may_not_share_a_model_type() -> None:
     first, second = Family("one", ("shared",)), Family("two", ("own", "shared"))
-    with pytest.raises(
-        ValueError, match=r"'shared' is claimed by 'one' and by 'two'; leave it in one of them"
-    ):
+    with pytest.raises(ValueError, match=r"'shared' is claimed by 'one' and by 'two'; leave it in one of them"):
         index((first, second))
 
 

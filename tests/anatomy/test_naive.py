@@ -92,9 +92,7 @@ def test_windows_follow_the_block() -> None:
         ("falcon_h1", "attention", ["self_attn.o_proj", "mamba.out_proj"]),
     ],
 )
-def test_skipping_a_part_everywhere_equals_zero_output_weights(
-    name: str, part: str, weights: list[str]
-) -> None:
+def test_skipping_a_part_everywhere_equals_zero_output_weights(name: str, part: str, weights: list[str]) -> None:
     model = zoo.build(name)
     ids = zoo.prompts(model)[0]
     stream, logits = naive.skip_all(model, naive.blocks_of(model), ids, 1, part, protect_first=0)
@@ -125,9 +123,7 @@ def test_skip_hands_the_input_on_at_the_skipped_positions_alone(name: str) -> No
 def test_effects_by_hand() -> None:
     base = torch.tensor([[[0.0, 0.0]], [[3.0, 4.0]], [[3.0, 4.0]]])
     new = torch.tensor([[[0.0, 0.0]], [[0.0, 4.0]], [[0.0, 6.0]]])
-    torch.testing.assert_close(
-        naive.effects(base, new), torch.tensor([[3 / 5], [2 / 1e-6]], dtype=torch.float64)
-    )
+    torch.testing.assert_close(naive.effects(base, new), torch.tensor([[3 / 5], [2 / 1e-6]], dtype=torch.float64))
 
 
 def test_token_metrics_by_hand() -> None:

@@ -12,28 +12,10 @@ from transformers import PreTrainedTokenizerFast
 
 from bathyscope.cli import main
 
-WORDS = [
-    "the",
-    "a",
-    "old",
-    "house",
-    "stood",
-    "at",
-    "edge",
-    "of",
-    "village",
-    "where",
-    "road",
-    "turned",
-    "to",
-    "hills",
-    "and",
-    "light",
-    "was",
-    "seen",
-    "in",
-    "it",
-]
+WORDS = (
+    *("the", "a", "old", "house", "stood", "at", "edge", "of", "village", "where"),
+    *("road", "turned", "to", "hills", "and", "light", "was", "seen", "in", "it"),
+)
 TEXTS = (
     "the old house stood at the edge of the village where the road turned to the hills",
     "a light was seen in the old house and it was seen at the edge of the road and in the hills",
@@ -49,9 +31,7 @@ def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     vocabulary = {word: number for number, word in enumerate(["<pad>", "<s>", "</s>", "<unk>", *WORDS])}
     backend = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
     backend.pre_tokenizer = pre_tokenizers.Whitespace()
-    PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="<unk>", pad_token="<pad>").save_pretrained(
-        folder
-    )
+    PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="<unk>", pad_token="<pad>").save_pretrained(folder)
     return folder
 
 

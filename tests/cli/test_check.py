@@ -23,9 +23,7 @@ def test_json_holds_the_measured_gaps(model_folder: Path, capsys: pytest.Capture
     assert found["accepted"] is found["parts"] is found["tails"] is True
 
 
-def test_table_has_every_check_and_every_block(
-    model_folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_table_has_every_check_and_every_block(model_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", str(model_folder), "--dtype", "bfloat16"]) == 0
     printed = capsys.readouterr().out
     assert "family llama (LlamaForCausalLM), 5 blocks × width 64, vocabulary 120, bfloat16" in printed
@@ -36,9 +34,7 @@ def test_table_has_every_check_and_every_block(
     assert "Tail rows on shared keys and values: yes" in printed
 
 
-def test_where_tails_do_not_hold_the_reason_is_given(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_where_tails_do_not_hold_the_reason_is_given(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     name = next(entry.name for entry in zoo.entries(plain=True) if entry.tails is False)
     zoo.build(name).save_pretrained(tmp_path)
     assert main(["check", str(tmp_path)]) == 0

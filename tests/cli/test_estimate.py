@@ -37,9 +37,7 @@ def test_table_says_what_was_measured(config_folder: Path, capsys: pytest.Captur
     assert "of a matrix product in float32, measured just now for 0.3 s on" in printed
 
 
-def test_prompts_are_tokenized(
-    model_folder: Path, prompts_file: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_prompts_are_tokenized(model_folder: Path, prompts_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["estimate", str(model_folder), "--prompts", str(prompts_file), "--format", "json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["prompts"], found["tokens"], found["longest"]) == (3, 45, 22)

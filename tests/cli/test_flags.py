@@ -74,16 +74,8 @@ def test_only_what_was_given_arrives() -> None:
 
 
 def test_values_have_the_fields_types() -> None:
-    tokens = [
-        "--made-up.deep-ends",
-        "1,-2",
-        "--made-up.names",
-        "cy",
-        "--made-up.no-on",
-        "--made-up.off",
-        "--made-up.kind",
-        "b",
-    ]
+    lists = ("--made-up.deep-ends", "1,-2", "--made-up.names", "cy")
+    tokens = (*lists, "--made-up.no-on", "--made-up.off", "--made-up.kind", "b")
     assert parsed(*tokens) == {
         "made_up": {"deep_ends": [1, -2], "names": ["cy"], "on": False, "off": True, "kind": "b"}
     }

@@ -39,9 +39,7 @@ def test_help_names_every_command_and_imports_no_model_library() -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_each_help_has_examples_that_its_own_parser_accepts(
-    name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_each_help_has_examples_that_its_own_parser_accepts(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([name, "--help"]) == 0
     printed = capsys.readouterr().out
     lines = [line.strip() for line in printed.split("Examples:")[1].splitlines()]

@@ -9,9 +9,18 @@ import pytest
 from bathyscope.cli import main
 
 
-def test_page_and_figures(run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.fixture(scope="module")
+def lens_run(tmp_path_factory: pytest.TempPathFactory, model_folder: Path, prompts_file: Path) -> Path:
+    """A run of one measure, which is drawn quickly."""
+    out = tmp_path_factory.mktemp("runs") / "lens"
+    arguments = ["survey", str(model_folder), "--prompts", str(prompts_file), "--measures", "lens"]
+    assert main([*arguments, "--out", str(out), "--quiet"]) == 0
+    return out
+
+
+def test_page_and_figures(lens_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page, figures = tmp_path / "sub" / "page.html", tmp_path / "figures"
-    arguments = ["report", str(run_folder), "--out", str(page), "--title", "A house", "--reduction", "mean"]
+    arguments = ["report", str(lens_run), "--out", str(page), "--title", "A house", "--weighting", "prompts"]
     assert main([*arguments, "--figures", str(figures), "--formats", "svg"]) == 0
     printed = capsys.readouterr().out.splitlines()
     assert printed[-1] == str(page)
@@ -20,12 +29,9 @@ def test_page_and_figures(run_folder: Path, tmp_path: Path, capsys: pytest.Captu
     assert {path.suffix for path in figures.iterdir()} == {".svg"}
 
 
-def test_two_runs_get_a_folder_of_figures_each(run_folder: Path, tmp_path: Path) -> None:
-    assert (
-        main(["report", str(run_folder), str(run_folder), "--figures", str(tmp_path), "--formats", "svg"])
-        == 0
-    )
-    assert {path.name for path in tmp_path.iterdir()} == {"1-house", "2-house"}
+def test_two_runs_get_a_folder_of_figures_each(lens_run: Path, tmp_path: Path) -> None:
+    assert main(["report", str(lens_run), str(lens_run), "--figures", str(tmp_path), "--formats", "svg"]) == 0
+    assert {path.name for path in tmp_path.iterdir()} == {"1-lens", "2-lens"}
 
 
 @pytest.mark.parametrize(
@@ -40,12 +46,12 @@ def test_two_runs_get_a_folder_of_figures_each(run_folder: Path, tmp_path: Path)
     ],
 )
 def test_wrong_requests(
-    run_folder: Path,
+    lens_run: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     arguments: list[str],
     code: int,
     words: str,
 ) -> None:
-    assert main(["report", *(a.format(run=run_folder, tmp=tmp_path) for a in arguments)]) == code
+    assert main(["report", *(a.format(run=lens_run, tmp=tmp_path) for a in arguments)]) == code
     assert words in capsys.readouterr().err

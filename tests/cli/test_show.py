@@ -22,9 +22,7 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return out
 
 
-def test_the_contents_are_listed_in_every_format(
-    run_folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_contents_are_listed_in_every_format(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = open_run(run_folder)
     wanted = {(measure, str(name)) for measure in run.measures for name in run[measure].data_vars}
     rows = json.loads(printed(capsys, str(run_folder), "--format", "json"))
@@ -39,9 +37,7 @@ def test_the_contents_are_listed_in_every_format(
     assert [name for _, name in wanted if name not in table] == []
 
 
-def test_json_rows_are_the_arrays_with_null_for_nan(
-    run_folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_json_rows_are_the_arrays_with_null_for_nan(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = printed(capsys, str(run_folder), "--measure", "skip", "--format", "json")
     rows = json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} in JSON"))
     future = open_run(run_folder)["skip"]["effect_future"]
@@ -54,9 +50,7 @@ def test_json_rows_are_the_arrays_with_null_for_nan(
         for row in rows
         if row["prompt_id"] == "p0" and row["reduction"] is not None and row["block"] is not None
     }
-    assert found[("max", 1, 3)] == float(
-        future.isel(prompt=0).sel(reduction="max", part="block").values[1, 3]
-    )
+    assert found[("max", 1, 3)] == float(future.isel(prompt=0).sel(reduction="max", part="block").values[1, 3])
 
 
 def test_csv_has_empty_cells_for_nan(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -76,9 +70,7 @@ def test_tables(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "kl_lens_final" in lens[0]
 
 
-def test_wrong_runs_and_measures(
-    run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_wrong_runs_and_measures(run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", str(run_folder), "--measure", "lenz"]) == 2
     assert "Did you mean 'lens'?" in capsys.readouterr().err
     assert main(["show", str(tmp_path)]) == 5

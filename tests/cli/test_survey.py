@@ -62,9 +62,7 @@ def test_json_is_the_whole_of_stdout_and_has_no_nan(
         assert row["depth"] == (None if value != value else value)
 
 
-def test_every_flag_of_a_measure_reaches_the_run(
-    model_folder: Path, prompts_file: Path, tmp_path: Path
-) -> None:
+def test_every_flag_of_a_measure_reaches_the_run(model_folder: Path, prompts_file: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     flags = [
         "--measures",

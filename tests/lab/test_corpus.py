@@ -83,9 +83,7 @@ def test_books_are_cut_between_paragraphs_and_nothing_is_lost(data_root: Path) -
 
 def test_questions_stand_in_both_formats(data_root: Path) -> None:
     paper, plain = itertools.islice(held_out_sources(data_root).gsm8k(), 2)
-    assert paper.startswith(
-        "Given the following problem, reason and give a final answer to the problem.\nProblem: "
-    )
+    assert paper.startswith("Given the following problem, reason and give a final answer to the problem.\nProblem: ")
     assert "<<noted>>" in paper
     assert plain.startswith("Problem: ")
     assert "<<" not in plain
@@ -101,7 +99,5 @@ def test_generated_documents_hold_words_and_sums() -> None:
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(
-        PromptError, match=r"No training text at .*books_valid.txt; point --data at the folder"
-    ):
+    with pytest.raises(PromptError, match=r"No training text at .*books_valid.txt; point --data at the folder"):
         held_out_sources(tmp_path).books()

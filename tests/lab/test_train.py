@@ -101,19 +101,13 @@ def test_resuming_nothing_is_refused(toy_recipe: Recipe, data_root: Path, tmp_pa
         Run(toy_recipe, data_root, tmp_path).resume()
 
 
-def test_a_vocabulary_that_the_text_cannot_fill_is_refused(
-    toy_recipe: Recipe, data_root: Path, tmp_path: Path
-) -> None:
+def test_a_vocabulary_that_the_text_cannot_fill_is_refused(toy_recipe: Recipe, data_root: Path, tmp_path: Path) -> None:
     large = dataclasses.replace(toy_recipe, model=dataclasses.replace(toy_recipe.model, vocabulary=40_000))
-    with pytest.raises(
-        OptionError, match=r"pieces, not model\.vocabulary=40000; raise data\.tokenizer_characters"
-    ):
+    with pytest.raises(OptionError, match=r"pieces, not model\.vocabulary=40000; raise data\.tokenizer_characters"):
         Run(large, data_root, tmp_path)
 
 
-def test_command_line_trains_and_resumes(
-    whole: Run, toy_recipe: Recipe, data_root: Path, tmp_path: Path
-) -> None:
+def test_command_line_trains_and_resumes(whole: Run, toy_recipe: Recipe, data_root: Path, tmp_path: Path) -> None:
     threads = torch.get_num_threads()
     path = tmp_path / "toy.yaml"
     path.write_text(toy_recipe.to_yaml(), encoding="utf-8")

@@ -36,9 +36,7 @@ def shared() -> Callable[[str], Path]:
 def backend() -> Callable[..., Tokenizer]:
     """A byte-level BPE of 400 pieces, trained on a few sentences, with or without BOS and EOS around text."""
 
-    def build(
-        *, bos: bool = False, eos: bool = False, special: tuple[str, ...] = ("<s>", "</s>")
-    ) -> Tokenizer:
+    def build(*, bos: bool = False, eos: bool = False, special: tuple[str, ...] = ("<s>", "</s>")) -> Tokenizer:
         tokenizer = Tokenizer(models.BPE())
         tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         tokenizer.decoder = decoders.ByteLevel()
@@ -74,9 +72,7 @@ def with_bos(backend: Callable[..., Tokenizer]) -> PreTrainedTokenizerFast:
 @pytest.fixture(scope="session")
 def with_eos(backend: Callable[..., Tokenizer]) -> PreTrainedTokenizerFast:
     """Puts BOS before text and EOS after it."""
-    return PreTrainedTokenizerFast(
-        tokenizer_object=backend(bos=True, eos=True), bos_token="<s>", eos_token="</s>"
-    )
+    return PreTrainedTokenizerFast(tokenizer_object=backend(bos=True, eos=True), bos_token="<s>", eos_token="</s>")
 
 
 @pytest.fixture

@@ -51,9 +51,7 @@ def test_several_tokens_of_one_character() -> None:
 
 
 def test_shared_token() -> None:
-    message = re.escape(
-        "question and answer share the token '23', so the answer '34' cannot be measured apart"
-    )
+    message = re.escape("question and answer share the token '23', so the answer '34' cannot be measured apart")
     with pytest.raises(PromptError, match=message):
         answer_token_count("12", "34", spans("1", "23", "4"))
     with pytest.raises(PromptError, match=re.escape("share the token ' =2'")):

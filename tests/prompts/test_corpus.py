@@ -15,10 +15,7 @@ from bathyscope.prompts.source import resolve
 from bathyscope.prompts.tokenize import tokenize
 from bathyscope.prompts.tokenizer import load_tokenizer
 
-TEXT = (
-    "The final answer is 28.\n\nNaïve café  owners don't sell 日本語 tea;   they sell 🦆 eggs – 16 per day.\n"
-    * 40
-)
+TEXT = "The final answer is 28.\n\nNaïve café  owners don't sell 日本語 tea;   they sell 🦆 eggs – 16 per day.\n" * 40
 
 
 @pytest.fixture
@@ -53,9 +50,7 @@ def test_bos_starts_every_window(path: str, with_bos: PreTrainedTokenizerFast) -
     assert len(windows) == len(tokens) // 63
 
 
-def test_bos_that_the_tokenizer_has_but_does_not_put_before_text(
-    path: str, backend: Callable[..., object]
-) -> None:
+def test_bos_that_the_tokenizer_has_but_does_not_put_before_text(path: str, backend: Callable[..., object]) -> None:
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend(), bos_token="<s>")
     assert tokenizer("The")["input_ids"][0] != tokenizer.bos_token_id
     (first,) = corpus_prompts(path, tokenizer=tokenizer, window=8, count=1)
@@ -133,9 +128,7 @@ def test_too_little_text(tmp_path: Path, plain: PreTrainedTokenizerFast, text: s
 def test_refused(path: str, plain: PreTrainedTokenizerFast) -> None:
     with pytest.raises(PromptError, match="the model has no tokenizer; give token ids, or a tokenizer"):
         corpus_prompts(path, tokenizer=None, window=8)
-    with pytest.raises(
-        PromptError, match=r"how long is a window\? Write .*\?window=512 \(tokens\) or \?chars=1000"
-    ):
+    with pytest.raises(PromptError, match=r"how long is a window\? Write .*\?window=512 \(tokens\) or \?chars=1000"):
         corpus_prompts(path, tokenizer=plain)
     with pytest.raises(PromptError, match="window=1 leaves nothing to predict; use at least 2"):
         corpus_prompts(path, tokenizer=plain, window=1)
@@ -157,9 +150,7 @@ def test_tokenizer_without_offsets(path: str) -> None:
 
 @pytest.mark.shared
 @pytest.mark.parametrize("name", ["stories260K", "tiny-gpt2"])
-def test_real_text_in_chunks(
-    monkeypatch: pytest.MonkeyPatch, shared: Callable[[str], Path], name: str
-) -> None:
+def test_real_text_in_chunks(monkeypatch: pytest.MonkeyPatch, shared: Callable[[str], Path], name: str) -> None:
     tokenizer = load_tokenizer(shared(f"checkpoints/{name}"))
     file = shared("data/text/tinystories_slice.txt")
     assert tokenizer is not None

@@ -50,9 +50,7 @@ def test_corpus(tmp_path: Path, with_bos: PreTrainedTokenizerFast) -> None:
     own = resolve(f"{path}:3?window=7", tokenizer=with_bos, window=10)
     assert [len(prompt.ids or ()) for prompt in own.prompts] == [7, 7, 7]
     pieces = resolve(f"{path}?chars=31&limit=62", tokenizer=with_bos, window=10)
-    assert [with_bos.decode(prompt.ids) for prompt in pieces.prompts] == [
-        "<s>The ducks lay 16 eggs per day. "
-    ] * 2
+    assert [with_bos.decode(prompt.ids) for prompt in pieces.prompts] == ["<s>The ducks lay 16 eggs per day. "] * 2
 
 
 def test_lists() -> None:

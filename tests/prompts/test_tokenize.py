@@ -70,9 +70,7 @@ def test_padding_and_cutting_are_never_asked_for(backend: Callable[..., Tokenize
         ("A text with </s> in it. ", "The answer</s>"),
     ],
 )
-def test_answer_tokens_are_the_last(
-    request: pytest.FixtureRequest, fixture: str, text: str, answer: str
-) -> None:
+def test_answer_tokens_are_the_last(request: pytest.FixtureRequest, fixture: str, text: str, answer: str) -> None:
     tokenizer: Fast = request.getfixturevalue(fixture)
     result = one(Prompt(text=text, answer=answer), tokenizer)
     assert result.answer_tokens is not None
@@ -170,12 +168,8 @@ def test_labels() -> None:
     result = one(Prompt(ids=(1, 2), labels=labels), None)
     assert result.labels == {"level": 3, "score": 0.5, "by": "deep"}
     assert type(result.labels["level"]) is int
-    refused(
-        "a label cannot be called 'n_tokens'.*rename it", Prompt(ids=(1, 2), labels={"n_tokens": 1}), None
-    )
-    refused(
-        "label 'tags' must be a text or a number, not list", Prompt(ids=(1, 2), labels={"tags": [1]}), None
-    )
+    refused("a label cannot be called 'n_tokens'.*rename it", Prompt(ids=(1, 2), labels={"n_tokens": 1}), None)
+    refused("label 'tags' must be a text or a number, not list", Prompt(ids=(1, 2), labels={"tags": [1]}), None)
 
 
 @pytest.mark.shared

@@ -43,12 +43,8 @@ def test_own_tokenizer_wins_where_transformers_ignores_it(
     )
     path = folder("qwen2", own, eos_token="</s>", padding_side="left")
     picked = AutoTokenizer.from_pretrained(path)
-    assert picked(PROBE)["input_ids"] != own.encode(PROBE).ids, (
-        "transformers reads the file: nothing to guard"
-    )
-    with pytest.warns(
-        UserWarning, match=r"transformers picks Qwen2Tokenizer.*own tokenizer\.json.*own is used"
-    ):
+    assert picked(PROBE)["input_ids"] != own.encode(PROBE).ids, "transformers reads the file: nothing to guard"
+    with pytest.warns(UserWarning, match=r"transformers picks Qwen2Tokenizer.*own tokenizer\.json.*own is used"):
         loaded = load_tokenizer(path)
     assert loaded is not None
     for text in (PROBE, "The eggs, the eggs!", " e e"):
@@ -57,9 +53,7 @@ def test_own_tokenizer_wins_where_transformers_ignores_it(
 
 
 @pytest.mark.parametrize("bos", [True, False])
-def test_no_warning_where_they_agree(
-    folder: Callable[..., Path], backend: Callable[..., Tokenizer], bos: bool
-) -> None:
+def test_no_warning_where_they_agree(folder: Callable[..., Path], backend: Callable[..., Tokenizer], bos: bool) -> None:
     own = backend(bos=bos)
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
@@ -97,14 +91,10 @@ def test_empty_vocabulary(folder: Callable[..., Path]) -> None:
 
 
 def test_unusable(folder: Callable[..., Path], tmp_path: Path) -> None:
-    with pytest.raises(
-        ModelError, match=r"nowhere does not exist; give a folder with the model's files, or a name"
-    ):
+    with pytest.raises(ModelError, match=r"nowhere does not exist; give a folder with the model's files, or a name"):
         load_tokenizer(tmp_path / "nowhere")
     (folder("llama", None) / "tokenizer.json").write_text('{"version": ')
-    with pytest.raises(
-        ModelError, match=r"The tokenizer of .* cannot be loaded: .*prompts of token ids need no"
-    ):
+    with pytest.raises(ModelError, match=r"The tokenizer of .* cannot be loaded: .*prompts of token ids need no"):
         load_tokenizer(tmp_path)
 
 

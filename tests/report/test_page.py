@@ -132,9 +132,7 @@ def test_light_dark_narrow_and_paper() -> None:
     text = whole_page()
     for rule in ("prefers-color-scheme: dark", "@media print", "color-scheme: light dark"):
         assert rule in text
-    assert {"name": "viewport", "content": "width=device-width, initial-scale=1"} in Reader(text).named(
-        "meta"
-    )
+    assert {"name": "viewport", "content": "width=device-width, initial-scale=1"} in Reader(text).named("meta")
 
 
 def test_interactive_maps_carry_their_library_and_values(tmp_path: Path) -> None:
@@ -184,9 +182,7 @@ def test_folder_is_made_and_nothing_else_is_left(tmp_path: Path) -> None:
 
 def test_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "page.html").mkdir()
-    with pytest.raises(
-        StoreError, match=r"Cannot write '.*page.html': .*Give a place in a folder that exists"
-    ):
+    with pytest.raises(StoreError, match=r"Cannot write '.*page.html': .*Give a place in a folder that exists"):
         report([small_run()], tmp_path / "page.html")
     assert os.listdir(tmp_path) == ["page.html"]
 
@@ -223,4 +219,4 @@ def test_depth_that_does_not_exist_leaves_the_table_and_its_reason() -> None:
     data["reason"][:] = "no crossing here"
     page = Reader(rendered([replaced(run, "effective_depth", data)]))
     assert len(page.named("figure")) == 1
-    assert "no crossing here" in page.text
+    assert "interpolated; centre of mass: no crossing here." in "".join(page.text)

@@ -31,6 +31,11 @@ def test_no_value_at_all_is_nan_and_not_zero() -> None:
     assert np.isnan(weighted_mean(np.empty((0, 4)), np.empty(0))).tolist() == [True] * 4
 
 
+def test_an_infinite_value_spoils_the_means_it_is_in_and_no_others() -> None:
+    means = weighted_mean([[np.inf, 1.0], [2.0, 3.0]], [[1.0, 1.0], [0.0, 2.0], [3.0, 0.0]])
+    np.testing.assert_array_equal(means, [[np.nan, 2.0], [2.0, 3.0], [np.nan, 1.0]])
+
+
 @pytest.mark.parametrize("missing", [False, True])
 def test_resamples_agree_with_a_loop_over_them(missing: bool) -> None:
     rng = np.random.default_rng(1)

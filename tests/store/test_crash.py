@@ -40,9 +40,7 @@ def uninterrupted(prompts: int, batch: int, path: Path) -> Run:
 
 
 def same_bits(one: Run, other: Run) -> bool:
-    return {name: bits(one[name]) for name in one.measures} == {
-        name: bits(other[name]) for name in other.measures
-    }
+    return {name: bits(one[name]) for name in one.measures} == {name: bits(other[name]) for name in other.measures}
 
 
 def files(folder: Path) -> dict[str, bytes]:

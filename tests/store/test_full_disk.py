@@ -90,18 +90,14 @@ def test_every_write_of_a_shard_may_fail(
 
 def test_full_disk_is_noticed_before_compute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", no_space)
-    with pytest.raises(
-        StoreError, match=r"cannot hold a run: No space left on device\. Nothing was computed"
-    ):
+    with pytest.raises(StoreError, match=r"cannot hold a run: No space left on device\. Nothing was computed"):
         RunWriter.open(tmp_path / "run", identity())
     monkeypatch.undo()
     with RunWriter.open(tmp_path / "run", identity()) as writer:
         assert writer.finished == set()
 
 
-def test_run_level_results_that_do_not_fit_keep_every_shard(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_run_level_results_that_do_not_fit_keep_every_shard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with RunWriter.open(tmp_path, identity(2)) as writer:
         writer.write(0, shard(0, 2))
         monkeypatch.setattr(os, "replace", no_space)

@@ -28,19 +28,14 @@ time.sleep(60)
 def test_second_writer_is_refused_by_name_and_gets_in_when_the_first_is_killed(tmp_path: Path) -> None:
     with RunWriter.open(tmp_path, identity()):
         pass
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True
-    ) as holder:
+    with subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
         with pytest.raises(StoreError) as caught:
             RunWriter.open(tmp_path, identity())
         holder.send_signal(signal.SIGKILL)
     message = str(caught.value)
-    assert (
-        f"is being written by process {holder.pid} on {socket.gethostname()}; one process at a time"
-        in message
-    )
+    assert f"is being written by process {holder.pid} on {socket.gethostname()}; one process at a time" in message
     assert "Wait until it ends, stop it, or give another folder" in message
     with RunWriter.open(tmp_path, identity()) as writer:
         writer.write(0, shard(0, 2))

@@ -114,15 +114,11 @@ def test_differences_within_long_lists_name_the_entry() -> None:
 
 
 def test_version_differences_in_words() -> None:
-    lines = version_difference(
-        {"torch": "2.12.0", "numpy": "2.1"}, {"torch": "2.13.0", "numpy": "2.1", "xarray": "1"}
-    )
+    lines = version_difference({"torch": "2.12.0", "numpy": "2.1"}, {"torch": "2.13.0", "numpy": "2.1", "xarray": "1"})
     assert lines == ["torch: run has 2.12.0, installed is 2.13.0", "xarray: run has none, installed is 1"]
 
 
-@pytest.mark.parametrize(
-    "plan", [[], [(0, 3), (4, 6)], [(0, 3), (3, 5)], [(0, 4), (3, 6)], [(0, 6), (6, 6)], [(1, 6)]]
-)
+@pytest.mark.parametrize("plan", [[], [(0, 3), (4, 6)], [(0, 3), (3, 5)], [(0, 4), (3, 6)], [(0, 6), (6, 6)], [(1, 6)]])
 def test_plan_must_cut_the_prompts(plan: list[tuple[int, int]]) -> None:
     with pytest.raises(
         StoreError, match=r"does not cut 6 prompts into shards; allowed: non-empty \[first, last\) ranges"
@@ -132,9 +128,7 @@ def test_plan_must_cut_the_prompts(plan: list[tuple[int, int]]) -> None:
 
 @pytest.mark.parametrize("value", [np.float32(1.0), {1, 2}, object(), float("nan"), b"bytes"])
 def test_values_that_json_cannot_hold_are_refused_by_name(value: object) -> None:
-    with pytest.raises(
-        StoreError, match=r"measures\.skip\.level is .*allowed: text, integers, finite floats"
-    ):
+    with pytest.raises(StoreError, match=r"measures\.skip\.level is .*allowed: text, integers, finite floats"):
         configuration(measures={"skip": {"level": value}})
 
 

@@ -18,9 +18,7 @@ def kept(first: int, last: int) -> dict[str, xr.Dataset]:
     return {name: canonical(dataset, name) for name, dataset in shard(first, last).items()}
 
 
-def one(
-    values: object, dims: tuple[str, ...] = ("prompt", "token"), **coords: object
-) -> dict[str, xr.Dataset]:
+def one(values: object, dims: tuple[str, ...] = ("prompt", "token"), **coords: object) -> dict[str, xr.Dataset]:
     return {"m": xr.Dataset({"x": (dims, np.asarray(values))}, coords=coords)}
 
 
@@ -117,7 +115,5 @@ def test_variable_without_its_prompts_is_refused(variable: tuple) -> None:
 
 
 def test_per_prompt_variables_and_partial_sums_are_accepted() -> None:
-    dataset = xr.Dataset(
-        {"x": (("prompt", "block"), np.zeros((2, 4))), "s": (("a",), np.zeros(3), {"merge": "sum"})}
-    )
+    dataset = xr.Dataset({"x": (("prompt", "block"), np.zeros((2, 4))), "s": (("a",), np.zeros(3), {"merge": "sum"})})
     check_mergeable("skip", dataset, 2)

@@ -56,9 +56,7 @@ def test_dataframe_is_the_tidy_table_of_the_measure(run: Run) -> None:
 
 
 def test_caption_names_model_data_counts_and_noise(run: Run) -> None:
-    expected = (
-        f"tiny/llama on stories:6: 6 prompts, {TOKENS} tokens, float32; noise floor skip 1.2e-07, drop 0."
-    )
+    expected = f"tiny/llama on stories:6: 6 prompts, {TOKENS} tokens, float32; noise floor skip 1.2e-07, drop 0."
     assert run.caption() == expected
 
 

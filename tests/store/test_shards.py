@@ -57,9 +57,7 @@ def test_nan_payload_and_signed_zero_survive() -> None:
 
 
 def test_units_that_mean_time_to_netcdf_readers_stay_numbers() -> None:
-    dataset = canonical(
-        xr.Dataset({"x": ("i", np.array([1.5, 2.0]), {"units": "days since 2000-01-01"})}), "m"
-    )
+    dataset = canonical(xr.Dataset({"x": ("i", np.array([1.5, 2.0]), {"units": "days since 2000-01-01"})}), "m")
     back = decode(encode({"m": dataset}))["m"]["x"]
     assert back.dtype == np.float64
     assert back.attrs == {"units": "days since 2000-01-01"}
@@ -121,24 +119,18 @@ def test_canonical_copies() -> None:
     ],
 )
 def test_types_that_cannot_be_kept_are_refused(values: np.ndarray, given_type: str) -> None:
-    with pytest.raises(
-        StoreError, match=rf"skip\.x is of type {given_type}.*allowed: float32, float64, integers"
-    ):
+    with pytest.raises(StoreError, match=rf"skip\.x is of type {given_type}.*allowed: float32, float64, integers"):
         canonical(xr.Dataset({"x": ("i", values)}), "skip")
 
 
 @pytest.mark.parametrize("value", [True, None, [], [1, "a"], {"a": 1}, 2**63])
 def test_attributes_that_cannot_be_kept_are_refused(value: object) -> None:
-    with pytest.raises(
-        StoreError, match=r"Attribute 'flag' of skip\.x is .*which netCDF cannot hold; allowed: text"
-    ):
+    with pytest.raises(StoreError, match=r"Attribute 'flag' of skip\.x is .*which netCDF cannot hold; allowed: text"):
         canonical(xr.Dataset({"x": ("i", np.zeros(2), {"flag": value})}), "skip")
 
 
 def test_attribute_that_changes_values_in_netcdf_is_refused() -> None:
-    with pytest.raises(
-        StoreError, match=r"Attribute 'scale_factor' of skip\.x has a meaning of its own in netCDF"
-    ):
+    with pytest.raises(StoreError, match=r"Attribute 'scale_factor' of skip\.x has a meaning of its own in netCDF"):
         canonical(xr.Dataset({"x": ("i", np.zeros(2), {"scale_factor": 2.0})}), "skip")
 
 

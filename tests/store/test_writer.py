@@ -60,12 +60,10 @@ def test_values_are_those_that_were_written(tmp_path: Path) -> None:
             for label, variable in dataset.data_vars.items():
                 if "prompt" in variable.dims:
                     kept = run[name][label].isel(prompt=slice(first, last))
-                    corner = kept.isel(
-                        {dim: slice(size) for dim, size in variable.sizes.items() if dim != "prompt"}
-                    )
+                    corner = kept.isel({dim: slice(size) for dim, size in variable.sizes.items() if dim != "prompt"})
                     assert corner.values.tobytes() == variable.values.tobytes()
     assert run["skip"]["prompt_id"].values.tolist() == [f"story-{p}" for p in range(6)]
-    assert run["skip"]["effect_all"].attrs["source"] == "csordas2025 §3.2"
+    assert run["skip"]["effect_all"].attrs["source"] == "csordas2025, layer skipping"
 
 
 @pytest.mark.parametrize("order", [[0, 1, 2], [2, 0, 1]])
@@ -91,17 +89,12 @@ def test_finished_run_is_returned_not_recomputed(tmp_path: Path) -> None:
 
 def test_changed_configuration_is_refused_with_the_difference_and_two_ways_out(tmp_path: Path) -> None:
     begin(tmp_path / "run", 0)
-    other = identity(
-        measures={"skip": {"parts": ["block"], "protect_first": 0, "positions": None}, "lens": {"k": 5}}
-    )
+    other = identity(measures={"skip": {"parts": ["block"], "protect_first": 0, "positions": None}, "lens": {"k": 5}})
     before = (tmp_path / "run" / "manifest.json").read_bytes()
     with pytest.raises(StoreError) as caught:
         RunWriter.open(tmp_path / "run", other)
     message = str(caught.value)
-    assert (
-        "belongs to another configuration:\n  measures.skip.protect_first: run has 1, asked for 0\n"
-        in message
-    )
+    assert "belongs to another configuration:\n  measures.skip.protect_first: run has 1, asked for 0\n" in message
     assert "Either ask for the run's own configuration, and it resumes, or give another folder" in message
     assert (tmp_path / "run" / "manifest.json").read_bytes() == before
     assert complete(tmp_path / "run").measures  # the refusal has left the run usable and unlocked
@@ -140,9 +133,7 @@ def test_altered_file_is_an_error_and_deleting_it_recomputes_only_it(tmp_path: P
     damaged = tmp_path / "run" / file
     damaged.write_bytes(damaged.read_bytes()[:-1])
     for reader in (lambda: RunWriter.open(tmp_path / "run", identity()), lambda: open_run(tmp_path / "run")):
-        with pytest.raises(
-            StoreError, match=rf"{file}' is not the file that was written.*delete this one file"
-        ):
+        with pytest.raises(StoreError, match=rf"{file}' is not the file that was written.*delete this one file"):
             reader()
     damaged.unlink()
     with RunWriter.open(tmp_path / "run", identity()) as writer:
@@ -191,9 +182,7 @@ def test_folder_that_cannot_be_made_is_refused_before_compute(tmp_path: Path) ->
 def test_unwritable_folder_is_refused_before_compute(unprivileged_folder: Path) -> None:
     unprivileged_folder.chmod(0o555)
     for path in (unprivileged_folder, unprivileged_folder / "new"):
-        with pytest.raises(
-            StoreError, match=r"cannot hold a run: Permission denied\. Nothing was computed\."
-        ):
+        with pytest.raises(StoreError, match=r"cannot hold a run: Permission denied\. Nothing was computed\."):
             RunWriter.open(path, identity())
 
 

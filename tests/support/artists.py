@@ -29,9 +29,7 @@ def curve(ax: Axes, label: str) -> tuple[np.ndarray, np.ndarray]:
 
 def data_lines(ax: Axes) -> list[Line2D]:
     """Lines drawn from data, reference lines left out."""
-    return [
-        line for line in ax.get_lines() if len(np.atleast_1d(line.get_xdata())) > 0 and not _is_rule(ax, line)
-    ]
+    return [line for line in ax.get_lines() if len(np.atleast_1d(line.get_xdata())) > 0 and not _is_rule(ax, line)]
 
 
 def bands(ax: Axes) -> list[PolyCollection]:

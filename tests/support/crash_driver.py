@@ -104,7 +104,5 @@ def _dying_survey(folder: Path, settings: dict[str, Any], last_change: int) -> N
 
 if __name__ == "__main__":
     where = Path(sys.argv[1])
-    outcome = (
-        random_kills(where, int(sys.argv[3])) if sys.argv[2] == "random" else kill_before_every_change(where)
-    )
+    outcome = random_kills(where, int(sys.argv[3])) if sys.argv[2] == "random" else kill_before_every_change(where)
     print(json.dumps(outcome))

@@ -71,9 +71,7 @@ def contributions(model: PreTrainedModel, blocks: Blocks, ids: Sequence[int]) ->
 def sites_of(model: PreTrainedModel) -> dict[str, tuple[Site, ...]]:
     """The declared sites by kind; empty tuples where the configuration makes the parts inseparable."""
     family = family_of(model)
-    separable = (
-        family.parts_when is None or getattr(model.config, family.parts_when[0]) == family.parts_when[1]
-    )
+    separable = family.parts_when is None or getattr(model.config, family.parts_when[0]) == family.parts_when[1]
     return {
         "attention": (family.attention,) if separable and family.attention else (),
         "mlp": (family.mlp,) if separable and family.mlp else (),
@@ -364,9 +362,7 @@ def _entering(forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[s
     return _argument(forward, next(iter(inspect.signature(forward).parameters)), args, kwargs)
 
 
-def _argument(
-    forward: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Tensor:
+def _argument(forward: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
     return inspect.signature(forward).bind(*args, **kwargs).arguments[name]
 
 

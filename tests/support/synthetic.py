@@ -175,9 +175,7 @@ def _skip(
         for r, factor in enumerate(scale):
             future[:, p, r] = _noisy(below * factor, prompts, rng) / (1 + p)
     everything = np.where(l > s, future * 1.4, np.where(l == s, 1.0, 0.0))
-    output = np.clip(
-        _noisy(np.exp(-3 * np.arange(L) / L)[None, None] * np.ones(shape[1:4]), prompts, rng), 0, 1.4
-    )
+    output = np.clip(_noisy(np.exp(-3 * np.arange(L) / L)[None, None] * np.ones(shape[1:4]), prompts, rng), 0, 1.4)
     output *= scale[:, None]
     dims = ("prompt", "part", "reduction", "skipped", "block")
     variables: Variables = {

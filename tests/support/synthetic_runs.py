@@ -44,7 +44,7 @@ def shard(first: int, last: int) -> dict[str, xr.Dataset]:
                 {
                     "long_name": "effect of a skipped block",
                     "units": "1",
-                    "source": "csordas2025 §3.2",
+                    "source": "csordas2025, layer skipping",
                     "level": 0.95,
                 },
             ),
@@ -94,9 +94,7 @@ def summary(merged: dict[str, xr.Dataset]) -> dict[str, xr.Dataset]:
             },
             coords={"estimator": ["cosine", "kl"]},
         ),
-        "noise": xr.Dataset(
-            {"floor": ("measure", np.array([1.25e-7, 0.0]))}, coords={"measure": ["skip", "drop"]}
-        ),
+        "noise": xr.Dataset({"floor": ("measure", np.array([1.25e-7, 0.0]))}, coords={"measure": ["skip", "drop"]}),
     }
 
 

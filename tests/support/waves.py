@@ -49,8 +49,6 @@ def run(
     for measure in made.values():
         measure.prepare(known, lengths, seed)
     probes = {name: measure.probe(known, batch, range(len(ids))) for name, measure in made.items()}
-    wave = Wavefront(
-        model.anatomy, tails=model.checks.tails if tails is None else tails, call_tokens=call_tokens
-    )
+    wave = Wavefront(model.anatomy, tails=model.checks.tails if tails is None else tails, call_tokens=call_tokens)
     wave.run(batch, list(probes.values()))
     return {name: probe.result() for name, probe in probes.items()}

@@ -103,7 +103,7 @@ def resolve(model: nn.Module, family: Family) -> Anatomy:
             softcap=_number(config, family.logit_softcap),
         ),
         width=_stream_width(model, parts, width),
-        vocabulary=int(head.weight.shape[0]),  # type: ignore[index, union-attr, arg-type]
+        vocabulary=int(head.weight.shape[0]),  # type: ignore[index]
         parallel=_flag(config, family.parallel),
         returns=_return_kinds(model, parts),
     )
@@ -133,8 +133,7 @@ def _observe(model: nn.Module, blocks: Sequence[nn.Module]) -> list[Any]:
     """What every block returns in one short plain forward."""
     seen: list[Any] = [None] * len(blocks)
     handles = [
-        block.register_forward_hook(lambda _m, _a, out, i=i: seen.__setitem__(i, out))  # type: ignore[misc]
-        for i, block in enumerate(blocks)
+        block.register_forward_hook(lambda _m, _a, out, i=i: seen.__setitem__(i, out)) for i, block in enumerate(blocks)
     ]
     try:
         device = next(model.parameters()).device

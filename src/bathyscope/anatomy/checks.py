@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -172,7 +173,9 @@ def _fail_baseline(
     """Says whether a block's replay or the readout is at fault: compares with the plain forward's own boundaries."""
     seen: list[Tensor] = []
     handles = [
-        block.register_forward_hook(lambda _m, _a, out: seen.append((out[0] if isinstance(out, tuple) else out).clone()))
+        block.register_forward_hook(
+            lambda _m, _a, out: seen.append((out[0] if isinstance(out, tuple) else out).clone())
+        )
         for block in anatomy.blocks
     ]
     try:
@@ -196,9 +199,7 @@ def _fail_baseline(
     )
 
 
-def _tail_gaps(
-    anatomy: Anatomy, replay: Replay, boundaries: list[Tensor], ids: Tensor
-) -> tuple[dict[int, float], str]:
+def _tail_gaps(anatomy: Anatomy, replay: Replay, boundaries: list[Tensor], ids: Tensor) -> tuple[dict[int, float], str]:
     """A drop row (block 0 skipped after token 0) as a full row and as tails at t = 1, middle and T−1."""
     tokens = ids.shape[1]
     if anatomy.n_blocks < 2:
@@ -218,22 +219,15 @@ def _tail_gaps(
     nothing = {t: float("nan") for t in starts}
     for index, block in enumerate(anatomy.blocks[1:], start=1):
         captured = CaptureCache()
-        donated = _attempt(
-            lambda block=block, index=index, donor=donor, captured=captured: replay.run(  # type: ignore[misc]
-                block, index, donor, every, cache=captured, state=donor_state
-            )
-        )
+        donated = _attempt(partial(replay.run, block, index, donor, every, cache=captured, state=donor_state))
         if isinstance(donated, str):
             return nothing, f"block {index} gives no keys and values to share: {donated}"
         donor = donated
         attends = replay.attends(index, captured)
         for t in starts:
             rows[t] = replay.run(block, index, rows[t], every, state=row_states[t])
-            cache = tail_cache(captured, slice(None), t)
-            run: Callable[[], Tensor] = lambda t=t, cache=cache: replay.run(  # type: ignore[misc]
-                block, index, tails[t], every, cache=cache, start=t, attends=attends, state=tail_states[t]
-            )
-            out = _attempt(run)
+            lend = partial(replay.run, cache=tail_cache(captured, slice(None), t), start=t, attends=attends)
+            out = _attempt(partial(lend, block, index, tails[t], every, state=tail_states[t]))
             if isinstance(out, str):
                 return nothing, f"block {index} cannot run a tail: {out}"
             tails[t] = out

@@ -112,7 +112,8 @@ def _norm_path(model: nn.Module, blocks: str, head: str) -> str | None:
     head_input = next(iter(read.inputs.values()))
     after = [c for c in calls[last_block + 1 :] if c.path != head and not c.path.startswith(f"{blocks}.")]
     return next(
-        (c.path for c in after if c.output.shape == head_input.shape and torch.equal(c.output, head_input)), None
+        (c.path for c in after if c.output.shape == head_input.shape and torch.equal(c.output, head_input)),
+        None,
     )
 
 
@@ -165,7 +166,10 @@ def _candidates(call: _Call, change: Tensor) -> Iterator[tuple[Site, Tensor]]:
     yield Site(call.path), call.output.reshape(change.shape)
     for name, value in call.inputs.items():
         if value.numel() == change.numel():
-            yield Site(call.path, minus=name), (call.output - value.reshape(call.output.shape)).reshape(change.shape)
+            yield (
+                Site(call.path, minus=name),
+                (call.output - value.reshape(call.output.shape)).reshape(change.shape),
+            )
 
 
 def _is_attention(site: Site) -> bool:

@@ -83,7 +83,12 @@ def _reader(block: nn.Module, part: str, site: Site, taken: dict[str, Tensor]) -
 
 
 def contribution(
-    block: nn.Module, module: nn.Module, site: Site, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any
+    block: nn.Module,
+    module: nn.Module,
+    site: Site,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    output: Any,
 ) -> Tensor:
     """What one call of a site's module adds to the residual stream (a fresh tensor)."""
     value = output[0] if isinstance(output, tuple | list) else output

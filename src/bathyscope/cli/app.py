@@ -27,6 +27,7 @@ app = App(
     help_epilogue=_EXAMPLES,
     help_format="plaintext",
     version=f"bathyscope {__version__}",
+    suppress_keyboard_interrupt=False,
 )
 app.meta.suppress_keyboard_interrupt = False
 

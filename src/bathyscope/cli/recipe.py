@@ -20,9 +20,7 @@ def read_recipe(path: str | Path) -> dict[str, Any]:
     try:
         content = yaml.safe_load(Path(path).expanduser().read_text(encoding="utf-8"))
     except OSError as error:
-        raise OptionError(
-            f"The recipe {str(path)!r} cannot be read: {error.strerror}. Give a YAML file."
-        ) from error
+        raise OptionError(f"The recipe {str(path)!r} cannot be read: {error.strerror}. Give a YAML file.") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise OptionError(f"The recipe {str(path)!r} is no YAML: {' '.join(str(error).split())}") from error
     if content is None:

@@ -66,9 +66,7 @@ def held_out_sources(root: Path) -> Sources:
 
 def _read(path: Path) -> str:
     if not path.is_file():
-        raise PromptError(
-            f"No training text at {path}; point --data at the folder that holds text/ and gsm8k/."
-        )
+        raise PromptError(f"No training text at {path}; point --data at the folder that holds text/ and gsm8k/.")
     opener = gzip.open if path.suffix == ".gz" else open
     with opener(path, "rt", encoding="utf-8") as file:
         return str(file.read())
@@ -112,9 +110,7 @@ def _gsm8k_documents(text: str) -> list[str]:
             f"the problem.\n\n{rationale}The final answer is {answer.strip()}"
         )
         plain = re.sub(r"<<.*?>>", "", rationale).strip()
-        documents.append(
-            f"Problem: {item['question']}\nAnswer: {plain}\nThe final answer is {answer.strip()}"
-        )
+        documents.append(f"Problem: {item['question']}\nAnswer: {plain}\nThe final answer is {answer.strip()}")
     return documents
 
 
@@ -148,9 +144,7 @@ def pack(sources: Sources, mix: DataMix, tokenizer: Tokenizer, tokens: int) -> n
     BOS that it has ended.
     """
     shares = {"books": mix.books, "gsm8k": mix.gsm8k, "generated": mix.generated}
-    streams = {
-        name: _encoded(getattr(sources, name)(), tokenizer) for name, share in shares.items() if share > 0
-    }
+    streams = {name: _encoded(getattr(sources, name)(), tokenizer) for name, share in shares.items() if share > 0}
     taken = dict.fromkeys(streams, 0)
     stream = np.empty(tokens, dtype=np.uint16)
     filled = 0

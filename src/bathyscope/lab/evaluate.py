@@ -62,8 +62,7 @@ def held_out_losses(
     for name, stream in streams.items():
         count = len(stream) // context
         each = [
-            row_loss(model.model, model.lm_head, rows(stream, i * context, 1, context, bos_id))
-            for i in range(count)
+            row_loss(model.model, model.lm_head, rows(stream, i * context, 1, context, bos_id)) for i in range(count)
         ]
         losses[name] = float(torch.stack(each).mean())
     return losses

@@ -69,9 +69,7 @@ def export(run: Path, out: Path, data: Path, held_out_tokens: int = HELD_OUT_TOK
     (out / "MODEL_CARD.md").write_text(card, encoding="utf-8")
     size = sum(path.stat().st_size for path in out.iterdir())
     if size > LARGEST_FOLDER:
-        raise ModelError(
-            f"{out} takes {size} bytes; at most {LARGEST_FOLDER} are shipped. Train a smaller model."
-        )
+        raise ModelError(f"{out} takes {size} bytes; at most {LARGEST_FOLDER} are shipped. Train a smaller model.")
     return losses
 
 
@@ -91,9 +89,7 @@ def _save_tokenizer(tokenizer: Tokenizer, out: Path, context: int) -> None:
         )
 
 
-def exported_losses(
-    folder: Path, tokenizer: Tokenizer, data: Path, context: int, tokens: int
-) -> dict[str, float]:
+def exported_losses(folder: Path, tokenizer: Tokenizer, data: Path, context: int, tokens: int) -> dict[str, float]:
     """Held-out losses of the exported weights, computed in float32 from what is on disk."""
     model = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32)
     streams = held_out_streams(data, tokenizer, tokens)
@@ -102,15 +98,11 @@ def exported_losses(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Command line of the export."""
-    parser = argparse.ArgumentParser(
-        prog="python -m bathyscope.lab.export", description=__doc__.splitlines()[0]
-    )
+    parser = argparse.ArgumentParser(prog="python -m bathyscope.lab.export", description=__doc__.splitlines()[0])
     parser.add_argument("run", type=Path, help="folder of a training run")
     parser.add_argument("--out", type=Path, required=True, help="checkpoint folder to write")
     parser.add_argument("--data", type=Path, required=True, help="folder that holds text/ and gsm8k/")
-    parser.add_argument(
-        "--held-out-tokens", type=int, default=HELD_OUT_TOKENS, help="per source, for the card"
-    )
+    parser.add_argument("--held-out-tokens", type=int, default=HELD_OUT_TOKENS, help="per source, for the card")
     given = parser.parse_args(arguments)
     losses = export(given.run, given.out, given.data, given.held_out_tokens)
     for name, loss in losses.items():

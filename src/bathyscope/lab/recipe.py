@@ -154,9 +154,7 @@ class Recipe:
             raise OptionError(f"No recipe at {path}; give a YAML file such as lab/recipes/bundled.yaml.")
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
         if not isinstance(content, Mapping):
-            raise OptionError(
-                f"{path} holds {type(content).__name__}; a recipe is a mapping of option: value."
-            )
+            raise OptionError(f"{path} holds {type(content).__name__}; a recipe is a mapping of option: value.")
         return cls.from_dict(content)
 
 
@@ -165,15 +163,12 @@ def _build(cls: type[Any], values: Mapping[str, Any], where: str) -> Any:
     for key in values:
         if key not in allowed:
             raise OptionError(
-                f"{key!r} is not an option of {where}; allowed: {', '.join(allowed)}."
-                f"{did_you_mean(key, allowed)}"
+                f"{key!r} is not an option of {where}; allowed: {', '.join(allowed)}.{did_you_mean(key, allowed)}"
             )
     missing = [
         name
         for name, f in allowed.items()
-        if name not in values
-        and f.default is dataclasses.MISSING
-        and f.default_factory is dataclasses.MISSING
+        if name not in values and f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
     ]
     if missing:
         raise OptionError(f"{where} lacks {', '.join(missing)}; add it to the recipe.")

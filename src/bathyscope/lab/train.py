@@ -49,9 +49,7 @@ def build_optimizer(model: torch.nn.Module, options: Optimisation) -> torch.opti
         {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": options.weight_decay},
         {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW(
-        groups, lr=options.learning_rate, betas=(options.beta1, options.beta2), fused=True
-    )
+    return torch.optim.AdamW(groups, lr=options.learning_rate, betas=(options.beta1, options.beta2), fused=True)
 
 
 class Run:
@@ -107,9 +105,7 @@ class Run:
             if self.progress.step % self.recipe.checkpoint_steps == 0:
                 self.save()
         if self.share() >= 1.0:
-            self._log(
-                {"step": self.progress.step, "tokens": self.progress.tokens, "held_out": self.evaluate()}
-            )
+            self._log({"step": self.progress.step, "tokens": self.progress.tokens, "held_out": self.evaluate()})
         self.save()
 
     def step(self) -> dict[str, Any]:
@@ -149,9 +145,7 @@ class Run:
             return held_out_losses(self.model, self.held_out, self.recipe.model.context, self.bos_id)
 
     def save(self) -> Path:
-        return checkpoint.save(
-            self.out / "checkpoints", self.model, self.optimizer, self.progress, self.recipe.hash()
-        )
+        return checkpoint.save(self.out / "checkpoints", self.model, self.optimizer, self.progress, self.recipe.hash())
 
     def _log(self, metrics: dict[str, Any]) -> None:
         with (self.out / "metrics.jsonl").open("a", encoding="utf-8") as file:
@@ -215,9 +209,7 @@ def load_weights(run_folder: Path) -> tuple[Recipe, Tokenizer, LlamaForCausalLM,
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Command line of the trainer."""
-    parser = argparse.ArgumentParser(
-        prog="python -m bathyscope.lab.train", description=__doc__.splitlines()[0]
-    )
+    parser = argparse.ArgumentParser(prog="python -m bathyscope.lab.train", description=__doc__.splitlines()[0])
     parser.add_argument("recipe", type=Path, help="a YAML recipe")
     parser.add_argument("--data", type=Path, required=True, help="folder that holds text/ and gsm8k/")
     parser.add_argument("--out", type=Path, required=True, help="folder of the run")

@@ -1,4 +1,4 @@
-"""Drop: the model without one block. Source: lad2024 section 3."""
+"""Drop: the model without one block. Source: lad2024, layer interventions."""
 
 from __future__ import annotations
 

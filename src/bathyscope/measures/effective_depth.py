@@ -3,7 +3,7 @@
 cosine: the last block at which the mean of the three cosines turns from negative to positive; kl: the first
 boundary with KL below half its maximum; overlap: the first boundary with top-k overlap above 0.3; their
 interpolated forms; and the centre of mass of the future skip effect. ratio = (depth + 1) / L.
-Source: hu2025 section 3; centre of mass csordas2025 section 6.
+Source: hu2025 (three estimators); centre of mass as the depth score of csordas2025.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import xarray as xr
 from bathyscope.measures.base import Measure, ModelFacts, require_range, variable
 from bathyscope.statistics.effective_depth import DepthInputs, effective_depth
 
-_SOURCE = "hu2025 §3"
+_SOURCE = "hu2025, effective depth"
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,11 @@ class EffectiveDepth(Measure[EffectiveDepthOptions]):
             for name, (long_name, units, formula) in described.items()
         }
         data["reason"] = variable(
-            ("estimator",), [v.reason for v in values], "why there is no estimate or no interval", "", source=_SOURCE
+            ("estimator",),
+            [v.reason for v in values],
+            "why there is no estimate or no interval",
+            "",
+            source=_SOURCE,
         )
         dataset = xr.Dataset(data, {"estimator": list(found)})
         dataset.attrs |= {"n_blocks": facts.n_blocks, "level": options.level, "resamples": options.resamples}

@@ -1,6 +1,6 @@
 """Logit lens: what the model would predict if it stopped at a boundary, compared with what it does predict.
 
-p_b = softmax(T(W_U norm_f(h_b))). Source: csordas2025 section 4, hu2025 section 3, lad2024 section 5.
+p_b = softmax(T(W_U norm_f(h_b))). Source: csordas2025, hu2025, lad2024 (logit lens).
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class LensProbe(MeasureProbe):
             "final top-1 token among the lens's top k",
             "1",
             formula="mean over tokens of [rank ≤ k]",
-            source="csordas2025 §4",
+            source="csordas2025, logit lens",
             direction="higher = closer to the final prediction",
         )
         coords: dict[str, object] = {"boundary": np.arange(self._facts.n_blocks + 1), "k": list(HITS)}
@@ -165,7 +165,7 @@ _VARIABLES = {
         "KL of the lens from the final distribution",
         "nats",
         "KL(p_b ‖ p_L)",
-        "csordas2025 §4; hu2025 §3",
+        "csordas2025, logit lens; hu2025, logit lens",
         "0 = the final prediction is reached",
     ),
     "kl_final_lens": (
@@ -184,13 +184,13 @@ _VARIABLES = {
         "deep-thinking ratio",
         "0 = the final prediction is reached",
     ),
-    "entropy": ("entropy", "entropy of the lens", "bits", "−Σ p_b log₂ p_b", "lad2024 §5", ""),
+    "entropy": ("entropy", "entropy of the lens", "bits", "−Σ p_b log₂ p_b", "lad2024, logit lens", ""),
     "overlap": (
         "overlap",
         "top-k overlap of lens and final distribution",
         "1",
         "|top_k(p_b) ∩ top_k(p_L)| / k, k = {k}",
-        "csordas2025 §4; hu2025 §3",
+        "csordas2025, logit lens; hu2025, logit lens",
         "higher = closer to the final prediction",
     ),
     "top1_agreement": (
@@ -198,7 +198,7 @@ _VARIABLES = {
         "top-1 agreement of lens and final distribution",
         "1",
         "mean of [argmax p_b = argmax p_L]",
-        "csordas2025 §4",
+        "csordas2025, logit lens",
         "higher = closer to the final prediction",
     ),
     "mrr": (
@@ -214,7 +214,7 @@ _VARIABLES = {
         "cross-entropy of the next token under the lens",
         "nats",
         "−log p_b(next token)",
-        "lad2024 §5",
+        "lad2024, logit lens",
         "lower = better",
     ),
     "kl_top_p": (
@@ -222,7 +222,7 @@ _VARIABLES = {
         "part of KL(p_b ‖ p_L) in the final top-p set",
         "nats",
         "Σ over the final top-{p} set",
-        "lad2024 §5",
+        "lad2024, logit lens",
         "",
     ),
     "kl_tail": (
@@ -230,7 +230,7 @@ _VARIABLES = {
         "part of KL(p_b ‖ p_L) outside the final top-p set",
         "nats",
         "Σ outside the final top-{p} set",
-        "lad2024 §5",
+        "lad2024, logit lens",
         "",
     ),
 }

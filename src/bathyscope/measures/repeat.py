@@ -1,4 +1,4 @@
-"""Repeat: each block of a window runs several times in a row. Source: lad2024 appendix."""
+"""Repeat: each block of a window runs several times in a row. Source: lad2024, layer repetition."""
 
 from __future__ import annotations
 

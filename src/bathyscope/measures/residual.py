@@ -1,6 +1,6 @@
 """Residual stream: norms, relative contributions, cosines, angular distances, largest activations.
 
-Source: csordas2025 section 3 and Figs 2–3; hu2025 section 3; angular distance of Gromov et al. 2024.
+Source: csordas2025 and hu2025 (residual stream); angular distance of Gromov et al. 2024.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _EPS = 1e-6
 _ANGULAR_TOKENS = 64
 _PARTS = {"attn": "attention contribution", "mlp": "MLP contribution", "block": "block contribution"}
 _SYMBOL = {"attn": "a_l", "mlp": "m_l", "block": "c_l"}
-_SOURCE = "csordas2025 §3; hu2025 §3"
+_SOURCE = "csordas2025, residual stream; hu2025, residual cosine"
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,8 @@ class ResidualProbe(MeasureProbe):
     def result(self) -> xr.Dataset:
         n_blocks = self._facts.n_blocks
         data = {name: _boundary_variable(name, values) for name, values in self._boundary.items()}
-        missing = torch.full((self._batch.size,), torch.nan, dtype=torch.float64)
+        device = self._batch.ids_BT.device
+        missing = torch.full((self._batch.size,), torch.nan, dtype=torch.float64, device=device)
         for name in _block_names():
             values = self._block.get(name, [missing] * n_blocks)
             data[name] = _block_variable(name, values, self._facts.anatomy.parallel)
@@ -104,7 +105,7 @@ class ResidualProbe(MeasureProbe):
             "angular distance between boundaries",
             "1",
             formula="arccos(cos(h_b, h_{b+n}))/π",
-            source="Gromov et al. 2024; csordas2025 §3",
+            source="Gromov et al. 2024, angular distance",
             direction="0 = same direction, 0.5 = orthogonal, 1 = opposite",
         )
         coords = {
@@ -123,12 +124,11 @@ def _largest(resid_BTD: Tensor, batch: Batch) -> tuple[Tensor, Tensor, Tensor, T
     """Per prompt the largest |h|, its token and channel, and its ratio to the median |h|; float64 [batch] each."""
     found = []
     for row, length in zip(resid_BTD, batch.lengths):
-        size = row[:length].abs()
-        index = int(size.argmax())
-        largest, width = size.flatten()[index].double(), size.shape[-1]
-        median = size.flatten().float().median().double().clamp_min(1e-12)
-        place = torch.tensor([index // width, index % width], dtype=torch.float64, device=size.device)
-        found.append(torch.stack([largest, place[0], place[1], largest / median]))
+        size = row[:length].abs().flatten()
+        largest, index = size.max(0)
+        token, channel = index // row.shape[-1], index % row.shape[-1]
+        median = size.float().median().double().clamp_min(1e-12)
+        found.append(torch.stack([largest.double(), token.double(), channel.double(), largest.double() / median]))
     return tuple(torch.stack(found).unbind(-1))  # type: ignore[return-value]
 
 
@@ -183,7 +183,14 @@ def _boundary_variable(name: str, values: list[Tensor]) -> xr.Variable:
         }[name]
         if name in ("largest_token", "largest_channel"):
             stacked = stacked.long()
-        return variable(("prompt", "boundary"), stacked, text[0], "1", formula=text[1], source="csordas2025 §3")
+        return variable(
+            ("prompt", "boundary"),
+            stacked,
+            text[0],
+            "1",
+            formula=text[1],
+            source="csordas2025, residual stream",
+        )
     how = _REDUCED[name.removeprefix("norm_resid").lstrip("_")]
     return variable(
         ("prompt", "boundary"),
@@ -204,7 +211,7 @@ def _block_variable(name: str, values: list[Tensor], parallel: bool) -> xr.Varia
             "cosine of neighbouring boundaries",
             "1",
             formula="cos(h_l, h_{l+1})",
-            source="csordas2025 §3; 1 minus it is ShortGPT's Block Influence",
+            source="csordas2025, residual stream; 1 minus it is ShortGPT's Block Influence",
         )
     kind, part, *rest = name.split("_")
     symbol = _SYMBOL[part]

@@ -1,7 +1,7 @@
 """What drop, swap and repeat share: next-token statistics of the model under other schedules of its blocks.
 
 Per token, on the positions that have a next token: KL(normal ‖ intervened), top-1 agreement, entropy and
-cross-entropy of the next token. Source: lad2024 section 3.
+cross-entropy of the next token. Source: lad2024, layer interventions.
 """
 
 from __future__ import annotations
@@ -23,10 +23,15 @@ from bathyscope.wavefront.probe import FinalStates
 from bathyscope.wavefront.rows import Request
 
 _METRICS = ("kl_from_reference", "top1_agreement", "entropy", "loss")
-_SOURCE = "lad2024 §3"
+_SOURCE = "lad2024, layer interventions"
 _VARIABLES = {
     "kl": ("kl_from_reference", "KL of the intervened from the normal prediction", "nats", "KL(p ‖ p̄)"),
-    "top1_agreement": ("top1_agreement", "top-1 agreement with the normal prediction", "1", "[argmax p̄ = argmax p]"),
+    "top1_agreement": (
+        "top1_agreement",
+        "top-1 agreement with the normal prediction",
+        "1",
+        "[argmax p̄ = argmax p]",
+    ),
     "entropy": ("entropy", "entropy of the intervened prediction", "bits", "−Σ p̄ log₂ p̄"),
     "loss": ("loss", "cross-entropy of the next token under intervention", "nats", "−log p̄(next token)"),
 }
@@ -51,9 +56,7 @@ def check_blocks(blocks: Sequence[int] | None, allowed: int, measure: str) -> tu
     return tuple(int(b) for b in blocks)
 
 
-def runnable(
-    schedules: Mapping[int, Schedule], facts: ModelFacts, measure: str, asked: bool
-) -> dict[int, Schedule]:
+def runnable(schedules: Mapping[int, Schedule], facts: ModelFacts, measure: str, asked: bool) -> dict[int, Schedule]:
     """The schedules in which every block that takes its keys and values from another one finds them (Gemma 4).
 
     The others are left out with a warning, or refused where they were ``asked`` for one by one.

@@ -2,7 +2,7 @@
 
 E[s,l] = ‖c_l − c̄_l‖₂ / max(‖c_l‖₂, 1e-6) per token, O[s] = ‖y − ȳ‖₂, where block s is skipped.
 ``all``: at every token from ``protect_first`` on, measured at every token. ``future``: only before a sampled
-token t, measured from t on, pooled over the sampled t. Source: csordas2025 section 5, hu2025 section 4.
+token t, measured from t on, pooled over the sampled t. Source: csordas2025 and hu2025, layer skipping.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from bathyscope.wavefront.rows import Request, SkipBefore, SkipRow
 
 PARTS = ("block",)
 _EPS = 1e-6
-_SOURCE = "csordas2025 §5; hu2025 §4"
+_SOURCE = "csordas2025, layer skipping; hu2025, layer skipping"
 
 
 @dataclass(frozen=True)
@@ -100,22 +100,23 @@ class SkipProbe(MeasureProbe):
         }
         super().__init__([*self._all, *self._future])
         self._facts, self._batch, self._positions, self._samples = facts, batch, positions, samples
-        shape = (batch.size, len(REDUCTIONS), n_blocks)
-        self._effect_all = torch.zeros(*shape, n_blocks, dtype=torch.float64)
-        self._effect_future = torch.zeros(*shape, n_blocks, dtype=torch.float64)
+        # results stay on the model's device until the batch is done: no waiting for the accelerator on the way
+        device, shape = batch.ids_BT.device, (batch.size, len(REDUCTIONS), n_blocks)
+        self._effect_all = torch.zeros(*shape, n_blocks, dtype=torch.float64, device=device)
+        self._effect_future = torch.zeros(*shape, n_blocks, dtype=torch.float64, device=device)
         for prompt, length in enumerate(batch.lengths):
             # the skipped block itself: its whole contribution is gone at every token that skips it
-            own = (torch.arange(length) >= protect).double()[None]
-            index = torch.arange(n_blocks)
+            own = (torch.arange(length, device=device) >= protect).double()[None]
+            index = torch.arange(n_blocks, device=device)
             self._effect_all[prompt, :, index, index] = reduce_tokens(own)
-        self._output_all = torch.zeros(shape, dtype=torch.float64)
-        self._output_future = torch.zeros(shape, dtype=torch.float64)
+        self._output_all = torch.zeros(shape, dtype=torch.float64, device=device)
+        self._output_future = torch.zeros(shape, dtype=torch.float64, device=device)
         for prompt, starts in enumerate(positions):
             if not starts:
                 self._effect_future[prompt] = torch.nan
                 self._output_future[prompt] = torch.nan
         self._pooled: dict[int, list[tuple[list[int], Tensor]]] = {}
-        self._noise = np.zeros(batch.size)
+        self._noise = torch.zeros(batch.size, dtype=torch.float64, device=device)
 
     def rows(self, view: RowsView) -> None:
         wanted = self._all if view.prompt is None else self._future
@@ -130,7 +131,7 @@ class SkipProbe(MeasureProbe):
             self._pooled.setdefault(view.prompt, []).append((skipped, effect_RBT[:, 0]))
             return
         for prompt, length in enumerate(self._batch.lengths):
-            reduced = reduce_tokens(effect_RBT[:, prompt, :length]).cpu()
+            reduced = reduce_tokens(effect_RBT[:, prompt, :length])
             self._effect_all[prompt, :, skipped, view.block] = reduced
 
     def block_done(self, block: int) -> None:
@@ -141,7 +142,7 @@ class SkipProbe(MeasureProbe):
                     by_row.setdefault(s, []).append(effect_RN[row])
             order = sorted(by_row)
             effect = torch.stack([torch.cat(by_row[s]) for s in order])
-            self._effect_future[prompt, :, order, block] = reduce_tokens(effect).cpu()
+            self._effect_future[prompt, :, order, block] = reduce_tokens(effect)
         self._pooled.clear()
 
     def finish(self, final: FinalStates) -> None:
@@ -152,9 +153,9 @@ class SkipProbe(MeasureProbe):
         rows = [batch.flat(final.full[r]) for r in requests] + [same_or(control, batch.flat(final.baseline_BTD))]
         change = compare(final.readout, control, rows, ["l2"], vocabulary=vocabulary)["l2"]
         for prompt, piece in enumerate(batch.split(change)):
-            reduced = reduce_tokens(piece).cpu()
+            reduced = reduce_tokens(piece)
             self._output_all[prompt] = reduced[:, :-1]
-            self._noise[prompt] = max(self._noise[prompt], float(reduced[2, -1]))
+            self._noise[prompt] = torch.maximum(self._noise[prompt], reduced[2, -1])
         pooled: dict[int, list[Tensor]] = {}
         for tail in final.tails:
             mine = [r for r in tail.rows if r in self._future]
@@ -165,7 +166,7 @@ class SkipProbe(MeasureProbe):
                 pooled.setdefault(tail.prompt, []).append(found)
         for prompt, pieces in pooled.items():
             # the last block has no row: skipping it before t changes nothing from t on
-            self._output_future[prompt, :, :-1] = reduce_tokens(torch.cat(pieces, dim=-1)).cpu()
+            self._output_future[prompt, :, :-1] = reduce_tokens(torch.cat(pieces, dim=-1))
 
     def _note_noise(self, view: RowsView) -> None:
         plain = view.baseline_after.float() - view.baseline_before.float()
@@ -173,13 +174,12 @@ class SkipProbe(MeasureProbe):
         gap = torch.linalg.vector_norm(control - plain, dim=-1)
         gap = gap / torch.linalg.vector_norm(plain, dim=-1).clamp_min(_EPS)
         if view.prompt is not None:
-            self._noise[view.prompt] = max(self._noise[view.prompt], float(gap.max()))
+            self._noise[view.prompt] = torch.maximum(self._noise[view.prompt], gap.max().double())
             return
-        largest = gap.masked_fill(~self._batch.valid_BT, 0.0).amax(-1).cpu().numpy()
-        self._noise = np.maximum(self._noise, largest)
+        self._noise = torch.maximum(self._noise, gap.masked_fill(~self._batch.valid_BT, 0.0).amax(-1).double())
 
     def noise(self) -> np.ndarray:
-        return self._noise
+        return self._noise.cpu().numpy()
 
     def result(self) -> xr.Dataset:
         n_blocks = self._facts.n_blocks
@@ -194,7 +194,11 @@ class SkipProbe(MeasureProbe):
         for prompt, starts in enumerate(self._positions):
             positions[prompt, : len(starts)] = starts
         data["positions"] = variable(
-            ("prompt", "sample"), positions, "sampled token t of the future effects (−1 = none)", "token", source=_SOURCE
+            ("prompt", "sample"),
+            positions,
+            "sampled token t of the future effects (−1 = none)",
+            "token",
+            source=_SOURCE,
         )
         coords = {
             "part": list(PARTS),

@@ -1,4 +1,4 @@
-"""Swap: two neighbouring blocks exchange places. Source: lad2024 section 3."""
+"""Swap: two neighbouring blocks exchange places. Source: lad2024, layer interventions."""
 
 from __future__ import annotations
 

@@ -58,24 +58,19 @@ def corpus_prompts(
         else:
             assert window is not None
             if window < 2:
-                raise PromptError(
-                    f"{path}: window={window} leaves nothing to predict; use at least 2 tokens."
-                )
+                raise PromptError(f"{path}: window={window} leaves nothing to predict; use at least 2 tokens.")
             bodies = _windows(file, tokenizer, window - len(start), limit)
         prompts = tuple(Prompt(ids=(*start, *body)) for body in islice(bodies, count))
     if not prompts or len(prompts[0].ids or ()) < 2:
         raise PromptError(f"{path} holds too little text: a prompt needs at least two tokens.")
     if count is not None and len(prompts) < count:
         raise PromptError(
-            f"{path} gives {len(prompts)} prompts of this size, {count} asked for; "
-            "ask for fewer or shorter ones."
+            f"{path} gives {len(prompts)} prompts of this size, {count} asked for; ask for fewer or shorter ones."
         )
     return prompts
 
 
-def _pieces(
-    file: TextIO, tokenizer: PreTrainedTokenizerBase, chars: int, limit: int | None
-) -> Iterator[list[int]]:
+def _pieces(file: TextIO, tokenizer: PreTrainedTokenizerBase, chars: int, limit: int | None) -> Iterator[list[int]]:
     first = True
     for piece in _chunks(file, chars, limit):
         if len(piece) == chars or first:
@@ -83,9 +78,7 @@ def _pieces(
         first = False
 
 
-def _windows(
-    file: TextIO, tokenizer: PreTrainedTokenizerBase, size: int, limit: int | None
-) -> Iterator[list[int]]:
+def _windows(file: TextIO, tokenizer: PreTrainedTokenizerBase, size: int, limit: int | None) -> Iterator[list[int]]:
     stream = _token_stream(file, tokenizer, limit)
     body = list(islice(stream, size))
     yield body
@@ -125,9 +118,7 @@ def _token_stream(file: TextIO, tokenizer: PreTrainedTokenizerBase, limit: int |
 
 def _tokens_of(tokenizer: PreTrainedTokenizerBase, before: str, current: str, after: str) -> Iterator[int]:
     """Tokens that start in ``current``; where nothing comes after it, also those at its very end."""
-    encoded = tokenizer(
-        before + current + after, add_special_tokens=False, return_offsets_mapping=True, verbose=False
-    )
+    encoded = tokenizer(before + current + after, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
     first = len(before)
     last = first + len(current) if after else float("inf")
     for token, (start, _) in zip(encoded["input_ids"], encoded["offset_mapping"], strict=True):

@@ -82,9 +82,7 @@ def _read_jsonl(path: Path) -> Iterator[Row]:
             try:
                 row = json.loads(line)
             except json.JSONDecodeError as error:
-                raise PromptError(
-                    f"{path}, line {number}: not JSON ({error}); each line is one object."
-                ) from error
+                raise PromptError(f"{path}, line {number}: not JSON ({error}); each line is one object.") from error
             if not isinstance(row, dict):
                 raise PromptError(
                     f'{path}, line {number}: a JSON object is needed, such as {{"text": "…"}}, '

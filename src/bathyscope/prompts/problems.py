@@ -85,9 +85,7 @@ def to_prompt(problem: Problem, id: str | None = None) -> Prompt:
         text = f"Problem: {problem.question}\nAnswer: {problem.solution}\n{ANSWER_PHRASE}{problem.answer}"
     else:
         text = f"{problem.question} {problem.answer}"
-    return Prompt(
-        text=text, answer=problem.answer, id=id, labels={"steps": problem.steps, "kind": problem.kind}
-    )
+    return Prompt(text=text, answer=problem.answer, id=id, labels={"steps": problem.steps, "kind": problem.kind})
 
 
 def _check(kind: str, count: int, steps: int | None, digits: int) -> None:
@@ -105,9 +103,7 @@ def _check(kind: str, count: int, steps: int | None, digits: int) -> None:
 
 
 def _word_problem(rng: random.Random, steps: int) -> Problem:
-    story: Callable[[random.Random, int], Problem] = rng.choices(
-        [_chain, _comparison, _shopping], weights=[3, 1, 1]
-    )[0]
+    story: Callable[[random.Random, int], Problem] = rng.choices([_chain, _comparison, _shopping], weights=[3, 1, 1])[0]
     return story(rng, steps)
 
 

@@ -27,9 +27,7 @@ def read_prompts(path: str, *, count: int | None = None) -> tuple[Prompt, ...]:
     if not rows:
         raise PromptError(f'{path} holds no prompts; write one a line: {{"text": "…"}} or {{"ids": [1, 2]}}.')
     if count is not None and len(rows) < count:
-        raise PromptError(
-            f"{path} holds {len(rows)} prompts, {count} asked for; ask for at most {len(rows)}."
-        )
+        raise PromptError(f"{path} holds {len(rows)} prompts, {count} asked for; ask for at most {len(rows)}.")
     return tuple(_prompt(row, f"{path}, prompt {number}") for number, row in enumerate(rows, start=1))
 
 

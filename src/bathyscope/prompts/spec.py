@@ -41,9 +41,7 @@ _OPTIONS: Mapping[Kind, tuple[str, ...]] = {
 }
 _TEXT_OPTIONS = ("split",)
 
-_NAMED = re.compile(
-    r"(?P<name>[A-Za-z][\w-]+)(?::(?P<count>[^?@]*))?(?:\?(?P<options>[^@]*))?(?:@(?P<path>.*))?"
-)
+_NAMED = re.compile(r"(?P<name>[A-Za-z][\w-]+)(?::(?P<count>[^?@]*))?(?:\?(?P<options>[^@]*))?(?:@(?P<path>.*))?")
 _FILE = re.compile(r"(?P<path>.+?\.(?:txt|jsonl)(?:\.gz)?)(?::(?P<count>[^?]*))?(?:\?(?P<options>.*))?")
 
 
@@ -143,9 +141,7 @@ def _with_options(text: str, spec: SourceSpec, options: str | None) -> SourceSpe
         if key not in allowed:
             listed = ", ".join(f"{name}=" for name in allowed) or "none"
             hint = did_you_mean(key, allowed)
-            raise PromptError(
-                f"Prompts {text!r}: unknown option {key!r}.{hint} A {spec.kind} takes: {listed}."
-            )
+            raise PromptError(f"Prompts {text!r}: unknown option {key!r}.{hint} A {spec.kind} takes: {listed}.")
         if key in pairs:
             raise PromptError(f"Prompts {text!r}: option {key!r} is given twice; give it once.")
         if key in _TEXT_OPTIONS and not value:
@@ -158,9 +154,7 @@ def _with_options(text: str, spec: SourceSpec, options: str | None) -> SourceSpe
 
 def _check_combination(text: str, spec: SourceSpec) -> None:
     if spec.path == "":
-        raise PromptError(
-            f"Prompts {text!r}: no file after '@'; write {spec.name}@FILE.jsonl (or .csv, .parquet)."
-        )
+        raise PromptError(f"Prompts {text!r}: no file after '@'; write {spec.name}@FILE.jsonl (or .csv, .parquet).")
     if spec.kind == "generated" and spec.path is not None:
         raise PromptError(f"Prompts {text!r}: {spec.name} are generated and read no file; leave out '@…'.")
     if spec.kind == "generated" and spec.count is None:
@@ -174,6 +168,5 @@ def _check_combination(text: str, spec: SourceSpec) -> None:
         )
     if spec.number("window") is not None and spec.number("chars") is not None:
         raise PromptError(
-            f"Prompts {text!r}: a corpus is cut by tokens (window=) or by characters (chars=); "
-            "give one of them."
+            f"Prompts {text!r}: a corpus is cut by tokens (window=) or by characters (chars=); give one of them."
         )

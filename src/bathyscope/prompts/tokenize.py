@@ -117,9 +117,7 @@ def _with_answer(text: str, answer: str, tokenizer: PreTrainedTokenizerBase) -> 
             "give ids= with answer_tokens=, or leave answer= out."
         )
     question = text.removesuffix(answer)
-    encoded = tokenizer(
-        question + answer, return_offsets_mapping=True, return_special_tokens_mask=True, verbose=False
-    )
+    encoded = tokenizer(question + answer, return_offsets_mapping=True, return_special_tokens_mask=True, verbose=False)
     ids, special = list(encoded["input_ids"]), list(encoded["special_tokens_mask"])
     while special and special[-1]:
         special.pop()

@@ -47,9 +47,7 @@ def load_tokenizer(
 
     folder = Path(source)
     if str(source).startswith((".", "/", "~")) and not folder.exists():
-        raise ModelError(
-            f"{source} does not exist; give a folder with the model's files, or a name on the hub."
-        )
+        raise ModelError(f"{source} does not exist; give a folder with the model's files, or a name on the hub.")
     if folder.is_dir() and not any((folder / name).exists() for name in VOCABULARY_FILES):
         return None
     try:

@@ -98,9 +98,8 @@ def _section(run: Run, anchor: str, name: str, options: FigureOptions, interacti
         "noise": _noise_note(run),
         "depth_headings": table.depth_headings(run) if table.MEASURE in run.measures else [],
         "depth_rows": [table.depth_cells(row) for row in _depth_rows(run)],
-        "figures": [
-            _figure(run, kind, panels, anchor, options, interactive) for kind, panels in drawn.items()
-        ],
+        "remarks": table.remarks(_depth_rows(run)),
+        "figures": [_figure(run, kind, panels, anchor, options, interactive) for kind, panels in drawn.items()],
         "configuration": provenance.configuration(run),
         "record": provenance.record(run),
         "prompt_headings": headings,
@@ -112,9 +111,7 @@ def _section(run: Run, anchor: str, name: str, options: FigureOptions, interacti
 def _figure(
     run: Run, name: str, panels: Sequence[Panel], anchor: str, options: FigureOptions, interactive: bool
 ) -> _Figure:
-    pictures = [
-        _Picture(Markup(inline_svg(panel, f"{anchor}-{name}-{panel.name}")), panel.alt) for panel in panels
-    ]
+    pictures = [_Picture(Markup(inline_svg(panel, f"{anchor}-{name}-{panel.name}")), panel.alt) for panel in panels]
     plots = skip_plots(run, options, anchor) if interactive and name == "skip" else []
     kind = FIGURES[name]
     return _Figure(kind.heading, kind.note(run, options), pictures, [Markup(plot) for plot in plots])

@@ -48,6 +48,5 @@ def check_format(format_: str) -> None:
     """Raises OptionError where ``format_`` is not one of the formats."""
     if format_ not in FORMATS:
         raise OptionError(
-            f"Figure format {format_!r} is not known; allowed: {', '.join(FORMATS)}."
-            f"{did_you_mean(format_, FORMATS)}"
+            f"Figure format {format_!r} is not known; allowed: {', '.join(FORMATS)}.{did_you_mean(format_, FORMATS)}"
         )

@@ -24,7 +24,7 @@ def inline_svg(panel: Panel, name: str) -> str:
     """
     text = render(draw_panel(panel), "svg", salt=name, text_as_text=True).decode()
     text = _UNWANTED.sub("", text[text.index("<svg") :])
-    pass
+    text = _ID.sub(rf'id="{name}-\1"', text)
     text = _REFERENCE.sub(rf"\1{name}-\2", text)
     for colour, variable in style.CSS_NAMES.items():
         text = text.replace(f": {colour}", f": var({variable}, {colour})")

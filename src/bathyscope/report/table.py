@@ -26,9 +26,7 @@ _NAMES: Final = {
 _INDEX: Final = {"cosine": "block", "kl": "block input", "overlap": "block input", "centre_of_mass": "block"}
 
 
-LEGEND: Final = (
-    "Depth: 0-based. Ratio: (depth + 1)/L of L blocks. Crossed: share of resamples that meet the criterion."
-)
+LEGEND: Final = "Depth: 0-based. Ratio: (depth + 1)/L of L blocks. Crossed: share of resamples that meet the criterion."
 
 
 class DepthRow(TypedDict):
@@ -81,15 +79,13 @@ def effective_depth_table(run: Run) -> Table:
     rows = effective_depth_rows(run)
     # as Text, so that square brackets in a reason are not taken for markup
     caption = Text("\n".join([LEGEND, *remarks(rows)]))
-    table = Table(
-        title="Effective depth", caption=caption, box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0)
-    )
+    table = Table(title="Effective depth", caption=caption, box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
     table.title_justify = table.caption_justify = "left"
-    for heading in depth_headings(run)[:-1]:
+    for heading in depth_headings(run):
         words = heading in ("Estimator", "Index of")
         table.add_column(heading, justify="left" if words else "right", no_wrap=True)
     for row in rows:
-        table.add_row(*depth_cells(row)[:-1])
+        table.add_row(*depth_cells(row))
     return table
 
 
@@ -105,11 +101,11 @@ def remarks(rows: Sequence[DepthRow]) -> list[str]:
 def depth_headings(run: Run) -> list[str]:
     """Headings of :func:`depth_cells`."""
     level = f"{interval_level(run):.0%} interval"
-    return ["Estimator", "Index of", "Depth", level, "Ratio", "Crossed", "Note"]
+    return ["Estimator", "Index of", "Depth", level, "Ratio", "Crossed"]
 
 
 def depth_cells(row: DepthRow) -> list[str]:
-    """Estimator, what it indexes, depth, interval, ratio, crossing share and note, as a reader sees them."""
+    """Estimator, what it indexes, depth, interval, ratio and crossing share, as a reader sees them."""
     name = row["estimator"]
     return [
         estimator_name(name),
@@ -118,7 +114,6 @@ def depth_cells(row: DepthRow) -> list[str]:
         show_interval(row),
         "–" if row["ratio"] is None else f"{row['ratio']:.2f}",
         "–" if row["crossing_share"] is None else f"{row['crossing_share']:.0%}",
-        row["reason"],
     ]
 
 

@@ -60,16 +60,18 @@ def small_sample(weights: ArrayLike) -> SmallSample:
     variance are tr A and 2 tr A²; the degrees of freedom are Satterthwaite's, 2·mean²/variance
     (after Bell and McCaffrey 2002).
     """
-    h = np.asarray(weights, dtype=np.float64)
-    h = h / h.sum()
-    s2, s3, s4, s5 = (float((h**power).sum()) for power in (2, 3, 4, 5))
-    # A = diag(h²) + h v' + v h' with v = (s2/2) h − h²; the traces are written out because A itself, prompts
-    # by prompts, would not fit for a large prompt set.
+    w = np.asarray(weights, dtype=np.float64)
+    total = w.sum()
+    # In whole token counts these differences are exact, however much one prompt outweighs the others.
+    trace = float((w**2 * ((total - w) ** 2 + (w**2).sum() - w**2)).sum() / total**4)
+    s2, s3, s4, s5 = (float(((w / total) ** power).sum()) for power in (2, 3, 4, 5))
+    # A = diag(h²) + h v' + v h' with v = (s2/2) h − h²; its square's trace is written out because A itself,
+    # prompts by prompts, would not fit for a large prompt set. Rounding is cut to what rank n − 1 allows.
     h_v = s2 * s2 / 2 - s3
     v_v = s4 - s2 * s3 + s2**3 / 4
-    trace = s2 - 2 * s3 + s2 * s2
     trace_of_square = s4 + 2 * (s2 * s4 - 2 * s5) + 2 * (h_v * h_v + s2 * v_v)
-    return SmallSample(trace / s2, trace * trace / trace_of_square)
+    degrees_of_freedom = trace**2 / np.clip(trace_of_square, trace**2 / (w.size - 1), trace**2)
+    return SmallSample(trace / s2, float(degrees_of_freedom))
 
 
 def bootstrap_interval(
@@ -116,6 +118,4 @@ def check_resampling(resamples: int, level: float) -> None:
     if resamples < 1:
         raise OptionError(f"resamples is {resamples}; give a whole number of at least 1 (usual: 1000).")
     if not 0 < level < 1:
-        raise OptionError(
-            f"level is {level}; it is the wanted coverage: give a number between 0 and 1 (usual: 0.95)."
-        )
+        raise OptionError(f"level is {level}; it is the wanted coverage: give a number between 0 and 1 (usual: 0.95).")

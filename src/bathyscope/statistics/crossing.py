@@ -59,9 +59,7 @@ def kl_depth(kl: ArrayLike, *, fraction: float = KL_FRACTION, interpolate: bool 
     return _first_below_zero(curve - threshold, interpolate)
 
 
-def overlap_depth(
-    overlap: ArrayLike, *, threshold: float = OVERLAP_THRESHOLD, interpolate: bool = False
-) -> FloatArray:
+def overlap_depth(overlap: ArrayLike, *, threshold: float = OVERLAP_THRESHOLD, interpolate: bool = False) -> FloatArray:
     """The first block input b ≤ L−2 whose top-k overlap with the final prediction is above ``threshold``.
 
     ``overlap`` is ``[..., L]``: shares in [0, 1]. Interpolated, the position lies between b−1 and b, and is 0
@@ -180,10 +178,7 @@ def _kl_reason(kl: FloatArray, fraction: float) -> str:
     if largest <= 0:
         return "KL is zero at every block input"
     lowest = kl[:-1].min() / largest
-    return (
-        f"KL never falls below {fraction:g} of its maximum before the last block "
-        f"(lowest there: {lowest:.2g} of it)"
-    )
+    return f"KL never falls below {fraction:g} of its maximum before the last block (lowest there: {lowest:.2g} of it)"
 
 
 def _overlap_reason(overlap: FloatArray, threshold: float) -> str:

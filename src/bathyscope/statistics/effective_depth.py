@@ -87,9 +87,7 @@ class DepthInputs:
                     f"{n_blocks} blocks of cos_block it is {list(shape)}."
                 )
         if not (np.isfinite(self.n_tokens) & (self.n_tokens > 0)).all():
-            raise OptionError(
-                "n_tokens holds a count that is not positive; every prompt has at least one token."
-            )
+            raise OptionError("n_tokens holds a count that is not positive; every prompt has at least one token.")
 
 
 @dataclass(frozen=True)
@@ -149,9 +147,7 @@ def effective_depth(
         means = _resample(criterion.values, curves.n_tokens, resamples, seed)
         position = _estimate(means, partial(criterion.locate, interpolate=True), criterion.explain, level)
         interpolated[f"interpolated_{criterion.name}"] = position
-        whole[criterion.name] = _whole(
-            position, float(criterion.locate(means.curve)), criterion.containing, means
-        )
+        whole[criterion.name] = _whole(position, float(criterion.locate(means.curve)), criterion.containing, means)
     effect = _resample(_effects(curves), np.ones(len(curves.n_tokens)), resamples, seed)
     why_none = partial(_effect_reason, curves.effect_future is not None)
     return whole | interpolated | {"centre_of_mass": _estimate(effect, centre_of_mass, why_none, level)}
@@ -223,15 +219,11 @@ def _estimate(
     n_prompts, n_blocks = len(means.weights), means.curve.size
     reasons = [explain(means.curve)]
     low, high, share = math.nan, math.nan, math.nan
-    if n_prompts < 2:
-        reasons.append(
-            f"an interval needs at least two prompts with values, and there is {n_prompts or 'none'}"
-        )
-    else:
+    if n_prompts == 1:
+        reasons.append("an interval needs at least two prompts with values, and there is one")
+    elif n_prompts > 1:
         resampled = locate(means.resampled)
-        low, high = bootstrap_interval(
-            depth, resampled, means.weights, level=level, limits=(0.0, n_blocks - 1.0)
-        )
+        low, high = bootstrap_interval(depth, resampled, means.weights, level=level, limits=(0.0, n_blocks - 1.0))
         share = float((~np.isnan(resampled)).mean())
         if math.isnan(low) and not math.isnan(depth):
             reasons.append("too few resamples meet the criterion for an interval")
@@ -245,6 +237,4 @@ def _whole(
     n_blocks = means.curve.size
     low = np.minimum(containing(position.ci_low), depth)
     high = np.maximum(np.minimum(containing(position.ci_high), n_blocks - 2), depth)
-    return replace(
-        position, depth=depth, ratio=(depth + 1) / n_blocks, ci_low=float(low), ci_high=float(high)
-    )
+    return replace(position, depth=depth, ratio=(depth + 1) / n_blocks, ci_low=float(low), ci_high=float(high))

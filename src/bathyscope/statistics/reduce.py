@@ -25,8 +25,8 @@ def weighted_mean(values: ArrayLike, weights: ArrayLike) -> FloatArray:
 
     Returns
     -------
-    ``[...]`` or ``[resamples, ...]``; NaN where no prompt of positive weight has a value. All resamples are
-    one matrix product.
+    ``[...]`` or ``[resamples, ...]``; NaN where no prompt of positive weight has a value, or one has an
+    infinite value. All resamples are one matrix product.
 
     Raises
     ------
@@ -37,13 +37,13 @@ def weighted_mean(values: ArrayLike, weights: ArrayLike) -> FloatArray:
     weights = np.asarray(weights, dtype=np.float64)
     _check(values, weights)
     flat = values.reshape(len(values), math.prod(values.shape[1:]))
-    has_value = ~np.isnan(flat)
-    if has_value.all():
-        mass = weights.sum(axis=-1, keepdims=True)
+    finite = np.isfinite(flat)
+    if finite.all():
+        total, mass = weights @ flat, weights.sum(axis=-1, keepdims=True)
     else:
-        mass = weights @ has_value.astype(np.float64)
-        flat = np.where(has_value, flat, 0.0)
-    total = weights @ flat
+        mass = weights @ (~np.isnan(flat)).astype(np.float64)
+        total = weights @ np.where(finite, flat, 0.0)
+        total = np.where(weights @ np.isinf(flat).astype(np.float64) > 0, np.nan, total)
     mean = np.divide(total, mass, out=np.full_like(total, np.nan), where=mass > 0)
     return mean.reshape(weights.shape[:-1] + values.shape[1:])
 

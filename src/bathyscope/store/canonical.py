@@ -12,8 +12,7 @@ from bathyscope.errors import StoreError
 
 # By these netCDF readers change values: a measure's own attribute of that name would corrupt its numbers.
 _RESERVED = frozenset(
-    {"_FillValue", "missing_value", "scale_factor", "add_offset"}
-    | {"_Unsigned", "_Encoding", "dtype", "coordinates"}
+    {"_FillValue", "missing_value", "scale_factor", "add_offset"} | {"_Unsigned", "_Encoding", "dtype", "coordinates"}
 )
 _UNWRITABLE_TEXT = re.compile("[\x00\ud800-\udfff]")
 _ALLOWED_TYPES = "float32, float64, integers, bool, text"
@@ -39,9 +38,7 @@ def canonical(dataset: xr.Dataset, where: str) -> xr.Dataset:
 
 
 def _variable(variable: xr.Variable, where: str) -> xr.Variable:
-    return xr.Variable(
-        variable.dims, _values(np.asarray(variable.values), where), _attributes(variable.attrs, where)
-    )
+    return xr.Variable(variable.dims, _values(np.asarray(variable.values), where), _attributes(variable.attrs, where))
 
 
 def _values(values: np.ndarray, where: str) -> np.ndarray:

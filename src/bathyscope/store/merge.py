@@ -53,8 +53,7 @@ def _merged(name: str, parts: Sequence[xr.Dataset]) -> xr.Dataset:
         same = list(part.variables) == list(first.variables) and set(part.coords) == set(first.coords)
         _require(same, name, f"variables {list(part.variables)} and {list(first.variables)}")
     variables = {
-        label: _variable(f"{name}.{label}", [part.variables[label] for part in parts])
-        for label in first.variables
+        label: _variable(f"{name}.{label}", [part.variables[label] for part in parts]) for label in first.variables
     }
     return xr.Dataset(
         {label: variables[label] for label in first.data_vars},

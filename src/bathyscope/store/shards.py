@@ -91,6 +91,5 @@ def _restored(dataset: xr.Dataset) -> xr.Dataset:
 
 def _plain_attributes(attrs: Mapping[str, object]) -> dict[str, object]:
     return {
-        name: value.tolist() if isinstance(value, np.generic | np.ndarray) else value
-        for name, value in attrs.items()
+        name: value.tolist() if isinstance(value, np.generic | np.ndarray) else value for name, value in attrs.items()
     }

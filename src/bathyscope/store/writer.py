@@ -98,9 +98,7 @@ class RunWriter:
             StoreError: no such shard or it is there already; variables of another form; the disk is full.
         """
         if index not in self.missing:
-            raise StoreError(
-                f"Shard {index} is not to be computed; the shards still missing are {self.missing}."
-            )
+            raise StoreError(f"Shard {index} is not to be computed; the shards still missing are {self.missing}.")
         first, last = self._manifest.identity.plan[index]
         kept = {name: canonical(dataset, name) for name, dataset in datasets.items()}
         for name, dataset in kept.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -52,7 +53,7 @@ def even_pieces(rows: int, most: int) -> Iterator[tuple[int, int]]:
     """``rows`` split into as few ranges of at most ``most`` as possible, of nearly equal size."""
     pieces = -(-rows // max(1, most))
     edges = [rows * i // pieces for i in range(pieces + 1)]
-    yield from zip(edges, edges[1:])
+    yield from pairwise(edges)
 
 
 @dataclass

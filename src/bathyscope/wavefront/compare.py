@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -211,9 +212,7 @@ def compare(
         name → float64 [rows, N].
     """
     tokens = reference_ND.shape[0]
-    found = {
-        name: torch.empty(len(rows), tokens, dtype=torch.float64, device=reference_ND.device) for name in metrics
-    }
+    found = {name: torch.empty(len(rows), tokens, dtype=torch.float64, device=reference_ND.device) for name in metrics}
     for first, last in _chunks(tokens, vocabulary):
         vectors = reference_ND[first:last]
         ref = Distribution(read(vectors))
@@ -250,4 +249,4 @@ def _chunks(tokens: int, vocabulary: int) -> Iterator[tuple[int, int]]:
     size = max(1, min(tokens, _CHUNK_BYTES // (8 * 8 * vocabulary)))
     pieces = -(-tokens // size)
     edges = [tokens * i // pieces for i in range(pieces + 1)]
-    yield from zip(edges, edges[1:])
+    yield from pairwise(edges)

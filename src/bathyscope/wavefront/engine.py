@@ -75,6 +75,7 @@ class _Sweep:
         self._baseline = self._replay.recording.resid0_BTD
         self._baseline_before = self._baseline
         self._baseline_state: State = {}
+        self._finite: list[Tensor] = []
         requests = list(dict.fromkeys(r for probe in probes for r in probe.requests))
         # skipping the last block before a token changes nothing at that token or later
         last = self._anatomy.n_blocks - 1
@@ -105,6 +106,7 @@ class _Sweep:
                 probe.block_done(index)
             if step is not None:
                 step(index + 1, n_blocks)
+        self._require_finite()
         if self._full is not None:
             self._full.land(n_blocks)
         final = self._final()
@@ -117,18 +119,22 @@ class _Sweep:
         prompts = torch.arange(self._batch.size, device=self._baseline.device)
         with tapped(block, self._anatomy.sites if wants_parts else {}) as taken:
             self._baseline = self._replay.run(block, index, self._baseline, prompts, state=self._baseline_state)
-        if not torch.isfinite(self._baseline).all():
-            raise ModelError(
-                f"Block {index} gives NaN or Inf on this input in {str(self._baseline.dtype).removeprefix('torch.')}; "
-                "load the model with a wider dtype (dtype='float32' or 'bfloat16')."
-            )
+        self._finite.append(torch.isfinite(self._baseline).all())
         shape = self._baseline.shape
         parts = {part: value.reshape(shape) for part, value in taken.items()}
-        view = BaselineView(
-            index, self._baseline_before, self._baseline, parts.get("attention"), parts.get("mlp")
-        )
+        view = BaselineView(index, self._baseline_before, self._baseline, parts.get("attention"), parts.get("mlp"))
         for probe in self._probes:
             probe.baseline(view)
+
+    def _require_finite(self) -> None:
+        """Asked once at the end, so that an accelerator is not waited for at every block."""
+        finite = torch.stack(self._finite).tolist()
+        if not all(finite):
+            dtype = str(self._baseline.dtype).removeprefix("torch.")
+            raise ModelError(
+                f"Block {finite.index(False)} gives NaN or Inf on this input in {dtype}; load the model with a wider "
+                "dtype (dtype='float32' or 'bfloat16')."
+            )
 
     def _advance_tails(self, block: torch.nn.Module, index: int) -> None:
         assert self._full is not None
@@ -221,9 +227,7 @@ class _Sweep:
                 tails.append(self._tail_states(prompt, start, control[prompt, own], rows))
         return FinalStates(self._batch, self._anatomy.readout, self._baseline, control, full, tails)
 
-    def _tail_states(
-        self, prompt: int, start: int, control_ND: Tensor, rows: dict[Request, Tensor]
-    ) -> TailStates:
+    def _tail_states(self, prompt: int, start: int, control_ND: Tensor, rows: dict[Request, Tensor]) -> TailStates:
         own = slice(start, self._batch.lengths[prompt])
         return TailStates(prompt, start, control_ND, self._baseline[prompt, own], rows)
 

@@ -121,5 +121,3 @@ def group_tails(requests: Sequence[SkipBefore]) -> list[list[SkipBefore]]:
     for request in requests:
         groups.setdefault((request.prompt, request.start), []).append(request)
     return [sorted(group, key=lambda r: r.block) for _, group in sorted(groups.items())]
-
-

@@ -96,10 +96,7 @@ def test_no_network_names_the_local_way(hub: Callable[..., Hub]) -> None:
 
 
 def test_local_file_of_every_kind_gives_the_same(tmp_path: Path) -> None:
-    rows = [
-        {"ctx": "A man, on a roof. he", "endings": ['says "hi"', ", then"], "label": label}
-        for label in (0, 1)
-    ]
+    rows = [{"ctx": "A man, on a roof. he", "endings": ['says "hi"', ", then"], "label": label} for label in (0, 1)]
     (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "a.parquet")
     table = ["ctx,endings,label"]

@@ -26,9 +26,7 @@ def test_written_out(label: str | int, text: str, answer: str) -> None:
 
 @pytest.mark.parametrize("label", ["", "2", 2, -1, None, "x"])
 def test_no_such_ending(label: object) -> None:
-    with pytest.raises(
-        PromptError, match=r"'label' must be the number of the right ending, 0 to 1, not .*test split"
-    ):
+    with pytest.raises(PromptError, match=r"'label' must be the number of the right ending, 0 to 1, not .*test split"):
         to_prompt({"ctx": "a", "endings": ENDINGS, "label": label})
 
 

@@ -35,9 +35,7 @@ def test_curves_weigh_positions_with_a_next_token(kind: FigureKind) -> None:
     _, entropy = curve(axes_titled(figure, "Entropy"), "changed model")
     np.testing.assert_allclose(kl, weighted(kind, data["kl"].values))
     np.testing.assert_allclose(agreement, weighted(kind, data["top1_agreement"].values))
-    np.testing.assert_allclose(
-        loss, weighted(kind, data["loss"].values - data["baseline_loss"].values[:, None])
-    )
+    np.testing.assert_allclose(loss, weighted(kind, data["loss"].values - data["baseline_loss"].values[:, None]))
     np.testing.assert_allclose(entropy, weighted(kind, data["entropy"].values))
     assert [len(bands(ax)) for ax in figure.axes] == [1, 1, 1, 1]
 

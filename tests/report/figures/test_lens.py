@@ -37,9 +37,7 @@ def test_curve_is_the_mean_over_its_positions(title: str, label: str, name: str,
     np.testing.assert_allclose(y, tokens @ DATA[name].values / tokens.sum())
 
 
-@pytest.mark.parametrize(
-    ("title", "units"), [("Distance", "nats"), ("Uncertainty", "bits"), ("Loss", "nats")]
-)
+@pytest.mark.parametrize(("title", "units"), [("Distance", "nats"), ("Uncertainty", "bits"), ("Loss", "nats")])
 def test_units_are_those_of_the_data(title: str, units: str) -> None:
     assert f"({units})" in axes_titled(figure(), title).get_ylabel()
 

@@ -122,16 +122,12 @@ def test_one_panel_can_be_drawn_alone() -> None:
 
 
 def test_unknown_panel_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(
-        OptionError, match=r"no panel 'cosine'; this run allows: norms.*Did you mean 'cosines'"
-    ):
+    with pytest.raises(OptionError, match=r"no panel 'cosine'; this run allows: norms.*Did you mean 'cosines'"):
         FIGURES["residual"].draw(RUN, panels=["cosine"])
 
 
 def test_measure_that_is_missing_is_named() -> None:
-    with pytest.raises(
-        OptionError, match=r"Figure 'skip' needs the measure 'skip'; this run holds: residual, lens"
-    ):
+    with pytest.raises(OptionError, match=r"Figure 'skip' needs the measure 'skip'; this run holds: residual, lens"):
         FIGURES["skip"].draw(without(RUN, "skip"))
 
 
@@ -141,7 +137,5 @@ def test_drawable_follows_the_measures() -> None:
 
 
 def test_nothing_to_draw_is_an_error_with_advice() -> None:
-    with pytest.raises(
-        OptionError, match=r"nothing to draw: the run holds noise, and figures exist for effective"
-    ):
+    with pytest.raises(OptionError, match=r"nothing to draw: the run holds noise, and figures exist for effective"):
         drawable(without(RUN, *NAMES))

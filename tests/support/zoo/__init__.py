@@ -45,9 +45,7 @@ def entry(name: str) -> Entry:
 
 
 @lru_cache(maxsize=512)
-def build(
-    name: str, *, seed: int = 0, dtype: torch.dtype = torch.float32, attn: str | None = None
-) -> PreTrainedModel:
+def build(name: str, *, seed: int = 0, dtype: torch.dtype = torch.float32, attn: str | None = None) -> PreTrainedModel:
     """The tiny model called ``name`` in evaluation mode; shared between callers, so never change it."""
     return entry(name).build(seed=seed, dtype=dtype, attn=attn)
 

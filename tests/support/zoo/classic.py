@@ -80,12 +80,8 @@ ENTRIES = (
     ),
     Entry("opt", "opt", config("opt", OPT_NAMES, TIED), "flat fc2 instead of an MLP module"),
     Entry("biogpt", "biogpt", config("biogpt", TIED), "fc2 instead of an MLP module, scaled embedding"),
-    Entry(
-        "xglm", "xglm", config("xglm", XGLM_NAMES, TIED), "fc2 instead of an MLP module, sinusoidal positions"
-    ),
-    Entry(
-        "bloom", "bloom", config("bloom", BLOOM_NAMES, TIED), "residual-added outputs, ALiBi, embedding norm"
-    ),
+    Entry("xglm", "xglm", config("xglm", XGLM_NAMES, TIED), "fc2 instead of an MLP module, sinusoidal positions"),
+    Entry("bloom", "bloom", config("bloom", BLOOM_NAMES, TIED), "residual-added outputs, ALiBi, embedding norm"),
     Entry("mpt", "mpt", config("mpt", MPT_NAMES, TIED), "residual-added MLP output, ALiBi"),
     Entry(
         "falcon",

@@ -26,9 +26,7 @@ ENTRIES = (
     Entry("cwm", "llama", config("cwm", GROUPED, HEAD, ALTERNATING), "alternating windows"),
     Entry("diffllama", "llama", config("diffllama", GROUPED), "difference of two attention maps"),
     Entry("ernie4_5", "llama", config("ernie4_5", GROUPED, HEAD, TIED, use_bias=True), "biases, tied head"),
-    Entry(
-        "gemma", "llama", config("gemma", HEAD, TIED, num_key_value_heads=1), "(1+w) norms, scaled embedding"
-    ),
+    Entry("gemma", "llama", config("gemma", HEAD, TIED, num_key_value_heads=1), "(1+w) norms, scaled embedding"),
     Entry("glm", "llama", config("glm", GROUPED, HEAD), "partial interleaved rotary, fused gate and up"),
     Entry("helium", "llama", config("helium", GROUPED, HEAD), "interleaved rotary"),
     Entry("hunyuan_v1_dense", "llama", config("hunyuan_v1_dense", GROUPED, HEAD), "norms after rotary"),

@@ -72,9 +72,7 @@ class Entry:
     attn: str | None = None
     refused: bool = False
 
-    def build(
-        self, *, seed: int = 0, dtype: torch.dtype = torch.float32, attn: str | None = None
-    ) -> PreTrainedModel:
+    def build(self, *, seed: int = 0, dtype: torch.dtype = torch.float32, attn: str | None = None) -> PreTrainedModel:
         """The model in evaluation mode, with every parameter drawn anew from ``seed``."""
         chosen = attn or self.attn
         options = {} if chosen is None else {"attn_implementation": chosen}

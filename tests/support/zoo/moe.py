@@ -68,9 +68,7 @@ ENTRIES = (
         ),
         "flat MLP outputs, chunked attention",
     ),
-    Entry(
-        "olmoe", "llama", config("olmoe", GROUPED, EXPERTS, moe_intermediate_size=...), "query and key norms"
-    ),
+    Entry("olmoe", "llama", config("olmoe", GROUPED, EXPERTS, moe_intermediate_size=...), "query and key norms"),
     Entry(
         "ernie4_5_moe",
         "llama",

@@ -54,9 +54,7 @@ ENTRIES = (
         "three contributions, layer scalar, shared keys and values",
     ),
     Entry("glm4", "glm4", config("glm4", GROUPED, HEAD), "sandwich norms"),
-    Entry(
-        "granite", "granite", config("granite", GROUPED, GRANITE), "residual, embedding and logit multipliers"
-    ),
+    Entry("granite", "granite", config("granite", GROUPED, GRANITE), "residual, embedding and logit multipliers"),
     Entry(
         "hyperclovax",
         "hyperclovax",

@@ -105,9 +105,7 @@ ENTRIES = (
         "grouped routing, windows",
     ),
     Entry("hy_v3", "llama", config("hy_v3", GROUPED, HEAD, EXPERTS), "sigmoid routing"),
-    Entry(
-        "glm4_moe_lite", "llama", config("glm4_moe_lite", LATENT, ROUTED), "latent attention, grouped routing"
-    ),
+    Entry("glm4_moe_lite", "llama", config("glm4_moe_lite", LATENT, ROUTED), "latent attention, grouped routing"),
     Entry(
         "mellum",
         "llama",
@@ -130,9 +128,7 @@ ENTRIES = (
     Entry(
         "cohere2_moe",
         "cohere",
-        config(
-            "cohere2_moe", GROUPED, TIED, ALTERNATING, num_experts=4, num_experts_per_tok=2, logit_scale=2.0
-        ),
+        config("cohere2_moe", GROUPED, TIED, ALTERNATING, num_experts=4, num_experts_per_tok=2, logit_scale=2.0),
         "parallel residual, experts, windows",
     ),
     Entry(
@@ -141,15 +137,11 @@ ENTRIES = (
         config("kolibri1", GROUPED, HEAD, EXPERTS, ALTERNATING),
         "sandwich norms, windows, experts",
     ),
-    Entry(
-        "granite_swa", "granite", config("granite_swa", GROUPED, GRANITE, ALTERNATING), "windows, multipliers"
-    ),
+    Entry("granite_swa", "granite", config("granite_swa", GROUPED, GRANITE, ALTERNATING), "windows, multipliers"),
     Entry(
         "granitemoe_swa",
         "granitemoe",
-        config(
-            "granitemoe_swa", GROUPED, GRANITE, ALTERNATING, num_local_experts=4, shared_intermediate_size=48
-        ),
+        config("granitemoe_swa", GROUPED, GRANITE, ALTERNATING, num_local_experts=4, shared_intermediate_size=48),
         "windows, multipliers, experts",
     ),
     Entry(
@@ -171,9 +163,7 @@ ENTRIES = (
         config("modernbert-decoder", TIED, local_attention=WINDOW, global_attn_every_n_layers=2),
         "transformed head, windows, first block without a norm",
     ),
-    Entry(
-        "doge", "doge", config("doge", GROUPED), "residual times a learned vector", parts=False, tails=None
-    ),
+    Entry("doge", "doge", config("doge", GROUPED), "residual times a learned vector", parts=False, tails=None),
     Entry(
         "qwen3_5_moe",
         "qwen3_next",

@@ -36,9 +36,7 @@ DYNAMIC: dict[str, Any] = {
     "rope_parameters": {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 4.0},
     "max_position_embeddings": SHORT,
 }
-LINEAR_ROTARY: dict[str, Any] = {
-    "rope_parameters": {"rope_type": "linear", "rope_theta": 10000.0, "factor": 4.0}
-}
+LINEAR_ROTARY: dict[str, Any] = {"rope_parameters": {"rope_type": "linear", "rope_theta": 10000.0, "factor": 4.0}}
 LLAMA3: dict[str, Any] = {
     "rope_parameters": {
         "rope_type": "llama3",
@@ -95,9 +93,7 @@ ENTRIES = (
     Entry(
         "qwen3_windows",
         "llama",
-        config(
-            "qwen3", HEAD, GROUPED, TIED, use_sliding_window=True, sliding_window=WINDOW, max_window_layers=3
-        ),
+        config("qwen3", HEAD, GROUPED, TIED, use_sliding_window=True, sliding_window=WINDOW, max_window_layers=3),
         "windows from the fourth block on, tied head",
     ),
     Entry(
@@ -277,9 +273,7 @@ ENTRIES = (
     Entry(
         "lfm2_convolutions",
         "lfm2",
-        config(
-            "lfm2", GROUPED, TIED, CONVOLUTIONS, layer_types=["conv"] * 4 + ["full_attention"], conv_bias=True
-        ),
+        config("lfm2", GROUPED, TIED, CONVOLUTIONS, layer_types=["conv"] * 4 + ["full_attention"], conv_bias=True),
         "one attention block",
     ),
 )

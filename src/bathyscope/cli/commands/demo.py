@@ -69,6 +69,4 @@ def _survey(out: Path, quiet: bool) -> Run:
         loaded = load(model_path(), dtype="float32", tokenizer=load_tokenizer(model_path()))
         model = replace(loaded, name="bundled model")
         prompts = replace(resolve(prompts_path()), dataset="bundled prompts")
-        return survey(
-            model, prompts, MEASURES, out, progress=not quiet, command=session.current().command_line
-        )
+        return survey(model, prompts, MEASURES, out, progress=not quiet, command=session.current().command_line)

@@ -22,7 +22,7 @@ _EXAMPLES = """\
 Examples:
   bathyscope report runs/qwen --out qwen.html
   bathyscope report runs/qwen runs/llama --out compared.html --interactive
-  bathyscope report runs/qwen --figures figures --formats svg,pdf --reduction mean"""
+  bathyscope report runs/qwen --figures pictures --formats svg,pdf"""
 
 
 def report_command(

@@ -22,7 +22,7 @@ Examples:
   bathyscope show runs/qwen
   bathyscope show runs/qwen --measure effective_depth
   bathyscope show runs/qwen --measure lens --format csv > lens.csv
-  bathyscope show runs/qwen --measure effective_depth --format json | jq '.[] | {estimator, depth}'"""
+  bathyscope show runs/qwen --measure effective_depth --format json | jq ."""
 
 app = App(name="show", help_epilogue=_EXAMPLES)
 

@@ -42,9 +42,9 @@ IN_A_SHELL = {
 }
 _EXAMPLES = """\
 Examples:
-  bathyscope survey Qwen/Qwen2.5-1.5B --prompts gsm8k:10 --measures all --out runs/q
-  bathyscope survey ./model --prompts 'stories.txt:50?chars=1000' --drop.blocks 0,1
-  bathyscope survey gpt2 --prompts mine.jsonl --preset lad2024 --json > summary.json
+  bathyscope survey Qwen/Qwen2.5-1.5B --prompts gsm8k:10 --measures all
+  bathyscope survey ./model --prompts s.txt:50 --measures drop --drop.blocks 0,1
+  bathyscope survey gpt2 --prompts mine.jsonl --preset lad2024 --json > gpt2.json
   bathyscope survey --recipe survey.yaml --lens.k 10
 
 A recipe holds the arguments of the Python call, and flags override it:

@@ -21,6 +21,4 @@ def registry() -> Mapping[str, DataSet]:
     """Every data set by its name, in alphabetical order."""
     modules = (import_module(f"{__name__}.{info.name}") for info in pkgutil.iter_modules(__path__))
     found = [module.DATA_SET for module in modules if hasattr(module, "DATA_SET")]
-    return MappingProxyType(
-        {data_set.name: data_set for data_set in sorted(found, key=lambda item: item.name)}
-    )
+    return MappingProxyType({data_set.name: data_set for data_set in sorted(found, key=lambda item: item.name)})

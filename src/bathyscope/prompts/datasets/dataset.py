@@ -52,9 +52,7 @@ class DataSet:
         chosen = list(islice(rows, count))
         if not chosen or (count is not None and len(chosen) < count):
             asked = "there are no rows" if not chosen else f"{count} rows asked for"
-            raise PromptError(
-                f"{self.name}: {asked}, but {where} has {len(chosen)}; give a count of 1 to that."
-            )
+            raise PromptError(f"{self.name}: {asked}, but {where} has {len(chosen)}; give a count of 1 to that.")
         self._check_columns(chosen[0], where)
         return tuple(self._prompt(row, number, where) for number, row in enumerate(chosen, start=1))
 

@@ -70,9 +70,7 @@ def _panels(change: Change, run: Run, options: FigureOptions) -> list[Panel]:
 def _kl(data: xr.Dataset, change: Change, options: FigureOptions) -> Panel | None:
     curve = series(data, "kl", "KL", Look(style.VERMILION), options, "next_tokens")
     title = f"How far predictions move {change.circumstance}"
-    return panel(
-        "kl", [curve], Axis(title, change.axis, f"KL(normal ‖ changed) ({unit(data, 'kl')})", "auto")
-    )
+    return panel("kl", [curve], Axis(title, change.axis, f"KL(normal ‖ changed) ({unit(data, 'kl')})", "auto"))
 
 
 def _agreement(data: xr.Dataset, change: Change, options: FigureOptions) -> Panel | None:
@@ -96,6 +94,4 @@ def _entropy(data: xr.Dataset, change: Change, options: FigureOptions) -> Panel 
     baseline = summarise(data["baseline_entropy"].values[:, None], data["n_tokens"].values - 1, options)
     rules = {float(baseline.mean[0]): "untouched model"}
     title = f"Entropy of the prediction {change.circumstance}"
-    return panel(
-        "entropy", [curve], Axis(title, change.axis, f"entropy ({unit(data, 'entropy')})", rules=rules)
-    )
+    return panel("entropy", [curve], Axis(title, change.axis, f"entropy ({unit(data, 'entropy')})", rules=rules))

@@ -70,11 +70,7 @@ class EffectMap:
         if self.scale == "linear":
             return 0.0
         positive = self.seen[self.seen > 0]
-        return (
-            max(float(positive.min()), self.ceiling * _LOG_RANGE)
-            if positive.size
-            else self.ceiling * _LOG_RANGE
-        )
+        return max(float(positive.min()), self.ceiling * _LOG_RANGE) if positive.size else self.ceiling * _LOG_RANGE
 
     @property
     def unmeasured(self) -> NDArray[np.bool_]:
@@ -167,8 +163,7 @@ def _draw_colour_bar(figure: FigureBase, image: AxesImage, shown: EffectMap, bes
     if shown.scale == "log":
         bar.locator = log_ticks(*image.get_clim())
     bar.set_label(
-        "relative change of the block's contribution\n"
-        f"(dimensionless, {shown.scale} scale; {shown.reduction})",
+        f"relative change of the block's contribution\n(dimensionless, {shown.scale} scale; {shown.reduction})",
         fontsize=8,
     )
     bar.ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))

@@ -76,9 +76,7 @@ def _draw_row(ax: Axes, place: int, row: table.DepthRow) -> None:
         ax.text(0, place, "no estimate", va="center", color=style.MUTED, fontstyle="italic", fontsize=8)
         return
     if low is not None and high is not None:
-        ax.plot(
-            [low, high], [place, place], color=_COLOURS[index], linewidth=2, solid_capstyle="butt", alpha=0.6
-        )
+        ax.plot([low, high], [place, place], color=_COLOURS[index], linewidth=2, solid_capstyle="butt", alpha=0.6)
     ax.plot([depth], [place], _MARKERS[index], color=_COLOURS[index], markersize=6)
 
 

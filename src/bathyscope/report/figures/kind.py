@@ -64,9 +64,7 @@ class FigureKind:
         """Whether the run holds this figure's measure with something in it."""
         return self.measure in run.measures and any(name in run[self.measure] for name in self.needs)
 
-    def draw(
-        self, run: Run, options: FigureOptions | None = None, panels: Sequence[str] | None = None
-    ) -> Figure:
+    def draw(self, run: Run, options: FigureOptions | None = None, panels: Sequence[str] | None = None) -> Figure:
         """The figure with all its panels, or with the named ones.
 
         Raises:

@@ -131,9 +131,7 @@ def log_ticks(low: float, high: float) -> LogLocator:
     """Ticks at powers of ten, and at multiples of them where there are few."""
     if high > 100 * low:
         return LogLocator(numticks=9)
-    return LogLocator(
-        subs=(1.0, 2.0, 5.0) if high > 10 * low else (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0), numticks=9
-    )
+    return LogLocator(subs=(1.0, 2.0, 5.0) if high > 10 * low else (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0), numticks=9)
 
 
 def block_axis(ax: Axes, label: str, low: float, high: float) -> None:
@@ -149,9 +147,7 @@ def _draw(figure: FigureBase, curves: Sequence[Series], axis: Axis) -> None:
     for curve in curves:
         _draw_series(ax, curve)
     for height, name in axis.rules.items():
-        ax.axhline(
-            height, color=style.MUTED, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1, label=name or None
-        )
+        ax.axhline(height, color=style.MUTED, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1, label=name or None)
     block_axis(ax, axis.x, min(c.x.min() for c in curves), max(c.x.max() for c in curves))
     label = axis.y
     if axis.scale == "log" or (axis.scale == "auto" and _spans_decades(curves)):

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from bathyscope.store.run import Run
 
 FIGURES: Final[dict[str, FigureKind]] = {
-    module.FIGURE.name: module.FIGURE
-    for module in (effective_depth, residual, lens, skip, drop, swap, repeat)
+    module.FIGURE.name: module.FIGURE for module in (effective_depth, residual, lens, skip, drop, swap, repeat)
 }
 
 

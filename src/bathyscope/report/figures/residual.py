@@ -83,9 +83,7 @@ def _largest(data: xr.Dataset) -> Panel | None:
     return panel("norms_max", curves, axis)
 
 
-def _contributions(
-    data: xr.Dataset, options: FigureOptions, name: str, prefix: str, title: str
-) -> Panel | None:
+def _contributions(data: xr.Dataset, options: FigureOptions, name: str, prefix: str, title: str) -> Panel | None:
     curves: list[Series] = [
         series(data, f"{prefix}_{key}", label, look, options)
         for key, label, look in _CONTRIBUTIONS

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, strategies as st
+
+from bathyscope.measures.tokens import max_over_tokens, mean_over_tokens, quantile, reduce_tokens
+from bathyscope.wavefront.batch import Batch
+
+LENGTHS = (3, 1, 5)
+BATCH = Batch.of([[7] * length for length in LENGTHS])
+
+
+def with_pads(pad: float) -> torch.Tensor:
+    """Values [2, prompts, tokens]; every pad holds ``pad``."""
+    values = torch.randn(2, len(LENGTHS), max(LENGTHS), generator=torch.Generator().manual_seed(3))
+    return values.masked_fill(~BATCH.valid_BT, pad)
+
+
+@pytest.mark.parametrize("pad", [0.0, 1e30, float("inf"), float("nan")])
+def test_pads_enter_neither_mean_nor_max(pad: float) -> None:
+    values = with_pads(pad)
+    own = [[values[row, prompt, :length].double() for prompt, length in enumerate(LENGTHS)] for row in range(2)]
+    assert mean_over_tokens(values, BATCH).tolist() == pytest.approx([[float(v.mean()) for v in row] for row in own])
+    assert max_over_tokens(values, BATCH).tolist() == [[float(v.max()) for v in row] for row in own]
+
+
+def test_without_the_first_token() -> None:
+    values = with_pads(float("nan"))[0]
+    got = mean_over_tokens(values, BATCH, first=1).tolist()
+    assert got[0] == pytest.approx(float(values[0, 1:3].double().mean()))
+    assert np.isnan(got[1])
+    assert got[2] == pytest.approx(float(values[2, 1:5].double().mean()))
+
+
+def test_sums_are_double() -> None:
+    batch = Batch.of([[1] * 5000])
+    values = torch.full((1, 5000), 0.1)
+    values[0, 0] = 1e7
+    assert mean_over_tokens(values, batch).item() == float(values.double().mean())
+
+
+@given(st.lists(st.floats(-100, 100, width=32), min_size=1, max_size=40), st.floats(0, 1))
+def test_the_quantile_is_numpys(values: list[float], q: float) -> None:
+    got = quantile(torch.tensor([values], dtype=torch.float64), q).item()
+    assert got == pytest.approx(np.quantile(np.array(values), q), rel=1e-12, abs=1e-12)
+
+
+def test_reductions_stand_in_front() -> None:
+    values = torch.randn(4, 31, generator=torch.Generator().manual_seed(1))
+    got = reduce_tokens(values)
+    assert (tuple(got.shape), got.dtype) == ((3, 4), torch.float64)
+    exact = values.double().numpy()
+    np.testing.assert_allclose(got[0].numpy(), exact.mean(-1))
+    np.testing.assert_allclose(got[1].numpy(), np.quantile(exact, 0.95, axis=-1))
+    np.testing.assert_array_equal(got[2].numpy(), exact.max(-1))
+
+
+def test_no_token_gives_nan() -> None:
+    assert reduce_tokens(torch.empty(2, 0)).isnan().all()

@@ -1,0 +1,61 @@
+"""A short run of benchmarks/interval_coverage.py: how often intervals hold a known crossing."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from bathyscope.statistics.reduce import token_weighted_mean
+
+BENCHMARK = Path(__file__).resolve().parents[2] / "benchmarks" / "interval_coverage.py"
+TRIALS = 200
+
+
+@pytest.fixture(scope="module")
+def benchmark() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("interval_coverage", BENCHMARK)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def scenarios(benchmark: ModuleType, *names: str) -> list:
+    return [scenario for scenario in benchmark.SCENARIOS if scenario.name in names]
+
+
+@pytest.mark.parametrize("name", ["noisy", "skewed prompts", "longer differ", "white, plateau"])
+def test_prompts_average_to_the_population_whose_crossing_is_the_truth(benchmark: ModuleType, name: str) -> None:
+    [scenario] = scenarios(benchmark, name)
+    drawn = benchmark.draw(scenario, 4000, np.random.default_rng(0))
+    truth = benchmark.truth(scenario)
+    mean_of_attn_and_mlp = (drawn.cos_attn + drawn.cos_mlp) / 2
+    np.testing.assert_allclose(mean_of_attn_and_mlp, drawn.cos_block, atol=1e-12)
+    for kind, values in (("cosine", drawn.cos_block), ("kl", drawn.kl), ("overlap", drawn.overlap)):
+        found = benchmark.READ[kind](token_weighted_mean(values, drawn.n_tokens), interpolate=True)
+        assert found == pytest.approx(truth[f"interpolated_{kind}"], abs=0.08), kind
+
+
+@pytest.mark.parametrize("size", [10, 50])
+def test_intervals_hold_the_truth_as_often_as_they_say(benchmark: ModuleType, size: int) -> None:
+    chosen = scenarios(benchmark, "longer differ", "white noise")
+    outcomes = benchmark.study(chosen, [size], TRIALS, resamples=500)
+    assert len(outcomes) == 2 * 7
+    for (scenario, _, name), drawn in outcomes.items():
+        low, high = benchmark.wanted(size, name)
+        # Two standard errors of a share near 95 % in this many draws widen the upper bound only.
+        assert low <= benchmark.coverage(drawn) <= high + 2, (scenario, name)
+        assert all(outcome.exists for outcome in drawn)
+
+
+def test_the_plain_percentile_interval_would_fail_with_ten_prompts(benchmark: ModuleType) -> None:
+    outcomes = benchmark.compare(scenarios(benchmark, "noisy"), [10], TRIALS, resamples=500)
+    shipped = benchmark.coverage(outcomes["the same, extended against the bias", "noisy", 10, "kl"])
+    assert benchmark.coverage(outcomes["percentile", "noisy", 10, "kl"]) < 85 < 90 <= shipped

@@ -1,0 +1,106 @@
+"""Estimates against real models: torch's own count of operations, their weights, and plain arithmetic."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from support import zoo
+from torch.utils.flop_counter import FlopCounterMode
+
+from bathyscope.errors import ModelError, OptionError
+from bathyscope.estimate import Estimate, Rates, estimate, measure_rates
+
+RATES = Rates(matrix=1e9, compared=1e6, device="cpu")
+
+
+def given(name: str, folder: Path, *, tokens: int = 24, count: int = 1, measures: str = "residual") -> Estimate:
+    zoo.entry(name).config().save_pretrained(folder)
+    return estimate(folder.as_posix(), tokens=tokens, count=count, measures=measures, rates=lambda *_: RATES)
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2", "gpt_neox", "opt"])
+def test_one_forward_of_the_blocks_is_what_torch_counts(name: str, tmp_path: Path) -> None:
+    tokens = 24
+    found = given(name, tmp_path, tokens=tokens)
+    model = zoo.build(name, attn="eager")
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        model(input_ids=torch.full((1, tokens), 5), use_cache=False)
+    operations = counter.get_flop_counts()["Global"]
+    attention = sum(flops for kind, flops in operations.items() if "bmm" in str(kind))
+    head = 2 * tokens * found.width * found.vocabulary
+    # eager attention multiplies all pairs of tokens, half of them causal; rotary tables are products too
+    rotary = 2 * tokens * 16 // 2
+    weights = counter.get_total_flops() - attention - head
+    assert found.block_flops == pytest.approx(weights + (attention - rotary) / 2, rel=2e-3)
+    assert found.parameters == sum(p.numel() for p in model.parameters())
+    assert sum(found.parameters_per_block) < found.parameters
+
+
+def test_only_chosen_experts_count(tmp_path: Path) -> None:
+    found = given("mixtral", tmp_path, tokens=2)
+    config = zoo.entry("mixtral").config()
+    heads, size = config.num_attention_heads, config.hidden_size // config.num_attention_heads
+    attention = config.hidden_size * size * 2 * (heads + config.num_key_value_heads)
+    expert = 3 * config.hidden_size * config.intermediate_size
+    router = config.hidden_size * config.num_local_experts
+    one = 2 * (attention + router + config.num_experts_per_tok * expert)
+    pairs = 2 * 2 * heads * size
+    assert found.block_flops == pytest.approx(2 * found.blocks * (one + pairs))
+
+
+def test_rows_readouts_time_and_memory_add_up(tmp_path: Path) -> None:
+    plain = given("llama", tmp_path, tokens=24, count=3)
+    drop = given("llama", tmp_path, tokens=24, count=3, measures="drop")
+    # five dropped blocks: on average half a forward each, after a baseline and a control
+    assert drop.rows == {"drop": 2.5}
+    assert drop.block_flops == pytest.approx(plain.block_flops * (2 + 2.5))
+    assert (plain.tokens, plain.prompts, plain.longest) == (72, 3, 24)
+    assert drop.readout_flops == 5 * 72 * 2 * 64 * 120
+    assert plain.readout_flops == 0
+    assert drop.floor_seconds == pytest.approx(drop.flops / 1e9)
+    assert drop.seconds - drop.floor_seconds == pytest.approx(5 * 72 * 120 / 1e6)
+    assert drop.weight_bytes == 4 * drop.parameters
+    assert drop.peak_bytes > drop.weight_bytes + drop.workspace_bytes
+
+
+def test_the_lens_is_read_out_at_every_boundary(tmp_path: Path) -> None:
+    zoo.entry("llama").config().save_pretrained(tmp_path)
+    found = estimate(
+        str(tmp_path),
+        tokens=10,
+        count=1,
+        measures="lens",
+        rates=lambda *_: RATES,
+        lens={"norm": ["recompute", "frozen"]},
+    )
+    assert found.readouts == {"lens": 12.0}
+    assert found.block_flops == given("llama", tmp_path, tokens=10).block_flops
+
+
+def test_dtype_decides_the_size_of_weights(tmp_path: Path) -> None:
+    zoo.entry("llama").config().save_pretrained(tmp_path)
+    sizes = {
+        dtype: estimate(str(tmp_path), tokens=9, measures="drop", dtype=dtype, rates=lambda *_: RATES).weight_bytes
+        for dtype in ("float32", "bfloat16")
+    }
+    assert sizes["float32"] == 2 * sizes["bfloat16"]
+
+
+def test_refusals(tmp_path: Path) -> None:
+    refused = zoo.entries(refused=True)[0]
+    refused.config().save_pretrained(tmp_path)
+    with pytest.raises(ModelError, match="cannot be measured"):
+        estimate(str(tmp_path), tokens=9, rates=lambda *_: RATES)
+    with pytest.raises(OptionError, match="either prompts"):
+        estimate(str(tmp_path))
+    with pytest.raises(OptionError, match="either prompts"):
+        estimate(str(tmp_path), "gsm8k:10", tokens=9)
+
+
+def test_rates_of_this_machine_are_measured() -> None:
+    found = measure_rates(torch.float32, torch.device("cpu"), 1000)
+    # between a slow single core and any CPU
+    assert 1e8 < found.matrix < 1e14
+    assert 1e4 < found.compared < 1e12
