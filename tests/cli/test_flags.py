@@ -61,7 +61,7 @@ def of(name: str) -> Parameter:
 
 def test_name_help_and_default_come_from_the_dataclass() -> None:
     assert of("deep_ends").name == ("--made-up.deep-ends",)
-    assert of("deep_ends").help == "which ends; left out = both, on two lines."
+    assert of("deep_ends").help == "which ends; not given = both, on two lines."
     assert of("deep_ends").show_default is False
     assert of("share").help == "of the whole."
     assert of("share").show_default == "0.5"

@@ -169,6 +169,7 @@ def test_bad_input_gives_its_exit_code_and_one_message(
         (asked(bare, prompts_file, out), 4, "without a config.json"),
         (asked(model_folder, prompts_file, out, "--dtype", "float31"), 4, "Unknown dtype"),
         (asked(model_folder, prompts_file, file), 5, "is a file; a run needs a folder"),
+        (asked(model_folder, prompts_file, file / "run"), 5, "cannot hold a run"),
         (asked(model_folder, prompts_file, model_folder), 5, "is no run but not empty either"),
     ]
     for arguments, code, words in cases:

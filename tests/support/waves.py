@@ -9,7 +9,7 @@ from typing import Any
 import xarray as xr
 from support import zoo
 
-from bathyscope.measures.base import ModelFacts
+from bathyscope.measures.base import Measure, ModelFacts
 from bathyscope.measures.registry import MEASURES
 from bathyscope.model import Model, load
 from bathyscope.options import coerce
@@ -28,22 +28,29 @@ def facts(model: Model) -> ModelFacts:
     return ModelFacts(model.anatomy, model.checks)
 
 
+def measures(options: Mapping[str, Mapping[str, Any] | None]) -> dict[str, Measure[Any]]:
+    """Measures with their options, by name."""
+    return {
+        name: MEASURES[name](coerce(MEASURES[name].options_type, given, name)) for name, given in options.items()
+    }
+
+
 def run(
     model: Model,
     ids: Sequence[Sequence[int]],
-    measures: Mapping[str, Mapping[str, Any] | None],
+    options: Mapping[str, Mapping[str, Any] | None],
     *,
     tails: bool | None = None,
     call_tokens: int | None = None,
     seed: int = 0,
 ) -> dict[str, xr.Dataset]:
-    """Datasets of the measures (name → options) on one batch that holds all prompts, padded where they differ.
+    """Datasets of the measures named in ``options`` on one batch that holds all prompts, padded where they differ.
 
     Args:
         tails: tail rows on shared keys and values; None = as the model's checks allow.
     """
     known = facts(model)
-    made = {name: MEASURES[name](coerce(MEASURES[name].options_type, given, name)) for name, given in measures.items()}
+    made = measures(options)
     batch = Batch.of(ids, model.device)
     lengths = [len(prompt) for prompt in ids]
     for measure in made.values():

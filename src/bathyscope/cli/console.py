@@ -94,7 +94,7 @@ def quiet_libraries(downloads: bool = True) -> Iterator[None]:
     from huggingface_hub.utils import enable_progress_bars
     from transformers.utils import logging
 
-    verbosity = logging.get_verbosity()
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     if downloads and sys.stderr.isatty():
@@ -103,4 +103,5 @@ def quiet_libraries(downloads: bool = True) -> Iterator[None]:
         yield
     finally:
         logging.set_verbosity(verbosity)
-        logging.enable_progress_bar()
+        if bars:
+            logging.enable_progress_bar()

@@ -46,7 +46,7 @@ def descriptions(documented: object) -> dict[str, str]:
 
 def _in_a_help_text(description: str) -> str:
     """One line; a shell cannot say None, it leaves the flag out."""
-    return " ".join(description.replace("``", "").replace("None = ", "left out = ").split())
+    return " ".join(description.replace("``", "").replace("None = ", "not given = ").split())
 
 
 def flags(

@@ -6,9 +6,10 @@ import math
 from typing import Any, Literal
 
 from cyclopts import App
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from bathyscope.cli.console import quiet_libraries, write, write_json, write_table
+from bathyscope.cli.console import quiet_libraries, say, write, write_json, write_table
 from bathyscope.cli.flags import command, flags, options_of
 from bathyscope.errors import ModelError
 from bathyscope.model import Model, load
@@ -36,6 +37,7 @@ def check_command(
         model: name on the hub, or a local folder.
         format: of the output.
     """
+    say(f"Loading {model}.")
     try:
         with quiet_libraries():
             loaded = load(model, **given)
@@ -82,7 +84,9 @@ def _print(model: Model) -> None:
         f"{found['width']}, vocabulary {found['vocabulary']}, {found['dtype']}, "
         f"{'parallel' if found['parallel'] else 'sequential'} attention and MLP"
     )
+    write("Gaps are relative to the largest value of what is compared; 0 = bit-equal.")
     write_table(_identities(found))
+    write("Contribution identity, block by block:")
     write_table(_per_block(found))
     parts = "yes" if found["parts"] else "no: only whole blocks can be measured"
     tails = "yes" if found["tails"] else f"no: full rows are computed ({found['tail_reason']})"
@@ -91,7 +95,7 @@ def _print(model: Model) -> None:
 
 
 def _identities(found: dict[str, Any]) -> Table:
-    table = Table(title="Checks (gaps relative to the largest value; 0 = bit-equal)", title_justify="left")
+    table = Table(box=SIMPLE_HEAD)
     for heading, justify in (("Check", "left"), ("Gap", "right"), ("Allowed", "right"), ("Holds", "left")):
         table.add_column(heading, justify=justify)  # type: ignore[arg-type]
     gaps = {
@@ -107,7 +111,7 @@ def _identities(found: dict[str, Any]) -> Table:
 
 
 def _per_block(found: dict[str, Any]) -> Table:
-    table = Table(title="Contribution identity, block by block", title_justify="left")
+    table = Table(box=SIMPLE_HEAD)
     table.add_column("Block", justify="right")
     table.add_column("Gap", justify="right")
     table.add_column("Holds")

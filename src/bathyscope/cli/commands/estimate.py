@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any, Literal
 
 from cyclopts import App
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from bathyscope.cli.commands.survey import IN_A_SHELL, measure_flags
@@ -55,8 +56,8 @@ def _print(found: Estimate) -> None:
         f"({_scaled(max(found.parameters_per_block))} in the largest block)"
     )
     write(f"{found.prompts} prompts, {found.tokens} tokens, at most {found.longest} in one")
-    table = Table(title="For each prompt", title_justify="left")
-    for heading in ("Measure", "Full rows", "Readouts of each token"):
+    table = Table(box=SIMPLE_HEAD)
+    for heading in ("Measure", "Full rows per prompt", "Readouts per token"):
         table.add_column(heading, justify="left" if heading == "Measure" else "right")
     for name, rows in found.rows.items():
         table.add_row(name, f"{rows:.0f}", f"{found.readouts[name]:.0f}")
@@ -77,17 +78,15 @@ def _print(found: Estimate) -> None:
 
 
 def _scaled(value: float) -> str:
+    """Three digits and a prefix, ready for a unit: ``1.54 G``."""
     for size, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= size:
             return f"{value / size:.3g} {prefix}"
     return f"{value:.3g} "
 
 
-def _bytes(value: float) -> str:
-    for size, unit in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
-        if value >= size:
-            return f"{value / size:.3g} {unit}"
-    return f"{value:.0f} B"
+def _bytes(value: int) -> str:
+    return f"{value / 2**30:.1f} GiB" if value >= 2**30 else f"{value / 2**20:.0f} MiB"
 
 
 def _duration(seconds: float) -> str:

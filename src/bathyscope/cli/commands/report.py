@@ -68,4 +68,13 @@ def _folders(runs: list[Run], folder: Path) -> list[Path]:
 
 
 app = App(name="report", help_epilogue=_EXAMPLES)
-app.default(command(report_command, [*flags(_PAGE), *flags(_FILES), *flags(FigureOptions)]))
+app.default(
+    command(
+        report_command,
+        [
+            *flags(_PAGE),
+            *flags(_FILES, texts={"formats": "of the files that --figures writes."}),
+            *flags(FigureOptions),
+        ],
+    )
+)

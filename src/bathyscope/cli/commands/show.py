@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Parameter
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from bathyscope.cli.console import write, write_json, write_table
@@ -65,9 +66,10 @@ def _show_contents(run: Run, format_: Format) -> None:
         writer.writeheader()
         writer.writerows(rows)
     else:
-        table = Table(title=run.caption(), title_justify="left")
+        write(run.caption())
+        table = Table(box=SIMPLE_HEAD)
         for heading in rows[0]:
-            table.add_column(heading, overflow="fold")
+            table.add_column(heading.capitalize(), overflow="fold")
         for before, row in zip([{}, *rows], rows):
             cells: dict[str, Any] = dict(row)
             if before.get("measure") == row["measure"]:

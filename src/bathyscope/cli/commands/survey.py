@@ -37,14 +37,14 @@ IN_A_SHELL = {
     "prompts": "data set, generated problems or a file: gsm8k:10, gsm8k:10@rows.jsonl, problems:20, "
     "stories.txt:100?window=256, mine.jsonl",
     "measures": f"names separated by commas, or all: {', '.join(MEASURES)} "
-    f"(left out = {','.join(DEFAULT)}, or the preset's)",
-    "out": "folder of the run; an interrupted run there is resumed (left out = runs/MODEL-PROMPTS)",
+    f"(not given = {','.join(DEFAULT)}, or the preset's)",
+    "out": "folder of the run; an interrupted run there is resumed (not given = runs/MODEL-PROMPTS)",
 }
 _EXAMPLES = """\
 Examples:
   bathyscope survey Qwen/Qwen2.5-1.5B --prompts gsm8k:10 --measures all
   bathyscope survey ./model --prompts s.txt:50 --measures drop --drop.blocks 0,1
-  bathyscope survey gpt2 --prompts mine.jsonl --preset lad2024 --json > gpt2.json
+  bathyscope survey gpt2 --prompts mine.jsonl --preset lad2024 --json | jq .
   bathyscope survey --recipe survey.yaml --lens.k 10
 
 A recipe holds the arguments of the Python call, and flags override it:

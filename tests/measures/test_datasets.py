@@ -1,0 +1,189 @@
+"""What holds for every measure: names, dimensions and attributes; pads and neighbours change nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+import xarray as xr
+from support import waves, zoo
+
+from bathyscope.measures.effective_depth import EffectiveDepth, EffectiveDepthOptions
+from bathyscope.measures.registry import MEASURES
+from bathyscope.wavefront.batch import Batch
+from bathyscope.wavefront.engine import Wavefront
+
+LENGTHS = (14, 9, 17)
+OPTIONS = {
+    "residual": None,
+    "lens": None,
+    "skip": {"positions": [[1, 6], [8], [12, 16, 3]]},
+    "drop": None,
+    "swap": None,
+    "repeat": {"length": 2},
+}
+L = 5
+
+_BOUNDARY = ("prompt", "boundary")
+_BLOCK = ("prompt", "block")
+_PARTS = ("attn", "mlp", "block")
+_EFFECT = ("prompt", "part", "reduction", "skipped", "block")
+_LENS = (
+    "kl_lens_final kl_final_lens jsd entropy overlap top1_agreement mrr cross_entropy kl_top_p kl_tail".split()
+)
+_SCHEDULE = {"kl": "nats", "top1_agreement": "1", "entropy": "bits", "loss": "nats"}
+DIMS: dict[str, dict[str, tuple[str, ...]]] = {
+    "residual": {
+        **dict.fromkeys(("norm_resid", "norm_resid_max", "norm_resid_rest"), _BOUNDARY),
+        **{f"norm_{part}{suffix}": _BLOCK for part in _PARTS for suffix in ("", "_max", "_rest")},
+        **{f"ratio_{part}{suffix}": _BLOCK for part in _PARTS for suffix in ("", "_max")},
+        **{f"cos_{part}": _BLOCK for part in (*_PARTS, "neighbour")},
+        "angular": ("prompt", "tokens", "boundary", "distance"),
+        **dict.fromkeys(("largest", "largest_token", "largest_channel", "largest_ratio"), _BOUNDARY),
+    },
+    "lens": {**dict.fromkeys(_LENS, _BOUNDARY), "hits": ("prompt", "boundary", "k")},
+    "skip": {
+        **dict.fromkeys(("effect_all", "effect_future"), _EFFECT),
+        **dict.fromkeys(("output_all", "output_future"), _EFFECT[:-1]),
+        "positions": ("prompt", "sample"),
+    },
+    **{
+        measure: {
+            **{name: ("prompt", index) for name in _SCHEDULE},
+            **{name: ("prompt",) for name in ("baseline_entropy", "baseline_loss")},
+        }
+        for measure, index in (("drop", "dropped"), ("swap", "swapped"), ("repeat", "start"))
+    },
+}
+COORDINATES = {
+    "residual": {"boundary": range(L + 1), "block": range(L), "distance": range(1, L + 1), "tokens": ["last", "all"]},
+    "lens": {"boundary": range(L + 1), "k": [1, 3, 5, 10]},
+    "skip": {
+        "part": ["block"],
+        "reduction": ["mean", "p95", "max"],
+        "skipped": range(L),
+        "block": range(L),
+        "sample": range(3),
+    },
+    "drop": {"dropped": range(L)},
+    "swap": {"swapped": range(L - 1)},
+    "repeat": {"start": range(L - 1)},
+}
+
+
+@pytest.fixture(scope="module")
+def datasets() -> dict[str, xr.Dataset]:
+    return waves.run(waves.loaded("llama"), zoo.prompts(zoo.build("llama"), LENGTHS), OPTIONS)
+
+
+def test_every_observing_measure_is_looked_at() -> None:
+    assert set(OPTIONS) == set(DIMS) == {name for name, measure in MEASURES.items() if not measure.derived}
+
+
+@pytest.mark.parametrize("measure", DIMS)
+def test_names_and_dimensions(datasets: dict[str, xr.Dataset], measure: str) -> None:
+    found = datasets[measure]
+    assert {name: values.dims for name, values in found.data_vars.items()} == DIMS[measure]
+    assert set(found.coords) == set(COORDINATES[measure])
+    for name, values in COORDINATES[measure].items():
+        assert found[name].values.tolist() == list(values)
+    assert found.sizes["prompt"] == len(LENGTHS)
+    for name, values in found.data_vars.items():
+        whole = name in ("positions", "largest_token", "largest_channel")
+        assert values.dtype == (np.int64 if whole else np.float64), name
+
+
+@pytest.mark.parametrize("measure", DIMS)
+def test_attributes(datasets: dict[str, xr.Dataset], measure: str) -> None:
+    for name, values in datasets[measure].data_vars.items():
+        assert {"long_name", "units", "formula", "source"} <= set(values.attrs), name
+        assert all(isinstance(text, str) for text in values.attrs.values()), name
+        assert values.attrs["long_name"], name
+        assert values.attrs["source"], name
+        assert values.attrs["units"] in ("1", "nats", "bits", "token"), name
+        assert values.attrs["formula"] or name == "positions", name
+        assert "{" not in values.attrs["formula"], name
+
+
+def test_units() -> None:
+    ids = zoo.prompts(zoo.build("llama"), LENGTHS)
+    found = waves.run(waves.loaded("llama"), ids, {"lens": None, "drop": None})
+    nats = {"kl_lens_final", "kl_final_lens", "cross_entropy", "kl_top_p", "kl_tail"}
+    for name, values in found["lens"].data_vars.items():
+        assert values.attrs["units"] == ("nats" if name in nats else "bits" if name in ("jsd", "entropy") else "1")
+    for name, units in _SCHEDULE.items():
+        assert found["drop"][name].attrs["units"] == units
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2", "ministral", "bloom", "falcon", "qwen3_moe", "lfm2"])
+def test_a_prompt_gives_the_same_alone_and_beside_longer_ones(name: str) -> None:
+    model = waves.loaded(name)
+    ids = zoo.prompts(model.hf, LENGTHS)
+    together = waves.run(model, ids, OPTIONS)
+    for prompt, own in enumerate(ids):
+        options = {**OPTIONS, "skip": {"positions": [OPTIONS["skip"]["positions"][prompt]]}}
+        for measure, alone in waves.run(model, [own], options).items():
+            for variable, values in alone.data_vars.items():
+                if variable == "positions":
+                    continue
+                got = together[measure][variable][prompt].values
+                np.testing.assert_allclose(
+                    got, values[0].values, rtol=2e-5, atol=2e-5, err_msg=f"{measure}.{variable}"
+                )
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2", "ministral", "bloom", "falcon"])
+def test_what_stands_in_the_pads_changes_nothing_at_all(name: str) -> None:
+    """Bit for bit, since the shapes are the same."""
+    model = waves.loaded(name)
+    batch = Batch.of(zoo.prompts(model.hf, LENGTHS))
+    noise = torch.randint_like(batch.ids_BT, 4, 119)
+    other = Batch(torch.where(batch.valid_BT, batch.ids_BT, noise), batch.lengths)
+    assert not torch.equal(batch.ids_BT, other.ids_BT)
+    first, second = (observed(name, one) for one in (batch, other))
+    for measure, dataset in first.items():
+        xr.testing.assert_identical(dataset, second[measure])
+
+
+def observed(name: str, batch: Batch) -> dict[str, xr.Dataset]:
+    model = waves.loaded(name)
+    known = waves.facts(model)
+    made = waves.measures(OPTIONS)
+    for measure in made.values():
+        measure.prepare(known, batch.lengths, seed=0)
+    probes = {key: measure.probe(known, batch, range(batch.size)) for key, measure in made.items()}
+    Wavefront(model.anatomy, tails=model.checks.tails).run(batch, list(probes.values()))
+    return {key: probe.result() for key, probe in probes.items()}
+
+
+@pytest.mark.parametrize("measure", ["skip", "drop", "swap", "repeat"])
+def test_noise_of_a_dense_model_is_zero_and_of_a_bfloat16_one_is_not(measure: str) -> None:
+    for dtype, noisy in ((torch.float32, False), (torch.bfloat16, True)):
+        model = waves.load(zoo.entry("llama").build(dtype=dtype))
+        batch = Batch.of(zoo.prompts(model.hf, LENGTHS))
+        made = waves.measures({measure: OPTIONS[measure]})[measure]
+        made.prepare(waves.facts(model), LENGTHS, seed=0)
+        probe = made.probe(waves.facts(model), batch, range(3))
+        Wavefront(model.anatomy, tails=True, call_tokens=200).run(batch, [probe])
+        noise = probe.noise()
+        assert noise is not None
+        assert noise.shape == (3,)
+        assert (noise >= 0).all()
+        assert bool((noise > 0).any()) == noisy
+
+
+def test_measures_without_interventions_have_no_noise() -> None:
+    model = waves.loaded("llama")
+    batch = Batch.of(zoo.prompts(model.hf, (9,)))
+    for name in ("residual", "lens"):
+        made = waves.measures({name: None})[name]
+        made.prepare(waves.facts(model), [9], seed=0)
+        assert made.probe(waves.facts(model), batch, [0]).noise() is None
+
+
+def test_derived_measures_observe_nothing_and_others_derive_nothing() -> None:
+    known = waves.facts(waves.loaded("llama"))
+    with pytest.raises(TypeError, match="effective_depth is derived"):
+        EffectiveDepth(EffectiveDepthOptions()).probe(known, Batch.of([[1, 2]]), [0])
+    with pytest.raises(TypeError, match="lens observes the wavefront"):
+        waves.measures({"lens": None})["lens"].derive(known, {}, 0)

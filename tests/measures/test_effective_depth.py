@@ -1,0 +1,118 @@
+"""Effective depth of a run: which curves go in, against the criteria written out here."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import xarray as xr
+from support import waves, zoo
+
+from bathyscope.errors import OptionError
+from bathyscope.measures.effective_depth import EffectiveDepth, EffectiveDepthOptions, depth_inputs
+
+LENGTHS = (14, 9, 17, 30)
+L = 5
+
+
+def merged(name: str, lengths: tuple[int, ...] = LENGTHS, **lens: object) -> dict[str, xr.Dataset]:
+    ids = zoo.prompts(zoo.build(name), lengths)
+    found = waves.run(waves.loaded(name), ids, {"residual": None, "lens": lens, "skip": None})
+    tokens = ("prompt", np.array(lengths))
+    return {measure: dataset.assign_coords(n_tokens=tokens) for measure, dataset in found.items()}
+
+
+def derived(datasets: dict[str, xr.Dataset], name: str = "llama", **options: object) -> xr.Dataset:
+    measure = EffectiveDepth(EffectiveDepthOptions(**options))  # type: ignore[arg-type]
+    return measure.derive(waves.facts(waves.loaded(name)), datasets, seed=3)
+
+
+def token_weighted(values: xr.DataArray) -> np.ndarray:
+    tokens = values["n_tokens"].values
+    return (values.values * tokens[:, None]).sum(0) / tokens.sum()
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2", "olmo2", "gemma2"])
+def test_depths_by_their_criteria(name: str) -> None:
+    datasets = merged(name)
+    found = derived(datasets, name)
+    residual, lens, skip = datasets["residual"], datasets["lens"], datasets["skip"]
+    cosine = np.mean([token_weighted(residual[f"cos_{part}"]) for part in ("attn", "mlp", "block")], axis=0)
+    kl, overlap = (token_weighted(lens[v].isel(boundary=slice(0, L))) for v in ("kl_lens_final", "overlap"))
+    turns = [block for block in range(L - 1) if cosine[block] < 0 <= cosine[block + 1]]
+    below = [b for b in range(L - 1) if kl[b] < 0.5 * kl.max()]
+    above = [b for b in range(L - 1) if overlap[b] > 0.3]
+    # prompts of 9 tokens have no position
+    effect = skip.effect_future.sel(part="block", reduction="max").isel(prompt=[0, 2, 3]).mean("prompt").values
+    by_layer = np.array([effect[s].sum() / max(L - 1 - s, 1) for s in range(L)])
+    expected = {
+        "cosine": turns[-1] if turns else np.nan,
+        "kl": below[0] if below else np.nan,
+        "overlap": above[0] if above else np.nan,
+        "centre_of_mass": (np.arange(L) * by_layer).sum() / by_layer.sum(),
+    }
+    for estimator, depth in expected.items():
+        got = found.sel(estimator=estimator)
+        np.testing.assert_allclose(got.depth, depth, rtol=1e-9)
+        np.testing.assert_allclose(got.ratio, (depth + 1) / L, rtol=1e-9)
+        assert bool(str(got.reason.values)) == bool(np.isnan(depth) or np.isnan(got.ci_low))
+
+
+def test_names_and_attributes() -> None:
+    found = derived(merged("llama"), resamples=50, level=0.9)
+    assert found["estimator"].values.tolist() == [
+        "cosine",
+        "kl",
+        "overlap",
+        "interpolated_cosine",
+        "interpolated_kl",
+        "interpolated_overlap",
+        "centre_of_mass",
+    ]
+    assert set(found.data_vars) == {"depth", "ratio", "ci_low", "ci_high", "crossing_share", "reason"}
+    for name, values in found.data_vars.items():
+        assert values.dims == ("estimator",)
+        assert {"long_name", "units", "formula", "source"} <= set(values.attrs), name
+    assert found.attrs == {"n_blocks": L, "level": 0.9, "resamples": 50}
+    assert "90 %" in found.ci_low.attrs["long_name"]
+
+
+def test_the_seed_draws_the_resamples() -> None:
+    datasets = merged("gpt2")
+    xr.testing.assert_identical(derived(datasets), derived(datasets))
+
+
+def test_the_recomputed_norm_is_used_where_there_are_two() -> None:
+    alone = depth_inputs(*merged("gpt2").values())
+    both = depth_inputs(*merged("gpt2", norm=["frozen", "recompute"]).values())
+    np.testing.assert_array_equal(alone.kl, both.kl)
+    np.testing.assert_array_equal(alone.overlap, both.overlap)
+    assert alone.kl.shape == (len(LENGTHS), L)
+
+
+def test_prompts_too_short_for_positions_have_no_centre_of_mass() -> None:
+    found = derived(merged("llama", lengths=(9, 8))).sel(estimator="centre_of_mass")
+    assert np.isnan(found.depth)
+    assert str(found.reason.values)
+
+
+def test_without_parts_the_cosine_estimate_says_why() -> None:
+    found = derived(merged("opt_post_norm"), "opt_post_norm")
+    assert np.isnan(found.depth.sel(estimator="cosine"))
+    assert str(found.reason.sel(estimator="cosine").values)
+    assert np.isfinite(found.depth.sel(estimator="centre_of_mass"))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"resamples": 0}, "effective_depth: resamples=0 is out of range; allowed: 1 to"),
+        ({"level": 1.0}, "effective_depth: level=1.0 is out of range"),
+        ({"kl_fraction": 0.0}, "effective_depth: kl_fraction=0.0 is out of range"),
+        ({"overlap_threshold": 1.0}, "effective_depth: overlap_threshold=1.0 is out of range"),
+    ],
+)
+def test_errors(options: dict[str, float], message: str) -> None:
+    measure = EffectiveDepth(EffectiveDepthOptions(**options))  # type: ignore[arg-type]
+    with pytest.raises(OptionError) as caught:
+        measure.prepare(waves.facts(waves.loaded("llama")), [9], seed=0)
+    assert message in str(caught.value)

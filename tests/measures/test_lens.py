@@ -1,0 +1,130 @@
+"""Logit lens: exact identities, both norms, options; values are compared in test_parity."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+import xarray as xr
+from support import naive, waves, zoo
+from torch import Tensor
+
+from bathyscope.errors import OptionError
+from bathyscope.measures.lens import Lens, LensOptions
+
+LENGTHS = (14, 9, 17)
+NAMES = ["llama", "gpt2", "gemma2", "olmo", "cohere", "granite", "opt", "opt_no_final_norm", "qwen3_moe"]
+
+
+def lens(name: str, **options: object) -> xr.Dataset:
+    ids = zoo.prompts(zoo.build(name), LENGTHS)
+    return waves.run(waves.loaded(name), ids, {"lens": options})["lens"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_last_boundary_is_the_prediction_itself(name: str) -> None:
+    last = lens(name).isel(boundary=-1)
+    for variable in ("kl_lens_final", "kl_final_lens", "jsd", "kl_top_p", "kl_tail"):
+        assert (last[variable].values == 0).all(), variable
+    for variable in ("overlap", "top1_agreement", "mrr", "hits"):
+        assert (last[variable].values == 1).all(), variable
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_identities_between_metrics(name: str) -> None:
+    found = lens(name, top_p=0.7)
+    np.testing.assert_allclose(found.kl_top_p + found.kl_tail, found.kl_lens_final, rtol=1e-9, atol=1e-12)
+    assert float(found.jsd.min()) >= 0
+    assert float(found.jsd.max()) <= 1
+    assert float(found.kl_lens_final.min()) >= 0
+    np.testing.assert_array_equal(found.hits.sel(k=1), found.top1_agreement)
+    assert (found.hits.diff("k") >= 0).all()
+    assert (found.mrr >= found.top1_agreement).all()
+    vocabulary = zoo.build(name).config.vocab_size
+    assert float(found.entropy.max()) <= np.log2(vocabulary) + 1e-9
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_both_norms_agree_at_the_last_boundary(name: str) -> None:
+    found = lens(name, norm=["recompute", "frozen"])
+    assert found.entropy.dims == ("norm", "prompt", "boundary")
+    last = found.isel(boundary=-1)
+    np.testing.assert_allclose(
+        last.entropy.sel(norm="frozen"), last.entropy.sel(norm="recompute"), rtol=1e-5, atol=1e-6
+    )
+    assert float(last.kl_lens_final.max()) < 1e-6
+    assert (last.overlap.values == 1).all()
+    if name != "opt_no_final_norm":
+        first = found.isel(boundary=0)
+        assert not np.allclose(first.entropy.sel(norm="frozen"), first.entropy.sel(norm="recompute"), rtol=1e-3)
+
+
+def frozen(model: torch.nn.Module, h: Tensor, final: Tensor, bias: bool) -> Tensor:
+    """The frozen-norm lens of LayerNorm, written out: centre, divide by the last boundary's scale, gain, bias."""
+    norm = model.transformer.ln_f
+    scale = final.var(-1, unbiased=False, keepdim=True).add(norm.eps).sqrt()
+    normed = (h - h.mean(-1, keepdim=True)) / scale * norm.weight
+    return model.lm_head(normed + norm.bias if bias else normed)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_the_frozen_norm_divides_by_the_last_boundarys_scale(bias: bool) -> None:
+    model = zoo.build("gpt2")
+    found = lens("gpt2", norm=["frozen"], bias=bias)
+    assert found.entropy.dims == ("prompt", "boundary")
+    assert found.attrs["norm"] == "frozen"
+    for prompt, own in enumerate(zoo.prompts(model, LENGTHS)):
+        h = naive.boundaries(model, naive.blocks_of(model), own)
+        with torch.no_grad():
+            reads = [frozen(model, boundary, h[-1], bias) for boundary in h]
+        for boundary, read in enumerate(reads):
+            assert float(found.entropy[prompt, boundary]) == pytest.approx(
+                naive.entropy_bits(read).mean().item(), rel=1e-6
+            )
+            expected = naive.kl(read, naive.logits(model, own)).mean().item()
+            assert float(found.kl_lens_final[prompt, boundary]) == pytest.approx(expected, rel=1e-4, abs=1e-6)
+
+
+def test_a_single_norm_and_both_give_the_same_numbers() -> None:
+    both = lens("llama", norm=["recompute", "frozen"])
+    for norm in ("recompute", "frozen"):
+        alone = lens("llama", norm=norm)
+        for variable in alone.data_vars:
+            np.testing.assert_array_equal(alone[variable], both[variable].sel(norm=norm))
+
+
+@pytest.mark.parametrize("k", [1, 3, 120])
+def test_overlap_of_k(k: int) -> None:
+    found = lens("llama", k=k)
+    assert found.overlap.attrs["formula"].endswith(f"k = {k}")
+    if k == 1:
+        np.testing.assert_array_equal(found.overlap, found.top1_agreement)
+    if k == 120:
+        assert (found.overlap.values == 1).all()
+
+
+def test_cross_entropy_of_the_last_boundary_is_the_models_loss() -> None:
+    model = zoo.build("llama")
+    last = lens("llama").cross_entropy.isel(boundary=-1)
+    for prompt, own in enumerate(zoo.prompts(model, LENGTHS)):
+        ids = torch.tensor([own])
+        with torch.no_grad():
+            expected = model(ids, labels=ids, use_cache=False).loss.item()
+        assert float(last[prompt]) == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (LensOptions(norm=("frosen",)), "lens: norm='frosen' is unknown. Did you mean 'frozen'? Allowed: recompute, frozen."),
+        (LensOptions(norm=()), "lens: norm is empty; give at least one of recompute, frozen."),
+        (LensOptions(k=0), "lens: k=0 is out of range; allowed: 1 to 120."),
+        (LensOptions(k=121), "lens: k=121 is out of range; allowed: 1 to 120."),
+        (LensOptions(top_p=0.0), "lens: top_p=0.0 is out of range"),
+        (LensOptions(top_p=1.5), "lens: top_p=1.5 is out of range"),
+    ],
+)
+def test_errors(options: LensOptions, message: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        Lens(options).prepare(waves.facts(waves.loaded("llama")), [9], seed=0)
+    assert message in str(caught.value)

@@ -1,0 +1,140 @@
+"""Drop, swap and repeat: against models that were really rebuilt, and the options' errors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import attrgetter
+
+import numpy as np
+import pytest
+import torch
+from support import naive, waves, zoo
+from torch import nn
+from transformers import PreTrainedModel
+
+from bathyscope.errors import ModelError, OptionError
+from bathyscope.measures.drop import Drop, DropOptions
+from bathyscope.measures.repeat import Repeat, RepeatOptions
+from bathyscope.measures.swap import Swap, SwapOptions
+
+LENGTHS = (14, 9, 17)
+EDITABLE = ["llama", "gpt2", "gpt_neox", "mpt", "olmo2", "mixtral", "granite"]
+"""Families whose blocks all get the same arguments, so that editing the list of blocks is exact."""
+TOKEN_METRICS = ("kl", "top1_agreement", "entropy", "loss")
+
+
+def rebuilt(name: str, order: Sequence[int]) -> PreTrainedModel:
+    """A model whose list of blocks was edited."""
+    model = zoo.entry(name).build()
+    parent, attribute = naive.family_of(model).blocks.rsplit(".", 1)
+    blocks = naive.blocks_of(model)
+    setattr(attrgetter(parent)(model), attribute, nn.ModuleList(blocks[index] for index in order))
+    model.config.num_hidden_layers = len(order)
+    return model
+
+
+def statistics(base: torch.Tensor, changed: torch.Tensor, ids: Sequence[int]) -> list[float]:
+    return [
+        naive.kl(base, changed)[:-1].mean().item(),
+        naive.agreement(base, changed)[:-1].mean().item(),
+        naive.entropy_bits(changed)[:-1].mean().item(),
+        naive.loss(changed, ids).mean().item(),
+    ]
+
+
+@pytest.mark.parametrize("name", EDITABLE)
+@pytest.mark.parametrize(
+    ("measure", "index", "order"),
+    [
+        ("drop", 0, [1, 2, 3, 4]),
+        ("drop", 3, [0, 1, 2, 4]),
+        ("swap", 2, [0, 1, 3, 2, 4]),
+        ("repeat", 1, [0, 1, 1, 1, 2, 2, 2, 3, 4]),
+    ],
+)
+def test_equals_a_model_built_that_way(name: str, measure: str, index: int, order: list[int]) -> None:
+    options = {"repeat": {"length": 2, "times": 2}}.get(measure)
+    ids = zoo.prompts(zoo.build(name), LENGTHS)
+    found = waves.run(waves.loaded(name), ids, {measure: options})[measure]
+    other = rebuilt(name, order)
+    for prompt, own in enumerate(ids):
+        expected = statistics(naive.logits(zoo.build(name), own), naive.logits(other, own), own)
+        got = [float(found[metric][prompt, index]) for metric in TOKEN_METRICS]
+        assert got == pytest.approx(expected, rel=1e-5, abs=1e-5)
+
+
+@pytest.mark.parametrize("protect_first", [1, 4])
+def test_drop_may_protect_first_tokens(protect_first: int) -> None:
+    model = zoo.build("llama")
+    blocks, ids = naive.blocks_of(model), zoo.prompts(model, LENGTHS)
+    found = waves.run(waves.loaded("llama"), ids, {"drop": {"protect_first": protect_first}})["drop"]
+    for prompt, own in enumerate(ids):
+        for s in range(5):
+            _, changed = naive.skip_all(model, blocks, own, s, protect_first=protect_first)
+            expected = statistics(naive.logits(model, own), changed, own)
+            got = [float(found[metric][prompt, s]) for metric in TOKEN_METRICS]
+            assert got == pytest.approx(expected, rel=1e-5, abs=1e-5)
+
+
+@pytest.mark.parametrize("measure", ["drop", "swap"])
+def test_protecting_every_token_changes_nothing(measure: str) -> None:
+    ids = zoo.prompts(zoo.build("llama"), (12,))
+    found = waves.run(waves.loaded("llama"), ids, {measure: {"protect_first": 12}})[measure]
+    assert (found.kl.values == 0).all()
+    assert (found.top1_agreement.values == 1).all()
+    np.testing.assert_array_equal(found.entropy, np.repeat(found.baseline_entropy.values[:, None], found.kl.shape[1], 1))
+    np.testing.assert_array_equal(found.loss, np.repeat(found.baseline_loss.values[:, None], found.kl.shape[1], 1))
+
+
+def test_only_the_asked_blocks() -> None:
+    ids = zoo.prompts(zoo.build("llama"), LENGTHS)
+    model = waves.loaded("llama")
+    every = waves.run(model, ids, {"drop": None, "swap": None})
+    some = waves.run(model, ids, {"drop": {"blocks": [4, 1]}, "swap": {"blocks": [3]}})
+    assert some["drop"]["dropped"].values.tolist() == [4, 1]
+    assert some["swap"]["swapped"].values.tolist() == [3]
+    np.testing.assert_allclose(some["drop"].kl, every["drop"].kl.sel(dropped=[4, 1]), rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(some["swap"].loss, every["swap"].loss.sel(swapped=[3]), rtol=1e-5)
+
+
+def test_a_block_that_lends_its_keys_and_values_cannot_be_dropped() -> None:
+    """Gemma 4: blocks 3 and 4 attend to what block 1 keeps."""
+    known = waves.facts(waves.loaded("gemma4"))
+    assert known.checks.sources == (frozenset(), frozenset(), frozenset(), {1}, {1})
+    ids = zoo.prompts(zoo.build("gemma4"), LENGTHS)
+    with pytest.warns(UserWarning, match=r"drop:1 cannot run: .* block 3 takes the keys and values of block 1"):
+        found = waves.run(waves.loaded("gemma4"), ids, {"drop": None})["drop"]
+    assert found["dropped"].values.tolist() == [0, 2, 3, 4]
+    with pytest.raises(ModelError, match="Leave 1 out of drop's blocks"):
+        Drop(DropOptions(blocks=(0, 1))).prepare(known, [9], seed=0)
+    Drop(DropOptions(blocks=(0, 3))).prepare(known, [9], seed=0)
+    assert waves.loaded("gemma4_plain").checks.sources == ()
+
+
+def test_a_block_may_not_run_before_the_one_it_takes_from() -> None:
+    checks = waves.loaded("gemma4").checks
+    assert checks.lacking([0, 1, 2, 3, 4]) is None
+    assert checks.lacking([0, 2, 3, 1, 4]) == (3, 1)
+    assert checks.lacking([4]) == (4, 1)
+    assert waves.loaded("llama").checks.lacking([4, 3]) is None
+
+
+@pytest.mark.parametrize(
+    ("measure", "message"),
+    [
+        (Drop(DropOptions(blocks=(5,))), "drop: block 5 is out of range; allowed: 0 to 4."),
+        (Drop(DropOptions(blocks=(-1,))), "drop: block -1 is out of range; allowed: 0 to 4."),
+        (Drop(DropOptions(blocks=(1, 1))), "drop: blocks must be distinct and at least one; given: [1, 1]."),
+        (Drop(DropOptions(blocks=())), "drop: blocks must be distinct and at least one; given: []."),
+        (Drop(DropOptions(protect_first=10)), "drop: protect_first=10 is out of range; allowed: 0 to 9."),
+        (Swap(SwapOptions(blocks=(4,))), "swap: block 4 is out of range; allowed: 0 to 3."),
+        (Swap(SwapOptions(protect_first=-1)), "swap: protect_first=-1 is out of range"),
+        (Repeat(RepeatOptions(length=6)), "repeat: length=6 does not fit a model of 5 blocks; allowed: 1 to 5."),
+        (Repeat(RepeatOptions(length=0)), "repeat: length=0 does not fit"),
+        (Repeat(RepeatOptions(times=0)), "repeat: times=0 is out of range; allowed: 1 and more."),
+    ],
+)
+def test_errors(measure: Drop | Swap | Repeat, message: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        measure.prepare(waves.facts(waves.loaded("llama")), [9, 14], seed=0)
+    assert message in str(caught.value)
