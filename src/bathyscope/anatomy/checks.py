@@ -1,6 +1,6 @@
 """Checks at load: does what a family declares hold on this model? Each failure says the measured gap.
 
-1. no-op parity: the recorded and replayed baseline gives the plain forward's logits;
+1. no-op parity: the recorded and replayed blocks give the plain forward's residual stream;
 2. contribution identity: the contributions of every block sum to h_{l+1} − h_l;
 3. readout identity: the declared readout of h_L gives the model's logits;
 4. tail equivalence: a tail on its donor's keys and values equals the full row (decides whether tails are used).
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from bathyscope.anatomy.anatomy import Anatomy
 from bathyscope.anatomy.cache import CaptureCache
-from bathyscope.anatomy.replay import Replay, State, tail_cache
+from bathyscope.anatomy.replay import Replay, State, tail_cache, unwrap
 from bathyscope.anatomy.sites import tapped
 from bathyscope.errors import ModelError
 
@@ -31,7 +31,7 @@ class Checks:
     """Gaps measured on a short random batch: logits relative to the largest of them, streams token by token.
 
     Args:
-        no_op: replayed baseline against plain forward (logits); 0 = bit-equal.
+        no_op: replayed blocks against the plain forward's, largest of all boundaries; 0 = bit-equal.
         readout: declared readout of h_L against the model's logits.
         contributions: per block, h_l plus the contributions against h_{l+1}, relative to it; NaN = no sites.
         tail: tail against full row by first own token; NaN where a tail cannot be run.
@@ -112,7 +112,7 @@ def check(anatomy: Anatomy, tokens: int = CHECK_TOKENS) -> Checks:
     parameter = next(p for p in anatomy.model.parameters() if p.is_floating_point())
     allowed = tolerance(parameter.dtype)
     ids = _random_ids(anatomy, tokens, parameter.device)
-    plain = anatomy.model(input_ids=ids, use_cache=False).logits.float()
+    plain, seen = _plain_forward(anatomy, ids)
     replay = anatomy.replay(ids)
     boundaries = [replay.recording.resid0_BTD]
     gaps: list[float] = []
@@ -125,15 +125,14 @@ def check(anatomy: Anatomy, tokens: int = CHECK_TOKENS) -> Checks:
         gaps.append(_contribution_gap(boundaries[-1], out, taken, anatomy.block_scale(block)))
         boundaries.append(out)
         sources.append(frozenset(state.takes - {index}))
-    logits = _readout(anatomy, boundaries[-1])
-    no_op, readout = _gap(logits, plain), _gap(logits, plain)
-    if not readout <= allowed:
-        _fail_baseline(anatomy, ids, boundaries, plain, readout, allowed)
+    no_op = [_gap(own, real) for own, real in zip(boundaries[1:], seen)]
+    readout = _gap(anatomy.readout(seen[-1]), plain)
+    _require_baseline(anatomy, no_op, readout, allowed)
     tail, reason = _tail_gaps(anatomy, replay, boundaries, ids)
     if not reason and any(not gap <= allowed for gap in tail.values()):
         worst = max(tail, key=lambda t: tail[t] if tail[t] == tail[t] else float("inf"))
         reason = f"a tail from token {worst} differs from the full row by {tail[worst]:.1e} (allowed {allowed:.0e})"
-    return Checks(no_op, readout, tuple(gaps), tail, allowed, reason, tuple(sources) if any(sources) else ())
+    return Checks(max(no_op), readout, tuple(gaps), tail, allowed, reason, tuple(sources) if any(sources) else ())
 
 
 def _random_ids(anatomy: Anatomy, tokens: int, device: torch.device) -> Tensor:
@@ -144,10 +143,6 @@ def _random_ids(anatomy: Anatomy, tokens: int, device: torch.device) -> Tensor:
 
 def _every(ids_BT: Tensor) -> Tensor:
     return torch.arange(ids_BT.shape[0], device=ids_BT.device)
-
-
-def _readout(anatomy: Anatomy, resid_BTD: Tensor) -> Tensor:
-    return anatomy.readout(resid_BTD).float()
 
 
 def _gap(found: Tensor, wanted: Tensor) -> float:
@@ -167,36 +162,37 @@ def _contribution_gap(before: Tensor, after: Tensor, taken: dict[str, Tensor], b
     return _token_gap(block_scale * total, after)
 
 
-def _fail_baseline(
-    anatomy: Anatomy, ids: Tensor, boundaries: list[Tensor], plain: Tensor, gap: float, allowed: float
-) -> None:
-    """Says whether a block's replay or the readout is at fault: compares with the plain forward's own boundaries."""
+def _plain_forward(anatomy: Anatomy, ids: Tensor) -> tuple[Tensor, list[Tensor]]:
+    """The model's own logits (float32), and what each block put out on the way."""
     seen: list[Tensor] = []
     handles = [
-        block.register_forward_hook(
-            lambda _m, _a, out: seen.append((out[0] if isinstance(out, tuple) else out).clone())
-        )
+        block.register_forward_hook(lambda _m, _a, out: seen.append(unwrap(out, anatomy.width).clone()))
         for block in anatomy.blocks
     ]
     try:
-        anatomy.model(input_ids=ids, use_cache=False)
+        logits = anatomy.model(input_ids=ids, use_cache=False).logits.float()
     finally:
         for handle in handles:
             handle.remove()
+    return logits, seen
+
+
+def _require_baseline(anatomy: Anatomy, no_op: list[float], readout: float, allowed: float) -> None:
+    """Refuses a model whose replayed blocks or whose readout differ from its own forward."""
     name = f"{anatomy.family.name} ({type(anatomy.model).__name__})"
-    for index, (own, real) in enumerate(zip(boundaries[1:], seen)):
-        block_gap = _gap(own, real)
-        if not block_gap <= allowed:
+    for index, gap in enumerate(no_op):
+        if not gap <= allowed:
             raise ModelError(
                 f"{name}: no-op parity fails at block {index}: replaying the recorded block differs from the plain "
-                f"forward by {block_gap:.1e} of the largest value (allowed {allowed:.0e}). The family keeps state "
+                f"forward by {gap:.1e} of the largest value (allowed {allowed:.0e}). The family keeps state "
                 "that recording does not see; it needs its own family file."
             )
-    raise ModelError(
-        f"{name}: readout identity fails: {anatomy.family.final_norm} and {anatomy.family.head} give logits that "
-        f"differ from the model's by {gap:.1e} of the largest logit (allowed {allowed:.0e}). Declare what the "
-        "family does to its logits (scale, softcap, projection) in its family file."
-    )
+    if not readout <= allowed:
+        raise ModelError(
+            f"{name}: readout identity fails: {anatomy.family.final_norm} and {anatomy.family.head} give logits that "
+            f"differ from the model's by {readout:.1e} of the largest logit (allowed {allowed:.0e}). Declare what the "
+            "family does to its logits (scale, softcap, projection) in its family file."
+        )
 
 
 def _tail_gaps(anatomy: Anatomy, replay: Replay, boundaries: list[Tensor], ids: Tensor) -> tuple[dict[int, float], str]:
