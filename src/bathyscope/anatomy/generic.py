@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from bathyscope.anatomy.family import Family, Site
-from bathyscope.anatomy.sites import submodule
+from bathyscope.anatomy.sites import contribution, site_modules, submodule, tapped
 from bathyscope.errors import ModelError
 
 _ATTENTION_WORDS = ("attn", "attention", "mixer", "conv")
@@ -47,7 +47,11 @@ def infer_family(model: nn.Module) -> Family:
         notes="not declared: found by search and accepted by the checks at load",
     )
     pair = _contribution_pair(model, blocks)
-    return family if pair is None else replace(family, attention=pair[0], mlp=pair[1])
+    if pair is None:
+        return family
+    attention, mlp = pair
+    parallel = _is_parallel(model, cast(nn.ModuleList, submodule(model, blocks))[0], attention, mlp)
+    return replace(family, attention=attention, mlp=mlp, parallel=parallel)
 
 
 def _path_of(model: nn.Module, wanted: nn.Module | None) -> str | None:
@@ -89,12 +93,15 @@ def _calls(model: nn.Module, root: nn.Module) -> list[_Call]:
 
     handles = [m.register_forward_hook(note(p), with_kwargs=True) for p, m in root.named_modules() if p]
     try:
-        device = next(model.parameters()).device
-        model(input_ids=torch.tensor(_PROBE_IDS, device=device), use_cache=False)
+        _forward(model)
     finally:
         for handle in handles:
             handle.remove()
     return calls
+
+
+def _forward(model: nn.Module) -> None:
+    model(input_ids=torch.tensor(_PROBE_IDS, device=next(model.parameters()).device), use_cache=False)
 
 
 def _parameter_names(module: nn.Module) -> Iterator[str]:
@@ -136,7 +143,7 @@ def _pairs_of(model: nn.Module, block: nn.Module) -> set[tuple[Site, Site]]:
     before: list[Tensor] = []
     after: list[Tensor] = []
     pre = block.register_forward_pre_hook(
-        lambda _m, args, kwargs: before.append((args[0] if args else kwargs["hidden_states"]).clone()),
+        lambda m, args, kwargs: before.append((args[0] if args else kwargs[next(_parameter_names(m))]).clone()),
         with_kwargs=True,
     )
     post = block.register_forward_hook(
@@ -170,6 +177,26 @@ def _candidates(call: _Call, change: Tensor) -> Iterator[tuple[Site, Tensor]]:
                 Site(call.path, minus=name),
                 (call.output - value.reshape(call.output.shape)).reshape(change.shape),
             )
+
+
+def _is_parallel(model: nn.Module, block: nn.Module, attention: Site, mlp: Site) -> bool:
+    """The MLP gives the same when attention adds nothing, so it reads the block's input."""
+
+    def silence(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
+        value = output[0] if isinstance(output, tuple | list) else output
+        nothing = value - contribution(block, module, attention, args, kwargs, output)
+        return type(output)([nothing, *output[1:]]) if isinstance(output, tuple | list) else nothing
+
+    with tapped(block, {"mlp": mlp}) as plain:
+        _forward(model)
+    (module, _), *_ = site_modules(block, attention)
+    handle = module.register_forward_hook(silence, with_kwargs=True)
+    try:
+        with tapped(block, {"mlp": mlp}) as silenced:
+            _forward(model)
+    finally:
+        handle.remove()
+    return torch.equal(plain["mlp"], silenced["mlp"])
 
 
 def _is_attention(site: Site) -> bool:

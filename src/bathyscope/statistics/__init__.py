@@ -1,1 +1,1 @@
-
+"""Means over prompts, crossings of depth curves, bootstrap intervals, effective depth: numpy and scipy only."""

@@ -6,6 +6,7 @@ A panel is drawn alone (the page lays panels out to fit the screen) or together 
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from bathyscope.store.run import Run
 
 _COLUMNS = 2
+_HEADLINE_POINTS = 8
+_LINE_INCHES = 0.16
+_LETTERS_PER_INCH = 14
 
 
 @dataclass(frozen=True)
@@ -102,13 +106,15 @@ class FigureKind:
 
 
 def compose(run: Run, panels: Sequence[Panel]) -> Figure:
-    """Panels in one figure, two in a row, headed by model and data."""
+    """Panels in one figure, two in a row, headed by model, data, numbers of prompts and tokens, and noise floor."""
     columns = min(_COLUMNS, len(panels))
     rows = ceil(len(panels) / columns)
     width, height = (max(panel.size[axis] for panel in panels) for axis in (0, 1))
     with style.applied():
-        figure = Figure(figsize=(columns * width, rows * height + 0.3), layout="constrained")
-        figure.suptitle(_headline(run), x=0.01, ha="left", color=style.MUTED)
+        headline = textwrap.wrap(run.caption(), width=int(columns * width * _LETTERS_PER_INCH))
+        top = 0.1 + _LINE_INCHES * len(headline)
+        figure = Figure(figsize=(columns * width, rows * height + top), layout="constrained")
+        figure.suptitle("\n".join(headline), x=0.01, ha="left", color=style.MUTED, fontsize=_HEADLINE_POINTS)
         for panel, cell in zip(panels, figure.subfigures(rows, columns, squeeze=False).flat):
             panel.draw(cell)
     return figure
@@ -120,8 +126,3 @@ def draw_panel(panel: Panel) -> Figure:
         figure = Figure(figsize=panel.size, layout="constrained")
         panel.draw(figure)
     return figure
-
-
-def _headline(run: Run) -> str:
-    identity = run.manifest["identity"]
-    return f"{identity['model']} on {identity['dataset']}"
