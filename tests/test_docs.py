@@ -28,7 +28,8 @@ def test_every_variable_is_in_the_table_of_its_measure(measure: str, run: bathys
     section = re.search(rf"^## {measure}$(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
     assert section is not None
     listed = {
-        match[1]: (match[2], match[3]) for match in re.finditer(r"^\| `(\w+)` \| ([^|]*) \| ([^|]*) \|", section[1], re.M)
+        match[1]: (match[2], match[3])
+        for match in re.finditer(r"^\| `(\w+)` \| ([^|]*) \| ([^|]*) \|", section[1], re.M)
     }
     found = {
         str(name): (", ".join(map(str, variable.dims)), variable.attrs["units"])

@@ -36,9 +36,7 @@ def csordas2025() -> tuple[Golden, bathyscope.Run]:
 def lad2024() -> tuple[Golden, bathyscope.Run]:
     golden = json.loads((SHARED / "goldens/lad2024_tiny-gpt2.json").read_text())
     model = SHARED / "checkpoints/tiny-gpt2"
-    run = bathyscope.survey(
-        str(model), golden["ids"], preset="lad2024", repeat={"length": 3}, progress=False
-    )
+    run = bathyscope.survey(str(model), golden["ids"], preset="lad2024", repeat={"length": 3}, progress=False)
     return golden, run
 
 

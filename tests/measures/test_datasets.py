@@ -29,9 +29,18 @@ _BOUNDARY = ("prompt", "boundary")
 _BLOCK = ("prompt", "block")
 _PARTS = ("attn", "mlp", "block")
 _EFFECT = ("prompt", "part", "reduction", "skipped", "block")
-_LENS = (
-    "kl_lens_final kl_final_lens jsd entropy overlap top1_agreement mrr cross_entropy kl_top_p kl_tail".split()
-)
+_LENS = [
+    "kl_lens_final",
+    "kl_final_lens",
+    "jsd",
+    "entropy",
+    "overlap",
+    "top1_agreement",
+    "mrr",
+    "cross_entropy",
+    "kl_top_p",
+    "kl_tail",
+]
 _SCHEDULE = {"kl": "nats", "top1_agreement": "1", "entropy": "bits", "loss": "nats"}
 DIMS: dict[str, dict[str, tuple[str, ...]]] = {
     "residual": {
@@ -50,8 +59,8 @@ DIMS: dict[str, dict[str, tuple[str, ...]]] = {
     },
     **{
         measure: {
-            **{name: ("prompt", index) for name in _SCHEDULE},
-            **{name: ("prompt",) for name in ("baseline_entropy", "baseline_loss")},
+            **dict.fromkeys(_SCHEDULE, ("prompt", index)),
+            **dict.fromkeys(("baseline_entropy", "baseline_loss"), ("prompt",)),
         }
         for measure, index in (("drop", "dropped"), ("swap", "swapped"), ("repeat", "start"))
     },
@@ -129,9 +138,7 @@ def test_a_prompt_gives_the_same_alone_and_beside_longer_ones(name: str) -> None
                 if variable == "positions":
                     continue
                 got = together[measure][variable][prompt].values
-                np.testing.assert_allclose(
-                    got, values[0].values, rtol=2e-5, atol=2e-5, err_msg=f"{measure}.{variable}"
-                )
+                np.testing.assert_allclose(got, values[0].values, rtol=2e-5, atol=2e-5, err_msg=f"{measure}.{variable}")
 
 
 @pytest.mark.parametrize("name", ["llama", "gpt2", "ministral", "bloom", "falcon"])

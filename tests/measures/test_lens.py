@@ -116,7 +116,10 @@ def test_cross_entropy_of_the_last_boundary_is_the_models_loss() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (LensOptions(norm=("frosen",)), "lens: norm='frosen' is unknown. Did you mean 'frozen'? Allowed: recompute, frozen."),
+        (
+            LensOptions(norm=("frosen",)),
+            "lens: norm='frosen' is unknown. Did you mean 'frozen'? Allowed: recompute, frozen.",
+        ),
         (LensOptions(norm=()), "lens: norm is empty; give at least one of recompute, frozen."),
         (LensOptions(k=0), "lens: k=0 is out of range; allowed: 1 to 120."),
         (LensOptions(k=121), "lens: k=121 is out of range; allowed: 1 to 120."),

@@ -82,7 +82,9 @@ def test_protecting_every_token_changes_nothing(measure: str) -> None:
     found = waves.run(waves.loaded("llama"), ids, {measure: {"protect_first": 12}})[measure]
     assert (found.kl.values == 0).all()
     assert (found.top1_agreement.values == 1).all()
-    np.testing.assert_array_equal(found.entropy, np.repeat(found.baseline_entropy.values[:, None], found.kl.shape[1], 1))
+    np.testing.assert_array_equal(
+        found.entropy, np.repeat(found.baseline_entropy.values[:, None], found.kl.shape[1], 1)
+    )
     np.testing.assert_array_equal(found.loss, np.repeat(found.baseline_loss.values[:, None], found.kl.shape[1], 1))
 
 

@@ -122,8 +122,7 @@ def test_an_empty_list_of_positions_is_no_future_effect() -> None:
 def test_a_position_counts_once_and_order_does_not_matter() -> None:
     ids = zoo.prompts(zoo.build("llama"), (14,))
     one, twice = (
-        waves.run(waves.loaded("llama"), ids, {"skip": {"positions": [given]}})["skip"]
-        for given in ([3, 9], [9, 3, 9])
+        waves.run(waves.loaded("llama"), ids, {"skip": {"positions": [given]}})["skip"] for given in ([3, 9], [9, 3, 9])
     )
     np.testing.assert_allclose(one.effect_future, twice.effect_future, rtol=1e-12)
     np.testing.assert_allclose(one.output_future, twice.output_future, rtol=1e-12)

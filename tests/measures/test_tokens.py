@@ -3,7 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, strategies as st
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bathyscope.measures.tokens import max_over_tokens, mean_over_tokens, quantile, reduce_tokens
 from bathyscope.wavefront.batch import Batch

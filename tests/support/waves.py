@@ -30,9 +30,7 @@ def facts(model: Model) -> ModelFacts:
 
 def measures(options: Mapping[str, Mapping[str, Any] | None]) -> dict[str, Measure[Any]]:
     """Measures with their options, by name."""
-    return {
-        name: MEASURES[name](coerce(MEASURES[name].options_type, given, name)) for name, given in options.items()
-    }
+    return {name: MEASURES[name](coerce(MEASURES[name].options_type, given, name)) for name, given in options.items()}
 
 
 def run(

@@ -158,6 +158,8 @@ def _token_gap(found: Tensor, wanted: Tensor) -> float:
 def _contribution_gap(before: Tensor, after: Tensor, taken: dict[str, Tensor], block_scale: float) -> float:
     if not {"attention", "mlp"} <= taken.keys():
         return float("nan")
+    if any(part.numel() != before.numel() for part in taken.values()):
+        return float("inf")
     total = sum((part.float().reshape(before.shape) for part in taken.values()), before.float())
     return _token_gap(block_scale * total, after)
 

@@ -147,7 +147,7 @@ def _pairs_of(model: nn.Module, block: nn.Module) -> set[tuple[Site, Site]]:
         with_kwargs=True,
     )
     post = block.register_forward_hook(
-        lambda _m, _a, out: after.append((out[0] if isinstance(out, tuple) else out).clone())
+        lambda _m, _a, out: after.append((out[0] if isinstance(out, tuple | list) else out).clone())
     )
     try:
         calls = _calls(model, block)

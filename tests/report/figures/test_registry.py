@@ -104,7 +104,8 @@ def test_alternative_text_gives_the_values() -> None:
 def test_a_thousand_prompts_and_a_dollar_sign_in_the_model_name() -> None:
     run = synthetic_run(L=3, prompts=1000, model="odd/$name_{x}$")
     texts = [text for text, _ in visible_texts(FIGURES["drop"].draw(run))]
-    assert any(text.replace("\n", " ") == run.caption() for text in texts) and "odd/$name_{x}$" in run.caption()
+    assert any(text.replace("\n", " ") == run.caption() for text in texts)
+    assert "odd/$name_{x}$" in run.caption()
 
 
 def test_settings_of_the_caller_stay_as_they_were() -> None:
