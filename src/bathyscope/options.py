@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import operator
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar
 
 from bathyscope.errors import OptionError, did_you_mean
 
 T = TypeVar("T")
+N = TypeVar("N", int, float)
 
 
 def coerce(options_type: type[T], given: object, where: str) -> T:
@@ -23,8 +25,8 @@ def coerce(options_type: type[T], given: object, where: str) -> T:
     """
     if given is None:
         return options_type()
-    if isinstance(given, options_type):
-        return given
+    if isinstance(given, options_type) and is_dataclass(given):
+        given = {field.name: getattr(given, field.name) for field in fields(given)}
     if not isinstance(given, Mapping) or not is_dataclass(options_type):
         raise OptionError(f"{where}: options are a dict or {options_type.__name__}; {type(given).__name__} given.")
     hints = typing.get_type_hints(options_type)
@@ -63,12 +65,20 @@ def _as(wanted: Any, value: Any, where: str) -> Any:
 
 
 def _integer(value: Any, where: str) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise OptionError(f"{where} takes a whole number; {value!r} given.")
-    return int(value)
+    try:
+        return _refuse_bool(operator.index, value)
+    except TypeError as error:
+        raise OptionError(f"{where} takes a whole number; {value!r} given.") from error
 
 
 def _number(value: Any, where: str) -> float:
-    if isinstance(value, bool) or not hasattr(value, "__float__"):
-        raise OptionError(f"{where} takes a number; {value!r} given.")
-    return float(value)
+    try:
+        return _refuse_bool(float, None if isinstance(value, str) else value)
+    except TypeError as error:
+        raise OptionError(f"{where} takes a number; {value!r} given.") from error
+
+
+def _refuse_bool(convert: Callable[[Any], N], value: Any) -> N:
+    if isinstance(value, bool):
+        raise TypeError("a truth value is no number")
+    return convert(value)

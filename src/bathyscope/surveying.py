@@ -201,6 +201,7 @@ class SurveyPlan:
         if noise is not None:
             found["noise"] = noise
         coords = _prompt_coords(prompts, self.dataset, self.prompts)
+        _require_free_labels(coords, found)
         return {name: dataset.assign_coords(coords) for name, dataset in found.items()}
 
 
@@ -220,7 +221,7 @@ def plan_survey(
     made = _measures(measures, chosen, dict(options or {}))
     if batch_tokens is not None and batch_tokens < 1:
         raise OptionError(f"batch_tokens={batch_tokens} is out of range; allowed: 1 and more.")
-    seed = seed if seed is not None else chosen.seed if chosen else 0
+    seed = _checked_seed(seed if seed is not None else chosen.seed if chosen else 0)
     loaded = model if isinstance(model, Model) else load(model)
     facts = ModelFacts(loaded.anatomy, loaded.checks)
     tokenized, dataset, uses_tokenizer = _tokenized(loaded, prompts, seed, beyond_context)
@@ -238,6 +239,12 @@ def plan_survey(
         batch_tokens=batch_tokens or BATCH_TOKENS,
         uses_tokenizer=uses_tokenizer,
     )
+
+
+def _checked_seed(seed: int) -> int:
+    if isinstance(seed, bool) or not hasattr(seed, "__index__") or not 0 <= seed < 1 << 32:
+        raise OptionError(f"seed={seed!r} is not allowed; give a whole number from 0 to {(1 << 32) - 1}.")
+    return int(seed)
 
 
 def _measures(
@@ -322,6 +329,16 @@ def _prompt_coords(
         else:
             coords[name] = ("prompt", np.array(["" if v is None else str(v) for v in own], dtype=object))
     return coords
+
+
+def _require_free_labels(coords: Mapping[str, Any], found: Mapping[str, xr.Dataset]) -> None:
+    """Refuses a label that would take the place of a result or of one of its dimensions."""
+    for measure, dataset in found.items():
+        taken = set(coords) & (set(dataset.variables) | set(dataset.dims))
+        if taken:
+            raise PromptError(
+                f"A label cannot be called {min(taken)!r}, which is the name of a result of {measure}; rename it."
+            )
 
 
 def _noise(probes: Mapping[str, MeasureProbe]) -> xr.Dataset | None:

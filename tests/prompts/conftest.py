@@ -1,4 +1,4 @@
-"""Small made-up tokenizers, and the way to the shared reference material."""
+"""Small made-up tokenizers."""
 
 from __future__ import annotations
 
@@ -10,26 +10,11 @@ import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
-SHARED = Path(__file__).resolve().parents[3] / "shared"
-
 SENTENCES = [
     "The final answer is 28. The ducks lay 16 eggs per day, and she sells the eggs at the market.",
     "What is five plus seven? Five plus seven is twelve, and twelve is the answer.",
     "Naïve café owners don't sell tea;\n\nthey sell   coffee – lots of it.",
 ]
-
-
-@pytest.fixture(scope="session")
-def shared() -> Callable[[str], Path]:
-    """Path of a shared file; the test is skipped where it is absent."""
-
-    def find(name: str) -> Path:
-        path = SHARED / name
-        if not path.exists():
-            pytest.skip(f"the shared reference material has no {name} beside this checkout")
-        return path
-
-    return find
 
 
 @pytest.fixture(scope="session")

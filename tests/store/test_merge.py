@@ -107,7 +107,7 @@ def test_shards_of_different_form_are_refused(first: dict, second: dict, found: 
 
 @pytest.mark.parametrize(
     "variable",
-    [(("block",), np.zeros(4)), (("block", "prompt"), np.zeros((4, 2))), (("prompt",), np.zeros(3))],
+    [(("block",), np.zeros(4)), (("block", "prompt"), np.zeros((4, 3))), (("prompt",), np.zeros(3))],
 )
 def test_variable_without_its_prompts_is_refused(variable: tuple) -> None:
     with pytest.raises(StoreError, match=r"skip\.x of a shard of 2 prompts has dimensions .*merge='sum'"):
@@ -115,5 +115,9 @@ def test_variable_without_its_prompts_is_refused(variable: tuple) -> None:
 
 
 def test_per_prompt_variables_and_partial_sums_are_accepted() -> None:
-    dataset = xr.Dataset({"x": (("prompt", "block"), np.zeros((2, 4))), "s": (("a",), np.zeros(3), {"merge": "sum"})})
-    check_mergeable("skip", dataset, 2)
+    variables = {
+        "x": (("prompt", "block"), np.zeros((2, 4))),
+        "y": (("norm", "prompt"), np.zeros((3, 2))),
+        "s": (("a",), np.zeros(3), {"merge": "sum"}),
+    }
+    assert check_mergeable("skip", xr.Dataset(variables), 2) is None

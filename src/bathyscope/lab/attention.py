@@ -1,8 +1,8 @@
 """Causal attention in blocks of queries, for training on a CPU.
 
 Queries of one block see only the keys up to its end, so three eighths of the scores at 512 tokens are never
-computed, and the others stay in the processor's cache. Compiled, a 12-block model of width 192 trains at
-1.8 times the rate of the fused kernel of torch 2.13 at 512 tokens.
+computed, and the others stay in the processor's cache. Compiled, a 12-block model of width 192 trains
+at 512 tokens about 1.4 times as fast as with the fused kernel of torch 2.13.
 """
 
 from __future__ import annotations

@@ -1,0 +1,72 @@
+"""Runs a real survey in child processes that are killed, and resumes it until it is finished.
+
+Called as ``survey_driver.py FOLDER KILLS SEED``. Children are forked from a process that has already loaded
+the model, so a kill costs milliseconds; the moments are drawn within the time one whole run takes. Prints how
+many shards were finished after each kill, as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import torch
+
+# a forked child of a process with running threads would wait for them forever
+torch.set_num_threads(1)
+
+from support import waves, zoo
+
+import bathyscope
+
+LENGTHS = (20, 13, 17, 26, 9, 15, 22, 14, 18, 16, 12, 25)
+OPTIONS: dict[str, Any] = {"batch_tokens": 40, "repeat": {"length": 2}, "progress": False}
+
+
+def survey(out: Path | None, lengths: tuple[int, ...] = LENGTHS) -> bathyscope.Run:
+    """The survey that is killed and resumed."""
+    model = waves.loaded("llama")
+    return bathyscope.survey(model, zoo.prompts(model.hf, lengths), measures="all", out=out, **OPTIONS)
+
+
+def in_child(out: Path, kill_after: float | None = None) -> int:
+    """Signal that ended a forked child (0: it ended by itself and well)."""
+    child = os.fork()
+    if child == 0:
+        survey(out)
+        os._exit(0)
+    if kill_after is not None:
+        time.sleep(kill_after)
+        os.kill(child, signal.SIGKILL)
+    status = os.waitpid(child, 0)[1]
+    if os.WIFEXITED(status) and os.WEXITSTATUS(status) != 0:
+        raise SystemExit(f"a child failed with status {os.WEXITSTATUS(status)}")
+    return os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+
+
+def main(folder: Path, kills: int, seed: int) -> dict[str, Any]:
+    """Kills at random moments, each within what is left of a whole run; then one run is let through."""
+    draw = random.Random(seed)
+    survey(None, LENGTHS[:1])  # everything is imported before the first fork
+    began = time.monotonic()
+    in_child(folder / "whole")
+    whole = time.monotonic() - began
+    shards: list[int] = []
+    for kill in range(kills):
+        # what is finished stays finished: later runs are shorter
+        in_child(folder / "killed", draw.uniform(0.0, whole * 2 / (kills - kill + 2)))
+        shards.append(len(list(folder.glob("killed/shard-*.nc"))))
+    in_child(folder / "killed")
+    return {"shards": shards, "seconds": whole}
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))))

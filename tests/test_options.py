@@ -1,0 +1,105 @@
+"""Plain values of a call or a recipe, made into typed options."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from bathyscope.errors import OptionError
+from bathyscope.options import coerce
+
+
+@dataclass(frozen=True)
+class Options:
+    k: int = 5
+    level: float = 0.95
+    norm: tuple[str, ...] = ("recompute",)
+    bias: bool = True
+    name: str = "plain"
+    positions: tuple[tuple[int, ...], ...] | None = None
+
+
+@dataclass(frozen=True)
+class Nothing:
+    pass
+
+
+def test_defaults() -> None:
+    assert coerce(Options, None, "lens") == Options()
+    assert coerce(Options, {}, "lens") == Options()
+    assert coerce(Nothing, {}, "residual") == Nothing()
+
+
+def test_an_instance_is_held_to_the_same_rules() -> None:
+    assert coerce(Options, Options(k=3), "lens") == Options(k=3)
+    listed = Options(positions=[[1, 2]])  # type: ignore[arg-type]
+    assert coerce(Options, listed, "lens") == Options(positions=((1, 2),))
+    with pytest.raises(OptionError, match="lens: k takes a whole number; '3' given"):
+        coerce(Options, Options(k="3"), "lens")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"k": 3}, Options(k=3)),
+        ({"k": np.int64(3)}, Options(k=3)),
+        ({"level": 1}, Options(level=1.0)),
+        ({"level": np.float32(0.5)}, Options(level=0.5)),
+        ({"norm": "frozen"}, Options(norm=("frozen",))),
+        ({"norm": ["recompute", "frozen"]}, Options(norm=("recompute", "frozen"))),
+        ({"norm": []}, Options(norm=())),
+        ({"bias": False}, Options(bias=False)),
+        ({"positions": [[9, 41], [17], []]}, Options(positions=((9, 41), (17,), ()))),
+        ({"positions": np.array([[1, 2], [3, 4]])}, Options(positions=((1, 2), (3, 4)))),
+        ({"positions": None}, Options()),
+    ],
+)
+def test_values(given: dict[str, object], expected: Options) -> None:
+    got = coerce(Options, given, "lens")
+    assert got == expected
+    assert type(got.k) is int
+    assert type(got.level) is float
+    assert hash(got) == hash(expected)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"lenght": 3}, "lens has no option 'lenght'. Allowed: k, level, norm, bias, name, positions."),
+        ({"levle": 3}, "lens has no option 'levle'. Did you mean 'level'?"),
+        ({"k": 3.0}, "lens: k takes a whole number; 3.0 given."),
+        ({"k": "3"}, "lens: k takes a whole number; '3' given."),
+        ({"k": np.array([1, 2])}, "lens: k takes a whole number; array([1, 2]) given."),
+        ({"k": True}, "lens: k takes a whole number; True given."),
+        ({"k": None}, "lens: k takes a whole number; None given."),
+        ({"level": "high"}, "lens: level takes a number; 'high' given."),
+        ({"level": np.array([1.0, 2.0])}, "lens: level takes a number; array([1., 2.]) given."),
+        ({"level": "0.5"}, "lens: level takes a number; '0.5' given."),
+        ({"level": False}, "lens: level takes a number; False given."),
+        ({"bias": 1}, "lens: bias takes true or false; 1 given."),
+        ({"bias": "yes"}, "lens: bias takes true or false; 'yes' given."),
+        ({"name": 3}, "lens: name takes a text; 3 given."),
+        ({"norm": [1]}, "lens: norm takes a text; 1 given."),
+        ({"norm": None}, "lens: norm takes a list; None given."),
+        ({"positions": [[1], "ab"]}, "lens: positions takes a whole number; 'ab' given."),
+        ({"positions": [[1.5]]}, "lens: positions takes a whole number; 1.5 given."),
+    ],
+)
+def test_errors(given: dict[str, object], message: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        coerce(Options, given, "lens")
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("given", [[("k", 3)], "k=3", 3, SimpleNamespace(k=3), Nothing()])
+def test_options_are_a_mapping_or_their_class(given: object) -> None:
+    with pytest.raises(OptionError, match=rf"lens: options are a dict or Options; {type(given).__name__} given"):
+        coerce(Options, given, "lens")
+
+
+def test_where_there_is_nothing_to_set() -> None:
+    with pytest.raises(OptionError, match="residual has no option 'k'. Allowed: none"):
+        coerce(Nothing, {"k": 3}, "residual")

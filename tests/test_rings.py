@@ -1,0 +1,89 @@
+"""Imports go inwards only, read from the source without importing anything."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import bathyscope
+
+ROOT = Path(bathyscope.__file__).parent
+RINGS = (
+    ("errors",),
+    ("schedule", "statistics"),
+    ("anatomy",),
+    ("wavefront",),
+    ("measures", "options"),
+    # presets are data and know nothing of a survey, which takes them by name
+    ("prompts", "store", "papers", "progress", "bundled"),
+    ("model",),
+    ("surveying",),
+    ("estimate",),
+    ("report", "lab"),
+    ("cli",),
+)
+RANK = {name: rank for rank, ring in enumerate(RINGS) for name in ring}
+FACADE = ("__init__", "__main__")
+PURE = ("errors", "schedule", "statistics")
+FILES = sorted(ROOT.rglob("*.py"))
+
+
+def ring_of(path: Path) -> str:
+    """The package or module directly under ``bathyscope`` that a file belongs to."""
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Dotted names of everything a file imports, wherever in the file."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative imports hide where they lead"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_go_inwards(path: Path) -> None:
+    own = ring_of(path)
+    if own in FACADE:
+        return
+    assert own in RANK, f"{own} belongs to no ring yet; give it a place in RINGS"
+    for name in imported(path):
+        parts = name.split(".")
+        if parts[0] != "bathyscope" or parts[1] == own:
+            continue
+        if parts[1] not in RANK:
+            assert own == "cli", f"{own} imports {name} from the public face, which only the command line may"
+            continue
+        assert RANK[parts[1]] < RANK[own], f"{own} (ring {RANK[own]}) imports {name} (ring {RANK[parts[1]]})"
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if ring_of(p) in PURE], ids=lambda p: str(p.relative_to(ROOT)))
+def test_pure_rings_need_no_model_library(path: Path) -> None:
+    allowed = {*sys.stdlib_module_names, "numpy", "scipy", "bathyscope"}
+    assert {name.split(".")[0] for name in imported(path)} <= allowed
+
+
+def test_families_are_data() -> None:
+    for path in sorted((ROOT / "anatomy" / "families").glob("*.py")):
+        names = set(imported(path)) - {"__future__.annotations"}
+        assert names <= {"bathyscope.anatomy.family.Family", "bathyscope.anatomy.family.Site"}, path.name
+
+
+def test_only_outer_rings_draw_or_talk() -> None:
+    edges = {"matplotlib", "plotly", "jinja2", "cyclopts", "rich"}
+    for path in FILES:
+        used = {name.split(".")[0] for name in imported(path)} & edges
+        assert not used or ring_of(path) in ("report", "lab", "cli", "progress", "estimate"), f"{path.name}: {used}"
+
+
+@pytest.mark.parametrize("module", ["bathyscope", "bathyscope.schedule", "bathyscope.statistics.effective_depth"])
+def test_light_modules_do_not_wait_for_torch(module: str) -> None:
+    code = f"import sys, {module}; sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
