@@ -34,5 +34,5 @@ $(READY): pyproject.toml constraints.txt
 	test -x $(PY) || python3 -m venv $(VENV)
 	$(PY) -m pip install --quiet --upgrade pip
 	$(PY) -m pip install --quiet --constraint constraints.txt torch
-	$(PY) -m pip install --quiet --constraint constraints.txt --editable '.[dev,lab]'
+	$(PY) -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $(READY)

@@ -8,6 +8,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+# large pages for tensors, as the command line sets it: for both sides of every ratio
+os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
+
 import torch
 from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM

@@ -101,5 +101,5 @@ def test_options_are_a_mapping_or_their_class(given: object) -> None:
 
 
 def test_where_there_is_nothing_to_set() -> None:
-    with pytest.raises(OptionError, match="residual has no option 'k'. Allowed: none"):
+    with pytest.raises(OptionError, match=r"residual has no option 'k'. Allowed: none"):
         coerce(Nothing, {"k": 3}, "residual")

@@ -8,7 +8,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,8 @@ import bathyscope
 from bathyscope import OptionError, Prompt, StoreError
 from bathyscope.measures.skip import SkipOptions
 from bathyscope.wavefront.engine import Wavefront
+
+pytestmark = pytest.mark.filterwarnings("ignore:skip. .* too short for a sampled position")
 
 LENGTHS = (20, 13, 17, 26, 9, 15)
 MEASURES = ("residual", "lens", "skip", "drop", "swap", "repeat", "effective_depth", "noise")
@@ -186,16 +188,14 @@ def killed_and_resumed(folder: Path, kills: int, seed: int) -> list[int]:
     "kills",
     [
         4,
-        pytest.param(
-            10, marks=pytest.mark.skipif("BATHYSCOPE_SLOW" not in os.environ, reason="set BATHYSCOPE_SLOW=1")
-        ),
+        pytest.param(10, marks=pytest.mark.skipif("BATHYSCOPE_SLOW" not in os.environ, reason="set BATHYSCOPE_SLOW=1")),
     ],
 )
 def test_killed_at_random_moments_and_resumed(tmp_path: Path, kills: int) -> None:
     shards = killed_and_resumed(tmp_path, kills, seed=kills)
     assert len(shards) == kills
     assert shards == sorted(shards), "a finished shard was lost"
-    assert 0 < shards[-1], "no kill fell after a finished shard"
+    assert shards[-1] > 0, "no kill fell after a finished shard"
     killed, whole = (bathyscope.open(tmp_path / name) for name in ("killed", "whole"))
     assert_same_bits(killed, whole)
     for path in (tmp_path / "whole").glob("*.nc"):
@@ -343,3 +343,22 @@ def test_options_are_refused_before_any_block_runs(
     with pytest.raises(OptionError) as caught:
         surveyed(**options)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "lengths"),
+    [("llama_dynamic", (13, 12, 13)), ("llama_longrope", (13, 12, 13)), ("deepseek_v32", (21, 20, 21))],
+)
+def test_prompts_whose_neighbours_lengths_matter_are_kept_apart(name: str, lengths: tuple[int, ...]) -> None:
+    """Nearly equal lengths would share a batch in any other model."""
+    model = waves.loaded(name)
+    prompts = zoo.prompts(model.hf, lengths)
+    options = {"beyond_context": True, "progress": False}
+    with pytest.warns(UserWarning, match="longer than the 12") if name == "llama_dynamic" else nullcontext():
+        together = bathyscope.survey(model, prompts, ["residual", "drop"], **options)
+        for prompt, own in enumerate(prompts):
+            alone = bathyscope.survey(model, [own], ["residual", "drop"], **options)
+            for measure, variable in (("residual", "norm_resid"), ("drop", "kl")):
+                np.testing.assert_allclose(
+                    together[measure][variable][prompt], alone[measure][variable][0], rtol=1e-5, atol=1e-6
+                )

@@ -99,15 +99,17 @@ class Model:
 
     @cached_property
     def tokenizer(self) -> Any:
-        """The checkpoint's own tokenizer, loaded when text is first given.
+        """The checkpoint's own tokenizer, loaded when text is first given; None where there is none.
 
         Raises:
-            ModelError: the checkpoint has no tokenizer.
+            ModelError: it cannot be loaded.
         """
         from bathyscope.prompts.tokenizer import load_tokenizer
 
         if self._given_tokenizer is not None:
             return self._given_tokenizer
+        if not getattr(self.hf.config, "_name_or_path", "") and self.name == type(self.hf).__name__:
+            return None  # made in memory: it has no checkpoint whose tokenizer could be its own
         return load_tokenizer(self.name, revision=self.revision, trust_remote_code=self.trust_remote_code)
 
     def __repr__(self) -> str:
@@ -235,7 +237,7 @@ def _refuse_quantised_silence(hf: nn.Module) -> None:
 
 
 def weight_hash(hf: nn.Module) -> str:
-    """SHA-256 over names, shapes, dtypes and values of all parameters.
+    """SHA-256 over names, shapes, dtypes and values of all parameters, and of the buffers a checkpoint carries.
 
     Tensors above 16 MiB are sampled evenly (16 MiB of each), so that a large model is not read twice.
     """
@@ -250,6 +252,8 @@ def weight_hash(hf: nn.Module) -> str:
 
 def _named(hf: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
     yield from hf.named_parameters()
+    kept = hf.state_dict().keys()
+    yield from ((name, buffer) for name, buffer in hf.named_buffers() if name in kept)
 
 
 def load_config(name: str, revision: str | None = None, trust_remote_code: bool = False) -> Any:

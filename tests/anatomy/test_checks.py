@@ -72,7 +72,10 @@ def test_measures_of_parts_are_refused_with_the_gap() -> None:
         ModelFacts(anatomy, checks).require_parts("skip of attention")
     message = str(caught.value)
     assert "skip of attention needs attention and MLP contributions, which do not sum" in message
-    assert f"in 5 of 5 blocks of this granite model (largest gap {max(checks.contributions):.1e}, allowed 1e-04)" in message
+    assert (
+        f"in 5 of 5 blocks of this granite model (largest gap {max(checks.contributions):.1e}, allowed 1e-04)"
+        in message
+    )
     assert "Measures of whole blocks are allowed" in message
 
 
@@ -154,7 +157,9 @@ def test_tails_without_their_mask_are_not_used(monkeypatch: pytest.MonkeyPatch) 
     wrong = check(anatomy)
     assert not wrong.tails
     worst = max(wrong.tail, key=lambda t: wrong.tail[t])
-    assert wrong.tail_reason.startswith(f"a tail from token {worst} differs from the full row by {wrong.tail[worst]:.1e}")
+    assert wrong.tail_reason.startswith(
+        f"a tail from token {worst} differs from the full row by {wrong.tail[worst]:.1e}"
+    )
     assert wrong.tail_reason.endswith("(allowed 1e-04)")
 
 

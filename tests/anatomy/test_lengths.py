@@ -70,7 +70,14 @@ def test_evaluation_mode_is_left_as_each_module_was() -> None:
     model = nn.Sequential(nn.Dropout(), nn.Sequential(nn.Dropout(), nn.Dropout()))
     model.train()
     model[1][0].eval()
-    with pytest.raises(ZeroDivisionError), evaluating(model):
-        assert not any(module.training for module in model.modules())
-        raise ZeroDivisionError
+    inside: list[bool] = []
+
+    def fail() -> None:
+        with evaluating(model):
+            inside.extend(module.training for module in model.modules())
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert inside == [False] * 5
     assert [module.training for module in model.modules()] == [True, True, True, False, True]

@@ -82,9 +82,7 @@ def test_a_model_that_likes_to_cache_is_recorded_without_a_cache(name: str) -> N
         assert arguments.values.get("use_cache", False) is False
         assert arguments.cache not in arguments.values
     with torch.no_grad():
-        first, second = (
-            replay.run(anatomy.blocks[0], 0, replay.recording.resid0_BTD, prompts) for _ in range(2)
-        )
+        first, second = (replay.run(anatomy.blocks[0], 0, replay.recording.resid0_BTD, prompts) for _ in range(2))
     assert torch.equal(first, second)
     expected = naive.boundaries(hf, naive.blocks_of(hf), IDS[0].tolist())[1]
     torch.testing.assert_close(first[0], expected, rtol=1e-5, atol=1e-5)

@@ -65,9 +65,7 @@ def test_a_scale_multiplies() -> None:
 
 
 def test_further_sites_are_summed_each_with_its_own_scale() -> None:
-    site = Site(
-        "first", also=(Site("second", scale="half", also=(Site("added", minus="residual"),)), Site("absent"))
-    )
+    site = Site("first", also=(Site("second", scale="half", also=(Site("added", minus="residual"),)), Site("absent")))
     assert torch.equal(taken({"mlp": site})["mlp"], (2 + 10 + 3) * H)
 
 

@@ -10,6 +10,8 @@ from support import waves, zoo
 from bathyscope.errors import OptionError
 from bathyscope.measures.effective_depth import EffectiveDepth, EffectiveDepthOptions, depth_inputs
 
+pytestmark = pytest.mark.filterwarnings("ignore:skip. .* too short for a sampled position")
+
 LENGTHS = (14, 9, 17, 30)
 L = 5
 

@@ -19,6 +19,8 @@ from torch import Tensor
 from bathyscope.anatomy.anatomy import config_of
 from bathyscope.anatomy.lengths import depends_on_padding
 
+pytestmark = pytest.mark.filterwarnings("ignore:drop.1 cannot run")
+
 CLOSE = 1e-5
 LENGTHS = (14, 9, 17)
 REPEATED = 2

@@ -94,7 +94,8 @@ def test_the_output_change_is_bounded() -> None:
 @pytest.mark.parametrize("name", ["llama", "lfm2"])
 def test_prompts_too_short_for_a_position_are_left_out(name: str) -> None:
     ids = zoo.prompts(zoo.build(name), (12, 17, 13))
-    found = waves.run(waves.loaded(name), ids, {"skip": None})["skip"]
+    with pytest.warns(UserWarning, match=r"skip: 1 of 3 prompts are too short .* \(shorter than 13 tokens\)"):
+        found = waves.run(waves.loaded(name), ids, {"skip": None})["skip"]
     assert found.positions.values.tolist() == [[-1], [8], [8]]
     for variable in ("effect_future", "output_future"):
         assert found[variable][0].isnull().all()
@@ -105,7 +106,8 @@ def test_prompts_too_short_for_a_position_are_left_out(name: str) -> None:
 
 def test_no_position_at_all() -> None:
     ids = zoo.prompts(zoo.build("llama"), (5, 12))
-    found = waves.run(waves.loaded("llama"), ids, {"skip": None})["skip"]
+    with pytest.warns(UserWarning, match="skip: 2 of 2 prompts are too short"):
+        found = waves.run(waves.loaded("llama"), ids, {"skip": None})["skip"]
     assert found.sizes["sample"] == 0
     assert found.effect_future.isnull().all()
     assert found.effect_all.notnull().all()

@@ -16,12 +16,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
 import torch
 
-# a forked child of a process with running threads would wait for them forever
-torch.set_num_threads(1)
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from support import waves, zoo
 
@@ -55,6 +52,8 @@ def in_child(out: Path, kill_after: float | None = None) -> int:
 def main(folder: Path, kills: int, seed: int) -> dict[str, Any]:
     """Kills at random moments, each within what is left of a whole run; then one run is let through."""
     draw = random.Random(seed)
+    # a forked child of a process with running threads would wait for them forever
+    torch.set_num_threads(1)
     survey(None, LENGTHS[:1])  # everything is imported before the first fork
     began = time.monotonic()
     in_child(folder / "whole")

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from bathyscope.anatomy.family import Family, Site
 from bathyscope.anatomy.readout import Readout
 from bathyscope.anatomy.recording import Recorder
-from bathyscope.anatomy.replay import Replay
+from bathyscope.anatomy.replay import Replay, unwrap
 from bathyscope.anatomy.sites import sites_of, submodule
 from bathyscope.errors import ModelError
 
@@ -31,6 +31,7 @@ class Anatomy:
         vocabulary: entries of the logits.
         parallel: attention and MLP both read the block's input.
         returns: for every block None where it returns a tensor, else the length of the tuple it returns.
+        dtype: of the residual stream, where it is kept wider than the embedding (Mamba); None = the embedding's.
     """
 
     family: Family
@@ -41,6 +42,7 @@ class Anatomy:
     vocabulary: int
     parallel: bool
     returns: tuple[int | None, ...]
+    dtype: torch.dtype | None = None
 
     @property
     def n_blocks(self) -> int:
@@ -65,7 +67,10 @@ class Anatomy:
     def replay(self, ids_BT: Tensor) -> Replay:
         """Records a batch of token ids and returns what replays its blocks."""
         kernel = str(getattr(config_of(self.model), "_attn_implementation", "") or "")
-        return Replay(self.recorder.record(ids_BT), self.width, masks_by_kernel=kernel.startswith("flash"))
+        recording = self.recorder.record(ids_BT)
+        if self.dtype is not None:
+            recording.resid0_BTD = recording.resid0_BTD.to(self.dtype)
+        return Replay(recording, self.width, masks_by_kernel=kernel.startswith("flash"))
 
 
 def config_of(model: nn.Module) -> Any:
@@ -78,7 +83,7 @@ def resolve(model: nn.Module, family: Family) -> Anatomy:
     """The anatomy a family's declaration describes on this model. Nothing is verified yet.
 
     Raises:
-        ModelError: the family is refused, or a declared path does not exist.
+        ModelError: the family is refused, a declared path does not exist, or the model's own forward fails.
     """
     if family.refused:
         raise ModelError(f"{family.name} models cannot be measured: {family.refused}")
@@ -87,13 +92,13 @@ def resolve(model: nn.Module, family: Family) -> Anatomy:
     head = _require(model, family.head, family)
     if not isinstance(blocks, nn.ModuleList | Sequence) or len(blocks) == 0:
         raise ModelError(f"{family.name}: {family.blocks} is not a list of blocks.")
-    width = int(model.get_input_embeddings().weight.shape[-1])  # type: ignore[operator]
     norm = submodule(model, family.final_norm) if family.final_norm else None
-    parts = tuple(blocks)
+    returned = _observe(model, family, tuple(blocks))
+    stream = unwrap(returned[-1])
     return Anatomy(
         family=family,
         model=model,
-        blocks=parts,
+        blocks=tuple(blocks),
         readout=Readout(
             norm=norm,
             head=head,
@@ -102,10 +107,11 @@ def resolve(model: nn.Module, family: Family) -> Anatomy:
             divisor=_number(config, family.logit_divisor),
             softcap=_number(config, family.logit_softcap),
         ),
-        width=_stream_width(model, parts, width),
+        width=int(stream.shape[-1]),
         vocabulary=int(head.weight.shape[0]),  # type: ignore[index]
         parallel=_flag(config, family.parallel),
-        returns=_return_kinds(model, parts),
+        returns=tuple(len(out) if isinstance(out, tuple | list) else None for out in returned),
+        dtype=stream.dtype,
     )
 
 
@@ -129,7 +135,7 @@ def _flag(config: Any, parallel: bool | str) -> bool:
 
 
 @torch.no_grad()
-def _observe(model: nn.Module, blocks: Sequence[nn.Module]) -> list[Any]:
+def _observe(model: nn.Module, family: Family, blocks: Sequence[nn.Module]) -> list[Any]:
     """What every block returns in one short plain forward."""
     seen: list[Any] = [None] * len(blocks)
     handles = [
@@ -138,18 +144,15 @@ def _observe(model: nn.Module, blocks: Sequence[nn.Module]) -> list[Any]:
     try:
         device = next(model.parameters()).device
         model(input_ids=torch.tensor([[1, 2]], device=device), use_cache=False)
+    except (RuntimeError, TypeError, ValueError, LookupError, AttributeError) as error:
+        raise ModelError(
+            f"{family.name} ({type(model).__name__}): the model's own forward of two tokens fails with "
+            f"{type(error).__name__}: {error}. Try another dtype or attention implementation."
+        ) from error
     finally:
         for handle in handles:
             handle.remove()
+    idle = [index for index, out in enumerate(seen) if out is None]
+    if idle:
+        raise ModelError(f"{family.name}: blocks {idle} of {family.blocks} did not run in a plain forward.")
     return seen
-
-
-def _return_kinds(model: nn.Module, blocks: Sequence[nn.Module]) -> tuple[int | None, ...]:
-    return tuple(len(out) if isinstance(out, tuple | list) else None for out in _observe(model, blocks))
-
-
-def _stream_width(model: nn.Module, blocks: Sequence[nn.Module], embedding_width: int) -> int:
-    """The width of what blocks pass on; it differs from the embedding's where a family projects in (OPT-350m)."""
-    out = _observe(model, blocks[:1])[0]
-    out = out[0] if isinstance(out, tuple | list) else out
-    return int(out.shape[-1]) if isinstance(out, Tensor) else embedding_width

@@ -41,6 +41,9 @@ class Readout:
         """Logits [N, vocabulary] of already normed vectors [N, width]."""
         if self.projection is not None:
             normed_ND = self.projection(normed_ND)
+        weight = getattr(self.head, "weight", None)
+        if isinstance(weight, Tensor) and weight.is_floating_point() and weight.element_size() > 1:
+            normed_ND = normed_ND.to(weight.dtype)  # norms of a stream kept in float32 give float32 (Mamba)
         logits_NV: Tensor = self.head(normed_ND)
         if self.multiplier is not None:
             logits_NV = logits_NV * self.multiplier

@@ -15,16 +15,20 @@ from bathyscope.errors import ModelError
 State = dict[Any, tuple[Tensor, ...]]
 
 
-def unwrap(output: Any, width: int) -> Tensor:
+def unwrap(output: Any, width: int | None = None) -> Tensor:
     """The residual stream [rows, tokens, width] from whatever a block returns.
+
+    Args:
+        width: of the residual stream; None = not known yet.
 
     Raises:
         ModelError: not a three-dimensional tensor of the model's width, nor a tuple that begins with one.
     """
     value = output[0] if isinstance(output, tuple | list) else output
-    if not isinstance(value, Tensor) or value.ndim != 3 or value.shape[-1] != width:
+    if not isinstance(value, Tensor) or value.ndim != 3 or width not in (None, value.shape[-1]):
         shape = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
-        raise ModelError(f"A block returned {shape}; expected (rows, tokens, {width}), alone or first in a tuple.")
+        wanted = f"(rows, tokens, {width or 'width'})"
+        raise ModelError(f"A block returned {shape}; expected {wanted}, alone or first in a tuple.")
     return value
 
 

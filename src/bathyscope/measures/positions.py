@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from bathyscope.errors import OptionError
 
 STEP, MARGIN, COUNT = 8, 4, 4
+SHORTEST = STEP + MARGIN + 1
 
 
 def sample_positions(lengths: Sequence[int], seed: int) -> list[tuple[int, ...]]:

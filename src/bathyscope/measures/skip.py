@@ -7,6 +7,7 @@ token t, measured from t on, pooled over the sampled t. Source: csordas2025 and 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,7 +18,7 @@ from torch import Tensor
 
 from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.measures.base import REDUCTIONS, Measure, MeasureProbe, ModelFacts, require_range, variable
-from bathyscope.measures.positions import COUNT, check_positions, sample_positions
+from bathyscope.measures.positions import COUNT, SHORTEST, check_positions, sample_positions
 from bathyscope.measures.tokens import reduce_tokens
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.compare import compare, same_or
@@ -60,11 +61,18 @@ class Skip(Measure[SkipOptions]):
         if not self.options.parts:
             raise OptionError(f"skip: parts is empty; allowed: {', '.join(PARTS)}.")
         require_range("skip: protect_first", self.options.protect_first, 0, min(lengths))
-        self._positions = (
-            sample_positions(lengths, seed)
-            if self.options.positions is None
-            else check_positions(self.options.positions, lengths, self.name)
-        )
+        if self.options.positions is not None:
+            self._positions = check_positions(self.options.positions, lengths, self.name)
+            return
+        self._positions = sample_positions(lengths, seed)
+        without = sum(not own for own in self._positions)
+        if without:
+            warnings.warn(
+                f"skip: {without} of {len(lengths)} prompts are too short for a sampled position (shorter than "
+                f"{SHORTEST} tokens); their effects on future tokens are missing. Longer prompts, or positions, "
+                "would give them.",
+                stacklevel=4,
+            )
 
     def rows_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
         return facts.n_blocks * (1 + COUNT / 2) / 2

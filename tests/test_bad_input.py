@@ -1,0 +1,343 @@
+"""What a user can get wrong: a clear error, before any block runs, and finished work kept."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import xarray as xr
+from support import waves, zoo
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import AutoModel, BertConfig, BertModel, PreTrainedTokenizerFast
+
+import bathyscope
+from bathyscope import ModelError, Prompt, PromptError, PromptSet, StoreError, load, survey
+from bathyscope.wavefront.engine import Wavefront
+
+pytestmark = pytest.mark.filterwarnings("ignore:skip. .* too short for a sampled position")
+
+WORDS = [f"w{number}" for number in range(100)]
+TEXTS = ["w1 w2 w3 w4 w5 w6 w7", "w9 w8 w7 w6"]
+IDS = [[11, 12, 13, 14, 15, 16, 17], [19, 18, 17, 16]]
+
+
+def tokenizer(**options: Any) -> PreTrainedTokenizerFast:
+    """One token a word; ``w1`` is 11, since the first ten ids stand for special tokens."""
+    vocabulary = {f"<{number}>": number for number in range(10)} | {w: 10 + n for n, w in enumerate(WORDS)}
+    backend = Tokenizer(models.WordLevel(vocabulary, unk_token="<3>"))
+    backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    return PreTrainedTokenizerFast(tokenizer_object=backend, pad_token="<0>", eos_token="<2>", **options)
+
+
+@pytest.fixture
+def nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Wavefront, "run", lambda *_, **__: pytest.fail("a block ran"))
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A saved tiny model with its tokenizer."""
+    folder = tmp_path_factory.mktemp("checkpoint")
+    zoo.entry("llama").build().save_pretrained(folder)
+    tokenizer().save_pretrained(folder)
+    return folder
+
+
+def refused(error: type[Exception], prompts: Any, model: str = "llama", **options: Any) -> str:
+    """The message a survey is refused with."""
+    with pytest.raises(error) as caught:
+        survey(waves.loaded(model), prompts, progress=False, **options)
+    return str(caught.value)
+
+
+# --- prompts -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("nothing_runs")
+@pytest.mark.parametrize(
+    ("prompts", "message"),
+    [
+        ([], "The list of prompts is empty; give at least one prompt."),
+        ([[]], "Prompt '0': it has no tokens; a measurement needs at least two. Give a longer prompt."),
+        ([[5, 6], [7]], "Prompt '1': it has one token; a measurement needs at least two."),
+        ([5, 6, 7], "A flat list of numbers is one prompt, not a list of prompts; write [[…]]."),
+        ([[5, 6, 120]], "Prompt '0': token id 120 is outside of the model's vocabulary (0 to 119)"),
+        ([[5, -1]], "Prompt '0': token id -1 is outside of the model's vocabulary"),
+        ([[5, 6], 3.5], "Prompt 1 of the list is 3.5; allowed: a text, a Prompt, or a list of token ids"),
+        ([Prompt(ids=[5, 6], id="a"), Prompt(ids=[5, 7], id="a")], "The prompt id 'a' is used 2 times"),
+        ([[5] * 257], "Prompt '0': it has 257 tokens, more than the 256 the model can take; shorten it"),
+    ],
+)
+def test_prompts_that_cannot_be_measured(prompts: Any, message: str) -> None:
+    assert message in refused(PromptError, prompts)
+
+
+@pytest.mark.usefixtures("nothing_runs")
+@pytest.mark.parametrize("text", ["", "   ", "\n\t"])
+def test_an_empty_text(text: str, checkpoint: Path) -> None:
+    with pytest.raises(PromptError, match="Prompt '1': the text is empty; give at least a few words"):
+        survey(str(checkpoint), ["w1 w2", text], progress=False)
+    with pytest.raises(PromptError, match="Prompt '0': it has one token"):
+        survey(str(checkpoint), ["w1"], progress=False)
+
+
+@pytest.mark.usefixtures("nothing_runs")
+@pytest.mark.parametrize("model", ["gpt2", "gptj", "ctrl", "mpt", "opt"])
+@pytest.mark.parametrize("beyond_context", [None, True])
+def test_positions_of_a_table_run_out(model: str, beyond_context: bool | None) -> None:
+    limit = waves.loaded(model).max_tokens
+    assert limit is not None
+    given: Any = PromptSet((Prompt(ids=[5] * (limit + 1)),), "long", is_data_set=True)
+    message = refused(PromptError, given, model, beyond_context=beyond_context)
+    assert f"it has {limit + 1} tokens, more than the {limit} the model can take" in message
+
+
+def test_rotary_positions_go_on_where_they_are_asked_to() -> None:
+    long = [Prompt(ids=zoo.prompts(zoo.build("llama"), (260,))[0])]
+    for given, beyond_context in ((long, True), (PromptSet(tuple(long), "long", is_data_set=True), None)):
+        with pytest.warns(UserWarning, match="1 of 1 prompts are longer than the 256 tokens of context"):
+            run = survey(waves.loaded("llama"), given, ["residual"], beyond_context=beyond_context, progress=False)
+        assert run["residual"].n_tokens.values.tolist() == [260]
+    assert "more than the 256" in refused(PromptError, long)
+    data_set = PromptSet(tuple(long), "long", is_data_set=True)
+    assert "more than the 256" in refused(PromptError, data_set, beyond_context=False)
+
+
+def test_no_position_to_sample_is_said_and_left_out() -> None:
+    prompts = zoo.prompts(zoo.build("llama"), (12, 13, 5))
+    with pytest.warns(
+        UserWarning, match=r"skip: 2 of 3 prompts are too short for a sampled position \(shorter than 13"
+    ):
+        run = survey(waves.loaded("llama"), prompts, progress=False)
+    future = run["skip"].effect_future
+    assert future.isnull().all(["part", "reduction", "skipped", "block"]).values.tolist() == [True, False, True]
+    assert np.isfinite(run["effective_depth"].depth.sel(estimator="centre_of_mass"))
+
+
+# --- models --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+def test_weights_that_are_no_numbers(value: float, tmp_path: Path) -> None:
+    hf = zoo.entry("llama").build()
+    with torch.no_grad():
+        hf.model.layers[2].self_attn.k_proj.weight[3, 4] = value
+    message = r"holds NaN or Inf in model\.layers\.2\.self_attn\.k_proj\.weight \(1 of 2048 values\); its checkpoint"
+    with pytest.raises(ModelError, match=message):
+        load(hf)
+    hf.save_pretrained(tmp_path)
+    with pytest.raises(ModelError, match=message):
+        survey(str(tmp_path), IDS, progress=False)
+
+
+@pytest.mark.usefixtures("nothing_runs")
+def test_text_without_a_tokenizer(tmp_path: Path) -> None:
+    zoo.entry("llama").build().save_pretrained(tmp_path)
+    for model in (str(tmp_path), zoo.build("llama")):
+        with pytest.raises(PromptError, match="Prompt '0': it is text, and the model has no tokenizer; give token ids"):
+            survey(model, TEXTS, progress=False)
+
+
+def test_token_ids_need_no_tokenizer(tmp_path: Path) -> None:
+    zoo.entry("llama").build().save_pretrained(tmp_path)
+    run = survey(str(tmp_path), IDS, ["residual"], progress=False)
+    assert run.manifest["identity"]["tokenizer_hash"] is None
+
+
+def test_wrong_folders(tmp_path: Path, checkpoint: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with pytest.raises(ModelError, match=r"is a folder without a config.json; give a folder saved by save_pretrained"):
+        load(empty)
+    with pytest.raises(ModelError, match=r"There is no folder .*nowhere. Give a checkpoint folder or a hub name"):
+        load(tmp_path / "nowhere")
+    with pytest.raises(ModelError, match="is a file; give the checkpoint's folder or a hub name"):
+        load(checkpoint / "config.json")
+    (empty / "config.json").write_text((checkpoint / "config.json").read_text())
+    with pytest.raises(ModelError, match=r"cannot be loaded as a causal language model: .*safetensors"):
+        load(empty)
+    (empty / "config.json").write_text("{")
+    with pytest.raises(ModelError, match="cannot be loaded as a causal language model"):
+        load(empty)
+    (empty / "config.json").write_text('{"model_type": "no-such-model"}')
+    with pytest.raises(ModelError, match="cannot be loaded as a causal language model"):
+        load(empty)
+
+
+def test_a_name_that_the_hub_does_not_answer_for() -> None:
+    with pytest.raises(ModelError, match="nobody/no-such-model cannot be loaded as a causal language model"):
+        load("nobody/no-such-model")
+
+
+def test_pickled_weights_are_not_read(checkpoint: Path, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text((checkpoint / "config.json").read_text())
+    torch.save(zoo.build("llama").state_dict(), tmp_path / "pytorch_model.bin")
+    with pytest.raises(ModelError, match=r"cannot be loaded as a causal language model: .*safetensors"):
+        load(tmp_path)
+
+
+def test_models_that_are_no_causal_language_models(checkpoint: Path, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"llama: this model has no model\.layers"):
+        load(AutoModel.from_pretrained(checkpoint))
+    small = BertConfig(vocab_size=50, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=16)
+    with pytest.raises(ModelError, match="bert is an unknown family and has no output embeddings"):
+        load(BertModel(small))
+    with pytest.raises(ModelError, match="Linear has no config; give a transformers causal language model"):
+        load(torch.nn.Linear(2, 2))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"dtype": "float3"}, "Unknown dtype 'float3'; allowed: float32, float64, bfloat16, float16."),
+        ({"device": "tpu9000"}, "Unknown device 'tpu9000'; try cpu, cuda or cuda:0."),
+    ],
+)
+def test_dtypes_and_devices(checkpoint: Path, options: dict[str, str], message: str) -> None:
+    with pytest.raises(ModelError) as caught:
+        load(checkpoint, **options)  # type: ignore[arg-type]
+    assert message in str(caught.value)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_a_device_that_is_not_there(checkpoint: Path) -> None:
+    with pytest.raises(ModelError, match="Device 'cuda' asked for, but torch sees no CUDA device; use --device cpu"):
+        load(checkpoint, device="cuda")
+
+
+def test_a_model_in_memory_keeps_its_dtype() -> None:
+    with pytest.raises(ModelError, match=r"dtype= is for models loaded by name; convert a model in memory yourself"):
+        load(zoo.build("llama"), dtype="bfloat16")
+    assert load(zoo.build("llama"), dtype="float32").dtype == torch.float32
+
+
+# --- tokenizers and caches -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_a_tokenizer_that_pads_on_the_left_changes_nothing(side: str) -> None:
+    hf = zoo.build("llama")
+    model = load(hf, tokenizer=tokenizer(padding_side=side, truncation_side=side, model_max_length=3))
+    by_text, by_ids = (survey(model, given, ["lens", "skip"], progress=False) for given in (TEXTS, IDS))
+    for measure in ("lens", "skip"):
+        xr.testing.assert_equal(by_text[measure], by_ids[measure])
+    assert by_text["lens"].n_tokens.values.tolist() == [7, 4]
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2", "bloom", "falcon", "gpt_neox", "mpt", "lfm2", "gemma4"])
+def test_whether_a_model_likes_to_cache_changes_nothing(name: str) -> None:
+    """Cache arguments go by four names; none may reach a replayed block from the model's own settings."""
+    hf = zoo.entry(name).build()
+    prompts = zoo.prompts(hf, (14, 9))
+    runs = []
+    for wanted in (True, False):
+        hf.config.use_cache = wanted
+        hf.config.get_text_config().use_cache = wanted
+        runs.append(survey(hf, prompts, ["residual", "skip", "swap"], progress=False))
+    for measure in runs[0].measures:
+        xr.testing.assert_identical(runs[0][measure], runs[1][measure])
+
+
+# --- folders of runs -----------------------------------------------------------------------------------
+
+
+def kept_run(folder: Path) -> bathyscope.Run:
+    return survey(
+        waves.loaded("llama"),
+        zoo.prompts(zoo.build("llama"), (9, 12, 8)),
+        ["lens"],
+        folder,
+        batch_tokens=1,
+        progress=False,
+    )
+
+
+@pytest.mark.usefixtures("nothing_runs")
+@pytest.mark.parametrize("place", ["file", "under a file"])
+def test_a_place_that_cannot_be_written(tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    out = tmp_path / "file" if place == "file" else tmp_path / "file" / "run"
+    message = refused(StoreError, IDS, out=out)
+    assert str(tmp_path / "file") in message
+
+
+@pytest.mark.usefixtures("nothing_runs")
+def test_a_folder_that_holds_something_else(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text(json.dumps({"name": "someone else's"}))
+    assert "manifest" in refused(StoreError, IDS, out=tmp_path)
+
+
+def test_a_disk_that_fills_up_keeps_finished_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, calls = os.replace, iter(range(1000))
+
+    def limited(source: Any, target: Any) -> None:
+        if str(target).endswith("shard-00001.nc"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        next(calls)
+        real(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", limited)
+        with pytest.raises(
+            StoreError, match=r"Writing shard 1 .* failed: No space left on device. 1 of 3 shards are kept"
+        ):
+            kept_run(tmp_path / "run")
+    assert next(calls) > 0
+    assert bathyscope.open(tmp_path / "run", partial=True)["lens"].sizes["prompt"] == 1
+    resumed, whole = kept_run(tmp_path / "run"), kept_run(tmp_path / "whole")
+    xr.testing.assert_identical(resumed["lens"], whole["lens"])
+
+
+def damaged(data: bytes) -> Iterator[bytes]:
+    yield data[: len(data) // 2]
+    yield b""
+    middle = len(data) // 2
+    yield data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
+
+
+def test_shards_that_were_cut_short_or_altered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept_run(tmp_path / "run")
+    shard = tmp_path / "run" / "shard-00001.nc"
+    original = shard.read_bytes()
+    monkeypatch.setattr(Wavefront, "run", lambda *_, **__: pytest.fail("a block ran"))
+    for content in damaged(original):
+        shard.write_bytes(content)
+        for read in (lambda: bathyscope.open(tmp_path / "run"), lambda: kept_run(tmp_path / "run")):
+            with pytest.raises(StoreError, match=r"shard-00001\.nc"):
+                read()
+    shard.write_bytes(original)
+    assert bathyscope.open(tmp_path / "run")["lens"].sizes["prompt"] == 3
+
+
+def test_a_shard_that_is_gone_is_computed_anew(tmp_path: Path) -> None:
+    whole = kept_run(tmp_path / "run")
+    (tmp_path / "run" / "shard-00001.nc").unlink()
+    xr.testing.assert_identical(kept_run(tmp_path / "run")["lens"], whole["lens"])
+
+
+@pytest.mark.usefixtures("nothing_runs")
+def test_a_folder_without_a_run(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(StoreError) as caught:
+            bathyscope.open(folder)
+        assert str(folder) in str(caught.value)
+
+
+def test_every_error_says_how_the_command_line_ends() -> None:
+    def codes(errors: Sequence[type[bathyscope.BathyscopeError]]) -> list[int]:
+        return [error.exit_code for error in errors]
+
+    assert codes([bathyscope.BathyscopeError, bathyscope.OptionError, PromptError, ModelError, StoreError]) == [
+        1,
+        2,
+        3,
+        4,
+        5,
+    ]

@@ -1,0 +1,71 @@
+"""Loading: identity of the weights, contexts, tokenizers, what is printed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from support import waves, zoo
+
+from bathyscope.model import load, weight_hash
+
+
+def test_the_hash_follows_the_weights() -> None:
+    one, same, other = (zoo.entry("llama").build(seed=seed) for seed in (0, 0, 1))
+    assert weight_hash(one) == weight_hash(same)
+    assert weight_hash(one) != weight_hash(other)
+    with torch.no_grad():
+        same.model.layers[4].mlp.down_proj.weight[-1, -1] += 1e-3
+    assert weight_hash(one) != weight_hash(same)
+    assert weight_hash(one) != weight_hash(zoo.entry("llama").build(dtype=torch.bfloat16))
+
+
+def test_the_hash_follows_buffers_that_a_checkpoint_carries() -> None:
+    one, other = (zoo.entry("deepseek_v3").build() for _ in range(2))
+    assert weight_hash(one) == weight_hash(other)
+    buffers = [name for name, _ in other.named_buffers() if name in other.state_dict()]
+    assert buffers
+    other.get_buffer(buffers[0]).add_(1.0)
+    assert weight_hash(one) != weight_hash(other)
+
+
+def test_the_hash_is_the_same_however_a_model_was_loaded(tmp_path: Path) -> None:
+    hf = zoo.entry("llama").build()
+    hf.save_pretrained(tmp_path)
+    saved = load(tmp_path)
+    assert saved.weight_hash == load(hf).weight_hash
+    assert saved.name == str(tmp_path)
+    assert load(tmp_path, dtype="bfloat16").dtype == torch.bfloat16
+
+
+def test_the_checkpoints_dtype_is_kept(tmp_path: Path) -> None:
+    zoo.entry("llama").build(dtype=torch.bfloat16).save_pretrained(tmp_path)
+    assert load(tmp_path).dtype == torch.bfloat16
+    assert load(tmp_path, dtype=torch.float32).dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    ("name", "limit", "table"),
+    [("llama", 256, False), ("gpt2", 256, True), ("opt", 256, True), ("bloom", None, False), ("gptj", 256, True)],
+)
+def test_contexts(name: str, limit: int | None, table: bool) -> None:
+    model = waves.loaded(name)
+    assert (model.max_tokens, model.has_position_table, model.vocabulary) == (limit, table, 120)
+
+
+def test_what_is_printed() -> None:
+    assert repr(waves.loaded("llama")) == "Model(LlamaForCausalLM, llama, 5 blocks × width 64, float32 on cpu)"
+
+
+def test_a_model_made_in_memory_has_no_tokenizer() -> None:
+    assert load(zoo.build("llama")).tokenizer is None
+    given = object()
+    assert load(zoo.build("llama"), tokenizer=given).tokenizer is given
+
+
+def test_quantised_weights_bring_a_warning() -> None:
+    hf = zoo.entry("llama").build()
+    hf.config.quantization_config = {"bits": 8}
+    with pytest.warns(UserWarning, match="This model's weights are quantised. 8-bit kernels choose outlier columns"):
+        load(hf)
