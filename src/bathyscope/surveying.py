@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -155,9 +155,10 @@ class SurveyPlan:
         weights = [sum(self._weight(n) for n in lengths[first:last]) for first, last in self.shards]
         done = float(sum(weights[i] for i in range(len(weights)) if i not in writer.missing))
         wave = Wavefront(self.model.anatomy, tails=self.model.checks.tails)
+        shards = self.shards
         with ProgressBar(f"surveying {self.model.name}", sum(weights), done, quiet=not progress) as bar:
             for index in writer.missing:
-                first, last = self.shards[index]
+                first, last = shards[index]
                 writer.write(index, self._shard(wave, range(first, last), bar, done))
                 done += weights[index]
                 bar.advance_to(done)
@@ -219,8 +220,7 @@ def plan_survey(
     """All decisions and checks of a survey, before any compute (see ``survey``)."""
     chosen: Preset | None = preset_of(preset) if preset else None
     made = _measures(measures, chosen, dict(options or {}))
-    if batch_tokens is not None and batch_tokens < 1:
-        raise OptionError(f"batch_tokens={batch_tokens} is out of range; allowed: 1 and more.")
+    batch_tokens = BATCH_TOKENS if batch_tokens is None else _checked_batch_tokens(batch_tokens)
     seed = _checked_seed(seed if seed is not None else chosen.seed if chosen else 0)
     loaded = model if isinstance(model, Model) else load(model)
     facts = ModelFacts(loaded.anatomy, loaded.checks)
@@ -236,9 +236,15 @@ def plan_survey(
         measures=made,
         seed=seed,
         preset=preset,
-        batch_tokens=batch_tokens or BATCH_TOKENS,
+        batch_tokens=batch_tokens,
         uses_tokenizer=uses_tokenizer,
     )
+
+
+def _checked_batch_tokens(batch_tokens: int) -> int:
+    if isinstance(batch_tokens, bool) or not hasattr(batch_tokens, "__index__") or batch_tokens < 1:
+        raise OptionError(f"batch_tokens={batch_tokens!r} is not allowed; give a whole number, 1 or more.")
+    return int(batch_tokens)
 
 
 def _checked_seed(seed: int) -> int:
@@ -276,6 +282,8 @@ def _tokenized(
     model: Model, prompts: Source, seed: int, beyond_context: bool | None
 ) -> tuple[list[TokenizedPrompt], str, bool]:
     """Prompts as token ids; the tokenizer is loaded only where text is given."""
+    if isinstance(prompts, Iterator):
+        prompts = list(prompts)  # it is looked at more than once
     given: Source = prompts
     if not _is_ids_only(prompts):
         given = resolve(prompts, seed=seed, tokenizer=model.tokenizer, window=model.max_tokens)

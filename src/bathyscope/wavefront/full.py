@@ -49,6 +49,7 @@ class FullRows:
         self._previous = resid0_BTD
         self._protected = max((_protect(t) for t in tracks), default=0)
         self._heads = [resid0_BTD[:, : self._protected].clone()]
+        self._track_of: dict[Request, int] = {r: i for i, t in enumerate(tracks) for r in t.requests}
         self._slots: dict[int, int] = {}
         self._done: dict[int, int] = {}
         shares_state = any(a.state is not None for a in replay.recording.blocks)
@@ -104,7 +105,7 @@ class FullRows:
 
     def slot(self, request: Request) -> int:
         """The slot of the track that serves a request."""
-        return next(self._slots[i] for i, t in enumerate(self._tracks) if request in t.requests)
+        return self._slots[self._track_of[request]]
 
     def lent(self, slots: Sequence[int], prompt: int, start: int) -> tuple[Tensor, Tensor] | None:
         """Keys and values [slots, heads, start, head width] of one prompt at the block that has just run."""
