@@ -67,15 +67,16 @@ def prompts(setting: Setting, lengths: tuple[int, ...] = LENGTHS) -> list[list[i
     return [torch.randint(3, setting.vocabulary, (n,), generator=generator).tolist() for n in lengths]
 
 
-def timed(run: Callable[[], object], repeats: int = 3, device: str = "cpu") -> float:
-    """Shortest wall time of several runs, in seconds."""
-    best = float("inf")
+def timed(*runs: Callable[[], object], repeats: int = 3, device: str = "cpu") -> list[float]:
+    """Shortest wall time of each run, in seconds; they take turns, so that a busy machine is unfair to none."""
+    best = [float("inf")] * len(runs)
     for _ in range(repeats):
-        began = time.perf_counter()
-        run()
-        if device == "cuda":
-            torch.cuda.synchronize()
-        best = min(best, time.perf_counter() - began)
+        for index, run in enumerate(runs):
+            began = time.perf_counter()
+            run()
+            if device == "cuda":
+                torch.cuda.synchronize()
+            best[index] = min(best[index], time.perf_counter() - began)
     return best
 
 
@@ -96,7 +97,7 @@ def matrix_rate(setting: Setting, tokens: int = 1600, dtype: torch.dtype = torch
         ]
 
     once()
-    return tokens * setting.block_flops / timed(once, repeats=20, device=device)
+    return tokens * setting.block_flops / timed(once, repeats=20, device=device)[0]
 
 
 def arguments(description: str) -> argparse.Namespace:

@@ -36,9 +36,13 @@ def main() -> None:
             found = torch.cat([torch.tensor(run[m][name][index].values) for m in ("drop", "swap")])
             gap = float((found - wanted[:, column]).abs().max())
             assert gap < 1e-4, f"{name} of prompt {index} differs from the naive way by {gap}"
-    fast = timed(ours, given.repeats)
-    lean = timed(lambda: [schedules(model, p, orders, baseline_each=False) for p in ids], 1)
-    published = timed(lambda: [schedules(model, p, orders, baseline_each=True) for p in ids], 1)
+    fast, lean, published = timed(
+        ours,
+        lambda: [schedules(model, p, orders, baseline_each=False) for p in ids],
+        lambda: [schedules(model, p, orders, baseline_each=True) for p in ids],
+        repeats=given.repeats,
+        device=given.device,
+    )
     floor = sum(flops(setting, len(p)) for p in ids) / matrix_rate(setting)
     row(
         f"drop + swap, {setting.blocks} × {setting.width}, {len(ids)} prompts",

@@ -11,12 +11,13 @@ def main() -> None:
     given = arguments(__doc__ or "")
     setting = Setting(blocks=given.blocks, width=given.width, mlp=round(given.width * 8 / 3 / 16) * 16)
     model, ids = setting.model(device=given.device), prompts(setting)
-    alone = timed(lambda: survey(model, ids, ["skip"], progress=False), given.repeats)
-    together = timed(
+    alone, together, everything = timed(
+        lambda: survey(model, ids, ["skip"], progress=False),
         lambda: survey(model, ids, ["residual", "lens", "skip", "effective_depth"], progress=False),
-        given.repeats,
+        lambda: survey(model, ids, "all", progress=False),
+        repeats=given.repeats,
+        device=given.device,
     )
-    everything = timed(lambda: survey(model, ids, "all", progress=False), given.repeats)
     row(
         f"survey, {setting.blocks} × {setting.width}, {len(ids)} prompts",
         skip_s=alone,

@@ -164,15 +164,18 @@ def test_the_type_a_block_returns_is_unwrapped() -> None:
             unwrap(output, 4)
 
 
-def test_dynamic_rotary_starts_anew_for_every_recording() -> None:
-    """Tables that grew for a long prompt must not leak into a short one."""
-    hf = zoo.entry("llama_dynamic").build()
+@pytest.mark.parametrize("name", ["llama_dynamic", "llama_longrope", "phi3_longrope"])
+def test_a_long_prompt_leaves_no_trace_in_rotary_tables(name: str) -> None:
+    """Tables by length: after a long prompt a short one must get what an untouched model gives it."""
+    hf = zoo.entry(name).build()
     anatomy = load(hf).anatomy
-    short = torch.tensor([zoo.prompts(hf, (6,))[0]])
-    before = anatomy.recorder.record(short).blocks[0].values["position_embeddings"]
-    anatomy.recorder.record(torch.tensor([zoo.prompts(hf, (40,))[0]]))
-    after = anatomy.recorder.record(short).blocks[0].values["position_embeddings"]
-    assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
+    long, short = (zoo.prompts(hf, (length,))[0] for length in (40, 6))
+    for ids in (short, long, short):
+        recorded = anatomy.recorder.record(torch.tensor([ids])).blocks[0].values["position_embeddings"]
+        untouched = zoo.entry(name).build()
+        cos_sin = untouched.model.rotary_emb(torch.zeros(1, 1, 64), torch.arange(len(ids))[None])
+        assert all(torch.equal(a, b) for a, b in zip(recorded, cos_sin, strict=True))
+    assert torch.equal(naive.logits(hf, short), naive.logits(zoo.entry(name).build(), short))
 
 
 def test_a_base_model_without_a_prefix_is_recorded_whole() -> None:

@@ -19,8 +19,11 @@ from bathyscope.wavefront.engine import Wavefront
 
 @lru_cache(maxsize=256)
 def loaded(name: str) -> Model:
-    """The checked zoo model of that name; shared between callers, so never change it."""
-    return load(zoo.build(name))
+    """A checked copy of the zoo model of that name; shared between callers, so never change it.
+
+    It is no model that ``zoo.build`` gives: whatever the engine does to it cannot reach the references.
+    """
+    return load(zoo.entry(name).build())
 
 
 def facts(model: Model) -> ModelFacts:

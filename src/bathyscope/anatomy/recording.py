@@ -145,11 +145,14 @@ def _stub(block: nn.Module, returns: int | None, sink: list[tuple[Tensor, BlockA
 def _reset_rotary(model: nn.Module) -> None:
     """Dynamic rotary tables keep the longest length they have met; start every recording from the same state."""
     for module in model.modules():
-        original = getattr(module, "original_inv_freq", None)
-        if original is not None and hasattr(module, "max_seq_len_cached") and hasattr(module, "inv_freq"):
-            # dynamic tables live in buffers that a forward replaces by longer ones
-            module.inv_freq = original.to(module.inv_freq.device)
-            module.max_seq_len_cached = getattr(module, "original_max_seq_len", module.max_seq_len_cached)
+        kinds = getattr(module, "rope_type", None)
+        by_prefix = {f"{layer}_": kind for layer, kind in kinds.items()} if isinstance(kinds, dict) else {"": kinds}
+        for prefix, kind in by_prefix.items():
+            original = getattr(module, f"{prefix}original_inv_freq", None)
+            if isinstance(original, Tensor) and "dynamic" in str(kind):
+                # a copy, since the library may write into the table in use
+                setattr(module, f"{prefix}inv_freq", original.clone())
+                setattr(module, f"{prefix}max_seq_len_cached", module.original_max_seq_len)
 
 
 @torch.no_grad()
