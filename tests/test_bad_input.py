@@ -212,6 +212,22 @@ def test_a_device_that_is_not_there(checkpoint: Path) -> None:
         load(checkpoint, device="cuda")
 
 
+def test_attention_whose_masks_fit_one_batch_only() -> None:
+    hf = zoo.entry("llama").build()
+    hf.config._attn_implementation = "flex_attention"
+    with pytest.raises(
+        ModelError, match=r"'flex_attention' compiles its mask for one shape .* attn_implementation='sdpa'"
+    ):
+        load(hf)
+
+
+@pytest.mark.parametrize("name", ["bloom", "falcon"])
+def test_a_model_that_answers_in_tuples(name: str) -> None:
+    hf = zoo.entry(name).build()
+    hf.config.return_dict = False
+    assert load(hf).checks.no_op == 0
+
+
 def test_a_model_in_memory_keeps_its_dtype() -> None:
     with pytest.raises(ModelError, match=r"dtype= is for models loaded by name; convert a model in memory yourself"):
         load(zoo.build("llama"), dtype="bfloat16")

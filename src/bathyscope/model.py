@@ -157,6 +157,7 @@ def load(
         hf = _from_pretrained(name, dtype, revision, trust_remote_code)
         cast(nn.Module, hf).to(as_device(device))
     _refuse_quantised_silence(hf)
+    _refuse_compiled_masks(hf)
     bad = find_bad_weight(hf)
     if bad:
         raise ModelError(f"{name} holds NaN or Inf in {bad}; its checkpoint is damaged. Download or convert it again.")
@@ -233,6 +234,15 @@ def _refuse_quantised_silence(hf: nn.Module) -> None:
             "This model's weights are quantised. 8-bit kernels choose outlier columns over a whole batch, which "
             "leaks between tokens; effects near the noise floor are not to be trusted.",
             stacklevel=3,
+        )
+
+
+def _refuse_compiled_masks(hf: nn.Module) -> None:
+    attention = str(getattr(config_of(hf), "_attn_implementation", "") or "")
+    if "flex" in attention or "paged" in attention:
+        raise ModelError(
+            f"The attention implementation {attention!r} compiles its mask for one shape of batch, so that recorded "
+            "masks cannot serve other rows; load the model with attn_implementation='sdpa' (or 'eager')."
         )
 
 

@@ -172,11 +172,12 @@ def _plain_forward(anatomy: Anatomy, ids: Tensor) -> tuple[Tensor, list[Tensor]]
         for block in anatomy.blocks
     ]
     try:
-        logits = anatomy.model(input_ids=ids, use_cache=False).logits.float()
+        out = anatomy.model(input_ids=ids, use_cache=False)
     finally:
         for handle in handles:
             handle.remove()
-    return logits, seen
+    # a tuple where the configuration asks for one (return_dict=False)
+    return (out[0] if isinstance(out, tuple) else out.logits).float(), seen
 
 
 def _require_baseline(anatomy: Anatomy, no_op: list[float], readout: float, allowed: float) -> None:
