@@ -108,6 +108,7 @@ def test_chunks_do_not_change_results(monkeypatch: pytest.MonkeyPatch, tokens_a_
         return logits
 
     monkeypatch.setattr(module, "_CHUNK_BYTES", 8 * 8 * VOCABULARY * tokens_a_chunk)
+    monkeypatch.setattr(module, "_FEWEST_TOKENS", 1)
     got = compare(read, reference, rows, ALL, vocabulary=VOCABULARY, targets_N=TARGETS, k=K, top_p=TOP_P)
     assert max(sizes) <= tokens_a_chunk
     assert sum(sizes) == TOKENS * (1 + len(rows))

@@ -16,7 +16,10 @@ import torch
 from torch import Tensor
 
 Read = Callable[[Tensor], Tensor]
-_CHUNK_BYTES = 96 << 20
+# a chunk's arrays should stay near a CPU's caches, but one visit of the unembedding must serve several tokens
+_CHUNK_BYTES = 32 << 20
+_FEWEST_TOKENS = 8
+_ACCELERATOR_FACTOR = 32
 _LN2 = math.log(2.0)
 
 
@@ -213,7 +216,7 @@ def compare(
     """
     tokens = reference_ND.shape[0]
     found = {name: torch.empty(len(rows), tokens, dtype=torch.float64, device=reference_ND.device) for name in metrics}
-    for first, last in _chunks(tokens, vocabulary):
+    for first, last in _chunks(tokens, vocabulary, reference_ND.device):
         vectors = reference_ND[first:last]
         ref = Distribution(read(vectors))
         targets = None if targets_N is None else targets_N[first:last]
@@ -244,9 +247,10 @@ def same_or(reference_ND: Tensor, other_ND: Tensor) -> Tensor:
     return reference_ND if torch.equal(reference_ND, other_ND) else other_ND
 
 
-def _chunks(tokens: int, vocabulary: int) -> Iterator[tuple[int, int]]:
+def _chunks(tokens: int, vocabulary: int, device: torch.device) -> Iterator[tuple[int, int]]:
     # about eight float64 copies of a chunk's distributions live at once
-    size = max(1, min(tokens, _CHUNK_BYTES // (8 * 8 * vocabulary)))
+    room = _CHUNK_BYTES * (1 if device.type == "cpu" else _ACCELERATOR_FACTOR)
+    size = min(tokens, max(_FEWEST_TOKENS, room // (8 * 8 * vocabulary)))
     pieces = -(-tokens // size)
     edges = [tokens * i // pieces for i in range(pieces + 1)]
     yield from pairwise(edges)
