@@ -332,6 +332,7 @@ def _prompt_coords(
         values = [p.labels.get(name) for p in everyone]
         own = [p.labels.get(name) for p in prompts]
         if all(isinstance(v, int | float) for v in values if v is not None):
+            # a prompt without the label has NaN, which only a float can be
             whole = all(isinstance(v, int) for v in values)
             coords[name] = ("prompt", np.array(own, dtype=np.int64 if whole else np.float64))
         else:
