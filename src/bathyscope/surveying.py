@@ -7,6 +7,7 @@ import json
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,7 @@ class SurveyPlan:
     preset: str | None
     batch_tokens: int
     uses_tokenizer: bool
+    references: Mapping[str, tuple[TokenizedPrompt, ...]]
 
     @property
     def shards(self) -> list[tuple[int, int]]:
@@ -138,7 +140,7 @@ class SurveyPlan:
             "prompt_hash": prompts_hash(self.prompts),
             "dataset": self.dataset,
             "prompts": len(self.prompts),
-            "measures": {m.name: _plain(dataclasses.asdict(m.options)) for m in self.measures},
+            "measures": {m.name: self._options(m) for m in self.measures},
             "dtype": str(self.model.dtype).removeprefix("torch."),
             "attention": str(getattr(hf.config, "_attn_implementation", None)),
             "device": _device_name(self.model.device),
@@ -149,6 +151,12 @@ class SurveyPlan:
             "noise": "control row in every batch against the plain forward",
         }
 
+    def _options(self, measure: Measure[Any]) -> dict[str, Any]:
+        options: dict[str, Any] = _plain(dataclasses.asdict(measure.options))
+        if measure.name in self.references:
+            options["reference_hash"] = prompts_hash(self.references[measure.name])
+        return options
+
     def compute(self, writer: RunWriter, progress: bool) -> None:
         """Computes and writes every missing shard."""
         lengths = [len(p) for p in self.prompts]
@@ -156,6 +164,9 @@ class SurveyPlan:
         done = float(sum(weights[i] for i in range(len(weights)) if i not in writer.missing))
         wave = Wavefront(self.model.anatomy, tails=self.model.checks.tails)
         shards = self.shards
+        if writer.missing:
+            for measure in self.measures:
+                measure.begin(wave, self.references.get(measure.name, self.prompts))
         with ProgressBar(f"surveying {self.model.name}", sum(weights), done, quiet=not progress) as bar:
             for index in writer.missing:
                 first, last = shards[index]
@@ -166,12 +177,19 @@ class SurveyPlan:
     def derived(self, merged: Mapping[str, xr.Dataset]) -> dict[str, xr.Dataset]:
         """Run-level results: derived measures, and the noise floor over all prompts."""
         found = {m.name: m.derive(self.facts, merged, self.seed) for m in self.measures if m.derived}
+        for measure in self.measures:
+            own = None if measure.derived else measure.summarise(self.facts, merged[measure.name], self.seed)
+            if own is not None:
+                found[measure.name] = xr.merge([merged[measure.name], own], combine_attrs="override")
         if "noise" in merged:
             found["noise"] = _with_floor(merged["noise"])
         return found
 
     def _weight(self, tokens: int) -> float:
-        return tokens * self._rows(tokens)
+        return tokens * (self._rows(tokens) + self._rows_after(tokens))
+
+    def _rows_after(self, tokens: int) -> float:
+        return sum(m.rows_after(self.facts, tokens) for m in self.measures)
 
     def _rows(self, tokens: int) -> float:
         return 1 + sum(m.rows_per_prompt(self.facts, tokens) for m in self.measures)
@@ -183,20 +201,22 @@ class SurveyPlan:
         pieces: list[tuple[list[int], dict[str, xr.Dataset]]] = []
         for batch in batches:
             picked = [indices[i] for i in batch]
-            weight = sum(self._weight(len(self.prompts[i])) for i in picked)
-
-            def step(block: int, blocks: int, done: float = done, weight: float = weight) -> None:
-                bar.advance_to(done + weight * block / blocks)
-
-            pieces.append((picked, self._batch(wave, picked, step)))
-            done += weight
+            pieces.append((picked, self._batch(wave, picked, bar, done)))
+            done += sum(self._weight(len(self.prompts[i])) for i in picked)
         return _in_order(pieces)
 
-    def _batch(self, wave: Wavefront, picked: Sequence[int], step: Any) -> dict[str, xr.Dataset]:
+    def _batch(self, wave: Wavefront, picked: Sequence[int], bar: ProgressBar, done: float) -> dict[str, xr.Dataset]:
         prompts = [self.prompts[i] for i in picked]
-        batch = Batch.of([p.ids for p in prompts], self.model.device)
-        probes = {m.name: m.probe(self.facts, batch, picked) for m in self.measures if not m.derived}
-        wave.run(batch, list(probes.values()), step)
+        batch = Batch.of([p.ids for p in prompts], self.model.device, [p.answer_tokens for p in prompts])
+        by_name = {m.name: m for m in self.measures if not m.derived}
+        probes = {name: m.probe(self.facts, batch, picked) for name, m in by_name.items()}
+        in_wave = sum(n * self._rows(n) for n in batch.lengths)
+        wave.run(batch, list(probes.values()), lambda block, blocks: bar.advance_to(done + in_wave * block / blocks))
+        done += in_wave
+        for name, probe in probes.items():
+            own = sum(n * by_name[name].rows_after(self.facts, n) for n in batch.lengths)
+            probe.after(wave, partial(_advance, bar, done, own))
+            done += own
         found = {name: probe.result() for name, probe in probes.items()}
         noise = _noise(probes)
         if noise is not None:
@@ -223,11 +243,11 @@ def plan_survey(
     batch_tokens = BATCH_TOKENS if batch_tokens is None else _checked_batch_tokens(batch_tokens)
     seed = _checked_seed(seed if seed is not None else chosen.seed if chosen else 0)
     loaded = model if isinstance(model, Model) else load(model)
-    facts = ModelFacts(loaded.anatomy, loaded.checks)
     tokenized, dataset, uses_tokenizer = _tokenized(loaded, prompts, seed, beyond_context)
-    lengths = [len(p) for p in tokenized]
+    facts = ModelFacts(loaded.anatomy, loaded.checks, loaded.tokenizer if uses_tokenizer else None)
     for measure in made:
-        measure.prepare(facts, lengths, seed)
+        measure.prepare(facts, tokenized, seed)
+    references = {m.name: _reference(loaded, m.reference, seed) for m in made if m.reference is not None}
     return SurveyPlan(
         model=loaded,
         facts=facts,
@@ -238,7 +258,17 @@ def plan_survey(
         preset=preset,
         batch_tokens=batch_tokens,
         uses_tokenizer=uses_tokenizer,
+        references=references,
     )
+
+
+def _advance(bar: ProgressBar, done: float, weight: float, share: float) -> None:
+    bar.advance_to(done + weight * share)
+
+
+def _reference(model: Model, source: Source, seed: int) -> tuple[TokenizedPrompt, ...]:
+    """A measure's own further prompts as token ids, under the same rules as the survey's."""
+    return tuple(_tokenized(model, source, seed, None)[0])
 
 
 def _checked_batch_tokens(batch_tokens: int) -> int:

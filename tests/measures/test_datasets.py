@@ -159,7 +159,7 @@ def observed(name: str, batch: Batch) -> dict[str, xr.Dataset]:
     known = waves.facts(model)
     made = waves.measures(OPTIONS)
     for measure in made.values():
-        measure.prepare(known, batch.lengths, seed=0)
+        measure.prepare(known, waves.of_lengths(*batch.lengths), seed=0)
     probes = {key: measure.probe(known, batch, range(batch.size)) for key, measure in made.items()}
     Wavefront(model.anatomy, tails=model.checks.tails).run(batch, list(probes.values()))
     return {key: probe.result() for key, probe in probes.items()}
@@ -167,7 +167,7 @@ def observed(name: str, batch: Batch) -> dict[str, xr.Dataset]:
 
 def noise_of(model: Model, measure: str, options: dict[str, object]) -> tuple[np.ndarray, xr.Dataset]:
     made = waves.measures({measure: options})[measure]
-    made.prepare(waves.facts(model), [12, 12], seed=0)
+    made.prepare(waves.facts(model), waves.of_lengths(12, 12), seed=0)
     batch = Batch.of(zoo.prompts(model.hf, (12, 12)))
     probe = made.probe(waves.facts(model), batch, range(2))
     Wavefront(model.anatomy, tails=True, call_tokens=100_000).run(batch, [probe])
@@ -203,7 +203,7 @@ def test_measures_without_interventions_have_no_noise() -> None:
     batch = Batch.of(zoo.prompts(model.hf, (9,)))
     for name in ("residual", "lens"):
         made = waves.measures({name: None})[name]
-        made.prepare(waves.facts(model), [9], seed=0)
+        made.prepare(waves.facts(model), waves.of_lengths(9), seed=0)
         assert made.probe(waves.facts(model), batch, [0]).noise() is None
 
 

@@ -129,5 +129,5 @@ def test_cross_entropy_of_the_last_boundary_is_the_models_loss() -> None:
 )
 def test_errors(options: LensOptions, message: str) -> None:
     with pytest.raises(OptionError) as caught:
-        Lens(options).prepare(waves.facts(waves.loaded("llama")), [9], seed=0)
+        Lens(options).prepare(waves.facts(waves.loaded("llama")), waves.of_lengths(9), seed=0)
     assert message in str(caught.value)

@@ -108,8 +108,8 @@ def test_a_block_that_lends_its_keys_and_values_cannot_be_dropped() -> None:
         found = waves.run(waves.loaded("gemma4"), ids, {"drop": None})["drop"]
     assert found["dropped"].values.tolist() == [0, 2, 3, 4]
     with pytest.raises(ModelError, match="Leave 1 out of drop's blocks"):
-        Drop(DropOptions(blocks=(0, 1))).prepare(known, [9], seed=0)
-    Drop(DropOptions(blocks=(0, 3))).prepare(known, [9], seed=0)
+        Drop(DropOptions(blocks=(0, 1))).prepare(known, waves.of_lengths(9), seed=0)
+    Drop(DropOptions(blocks=(0, 3))).prepare(known, waves.of_lengths(9), seed=0)
     assert waves.loaded("gemma4_plain").checks.sources == ()
 
 
@@ -138,5 +138,5 @@ def test_a_block_may_not_run_before_the_one_it_takes_from() -> None:
 )
 def test_errors(measure: Drop | Swap | Repeat, message: str) -> None:
     with pytest.raises(OptionError) as caught:
-        measure.prepare(waves.facts(waves.loaded("llama")), [9, 14], seed=0)
+        measure.prepare(waves.facts(waves.loaded("llama")), waves.of_lengths(9, 14), seed=0)
     assert message in str(caught.value)

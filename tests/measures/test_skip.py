@@ -151,5 +151,5 @@ def test_a_last_position_measures_the_last_token_alone() -> None:
 )
 def test_errors(options: SkipOptions, message: str) -> None:
     with pytest.raises(OptionError) as caught:
-        Skip(options).prepare(waves.facts(waves.loaded("llama")), [9, 14], seed=0)
+        Skip(options).prepare(waves.facts(waves.loaded("llama")), waves.of_lengths(9, 14), seed=0)
     assert message in str(caught.value)

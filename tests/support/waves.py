@@ -13,6 +13,7 @@ from bathyscope.measures.base import Measure, ModelFacts
 from bathyscope.measures.registry import MEASURES
 from bathyscope.model import Model, load
 from bathyscope.options import coerce
+from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.engine import Wavefront
 
@@ -31,6 +32,11 @@ def facts(model: Model) -> ModelFacts:
     return ModelFacts(model.anatomy, model.checks)
 
 
+def of_lengths(*lengths: int) -> list[TokenizedPrompt]:
+    """Prompts of these lengths, for checks that look at lengths only."""
+    return [TokenizedPrompt(str(number), (0,) * length) for number, length in enumerate(lengths)]
+
+
 def measures(options: Mapping[str, Mapping[str, Any] | None]) -> dict[str, Measure[Any]]:
     """Measures with their options, by name."""
     return {name: MEASURES[name](coerce(MEASURES[name].options_type, given, name)) for name, given in options.items()}
@@ -44,19 +50,26 @@ def run(
     tails: bool | None = None,
     call_tokens: int | None = None,
     seed: int = 0,
+    answers: Sequence[int | None] | None = None,
 ) -> dict[str, xr.Dataset]:
     """Datasets of the measures named in ``options`` on one batch that holds all prompts, padded where they differ.
 
     Args:
         tails: tail rows on shared keys and values; None = as the model's checks allow.
+        answers: per prompt how many of its last tokens are the answer; None = no answers.
     """
     known = facts(model)
     made = measures(options)
-    batch = Batch.of(ids, model.device)
-    lengths = [len(prompt) for prompt in ids]
-    for measure in made.values():
-        measure.prepare(known, lengths, seed)
-    probes = {name: measure.probe(known, batch, range(len(ids))) for name, measure in made.items()}
+    batch = Batch.of(ids, model.device, answers)
+    given = answers or [None] * len(ids)
+    prompts = [TokenizedPrompt(str(n), tuple(own), answer) for n, (own, answer) in enumerate(zip(ids, given))]
     wave = Wavefront(model.anatomy, tails=model.checks.tails if tails is None else tails, call_tokens=call_tokens)
+    for measure in made.values():
+        measure.prepare(known, prompts, seed)
+        if not measure.derived:
+            measure.begin(wave, prompts)
+    probes = {name: measure.probe(known, batch, range(len(ids))) for name, measure in made.items()}
     wave.run(batch, list(probes.values()))
+    for probe in probes.values():
+        probe.after(wave, lambda share: None)
     return {name: probe.result() for name, probe in probes.items()}

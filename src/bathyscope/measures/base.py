@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 import xarray as xr
@@ -14,8 +14,14 @@ from torch import Tensor
 from bathyscope.anatomy.anatomy import Anatomy
 from bathyscope.anatomy.checks import Checks
 from bathyscope.errors import ModelError, OptionError
+from bathyscope.prompts.prompt import TokenizedPrompt
+from bathyscope.prompts.source import Source
 from bathyscope.wavefront.batch import Batch
+from bathyscope.wavefront.engine import Wavefront
 from bathyscope.wavefront.probe import Probe
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 Options = TypeVar("Options")
 
@@ -28,11 +34,18 @@ class ModelFacts:
 
     anatomy: Anatomy
     checks: Checks
+    tokenizer: PreTrainedTokenizerBase | None = None
 
     @property
     def n_blocks(self) -> int:
         """L, the number of blocks."""
         return self.anatomy.n_blocks
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """Each token as text, for labels; its number where the prompts came as token ids."""
+        if self.tokenizer is None:
+            return [str(i) for i in ids]
+        return [str(self.tokenizer.decode([i])) for i in ids]
 
     def require_parts(self, measure: str) -> None:
         """Refuses measures of attention and MLP contributions where a model has none.
@@ -55,6 +68,13 @@ class MeasureProbe(Probe):
     @abc.abstractmethod
     def result(self) -> xr.Dataset:
         """Variables with a leading ``prompt`` dimension, in the batch's order."""
+
+    def after(self, wave: Wavefront, step: Callable[[float], None]) -> None:
+        """Compute of the measure's own, once the wave has passed (gradients).
+
+        Args:
+            step: told the share that is done, 0 … 1.
+        """
 
     def noise(self) -> np.ndarray | None:
         """Per prompt the largest deviation of the control row from the plain forward, in the effect's units."""
@@ -79,14 +99,26 @@ class Measure(abc.ABC, Generic[Options]):
     def __init__(self, options: Options) -> None:
         self.options = options
 
-    def prepare(self, facts: ModelFacts, lengths: Sequence[int], seed: int) -> None:
+    def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
         """Checks options against the model and all prompts, and draws what is random, before any compute.
 
         Args:
-            lengths: tokens of every prompt of the survey, in order.
+            prompts: every prompt of the survey, in order.
 
         Raises:
-            OptionError, ModelError: what is asked for cannot be done on this model or these prompts.
+            OptionError, PromptError, ModelError: what is asked for cannot be done on this model or these prompts.
+        """
+
+    @property
+    def reference(self) -> Source | None:
+        """A further prompt set that the measure compares with, as ``survey`` takes them; None = the survey's own."""
+        return None
+
+    def begin(self, wave: Wavefront, reference: Sequence[TokenizedPrompt]) -> None:
+        """Computes what must be known before the first shard (runs once, and again when a run is resumed).
+
+        Args:
+            reference: the prompts of ``reference``.
         """
 
     def rows_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
@@ -96,6 +128,14 @@ class Measure(abc.ABC, Generic[Options]):
     def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
         """The observer for one batch; ``indices`` are the prompts' numbers in the survey."""
         raise TypeError(f"{self.name} is derived from other measures and observes nothing itself")
+
+    def rows_after(self, facts: ModelFacts, tokens: int) -> float:
+        """The cost of ``MeasureProbe.after`` for a prompt of this length, in full rows."""
+        return 0.0
+
+    def summarise(self, facts: ModelFacts, merged: xr.Dataset, seed: int) -> xr.Dataset | None:
+        """Run-level variables that this measure adds to its own merged dataset, if any."""
+        return None
 
     def derive(self, facts: ModelFacts, merged: Mapping[str, xr.Dataset], seed: int) -> xr.Dataset:
         """A derived measure's dataset from the merged datasets of ``requires``."""

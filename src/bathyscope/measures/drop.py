@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, require_range
 from bathyscope.measures.schedules import ScheduleProbe, check_blocks, runnable
+from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.schedule import Schedule
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.rows import SkipRow
@@ -31,9 +32,9 @@ class Drop(Measure[DropOptions]):
     name = "drop"
     options_type = DropOptions
 
-    def prepare(self, facts: ModelFacts, lengths: Sequence[int], seed: int) -> None:
+    def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
         blocks = check_blocks(self.options.blocks, facts.n_blocks, self.name)
-        require_range("drop: protect_first", self.options.protect_first, 0, min(lengths))
+        require_range("drop: protect_first", self.options.protect_first, 0, min(len(p) for p in prompts))
         standard = Schedule.standard(facts.n_blocks)
         dropped = {block: standard.drop(block) for block in blocks}
         kept = runnable(dropped, facts, self.name, asked=self.options.blocks is not None)

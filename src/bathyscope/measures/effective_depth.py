@@ -15,6 +15,7 @@ import numpy as np
 import xarray as xr
 
 from bathyscope.measures.base import Measure, ModelFacts, require_range, variable
+from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.statistics.effective_depth import DepthInputs, effective_depth
 
 _SOURCE = "hu2025, effective depth"
@@ -45,7 +46,7 @@ class EffectiveDepth(Measure[EffectiveDepthOptions]):
     requires = ("residual", "lens", "skip")
     derived = True
 
-    def prepare(self, facts: ModelFacts, lengths: Sequence[int], seed: int) -> None:
+    def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
         require_range("effective_depth: resamples", self.options.resamples, 1, 10_000_000)
         require_range("effective_depth: level", self.options.level, 0.01, 0.9999)
         require_range("effective_depth: kl_fraction", self.options.kl_fraction, 1e-6, 1.0)

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, require_range, variable
+from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.compare import compare
 from bathyscope.wavefront.probe import BaselineView, FinalStates
@@ -58,7 +59,7 @@ class Lens(Measure[LensOptions]):
     name = "lens"
     options_type = LensOptions
 
-    def prepare(self, facts: ModelFacts, lengths: Sequence[int], seed: int) -> None:
+    def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
         for norm in self.options.norm:
             if norm not in NORMS:
                 raise OptionError(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from bathyscope.errors import OptionError
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
 from bathyscope.measures.schedules import ScheduleProbe
+from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.schedule import Schedule
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.rows import ScheduleRow
@@ -32,7 +33,7 @@ class Repeat(Measure[RepeatOptions]):
     name = "repeat"
     options_type = RepeatOptions
 
-    def prepare(self, facts: ModelFacts, lengths: Sequence[int], seed: int) -> None:
+    def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
         length, times = self.options.length, self.options.times
         if not 1 <= length <= facts.n_blocks:
             raise OptionError(

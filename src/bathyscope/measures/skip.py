@@ -20,6 +20,7 @@ from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.measures.base import REDUCTIONS, Measure, MeasureProbe, ModelFacts, require_range, variable
 from bathyscope.measures.positions import COUNT, SHORTEST, check_positions, sample_positions
 from bathyscope.measures.tokens import reduce_tokens
+from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.compare import compare, same_or
 from bathyscope.wavefront.probe import FinalStates, RowsView
@@ -52,7 +53,8 @@ class Skip(Measure[SkipOptions]):
     name = "skip"
     options_type = SkipOptions
 
-    def prepare(self, facts: ModelFacts, lengths: Sequence[int], seed: int) -> None:
+    def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
+        lengths = [len(p) for p in prompts]
         for part in self.options.parts:
             if part not in PARTS:
                 raise OptionError(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from bathyscope.errors import ModelError
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, require_range
 from bathyscope.measures.schedules import ScheduleProbe, check_blocks, runnable
+from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.schedule import Schedule
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.rows import ScheduleRow
@@ -32,11 +33,11 @@ class Swap(Measure[SwapOptions]):
     name = "swap"
     options_type = SwapOptions
 
-    def prepare(self, facts: ModelFacts, lengths: Sequence[int], seed: int) -> None:
+    def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
         if facts.n_blocks < 2:
             raise ModelError("swap needs at least two blocks; this model has one.")
         blocks = check_blocks(self.options.blocks, facts.n_blocks - 1, self.name)
-        require_range("swap: protect_first", self.options.protect_first, 0, min(lengths))
+        require_range("swap: protect_first", self.options.protect_first, 0, min(len(p) for p in prompts))
         standard = Schedule.standard(facts.n_blocks)
         swapped = {block: standard.swap(block) for block in blocks}
         kept = runnable(swapped, facts, self.name, asked=self.options.blocks is not None)

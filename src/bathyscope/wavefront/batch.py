@@ -14,19 +14,30 @@ from torch import Tensor
 class Batch:
     """Token ids [batch, tokens], padded on the right, and the prompts' lengths.
 
-    Padding on the right needs no mask: causal attention never looks at later tokens. Pad tokens enter no
-    statistic.
+    ``answers`` says how many of each prompt's last tokens are its answer (None = it has none). Padding on the
+    right needs no mask: causal attention never looks at later tokens. Pad tokens enter no statistic.
     """
 
     ids_BT: Tensor
     lengths: tuple[int, ...]
+    answers: tuple[int | None, ...] = ()
 
     @classmethod
-    def of(cls, prompts: Sequence[Sequence[int]], device: torch.device | str = "cpu") -> Batch:
-        """A batch of token-id lists; pads repeat each prompt's last token (a valid id in every vocabulary)."""
+    def of(
+        cls,
+        prompts: Sequence[Sequence[int]],
+        device: torch.device | str = "cpu",
+        answers: Sequence[int | None] | None = None,
+    ) -> Batch:
+        """A batch of token-id lists; pads repeat each prompt's last token (a valid id in every vocabulary).
+
+        Args:
+            answers: per prompt how many of its last tokens are the answer; None = it has none.
+        """
         longest = max(len(p) for p in prompts)
         rows = [[*p, *[p[-1]] * (longest - len(p))] for p in prompts]
-        return cls(torch.tensor(rows, device=device), tuple(len(p) for p in prompts))
+        known = tuple(answers) if answers is not None else (None,) * len(prompts)
+        return cls(torch.tensor(rows, device=device), tuple(len(p) for p in prompts), known)
 
     @property
     def size(self) -> int:
