@@ -24,8 +24,9 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from bathyscope.statistics.bootstrap import Interval, bootstrap_interval, resample_counts, small_sample
-from bathyscope.statistics.crossing import centre_of_mass, cosine_depth, kl_depth, layer_effect, overlap_depth
-from bathyscope.statistics.effective_depth import DepthInputs, effective_depth
+from bathyscope.statistics.crossing import cosine_depth, kl_depth, overlap_depth
+from bathyscope.statistics.depth_inputs import DepthInputs
+from bathyscope.statistics.effective_depth import ESTIMATORS, effective_depth
 from bathyscope.statistics.reduce import weighted_mean
 
 FloatArray = NDArray[np.float64]
@@ -36,6 +37,8 @@ READ: dict[str, Callable[..., FloatArray]] = {
     "kl": kl_depth,
     "overlap": overlap_depth,
 }
+STUDIED = tuple(name for name in ESTIMATORS if name != "prediction")
+"""Estimators under study; the prediction depth is a mean over tokens as the settle depth is."""
 LENGTH_SPREAD = 0.5
 """Standard deviation of log prompt length."""
 
@@ -121,12 +124,16 @@ def truth(scenario: Scenario) -> dict[str, float]:
     # E[n·z]/E[n] of a log-normal n = exp(spread·z): how far token weighting moves the own level.
     level = 0.6 * LENGTH_SPREAD / math.sqrt(2) if scenario.longer_differ else 0.0
     curves = population(scenario, level)
-    depths = {"centre_of_mass": float(centre_of_mass(layer_effect(curves.effect)))}
-    for name, read in READ.items():
-        curve = getattr(curves, name)
-        depths[name] = float(read(curve))
-        depths[f"interpolated_{name}"] = float(read(curve, interpolate=True))
-    return depths
+    one = DepthInputs(
+        *[curves.cosine[None]] * 3,
+        kl=curves.kl[None],
+        overlap=curves.overlap[None],
+        n_tokens=np.ones(1),
+        effect_future=curves.effect[None],
+        settle_depth=_settle(scenario, np.full(1, level)),
+    )
+    found = effective_depth(one, resamples=1)
+    return {name: found[name].depth for name in STUDIED}
 
 
 def draw(scenario: Scenario, n_prompts: int, rng: np.random.Generator) -> DepthInputs:
@@ -155,7 +162,13 @@ def draw(scenario: Scenario, n_prompts: int, rng: np.random.Generator) -> DepthI
         overlap=prompts().overlap,
         n_tokens=np.maximum(2.0, np.round(150 * np.exp(LENGTH_SPREAD * length))),
         effect_future=population(scenario).effect * factor[:, :, None],
+        settle_depth=_settle(scenario, 0.6 * own + 0.4 * rng.standard_normal(n_prompts)),
     )
+
+
+def _settle(scenario: Scenario, moved: FloatArray) -> FloatArray:
+    """Mean settle depths of prompts that are ``moved`` standard deviations from the population."""
+    return scenario.blocks * (0.7 + 0.03 * scenario.noise * moved)
 
 
 def study(
@@ -297,7 +310,8 @@ def wanted(size: int, name: str) -> tuple[float, float]:
     if name in READ:
         return (93.0, 100.0) if size >= 10 else (0.0, 100.0)
     if size >= 50:
-        return 92.0, 98.0
+        # intervals of change points are the hull of two, and so hold the truth more often than asked
+        return 92.0, 100.0 if name.startswith("change_point") else 98.0
     return (90.0, 100.0) if size >= 10 else (0.0, 100.0)
 
 

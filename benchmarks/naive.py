@@ -67,6 +67,67 @@ def skip_effects(model: Model, ids: Sequence[int], positions: Sequence[int]) -> 
 
 
 @contextmanager
+def _given(blocks: Sequence[nn.Module], inputs: Sequence[Tensor | None]) -> Iterator[list[Tensor]]:
+    """Each block's contribution when it is given another input than the one that reaches it (None = that one)."""
+    changes: list[Tensor] = []
+
+    def replace(index: int) -> object:
+        def hook(_module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...] | None:
+            own = inputs[index]
+            return None if own is None else (own, *args[1:])
+
+        return hook
+
+    def note(_module: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
+        changes.append(output - args[0])
+
+    handles = [block.register_forward_pre_hook(replace(i)) for i, block in enumerate(blocks)]  # type: ignore[arg-type]
+    handles += [block.register_forward_hook(note) for block in blocks]  # type: ignore[arg-type]
+    try:
+        yield changes
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@torch.no_grad()
+def direct_effects(model: Model, ids: Sequence[int], positions: Sequence[int]) -> tuple[Tensor, Tensor]:
+    """Direct E (maxima over tokens) of all and of future effects, a forward of the blocks for every s and position."""
+    blocks = model.anatomy.blocks
+    tokens = torch.tensor([list(ids)], device=model.device)
+    with _recorded(blocks, None, 0, 0) as base:
+        model.hf.model(input_ids=tokens, use_cache=False)
+    stream = [model.hf.model.embed_tokens(tokens)]
+    for change in base:
+        stream.append(stream[-1] + change)
+    sizes = [torch.linalg.vector_norm(c[0], dim=-1).clamp_min(1e-6) for c in base]
+    n = len(blocks)
+    effect_all, effect_future = torch.zeros(n, n), torch.zeros(n, n)
+    for s in range(n):
+        for start in (None, *positions):
+            inputs: list[Tensor | None] = [None] * n
+            for later in range(s + 1, n):
+                own_input = stream[later].clone()
+                own_input[:, 1:start] -= base[s][:, 1:start]
+                inputs[later] = own_input
+            with _given(blocks, inputs) as changed:
+                model.hf.model(input_ids=tokens, use_cache=False)
+            own = slice(start, None)
+            effect = torch.stack(
+                [
+                    (torch.linalg.vector_norm((a - b)[0, own], dim=-1) / size[own]).max()
+                    for a, b, size in zip(changed, base, sizes)
+                ]
+            )
+            effect[: s + 1] = 0
+            if start is None:
+                effect_all[s] = effect
+            else:
+                effect_future[s] = torch.maximum(effect_future[s], effect)
+    return effect_all, effect_future
+
+
+@contextmanager
 def _ordered(model: Model, order: Sequence[int]) -> Iterator[None]:
     """The model runs its blocks in another order."""
     owner = model.hf.model

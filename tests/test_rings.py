@@ -18,12 +18,13 @@ RINGS = (
     ("schedule", "statistics"),
     ("anatomy",),
     ("wavefront",),
+    ("gradients",),
     ("measures", "options"),
     # presets are data and know nothing of a survey, which takes them by name
     ("prompts", "store", "papers", "progress", "bundled"),
     ("model",),
     ("surveying",),
-    ("estimate",),
+    ("estimate", "comparison"),
     ("report", "lab"),
     ("cli",),
 )

@@ -18,6 +18,7 @@ from bathyscope.prompts.prompt import Prompt, PromptSet
 from bathyscope.schedule import Schedule
 
 if TYPE_CHECKING:
+    from bathyscope.comparison import compare
     from bathyscope.model import Model, load
     from bathyscope.report import report
     from bathyscope.store.run import Run
@@ -37,6 +38,7 @@ __all__ = [
     "Run",
     "Schedule",
     "StoreError",
+    "compare",
     "load",
     "open",
     "report",
@@ -46,6 +48,7 @@ __all__ = [
 # torch and transformers take seconds to import; `bathyscope --help` and reading a run must not wait for them
 _LAZY = {
     "Model": ("bathyscope.model", "Model"),
+    "compare": ("bathyscope.comparison", "compare"),
     "load": ("bathyscope.model", "load"),
     "survey": ("bathyscope.surveying", "survey"),
     "Run": ("bathyscope.store.run", "Run"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,8 +27,8 @@ from bathyscope.papers.presets import Preset
 from bathyscope.papers.presets import preset as preset_of
 from bathyscope.progress import ProgressBar
 from bathyscope.prompts.hash import prompts_hash
-from bathyscope.prompts.prompt import PromptSet, TokenizedPrompt
-from bathyscope.prompts.source import Source, resolve
+from bathyscope.prompts.prompt import TokenizedPrompt
+from bathyscope.prompts.source import Source, needs_tokenizer, resolve
 from bathyscope.prompts.tokenize import tokenize
 from bathyscope.prompts.tokenizer import tokenizer_hash
 from bathyscope.store.run import Run
@@ -180,7 +180,7 @@ class SurveyPlan:
         for measure in self.measures:
             own = None if measure.derived else measure.summarise(self.facts, merged[measure.name], self.seed)
             if own is not None:
-                found[measure.name] = xr.merge([merged[measure.name], own], combine_attrs="override")
+                found[measure.name] = _with_summary(merged[measure.name], own)
         if "noise" in merged:
             found["noise"] = _with_floor(merged["noise"])
         return found
@@ -221,7 +221,7 @@ class SurveyPlan:
         noise = _noise(probes)
         if noise is not None:
             found["noise"] = noise
-        coords = _prompt_coords(prompts, self.dataset, self.prompts)
+        coords = _prompt_coords(prompts, self.prompts)
         _require_free_labels(coords, found)
         return {name: dataset.assign_coords(coords) for name, dataset in found.items()}
 
@@ -239,12 +239,15 @@ def plan_survey(
 ) -> SurveyPlan:
     """All decisions and checks of a survey, before any compute (see ``survey``)."""
     chosen: Preset | None = preset_of(preset) if preset else None
-    made = _measures(measures, chosen, dict(options or {}))
+    given = dict(options or {})
+    made = _measures(measures, chosen, given)
     batch_tokens = BATCH_TOKENS if batch_tokens is None else _checked_batch_tokens(batch_tokens)
     seed = _checked_seed(seed if seed is not None else chosen.seed if chosen else 0)
     loaded = model if isinstance(model, Model) else load(model)
     tokenized, dataset, uses_tokenizer = _tokenized(loaded, prompts, seed, beyond_context)
     facts = ModelFacts(loaded.anatomy, loaded.checks, loaded.tokenizer if uses_tokenizer else None)
+    if _means_all(measures):
+        made = _with_answers_only(made, tokenized, given)
     for measure in made:
         measure.prepare(facts, tokenized, seed)
     references = {m.name: _reference(loaded, m.reference, seed) for m in made if m.reference is not None}
@@ -260,6 +263,30 @@ def plan_survey(
         uses_tokenizer=uses_tokenizer,
         references=references,
     )
+
+
+def _means_all(names: Sequence[str] | str | None) -> bool:
+    listed = names.split(",") if isinstance(names, str) else names or ()
+    return "all" in {name.strip() for name in listed}
+
+
+def _with_answers_only(
+    made: tuple[Measure[Any], ...], prompts: Sequence[TokenizedPrompt], given: Mapping[str, Any]
+) -> tuple[Measure[Any], ...]:
+    """All measures that these prompts allow: without any answer, those that look at answers are left out.
+
+    One whose options were given is wanted for itself, and refuses such prompts.
+    """
+    if any(p.answer_tokens for p in prompts):
+        return made
+    left_out = [m.name for m in made if m.needs_answers and m.name not in given]
+    if left_out:
+        warnings.warn(
+            f"No prompt has an answer, so that {', '.join(left_out)} of all measures are left out; give prompts with "
+            "answers (answer=…, or a data set that has them) to include them.",
+            stacklevel=4,
+        )
+    return tuple(m for m in made if m.name not in left_out)
 
 
 def _advance(bar: ProgressBar, done: float, weight: float, share: float) -> None:
@@ -314,18 +341,15 @@ def _tokenized(
     """Prompts as token ids; the tokenizer is loaded only where text is given."""
     if isinstance(prompts, Iterator):
         prompts = list(prompts)  # it is looked at more than once
-    given: Source = prompts
-    if not _is_ids_only(prompts):
-        given = resolve(prompts, seed=seed, tokenizer=model.tokenizer, window=model.max_tokens)
-    resolved = given if isinstance(given, PromptSet) else resolve(given, seed=seed)
-    uses_tokenizer = any(p.text is not None for p in resolved.prompts) or not _is_ids_only(prompts)
-    allowed = beyond_context if beyond_context is not None else resolved.is_data_set
-    allowed = allowed and not model.has_position_table
+    uses_tokenizer = needs_tokenizer(prompts)
+    tokenizer = model.tokenizer if uses_tokenizer else None
+    resolved = resolve(prompts, seed=seed, tokenizer=tokenizer, window=model.max_tokens)
     tokenized = tokenize(
         resolved,
-        model.tokenizer if uses_tokenizer else None,
-        max_tokens=None if allowed else model.max_tokens,
+        tokenizer,
+        max_tokens=model.max_tokens,
         vocab_size=model.vocabulary,
+        beyond_context=False if model.has_position_table else beyond_context,
     )
     longer = sum(len(p) > (model.max_tokens or len(p)) for p in tokenized)
     if longer:
@@ -339,23 +363,14 @@ def _tokenized(
     return tokenized, resolved.dataset, uses_tokenizer
 
 
-def _is_ids_only(prompts: Source) -> bool:
-    """A list of token-id lists, or of prompts with ids: no tokenizer is needed."""
-    if isinstance(prompts, PromptSet):
-        return all(p.ids is not None for p in prompts.prompts)
-    if isinstance(prompts, str | Path) or not isinstance(prompts, Iterable):
-        return False
-    return all(getattr(p, "ids", None) is not None or not (isinstance(p, str) or hasattr(p, "text")) for p in prompts)
-
-
 def _prompt_coords(
-    prompts: Sequence[TokenizedPrompt], dataset: str, everyone: Sequence[TokenizedPrompt]
+    prompts: Sequence[TokenizedPrompt], everyone: Sequence[TokenizedPrompt]
 ) -> dict[str, tuple[str, Any]]:
     """Coordinates on ``prompt``: id, tokens, data set, and every label that any prompt of the survey has."""
     coords: dict[str, tuple[str, Any]] = {
         "prompt_id": ("prompt", np.array([p.id for p in prompts], dtype=object)),
         "n_tokens": ("prompt", np.array([len(p) for p in prompts], dtype=np.int64)),
-        "dataset": ("prompt", np.array([dataset] * len(prompts), dtype=object)),
+        "dataset": ("prompt", np.array([p.dataset for p in prompts], dtype=object)),
     }
     names = dict.fromkeys(name for p in everyone for name in p.labels)
     for name in names:
@@ -378,6 +393,20 @@ def _require_free_labels(coords: Mapping[str, Any], found: Mapping[str, xr.Datas
             raise PromptError(
                 f"A label cannot be called {min(taken)!r}, which is the name of a result of {measure}; rename it."
             )
+
+
+def _with_summary(merged: xr.Dataset, summary: xr.Dataset) -> xr.Dataset:
+    """Results by prompt and run-level ones in one dataset.
+
+    A prompts' label of the name of a run-level result or dimension makes room: ``level`` is then ``prompt_level``.
+    """
+    labels = {name for name, coord in merged.coords.items() if coord.dims == ("prompt",) and name != "prompt"}
+    renamed: dict[Hashable, str] = {}
+    for name in labels & {*summary.dims, *summary.data_vars}:
+        renamed[name] = f"prompt_{name}"
+        while renamed[name] in merged.variables:
+            renamed[name] = f"prompt_{renamed[name]}"
+    return xr.merge([merged.rename(renamed), summary], combine_attrs="override")
 
 
 def _noise(probes: Mapping[str, MeasureProbe]) -> xr.Dataset | None:

@@ -30,7 +30,7 @@ def derived(datasets: dict[str, xr.Dataset], name: str = "llama", **options: obj
 
 def token_weighted(values: xr.DataArray) -> np.ndarray:
     tokens = values["n_tokens"].values
-    return (values.values * tokens[:, None]).sum(0) / tokens.sum()
+    return tokens @ values.values / tokens.sum()
 
 
 @pytest.mark.parametrize("name", ["llama", "gpt2", "olmo2", "gemma2"])
@@ -50,6 +50,8 @@ def test_depths_by_their_criteria(name: str) -> None:
         "cosine": turns[-1] if turns else np.nan,
         "kl": below[0] if below else np.nan,
         "overlap": above[0] if above else np.nan,
+        "settle": token_weighted(lens.settle_depth),
+        "prediction": token_weighted(lens.prediction_depth),
         "centre_of_mass": (np.arange(L) * by_layer).sum() / by_layer.sum(),
     }
     for estimator, depth in expected.items():
@@ -68,6 +70,14 @@ def test_names_and_attributes() -> None:
         "interpolated_cosine",
         "interpolated_kl",
         "interpolated_overlap",
+        "smoothed_cosine",
+        "smoothed_kl",
+        "smoothed_overlap",
+        "change_point_cosine",
+        "change_point_kl",
+        "change_point_overlap",
+        "settle",
+        "prediction",
         "centre_of_mass",
     ]
     assert set(found.data_vars) == {"depth", "ratio", "ci_low", "ci_high", "crossing_share", "reason"}
@@ -88,7 +98,15 @@ def test_the_recomputed_norm_is_used_where_there_are_two() -> None:
     both = depth_inputs(*merged("gpt2", norm=["frozen", "recompute"]).values())
     np.testing.assert_array_equal(alone.kl, both.kl)
     np.testing.assert_array_equal(alone.overlap, both.overlap)
+    np.testing.assert_array_equal(alone.settle_depth, both.settle_depth)
+    np.testing.assert_array_equal(alone.prediction_depth, both.prediction_depth)
     assert alone.kl.shape == (len(LENGTHS), L)
+
+
+def test_a_model_of_five_blocks_is_too_shallow_for_change_points() -> None:
+    found = derived(merged("llama"), resamples=20).sel(estimator="change_point_kl")
+    assert np.isnan(found.depth)
+    assert str(found.reason.values) == "a change point needs at least 7 blocks, and the model has 5"
 
 
 def test_prompts_too_short_for_positions_have_no_centre_of_mass() -> None:

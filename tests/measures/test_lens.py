@@ -8,9 +8,11 @@ import torch
 import xarray as xr
 from support import naive, waves, zoo
 from torch import Tensor
+from transformers import PreTrainedModel
 
 from bathyscope.errors import OptionError
 from bathyscope.measures.lens import Lens, LensOptions
+from bathyscope.model import load
 
 LENGTHS = (14, 9, 17)
 NAMES = ["llama", "gpt2", "gemma2", "olmo", "cohere", "granite", "opt", "opt_no_final_norm", "qwen3_moe"]
@@ -91,6 +93,63 @@ def test_a_single_norm_and_both_give_the_same_numbers() -> None:
         alone = lens("llama", norm=norm)
         for variable in alone.data_vars:
             np.testing.assert_array_equal(alone[variable], both[variable].sel(norm=norm))
+
+
+def naive_jsd_bits(one: Tensor, other: Tensor) -> Tensor:
+    """JSD₂ by token of two sets of logits [T, V]: entropy of the mixture less the mean entropy."""
+    p, q = one.double().softmax(-1), other.double().softmax(-1)
+    entropy = torch.special.entr(torch.stack([p, q, (p + q) / 2])).sum(-1) / np.log(2)
+    return entropy[2] - (entropy[0] + entropy[1]) / 2
+
+
+def sure(name: str) -> PreTrainedModel:
+    """A model whose predictions are far from even, so that its tokens settle at different boundaries."""
+    model = zoo.entry(name).build()
+    with torch.no_grad():
+        model.get_output_embeddings().weight.mul_(20)
+    return model
+
+
+@pytest.mark.parametrize("name", ["llama", "olmo", "qwen3_moe"])
+def test_token_depths_written_out(name: str) -> None:
+    """Settle depth, deep-thinking ratio and prediction depth of every prompt, token by token."""
+    model = sure(name)
+    loaded = load(model)
+    prompts = zoo.prompts(model, LENGTHS)
+    found = waves.run(loaded, prompts, {"lens": None})["lens"]
+    n_blocks = len(naive.blocks_of(model))
+    settled = []
+    for prompt, own in enumerate(prompts):
+        with torch.no_grad():
+            reads = [loaded.anatomy.readout(h) for h in naive.boundaries(model, naive.blocks_of(model), own)]
+        final = naive.logits(model, own)
+        jsd = torch.stack([naive_jsd_bits(logits, final) for logits in reads])
+        top = torch.stack([logits.argmax(-1) for logits in reads])
+        settle, predicted = [], []
+        for t in range(len(own)):
+            settle.append(min(b for b in range(n_blocks + 1) if jsd[: b + 1, t].min() <= 0.5))
+            predicted.append(min(b for b in range(n_blocks + 1) if (top[b:, t] == top[-1, t]).all()))
+        assert float(found.settle_depth[prompt]) == pytest.approx(np.mean(settle))
+        assert float(found.prediction_depth[prompt]) == pytest.approx(np.mean(predicted))
+        late = np.mean([s >= int(np.ceil(0.85 * n_blocks)) for s in settle])
+        assert float(found.deep_thinking_ratio[prompt]) == pytest.approx(late)
+        settled += settle
+    assert len(set(settled)) > 2
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_token_depths_lie_on_the_boundaries(name: str) -> None:
+    found = lens(name, norm=["recompute", "frozen"])
+    n_blocks = found.sizes["boundary"] - 1
+    for variable in ("settle_depth", "prediction_depth", "deep_thinking_ratio"):
+        assert found[variable].dims == ("norm", "prompt")
+        assert float(found[variable].min()) >= 0
+        assert float(found[variable].max()) <= (1 if variable == "deep_thinking_ratio" else n_blocks)
+    # a depth counts the boundaries before it: each that differs comes before the prediction depth, and each
+    # before the settle depth lies above half a bit
+    before = found.isel(boundary=slice(0, -1)).sum("boundary")
+    assert (found.prediction_depth >= n_blocks - before.top1_agreement - 1e-9).all()
+    assert (found.settle_depth <= 2 * before.jsd + 1e-9).all()
 
 
 @pytest.mark.parametrize("k", [1, 3, 120])

@@ -27,7 +27,7 @@ def test_data_set_from_a_local_file(write_jsonl: Callable[..., str]) -> None:
 
 def test_generated_problems() -> None:
     words = resolve("problems:3", seed=7)
-    assert words == PromptSet(tuple(to_prompt(problem) for problem in generate("word", 3, 7)), "problems:3")
+    assert words == PromptSet(tuple(to_prompt(problem) for problem in generate("word", 3, 7)), "problems:3", True)
     assert words != resolve("problems:3", seed=8)
     sums = resolve("sums:2?steps=1&digits=3", seed=7)
     assert sums.prompts == tuple(to_prompt(problem) for problem in generate("sum", 2, 7, steps=1, digits=3))
@@ -96,6 +96,10 @@ def test_what_is_resolved_already(write_jsonl: Callable[..., str]) -> None:
         ([[1, 2.5]], r"Prompt 0 of the list is \[1, 2\.5\]"),
         ([[1, True]], "Prompt 0 of the list"),
         ([np.array([0.5, 1.0])], "Prompt 0 of the list"),
+        ([[1, 2], {"text": "a"}], r'Prompt 1 of the list is .*; a further source is written \{"source": "gsm8k:10"\}'),
+        ([{"source": 3}], "Prompt 0 of the list is {'source': 3}; a further source"),
+        ([{"source": "gsm8:10"}], r"Did you mean 'gsm8k'\?"),
+        ([{"source": "problems:1"}, Path("mine.md")], r"'mine\.md' is neither a data set nor a prompt file"),
         ({"text": "a"}, "dict given"),
         (b"gsm8k:10", "bytes given"),
         (17, "int given"),

@@ -32,6 +32,31 @@ from bathyscope.prompts.spec import SourceSpec, parse
             "generated",
             "sums:5?steps=3&digits=2",
         ),
+        (
+            "problems:60?steps=1-6",
+            SourceSpec("problems", 60, None, (("steps", "1-6"),)),
+            "generated",
+            "problems:60?steps=1-6",
+        ),
+        (
+            "addition?digits=3&per_level=5",
+            SourceSpec("addition", None, None, (("digits", 3), ("per_level", 5))),
+            "generated",
+            "addition?digits=3&per_level=5",
+        ),
+        (
+            "mquake?hops=2-3&per_level=20@a+b?c@d.jsonl",
+            SourceSpec("mquake", None, "a+b?c@d.jsonl", (("hops", "2-3"), ("per_level", 20))),
+            "data set",
+            "mquake?hops=2-3&per_level=20",
+        ),
+        (
+            "math:10?level=5&split=train",
+            SourceSpec("math", 10, None, (("level", 5), ("split", "train"))),
+            "data set",
+            "math:10?level=5&split=train",
+        ),
+        ("aime2024:5?max_tokens=400", SourceSpec("aime2024", 5, None, (("max_tokens", 400),)), "data set", None),
         ("dir/stories.txt", SourceSpec(None, None, "dir/stories.txt"), "corpus", "stories.txt"),
         ("b.txt.gz:100", SourceSpec(None, 100, "b.txt.gz"), "corpus", "b.txt.gz:100"),
         (
@@ -51,10 +76,10 @@ from bathyscope.prompts.spec import SourceSpec, parse
         (r"C:\texts\a.txt:7", SourceSpec(None, 7, r"C:\texts\a.txt"), "corpus", r"C:\texts\a.txt:7"),
     ],
 )
-def test_grammar(text: str, expected: SourceSpec, kind: str, label: str) -> None:
+def test_grammar(text: str, expected: SourceSpec, kind: str, label: str | None) -> None:
     spec = parse(text)
     assert spec == expected
-    assert (spec.kind, spec.label, str(spec)) == (kind, label, text)
+    assert (spec.kind, spec.label, str(spec)) == (kind, label or text, text)
 
 
 _folders = st.text("abcXYZ012 _-.:?@&=éß", min_size=1, max_size=12)
@@ -92,6 +117,12 @@ def test_options_are_read_by_type() -> None:
     assert parse("gsm8k").text("split") is None
 
 
+def test_levels() -> None:
+    spec = parse("sums:9?steps=2-4&digits=03")
+    assert (spec.levels("steps"), spec.levels("digits"), spec.levels("hops")) == (range(2, 5), range(3, 4), None)
+    assert str(parse("sums:9?steps=02-04&digits=5-5")) == "sums:9?steps=2-4&digits=5"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -100,7 +131,7 @@ def test_options_are_read_by_type() -> None:
         ("The quick brown fox", r"give a list of strings: \['The quick brown fox'\]"),
         (
             "Question: what is it?",
-            r"'Question' is neither .*Allowed: gsm8k, hellaswag, lambada, problems, sums",
+            r"'Question' is neither .*Allowed: aime2024, gsm8k, .*, two_hop, problems, sums, addition",
         ),
         ("notes.md", r"or a file ending in \.txt, \.txt\.gz \(plain text\) or \.jsonl"),
         ("", r"'' is neither a data set"),
@@ -122,7 +153,23 @@ def test_options_are_read_by_type() -> None:
         ("gsm8k?split=train@rows.jsonl", r"a local file has none; leave out one"),
         ("problems", r"say how many, for example problems:20"),
         ("sums:3@rows.jsonl", r"sums are generated and read no file"),
-        ("problems:3?digits=2", r"digits= is for sums"),
+        ("problems:3?digits=2", r"unknown option 'digits'\. Options of problems: steps=, per_level="),
+        ("problems:3?step=2", r"unknown option 'step'\. Did you mean 'steps'\?"),
+        ("addition:3?digit=2", r"unknown option 'digit'\. Did you mean 'digits'\? Options of addition: digits=, per"),
+        (
+            "mquake:3?hop=2",
+            r"unknown option 'hop'\. Did you mean 'hops'\? Options of mquake: hops=, per_level=, split=",
+        ),
+        ("gsm8k?per_level=3", r"unknown option 'per_level'\. Options of gsm8k: split="),
+        ("two_hop:3?split=test", r"unknown option 'split'\. Options of two_hop: none"),
+        ("adition:3", r"'adition' is neither .* Did you mean 'addition'\?"),
+        ("mquake:3?hops=4-2", r"hops= must be .* a rising range such as 1-3, not '4-2'"),
+        ("math:3?level=0", r"level= must be a whole number of at least 1, .*not '0'"),
+        ("math:3?level=hard", r"level= must be .*not 'hard'"),
+        ("problems:3?steps=1,3", r"steps= must be .*not '1,3'"),
+        ("problems:3?steps=", r"steps= must be .*not ''"),
+        ("mquake:60?per_level=20", r"':60' is the number of prompts altogether and per_level=20 that of each level"),
+        ("mquake?per_level=0", r"per_level= must be a whole number of at least 1, not '0'"),
     ],
 )
 def test_refused(text: str, message: str) -> None:

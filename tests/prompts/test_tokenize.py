@@ -41,7 +41,7 @@ def test_text_gets_the_tokenizers_own_special_tokens(
 
 def test_token_ids_are_used_as_given(with_bos: Fast) -> None:
     prompt = Prompt(ids=(9, 8, 7), answer_tokens=2, id="x", labels={"level": 3})
-    expected = TokenizedPrompt("x", (9, 8, 7), 2, {"level": 3})
+    expected = TokenizedPrompt("x", (9, 8, 7), 2, {"level": 3}, "test")
     assert one(prompt, None) == expected
     assert one(prompt, with_bos) == expected
 
@@ -92,20 +92,74 @@ def test_no_eos_after_an_answer(with_eos: Fast) -> None:
     assert without.ids == (*with_answer.ids, with_eos.eos_token_id)
 
 
-def test_shared_token() -> None:
+def test_shared_token(pairs_of_digits: Fast) -> None:
+    assert one(Prompt(text="1234", answer="4"), pairs_of_digits).answer_tokens == 1
+    refused("Prompt '0': question and answer share the token '23'", Prompt(text="12", answer="34"), pairs_of_digits)
+    refused("Prompt 'x': question and answer share", Prompt(text="12", answer="3", id="x"), pairs_of_digits)
+
+
+def test_answer_longer_than_its_question(pairs_of_digits: Fast) -> None:
+    assert one(Prompt(text="4", answer="2311"), pairs_of_digits) == TokenizedPrompt("0", (3, 4, 0, 0), 3, {}, "test")
+
+
+class Letters:
+    """A tokenizer that gives no offsets: one token a letter."""
+
+    is_fast = False
+
+    def __call__(self, text: str, *, verbose: bool) -> dict[str, list[int]]:
+        return {"input_ids": [ord(letter) for letter in text]}
+
+
+@pytest.fixture
+def pairs_of_digits() -> Fast:
+    """Digits are tokens, and so is 23."""
     vocab = {token: number for number, token in enumerate(["1", "2", "3", "4", "23"])}
-    tokenizer = Fast(tokenizer_object=Tokenizer(models.BPE(vocab=vocab, merges=[("2", "3")])))
-    assert one(Prompt(text="1234", answer="4"), tokenizer).answer_tokens == 1
-    refused("Prompt '0': question and answer share the token '23'", Prompt(text="12", answer="34"), tokenizer)
+    return Fast(tokenizer_object=Tokenizer(models.BPE(vocab=vocab, merges=[("2", "3")])))
+
+
+def test_a_data_set_keeps_prompts_whose_answer_cannot_be_told_apart(pairs_of_digits: Fast) -> None:
+    prompts = tuple(Prompt(text=text, answer="34") for text in ("1134", "1234", "4234"))
+    message = (
+        "2 of 3 prompts of digits are measured without their answer, whose tokens cannot be told from the "
+        "question's; the first is prompt '1': question and answer share the token '23'"
+    )
+    with pytest.warns(UserWarning, match=message) as caught:
+        found = tokenize(PromptSet(prompts, "digits", is_data_set=True), pairs_of_digits, max_tokens=None)
+    assert len(caught) == 1
+    assert [(prompt.ids, prompt.answer_tokens) for prompt in found] == [
+        ((0, 0, 2, 3), 2),
+        ((0, 4, 3), None),
+        ((3, 4, 3), None),
+    ]
+    with pytest.raises(PromptError, match="Prompt '1': question and answer share the token '23'"):
+        tokenize(PromptSet(prompts, "digits"), pairs_of_digits, max_tokens=None)
+
+
+def test_in_a_union_given_prompts_are_refused_and_those_of_data_sets_kept(pairs_of_digits: Fast) -> None:
+    shared, apart = Prompt(text="12", answer="34"), Prompt(text="11", answer="34")
+    data_set, given = PromptSet((shared,), "digits", True), PromptSet((apart,), "given")
+    with pytest.warns(UserWarning, match=r"1 of 2 prompts of given \+ digits .* the first is prompt '1'"):
+        found = tokenize(PromptSet.union([given, data_set]), pairs_of_digits, max_tokens=None)
+    assert [(prompt.answer_tokens, prompt.dataset) for prompt in found] == [(2, "given"), (None, "digits")]
+    refusing = PromptSet.union([PromptSet((apart,), "digits", True), PromptSet((shared,), "given")])
+    with pytest.raises(PromptError, match="Prompt '1': question and answer share"):
+        tokenize(refusing, pairs_of_digits, max_tokens=None)
+
+
+def test_longer_prompts_of_data_sets_are_let_through_and_given_ones_are_not() -> None:
+    long = Prompt(ids=range(5))
+    data_set, given = PromptSet((long,), "set", True), PromptSet((long,), "given")
+    found = tokenize(PromptSet.union([data_set, data_set]), None, max_tokens=4)
+    assert [len(prompt) for prompt in found] == [5, 5]
+    with pytest.raises(PromptError, match="Prompt '1': it has 5 tokens, more than the 4"):
+        tokenize(PromptSet.union([data_set, given]), None, max_tokens=4)
+    assert len(tokenize(given, None, max_tokens=4, beyond_context=True)) == 1
+    with pytest.raises(PromptError, match="Prompt '0': it has 5 tokens, more than the 4"):
+        tokenize(data_set, None, max_tokens=4, beyond_context=False)
 
 
 def test_answer_without_offsets() -> None:
-    class Letters:
-        is_fast = False
-
-        def __call__(self, text: str, *, verbose: bool) -> dict[str, list[int]]:
-            return {"input_ids": [ord(letter) for letter in text]}
-
     letters = Letters()
     assert one(Prompt(text="ab"), letters).ids == (97, 98)
     refused(
@@ -113,6 +167,10 @@ def test_answer_without_offsets() -> None:
         Prompt(text="a", answer="b"),
         letters,
     )
+    data_set = PromptSet((Prompt(text="a", answer="b"),), "letters", is_data_set=True)
+    with pytest.warns(UserWarning, match="1 of 1 prompts of letters .* Letters gives no character offsets"):
+        (found,) = tokenize(data_set, letters, max_tokens=None)  # type: ignore[arg-type]
+    assert (found.ids, found.answer_tokens) == ((97, 98), None)
 
 
 def test_refused_prompts(plain: Fast, with_bos: Fast) -> None:
@@ -125,7 +183,9 @@ def test_refused_prompts(plain: Fast, with_bos: Fast) -> None:
     refused("it is text, and the model has no tokenizer; give token ids", Prompt(text="some text"), None)
     refused("its answer is empty", Prompt(text="a", answer=""), plain)
     refused("its answer is empty", Prompt(text="a ", answer=" "), plain)
+    refused("its answer is empty", Prompt(text="a ", answer="\n \t"), plain)
     refused("nothing stands before its answer", Prompt(text="The answer", answer="The answer"), plain)
+    refused("the text is empty", Prompt(text="", answer="The answer"), plain)
 
 
 def test_longer_than_the_context() -> None:
@@ -166,9 +226,13 @@ def test_names() -> None:
 def test_labels() -> None:
     labels = {"level": np.int64(3), "score": np.float32(0.5), "by": "deep"}
     result = one(Prompt(ids=(1, 2), labels=labels), None)
+    difficulty = {"level": 1, "hops": 2, "steps": 3, "digits": 4, "kind": "sum", "solved_by": "both"}
+    assert one(Prompt(ids=(1, 2), labels=difficulty), None).labels == difficulty
     assert result.labels == {"level": 3, "score": 0.5, "by": "deep"}
     assert type(result.labels["level"]) is int
-    refused("a label cannot be called 'n_tokens'.*rename it", Prompt(ids=(1, 2), labels={"n_tokens": 1}), None)
+    for name in ("n_tokens", "dataset", "block", "token", "piece", "site", "estimator", "norm", "measure"):
+        prompt = Prompt(ids=(1, 2), labels={name: 1})
+        refused(f"a label cannot be called '{name}'.*rename it", prompt, None)
     refused("label 'tags' must be a text or a number, not list", Prompt(ids=(1, 2), labels={"tags": [1]}), None)
 
 
@@ -187,24 +251,3 @@ def test_tokens_of_the_authors_code(shared: Callable[[str], Path]) -> None:
     for pair in tokenize(resolve(pairs), tokenizer, max_tokens=1024, vocab_size=4096):
         expected = golden["token_skip"][pair.id]
         assert (list(pair.ids), pair.answer_tokens) == (expected["ids"], expected["alen"])
-
-
-@pytest.mark.shared
-@pytest.mark.parametrize("name", ["stories260K", "tiny-gpt2"])
-@pytest.mark.parametrize(
-    "source",
-    [
-        "gsm8k:50@{}/gsm8k/test_first600.jsonl",
-        "hellaswag:300@{}/hellaswag/validation_first2000.jsonl",
-        "lambada:300@{}/lambada/test_first2500.jsonl",
-        "problems:30",
-        "sums:30",
-    ],
-)
-def test_answers_of_every_data_set(shared: Callable[[str], Path], name: str, source: str) -> None:
-    tokenizer = load_tokenizer(shared(f"checkpoints/{name}"))
-    assert tokenizer is not None
-    prompts = resolve(source.format(shared("data")))
-    for prompt, result in zip(prompts.prompts, tokenize(prompts, tokenizer, max_tokens=None), strict=True):
-        assert result.answer_tokens is not None
-        assert tokenizer.decode(result.ids[-result.answer_tokens :]).strip() == prompt.answer

@@ -132,3 +132,14 @@ def test_options_out_of_range_are_refused() -> None:
     for level in (0.0, 1.0, 95.0, math.nan):
         with pytest.raises(OptionError, match=f"level is {level}; .* between 0 and 1"):
             check_resampling(1000, level)
+
+
+def test_grouped_resamples_are_held_by_their_interval() -> None:
+    # 6 % of the resamples lie in a group of their own, 10 away: beyond the standard error
+    resampled = np.where(np.arange(1000) < 60, 30.0, 20.0)
+    weights = np.ones(50)
+    plain = bootstrap_interval(20.0, resampled, weights, level=0.95, limits=(0.0, 100.0))
+    hull = bootstrap_interval(20.0, resampled, weights, level=0.95, limits=(0.0, 100.0), grouped=True)
+    assert plain.high < 25
+    assert (hull.low, hull.high) == (plain.low, 30.0)
+    assert bootstrap_interval(20.0, resampled, weights, level=0.8, limits=(0.0, 100.0), grouped=True).high < 25

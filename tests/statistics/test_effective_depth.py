@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from bathyscope.errors import OptionError
-from bathyscope.statistics.effective_depth import ESTIMATORS, DepthInputs, effective_depth
+from bathyscope.statistics.depth_inputs import DepthInputs
+from bathyscope.statistics.effective_depth import ESTIMATORS, effective_depth
 
 BLOCKS = 8
 COSINE = np.array([0.2, -0.3, -0.2, -0.1, -0.1, 0.3, 0.4, 0.2])
@@ -21,6 +22,15 @@ DEPTHS = {
     "interpolated_cosine": 4.25,
     "interpolated_kl": 4.5,
     "interpolated_overlap": 5.5,
+    # local lines through five of eight blocks draw the turn out
+    "smoothed_cosine": 3 + 0.12863105 / (0.12863105 + 0.01452421),
+    "smoothed_kl": 4.5,
+    "smoothed_overlap": 5.5,
+    "change_point_cosine": 4.5,
+    "change_point_kl": 38 / 11,
+    "change_point_overlap": 5.0,
+    "settle": 5.25,
+    "prediction": 6.5,
     "centre_of_mass": 2.5,
 }
 
@@ -39,6 +49,8 @@ def inputs(n_prompts: int = 6, noise: float = 0.0, seed: int = 0) -> DepthInputs
         overlap=noisy(OVERLAP),
         n_tokens=rng.integers(20, 200, size=n_prompts),
         effect_future=np.abs(noisy(EFFECT)),
+        settle_depth=noisy(np.array([5.25]))[:, 0],
+        prediction_depth=noisy(np.array([6.5]))[:, 0],
     )
 
 
@@ -102,12 +114,32 @@ def test_the_whole_interval_is_what_the_interpolated_one_touches(name: str) -> N
 def test_more_noise_gives_wider_intervals_and_the_seed_decides() -> None:
     calm, noisy = (effective_depth(inputs(10, noise), resamples=300) for noise in (0.05, 0.2))
     for name in ESTIMATORS[3:]:
-        assert 0 < calm[name].ci_high - calm[name].ci_low < noisy[name].ci_high - noisy[name].ci_low, name
+        narrow, wide = (found[name].ci_high - found[name].ci_low for found in (calm, noisy))
+        # in eight blocks a break has hardly any room
+        assert 0 < narrow < wide or name.startswith("change_point"), name
     again = effective_depth(inputs(10, 0.2), resamples=300)
     other = effective_depth(inputs(10, 0.2), resamples=300, seed=1)
     assert again == noisy
     assert other["interpolated_kl"].ci_low != noisy["interpolated_kl"].ci_low
     assert other["interpolated_kl"].depth == noisy["interpolated_kl"].depth
+
+
+def test_change_points_are_uncertain_as_prompts_differ() -> None:
+    b = np.arange(28.0)
+    kl, step = 8 - np.maximum(b - 20.3, 0), np.where(b < 14, -0.2, 0.2)
+    widths = []
+    for noise in (0.02, 0.1):
+        rng = np.random.default_rng(0)
+        cosine = step + noise * rng.standard_normal((10, 28))
+        noisy = kl * (1 + noise * rng.standard_normal((10, 28)))
+        found = effective_depth(DepthInputs(cosine, cosine, cosine, noisy, noisy * 0, np.ones(10)))
+        bend, turn = found["change_point_kl"], found["change_point_cosine"]
+        assert bend.ci_low < 20.3 < bend.ci_high
+        widths.append(bend.ci_high - bend.ci_low)
+        # a clear step lies midway between the same two blocks in every resample
+        assert (turn.ci_low, turn.depth, turn.ci_high) == (13.5, 13.5, 13.5)
+        assert found["change_point_overlap"].reason == "the overlap curve is a straight line, without a break"
+    assert 0 < widths[0] < widths[1]
 
 
 def test_level_and_thresholds_are_followed() -> None:
@@ -139,9 +171,12 @@ def test_no_crossing_is_nan_with_the_reason() -> None:
     found = effective_depth(DepthInputs(flat, flat, flat, flat, flat * 0, np.ones(3)), resamples=20)
     for name, estimate in found.items():
         assert np.isnan([estimate.depth, estimate.ratio, estimate.ci_low, estimate.ci_high]).all(), name
-        assert estimate.crossing_share == 0 or name == "centre_of_mass"
+        assert estimate.crossing_share == 0 or name in ("settle", "prediction", "centre_of_mass")
     assert "nowhere below zero" in found["cosine"].reason
-    assert found["interpolated_kl"].reason == found["kl"].reason
+    assert found["interpolated_kl"].reason == found["smoothed_kl"].reason == found["kl"].reason
+    assert found["change_point_kl"].reason == "a change point needs at least 7 blocks, and the model has 5"
+    assert found["settle"].reason == "settle depths of tokens were not measured"
+    assert found["prediction"].reason == "prediction depths of tokens were not measured"
     assert found["kl"].reason.startswith("KL never falls below 0.5 of its maximum before the last block")
     assert found["overlap"].reason.startswith("overlap never exceeds 0.3")
     assert found["centre_of_mass"].reason == "future skip effects were not measured"
@@ -154,6 +189,61 @@ def test_one_prompt_has_depths_but_no_interval() -> None:
         assert estimate.depth == pytest.approx(depth), name
         assert np.isnan([estimate.ci_low, estimate.ci_high, estimate.crossing_share]).all()
         assert estimate.reason == "an interval needs at least two prompts with values, and there is one"
+
+
+def with_first_kl(first: float) -> DepthInputs:
+    """KL level at 8 with a dip at block input 1, falling from 20 on, and ``first`` at block input 0."""
+    b = np.arange(28.0)
+    kl = 8 - np.maximum(b - 20, 0) * 1.1 + 0.1 * np.sin(2 * b)
+    kl[0], kl[1] = first, 7.8
+    overlap = np.maximum(b - 18, 0) / 10
+    prompts = np.random.default_rng(0).normal(1, 0.01, size=(8, 1))
+    return DepthInputs(*np.ones((3, 8, 28)), kl * prompts, overlap * prompts, np.full(8, 100.0))
+
+
+def test_a_peak_at_block_input_0_puts_the_published_kl_depth_to_the_front() -> None:
+    usual = effective_depth(with_first_kl(8.0))
+    assert usual["kl"].depth == 24
+    barely = effective_depth(with_first_kl(15.7))
+    # half of 15.7 is just above the dip and just below the level: one entry decides
+    assert barely["kl"].depth == 1
+    assert barely["interpolated_kl"].depth < 1
+    assert barely["smoothed_kl"].depth > 19
+    far = effective_depth(with_first_kl(40.0))
+    assert far["kl"].depth == 1
+    # a fit that may only fall keeps a first peak, and with it the threshold
+    assert far["smoothed_kl"].depth < 1
+    for found in (usual, barely, far):
+        assert found["change_point_kl"] == usual["change_point_kl"]
+        assert found["change_point_kl"].depth == pytest.approx(20, abs=0.3)
+        assert found["overlap"] == usual["overlap"]
+
+
+def test_smoothing_ignores_single_blocks() -> None:
+    curves = inputs()
+    cosine = np.tile(np.where(np.arange(28) < 15, -0.2, 0.2), (4, 1))
+    cosine[:, 24] = -0.1
+    flat = np.ones((4, 28))
+    found = effective_depth(DepthInputs(cosine, cosine, cosine, flat, flat * 0, np.ones(4)))
+    assert (found["cosine"].depth, found["interpolated_cosine"].depth) == (24, pytest.approx(24 + 1 / 3))
+    assert found["smoothed_cosine"].depth == pytest.approx(14.5, abs=0.05)
+    monotone = effective_depth(curves)
+    for name in ("kl", "overlap"):
+        assert monotone[f"smoothed_{name}"] == monotone[f"interpolated_{name}"]
+
+
+def test_token_depths_are_weighted_by_tokens_and_may_reach_the_last_boundary() -> None:
+    n_tokens = np.array([30.0, 10.0, 10.0])
+    curves = replace(inputs(3), n_tokens=n_tokens, settle_depth=[BLOCKS, 6.0, np.nan], prediction_depth=[BLOCKS] * 3)
+    found = effective_depth(curves, resamples=200)
+    assert found["settle"].depth == pytest.approx((30 * BLOCKS + 10 * 6) / 40)
+    assert found["settle"].ci_low < found["settle"].depth < found["settle"].ci_high == BLOCKS
+    assert found["settle"].crossing_share == 1
+    prediction = found["prediction"]
+    assert (prediction.depth, prediction.ratio) == (BLOCKS, (BLOCKS + 1) / BLOCKS)
+    assert (prediction.ci_low, prediction.ci_high) == (BLOCKS, BLOCKS)
+    nowhere = effective_depth(replace(curves, settle_depth=np.full(3, np.nan)))["settle"]
+    assert nowhere.reason == "no prompt has a settle depth"
 
 
 def test_prompts_too_short_for_a_skip_position_are_left_out() -> None:
@@ -203,6 +293,8 @@ def test_inputs_that_do_not_fit_are_refused() -> None:
     curves = inputs(3)
     with pytest.raises(OptionError, match=r"kl has the shape \[3, 9\]; with the 3 prompts and 8 blocks"):
         replace(curves, kl=np.ones((3, 9)))
+    with pytest.raises(OptionError, match=r"settle_depth has the shape \[2\];.* it is \[3\]"):
+        replace(curves, settle_depth=np.ones(2))
     with pytest.raises(OptionError, match=r"effect_future has the shape \[3, 8\].* it is \[3, 8, 8\]"):
         replace(curves, effect_future=np.ones((3, 8)))
     with pytest.raises(OptionError, match=r"cos_block has the shape \[0, 8\]; .* at least one of each"):

@@ -13,7 +13,7 @@ import pytest
 from bathyscope.statistics.reduce import token_weighted_mean
 
 BENCHMARK = Path(__file__).resolve().parents[2] / "benchmarks" / "interval_coverage.py"
-TRIALS = 200
+TRIALS = 150
 
 
 @pytest.fixture(scope="module")
@@ -41,13 +41,14 @@ def test_prompts_average_to_the_population_whose_crossing_is_the_truth(benchmark
     for kind, values in (("cosine", drawn.cos_block), ("kl", drawn.kl), ("overlap", drawn.overlap)):
         found = benchmark.READ[kind](token_weighted_mean(values, drawn.n_tokens), interpolate=True)
         assert found == pytest.approx(truth[f"interpolated_{kind}"], abs=0.08), kind
+    assert token_weighted_mean(drawn.settle_depth, drawn.n_tokens) == pytest.approx(truth["settle"], abs=0.08)
 
 
 @pytest.mark.parametrize("size", [10, 50])
 def test_intervals_hold_the_truth_as_often_as_they_say(benchmark: ModuleType, size: int) -> None:
     chosen = scenarios(benchmark, "longer differ", "white noise")
-    outcomes = benchmark.study(chosen, [size], TRIALS, resamples=500)
-    assert len(outcomes) == 2 * 7
+    outcomes = benchmark.study(chosen, [size], TRIALS, resamples=400)
+    assert len(outcomes) == 2 * len(benchmark.STUDIED) == 2 * 14
     for (scenario, _, name), drawn in outcomes.items():
         low, high = benchmark.wanted(size, name)
         # Two standard errors of a share near 95 % in this many draws widen the upper bound only.

@@ -120,6 +120,33 @@ def skip_future(
     return _skip(model, blocks, ids, s, range(protect_first, t), part)
 
 
+def direct(
+    model: PreTrainedModel,
+    blocks: Blocks,
+    stream: Tensor,
+    ids: Sequence[int],
+    s: int,
+    block: int,
+    positions: Sequence[int],
+) -> Tensor:
+    """What ``block`` adds, [T, d], when its input alone lacks block ``s``'s contribution at ``positions``.
+
+    ``stream`` is the plain one, [L+1, T, d].
+    """
+    given = stream[block].clone()
+    rows = list(positions)
+    given[rows] -= stream[s + 1][rows] - stream[s][rows]
+
+    def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        bound = inspect.signature(module.forward).bind(*args, **kwargs)
+        bound.arguments[next(iter(bound.arguments))] = given[None]
+        return bound.args, bound.kwargs
+
+    with _hooked(blocks[block].register_forward_pre_hook(hook, with_kwargs=True)):
+        after = _run(model, blocks, ids)[0][block + 1]
+    return after - given
+
+
 @contextmanager
 def skipping(
     model: PreTrainedModel, blocks: Blocks, s: int, positions: Sequence[int], part: str = "block"

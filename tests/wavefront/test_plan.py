@@ -103,7 +103,7 @@ def test_protected_rows_are_never_shared_with_unprotected_ones() -> None:
     owned = {request: track for track in tracks for request in track.requests}
     assert len({id(track) for track in owned.values()}) == 4
     assert owned[ScheduleRow(swap, protect=1)].birth == Birth(1, protect=1)
-    assert owned[SkipRow(1, 1)].birth == Birth(2, mixed=True, protect=1)
+    assert owned[SkipRow(1, 1)].birth == Birth(2, skips="block", protect=1)
     assert owned[SkipRow(1, 1)].steps == (2, 3)
 
 
@@ -113,7 +113,7 @@ def test_one_full_row_serves_one_start_of_every_prompt() -> None:
     tracks = compile_tracks(befores, 4, batch=3)
     assert len(tracks) == 3
     assert [track.birth.before for track in tracks] == [(3, 4, 1), (5, 1, 1), (7, 1, 1)]
-    assert all(track.birth.boundary == 2 and track.birth.mixed for track in tracks)
+    assert all(track.birth.boundary == 2 and track.birth.skips == "block" for track in tracks)
     assert sorted((r for track in tracks for r in track.requests), key=str) == sorted(befores, key=str)
 
 

@@ -1,4 +1,4 @@
-"""Contributions: what attention and MLP add to the residual stream, read while a block runs."""
+"""Contributions: what attention and MLP add to the residual stream, read or left out while a block runs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from functools import reduce
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from bathyscope.anatomy.family import Family, Site
@@ -68,6 +69,43 @@ def tapped(block: nn.Module, sites: Mapping[str, Site]) -> Iterator[dict[str, Te
             handle.remove()
 
 
+@contextmanager
+def silenced(block: nn.Module, sites: Mapping[str, Site], silent: Mapping[str, Tensor]) -> Iterator[None]:
+    """During the block's next call, parts add nothing to the residual stream at the marked tokens.
+
+    Args:
+        silent: part → True at the tokens [rows, tokens] where its contribution is left out.
+    """
+    handles = []
+    try:
+        for part, mask_NT in silent.items():
+            for module, site in site_modules(block, sites[part]):
+                handles.append(module.register_forward_hook(_silencer(site, mask_NT), with_kwargs=True))
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _silencer(site: Site, mask_NT: Tensor) -> Any:
+    def silence(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
+        value = output[0] if isinstance(output, tuple | list) else output
+        mask = mask_NT.view(*value.shape[:-1], 1)  # some modules see all tokens of all rows in one axis
+        if site.minus is None:
+            value = value.masked_fill(mask, 0.0)
+        else:
+            # the module's output holds the residual stream, which must stay
+            value = torch.where(mask, _argument(module, site.minus, args, kwargs), value)
+        return type(output)([value, *output[1:]]) if isinstance(output, tuple | list) else value
+
+    return silence
+
+
+def _argument(module: nn.Module, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    found: Tensor = inspect.signature(module.forward).bind(*args, **kwargs).arguments[name]
+    return found
+
+
 def _reader(block: nn.Module, part: str, site: Site, taken: dict[str, Tensor]) -> Any:
     ran = False
 
@@ -93,6 +131,5 @@ def contribution(
     """What one call of a site's module adds to the residual stream (a fresh tensor)."""
     value = output[0] if isinstance(output, tuple | list) else output
     if site.minus is not None:
-        bound = inspect.signature(module.forward).bind(*args, **kwargs)
-        value = value - bound.arguments[site.minus]
+        value = value - _argument(module, site.minus, args, kwargs)
     return value.clone() if site.scale is None else value * getattr(block, site.scale)

@@ -50,17 +50,28 @@ def _in_a_help_text(description: str) -> str:
 
 
 def flags(
-    options_type: type, prefix: str = "", group: Group | None = None, texts: Mapping[str, str] | None = None
+    options_type: type,
+    prefix: str = "",
+    group: Group | None = None,
+    texts: Mapping[str, str] | None = None,
+    repeated: Container[str] = (),
 ) -> list[inspect.Parameter]:
     """One flag for every field: ``--seed``, or ``--skip.protect-first`` with the prefix ``skip``.
 
     Args:
         texts: help that differs from the field's own, where a shell can give less than Python.
+        repeated: flags of text that may be given several times; their value is the list.
     """
     hints = get_type_hints(options_type)
     documented = {**descriptions(options_type), **(texts or {})}
     return [
-        _flag(one, hints[one.name], documented.get(one.name) or one.metadata.get("help", ""), prefix, group)
+        _flag(
+            one,
+            list[str] if one.name in repeated else hints[one.name],
+            documented.get(one.name) or one.metadata.get("help", ""),
+            prefix,
+            group,
+        )
         for one in fields(options_type)
     ]
 
@@ -126,8 +137,8 @@ def _in_a_shell(hint: Any) -> tuple[Any, Callable[..., Any] | None]:
     """The type a shell's text is read as, and the reader of lists."""
     members = [m for m in _members(hint) if m is not type(None)]
     plain = next((kind for kind in (str, bool, int, float) if kind in members), None)
-    if plain is not None:
-        return plain, None
+    if plain is not None or hint == list[str]:
+        return plain or hint, None
     if get_origin(members[0]) is Literal:
         return members[0], None
     items = get_args(members[0])[0]

@@ -88,6 +88,7 @@ class Measure(abc.ABC, Generic[Options]):
         name: group of its dataset in a run.
         options_type: dataclass of its options; the single definition of them.
         requires: measures that are computed along with it.
+        needs_answers: it looks at the prompts' answers, so that prompts without one have no value.
         derived: computed once from the merged datasets of ``requires``, not by observing the wavefront.
     """
 
@@ -95,6 +96,7 @@ class Measure(abc.ABC, Generic[Options]):
     options_type: ClassVar[type]
     requires: ClassVar[tuple[str, ...]] = ()
     derived: ClassVar[bool] = False
+    needs_answers: ClassVar[bool] = False
 
     def __init__(self, options: Options) -> None:
         self.options = options

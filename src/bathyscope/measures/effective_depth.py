@@ -1,8 +1,9 @@
 """Effective depth: how far into the model its blocks still work on the answer, by several estimators.
 
 cosine: the last block at which the mean of the three cosines turns from negative to positive; kl: the first
-boundary with KL below half its maximum; overlap: the first boundary with top-k overlap above 0.3; their
-interpolated forms; and the centre of mass of the future skip effect. ratio = (depth + 1) / L.
+boundary with KL below half its maximum; overlap: the first boundary with top-k overlap above 0.3; the same
+interpolated, on smoothed curves, and the curves' change points; settle and prediction: mean depths of tokens;
+and the centre of mass of the future skip effect. ratio = (depth + 1) / L.
 Source: hu2025 (three estimators); centre of mass as the depth score of csordas2025.
 """
 
@@ -16,9 +17,11 @@ import xarray as xr
 
 from bathyscope.measures.base import Measure, ModelFacts, require_range, variable
 from bathyscope.prompts.prompt import TokenizedPrompt
-from bathyscope.statistics.effective_depth import DepthInputs, effective_depth
+from bathyscope.statistics.depth_inputs import DepthInputs
+from bathyscope.statistics.effective_depth import effective_depth
 
 _SOURCE = "hu2025, effective depth"
+_INDEX = "cosines and centre of mass index blocks; kl and overlap block inputs; settle and prediction boundaries"
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,7 @@ class EffectiveDepth(Measure[EffectiveDepthOptions]):
         values = list(found.values())
         level = f"{100 * options.level:g} %"
         described = {
-            "depth": ("effective depth", "block", "cosine indexes blocks; kl and overlap index block inputs"),
+            "depth": ("effective depth", "block", _INDEX),
             "ratio": ("effective depth ratio", "1", "(depth + 1) / L"),
             "ci_low": (f"lower end of the {level} interval of the depth", "block", "bootstrap over prompts"),
             "ci_high": (f"upper end of the {level} interval of the depth", "block", "bootstrap over prompts"),
@@ -96,7 +99,7 @@ class EffectiveDepth(Measure[EffectiveDepthOptions]):
 
 
 def depth_inputs(residual: xr.Dataset, lens: xr.Dataset, skip: xr.Dataset) -> DepthInputs:
-    """The per-prompt curves that depth estimators work on: cosines by block, lens by block input, skip effects."""
+    """What depth estimators work on, per prompt: cosines by block, lens by block input, token depths, skip effects."""
     if "norm" in lens.dims:
         lens = lens.sel(norm="recompute") if "recompute" in lens["norm"].values else lens.isel(norm=0)
     inputs = lens.isel(boundary=slice(0, -1))
@@ -113,4 +116,6 @@ def depth_inputs(residual: xr.Dataset, lens: xr.Dataset, skip: xr.Dataset) -> De
         overlap=curves("overlap", inputs, "boundary"),
         n_tokens=np.asarray(residual["n_tokens"].values, dtype=np.float64),
         effect_future=None if future is None else np.asarray(future.values, dtype=np.float64),
+        settle_depth=np.asarray(lens["settle_depth"].values, dtype=np.float64),
+        prediction_depth=np.asarray(lens["prediction_depth"].values, dtype=np.float64),
     )

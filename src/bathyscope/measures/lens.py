@@ -1,6 +1,7 @@
 """Logit lens: what the model would predict if it stopped at a boundary, compared with what it does predict.
 
-p_b = softmax(T(W_U norm_f(h_b))). Source: csordas2025, hu2025, lad2024 (logit lens).
+p_b = softmax(T(W_U norm_f(h_b))). Source: csordas2025, hu2025, lad2024 (logit lens). From each token's lens
+also the boundaries at which its prediction settles (``settling``).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from torch import Tensor
 
 from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, require_range, variable
+from bathyscope.measures.settling import is_deep, prediction_depth, settle_depth
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.compare import compare
@@ -116,11 +118,14 @@ class LensProbe(MeasureProbe):
             found["mrr"] = 1 / rank
             for k in HITS:
                 found[f"hits{k}"] = (rank <= k).double()
+            found["settle_depth"] = settle_depth(found["jsd"])
+            found["deep"] = is_deep(found["settle_depth"], self._facts.n_blocks)
+            found["prediction_depth"] = prediction_depth(found["top1_agreement"])
             self._found.append({name: self._per_prompt(values) for name, values in found.items()})
         self._boundaries.clear()
 
     def _per_prompt(self, values_BN: Tensor) -> Tensor:
-        """Mean over each prompt's tokens that have a value, [prompt, boundary]."""
+        """Mean over each prompt's tokens that have a value: [boundary, N] → [prompt, boundary], [N] → [prompt]."""
         return torch.stack([piece.nanmean(-1) for piece in self._batch.split(values_BN)])
 
     def result(self) -> xr.Dataset:
@@ -143,6 +148,10 @@ class LensProbe(MeasureProbe):
             )
             for name, (metric, long_name, units, formula, source, direction) in _VARIABLES.items()
         }
+        for name, (found_as, long_name, units, formula, source) in _TOKEN_DEPTHS.items():
+            data[name] = variable(
+                dims[:-1], gathered(found_as), long_name, units, formula=formula, source=source, direction=_LATER
+            )
         data["hits"] = variable(
             (*dims, "k"),
             torch.stack([gathered(f"hits{k}") for k in HITS], dim=-1),
@@ -160,6 +169,30 @@ class LensProbe(MeasureProbe):
         return dataset
 
 
+_LATER = "higher = the prediction is made later"
+_TOKEN_DEPTHS = {
+    "settle_depth": (
+        "settle_depth",
+        "settle depth of a token",
+        "boundary",
+        "mean over tokens of min{b : JSD₂(p_b, p_L) ≤ 0.5}",
+        "deep-thinking ratio",
+    ),
+    "deep_thinking_ratio": (
+        "deep",
+        "share of tokens that settle late",
+        "1",
+        "mean over tokens of [settle depth ≥ ⌈0.85·L⌉]",
+        "deep-thinking ratio",
+    ),
+    "prediction_depth": (
+        "prediction_depth",
+        "prediction depth of a token",
+        "boundary",
+        "mean over tokens of min{b : argmax p_j = argmax p_L for all j ≥ b}",
+        "Baldock et al. 2021, prediction depth",
+    ),
+}
 _VARIABLES = {
     "kl_lens_final": (
         "kl_to_reference",

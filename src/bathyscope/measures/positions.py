@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import random
+import warnings
 from collections.abc import Sequence
 
+import numpy as np
+import xarray as xr
+
 from bathyscope.errors import OptionError
+from bathyscope.measures.base import variable
 
 STEP, MARGIN, COUNT = 8, 4, 4
 SHORTEST = STEP + MARGIN + 1
@@ -28,6 +33,28 @@ def sample_positions(lengths: Sequence[int], seed: int) -> list[tuple[int, ...]]
     return found
 
 
+def chosen_positions(
+    given: Sequence[Sequence[int]] | None, lengths: Sequence[int], seed: int, measure: str
+) -> list[tuple[int, ...]]:
+    """The caller's positions, checked, or sampled ones, with a warning that counts the prompts that have none.
+
+    Raises:
+        OptionError: see ``check_positions``.
+    """
+    if given is not None:
+        return check_positions(given, lengths, measure)
+    positions = sample_positions(lengths, seed)
+    without = sum(not own for own in positions)
+    if without:
+        warnings.warn(
+            f"{measure}: {without} of {len(lengths)} prompts are too short for a sampled position (shorter than "
+            f"{SHORTEST} tokens); their effects on future tokens are missing. Longer prompts, or positions, "
+            "would give them.",
+            stacklevel=5,
+        )
+    return positions
+
+
 def check_positions(positions: Sequence[Sequence[int]], lengths: Sequence[int], measure: str) -> list[tuple[int, ...]]:
     """Positions given by the caller, one list per prompt.
 
@@ -46,3 +73,13 @@ def check_positions(positions: Sequence[Sequence[int]], lengths: Sequence[int], 
                     f"this prompt has {length} tokens, allowed: 1 to {length - 1}."
                 )
     return [tuple(int(t) for t in given) for given in positions]
+
+
+def positions_variable(positions: Sequence[Sequence[int]], samples: int, source: str) -> xr.Variable:
+    """The tokens t that were used, [prompt, sample], −1 where a prompt has fewer."""
+    values = np.full((len(positions), samples), -1, dtype=np.int64)
+    for prompt, starts in enumerate(positions):
+        values[prompt, : len(starts)] = starts
+    return variable(
+        ("prompt", "sample"), values, "sampled token t of the future effects (−1 = none)", "token", source=source
+    )

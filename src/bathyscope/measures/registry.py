@@ -7,8 +7,13 @@ from typing import Any
 
 from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.measures.base import Measure
+from bathyscope.measures.depth_score import DepthScore
+from bathyscope.measures.direct import Direct
 from bathyscope.measures.drop import Drop
 from bathyscope.measures.effective_depth import EffectiveDepth
+from bathyscope.measures.erasure import Erasure
+from bathyscope.measures.gradient import Gradient
+from bathyscope.measures.integrated_gradients import IntegratedGradients
 from bathyscope.measures.lens import Lens
 from bathyscope.measures.repeat import Repeat
 from bathyscope.measures.residual import Residual
@@ -16,7 +21,21 @@ from bathyscope.measures.skip import Skip
 from bathyscope.measures.swap import Swap
 
 MEASURES: Mapping[str, type[Measure[Any]]] = {
-    measure.name: measure for measure in (Residual, Lens, Skip, Drop, Swap, Repeat, EffectiveDepth)
+    measure.name: measure
+    for measure in (
+        Residual,
+        Lens,
+        Skip,
+        Direct,
+        DepthScore,
+        Erasure,
+        IntegratedGradients,
+        Gradient,
+        Drop,
+        Swap,
+        Repeat,
+        EffectiveDepth,
+    )
 }
 DEFAULT = ("residual", "lens", "skip", "effective_depth")
 

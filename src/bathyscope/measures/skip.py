@@ -1,13 +1,13 @@
 """Skip effects: how much later blocks change their contribution when one block is left out at some tokens.
 
-E[s,l] = ‖c_l − c̄_l‖₂ / max(‖c_l‖₂, 1e-6) per token, O[s] = ‖y − ȳ‖₂, where block s is skipped.
-``all``: at every token from ``protect_first`` on, measured at every token. ``future``: only before a sampled
-token t, measured from t on, pooled over the sampled t. Source: csordas2025 and hu2025, layer skipping.
+E[s,l] = ‖c_l − c̄_l‖₂ / max(‖c_l‖₂, 1e-6) per token, O[s] = ‖y − ȳ‖₂, where block s, or only its attention's
+or its MLP's contribution, is skipped. ``all``: at every token from ``protect_first`` on, measured at every token.
+``future``: only before a sampled token t, measured from t on, pooled over the sampled t.
+Source: csordas2025 and hu2025, layer skipping.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,16 +18,18 @@ from torch import Tensor
 
 from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.measures.base import REDUCTIONS, Measure, MeasureProbe, ModelFacts, require_range, variable
-from bathyscope.measures.positions import COUNT, SHORTEST, check_positions, sample_positions
+from bathyscope.measures.effects import EPS, Cell, EffectMaps
+from bathyscope.measures.positions import COUNT, chosen_positions, positions_variable
 from bathyscope.measures.tokens import reduce_tokens
 from bathyscope.prompts.prompt import TokenizedPrompt
+from bathyscope.statistics.influence import influence_given, influence_received
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.compare import compare, same_or
-from bathyscope.wavefront.probe import FinalStates, RowsView
-from bathyscope.wavefront.rows import Request, SkipBefore, SkipRow
+from bathyscope.wavefront.probe import BaselineView, FinalStates, RowsView
+from bathyscope.wavefront.rows import Request, SkipBefore, SkipChannels, SkipRow
 
-PARTS = ("block",)
-_EPS = 1e-6
+PARTS = ("block", "attention", "mlp")
+AXES = ("tokens", "channels")
 _SOURCE = "csordas2025, layer skipping; hu2025, layer skipping"
 
 
@@ -36,15 +38,18 @@ class SkipOptions:
     """Options of the skip effects.
 
     Args:
-        parts: what is skipped; "block" = the whole block.
+        parts: what is skipped: "block" (the whole block), "attention", "mlp" (its contribution).
         positions: for every prompt the tokens t of the future effects; None = sampled (every 8th token,
             shuffled, the first four); an empty list = no future effects for that prompt.
         protect_first: how many first tokens keep the skipped block's real output.
+        axis: "channels" repeats hu2025's published slip in the future effects: the channels 1 … t−1 of every
+            token are skipped, where the tokens 1 … t−1 are meant.
     """
 
     parts: tuple[str, ...] = ("block",)
     positions: tuple[tuple[int, ...], ...] | None = None
     protect_first: int = 1
+    axis: str = "tokens"
 
 
 class Skip(Measure[SkipOptions]):
@@ -55,29 +60,30 @@ class Skip(Measure[SkipOptions]):
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
         lengths = [len(p) for p in prompts]
-        for part in self.options.parts:
-            if part not in PARTS:
-                raise OptionError(
-                    f"skip: part {part!r} is unknown.{did_you_mean(part, PARTS)} Allowed: {', '.join(PARTS)}."
-                )
-        if not self.options.parts:
-            raise OptionError(f"skip: parts is empty; allowed: {', '.join(PARTS)}.")
+        self._check_choices(facts)
         require_range("skip: protect_first", self.options.protect_first, 0, min(lengths))
-        if self.options.positions is not None:
-            self._positions = check_positions(self.options.positions, lengths, self.name)
-            return
-        self._positions = sample_positions(lengths, seed)
-        without = sum(not own for own in self._positions)
-        if without:
-            warnings.warn(
-                f"skip: {without} of {len(lengths)} prompts are too short for a sampled position (shorter than "
-                f"{SHORTEST} tokens); their effects on future tokens are missing. Longer prompts, or positions, "
-                "would give them.",
-                stacklevel=4,
-            )
+        self._positions = chosen_positions(self.options.positions, lengths, seed, self.name)
+
+    def _check_choices(self, facts: ModelFacts) -> None:
+        options = self.options
+        if not options.parts:
+            raise OptionError(f"skip: parts is empty; allowed: {', '.join(PARTS)}.")
+        for what, given, allowed in (*(("part", part, PARTS) for part in options.parts), ("axis", options.axis, AXES)):
+            if given not in allowed:
+                raise OptionError(
+                    f"skip: {what} {given!r} is unknown.{did_you_mean(given, allowed)} Allowed: {', '.join(allowed)}."
+                )
+        if len(set(options.parts)) < len(options.parts):
+            raise OptionError(f"skip: parts names a part twice: {', '.join(options.parts)}.")
+        if set(options.parts) != {"block"}:
+            facts.require_parts("skip of attention or mlp")
+        if options.axis == "channels" and set(options.parts) != {"block"}:
+            raise OptionError("skip: axis 'channels' repeats a slip in the skipping of whole blocks; give parts=block.")
 
     def rows_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
-        return facts.n_blocks * (1 + COUNT / 2) / 2
+        # a row of channels owns all its tokens, a tail only its later ones
+        share = 1.0 if self.options.axis == "channels" else 0.5
+        return len(self.options.parts) * facts.n_blocks * (1 + COUNT * share) / 2
 
     def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
         width = max((len(p) for p in self._positions), default=0)
@@ -85,7 +91,7 @@ class Skip(Measure[SkipOptions]):
 
 
 class SkipProbe(MeasureProbe):
-    """Reduces per-token effects to mean, 95th percentile and maximum, block by block.
+    """Effects on contributions and on the output of one batch.
 
     Args:
         positions: the tokens t of each prompt of the batch.
@@ -101,117 +107,94 @@ class SkipProbe(MeasureProbe):
         samples: int,
     ) -> None:
         n_blocks, protect = facts.n_blocks, options.protect_first
-        self._all: dict[Request, int] = {SkipRow(s, protect): s for s in range(n_blocks)}
-        self._future: dict[Request, int] = {
-            SkipBefore(s, prompt, t, protect): s
+        cells = [(part, s) for part in range(len(options.parts)) for s in range(n_blocks)]
+        self._all: dict[Request, Cell] = {SkipRow(s, protect, options.parts[part]): (part, s) for part, s in cells}
+        self._future: dict[Request, Cell] = {
+            _before(options, part, s, prompt, t): (part, s)
             for prompt, starts in enumerate(positions)
             for t in dict.fromkeys(starts)
-            for s in range(n_blocks)
+            for part, s in cells
         }
         super().__init__([*self._all, *self._future])
-        self._facts, self._batch, self._positions, self._samples = facts, batch, positions, samples
-        # results stay on the model's device until the batch is done: no waiting for the accelerator on the way
-        device, shape = batch.ids_BT.device, (batch.size, len(REDUCTIONS), n_blocks)
-        self._effect_all = torch.zeros(*shape, n_blocks, dtype=torch.float64, device=device)
-        self._effect_future = torch.zeros(*shape, n_blocks, dtype=torch.float64, device=device)
-        for prompt, length in enumerate(batch.lengths):
-            # the skipped block itself: its whole contribution is gone at every token that skips it
-            own = (torch.arange(length, device=device) >= protect).double()[None]
-            index = torch.arange(n_blocks, device=device)
-            self._effect_all[prompt, :, index, index] = reduce_tokens(own)
+        self._options, self._facts, self._batch = options, facts, batch
+        self._positions, self._samples = positions, samples
+        self._effects = EffectMaps(batch, n_blocks, self._all, self._future, positions, diagonal=True)
+        device, shape = batch.ids_BT.device, (batch.size, len(options.parts), len(REDUCTIONS), n_blocks)
         self._output_all = torch.zeros(shape, dtype=torch.float64, device=device)
         self._output_future = torch.zeros(shape, dtype=torch.float64, device=device)
         for prompt, starts in enumerate(positions):
             if not starts:
-                self._effect_future[prompt] = torch.nan
                 self._output_future[prompt] = torch.nan
-        self._pooled: dict[int, list[tuple[list[int], Tensor]]] = {}
-        self._noise = torch.zeros(batch.size, dtype=torch.float64, device=device)
+        self._fill_diagonal()
+
+    def _fill_diagonal(self) -> None:
+        """Where a whole block is skipped, all of its contribution is gone at every token that skips it."""
+        if "block" not in self._options.parts:
+            return
+        part, device = self._options.parts.index("block"), self._batch.ids_BT.device
+        index = torch.arange(self._facts.n_blocks, device=device)
+        for prompt, length in enumerate(self._batch.lengths):
+            own = (torch.arange(length, device=device) >= self._options.protect_first).double()[None]
+            self._effects.all[prompt, part, :, index, index] = reduce_tokens(own)
+
+    def baseline(self, view: BaselineView) -> None:
+        if self._options.axis != "channels":
+            return
+        # the skipped block itself loses these channels of its contribution at later tokens too
+        change_BTD = (view.after_BTD - view.before_BTD).float()
+        for prompt, starts in enumerate(self._positions):
+            for t in dict.fromkeys(starts):
+                own = change_BTD[prompt, t : self._batch.lengths[prompt]]
+                size = torch.linalg.vector_norm(own, dim=-1).clamp_min(EPS)
+                lost = torch.linalg.vector_norm(own[:, 1:t], dim=-1) / size
+                self._effects.add_later(prompt, {(0, view.block): lost})
 
     def rows(self, view: RowsView) -> None:
-        wanted = self._all if view.prompt is None else self._future
-        found = [(i, wanted[r]) for i, served in enumerate(view.requests) for r in served if r in wanted]
-        self._note_noise(view)
-        if not found:
-            return
-        rows = [i for i, _ in found]
-        skipped = [s for _, s in found]
-        effect_RBT = relative_change(view, rows)
-        if view.prompt is not None:
-            self._pooled.setdefault(view.prompt, []).append((skipped, effect_RBT[:, 0]))
-            return
-        for prompt, length in enumerate(self._batch.lengths):
-            reduced = reduce_tokens(effect_RBT[:, prompt, :length])
-            self._effect_all[prompt, :, skipped, view.block] = reduced
+        self._effects.rows(view)
 
     def block_done(self, block: int) -> None:
-        for prompt, pieces in self._pooled.items():
-            by_row: dict[int, list[Tensor]] = {}
-            for skipped, effect_RN in pieces:
-                for row, s in enumerate(skipped):
-                    by_row.setdefault(s, []).append(effect_RN[row])
-            order = sorted(by_row)
-            effect = torch.stack([torch.cat(by_row[s]) for s in order])
-            self._effect_future[prompt, :, order, block] = reduce_tokens(effect)
-        self._pooled.clear()
+        self._effects.block_done(block)
 
     def finish(self, final: FinalStates) -> None:
         vocabulary = self._facts.anatomy.vocabulary
-        batch = self._batch
-        requests = list(self._all)
+        batch, noise = self._batch, self._effects.noise
         control = batch.flat(final.control_BTD)
-        rows = [batch.flat(final.full[r]) for r in requests] + [same_or(control, batch.flat(final.baseline_BTD))]
+        rows = [batch.flat(final.full[r]) for r in self._all] + [same_or(control, batch.flat(final.baseline_BTD))]
         change = compare(final.readout, control, rows, ["l2"], vocabulary=vocabulary)["l2"]
         for prompt, piece in enumerate(batch.split(change)):
             reduced = reduce_tokens(piece)
-            self._output_all[prompt] = reduced[:, :-1]
-            self._noise[prompt] = torch.maximum(self._noise[prompt], reduced[2, -1])
-        pooled: dict[int, list[Tensor]] = {}
+            self._output_all[prompt] = reduced[:, :-1].unflatten(1, (len(self._options.parts), -1)).transpose(0, 1)
+            noise[prompt] = torch.maximum(noise[prompt], reduced[2, -1])
+        pooled: dict[int, dict[Cell, list[Tensor]]] = {}
         for tail in final.tails:
-            mine = [r for r in tail.rows if r in self._future]
+            mine = {self._future[r]: state for r, state in tail.rows.items() if r in self._future}
             if mine:
-                mine.sort(key=lambda r: self._future[r])
-                rows = [tail.rows[r] for r in mine]
+                rows = list(mine.values())
                 found = compare(final.readout, tail.control_ND, rows, ["l2"], vocabulary=vocabulary)["l2"]
-                pooled.setdefault(tail.prompt, []).append(found)
-        for prompt, pieces in pooled.items():
-            # the last block has no row: skipping it before t changes nothing from t on
-            self._output_future[prompt, :, :-1] = reduce_tokens(torch.cat(pieces, dim=-1))
-
-    def _note_noise(self, view: RowsView) -> None:
-        plain = view.baseline_after.float() - view.baseline_before.float()
-        control = view.control_after.float() - view.control_before.float()
-        gap = torch.linalg.vector_norm(control - plain, dim=-1)
-        gap = gap / torch.linalg.vector_norm(plain, dim=-1).clamp_min(_EPS)
-        if view.prompt is not None:
-            self._noise[view.prompt] = torch.maximum(self._noise[view.prompt], gap.max().double())
-            return
-        self._noise = torch.maximum(self._noise, gap.masked_fill(~self._batch.valid_BT, 0.0).amax(-1).double())
+                for cell, change_N in zip(mine, found):
+                    pooled.setdefault(tail.prompt, {}).setdefault(cell, []).append(change_N)
+        for prompt, found_in in pooled.items():
+            # the last block has no tail: skipping it before t changes nothing from t on
+            for (part, s), pieces in found_in.items():
+                self._output_future[prompt, part, :, s] = reduce_tokens(torch.cat(pieces)[None])[:, 0]
 
     def noise(self) -> np.ndarray:
-        return self._noise.cpu().numpy()
+        return self._effects.noise.cpu().numpy()
 
     def result(self) -> xr.Dataset:
         n_blocks = self._facts.n_blocks
         dims = ("prompt", "part", "reduction", "skipped")
         data = {
-            "effect_all": _effect(self._effect_all, "at all tokens"),
-            "effect_future": _effect(self._effect_future, "at later tokens"),
+            "effect_all": _effect(self._effects.all, "at all tokens"),
+            "effect_future": _effect(self._effects.future, "at later tokens"),
             "output_all": _output(self._output_all, dims, "at all tokens"),
             "output_future": _output(self._output_future, dims, "at later tokens"),
+            **_influences("all", self._effects.all, "at all tokens"),
+            **_influences("future", self._effects.future, "at later tokens"),
+            "positions": positions_variable(self._positions, self._samples, _SOURCE),
         }
-        positions = np.full((self._batch.size, self._samples), -1, dtype=np.int64)
-        for prompt, starts in enumerate(self._positions):
-            positions[prompt, : len(starts)] = starts
-        data["positions"] = variable(
-            ("prompt", "sample"),
-            positions,
-            "sampled token t of the future effects (−1 = none)",
-            "token",
-            source=_SOURCE,
-        )
         coords = {
-            "part": list(PARTS),
+            "part": list(self._options.parts),
             "reduction": list(REDUCTIONS),
             "skipped": np.arange(n_blocks),
             "block": np.arange(n_blocks),
@@ -220,22 +203,43 @@ class SkipProbe(MeasureProbe):
         return xr.Dataset(data, coords)
 
 
-def relative_change(view: RowsView, rows: Sequence[int]) -> Tensor:
-    """‖c̄_l − c_l‖₂ / max(‖c_l‖₂, 1e-6) of the given rows against the control, [rows, batch, tokens]."""
-    picked: slice | list[int] = list(rows)
-    if list(rows) == list(range(rows[0], rows[0] + len(rows))):
-        picked = slice(rows[0], rows[0] + len(rows))
-    control = view.control_after.float() - view.control_before.float()
-    size = torch.linalg.vector_norm(control, dim=-1).clamp_min_(_EPS)
-    change = view.after[picked].float() - view.before[picked].float()
-    return torch.linalg.vector_norm(change.sub_(control), dim=-1).div_(size)
+def _influences(reach: str, effect: Tensor, where: str) -> dict[str, xr.Variable]:
+    """Mean effect that a block has on the blocks after it, and that the blocks before it have on it."""
+    values = effect.cpu().numpy()
+    dims = ("prompt", "part", "reduction")
+    return {
+        f"given_{reach}": variable(
+            (*dims, "skipped"),
+            influence_given(values),
+            f"influence a block has on later ones, {where}",
+            "1",
+            formula="mean over l > s of E[s,l]",
+            source=_SOURCE,
+            direction="higher = later blocks depend more on this one",
+        ),
+        f"received_{reach}": variable(
+            (*dims, "block"),
+            influence_received(values),
+            f"influence that earlier blocks have on a block, {where}",
+            "1",
+            formula="mean over s < l of E[s,l]",
+            source=_SOURCE,
+            direction="higher = the block depends more on earlier ones",
+        ),
+    }
+
+
+def _before(options: SkipOptions, part: int, s: int, prompt: int, t: int) -> Request:
+    if options.axis == "channels":
+        return SkipChannels(s, prompt, t)
+    return SkipBefore(s, prompt, t, options.protect_first, options.parts[part])
 
 
 def _effect(values: Tensor, where: str) -> xr.Variable:
     return variable(
         ("prompt", "part", "reduction", "skipped", "block"),
-        values[:, None],
-        f"relative change of a block's contribution when an earlier one is skipped, {where}",
+        values,
+        f"relative change of a block's contribution when a block or part is skipped, {where}",
         "1",
         formula="‖c_l − c̄_l‖₂ / max(‖c_l‖₂, 1e-6), reduced over tokens",
         source=_SOURCE,
@@ -246,8 +250,8 @@ def _effect(values: Tensor, where: str) -> xr.Variable:
 def _output(values: Tensor, dims: Sequence[str], where: str) -> xr.Variable:
     return variable(
         dims,
-        values[:, None],
-        f"change of the output probabilities when a block is skipped, {where}",
+        values,
+        f"change of the output probabilities when a block or part is skipped, {where}",
         "1",
         formula="‖y − ȳ‖₂ ≤ √2, reduced over tokens",
         source=_SOURCE,

@@ -8,6 +8,10 @@ from typing import NamedTuple
 from bathyscope.errors import PromptError
 
 
+class AnswerError(PromptError):
+    """An answer's tokens cannot be told from the question's; the text itself can be measured."""
+
+
 class Span(NamedTuple):
     """Characters ``start`` (included) to ``end`` (excluded) of the text that one token covers."""
 
@@ -28,12 +32,11 @@ def answer_token_count(question: str, answer: str, spans: Sequence[Span]) -> int
         spans: the characters that each token covers, in order, without special tokens.
 
     Raises:
-        PromptError: a token holds letters of both, nothing stands before the answer, or the spans do not
-            reach the end of the text.
+        AnswerError: a token holds letters of both, or the spans do not reach the end of the text.
     """
     text = question + answer
     if not spans or spans[-1].end < len(text.rstrip()):
-        raise PromptError(
+        raise AnswerError(
             "the tokenizer's character offsets do not cover the text, so the answer's tokens cannot be "
             "found; give ids= with answer_tokens= instead."
         )
@@ -41,7 +44,7 @@ def answer_token_count(question: str, answer: str, spans: Sequence[Span]) -> int
     answer_start = len(question) + len(answer) - len(answer.lstrip())
     for span in spans:
         if span.start < question_end and span.end > answer_start:
-            raise PromptError(
+            raise AnswerError(
                 f"question and answer share the token {text[span.start : span.end]!r}, so the answer "
                 f"{answer!r} cannot be measured apart; move the seam to white space or punctuation, "
                 "or give ids= with answer_tokens=."

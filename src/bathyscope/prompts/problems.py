@@ -1,4 +1,5 @@
-"""Seeded arithmetic problems with written solutions: word problems of 1 to 6 steps, and plain sums.
+"""Seeded arithmetic problems: word problems of 1 to 6 steps and plain sums, with written solutions, and single
+additions and multiplications.
 
 The solution of a problem of k steps writes k equations, each with the numbers told or worked out before; the
 number of steps is therefore a ground-truth difficulty, to be used as a grouping label.
@@ -18,7 +19,7 @@ from bathyscope.errors import PromptError
 from bathyscope.prompts.problem_words import COMPARISONS, GOODS, NAMES, SCENES, Comparison, Event, Scene
 from bathyscope.prompts.prompt import Prompt
 
-Kind = Literal["word", "sum"]
+Kind = Literal["word", "sum", "addition", "multiplication"]
 
 MAX_STEPS = 6
 MAX_DIGITS = 9
@@ -32,6 +33,8 @@ _OPERATIONS: dict[str, Callable[[int, int], int]] = {
     "/": operator.floordiv,
 }
 
+_SINGLE: dict[Kind, str] = {"addition": "+", "multiplication": "*"}
+
 ANSWER_PHRASE = "The final answer is "
 
 
@@ -44,7 +47,8 @@ class Problem:
         solution: one sentence with one equation for each step, joined by newlines; empty for a single sum.
         answer: the final answer, an integer in decimal digits.
         steps: how many equations the solution takes.
-        kind: ``word`` or ``sum``.
+        kind: ``word``, ``sum``, ``addition`` or ``multiplication``.
+        digits: of every operand; None for word problems.
     """
 
     question: str
@@ -52,17 +56,19 @@ class Problem:
     answer: str
     steps: int
     kind: Kind
+    digits: int | None = None
 
 
 def generate(kind: Kind, count: int, seed: int, steps: int | None = None, digits: int = 2) -> list[Problem]:
     """``count`` problems, the same for the same arguments on every platform.
 
     Args:
-        kind: ``word`` for word problems, ``sum`` for plain sums.
+        kind: ``word`` for word problems, ``sum`` for plain sums of any operations, ``addition`` and
+            ``multiplication`` for one operation of two numbers.
         count: how many; at least 0.
         seed: of the generator; problem i does not depend on ``count``.
-        steps: equations per problem, 1 to 6; None draws the number for each problem.
-        digits: digits of every operand of a sum, 1 to 9; word problems do not use it.
+        steps: equations per problem, 1 to 6; None draws the number for each problem. Single operations have 1.
+        digits: digits of every operand, 1 to 9; word problems do not use it.
 
     Raises:
         PromptError: an unknown kind, or a number out of range.
@@ -71,6 +77,9 @@ def generate(kind: Kind, count: int, seed: int, steps: int | None = None, digits
     rng = random.Random(f"{kind}/{seed}/{steps}/{digits}")
     problems = []
     for _ in range(count):
+        if kind in _SINGLE:
+            problems.append(_single(rng, kind, digits))
+            continue
         n_steps = steps if steps is not None else rng.randint(1, MAX_STEPS)
         problems.append(_word_problem(rng, n_steps) if kind == "word" else _sum(rng, n_steps, digits))
     return problems
@@ -79,13 +88,16 @@ def generate(kind: Kind, count: int, seed: int, steps: int | None = None, digits
 def to_prompt(problem: Problem, id: str | None = None) -> Prompt:
     """Question, solution and final answer as one text; the final answer is the part that is measured.
 
-    Labels: ``steps`` and ``kind``, so that results can be grouped by difficulty.
+    Labels: ``steps``, ``kind`` and, but for word problems, ``digits``, so that results can be grouped by difficulty.
     """
     if problem.solution:
         text = f"Problem: {problem.question}\nAnswer: {problem.solution}\n{ANSWER_PHRASE}{problem.answer}"
     else:
         text = f"{problem.question} {problem.answer}"
-    return Prompt(text=text, answer=problem.answer, id=id, labels={"steps": problem.steps, "kind": problem.kind})
+    labels: dict[str, str | int | float] = {"steps": problem.steps, "kind": problem.kind}
+    if problem.digits is not None:
+        labels["digits"] = problem.digits
+    return Prompt(text=text, answer=problem.answer, id=id, labels=labels)
 
 
 def _check(kind: str, count: int, steps: int | None, digits: int) -> None:
@@ -95,6 +107,8 @@ def _check(kind: str, count: int, steps: int | None, digits: int) -> None:
         raise PromptError(f"count={count} is negative; give 0 or more problems.")
     if steps is not None and not 1 <= steps <= MAX_STEPS:
         raise PromptError(f"steps={steps} is out of range; allowed: 1 to {MAX_STEPS}, or None to draw it.")
+    if kind in _SINGLE and steps not in (None, 1):
+        raise PromptError(f"steps={steps} is out of range; {kind} problems have one step.")
     if not 1 <= digits <= MAX_DIGITS:
         raise PromptError(f"digits={digits} is out of range; allowed: 1 to {MAX_DIGITS}.")
 
@@ -214,8 +228,7 @@ def _sum(rng: random.Random, steps: int, digits: int) -> Problem:
     operators = [rng.choice("+-*") if digits <= 2 else rng.choice("++-*") for _ in range(steps)]
     written = _written(operands, operators)
     if steps == 1:
-        answer = _OPERATIONS[operators[0]](operands[0], operands[1])
-        return Problem(f"Give the answer directly: {written} =", "", str(answer), 1, "sum")
+        return _direct(operands, operators[0], "sum", digits)
     lines = []
     while operators:
         i = operators.index("*") if "*" in operators else 0
@@ -228,7 +241,18 @@ def _sum(rng: random.Random, steps: int, digits: int) -> Problem:
         else:
             lines[-1] += "."
     asked = rng.choice(["What is {}?", "Work out {}.", "Calculate {}.", "Find the value of {}."])
-    return Problem(asked.format(written), "\n".join(lines), str(operands[0]), steps, "sum")
+    return Problem(asked.format(written), "\n".join(lines), str(operands[0]), steps, "sum", digits)
+
+
+def _single(rng: random.Random, kind: Kind, digits: int) -> Problem:
+    """Two numbers without leading zeros, added or multiplied. Source: hu2025, erasure and integrated gradients."""
+    operands = [rng.randint(10 ** (digits - 1), 10**digits - 1) for _ in range(2)]
+    return _direct(operands, _SINGLE[kind], kind, digits)
+
+
+def _direct(operands: list[int], operator: str, kind: Kind, digits: int) -> Problem:
+    answer = _OPERATIONS[operator](operands[0], operands[1])
+    return Problem(f"Give the answer directly: {_written(operands, [operator])} =", "", str(answer), 1, kind, digits)
 
 
 def _written(operands: list[int], operators: list[str]) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral
+from typing import Any
 
 from bathyscope.errors import PromptError
 
@@ -22,7 +24,7 @@ class Prompt:
         labels: grouping labels such as ``{"level": 3}`` or ``{"hops": 2}``.
 
     Raises:
-        PromptError: neither or both of text and ids; an answer that does not fit.
+        PromptError: neither or both of text and ids; an answer that does not fit; a value of another type.
     """
 
     text: str | None = None
@@ -40,13 +42,47 @@ class Prompt:
             raise PromptError("answer= goes with text=; with ids= give answer_tokens= (a number of tokens).")
         if self.answer_tokens is not None and self.ids is None:
             raise PromptError("answer_tokens= goes with ids=; with text= give answer= (a string).")
+        for name, value in (("text", self.text), ("answer", self.answer), ("id", self.id)):
+            if value is not None and not isinstance(value, str):
+                raise PromptError(f"{name}= must be a string, not {value!r}.")
+        if not isinstance(self.labels, Mapping):
+            raise PromptError(f'labels= must be a dict such as {{"level": 3}}, not {self.labels!r}.')
         if self.ids is not None:
-            object.__setattr__(self, "ids", tuple(int(i) for i in self.ids))
-            if self.answer_tokens is not None and not 0 < self.answer_tokens < len(self.ids):
-                raise PromptError(
-                    f"answer_tokens={self.answer_tokens} does not fit a prompt of {len(self.ids)} tokens; "
-                    f"allowed: 1 to {len(self.ids) - 1}."
-                )
+            self._check_ids(self.ids)
+
+    def _check_ids(self, given: Sequence[int]) -> None:
+        ids = _token_ids(given)
+        object.__setattr__(self, "ids", ids)
+        if self.answer_tokens is None:
+            return
+        answer_tokens = whole_number(self.answer_tokens)
+        if answer_tokens is None:
+            raise PromptError(f"answer_tokens={self.answer_tokens!r} must be a whole number.")
+        if not 0 < answer_tokens < len(ids):
+            raise PromptError(
+                f"answer_tokens={answer_tokens} does not fit a prompt of {len(ids)} tokens; "
+                f"allowed: 1 to {len(ids) - 1}."
+            )
+        object.__setattr__(self, "answer_tokens", answer_tokens)
+
+
+def whole_number(value: Any) -> int | None:
+    """A whole number of Python, NumPy or torch as Python's; None for anything else, truth values included."""
+    plain = value.item() if getattr(value, "ndim", None) == 0 else value
+    return int(plain) if isinstance(plain, Integral) and not isinstance(plain, bool) else None
+
+
+def _token_ids(given: Any) -> tuple[int, ...]:
+    items = given.tolist() if hasattr(given, "tolist") else given
+    if not isinstance(items, Iterable):
+        raise PromptError(f"ids= must be a list of whole numbers, not {given!r}.")
+    ids = []
+    for number, item in enumerate(items):
+        token = whole_number(item)
+        if token is None:
+            raise PromptError(f"ids= must be whole numbers; token {number} is {item!r:.60}.")
+        ids.append(token)
+    return tuple(ids)
 
 
 @dataclass(frozen=True)
@@ -58,12 +94,14 @@ class TokenizedPrompt:
         ids: token ids, at least two.
         answer_tokens: how many of the last tokens are the answer, or None.
         labels: grouping labels, carried to the ``prompt`` dimension of every result.
+        dataset: where the prompt came from; the ``dataset`` coordinate of every result.
     """
 
     id: str
     ids: tuple[int, ...]
     answer_tokens: int | None = None
     labels: Mapping[str, str | int | float] = field(default_factory=dict)
+    dataset: str = ""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -73,12 +111,33 @@ class TokenizedPrompt:
 class PromptSet:
     """Prompts in order, and where they came from (``dataset`` names them in results and captions).
 
-    ``is_data_set``: they are a published data set's, not texts somebody chose one by one.
+    Args:
+        prompts: in the order in which results hold them.
+        dataset: a name, such as ``gsm8k:10``.
+        is_data_set: they are a data set's or generated, not texts that somebody chose one by one.
+        parts: the sets that a union is made of, each with a name of its own; empty for a single set.
     """
 
     prompts: tuple[Prompt, ...]
     dataset: str
     is_data_set: bool = False
+    parts: tuple[PromptSet, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.parts and self.prompts != tuple(prompt for part in self.parts for prompt in part.prompts):
+            raise PromptError("prompts= must be those of parts=, in order; make unions with PromptSet.union.")
+
+    @classmethod
+    def union(cls, sets: Sequence[PromptSet]) -> PromptSet:
+        """All prompts of several sets, one set after the other; ``dataset`` stays known for each prompt."""
+        if len(sets) == 1:
+            return sets[0]
+        return cls(
+            tuple(prompt for one in sets for prompt in one.prompts),
+            " + ".join(one.dataset for one in sets),
+            all(one.is_data_set for one in sets),
+            tuple(part for one in sets for part in one.parts or (one,)),
+        )
 
     def __len__(self) -> int:
         return len(self.prompts)

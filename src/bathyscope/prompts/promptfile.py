@@ -8,7 +8,7 @@ from typing import Any
 
 from bathyscope.errors import PromptError
 from bathyscope.prompts.files import Row, read_rows
-from bathyscope.prompts.prompt import Prompt
+from bathyscope.prompts.prompt import Prompt, whole_number
 
 FIELDS = ("text", "ids", "answer", "answer_tokens", "id", "labels")
 
@@ -69,4 +69,4 @@ def _check_types(row: Row, where: str) -> None:
 
 def is_token_ids(value: Any) -> bool:
     """Whether this is a list of whole numbers (truth values do not count)."""
-    return isinstance(value, list) and all(type(item) is int for item in value)
+    return isinstance(value, list) and all(whole_number(item) is not None for item in value)

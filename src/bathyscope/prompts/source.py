@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
 from bathyscope.errors import PromptError
 from bathyscope.prompts.corpus import corpus_prompts
 from bathyscope.prompts.datasets import registry
-from bathyscope.prompts.problems import generate, to_prompt
-from bathyscope.prompts.prompt import Prompt, PromptSet
+from bathyscope.prompts.generated import GENERATORS, generated_prompts
+from bathyscope.prompts.prompt import Prompt, PromptSet, whole_number
 from bathyscope.prompts.promptfile import is_token_ids, read_prompts
 from bathyscope.prompts.spec import SourceSpec, parse
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-Source = str | PathLike[str] | PromptSet | SourceSpec | Sequence[str | Prompt | Sequence[int]]
+Named = PathLike[str] | PromptSet | SourceSpec
+Item = str | Prompt | Sequence[int] | Named | Mapping[str, str]
+Source = str | Prompt | Named | Sequence[Item]
 
 GIVEN = "given"
 """The ``dataset`` of prompts that were given in a list."""
@@ -35,9 +38,10 @@ def resolve(
     Args:
         source: a text in the grammar of ``bathyscope.prompts.spec`` (``gsm8k:10``, ``problems:20``,
             ``stories.txt:100?window=256``, ``mine.jsonl``), a path, a ``PromptSet``, or a list of texts,
-            ``Prompt`` objects and token-id lists in any mixture. A string is never taken for a prompt itself.
+            ``Prompt`` objects and token-id lists in any mixture. A text in a list is a prompt itself; further
+            sources stand there as ``{"source": "gsm8k:10"}``, a path or a ``PromptSet``, and make a union.
         seed: of generated problems.
-        tokenizer: needed for corpora only, whose windows are counted in its tokens.
+        tokenizer: needed for corpora, whose windows are counted in its tokens, and for limits in tokens.
         window: tokens per window of a corpus where the source does not say (the model's context).
 
     Raises:
@@ -49,20 +53,65 @@ def resolve(
         source = parse(fspath(source))
     if isinstance(source, SourceSpec):
         prompts = _from_spec(source, seed, tokenizer, window)
-        return PromptSet(prompts, source.label, is_data_set=source.kind == "data set")
-    return PromptSet(_from_list(source), GIVEN)
+        return PromptSet(prompts, source.label, is_data_set=source.kind in ("data set", "generated"))
+    return PromptSet.union(
+        [
+            PromptSet(tuple(part), GIVEN)
+            if isinstance(part, list)
+            else resolve(part, seed=seed, tokenizer=tokenizer, window=window)
+            for part in _parts(source)
+        ]
+    )
+
+
+def needs_tokenizer(source: Source) -> bool:
+    """Whether anything but token ids is given; for these alone no tokenizer has to be loaded."""
+    if isinstance(source, PromptSet):
+        return any(prompt.ids is None for prompt in source.prompts)
+    if isinstance(source, Prompt):
+        return source.ids is None
+    items = _plain(source)
+    if not isinstance(items, (list, tuple)):
+        return True
+    return any(
+        needs_tokenizer(item) if isinstance(item, (Prompt, PromptSet)) else _is_named(item) or isinstance(item, str)
+        for item in items
+    )
+
+
+def label_of(source: Source) -> str:
+    """The ``dataset`` that ``source`` will have, without reading anything.
+
+    Raises:
+        PromptError: a text or an item is no source.
+    """
+    if isinstance(source, PromptSet):
+        return source.dataset
+    if isinstance(source, SourceSpec):
+        return source.label
+    if isinstance(source, (str, PathLike)):
+        return parse(fspath(source)).label
+    return " + ".join(GIVEN if isinstance(part, list) else label_of(part) for part in _parts(source))
 
 
 def _from_spec(
     spec: SourceSpec, seed: int, tokenizer: PreTrainedTokenizerBase | None, window: int | None
 ) -> tuple[Prompt, ...]:
-    if spec.name is not None and spec.kind == "data set":
-        return registry()[spec.name].prompts(count=spec.count, path=spec.path, split=spec.text("split"))
-    if spec.kind == "generated":
-        assert spec.count is not None
-        options = {key: int(value) for key, value in spec.options}
-        problems = generate("word" if spec.name == "problems" else "sum", spec.count, seed, **options)
-        return tuple(to_prompt(problem) for problem in problems)
+    if spec.name is not None and spec.name in GENERATORS:
+        asked = {axis: spec.levels(axis) for axis in GENERATORS[spec.name].axes}
+        levels = {axis: values for axis, values in asked.items() if values is not None}
+        return generated_prompts(spec.name, spec.count, spec.number("per_level"), levels, seed)
+    if spec.name is not None:
+        data_set = registry()[spec.name]
+        return data_set.prompts(
+            count=spec.count,
+            path=spec.path,
+            split=spec.text("split"),
+            levels=None if data_set.level is None else spec.levels(data_set.level),
+            per_level=spec.number("per_level"),
+            max_tokens=spec.number("max_tokens"),
+            tokenizer=tokenizer,
+        )
     assert spec.path is not None
     if spec.kind == "prompt file":
         return read_prompts(spec.path, count=spec.count)
@@ -76,9 +125,10 @@ def _from_spec(
     )
 
 
-def _from_list(source: Any) -> tuple[Prompt, ...]:
+def _parts(source: Any) -> list[list[Prompt] | str | Named]:
+    """What a list holds: runs of prompts, and the sources between them."""
     if isinstance(source, Prompt):
-        return (source,)
+        return [[source]]
     items = _plain(source)
     if not isinstance(items, (list, tuple)):
         raise PromptError(
@@ -89,20 +139,59 @@ def _from_list(source: Any) -> tuple[Prompt, ...]:
         raise PromptError("The list of prompts is empty; give at least one prompt.")
     if is_token_ids(list(items)):
         raise PromptError("A flat list of numbers is one prompt, not a list of prompts; write [[…]].")
-    return tuple(_from_item(item, number) for number, item in enumerate(items))
+    parts: list[list[Prompt] | str | Named] = []
+    for number, item in enumerate(items):
+        if _is_named(item):
+            parts.append(_named(item, number))
+            continue
+        if not parts or not isinstance(parts[-1], list):
+            parts.append([])
+        run = parts[-1]
+        assert isinstance(run, list)
+        run.append(_from_item(item, number))
+    return parts
+
+
+def _is_named(item: Any) -> bool:
+    return isinstance(item, (PromptSet, SourceSpec, PathLike, Mapping))
+
+
+def _named(item: Any, number: int) -> str | Named:
+    if not isinstance(item, Mapping):
+        return item
+    if set(item) != {"source"} or not isinstance(item["source"], str):
+        raise PromptError(
+            f'Prompt {number} of the list is {item!r:.60}; a further source is written {{"source": "gsm8k:10"}}, '
+            "and a prompt with an answer is a Prompt object, or a line of a .jsonl file."
+        )
+    return str(item["source"])
 
 
 def _from_item(item: Any, number: int) -> Prompt:
     if isinstance(item, Prompt):
         return item
     if isinstance(item, str):
+        _warn_of_a_source(item)
         return Prompt(text=item)
     ids = _plain(item)
-    if isinstance(ids, (list, tuple)) and is_token_ids(list(ids)):
+    if isinstance(ids, (list, tuple)) and all(whole_number(token) is not None for token in ids):
         return Prompt(ids=ids)
     raise PromptError(
         f"Prompt {number} of the list is {item!r:.60}; allowed: a text, a Prompt, or a list of token ids "
         "(whole numbers)."
+    )
+
+
+def _warn_of_a_source(text: str) -> None:
+    """Says so where a text in a list names a source: most likely its prompts were meant."""
+    try:
+        parse(text)
+    except PromptError:
+        return
+    warnings.warn(
+        f"The text {text!r} in the list of prompts is measured as it stands. For the prompts it names give it "
+        f'alone, or as {{"source": {text!r}}} in the list.',
+        stacklevel=2,
     )
 
 

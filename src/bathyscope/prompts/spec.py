@@ -3,17 +3,20 @@
 ::
 
     source    = data set | generated | corpus | prompt file
-    data set  = NAME [":" COUNT] ["?split=" SPLIT] ["@" FILE]      gsm8k:10    gsm8k:10@rows.jsonl
-    generated = ("problems" | "sums") ":" COUNT ["?" OPTIONS]      problems:20    sums:20?steps=3&digits=2
-    corpus    = FILE.txt[.gz] [":" COUNT] ["?" OPTIONS]            books.txt.gz:100?window=512
-    prompts   = FILE.jsonl[.gz] [":" COUNT]                        mine.jsonl
+    data set  = NAME [":" COUNT] ["?" OPTIONS] ["@" FILE]     gsm8k:10    mquake?per_level=20&hops=2-4@rows.jsonl
+    generated = NAME [":" COUNT] ["?" OPTIONS]                problems:60?steps=1-6    addition:20?digits=3
+    corpus    = FILE.txt[.gz] [":" COUNT] ["?" OPTIONS]       books.txt.gz:100?window=512
+    prompts   = FILE.jsonl[.gz] [":" COUNT]                   mine.jsonl
     OPTIONS   = KEY "=" VALUE ("&" KEY "=" VALUE)*
+    LEVELS    = NUMBER ["-" NUMBER]                           2    1-6
 
-Without COUNT everything there is gets used. A corpus is cut into windows of ``window`` tokens (default: the
-model's context), or into pieces of ``chars`` characters; ``limit`` keeps only its first characters. Generated
-problems take ``steps`` (operations), sums also ``digits`` (of each number). Whatever follows ``@`` is a path,
-whichever characters it holds. A corpus or prompt file whose name could be read as a data set
-(``gsm8k@home.txt``) is given with its folder (``./gsm8k@home.txt``).
+COUNT is always the number of prompts altogether; without it everything there is gets used. Where prompts have
+levels of difficulty (``hops``, ``level``, ``steps``, ``digits``), these options choose LEVELS, levels take turns, and
+``per_level`` says how many prompts of each, in place of COUNT. ``split`` chooses a split of the hub's copy, and
+``max_tokens`` counts a data set's limit in the model's own tokens. A corpus is cut into windows of ``window``
+tokens (default: the model's context), or into pieces of ``chars`` characters; ``limit`` keeps only its first
+characters. Whatever follows ``@`` is a path, whichever characters it holds. A corpus or prompt file whose name
+could be read as a data set (``gsm8k@home.txt``) is given with its folder (``./gsm8k@home.txt``).
 """
 
 from __future__ import annotations
@@ -26,19 +29,17 @@ from typing import Literal
 
 from bathyscope.errors import PromptError, did_you_mean
 from bathyscope.prompts.datasets import registry
+from bathyscope.prompts.generated import GENERATORS
 
-GENERATED = ("problems", "sums")
 CORPUS_SUFFIXES = (".txt", ".txt.gz")
 PROMPT_FILE_SUFFIXES = (".jsonl", ".jsonl.gz")
 
 Kind = Literal["data set", "generated", "corpus", "prompt file"]
 
-_OPTIONS: Mapping[Kind, tuple[str, ...]] = {
-    "data set": ("split",),
-    "generated": ("steps", "digits"),
-    "corpus": ("window", "chars", "limit"),
-    "prompt file": (),
-}
+LEVELS = ("hops", "level", "steps", "digits")
+"""Options that choose levels of difficulty; each is also the label by which results are grouped."""
+
+_FILE_OPTIONS: Mapping[Kind, tuple[str, ...]] = {"corpus": ("window", "chars", "limit"), "prompt file": ()}
 _TEXT_OPTIONS = ("split",)
 
 _NAMED = re.compile(r"(?P<name>[A-Za-z][\w-]+)(?::(?P<count>[^?@]*))?(?:\?(?P<options>[^@]*))?(?:@(?P<path>.*))?")
@@ -53,7 +54,7 @@ class SourceSpec:
         name: a data set's or generator's name, or None for a corpus or a file of prompts.
         count: how many prompts; None = all.
         path: the local file, where there is one.
-        options: key and value pairs in the order given; numbers are already numbers.
+        options: key and value pairs in the order given; numbers are already numbers, ranges are texts (``1-6``).
     """
 
     name: str | None
@@ -65,13 +66,21 @@ class SourceSpec:
     def kind(self) -> Kind:
         """Which of the four kinds of source this is."""
         if self.name is not None:
-            return "generated" if self.name in GENERATED else "data set"
+            return "generated" if self.name in GENERATORS else "data set"
         return "corpus" if str(self.path).endswith(CORPUS_SUFFIXES) else "prompt file"
 
     def number(self, key: str) -> int | None:
         """A numeric option's value, or None where it was not given."""
         value = dict(self.options).get(key)
         return None if value is None else int(value)
+
+    def levels(self, key: str) -> range | None:
+        """The levels that an option chooses, or None where it was not given."""
+        value = self.text(key)
+        if value is None:
+            return None
+        lowest, _, highest = value.partition("-")
+        return range(int(lowest), int(highest or lowest) + 1)
 
     def text(self, key: str) -> str | None:
         """A textual option's value, or None where it was not given."""
@@ -102,7 +111,7 @@ def parse(text: str) -> SourceSpec:
         PromptError: the text is no source, or its count or options are not allowed.
     """
     named = _NAMED.fullmatch(text)
-    known = (*registry(), *GENERATED)
+    known = (*registry(), *GENERATORS)
     if named is not None and named["name"] in known:
         spec = SourceSpec(named["name"], _count(text, named["count"]), named["path"])
         return _with_options(text, spec, named["options"])
@@ -132,21 +141,43 @@ def _count(text: str, count: str | None) -> int | None:
     return None if count is None else _positive(text, "the count after ':'", count)
 
 
+def _levels(text: str, key: str, value: str) -> int | str:
+    """One level as a number, several as their range."""
+    parts = re.fullmatch(r"(\d+)(?:-(\d+))?", value)
+    lowest, highest = (0, 0) if parts is None else (int(parts[1]), int(parts[2] or parts[1]))
+    if not 1 <= lowest <= highest:
+        raise PromptError(
+            f"Prompts {text!r}: {key}= must be a whole number of at least 1, or a rising range such as 1-3, "
+            f"not {value!r}."
+        )
+    return lowest if lowest == highest else f"{lowest}-{highest}"
+
+
+def _allowed_options(spec: SourceSpec) -> tuple[str, ...]:
+    if spec.name is None:
+        return _FILE_OPTIONS[spec.kind]
+    return GENERATORS[spec.name].options if spec.name in GENERATORS else registry()[spec.name].options
+
+
 def _with_options(text: str, spec: SourceSpec, options: str | None) -> SourceSpec:
     """``spec`` with its options checked and filled in."""
-    allowed = _OPTIONS[spec.kind]
+    allowed = _allowed_options(spec)
     pairs: dict[str, int | str] = {}
     for part in [] if options is None else options.split("&"):
         key, _, value = part.partition("=")
         if key not in allowed:
             listed = ", ".join(f"{name}=" for name in allowed) or "none"
+            taker = f"A {spec.kind} takes" if spec.name is None else f"Options of {spec.name}"
             hint = did_you_mean(key, allowed)
-            raise PromptError(f"Prompts {text!r}: unknown option {key!r}.{hint} A {spec.kind} takes: {listed}.")
+            raise PromptError(f"Prompts {text!r}: unknown option {key!r}.{hint} {taker}: {listed}.")
         if key in pairs:
             raise PromptError(f"Prompts {text!r}: option {key!r} is given twice; give it once.")
         if key in _TEXT_OPTIONS and not value:
             raise PromptError(f"Prompts {text!r}: {key}= has no value; write {key}=VALUE.")
-        pairs[key] = value if key in _TEXT_OPTIONS else _positive(text, f"{key}=", value)
+        if key in LEVELS:
+            pairs[key] = _levels(text, key, value)
+        else:
+            pairs[key] = value if key in _TEXT_OPTIONS else _positive(text, f"{key}=", value)
     spec = SourceSpec(spec.name, spec.count, spec.path, tuple(pairs.items()))
     _check_combination(text, spec)
     return spec
@@ -157,10 +188,14 @@ def _check_combination(text: str, spec: SourceSpec) -> None:
         raise PromptError(f"Prompts {text!r}: no file after '@'; write {spec.name}@FILE.jsonl (or .csv, .parquet).")
     if spec.kind == "generated" and spec.path is not None:
         raise PromptError(f"Prompts {text!r}: {spec.name} are generated and read no file; leave out '@…'.")
-    if spec.kind == "generated" and spec.count is None:
+    per_level = spec.number("per_level")
+    if spec.kind == "generated" and spec.count is None and per_level is None:
         raise PromptError(f"Prompts {text!r}: say how many, for example {spec.name}:20.")
-    if spec.name == "problems" and spec.number("digits") is not None:
-        raise PromptError(f"Prompts {text!r}: digits= is for sums; problems take steps= only.")
+    if spec.count is not None and per_level is not None:
+        raise PromptError(
+            f"Prompts {text!r}: ':{spec.count}' is the number of prompts altogether and per_level={per_level} that of "
+            "each level; give one of them."
+        )
     if spec.path is not None and spec.text("split") is not None:
         raise PromptError(
             f"Prompts {text!r}: split= chooses a split of the hub's copy, and a local file has none; "

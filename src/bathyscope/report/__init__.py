@@ -8,12 +8,19 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bathyscope.report.export import save_figures
+    from bathyscope.report.export import save_figures, save_side_by_side
     from bathyscope.report.figures.options import FigureOptions
     from bathyscope.report.page import report
     from bathyscope.report.table import effective_depth_rows, effective_depth_table
 
-__all__ = ["FigureOptions", "effective_depth_rows", "effective_depth_table", "report", "save_figures"]
+__all__ = [
+    "FigureOptions",
+    "effective_depth_rows",
+    "effective_depth_table",
+    "report",
+    "save_figures",
+    "save_side_by_side",
+]
 
 # matplotlib takes a second to import; printing a table must not wait for it
 _LAZY = {
@@ -22,6 +29,7 @@ _LAZY = {
     "effective_depth_table": "bathyscope.report.table",
     "report": "bathyscope.report.page",
     "save_figures": "bathyscope.report.export",
+    "save_side_by_side": "bathyscope.report.export",
 }
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from matplotlib.figure import Figure
+
 from bathyscope.errors import OptionError, StoreError
-from bathyscope.report.figures.kind import compose
+from bathyscope.report.figures.kind import arrange, compose
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.registry import drawable
+from bathyscope.report.provenance import run_names
 from bathyscope.report.render import FORMATS, check_format, render
+from bathyscope.report.side_by_side import side_by_side
 from bathyscope.store.atomic import write_atomically
 
 if TYPE_CHECKING:
@@ -31,14 +35,40 @@ def save_figures(
         OptionError: nothing to draw; a format that is not one of png, svg, pdf.
         StoreError: the folder cannot be written.
     """
+    _check(formats)
+    figures = {name: compose(run, panels) for name, panels in drawable(run, options).items()}
+    return _save(figures, folder, formats)
+
+
+def save_side_by_side(
+    runs: Sequence[Run],
+    folder: str | Path,
+    formats: Sequence[str] = FORMATS,
+    options: FigureOptions | None = None,
+) -> list[Path]:
+    """The maps that several runs have in common, model beside model in the same colours: ``folder/skip.png`` and
+    so on; nothing where the runs have no map in common.
+
+    Raises:
+        OptionError: a format that is not one of png, svg, pdf.
+        StoreError: the folder cannot be written.
+    """
+    _check(formats)
+    heading = "; ".join(run_names(runs))
+    figures = {name: arrange(heading, panels) for name, panels in side_by_side(runs, options).items()}
+    return _save(figures, folder, formats)
+
+
+def _check(formats: Sequence[str]) -> None:
     if isinstance(formats, str) or not formats:
         raise OptionError(f"formats={formats!r}; give a list of at least one of: {', '.join(FORMATS)}.")
     for format_ in formats:
         check_format(format_)
-    pictures = drawable(run, options)
+
+
+def _save(figures: Mapping[str, Figure], folder: str | Path, formats: Sequence[str]) -> list[Path]:
     written = []
-    for name, panels in pictures.items():
-        figure = compose(run, panels)
+    for name, figure in figures.items():
         for format_ in formats:
             path = Path(folder).expanduser() / f"{name}.{format_}"
             write_output(path, render(figure, format_))

@@ -7,26 +7,32 @@ from dataclasses import dataclass
 from importlib import metadata
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from bathyscope.errors import OptionError
-from bathyscope.report import provenance, table
+from bathyscope.report import provenance, side_by_side, table
 from bathyscope.report.export import write_output
+from bathyscope.report.figures import style
 from bathyscope.report.figures.kind import Panel
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.registry import FIGURES, drawable
-from bathyscope.report.interactive import plotly_library, skip_plots
+from bathyscope.report.interactive import plotly_library, plots
 from bathyscope.report.svg import inline_svg
 from bathyscope.store.run import Run
+
+_REM_PER_INCH: Final = 6.9
 
 
 @dataclass(frozen=True)
 class _Picture:
+    """``width``: at which letters have the size of the page's own; None where the page chooses."""
+
     svg: Markup
     alt: str
+    width: str | None
 
 
 @dataclass(frozen=True)
@@ -48,11 +54,11 @@ def report(
     """Write a page and give back its path. The same runs give the same bytes.
 
     Args:
-        runs: one or more; several are also compared by effective depth.
+        runs: one or more; several are also compared by effective depth and map by map.
         out: the HTML file; it is wholly there or absent.
         title: of the page; default: model and data.
-        options: weighting and bands of the curves, reduction and scale of the maps.
-        interactive: add skip maps that show values under the pointer (about 5 MB more on the page).
+        options: weighting and bands of the curves, reduction and scale of the maps, prompts with own maps.
+        interactive: add maps that show values under the pointer (about 5 MB more on the page).
 
     Raises:
         OptionError: no run; a run with nothing to draw.
@@ -69,6 +75,7 @@ def report(
         sections=sections,
         legend=table.LEGEND,
         comparison=_comparison(runs, names),
+        side_by_side=_side_by_side(runs, options),
         style=Markup((files("bathyscope.report") / "templates" / "page.css").read_text(encoding="utf-8")),
         plotly=Markup(plotly_library()) if interactive else "",
         version=metadata.version("bathyscope"),
@@ -111,10 +118,30 @@ def _section(run: Run, anchor: str, name: str, options: FigureOptions, interacti
 def _figure(
     run: Run, name: str, panels: Sequence[Panel], anchor: str, options: FigureOptions, interactive: bool
 ) -> _Figure:
-    pictures = [_Picture(Markup(inline_svg(panel, f"{anchor}-{name}-{panel.name}")), panel.alt) for panel in panels]
-    plots = skip_plots(run, options, anchor) if interactive and name == "skip" else []
+    pictures = [_picture(panel, f"{anchor}-{name}-{panel.name}") for panel in panels]
     kind = FIGURES[name]
-    return _Figure(kind.heading, kind.note(run, options), pictures, [Markup(plot) for plot in plots])
+    pointed = plots(kind, run, options, anchor) if interactive else []
+    return _Figure(kind.heading, kind.note(run, options), pictures, [Markup(plot) for plot in pointed])
+
+
+def _picture(panel: Panel, anchor: str) -> _Picture:
+    wide = panel.size[0] > style.PAIRED_UP_TO
+    return _Picture(
+        Markup(inline_svg(panel, anchor)), panel.alt, f"{panel.size[0] * _REM_PER_INCH:.4g}rem" if wide else None
+    )
+
+
+def _side_by_side(runs: Sequence[Run], options: FigureOptions) -> list[_Figure]:
+    """Maps that several runs have in common."""
+    return [
+        _Figure(
+            FIGURES[kind].heading,
+            side_by_side.caption(kind, options),
+            [_picture(panel, f"side-by-side-{kind}-{panel.name}") for panel in panels],
+            [],
+        )
+        for kind, panels in side_by_side.side_by_side(runs, options).items()
+    ]
 
 
 def _noise_note(run: Run) -> str:

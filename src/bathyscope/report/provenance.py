@@ -23,6 +23,12 @@ def run_name(run: Run) -> str:
     return f"{identity['model']} on {identity['dataset']}"
 
 
+def short_names(runs: Sequence[Run]) -> list[str]:
+    """The models' names where they tell the runs apart, the runs' names where they do not."""
+    models = [str(run.manifest["identity"]["model"]) for run in runs]
+    return models if len(set(models)) == len(models) else run_names(runs)
+
+
 def run_names(runs: Sequence[Run]) -> list[str]:
     """One name a run; runs of the same model on the same data are numbered."""
     names = [run_name(run) for run in runs]

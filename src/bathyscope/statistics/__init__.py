@@ -1,1 +1,1 @@
-"""Means over prompts, crossings of depth curves, bootstrap intervals, effective depth: numpy and scipy only."""
+"""Means over prompts, depths read off curves, bootstrap intervals: numpy, scipy and statsmodels only."""

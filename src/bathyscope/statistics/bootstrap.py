@@ -75,7 +75,13 @@ def small_sample(weights: ArrayLike) -> SmallSample:
 
 
 def bootstrap_interval(
-    estimate: float, resampled: FloatArray, weights: ArrayLike, *, level: float, limits: tuple[float, float]
+    estimate: float,
+    resampled: FloatArray,
+    weights: ArrayLike,
+    *,
+    level: float,
+    limits: tuple[float, float],
+    grouped: bool = False,
 ) -> Interval:
     """Student's interval with the bootstrap's standard error, extended against the bias.
 
@@ -96,6 +102,9 @@ def bootstrap_interval(
         Wanted coverage, in (0, 1).
     limits
         Smallest and largest value there can be; the interval is cut to them.
+    grouped
+        Also hold the middle ``level`` share of the resamples: for an estimator that chooses between places, so
+        that its resamples lie in groups, and a group far from the estimate may be beyond the standard error.
 
     Returns
     -------
@@ -110,6 +119,9 @@ def bootstrap_interval(
     bias = BIAS_FACTOR * (float(np.median(found)) - estimate)
     low = estimate - reach - max(bias, 0.0)
     high = estimate + reach + max(-bias, 0.0)
+    if grouped:
+        ends = np.quantile(found, [(1 - level) / 2, (1 + level) / 2])
+        low, high = min(low, float(ends[0])), max(high, float(ends[1]))
     return Interval(max(low, limits[0]), min(high, limits[1]))
 
 

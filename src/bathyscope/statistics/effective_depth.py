@@ -1,21 +1,21 @@
-"""Effective depth of a model on a set of prompts, by seven estimators, each with a bootstrap interval.
+"""Effective depth of a model on a set of prompts, by fifteen estimators, each with a bootstrap interval.
 
+Three curves are read in four ways each (as published, interpolated, smoothed, change point), and three
+numbers need no curve: settle depth and prediction depth of tokens, centre of mass of the skip effects.
 Source: hu2025, Section 3 (the three criteria); csordas2025, depth score (centre of mass).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bathyscope.errors import OptionError
-from bathyscope.statistics.bootstrap import bootstrap_interval, check_resampling, resample_counts
+from bathyscope.statistics.bootstrap import check_resampling
+from bathyscope.statistics.change_point import change_point, change_point_reason
 from bathyscope.statistics.crossing import (
     KL_FRACTION,
     OVERLAP_THRESHOLD,
@@ -29,83 +29,21 @@ from bathyscope.statistics.crossing import (
     layer_effect,
     overlap_depth,
 )
-from bathyscope.statistics.reduce import weighted_mean
+from bathyscope.statistics.depth_inputs import DepthInputs
+from bathyscope.statistics.estimate import DepthEstimate, Means, Scale, estimate, whole_estimate
+from bathyscope.statistics.smoothing import falling_fit, loess_fit, rising_fit
 
 FloatArray = NDArray[np.float64]
 
+CURVES = ("cosine", "kl", "overlap")
+READINGS = ("", "interpolated_", "smoothed_", "change_point_")
+"""How a depth is read off a curve, as the estimator's name begins."""
 ESTIMATORS = (
-    "cosine",
-    "kl",
-    "overlap",
-    "interpolated_cosine",
-    "interpolated_kl",
-    "interpolated_overlap",
+    *(f"{reading}{curve}" for reading in READINGS for curve in CURVES),
+    "settle",
+    "prediction",
     "centre_of_mass",
 )
-
-
-@dataclass(frozen=True)
-class DepthInputs:
-    """Per-prompt curves of one run: P prompts, L blocks. A prompt without a value has NaN and is left out.
-
-    The cosines are indexed by block, KL and overlap by block input (boundaries 0 … L−1). Raises an
-    OptionError where shapes do not fit or a token count is not positive.
-    """
-
-    cos_attn: FloatArray
-    """``[P, L]``, mean over the prompt's tokens of cos(a_l, h_l)."""
-    cos_mlp: FloatArray
-    """``[P, L]``, mean over the prompt's tokens of cos(m_l, h_l + a_l)."""
-    cos_block: FloatArray
-    """``[P, L]``, mean over the prompt's tokens of cos(c_l, h_l)."""
-    kl: FloatArray
-    """``[P, L]``, mean over the prompt's tokens of KL(p_b‖p_L), nats."""
-    overlap: FloatArray
-    """``[P, L]``, mean over the prompt's tokens of the top-k overlap with p_L, a share."""
-    n_tokens: FloatArray
-    """``[P]``, token counts: the weights of the curves above."""
-    effect_future: FloatArray | None = None
-    """``[P, L, L]`` (skipped × block), relative changes; None where skip effects were not measured."""
-
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if value is not None:
-                object.__setattr__(self, field.name, np.asarray(value, dtype=np.float64))
-        if self.cos_block.ndim != 2 or 0 in self.cos_block.shape:
-            raise OptionError(
-                f"cos_block has the shape {list(self.cos_block.shape)}; depth curves are [prompts, blocks], "
-                "at least one of each."
-            )
-        n_prompts, n_blocks = self.cos_block.shape
-        wanted = {"n_tokens": (n_prompts,), "effect_future": (n_prompts, n_blocks, n_blocks)}
-        for field in fields(self):
-            value, shape = getattr(self, field.name), wanted.get(field.name, (n_prompts, n_blocks))
-            if value is not None and value.shape != shape:
-                raise OptionError(
-                    f"{field.name} has the shape {list(value.shape)}; with the {n_prompts} prompts and "
-                    f"{n_blocks} blocks of cos_block it is {list(shape)}."
-                )
-        if not (np.isfinite(self.n_tokens) & (self.n_tokens > 0)).all():
-            raise OptionError("n_tokens holds a count that is not positive; every prompt has at least one token.")
-
-
-@dataclass(frozen=True)
-class DepthEstimate:
-    """One estimator's answer. NaN stands for what does not exist, and ``reason`` then says why."""
-
-    depth: float
-    """0-based block (cosine, centre of mass) or block input (kl, overlap)."""
-    ratio: float
-    """(depth + 1) / L."""
-    ci_low: float
-    """Lower end of the interval, in units of ``depth``; over the resamples that meet the criterion."""
-    ci_high: float
-    """Upper end."""
-    crossing_share: float
-    """Share of the resamples in which the criterion is met at all; NaN with fewer than two prompts."""
-    reason: str = ""
-    """Why there is no depth or no interval; empty where both exist."""
 
 
 def effective_depth(
@@ -118,9 +56,9 @@ def effective_depth(
 ) -> dict[str, DepthEstimate]:
     """All estimators (keys and order of :data:`ESTIMATORS`) with intervals from resampling prompts.
 
-    Curves are token-weighted over prompts (hu2025). The centre of mass is that of the prompt-weighted effect
-    (csordas2025): what a prompt's tokens yield there is one summary, not a sum over them. Equal inputs and
-    ``seed`` give equal results.
+    Curves and token depths are token-weighted over prompts (hu2025). The centre of mass is that of the
+    prompt-weighted effect (csordas2025): what a prompt's tokens yield there is one summary, not a sum over
+    them. Equal inputs and ``seed`` give equal results.
 
     Parameters
     ----------
@@ -141,16 +79,20 @@ def effective_depth(
         Where an option is out of its range.
     """
     check_resampling(resamples, level)
-    whole: dict[str, DepthEstimate] = {}
-    interpolated: dict[str, DepthEstimate] = {}
+    means = partial(Means.of, resamples=resamples, seed=seed)
+    blocks = Scale(curves.n_blocks, curves.n_blocks - 1, level)
+    found: dict[str, DepthEstimate] = {}
     for criterion in _criteria(curves, kl_fraction, overlap_threshold):
-        means = _resample(criterion.values, curves.n_tokens, resamples, seed)
-        position = _estimate(means, partial(criterion.locate, interpolate=True), criterion.explain, level)
-        interpolated[f"interpolated_{criterion.name}"] = position
-        whole[criterion.name] = _whole(position, float(criterion.locate(means.curve)), criterion.containing, means)
-    effect = _resample(_effects(curves), np.ones(len(curves.n_tokens)), resamples, seed)
+        found |= _read(criterion, means(criterion.values, curves.n_tokens), blocks)
+    boundaries = blocks._replace(last=curves.n_blocks)
+    for name, depths in (("settle", curves.settle_depth), ("prediction", curves.prediction_depth)):
+        values = np.full(len(curves.n_tokens), np.nan) if depths is None else depths
+        why_none = partial(_token_reason, name, depths is not None)
+        found[name] = estimate(means(values[:, None], curves.n_tokens), _only_entry, why_none, boundaries)
+    effect = means(_effects(curves), np.ones(len(curves.n_tokens)))
     why_none = partial(_effect_reason, curves.effect_future is not None)
-    return whole | interpolated | {"centre_of_mass": _estimate(effect, centre_of_mass, why_none, level)}
+    found["centre_of_mass"] = estimate(effect, centre_of_mass, why_none, blocks)
+    return {name: found[name] for name in ESTIMATORS}
 
 
 class _Criterion(NamedTuple):
@@ -161,25 +103,42 @@ class _Criterion(NamedTuple):
     locate: Callable[..., FloatArray]
     containing: Callable[[float], FloatArray]
     """The whole-numbered depth that belongs to an interpolated one."""
+    smooth: Callable[[FloatArray], FloatArray]
     explain: Callable[[FloatArray], str]
-
-
-class _Means(NamedTuple):
-    """Mean curve ``[L]``, resampled ones ``[resamples, L]`` (none from a single prompt), weights in use."""
-
-    curve: FloatArray
-    resampled: FloatArray
-    weights: FloatArray
 
 
 def _criteria(curves: DepthInputs, kl_fraction: float, overlap_threshold: float) -> Iterator[_Criterion]:
     why = partial(crossing_reason, kl_fraction=kl_fraction, overlap_threshold=overlap_threshold)
-    cosine = (curves.cos_attn + curves.cos_mlp + curves.cos_block) / 3
     kl = partial(kl_depth, fraction=kl_fraction)
     overlap = partial(overlap_depth, threshold=overlap_threshold)
-    yield _Criterion("cosine", cosine, cosine_depth, block_at, partial(why, "cosine"))
-    yield _Criterion("kl", curves.kl, kl, block_input_at, partial(why, "kl"))
-    yield _Criterion("overlap", curves.overlap, overlap, block_input_at, partial(why, "overlap"))
+    yield _Criterion("cosine", curves.cosine, cosine_depth, block_at, loess_fit, partial(why, "cosine"))
+    yield _Criterion("kl", curves.kl, kl, block_input_at, falling_fit, partial(why, "kl"))
+    yield _Criterion("overlap", curves.overlap, overlap, block_input_at, rising_fit, partial(why, "overlap"))
+
+
+def _read(criterion: _Criterion, means: Means, scale: Scale) -> dict[str, DepthEstimate]:
+    """The estimators of one curve."""
+    name, explain = criterion.name, criterion.explain
+    interpolated = partial(criterion.locate, interpolate=True)
+    position = estimate(means, interpolated, explain, scale)
+    depth = float(criterion.locate(means.curve))
+    why_none = partial(change_point_reason, name)
+    return {
+        name: whole_estimate(position, depth, criterion.containing, scale.n_blocks),
+        f"interpolated_{name}": position,
+        f"smoothed_{name}": estimate(means.fitted(criterion.smooth), interpolated, explain, scale),
+        f"change_point_{name}": estimate(means, change_point, why_none, scale, grouped=True),
+    }
+
+
+def _only_entry(values: FloatArray) -> FloatArray:
+    return values[..., 0]
+
+
+def _token_reason(name: str, measured: bool, depth: FloatArray) -> str:
+    if not measured:
+        return f"{name} depths of tokens were not measured"
+    return "" if np.isfinite(depth).all() else f"no prompt has a {name} depth"
 
 
 def _effects(curves: DepthInputs) -> FloatArray:
@@ -196,45 +155,3 @@ def _effect_reason(measured: bool, effect: FloatArray) -> str:
     if missing := int((~np.isfinite(effect)).sum()):
         return f"the future skip effect is not finite at {missing} of {effect.size} blocks"
     return "" if effect.sum() > 0 else "the future skip effect is zero at every block"
-
-
-def _resample(values: FloatArray, weights: FloatArray, resamples: int, seed: int) -> _Means:
-    has_value = ~np.isnan(values).all(axis=1)
-    values, weights = values[has_value], weights[has_value]
-    curve = weighted_mean(values, weights)
-    if len(weights) < 2:
-        return _Means(curve, np.empty((0, values.shape[1])), weights)
-    counts = resample_counts(len(weights), resamples, np.random.default_rng(seed))
-    return _Means(curve, weighted_mean(values, counts * weights), weights)
-
-
-def _estimate(
-    means: _Means,
-    locate: Callable[[FloatArray], FloatArray],
-    explain: Callable[[FloatArray], str],
-    level: float,
-) -> DepthEstimate:
-    """The depth ``locate`` reads off the mean curve, with its interval."""
-    depth = float(locate(means.curve))
-    n_prompts, n_blocks = len(means.weights), means.curve.size
-    reasons = [explain(means.curve)]
-    low, high, share = math.nan, math.nan, math.nan
-    if n_prompts == 1:
-        reasons.append("an interval needs at least two prompts with values, and there is one")
-    elif n_prompts > 1:
-        resampled = locate(means.resampled)
-        low, high = bootstrap_interval(depth, resampled, means.weights, level=level, limits=(0.0, n_blocks - 1.0))
-        share = float((~np.isnan(resampled)).mean())
-        if math.isnan(low) and not math.isnan(depth):
-            reasons.append("too few resamples meet the criterion for an interval")
-    return DepthEstimate(depth, (depth + 1) / n_blocks, low, high, share, "; ".join(filter(None, reasons)))
-
-
-def _whole(
-    position: DepthEstimate, depth: float, containing: Callable[[float], FloatArray], means: _Means
-) -> DepthEstimate:
-    """The whole-numbered estimate: its interval is what the interpolated position's interval touches."""
-    n_blocks = means.curve.size
-    low = np.minimum(containing(position.ci_low), depth)
-    high = np.maximum(np.minimum(containing(position.ci_high), n_blocks - 2), depth)
-    return replace(position, depth=depth, ratio=(depth + 1) / n_blocks, ci_low=float(low), ci_high=float(high))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -80,6 +82,7 @@ class RowCaller:
         start: int = 0,
         attends: bool = True,
         has_control: bool = True,
+        edits: Edits | None = None,
     ) -> Iterator[CallResult]:
         """Runs the block on all rows, a call at a time; ``carry`` (per row) is read and updated in place."""
         per_call = max(1, self.policy.tokens // (rows.shape[1] * rows.shape[2]))
@@ -92,22 +95,31 @@ class RowCaller:
             picked = [0, *range(first, last)] if extra else slice(first, last)
             state = _slice_carry(carry, picked)
             cache = caches.make(picked) if caches is not None else CaptureCache()
-            out = self.replay.run(
-                block,
-                index,
-                given.flatten(0, 1),
-                self.prompts_B.repeat(given.shape[0]) if self.replay.batch > 1 else None,
-                cache=cache if caches is not None else None,
-                start=start,
-                attends=attends,
-                state=state,
-            ).view(given.shape)
+            with nullcontext() if edits is None else edits.during(block, picked):
+                out = self.replay.run(
+                    block,
+                    index,
+                    given.flatten(0, 1),
+                    self.prompts_B.repeat(given.shape[0]) if self.replay.batch > 1 else None,
+                    cache=cache if caches is not None else None,
+                    start=start,
+                    attends=attends,
+                    state=state,
+                ).view(given.shape)
             _store_carry(carry, state, rows.shape[:2], first, last, extra)
             after = out[1:] if extra else out
             if extra or first == 0:
                 control_after = out[0]
             assert control_after is not None
             yield CallResult(first, before, after, control_before, control_after, cache)
+
+
+class Edits(Protocol):
+    """Changes to a block while it runs on some rows."""
+
+    def during(self, block: nn.Module, picked: list[int] | slice) -> AbstractContextManager[None]:
+        """The changes that concern the picked rows, in force inside the context."""
+        ...
 
 
 class CacheMaker:

@@ -14,11 +14,21 @@ from bathyscope.anatomy.sites import tapped
 from bathyscope.errors import ModelError
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.calls import CallPolicy, CallResult
+from bathyscope.wavefront.direct import DirectRows
+from bathyscope.wavefront.erase import ErasureRows
 from bathyscope.wavefront.full import FullRows
-from bathyscope.wavefront.plan import compile_tracks
+from bathyscope.wavefront.plan import Late, compile_tracks
 from bathyscope.wavefront.probe import BaselineView, FinalStates, Probe, RowsView, TailStates
 from bathyscope.wavefront.provider import BlockProvider, ResidentBlocks
-from bathyscope.wavefront.rows import Request, SkipBefore, SkipRow
+from bathyscope.wavefront.rows import (
+    DirectBefore,
+    DirectRow,
+    Request,
+    ScheduleRow,
+    SkipBefore,
+    SkipChannels,
+    SkipRow,
+)
 from bathyscope.wavefront.tail import TailRows, group_tails
 
 Step = Callable[[int, int], None]
@@ -33,6 +43,8 @@ class Wavefront:
             computed in their place.
         call_tokens: tokens per call of a block; None = by device.
         provider: where blocks come from; None = they are in memory.
+        erasure_bytes: what the states of erased rows may take at once; more are computed in further visits of
+            the blocks. None = by device.
     """
 
     def __init__(
@@ -42,8 +54,10 @@ class Wavefront:
         tails: bool,
         call_tokens: int | None = None,
         provider: BlockProvider | None = None,
+        erasure_bytes: int | None = None,
     ) -> None:
         self.anatomy = anatomy
+        self.erasure_bytes = erasure_bytes
         self.tails = tails
         self.provider = provider or ResidentBlocks(anatomy.blocks)
         parameter = next(p for p in anatomy.model.parameters() if p.is_floating_point())
@@ -80,38 +94,73 @@ class _Sweep:
         # skipping the last block before a token changes nothing at that token or later
         last = self._anatomy.n_blocks - 1
         befores = [r for r in requests if isinstance(r, SkipBefore) and r.block < last]
-        others = [r for r in requests if not isinstance(r, SkipBefore)]
+        others = [r for r in requests if isinstance(r, ScheduleRow | SkipRow)]
         if wave.tails:
             others += [r.donor for r in befores]
-        rows = _skips_first(dict.fromkeys([*others, *([] if wave.tails else befores)]))
+        channels = [r for r in requests if isinstance(r, SkipChannels)]
+        self._late_in_full: list[Late] = [*channels, *([] if wave.tails else befores)]
+        rows = _skips_first(dict.fromkeys([*others, *self._late_in_full]))
         tracks = compile_tracks(rows, self._anatomy.n_blocks, batch.size)
         self._full = (
-            FullRows(tracks, self._replay, batch, wave.policy, wave.provider, self._show_full) if tracks else None
+            FullRows(tracks, self._replay, batch, wave.policy, wave.provider, wave.anatomy.sites, self._show_full)
+            if tracks
+            else None
+        )
+        direct = [r for r in requests if isinstance(r, DirectRow | DirectBefore)]
+        self._direct = (
+            DirectRows(direct, self._replay, batch, wave.policy, wave.tails, self._show_full, self._show_tail)
+            if direct
+            else None
         )
         self._tails = [
             TailRows(group, self._replay, batch.lengths[group[0].prompt], wave.policy, self._show_tail)
             for group in (group_tails(befores) if wave.tails else [])
         ]
-        self._befores = befores
+        erasures = [e for probe in probes for e in probe.erasures]
+        self._erased = ErasureRows(
+            wave.anatomy, batch, erasures, wave.policy, tails=wave.tails, room=wave.erasure_bytes
+        )
 
     def run(self, step: Step | None) -> None:
         n_blocks = self._anatomy.n_blocks
         for index in range(n_blocks):
             with self._wave.provider.block(index) as block:
                 self._advance_baseline(block, index)
+                if self._direct is not None:
+                    self._direct.advance(block, index, self._baseline_before, self._baseline, self._baseline_state)
                 if self._full is not None:
                     self._full.advance(block, index, capture=bool(self._tails))
                     self._advance_tails(block, index)
+                self._erased.advance(block, index)
             for probe in self._probes:
                 probe.block_done(index)
             if step is not None:
-                step(index + 1, n_blocks)
+                step(index + 1, n_blocks * self._erased.sweeps)
         self._require_finite()
+        self._show_erased()
         if self._full is not None:
             self._full.land(n_blocks)
         final = self._final()
         for probe in self._probes:
             probe.finish(final)
+        for sweep in range(1, self._erased.sweeps):
+            self._visit_again(sweep, step)
+
+    def _visit_again(self, sweep: int, step: Step | None) -> None:
+        """The blocks once more, for erased rows that had no room before."""
+        n_blocks = self._anatomy.n_blocks
+        for index in range(n_blocks):
+            with self._wave.provider.block(index) as block:
+                self._erased.advance(block, index)
+            if step is not None:
+                step(sweep * n_blocks + index + 1, n_blocks * self._erased.sweeps)
+        self._show_erased()
+
+    def _show_erased(self) -> None:
+        for states in self._erased.land(self._baseline):
+            for probe in self._probes:
+                if states.erasure in probe.erasures:
+                    probe.landed(states)
 
     def _advance_baseline(self, block: torch.nn.Module, index: int) -> None:
         wants_parts = any(probe.wants_parts for probe in self._probes)
@@ -156,15 +205,14 @@ class _Sweep:
             baseline_after=self._baseline,
         )
         self._emit(view)
-        if not self._wave.tails and self._befores:
-            self._show_full_as_tails(view)
+        self._show_full_as_tails(view)
 
     def _show_full_as_tails(self, view: RowsView) -> None:
-        """Where full rows stand in for tails: the same views a tail would give."""
+        """Full rows that are seen from a token on, or stand in for tails: the same views a tail would give."""
         found: dict[tuple[int, int], list[tuple[int, Request]]] = {}
         for row, served in enumerate(view.requests):
             for request in served:
-                if isinstance(request, SkipBefore):
+                if isinstance(request, SkipBefore | SkipChannels | DirectBefore):
                     found.setdefault((request.prompt, request.start), []).append((row, request))
         for (prompt, start), rows in found.items():
             own = slice(start, self._batch.lengths[prompt])
@@ -219,12 +267,11 @@ class _Sweep:
             for tail in self._tails:
                 own_control, rows = tail.final(self._anatomy.n_blocks)
                 tails.append(self._tail_states(tail.prompt, tail.start, own_control, rows))
-        else:
-            for group in group_tails(self._befores):
-                prompt, start = group[0].prompt, group[0].start
-                own = slice(start, self._batch.lengths[prompt])
-                rows = {r: full[r][prompt, own] for r in group}
-                tails.append(self._tail_states(prompt, start, control[prompt, own], rows))
+        for group in group_tails(self._late_in_full):
+            prompt, start = group[0].prompt, group[0].start
+            own = slice(start, self._batch.lengths[prompt])
+            rows = {r: full[r][prompt, own] for r in group}
+            tails.append(self._tail_states(prompt, start, control[prompt, own], rows))
         return FinalStates(self._batch, self._anatomy.readout, self._baseline, control, full, tails)
 
     def _tail_states(self, prompt: int, start: int, control_ND: Tensor, rows: dict[Request, Tensor]) -> TailStates:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
+from bathyscope.anatomy.family import Site
 from bathyscope.anatomy.replay import Replay
+from bathyscope.anatomy.sites import silenced
 from bathyscope.wavefront.batch import Batch
-from bathyscope.wavefront.calls import CacheMaker, CallPolicy, CallResult, Carry, RowCaller
+from bathyscope.wavefront.calls import CacheMaker, CallPolicy, CallResult, Carry, Edits, RowCaller
 from bathyscope.wavefront.plan import Birth, Fork, Track
 from bathyscope.wavefront.provider import BlockProvider
 from bathyscope.wavefront.rows import Request, ScheduleRow
 
+_PARTS = ("attention", "mlp")
 Show = Callable[[int, Sequence[Sequence[Request]], CallResult], None]
 
 
@@ -36,9 +41,11 @@ class FullRows:
         batch: Batch,
         policy: CallPolicy,
         provider: BlockProvider,
+        sites: Mapping[str, Site],
         show: Show,
     ) -> None:
         self._tracks = tracks
+        self._sites = sites
         self._provider = provider
         self._show = show
         resid0_BTD = replay.recording.resid0_BTD
@@ -78,7 +85,8 @@ class FullRows:
         self._active = [0, *sorted(self._slots[t] for t in joining)]
         by_slot = {self._slots[t]: t for t in joining}
         previous, replay = self._state[0].clone(), self._caller.replay
-        for result in self._run(block, index, self._active, CacheMaker() if capture else None):
+        caches, edits = CacheMaker() if capture else None, self._edits(by_slot)
+        for result in self._run(block, index, self._active, caches, edits):
             slots = self._active[result.first : result.first + len(result.after)]
             served = [self._tracks[by_slot[s]].requests if s else () for s in slots]
             self._show(index, served, result)
@@ -119,12 +127,17 @@ class FullRows:
         return keys[rows, prompt, :, :start], values[rows, prompt, :, :start]
 
     def _run(
-        self, block: nn.Module, index: int, slots: Sequence[int], caches: CacheMaker | None
+        self,
+        block: nn.Module,
+        index: int,
+        slots: Sequence[int],
+        caches: CacheMaker | None = None,
+        edits: Edits | None = None,
     ) -> Iterator[CallResult]:
         at = self._at(slots)
         carry = None if self._carry is None else {k: tuple(t[at] for t in v) for k, v in self._carry.items()}
         yield from self._caller.calls(
-            block, index, self._state[at], carry, caches, has_control=bool(slots and slots[0] == 0)
+            block, index, self._state[at], carry, caches, has_control=bool(slots and slots[0] == 0), edits=edits
         )
         for key, tensors in (carry or {}).items():
             assert self._carry is not None
@@ -149,13 +162,34 @@ class FullRows:
                 self._fork_from(index)
 
     def _born(self, birth: Birth) -> Tensor:
-        if not birth.mixed:
-            return self._state[0]
-        positions = torch.arange(self._state.shape[2], device=self._state.device)[None]
-        taken = positions >= birth.protect
+        if birth.skips == "block":
+            return torch.where(self._left_out(birth, self._state.shape[2])[..., None], self._previous, self._state[0])
+        if birth.skips == "channels":
+            return torch.where(self._left_out(birth, self._state.shape[3])[:, None], self._previous, self._state[0])
+        return self._state[0]
+
+    def _left_out(self, birth: Birth, size: int) -> Tensor:
+        """Per prompt True at the tokens (channels) that a birth leaves out, [batch or 1, size]."""
+        index = torch.arange(size, device=self._state.device)[None]
+        taken = index >= birth.protect
         if birth.before is not None:
-            taken = taken & (positions < torch.tensor(birth.before, device=taken.device)[:, None])
-        return torch.where(taken[..., None], self._previous, self._state[0])
+            taken = taken & (index < torch.tensor(birth.before, device=taken.device)[:, None])
+        return taken
+
+    def _edits(self, by_slot: Mapping[int, int]) -> Silences | None:
+        """What rows at their first step leave out of the block that runs now; ``by_slot`` says whose slots run."""
+        batch, tokens = self._state.shape[1:3]
+        masks: dict[str, Tensor] = {}
+        for row, slot in enumerate(self._active):
+            track = by_slot.get(slot)
+            birth = None if track is None else self._tracks[track].birth
+            if birth is not None and birth.skips in _PARTS and not self._done[by_slot[slot]]:
+                if birth.skips not in masks:
+                    masks[birth.skips] = torch.zeros(
+                        len(self._active), batch, tokens, dtype=torch.bool, device=self._state.device
+                    )
+                masks[birth.skips][row] = self._left_out(birth, tokens)
+        return Silences(self._sites, masks) if masks else None
 
     def _take_slot(self, track: int, done: int) -> int:
         self._slots[track] = len(self._slots) + 1
@@ -170,7 +204,7 @@ class FullRows:
         self._done[track] += 1
         birth = self._tracks[track].birth
         boundary = birth.boundary + self._done[track]
-        if birth.protect and not birth.mixed and boundary < len(self._heads):
+        if birth.protect and not birth.skips and boundary < len(self._heads):
             head = self._heads[boundary][:, : birth.protect]
             self._state[self._slots[track]][:, : birth.protect] = head
         self._fork_from(track)
@@ -199,11 +233,28 @@ class FullRows:
             tracks = sorted((t for t, n in behind.items() if n == index), key=lambda t: self._slots[t])
             slots = [self._slots[t] for t in tracks]
             with self._provider.block(index) as block:
-                for result in self._run(block, index, slots, None):
+                for result in self._run(block, index, slots):
                     at = self._at(slots[result.first : result.first + len(result.after)])
                     self._state[at] = result.after
             for track in tracks:
                 self._stepped(track)
+
+
+@dataclass(frozen=True)
+class Silences:
+    """Contributions that some rows of one block leave out.
+
+    Args:
+        masks: part → True at the tokens [rows, batch, tokens] where it adds nothing.
+    """
+
+    sites: Mapping[str, Site]
+    masks: Mapping[str, Tensor]
+
+    def during(self, block: nn.Module, picked: list[int] | slice) -> AbstractContextManager[None]:
+        """In force for the picked rows inside the context."""
+        own = {part: mask[picked].flatten(0, 1) for part, mask in self.masks.items()}
+        return silenced(block, self.sites, {part: mask for part, mask in own.items() if bool(mask.any())})
 
 
 def _protect(track: Track) -> int:

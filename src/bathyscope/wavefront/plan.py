@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from bathyscope.wavefront.rows import Request, ScheduleRow, SkipBefore, SkipRow
+from bathyscope.wavefront.rows import Request, ScheduleRow, SkipBefore, SkipChannels, SkipRow
+
+Late = SkipBefore | SkipChannels
+"""Requests that are seen from a token of one prompt on; as full rows, one takes a start from every prompt."""
 
 
 @dataclass(frozen=True)
@@ -18,14 +21,16 @@ class Birth:
 
     Args:
         boundary: the boundary it begins at.
-        mixed: False = the control's residual stream as it is; True = tokens from ``protect`` on (per prompt
-            up to ``before``, where given) take the stream of the boundary before.
-        protect: how many first tokens keep the control's stream.
-        before: per prompt the first token that is not taken from the boundary before; None = all are.
+        skips: what the track leaves out at its birth. "" = nothing, the control's stream as it is; "block" =
+            tokens take the stream of the boundary before; "channels" = some channels of all tokens do;
+            "attention", "mlp" = that contribution of the track's first step is left out.
+        protect: how many first tokens keep the control's stream (of a schedule: at every boundary).
+        before: per prompt the first token (of "channels": channel) where nothing is left out; None = no such
+            limit.
     """
 
     boundary: int
-    mixed: bool = False
+    skips: str = ""
     protect: int = 0
     before: tuple[int, ...] | None = None
 
@@ -52,15 +57,19 @@ class Track:
 def compile_tracks(requests: Iterable[Request], n_blocks: int, batch: int) -> list[Track]:
     """Tracks for full rows, sharing every common prefix.
 
-    ``SkipBefore`` requests are served by full rows here (used where tails cannot share keys and values):
-    one row takes one starting token from every prompt.
+    Requests seen from a token on are served by full rows here (``SkipBefore`` where tails cannot share keys and
+    values): one row takes one starting token from every prompt.
     """
     owners: dict[tuple[Birth, tuple[int, ...]], tuple[int, int]] = {}
     tracks: list[Track] = []
-    full = [r for r in requests if not isinstance(r, SkipBefore)]
-    befores = [r for r in requests if isinstance(r, SkipBefore)]
-    wanted: list[tuple[list[Request], Birth, tuple[int, ...]]] = [([r], *_program(r, n_blocks)) for r in full]
-    wanted += _packed(befores, n_blocks, batch)
+    wanted: list[tuple[list[Request], Birth, tuple[int, ...]]] = []
+    late: list[Late] = []
+    for request in requests:
+        if isinstance(request, Late):
+            late.append(request)
+        elif isinstance(request, ScheduleRow | SkipRow):
+            wanted.append(([request], *_program(request, n_blocks)))
+    wanted += _packed(late, n_blocks, batch)
     for served, birth, steps in wanted:
         _place(tracks, owners, served, birth, steps)
     return tracks
@@ -104,28 +113,33 @@ def _add(
 
 def _program(request: ScheduleRow | SkipRow, n_blocks: int) -> tuple[Birth, tuple[int, ...]]:
     if isinstance(request, SkipRow):
-        rest = tuple(range(request.block + 1, n_blocks))
-        if request.protect == 0:
-            return Birth(request.block), rest
-        return Birth(request.block + 1, mixed=True, protect=request.protect), rest
+        if request.part == "block" and request.protect == 0:
+            return Birth(request.block), tuple(range(request.block + 1, n_blocks))
+        return _skipping(request.block, request.part, n_blocks, request.protect)
     prefix = request.schedule.clean_prefix
     return Birth(prefix, protect=request.protect), request.schedule.order[prefix:]
 
 
-def _packed(
-    befores: Sequence[SkipBefore], n_blocks: int, batch: int
-) -> list[tuple[list[Request], Birth, tuple[int, ...]]]:
-    queues: dict[tuple[int, int], dict[int, list[SkipBefore]]] = {}
-    for request in befores:
-        queue = queues.setdefault((request.block, request.protect), {})
+def _skipping(
+    block: int, part: str, n_blocks: int, protect: int, before: tuple[int, ...] | None = None
+) -> tuple[Birth, tuple[int, ...]]:
+    """A track without a block, or that runs it without a part."""
+    first = block if part in ("attention", "mlp") else block + 1
+    return Birth(first, part, protect, before), tuple(range(first, n_blocks))
+
+
+def _packed(late: Sequence[Late], n_blocks: int, batch: int) -> list[tuple[list[Request], Birth, tuple[int, ...]]]:
+    queues: dict[tuple[int, str, int], dict[int, list[Late]]] = {}
+    for request in late:
+        part, protect = (request.part, request.protect) if isinstance(request, SkipBefore) else ("channels", 1)
+        queue = queues.setdefault((request.block, part, protect), {})
         queue.setdefault(request.prompt, []).append(request)
     packed: list[tuple[list[Request], Birth, tuple[int, ...]]] = []
-    for (block, protect), by_prompt in queues.items():
+    for (block, part, protect), by_prompt in queues.items():
         for taken in range(max(len(queue) for queue in by_prompt.values())):
             served = [queue[taken] for queue in by_prompt.values() if taken < len(queue)]
             starts = {r.prompt: r.start for r in served}
             # a prompt without a start of its own is left unchanged
             before = tuple(starts.get(prompt, protect) for prompt in range(batch))
-            birth = Birth(block + 1, mixed=True, protect=protect, before=before)
-            packed.append((list(served), birth, tuple(range(block + 1, n_blocks))))
+            packed.append((list(served), *_skipping(block, part, n_blocks, protect, before)))
     return packed

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from bathyscope.anatomy.readout import Readout
 from bathyscope.wavefront.batch import Batch
-from bathyscope.wavefront.rows import Request
+from bathyscope.wavefront.rows import Erasure, Request
 
 
 @dataclass(frozen=True)
@@ -89,12 +89,37 @@ class FinalStates:
     tails: Sequence[TailStates]
 
 
+@dataclass(frozen=True)
+class ErasedStates:
+    """Final states h_L of the rows of an erasure that were erased at some neighbouring tokens.
+
+    Args:
+        erasure: what was asked for.
+        tokens: the erased tokens.
+        start: the first token the rows own, ``tokens.start`` or earlier.
+        control_ND: the control's, [own tokens, width].
+        baseline_ND: the plain forward's.
+        rows_LTND: the rows', [boundaries, erased tokens, own tokens, width]; the states before a row's own
+            erased token are the control's.
+    """
+
+    erasure: Erasure
+    tokens: range
+    start: int
+    control_ND: Tensor
+    baseline_ND: Tensor
+    rows_LTND: Tensor
+
+
 class Probe:
     """One measure's observer for one batch. The methods do nothing unless a measure overrides them."""
 
-    def __init__(self, requests: Sequence[Request] = (), *, wants_parts: bool = False) -> None:
+    def __init__(
+        self, requests: Sequence[Request] = (), *, wants_parts: bool = False, erasures: Sequence[Erasure] = ()
+    ) -> None:
         self.requests = tuple(requests)
         self.wants_parts = wants_parts
+        self.erasures = tuple(erasures)
 
     def baseline(self, view: BaselineView) -> None:
         """A block of the plain forward has run."""
@@ -104,6 +129,9 @@ class Probe:
 
     def block_done(self, block: int) -> None:
         """All rows of this block have been shown."""
+
+    def landed(self, states: ErasedStates) -> None:
+        """Some rows of one of this probe's erasures have reached the last boundary; they are not kept."""
 
     def finish(self, final: FinalStates) -> None:
         """All rows have reached the last boundary."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from torch import Tensor
+
 from bathyscope.errors import OptionError
 from bathyscope.schedule import Schedule
 
@@ -32,10 +34,14 @@ class ScheduleRow:
 
 @dataclass(frozen=True)
 class SkipRow:
-    """Block ``block`` is skipped at every token from ``protect`` on: h̄_{s+1}[t] := h_s[t]."""
+    """Block ``block`` is skipped at every token from ``protect`` on: h̄_{s+1}[t] := h_s[t].
+
+    With ``part`` "attention" or "mlp" only that contribution is left out: a_s := 0 or m_s := 0.
+    """
 
     block: int
     protect: int = 1
+    part: str = "block"
 
 
 @dataclass(frozen=True)
@@ -51,11 +57,69 @@ class SkipBefore:
     prompt: int
     start: int
     protect: int = 1
+    part: str = "block"
 
     @property
     def donor(self) -> SkipRow:
         """The full row whose tokens before ``start`` this row shares."""
-        return SkipRow(self.block, self.protect)
+        return SkipRow(self.block, self.protect, self.part)
 
 
-Request = ScheduleRow | SkipRow | SkipBefore
+@dataclass(frozen=True)
+class SkipChannels:
+    """Block ``block`` is skipped in the channels 1 … start−1 of every token; seen from token ``start`` on.
+
+    This is hu2025's published slip, where an index meant for tokens met the channels.
+    """
+
+    block: int
+    prompt: int
+    start: int
+
+
+@dataclass(frozen=True)
+class DirectRow:
+    """Each later block alone sees its input without block ``block``'s contribution: h_l − c_s from ``protect`` on.
+
+    No state is carried from block to block: all other contributions stay as they are.
+    """
+
+    block: int
+    protect: int = 1
+
+
+@dataclass(frozen=True)
+class DirectBefore:
+    """As ``DirectRow`` at tokens ``protect … start−1`` of one prompt, seen from ``start`` on."""
+
+    block: int
+    prompt: int
+    start: int
+    protect: int = 1
+
+    @property
+    def donor(self) -> DirectRow:
+        """The row whose keys and values serve this one."""
+        return DirectRow(self.block, self.protect)
+
+
+@dataclass(frozen=True, eq=False)
+class Erasure:
+    """A map of rows, one for each boundary b = 0 … L−1 and token t < ``tokens`` of one prompt: h_b[t] := values[b].
+
+    There is no row for boundary L, where no block is left to see the change.
+
+    Args:
+        prompt: of the batch.
+        tokens: how many first tokens are erased, one at a time.
+        stop: how many first tokens are computed; what follows is looked at by nobody.
+        values_LD: what takes the stream's place at each boundary, at least L of them.
+    """
+
+    prompt: int
+    tokens: int
+    stop: int
+    values_LD: Tensor
+
+
+Request = ScheduleRow | SkipRow | SkipBefore | SkipChannels | DirectRow | DirectBefore

@@ -7,6 +7,7 @@ All tails of one prompt and start have the same shape and run together, with a c
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -15,12 +16,13 @@ from bathyscope.anatomy.cache import CaptureCache, TailCache
 from bathyscope.anatomy.replay import Replay
 from bathyscope.wavefront.calls import CacheMaker, CallPolicy, CallResult, Carry, RowCaller
 from bathyscope.wavefront.full import FullRows
+from bathyscope.wavefront.plan import Late
 from bathyscope.wavefront.rows import Request, SkipBefore
 
 Show = Callable[[int, Sequence[Sequence[Request]], CallResult, int, int], None]
 
 
-class _Lender(CacheMaker):
+class Lender(CacheMaker):
     """Makes tail caches from keys and values [rows, heads, start, head width]."""
 
     def __init__(self, lent: tuple[Tensor, Tensor] | None, start: int) -> None:
@@ -78,7 +80,7 @@ class TailRows:
         self._spawn(index)
         active = self._born + 1
         slots = [0, *(full.slot(r.donor) for r in self._requests[: self._born])]
-        lender = _Lender(full.lent(slots, self.prompt, self.start), self.start)
+        lender = Lender(full.lent(slots, self.prompt, self.start), self.start)
         carry = None if self._carry is None else {k: tuple(t[:active] for t in v) for k, v in self._carry.items()}
         for result in self._caller.calls(
             block, index, self._state[:active], carry, lender, self.start, attends=full.attends
@@ -115,9 +117,12 @@ class TailRows:
                 buffer[:active] = value
 
 
-def group_tails(requests: Sequence[SkipBefore]) -> list[list[SkipBefore]]:
+LateT = TypeVar("LateT", bound=Late)
+
+
+def group_tails(requests: Sequence[LateT]) -> list[list[LateT]]:
     """Requests by prompt and start, each group sorted by block."""
-    groups: dict[tuple[int, int], list[SkipBefore]] = {}
+    groups: dict[tuple[int, int], list[LateT]] = {}
     for request in requests:
         groups.setdefault((request.prompt, request.start), []).append(request)
     return [sorted(group, key=lambda r: r.block) for _, group in sorted(groups.items())]

@@ -51,7 +51,8 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Hub]:
 def test_registry_finds_every_file() -> None:
     folder = Path(__file__).resolve().parents[3] / "src/bathyscope/prompts/datasets"
     files = {path.stem for path in folder.glob("*.py")} - {"__init__", "dataset"}
-    assert set(registry()) == files == {"gsm8k", "hellaswag", "lambada"}
+    assert set(registry()) == files
+    assert {"aime2024", "gsm8k", "hellaswag", "lambada", "math", "mquake", "two_hop"} <= files
     assert {name: data_set.name for name, data_set in registry().items()} == {name: name for name in files}
 
 
@@ -61,9 +62,13 @@ def test_registry_finds_every_file() -> None:
         ("gsm8k", ("openai/gsm8k", "main", "test")),
         ("hellaswag", ("Rowan/hellaswag", None, "validation")),
         ("lambada", ("EleutherAI/lambada_openai", None, "test")),
+        ("mquake", ("henryzhongsc/MQuAKE-Remastered", None, "CF3k")),
+        ("math", ("EleutherAI/hendrycks_math", "intermediate_algebra", "test")),
+        ("aime2024", ("Maxwell-Jia/AIME_2024", None, "train")),
+        ("two_hop", (None, None, None)),
     ],
 )
-def test_papers_copy_on_the_hub(name: str, expected: tuple[str, str | None, str]) -> None:
+def test_papers_copy_on_the_hub(name: str, expected: tuple[str | None, str | None, str | None]) -> None:
     data_set = registry()[name]
     assert (data_set.hub, data_set.config, data_set.split) == expected
 
@@ -117,6 +122,16 @@ def test_count(write_jsonl: Callable[..., str]) -> None:
         GSM8K.prompts(path=path, count=6)
     with pytest.raises(PromptError, match="there are no rows"):
         GSM8K.prompts(path=write_jsonl())
+
+
+@pytest.mark.parametrize("name", ["aime2024", "gsm8k", "hellaswag", "lambada", "math", "mquake", "two_hop"])
+def test_empty_files_and_foreign_columns(name: str, write_jsonl: Callable[..., str], with_bos: Any) -> None:
+    data_set = registry()[name]
+    with pytest.raises(PromptError, match=rf"{name}: there are no rows.* .*rows\.jsonl"):
+        data_set.prompts(path=write_jsonl(), max_tokens=9, tokenizer=with_bos)
+    needed = ", ".join(data_set.columns)
+    with pytest.raises(PromptError, match=rf"{name}: .* lacks {needed}\. Columns needed: {needed}; found: other"):
+        data_set.prompts(path=write_jsonl({"other": 1}), max_tokens=9, tokenizer=with_bos)
 
 
 def test_missing_columns(write_jsonl: Callable[..., str]) -> None:

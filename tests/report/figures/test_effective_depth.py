@@ -2,38 +2,100 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import xarray as xr
 from support.artists import axes_titled, visible_texts
 from support.synthetic import replaced, synthetic_run
 
 from bathyscope.errors import OptionError
 from bathyscope.report.figures import effective_depth
+from bathyscope.statistics.effective_depth import ESTIMATORS
+from bathyscope.store.run import Run
 
-RUN = synthetic_run()
+L = 12
+MISSING = "interpolated_cosine"
+
+
+def run_of(*names: str) -> Run:
+    """A run whose estimates stand at 0.5, 1.0, 1.5 … blocks, one of them missing."""
+    depth = 0.5 * np.arange(1, len(names) + 1)
+    depth[[name == MISSING for name in names]] = np.nan
+    made = {"depth": depth, "ratio": (depth + 1) / L, "ci_low": depth - 0.3, "ci_high": depth + 0.4}
+    data = {name: ("estimator", values) for name, values in made.items()}
+    data["crossing_share"] = ("estimator", np.linspace(0.5, 1, len(names)))
+    reasons = [f"{name} is missing" if name == MISSING else "" for name in names]
+    data["reason"] = ("estimator", np.array(reasons, dtype=object))
+    attrs = {"n_blocks": L, "level": 0.95, "resamples": 1000}
+    return replaced(synthetic_run(L), "effective_depth", xr.Dataset(data, {"estimator": list(names)}, attrs))
+
+
+RUN = run_of(*ESTIMATORS)
 DATA = RUN["effective_depth"]
+CHART = [
+    "Cosines (block)",
+    *("as published", "interpolated", "smoothed", "change point"),
+    "KL (block input)",
+    *("as published", "interpolated", "smoothed", "change point"),
+    "Top-k overlap (block input)",
+    *("as published", "interpolated", "smoothed", "change point"),
+    "Tokens (boundary)",
+    *("settle depth", "prediction depth"),
+    "Skip effects (block)",
+    "centre of mass",
+]
+CURVES = ("cosine", "kl", "overlap")
+
+
+def lines_of(run: Run) -> dict[float, list[tuple[float, ...]]]:
+    """Drawn lines by their height in the chart, each as its x values."""
+    ax = axes_titled(effective_depth.draw(run), "Effective depth")
+    drawn: dict[float, list[tuple[float, ...]]] = {}
+    for line in ax.get_lines():
+        height = float(np.atleast_1d(line.get_ydata())[0])
+        drawn.setdefault(height, []).append(tuple(map(float, np.atleast_1d(line.get_xdata()))))
+    return drawn
+
+
+def test_estimators_of_one_curve_stand_together_under_its_name() -> None:
+    ax = axes_titled(effective_depth.draw(RUN), "Effective depth")
+    assert [label.get_text() for label in ax.get_yticklabels()] == CHART
+    bold = [label.get_text() for label in ax.get_yticklabels() if label.get_fontweight() == "bold"]
+    assert bold == [label for label in CHART if "(" in label]
 
 
 def test_dots_and_whiskers_are_the_estimates() -> None:
-    ax = axes_titled(effective_depth.draw(RUN), "Effective depth")
-    drawn = {}
-    for line in ax.get_lines():
-        row = float(np.atleast_1d(line.get_ydata())[0])
-        drawn.setdefault(row, []).append(tuple(np.atleast_1d(line.get_xdata())))
-    expected = {
-        float(row): [
-            (float(one["ci_low"]), float(one["ci_high"])),
-            (float(one["depth"]),),
-        ]
-        for row, one in enumerate(DATA.sel(estimator=name) for name in DATA["estimator"].values)
-        if np.isfinite(one["depth"])
-    }
-    assert drawn == expected
-    assert len(drawn) == 6
+    order = [
+        *(f"{reading}{curve}" for curve in CURVES for reading in ("", "interpolated_", "smoothed_", "change_point_")),
+        *("settle", "prediction", "centre_of_mass"),
+    ]
+    places = [place for place, label in enumerate(CHART) if "(" not in label]
+    expected = {}
+    for place, name in zip(places, order, strict=True):
+        one = DATA.sel(estimator=name)
+        if name != MISSING:
+            expected[float(place)] = [(float(one["ci_low"]), float(one["ci_high"])), (float(one["depth"]),)]
+    assert lines_of(RUN) == expected
+    assert len(expected) == 14
+
+
+def test_a_run_with_fewer_estimators_has_no_empty_lines() -> None:
+    run = run_of("cosine", "kl", "centre_of_mass")
+    ax = axes_titled(effective_depth.draw(run), "Effective depth")
+    labels = [label.get_text() for label in ax.get_yticklabels()]
+    assert labels == [*CHART[:2], *CHART[5:7], *CHART[-2:]]
+    assert lines_of(run).keys() == {1.0, 3.0, 5.0}
+
+
+def test_shares_of_resamples_stand_beside_their_estimates() -> None:
+    figure = effective_depth.draw(RUN)
+    texts = [text for text, _ in visible_texts(figure)]
+    assert [text for text in texts if text.endswith("%")].count("100%") == 1
+    assert sum(text.endswith("%") for text in texts) == len(ESTIMATORS)
 
 
 def test_missing_estimate_is_said_in_picture_and_caption() -> None:
     figure = effective_depth.draw(RUN)
     assert "no estimate" in [text for text, _ in visible_texts(figure)]
-    assert "Cosine, interpolated: the mean cosine is positive at every block." in effective_depth.caption(RUN)
+    assert "Cosine, interpolated: interpolated_cosine is missing." in effective_depth.caption(RUN)
 
 
 def test_estimators_with_one_reason_share_a_sentence() -> None:
@@ -46,14 +108,23 @@ def test_estimators_with_one_reason_share_a_sentence() -> None:
 def test_estimate_without_interval_has_no_whisker() -> None:
     data = DATA.copy(deep=True)
     data["ci_low"][:], data["ci_high"][:] = np.nan, np.nan
-    ax = axes_titled(effective_depth.draw(replaced(RUN, "effective_depth", data)), "Effective depth")
-    assert [len(line.get_xdata()) for line in ax.get_lines()] == [1] * 6
+    drawn = lines_of(replaced(RUN, "effective_depth", data))
+    assert [len(x) for lines in drawn.values() for x in lines] == [1] * 14
 
 
-def test_axis_spans_all_blocks() -> None:
+def test_axis_spans_all_boundaries() -> None:
     low, high = axes_titled(effective_depth.draw(RUN), "Effective depth").get_xlim()
     assert low < 0
-    assert 11 < high < 12.5
+    assert L < high < L + 1
+
+
+@pytest.mark.parametrize("n_blocks", [2, 126])
+def test_no_two_texts_overlap(n_blocks: int) -> None:
+    run = replaced(RUN, "effective_depth", DATA.assign_attrs(n_blocks=n_blocks))
+    boxes = list(visible_texts(effective_depth.draw(run)))
+    for number, (text, box) in enumerate(boxes):
+        for other, beside in boxes[:number]:
+            assert not box.overlaps(beside), (text, other)
 
 
 def test_level_of_the_intervals_is_the_one_asked_for() -> None:

@@ -9,7 +9,7 @@ from cyclopts import App
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from bathyscope.cli.commands.survey import IN_A_SHELL, measure_flags
+from bathyscope.cli.commands.survey import IN_A_SHELL, REPEATED, measure_flags, with_sources
 from bathyscope.cli.console import quiet_libraries, write, write_json, write_table
 from bathyscope.cli.flags import command, descriptions, flags, nested, options_of
 from bathyscope.estimate import SECONDS, Estimate, estimate
@@ -41,7 +41,7 @@ def estimate_command(
         format: of the output.
     """
     with quiet_libraries():
-        found = estimate(model, **nested(given))
+        found = estimate(model, **with_sources(nested(given)))
     if format == "json":
         write_json({**asdict(found), "flops": found.flops, "peak_bytes": found.peak_bytes})
     else:
@@ -97,4 +97,4 @@ def _duration(seconds: float) -> str:
 
 
 app = App(name="estimate", help_epilogue=_EXAMPLES)
-app.default(command(estimate_command, [*flags(_ASKED, texts=_TEXTS), *measure_flags()]))
+app.default(command(estimate_command, [*flags(_ASKED, texts=_TEXTS, repeated=REPEATED), *measure_flags()]))

@@ -21,7 +21,7 @@ from bathyscope.errors import OptionError, StoreError
 from bathyscope.measures.registry import DEFAULT, MEASURES
 from bathyscope.model import load
 from bathyscope.options import coerce
-from bathyscope.prompts.spec import parse
+from bathyscope.prompts.source import label_of
 from bathyscope.store.run import Run
 from bathyscope.store.shelf import load_manifest
 from bathyscope.surveying import survey
@@ -34,12 +34,13 @@ _OPTIONS = [(name, Mapping[str, Any] | None, field(default=None)) for name in ME
 _LISTS = [("prompts", Any, field(default=None)), ("measures", tuple[str, ...] | None, field(default=None))]
 RECIPE = make_dataclass("Recipe", [*_LISTS, *_OPTIONS], bases=(CALL,), frozen=True)
 IN_A_SHELL = {
-    "prompts": "data set, generated problems or a file: gsm8k:10, gsm8k:10@rows.jsonl, problems:20, "
-    "stories.txt:100?window=256, mine.jsonl",
+    "prompts": "data set, generated problems or a file: gsm8k:10, gsm8k:10@rows.jsonl, problems:60?steps=1-6, "
+    "stories.txt:100?window=256, mine.jsonl; given several times, all of them one after the other",
     "measures": f"names separated by commas, or all: {', '.join(MEASURES)} "
     f"(not given = {','.join(DEFAULT)}, or the preset's)",
     "out": "folder of the run; an interrupted run there is resumed (not given = runs/MODEL-PROMPTS)",
 }
+REPEATED = ("prompts",)
 _EXAMPLES = """\
 Examples:
   bathyscope survey Qwen/Qwen2.5-1.5B --prompts gsm8k:10 --measures all
@@ -80,7 +81,8 @@ def survey_command(
         quiet: no progress and no messages; warnings and errors remain.
         as_json: print a summary as JSON.
     """
-    call = SurveyCall.of(recipe, {"model": model, **nested(given)} if model else nested(given))
+    asked = with_sources(nested(given))
+    call = SurveyCall.of(recipe, {"model": model, **asked} if model else asked)
     say(f"Loading {call.model}; the run goes to {call.out}.", quiet)
     try:
         run = call.survey(quiet)
@@ -142,14 +144,21 @@ class SurveyCall:
             return survey(model, **self.surveying, progress=not quiet, command=session.current().command_line)
 
 
+def with_sources(call: Mapping[str, Any]) -> dict[str, Any]:
+    """The call with ``--prompts`` as the Python call takes it: one source, or the union of several."""
+    prompts = call.get("prompts")
+    if prompts is None:
+        return dict(call)
+    return {**call, "prompts": prompts[0] if len(prompts) == 1 else [{"source": one} for one in prompts]}
+
+
 def default_out(model: str, prompts: Any) -> str:
     """``runs/Qwen2.5-1.5B-gsm8k-10`` for the model's name and the prompts' label.
 
     Raises:
         PromptError: the prompts are no source.
     """
-    label = parse(prompts).label if isinstance(prompts, str) else "given"
-    name = re.sub(r"[^\w.-]+", "-", f"{Path(model).name}-{label}").strip("-.")
+    name = re.sub(r"[^\w.-]+", "-", f"{Path(model).name}-{label_of(prompts)}").strip("-.")
     return str(Path("runs") / name)
 
 
@@ -168,6 +177,6 @@ app = App(name="survey", help_epilogue=_EXAMPLES)
 app.default(
     command(
         survey_command,
-        [p for p in flags(CALL, texts=IN_A_SHELL) if p.name != "model"] + measure_flags(),
+        [p for p in flags(CALL, texts=IN_A_SHELL, repeated=REPEATED) if p.name != "model"] + measure_flags(),
     )
 )

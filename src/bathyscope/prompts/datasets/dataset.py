@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bathyscope.errors import PromptError
 from bathyscope.prompts.files import Row, read_rows
+from bathyscope.prompts.levels import in_turn, shares
 from bathyscope.prompts.prompt import Prompt
+from bathyscope.prompts.token_limit import TokenLimit
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+SHUFFLE_SEED = 42
+"""Of ``random.Random``, which puts the rows of each level in the papers' order, whatever the survey's seed."""
 
 
 @dataclass(frozen=True)
@@ -18,30 +28,58 @@ class DataSet:
 
     Args:
         name: what the user types.
-        hub: its id on the hub.
+        hub: its id on the hub; None = only local files.
         config: its configuration on the hub; None = the only one.
         split: the split the papers used; another may be asked for by ``?split=``.
         columns: the columns that ``to_prompt`` reads.
         to_prompt: makes the prompt of one row; raises ``PromptError`` where the row does not fit.
         source: paper key and section of the format.
+        level: the label that holds a prompt's difficulty; None = the rows have no levels and keep their order.
+        limit: longer prompts are left out; None = none are.
+        origin: where a data set that is not on the hub is found.
     """
 
     name: str
-    hub: str
+    hub: str | None
     config: str | None
-    split: str
+    split: str | None
     columns: tuple[str, ...]
     to_prompt: Callable[[Row], Prompt]
     source: str
+    level: str | None = None
+    limit: TokenLimit | None = None
+    origin: str = ""
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """What may stand after ``?``."""
+        levels = () if self.level is None else (self.level, "per_level")
+        split = () if self.hub is None else ("split",)
+        return (*levels, *split, *(() if self.limit is None else ("max_tokens",)))
 
     def prompts(
-        self, *, count: int | None = None, path: str | None = None, split: str | None = None
+        self,
+        *,
+        count: int | None = None,
+        path: str | None = None,
+        split: str | None = None,
+        levels: range | None = None,
+        per_level: int | None = None,
+        max_tokens: int | None = None,
+        tokenizer: PreTrainedTokenizerBase | None = None,
     ) -> tuple[Prompt, ...]:
-        """The first ``count`` rows (None = all) as prompts, in the data set's order.
+        """The first ``count`` rows (None = all) as prompts, in the papers' order.
+
+        Where rows have levels, those of each level are shuffled by ``random.Random(42)``, as the papers did, and
+        levels take turns; which prompts a level gives does not depend on the other levels.
 
         Args:
             path: a local file with the same columns (JSONL, CSV, parquet); None = the hub.
             split: of the hub's copy; None = the papers' split.
+            levels: only these; None = all that there are.
+            per_level: how many of each level, instead of ``count``.
+            max_tokens: another limit than the data set's, in tokens of ``tokenizer``.
+            tokenizer: the surveyed model's; needed for some limits only.
 
         Raises:
             PromptError: the hub cannot be reached, columns are missing, there are fewer rows than asked for,
@@ -49,14 +87,61 @@ class DataSet:
         """
         where = path if path is not None else f"{self.hub} ({split or self.split})"
         rows = self._hub_rows(split or self.split) if path is None else read_rows(path)
-        chosen = list(islice(rows, count))
+        made: Iterable[Prompt] = (self._prompt(row, number, where) for number, row in enumerate(rows, start=1))
+        if self.limit is not None:
+            fits = self.limit.fits(self.name, max_tokens, tokenizer)
+            made = (prompt for prompt in made if fits(prompt.text or ""))
+        if self.level is not None:
+            return self._by_level(self.level, made, where, count, levels, per_level)
+        chosen = tuple(islice(made, count))
         if not chosen or (count is not None and len(chosen) < count):
             asked = "there are no rows" if not chosen else f"{count} rows asked for"
-            raise PromptError(f"{self.name}: {asked}, but {where} has {len(chosen)}; give a count of 1 to that.")
-        self._check_columns(chosen[0], where)
-        return tuple(self._prompt(row, number, where) for number, row in enumerate(chosen, start=1))
+            short = "" if self.limit is None else f" of at most {max_tokens or self.limit.tokens} tokens"
+            raise PromptError(f"{self.name}: {asked}, but {where} has {len(chosen)}{short}; give a count of 1 to that.")
+        return chosen
 
-    def _hub_rows(self, split: str) -> Iterable[Row]:
+    def _by_level(
+        self,
+        label: str,
+        prompts: Iterable[Prompt],
+        where: str,
+        count: int | None,
+        levels: range | None,
+        per_level: int | None,
+    ) -> tuple[Prompt, ...]:
+        found: dict[Any, list[Prompt]] = {}
+        for prompt in prompts:
+            found.setdefault(prompt.labels[label], []).append(prompt)
+        if not found:
+            raise PromptError(f"{self.name}: there are no rows in {where}.")
+        there = ", ".join(f"{level} ({len(found[level])} rows)" for level in sorted(found))
+        wanted = sorted(found) if levels is None else list(levels)
+        absent = [level for level in wanted if level not in found]
+        if absent:
+            raise PromptError(f"{self.name}: {where} has no rows of {label} {absent[0]}; it has {label} {there}.")
+        if levels is not None and count is not None and count < len(wanted):
+            raise PromptError(
+                f"{self.name}: {count} prompts cannot cover the {len(wanted)} levels that {label}={levels[0]}-"
+                f"{levels[-1]} asks for; give at least {len(wanted)}."
+            )
+        sizes: list[int | None] = [per_level] * len(wanted) if count is None else [*shares(count, len(wanted))]
+        groups = []
+        for level, size in zip(wanted, sizes, strict=True):
+            if size is not None and size > len(found[level]):
+                raise PromptError(
+                    f"{self.name}: {size} prompts of {label} {level} asked for, but {where} has {label} {there}; "
+                    "ask for fewer."
+                )
+            random.Random(SHUFFLE_SEED).shuffle(found[level])
+            groups.append(found[level][:size])
+        return tuple(in_turn(groups))
+
+    def _hub_rows(self, split: str | None) -> Iterable[Row]:
+        if self.hub is None:
+            raise PromptError(
+                f"{self.name} is not on the hub; take {self.origin} and give it as a local file with the columns "
+                f"{', '.join(self.columns)}: {self.name}:10@FILE.csv (or .jsonl, .parquet)."
+            )
         import datasets
 
         arguments: list[Any] = [self.hub] if self.config is None else [self.hub, self.config]
@@ -80,7 +165,7 @@ class DataSet:
             )
 
     def _prompt(self, row: Row, number: int, where: str) -> Prompt:
-        self._check_columns(row, f"row {number} of {where}")
+        self._check_columns(row, where if number == 1 else f"row {number} of {where}")
         try:
             return self.to_prompt(row)
         except PromptError as error:
@@ -96,4 +181,33 @@ def text_of(row: Row, column: str) -> str:
     value = row[column]
     if not isinstance(value, str):
         raise PromptError(f"column {column!r} must hold text, not {type(value).__name__}.")
+    return value
+
+
+def filled_text_of(row: Row, column: str) -> str:
+    """A column that must hold text other than white space.
+
+    Raises:
+        PromptError: it holds something else, or is empty.
+    """
+    text = text_of(row, column)
+    if not text.strip():
+        raise PromptError(f"column {column!r} is empty.")
+    return text
+
+
+def list_of(row: Row, column: str) -> list[Any]:
+    """A column that must hold a list, or its JSON text, which is how a CSV file can hold one.
+
+    Raises:
+        PromptError: it holds something else.
+    """
+    value = row[column]
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except json.JSONDecodeError as error:
+            raise PromptError(f"column {column!r} must be a list, or its JSON text ({error}).") from error
+    if not isinstance(value, list):
+        raise PromptError(f"column {column!r} must be a list, not {type(value).__name__}.")
     return value

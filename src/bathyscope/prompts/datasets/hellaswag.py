@@ -2,36 +2,33 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from bathyscope.errors import PromptError
-from bathyscope.prompts.datasets.dataset import DataSet, text_of
+from bathyscope.prompts.datasets.dataset import DataSet, list_of, text_of
 from bathyscope.prompts.files import Row
 from bathyscope.prompts.prompt import Prompt
 
 
 def to_prompt(row: Row) -> Prompt:
     """Context, one space (none before a comma), and the right ending, which is the answer span."""
-    ending = _right_ending(row["endings"], row["label"])
+    ending = _right_ending(list_of(row, "endings"), row["label"])
     space = "" if ending.startswith(",") else " "
     return Prompt(text=f"{text_of(row, 'ctx')}{space}{ending}", answer=ending)
 
 
-def _right_ending(endings: Any, label: Any) -> str:
-    if isinstance(endings, str):  # a CSV file can hold the list only as text
-        try:
-            endings = json.loads(endings)
-        except json.JSONDecodeError as error:
-            raise PromptError(f"column 'endings' must be a list, or its JSON text ({error}).") from error
-    if not isinstance(endings, list) or not all(isinstance(ending, str) for ending in endings):
+def _right_ending(endings: list[Any], label: Any) -> str:
+    if not all(isinstance(ending, str) for ending in endings):
         raise PromptError("column 'endings' must be a list of texts.")
     if not str(label).isdecimal() or int(label) >= len(endings):
         raise PromptError(
             f"column 'label' must be the number of the right ending, 0 to {len(endings) - 1}, not {label!r} "
             "(the test split has no labels)."
         )
-    return endings[int(label)]
+    ending: str = endings[int(label)]
+    if not ending.strip():
+        raise PromptError(f"ending {label} of column 'endings', the right one, is empty.")
+    return ending
 
 
 DATA_SET = DataSet(

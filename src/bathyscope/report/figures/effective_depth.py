@@ -1,10 +1,12 @@
-"""Effective depth: every estimate with its interval on the block axis.
+"""Effective depth: every estimate with its interval on the block axis, estimators of one curve together.
 
 Source: hu2025 (cosine, kl, overlap); csordas2025 (centre of mass of the skip effects).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -20,9 +22,45 @@ from bathyscope.report.figures.options import FigureOptions
 if TYPE_CHECKING:
     from bathyscope.store.run import Run
 
-_ROW_INCHES: Final = 0.3
-_COLOURS: Final = {"block": style.BLUE, "block input": style.VERMILION}
-_MARKERS: Final = {"block": "o", "block input": "s"}
+_LINE_INCHES: Final = 0.2
+_READINGS: Final = {
+    "": "as published",
+    "interpolated_": "interpolated",
+    "smoothed_": "smoothed",
+    "change_point_": "change point",
+}
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Estimators that stand together under a heading, which says what they index: name → label of the row."""
+
+    heading: str
+    colour: str
+    marker: str
+    labels: dict[str, str]
+
+
+def _of_curve(curve: str) -> dict[str, str]:
+    return {f"{reading}{curve}": label for reading, label in _READINGS.items()}
+
+
+_GROUPS: Final = (
+    _Group("Cosines (block)", style.BLUE, "o", _of_curve("cosine")),
+    _Group("KL (block input)", style.VERMILION, "s", _of_curve("kl")),
+    _Group("Top-k overlap (block input)", style.GREEN, "^", _of_curve("overlap")),
+    _Group("Tokens (boundary)", style.PURPLE, "D", {"settle": "settle depth", "prediction": "prediction depth"}),
+    _Group("Skip effects (block)", style.INK, "v", {"centre_of_mass": "centre of mass"}),
+)
+
+
+@dataclass(frozen=True)
+class _Line:
+    """One line of the chart: a group's heading, or an estimate."""
+
+    label: str
+    group: _Group
+    row: table.DepthRow | None = None
 
 
 def panels(run: Run, options: FigureOptions) -> list[Panel]:
@@ -30,15 +68,10 @@ def panels(run: Run, options: FigureOptions) -> list[Panel]:
     rows = table.effective_depth_rows(run)
     if all(row["depth"] is None for row in rows):
         return []
-    size = (style.PANEL_SIZE[0], 1.3 + _ROW_INCHES * len(rows))
-    return [
-        Panel(
-            "estimates",
-            partial(_draw, rows=rows, last=int(run[table.MEASURE].attrs["n_blocks"]) - 1),
-            _alt(rows),
-            size,
-        )
-    ]
+    lines = list(_lines(rows))
+    size = (style.PANEL_SIZE[0], 1.1 + _LINE_INCHES * len(lines))
+    draw = partial(_draw, lines=lines, n_blocks=int(run[table.MEASURE].attrs["n_blocks"]))
+    return [Panel("estimates", draw, _alt(rows), size)]
 
 
 def note(run: Run, options: FigureOptions) -> str:
@@ -46,41 +79,56 @@ def note(run: Run, options: FigureOptions) -> str:
     rows = table.effective_depth_rows(run)
     return (
         "Effective depth: where predictions begin to be refined rather than formed, by several criteria. "
-        "Dots: estimates (round: index of a block; square: of a block's input); whiskers: "
-        f"{table.interval_level(run):.0%} bootstrap intervals, resampling prompts; numbers at the right: "
-        "share of resamples in which the criterion is met at all. " + " ".join(table.remarks(rows))
+        "Dots: estimates, grouped by the curve they are read off; in brackets what they are the index of; "
+        f"whiskers: {table.interval_level(run):.0%} bootstrap intervals, resampling prompts; numbers at the "
+        "right: share of resamples in which the criterion is met at all. " + " ".join(table.remarks(rows))
     )
 
 
-def _draw(figure: FigureBase, rows: list[table.DepthRow], last: int) -> None:
+def _lines(rows: Sequence[table.DepthRow]) -> Iterator[_Line]:
+    """Headings and the estimates that the run has under each of them."""
+    by_name = {row["estimator"]: row for row in rows}
+    for group in _GROUPS:
+        present = [name for name in group.labels if name in by_name]
+        if present:
+            yield _Line(group.heading, group)
+            yield from (_Line(group.labels[name], group, by_name[name]) for name in present)
+
+
+def _draw(figure: FigureBase, lines: Sequence[_Line], n_blocks: int) -> None:
     ax = figure.subplots()
-    for place, row in enumerate(rows):
-        _draw_row(ax, place, row)
-    names = [table.estimator_name(row["estimator"]) for row in rows]
-    ax.set_yticks(range(len(rows)), names)
-    ax.set_ylim(len(rows) - 0.4, -0.6)
+    for place, line in enumerate(lines):
+        if line.row is not None:
+            _draw_row(ax, place, line.group, line.row)
+    ax.set_yticks(range(len(lines)), [line.label for line in lines])
+    for label, line in zip(ax.get_yticklabels(), lines):
+        if line.row is None:
+            label.set(fontweight="bold", color=line.group.colour)
+    ax.set_ylim(len(lines) - 0.4, -0.6)
     ax.grid(visible=False, axis="y")
-    block_axis(ax, "block or block input (0-based index)", 0, last)
+    ax.tick_params(axis="y", length=0)
+    # boundary L, where a token may settle, is one beyond the last block
+    block_axis(ax, "block, block input or boundary (0-based index)", 0, n_blocks)
     shares = ax.secondary_yaxis("right")
-    shares.set_yticks(range(len(rows)), [table.depth_cells(row)[5] for row in rows])
+    estimates = {place: line.row for place, line in enumerate(lines) if line.row is not None}
+    shares.set_yticks(list(estimates), [table.depth_cells(row)[5] for row in estimates.values()])
     shares.set_ylabel("resamples with a crossing (%)")
     shares.tick_params(length=0)
     shares.spines["right"].set_visible(False)
     ax.set_title("Effective depth by estimator")
 
 
-def _draw_row(ax: Axes, place: int, row: table.DepthRow) -> None:
-    index = table.index_name(row["estimator"])
+def _draw_row(ax: Axes, place: int, group: _Group, row: table.DepthRow) -> None:
     depth, low, high = row["depth"], row["ci_low"], row["ci_high"]
     if depth is None:
         ax.text(0, place, "no estimate", va="center", color=style.MUTED, fontstyle="italic", fontsize=8)
         return
     if low is not None and high is not None:
-        ax.plot([low, high], [place, place], color=_COLOURS[index], linewidth=2, solid_capstyle="butt", alpha=0.6)
-    ax.plot([depth], [place], _MARKERS[index], color=_COLOURS[index], markersize=6)
+        ax.plot([low, high], [place, place], color=group.colour, linewidth=2, solid_capstyle="butt", alpha=0.6)
+    ax.plot([depth], [place], group.marker, color=group.colour, markersize=4.5)
 
 
-def _alt(rows: list[table.DepthRow]) -> str:
+def _alt(rows: Sequence[table.DepthRow]) -> str:
     said = [
         f"{table.estimator_name(row['estimator'])} {table.show_depth(row['estimator'], row['depth'])} "
         f"(interval {table.show_interval(row)})"

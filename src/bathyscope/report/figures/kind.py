@@ -7,9 +7,8 @@ A panel is drawn alone (the page lays panels out to fit the screen) or together 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil
 from typing import TYPE_CHECKING
 
 from matplotlib.figure import Figure, FigureBase
@@ -19,9 +18,9 @@ from bathyscope.report.figures import style
 from bathyscope.report.figures.options import FigureOptions
 
 if TYPE_CHECKING:
+    from bathyscope.report.figures.heat_map import HeatMap
     from bathyscope.store.run import Run
 
-_COLUMNS = 2
 _HEADLINE_POINTS = 8
 _LINE_INCHES = 0.16
 _LETTERS_PER_INCH = 14
@@ -55,6 +54,8 @@ class FigureKind:
         needs: variables of which at least one must be there.
         panels: what can be drawn from a run, panels without any value left out.
         note: the part of the caption that is its own.
+        maps: what a page may show with values under the pointer, and side by side for several runs, by panel
+            name; None where the kind has no maps.
     """
 
     name: str
@@ -63,6 +64,7 @@ class FigureKind:
     needs: tuple[str, ...]
     panels: Callable[[Run, FigureOptions], Sequence[Panel]]
     note: Callable[[Run, FigureOptions], str]
+    maps: Callable[[Run, FigureOptions], Mapping[str, HeatMap]] | None = None
 
     def drawable(self, run: Run) -> bool:
         """Whether the run holds this figure's measure with something in it."""
@@ -106,18 +108,39 @@ class FigureKind:
 
 
 def compose(run: Run, panels: Sequence[Panel]) -> Figure:
-    """Panels in one figure, two in a row, headed by model, data, numbers of prompts and tokens, and noise floor."""
-    columns = min(_COLUMNS, len(panels))
-    rows = ceil(len(panels) / columns)
-    width, height = (max(panel.size[axis] for panel in panels) for axis in (0, 1))
+    """Panels in one figure, headed by model, data, numbers of prompts and tokens, and noise floor."""
+    return arrange(run.caption(), panels)
+
+
+def arrange(heading: str, panels: Sequence[Panel]) -> Figure:
+    """Panels in one figure under a heading: narrow ones two in a row, wide ones in a row of their own."""
+    rows = _rows(panels)
+    widths = [sum(panel.size[0] for panel in row) for row in rows]
+    heights = [max(panel.size[1] for panel in row) for row in rows]
+    width = max(widths)
     with style.applied():
-        headline = textwrap.wrap(run.caption(), width=int(columns * width * _LETTERS_PER_INCH))
+        headline = textwrap.wrap(heading, width=int(width * _LETTERS_PER_INCH))
         top = 0.1 + _LINE_INCHES * len(headline)
-        figure = Figure(figsize=(columns * width, rows * height + top), layout="constrained")
+        figure = Figure(figsize=(width, sum(heights) + top), layout="constrained")
         figure.suptitle("\n".join(headline), x=0.01, ha="left", color=style.MUTED, fontsize=_HEADLINE_POINTS)
-        for panel, cell in zip(panels, figure.subfigures(rows, columns, squeeze=False).flat):
-            panel.draw(cell)
+        strips = figure.subfigures(len(rows), 1, squeeze=False, height_ratios=heights)
+        for row, own_width, strip in zip(rows, widths, strips.flat):
+            # a row that is narrower than the figure keeps its proportions and leaves the rest empty
+            shares = [panel.size[0] for panel in row] + ([width - own_width] if own_width < width else [])
+            for panel, cell in zip(row, strip.subfigures(1, len(shares), squeeze=False, width_ratios=shares).flat):
+                panel.draw(cell)
     return figure
+
+
+def _rows(panels: Sequence[Panel]) -> list[list[Panel]]:
+    rows: list[list[Panel]] = []
+    for panel in panels:
+        last = rows[-1] if rows else []
+        if len(last) == 1 and max(panel.size[0], last[0].size[0]) <= style.PAIRED_UP_TO:
+            last.append(panel)
+        else:
+            rows.append([panel])
+    return rows
 
 
 def draw_panel(panel: Panel) -> Figure:

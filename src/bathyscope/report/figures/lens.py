@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Final
 
 import xarray as xr
 
-from bathyscope.report.figures import style
+from bathyscope.report.figures import strip, style
 from bathyscope.report.figures.kind import FigureKind, Panel
 from bathyscope.report.figures.lines import BOUNDARY_LABEL, Axis, Look, Positions, Series, panel, series, unit
 from bathyscope.report.figures.options import FigureOptions
+from bathyscope.report.figures.strip import Row, Scale
 from bathyscope.report.figures.summary import describe
 from bathyscope.report.provenance import measure_options
 
@@ -23,11 +24,18 @@ if TYPE_CHECKING:
 # The first norm is drawn solid, others apart from it in line and marker.
 _NORM_LOOKS: Final = (("-", "o"), ("--", "s"), (":", "^"))
 
+_SETTLING: Final = (
+    " Dots: prompts; diamond: their mean, each counting the same, with its interval. Settle depth: the first boundary "
+    "at which a token's prediction comes within 0.5 bits (Jensen–Shannon) of the final one; prediction depth: the "
+    "first from which on its top-1 token is the final one; deep-thinking ratio: share of tokens that settle in the "
+    "last 15 % of the model."
+)
+
 Curve = tuple[str, str, str, Positions]
 
 
 def panels(run: Run, options: FigureOptions) -> list[Panel]:
-    """KL in both directions, top-k overlap with top-1 agreement, entropy, cross-entropy."""
+    """KL in both directions, top-k overlap with top-1 agreement, entropy, cross-entropy, where predictions settle."""
     data = run["lens"]
     k = measure_options(run, "lens").get("k", "k")
     made = [
@@ -65,6 +73,8 @@ def panels(run: Run, options: FigureOptions) -> list[Panel]:
             "cross-entropy of the next token",
             ("cross_entropy", "cross-entropy", style.VERMILION, "next_tokens"),
         ),
+        _settling(data, options),
+        _deep_thinking(data, options),
     ]
     return [one for one in made if one is not None]
 
@@ -79,6 +89,7 @@ def note(run: Run, options: FigureOptions) -> str:
         "with the model's own prediction; at the last boundary the two are the same."
         + norm
         + f" {describe(options, data.sizes['prompt'])}"
+        + (_SETTLING if {"settle_depth", "prediction_depth", "deep_thinking_ratio"} & set(data) else "")
     )
 
 
@@ -90,6 +101,30 @@ def _panel(
         return None
     drawn = [one for curve in present for one in _curves(data, options, curve)]
     return panel(name, drawn, Axis(title, BOUNDARY_LABEL, f"{quantity} ({unit(data, present[0][0])})"))
+
+
+def _settling(data: xr.Dataset, options: FigureOptions) -> Panel | None:
+    """Where predictions settle, on average over the tokens of each prompt."""
+    last = int(data["boundary"].values[-1])
+    names = {"settle_depth": "settle depth", "prediction_depth": "prediction depth"}
+    rows = [row for name, label in names.items() for row in _rows(data, name, label)]
+    scale = Scale("Where predictions settle", "boundary (index, mean over tokens)", 0, last, whole=True)
+    return strip.panel("settling", rows, scale, options)
+
+
+def _deep_thinking(data: xr.Dataset, options: FigureOptions) -> Panel | None:
+    rows = _rows(data, "deep_thinking_ratio", "deep-thinking ratio")
+    scale = Scale("Tokens that settle late", "share of tokens", 0, 1)
+    return strip.panel("deep_thinking", rows, scale, options)
+
+
+def _rows(data: xr.Dataset, name: str, label: str) -> list[Row]:
+    """The quantity once, or once for each norm."""
+    if name not in data:
+        return []
+    if "norm" not in data[name].dims:
+        return [Row(label, data[name].values)]
+    return [Row(f"{label},\n{norm}", data[name].sel(norm=norm).values) for norm in data["norm"].values]
 
 
 def _curves(data: xr.Dataset, options: FigureOptions, curve: Curve) -> list[Series]:

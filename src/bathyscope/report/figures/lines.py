@@ -74,7 +74,7 @@ class Axis:
     rules: dict[float, str] = field(default_factory=dict)
 
 
-Positions = Literal["tokens", "next_tokens", "rest"]
+Positions = Literal["tokens", "next_tokens", "rest", "prompts"]
 
 
 def series(
@@ -90,15 +90,22 @@ def series(
 
     Args:
         positions: what the per-prompt values are means of, and so what they weigh: all tokens, those with a
-            next token, or all but position 0.
+            next token, or all but position 0; ``"prompts"``: they are no means over tokens, and each prompt
+            counts the same.
         change: applied to the per-prompt values before averaging.
     """
     variable = dataset[name] if change is None else change(dataset[name])
     variable = variable.transpose("prompt", ...)
     (place,) = (dim for dim in variable.dims if dim != "prompt")
-    weights_P = dataset["n_tokens"].values - (0 if positions == "tokens" else 1)
+    weights_P = _weights(dataset["n_tokens"].values, positions)
     x = variable[place].values
     return Series(label, x, summarise(variable.values, weights_P, options), look)
+
+
+def _weights(n_tokens_P: NDArray[Any], positions: Positions) -> NDArray[Any]:
+    if positions == "prompts":
+        return np.ones_like(n_tokens_P)
+    return n_tokens_P - (0 if positions == "tokens" else 1)
 
 
 def largest_over_prompts(dataset: xr.Dataset, name: str, label: str, look: Look) -> Series:

@@ -6,7 +6,20 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from bathyscope.errors import OptionError
-from bathyscope.report.figures import drop, effective_depth, lens, repeat, residual, skip, swap
+from bathyscope.report.figures import (
+    depth_score,
+    direct,
+    drop,
+    effective_depth,
+    erasure,
+    gradient,
+    integrated_gradients,
+    lens,
+    repeat,
+    residual,
+    skip,
+    swap,
+)
 from bathyscope.report.figures.kind import FigureKind, Panel
 from bathyscope.report.figures.options import FigureOptions
 
@@ -14,7 +27,21 @@ if TYPE_CHECKING:
     from bathyscope.store.run import Run
 
 FIGURES: Final[dict[str, FigureKind]] = {
-    module.FIGURE.name: module.FIGURE for module in (effective_depth, residual, lens, skip, drop, swap, repeat)
+    module.FIGURE.name: module.FIGURE
+    for module in (
+        effective_depth,
+        residual,
+        lens,
+        skip,
+        direct,
+        depth_score,
+        erasure,
+        integrated_gradients,
+        gradient,
+        drop,
+        swap,
+        repeat,
+    )
 }
 
 

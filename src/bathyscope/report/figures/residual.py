@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import xarray as xr
 
 from bathyscope.report.figures import style
 from bathyscope.report.figures.kind import FigureKind, Panel
 from bathyscope.report.figures.lines import (
     BLOCK_LABEL,
+    BOUNDARY_LABEL,
     DEPTH_LABEL,
     Axis,
     Look,
@@ -39,12 +41,13 @@ _CONTRIBUTIONS: Final = (
 
 
 def panels(run: Run, options: FigureOptions) -> list[Panel]:
-    """Norms (all positions, without position 0, largest), relative contributions and cosines."""
+    """Norms (all positions, without position 0, largest), largest activations, contributions and cosines."""
     data = run["residual"]
     made = [
         _norms(data, options, "norms", "", "tokens", "Mean norms of the stream and what is added"),
         _norms(data, options, "norms_rest", "_rest", "rest", "Mean norms without position 0"),
-        _largest(data),
+        _norms_max(data),
+        *_largest(data, options),
         _contributions(data, options, "ratios", "ratio", "Contributions relative to what they are added to"),
         _contributions(data, options, "cosines", "cos", "Direction of contributions against the stream"),
         _neighbour(data, options),
@@ -58,8 +61,9 @@ def note(run: Run, options: FigureOptions) -> str:
         "Residual stream and what attention, MLP and whole block add to it: L2 norms, norms relative to the "
         "stream they are added to, and cosines with it (0: a new direction; negative: erasure; positive: "
         "strengthening). Position 0 is often an attention sink with a very large norm, so means without it "
-        f"are drawn apart where they were measured. {describe(options, run['residual'].sizes['prompt'])}"
-    )
+        f"are drawn apart where they were measured. {describe(options, run['residual'].sizes['prompt'])} "
+        f"{_where_largest(run['residual'])}"
+    ).strip()
 
 
 def _norms(
@@ -73,7 +77,7 @@ def _norms(
     return panel(name, curves, Axis(title, DEPTH_LABEL, f"mean norm ({_norm_unit(data)})", "auto"))
 
 
-def _largest(data: xr.Dataset) -> Panel | None:
+def _norms_max(data: xr.Dataset) -> Panel | None:
     curves = [
         largest_over_prompts(data, f"norm_{key}_max", label, look)
         for key, label, look in (_RESIDUAL, *_CONTRIBUTIONS)
@@ -81,6 +85,36 @@ def _largest(data: xr.Dataset) -> Panel | None:
     ]
     axis = Axis("Largest norm of any token", DEPTH_LABEL, f"largest norm ({_norm_unit(data)})", "auto")
     return panel("norms_max", curves, axis)
+
+
+def _largest(data: xr.Dataset, options: FigureOptions) -> list[Panel | None]:
+    """The largest activation of each boundary, and how far it stands out from the median."""
+    ratio = "largest / median (dimensionless)"
+    quantities = {
+        "largest": ("Largest activation of any token and channel", f"|activation| ({_norm_unit(data)})"),
+        "largest_ratio": ("Largest activation against the median one", ratio),
+    }
+    look = Look(style.PURPLE, "o")
+    return [
+        panel(name, [series(data, name, "", look, options, "prompts")], Axis(title, BOUNDARY_LABEL, y, "auto"))
+        for name, (title, y) in quantities.items()
+        if name in data
+    ]
+
+
+def _where_largest(data: xr.Dataset) -> str:
+    """The sentence on the channel and token that hold the largest activation most often, empty where not known."""
+    if not {"largest_token", "largest_channel"} <= set(data):
+        return ""
+    places = np.stack([data[f"largest_{name}"].values.ravel() for name in ("token", "channel")], axis=1)
+    found, counts = np.unique(places[np.isfinite(places).all(1)], axis=0, return_counts=True)
+    if not counts.size:
+        return ""
+    token, channel = found[counts.argmax()]
+    return (
+        f"Largest activations: in {counts.max() / counts.sum():.0%} of all prompts and boundaries at token "
+        f"{token:.0f}, channel {channel:.0f}; their lines count each prompt the same."
+    )
 
 
 def _contributions(data: xr.Dataset, options: FigureOptions, name: str, prefix: str, title: str) -> Panel | None:

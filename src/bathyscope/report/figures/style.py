@@ -7,9 +7,11 @@ figure relies on colour alone: series also differ in marker or line style.
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from functools import cache
 from typing import Any, Final
 
 import matplotlib as mpl
+from matplotlib import font_manager
 
 INK: Final = "#20242b"
 MUTED: Final = "#5f6773"
@@ -31,7 +33,10 @@ PART_COLOURS: Final = {"attention": ATTENTION, "mlp": MLP, "block": BLOCK}
 PART_NAMES: Final = {"attention": "attention", "mlp": "MLP", "block": "block"}
 
 EFFECT_MAP: Final = "viridis"
+SIGNED_MAP: Final = "RdBu_r"
+# Beyond the ends of the colours; neither of them occurs in the maps.
 CLIPPED: Final = "#e4007c"
+CLIPPED_BELOW: Final = "#00c8d7"
 
 # A page gives these names a light and a dark value; a figure on its own keeps the colours above.
 CSS_NAMES: Final = {
@@ -49,12 +54,25 @@ CSS_NAMES: Final = {
 # Inches. Narrow enough that the text stays readable when a panel is scaled to a telephone's width.
 PANEL_SIZE: Final = (4.6, 3.2)
 MAP_SIZE: Final = (5.0, 4.4)
+PAIRED_UP_TO: Final = 6.0
+"""Wider panels have a row of their own."""
 
 MARKERS_UP_TO: Final = 40
 """Above this many points the markers would run into each other."""
 
+MAIN_FONT: Final = "DejaVu Sans"
+# Comes with matplotlib and lacks the scripts of East Asia, which tokens may be written in.
+_OTHER_FONTS: Final = (
+    "Noto Sans CJK SC",
+    "Noto Sans CJK JP",
+    "Source Han Sans SC",
+    "WenQuanYi Zen Hei",
+    "PingFang SC",
+    "Hiragino Sans GB",
+    "Microsoft YaHei",
+)
+
 _RC: Final[Any] = {
-    "font.family": "DejaVu Sans",
     "font.size": 9,
     "text.color": INK,
     # Model and data set names may hold a dollar sign; no figure here uses mathematical markup.
@@ -94,4 +112,11 @@ _RC: Final[Any] = {
 
 def applied() -> AbstractContextManager[None]:
     """A context in which new figures look like this; the caller's own matplotlib settings return after it."""
-    return mpl.rc_context(_RC)
+    return mpl.rc_context({**_RC, "font.family": families()})
+
+
+@cache
+def families() -> list[str]:
+    """The fonts to draw with: the main one, then those of this machine that know other scripts."""
+    installed = set(font_manager.get_font_names())
+    return [MAIN_FONT, *(name for name in _OTHER_FONTS if name in installed)]

@@ -6,7 +6,7 @@ Suffixes: P prompts, X places along the depth axis, R resamples.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,6 +21,7 @@ LEVEL: Final = 0.95
 _SEED: Final = 0
 
 Array = NDArray[np.float64]
+Weighting = Literal["tokens", "prompts"]
 
 
 @dataclass(frozen=True)
@@ -75,11 +76,15 @@ def _quantiles(values_NX: Array, low: float, high: float) -> tuple[Array, Array]
     return out[0], out[1]
 
 
-def describe(options: FigureOptions, prompts: int) -> str:
-    """One sentence for the caption: what line and band are."""
+def describe(options: FigureOptions, prompts: int, weighting: Weighting | None = None) -> str:
+    """One sentence for the caption: what line and band are.
+
+    Args:
+        weighting: where a prompt's values are no means over its tokens, ``"prompts"``, whatever the options say.
+    """
     mean = (
         "Lines: means over all tokens of all prompts (each token counts the same)"
-        if options.weighting == "tokens"
+        if (weighting or options.weighting) == "tokens"
         else "Lines: means over prompts (each prompt counts the same)"
     )
     if prompts < 2:

@@ -1,0 +1,120 @@
+"""``bathyscope compare``: differences of effective depth between runs, with their uncertainty."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import App, Parameter
+
+from bathyscope.cli.console import say, write, write_json, write_table
+from bathyscope.cli.flags import command, flags, options_of
+from bathyscope.comparison import compare
+from bathyscope.errors import OptionError
+from bathyscope.store.run import open_run
+
+if TYPE_CHECKING:
+    from bathyscope.comparison import Comparison
+
+Format = Literal["table", "csv", "json"]
+Pair = tuple[str, str]
+
+_DERIVED = options_of(compare, leave_out=("runs", "pairs", "paired"))
+_EXAMPLES = """\
+Examples:
+  bathyscope compare runs/qwen runs/llama
+  bathyscope compare runs/base-gsm8k:runs/r1-gsm8k --question reasoning
+  bathyscope compare runs/1.5b runs/7b runs/14b --question size --out size.html
+  bathyscope compare runs/math --question difficulty --by level --format csv > levels.csv"""
+
+
+def compare_command(
+    *runs: str,
+    paired: Annotated[bool | None, Parameter(negative="--unpaired", show_default=False)] = None,
+    format: Format = "table",
+    out: Annotated[Path | None, Parameter(show_default=False)] = None,
+    partial: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
+    **given: Any,
+) -> int:
+    """Compare runs.
+
+    Args:
+        runs: folders that surveys wrote, each compared with the first; or pairs REFERENCE:OTHER.
+        paired: pair prompts by their ids, or never; without either, where the runs measured the same prompts.
+        format: of the output; missing numbers are empty in CSV and null in JSON.
+        out: also write a page (.html) or a figure (.png, .svg, .pdf).
+        partial: read unfinished runs: the prompts that are done.
+    """
+    if not runs:
+        raise OptionError("No run given; say which: bathyscope compare runs/one runs/other")
+    if out is not None:
+        from bathyscope.report.comparison.page import check_out
+
+        check_out(out)
+    folders, pairs = _folders(runs)
+    opened = [open_run(folder, partial=partial) for folder in folders]
+    found = compare(opened, pairs=pairs, paired=paired, **given)
+    _show(found, format)
+    if out is not None:
+        from bathyscope.report.comparison.page import write_comparison
+
+        say(f"Written: {write_comparison(found, out)}")
+    return 0
+
+
+def _show(found: Comparison, format_: Format) -> None:
+    if format_ == "table":
+        _show_tables(found)
+        return
+    frame = found.to_dataframe()
+    if format_ == "json":
+        write_json(frame.astype(object).where(frame.notna(), None).to_dict("records"))
+    else:
+        frame.to_csv(sys.stdout, index=False)
+    for note in found.notes:
+        say(f"note: {note}.")
+    say(found.summary())
+
+
+def _show_tables(found: Comparison) -> None:
+    from bathyscope.report.comparison.table import LEGEND, comparison_table
+
+    for number in range(found.data.sizes["comparison"]):
+        write_table(comparison_table(found, number))
+        write("")
+    for note in found.notes:
+        write(f"Note: {note}.")
+    write(found.summary())
+    write(LEGEND)
+
+
+def _folders(given: Sequence[str]) -> tuple[list[str], list[tuple[int, int]] | None]:
+    """Every folder once, and which of them belong together where REFERENCE:OTHER was given."""
+    split = [_pair(text) for text in given]
+    pairs = [pair for pair in split if pair is not None]
+    if not pairs:
+        return list(given), None
+    if len(pairs) < len(given):
+        alone = next(text for text, pair in zip(given, split) if pair is None)
+        raise OptionError(
+            f"{alone!r} is a single run among pairs REFERENCE:OTHER; give pairs only, or folders only "
+            "(each is then compared with the first)."
+        )
+    folders = list(dict.fromkeys(folder for pair in pairs for folder in pair))
+    return folders, [(folders.index(reference), folders.index(other)) for reference, other in pairs]
+
+
+def _pair(text: str) -> Pair | None:
+    """The two folders of REFERENCE:OTHER; None for a folder, whose own name may hold a colon."""
+    if ":" not in text or Path(text).exists():
+        return None
+    places = [place for place, letter in enumerate(text) if letter == ":"]
+    # where folders have colons in their names, the cut that leaves two that exist
+    cuts = [(text[:place], text[place + 1 :]) for place in places]
+    return next((cut for cut in cuts if all(Path(folder).exists() for folder in cut)), cuts[0])
+
+
+app = App(name="compare", help_epilogue=_EXAMPLES)
+app.default(command(compare_command, flags(_DERIVED)))

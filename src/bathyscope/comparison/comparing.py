@@ -1,0 +1,187 @@
+"""Runs compared: for every estimator of effective depth the difference of its ratio, with its uncertainty."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bathyscope.comparison.pairing import match
+from bathyscope.comparison.questions import Against, Asked, Pairs, Question, plan_comparisons
+from bathyscope.comparison.result import Comparison, Row, comparison_data, run_data
+from bathyscope.comparison.side import Side, differing_options, sides_of
+from bathyscope.errors import OptionError, did_you_mean
+from bathyscope.statistics.bootstrap import check_resampling
+from bathyscope.statistics.difference import Contrast, Term, contrast
+from bathyscope.statistics.effective_depth import ESTIMATORS
+from bathyscope.statistics.estimate import DepthEstimate
+from bathyscope.store.run import Run, open_run
+
+NAN = math.nan
+_NOTHING = Contrast(NAN, (), NAN, NAN, NAN, NAN, NAN, NAN, NAN, ())
+
+
+def compare(
+    runs: Sequence[Run | str | Path],
+    *,
+    question: Question | None = None,
+    pairs: Pairs | None = None,
+    all_pairs: bool = False,
+    paired: bool | None = None,
+    by: str | None = None,
+    against: Against = "blocks",
+    estimators: Sequence[str] | None = None,
+    resamples: int = 2000,
+    level: float = 0.95,
+    seed: int = 0,
+) -> Comparison:
+    """Compares the effective depths of runs, estimator by estimator.
+
+    Runs on the same prompts are paired: one resample of the prompts serves both. Others are two samples. The
+    headline is the ratio (depth + 1)/L, since models differ in L; depths themselves are compared for equal L.
+
+    Args:
+        runs: runs, or folders of runs; each is compared with the first, unless pairs or a question say otherwise.
+        question: ``size`` = slope of the ratio over model sizes; ``reasoning`` = base models and their long
+            chain-of-thought models; ``difficulty`` = hardest minus easiest data set, or label within a run.
+        pairs: which runs to compare, as numbers in the list: (reference, other).
+        all_pairs: compare every two runs.
+        paired: whether prompts are paired: True = by prompt id in any case, False = never; None = where the runs
+            measured the same prompts as far as can be seen.
+        by: label of difficulty within each run; None = level or hops.
+        against: the size that ``size`` looks at: blocks, or parameters as the model's name tells them.
+        estimators: names of the estimators; None = all.
+        resamples: bootstrap resamples of the prompts.
+        level: coverage of the intervals.
+        seed: of the resampling.
+
+    Raises:
+        OptionError: too few runs, the same run twice, missing measures, unknown names, options that do not go
+            together, or runs that the question cannot be asked of.
+        StoreError: a folder holds no finished run.
+    """
+    check_resampling(resamples, level)
+    chosen = _chosen(estimators)
+    opened = _opened(runs)
+    sides = sides_of(opened)
+    _check_pairs(pairs, len(sides))
+    plan = plan_comparisons(sides, question, pairs=pairs, all_pairs=all_pairs, by=by, against=against)
+    compared = _unique([side for asked in plan.asked for side in asked.sides])
+    own = {id(side): side.estimates(level, resamples, seed) for side in compared}
+    rows, notes = [], list(plan.notes)
+    for asked in plan.asked:
+        found = _answer(asked, paired, own, chosen, (resamples, level, seed))
+        rows.append(found)
+        notes += [*found.notes, *differing_options(asked.sides)]
+    data = comparison_data(plan, rows, chosen).assign_attrs(quantity=plan.quantity, level=level, resamples=resamples)
+    return Comparison(data, run_data(compared, own, chosen), tuple(dict.fromkeys(notes)), tuple(compared))
+
+
+class _Cohort(NamedTuple):
+    """Sides on the same prompts: number of each side, and the indices of its prompts."""
+
+    members: list[int]
+    prompts: list[NDArray[np.intp]]
+
+
+def _answer(
+    asked: Asked,
+    paired: bool | None,
+    own: Mapping[int, dict[str, DepthEstimate]],
+    estimators: Sequence[str],
+    settings: tuple[int, float, int],
+) -> Row:
+    cohorts, notes = _cohorts(asked.sides, paired)
+    resamples, level, seed = settings
+    readings = [side.readings() for side in asked.sides]
+    order = [member for cohort in cohorts for member in cohort.members]
+    contrasts, ratios, reasons = [], [], []
+    for name in estimators:
+        found = _NOTHING
+        if all(name in of_side for of_side in readings):
+            terms = [
+                [
+                    Term(readings[member][name].take(prompts), asked.coefficients[member])
+                    for member, prompts in zip(cohort.members, cohort.prompts)
+                ]
+                for cohort in cohorts
+            ]
+            found = contrast(terms, resamples=resamples, level=level, seed=seed)
+        by_side = dict(zip(order, found.estimates))
+        contrasts.append(found)
+        ratios.append((by_side.get(0, NAN), by_side.get(len(asked.sides) - 1, NAN)))
+        reasons.append(_reason(asked, found, by_side, [own[id(side)][name].reason for side in asked.sides]))
+    kind = "paired" if len(cohorts) == 1 else "two-sample" if len(cohorts) == len(asked.sides) else "partly paired"
+    return Row(kind, contrasts, ratios, reasons, notes)
+
+
+def _cohorts(sides: Sequence[Side], paired: bool | None) -> tuple[list[_Cohort], list[str]]:
+    """Sides in groups of the same prompts, each cut to the prompts that its whole group shares."""
+    cohorts: list[_Cohort] = []
+    notes: list[str] = []
+    for number, side in enumerate(sides):
+        for cohort in cohorts:
+            found = match(sides[cohort.members[0]], side, paired)
+            if found.note:
+                notes.append(found.note)
+            shared, places, others = np.intersect1d(cohort.prompts[0], found.first, return_indices=True)
+            if shared.size:
+                cohort.prompts[:] = [*(prompts[places] for prompts in cohort.prompts), found.second[others]]
+                cohort.members.append(number)
+                break
+        else:
+            cohorts.append(_Cohort([number], [np.arange(len(side.prompts))]))
+    return cohorts, notes
+
+
+def _reason(asked: Asked, found: Contrast, ratios: dict[int, float], own: Sequence[str]) -> str:
+    if math.isnan(found.estimate):
+        without = [n for n in range(len(asked.sides)) if math.isnan(ratios.get(n, NAN))]
+        return "; ".join(
+            f"{asked.sides[n].name}: {own[n] or 'no estimate from the prompts that are compared'}" for n in without
+        )
+    if not math.isnan(found.ci_low):
+        return ""
+    if min(found.n_prompts) < 2:
+        return "an interval needs at least two prompts with values on each side"
+    return "too few resamples meet the criterion for an interval"
+
+
+def _opened(runs: Sequence[Run | str | Path]) -> list[Run]:
+    if isinstance(runs, Run | str | Path) or not runs:
+        given = "no run" if not isinstance(runs, Run | str | Path) else "a single one"
+        raise OptionError(
+            f"compare() takes a list of runs or of their folders, and got {given}: compare([one, other])."
+        )
+    return [run if isinstance(run, Run) else open_run(run) for run in runs]
+
+
+def _chosen(estimators: Sequence[str] | None) -> list[str]:
+    names = list(ESTIMATORS) if estimators is None else list(estimators)
+    for name in names:
+        if name not in ESTIMATORS:
+            raise OptionError(
+                f"There is no estimator {name!r}.{did_you_mean(name, ESTIMATORS)} Allowed: {', '.join(ESTIMATORS)}."
+            )
+    if not names:
+        raise OptionError(f"No estimator was chosen; give at least one of: {', '.join(ESTIMATORS)}.")
+    return list(dict.fromkeys(names))
+
+
+def _check_pairs(pairs: Pairs | None, runs: int) -> None:
+    for pair in pairs if pairs is not None else ():
+        if len(pair) != 2 or pair[0] == pair[1] or not all(0 <= number < runs for number in pair):
+            raise OptionError(
+                f"The pair {tuple(pair)} does not name two of the {runs} runs; a pair is (reference, other), "
+                f"different numbers from 0 to {runs - 1}."
+            )
+    if pairs is not None and not pairs:
+        raise OptionError("pairs=[] names nothing to compare; leave it out, or give pairs such as [(0, 1)].")
+
+
+def _unique(sides: Sequence[Side]) -> list[Side]:
+    return list({id(side): side for side in sides}.values())

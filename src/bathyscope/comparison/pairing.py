@@ -1,0 +1,128 @@
+"""Whether two runs measured the same prompts, and which prompt of one is which of the other.
+
+Equal token ids are known by the manifest's prompt hash. Models with different tokenizers read the same texts as
+different ids, and no run keeps its texts; there a prompt is its data set and its id. Where names agree but
+anything else contradicts them, the runs are taken for two samples, and it is said why.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bathyscope.comparison.side import Side
+from bathyscope.errors import OptionError, PromptError
+from bathyscope.prompts.source import GIVEN
+from bathyscope.prompts.spec import SourceSpec, parse
+
+Indices = NDArray[np.intp]
+
+UNPAIRED_HINT = "say paired=False (--unpaired) where they are not"
+
+
+@dataclass(frozen=True)
+class Match:
+    """Equal prompts of two sides.
+
+    Args:
+        first, second: indices of the prompts, those at the same place being one prompt; empty where the sides
+            are two samples.
+        note: what a reader must know about it, or why there are none; empty where all is plain.
+    """
+
+    first: Indices
+    second: Indices
+    note: str = ""
+
+    def __bool__(self) -> bool:
+        return self.first.size > 0
+
+
+def match(first: Side, second: Side, paired: bool | None) -> Match:
+    """The prompts that two sides share.
+
+    Args:
+        paired: True = pair equal prompt ids whatever else is known; False = never; None = where nothing
+            contradicts it.
+
+    Raises:
+        OptionError: ``paired`` is True and no prompt id is in both.
+    """
+    if paired is False:
+        return _none("")
+    shared = [name for name in first.prompt_ids if name in set(second.prompt_ids)]
+    if paired and not shared:
+        raise OptionError(
+            f"paired=True (--paired), but {first.name} and {second.name} have no prompt id in common "
+            f"({first.dataset} and {second.dataset}). Leave it out: they are compared as two samples."
+        )
+    reason = "" if paired or first.prompt_hash == second.prompt_hash else _contradiction(first, second, shared)
+    if reason or not shared:
+        return _none(reason)
+    place = [{name: index for index, name in enumerate(side.prompt_ids)} for side in (first, second)]
+    indices = [np.array([where[name] for name in shared], dtype=np.intp) for where in place]
+    return Match(indices[0], indices[1], _note(first, second, len(shared), bool(paired)))
+
+
+def _none(note: str) -> Match:
+    empty = np.empty(0, dtype=np.intp)
+    return Match(empty, empty, note)
+
+
+def _contradiction(first: Side, second: Side, shared: list[str]) -> str:
+    """Why equal ids do not mean equal prompts; empty where nothing speaks against it."""
+    if first.run is second.run:
+        return ""
+    one, other = _source(first.dataset), _source(second.dataset)
+    if one != other or not shared:
+        return ""  # different data: two samples, as anyone expects
+    both = f"{first.name} and {second.name}"
+    if first.tokenizer_hash == second.tokenizer_hash:
+        if first.prompt_hash and len(first.prompt_ids) == len(second.prompt_ids):
+            return f"{both} name the same data and prompts, but the prompts differ (another seed, split or file?)"
+        if one == GIVEN:
+            return f"{both} were given different lists of prompts, whose ids mean nothing outside of them"
+        tokens = [dict(zip(side.prompt_ids, side.n_tokens)) for side in (first, second)]
+        unlike = [name for name in shared if tokens[0][name] != tokens[1][name]]
+        if unlike:
+            counts = f"{tokens[0][unlike[0]]} and {tokens[1][unlike[0]]} tokens"
+            return f"{both} name the same data, but prompt {unlike[0]!r} has {counts} under the same tokenizer"
+        return ""
+    if isinstance(one, SourceSpec):
+        if one.kind == "corpus" and one.number("chars") is None:
+            return (
+                f"{both} cut the same text into windows of tokens, which hold different text under different "
+                "tokenizers; cut it by characters (?chars=1000) to pair them"
+            )
+        if one.kind == "generated" and first.seed != second.seed:
+            return f"{both} were surveyed with the seeds {first.seed} and {second.seed}, so the problems differ"
+    return ""
+
+
+def _note(first: Side, second: Side, shared: int, insisted: bool) -> str:
+    if first.prompt_hash == second.prompt_hash:
+        return ""
+    both = f"{first.name} and {second.name}"
+    said = []
+    if insisted:
+        said.append(f"{both} are paired by prompt id because paired=True (--paired) says so")
+    elif first.tokenizer_hash != second.tokenizer_hash:
+        said.append(
+            f"{both} have different tokenizers and are paired by prompt id; that their texts are the same cannot "
+            f"be checked, {UNPAIRED_HINT}"
+        )
+    left = [len(side.prompt_ids) - shared for side in (first, second)]
+    if any(left):
+        said.append(f"{both} share {shared} prompts; {left[0]} and {left[1]} of their own are left out")
+    return "; ".join(said)
+
+
+def _source(dataset: str) -> SourceSpec | str:
+    """What a label of data says without the number of prompts, for comparing."""
+    try:
+        spec = parse(dataset)
+    except PromptError:
+        return dataset  # a name that somebody gave
+    return SourceSpec(spec.name, None, spec.path, spec.options)

@@ -1,0 +1,235 @@
+"""What is compared with what: any pairs of runs, or one of three questions after hu2025.
+
+size: does the ratio change with the size of the model? reasoning: does training on long chains of thought change
+it? difficulty: do harder data change it?
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from bathyscope.comparison.side import Side
+from bathyscope.errors import OptionError, did_you_mean
+from bathyscope.papers.comparisons import DIFFICULTY, REASONING_PAIRS, difficulty_rank
+from bathyscope.statistics.difference import slope_coefficients
+
+Question = Literal["size", "reasoning", "difficulty"]
+Against = Literal["blocks", "parameters"]
+Pairs = Sequence[tuple[int, int]]
+
+LEVEL_LABELS = ("level", "hops")
+"""Labels of difficulty that are looked for within one run, in this order."""
+
+_PARAMETERS = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)([KkMmBbTt])(?![A-Za-z])")
+_SCALE = {"k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One comparison: a contrast of the ratios of its sides, the first being the reference, the last the other."""
+
+    label: str
+    sides: tuple[Side, ...]
+    coefficients: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All comparisons, what their number is, and what a reader must know about the choice."""
+
+    asked: list[Asked]
+    quantity: str
+    notes: list[str]
+
+
+DIFFERENCE = "difference of ratio"
+
+
+def plan_comparisons(
+    sides: Sequence[Side],
+    question: str | None,
+    *,
+    pairs: Pairs | None,
+    all_pairs: bool,
+    by: str | None,
+    against: str,
+) -> Plan:
+    """What to compare (arguments: see :func:`bathyscope.comparison.compare`).
+
+    Raises:
+        OptionError: an unknown question or size; options that do not go together; runs that the question cannot
+            be asked of.
+    """
+    _check_choice("question", question, (None, *get_args(Question)))
+    _check_choice("against", against, get_args(Against))
+    if by is not None and question != "difficulty":
+        raise OptionError(f"by={by!r} (--by) chooses the label of difficulty; it goes with question='difficulty'.")
+    if pairs is not None and (all_pairs or question in ("size", "difficulty")):
+        raise OptionError(
+            "Pairs (REFERENCE:OTHER) say themselves what is compared; they go alone or with question='reasoning'."
+        )
+    if len(sides) < 2 and question != "difficulty":
+        raise OptionError(
+            f"Only one run was given ({sides[0].name}); a comparison needs two or more. Within one run, levels of "
+            "difficulty can be compared: question='difficulty' (--question difficulty)."
+        )
+    if question == "size":
+        return _size(sides, against)
+    if question == "reasoning":
+        return _reasoning(sides, pairs)
+    if question == "difficulty":
+        return _difficulty(sides, by)
+    return _differences(sides, pairs, all_pairs)
+
+
+def parameters_of(model: str) -> float | None:
+    """Number of parameters as a model's name tells it (``Qwen2.5-1.5B`` → 1.5e9); None where it does not."""
+    found = _PARAMETERS.findall(model)
+    return float(found[-1][0]) * _SCALE[found[-1][1].lower()] if found else None
+
+
+def _differences(sides: Sequence[Side], pairs: Pairs | None, all_pairs: bool) -> Plan:
+    if pairs is None:
+        others = range(len(sides))
+        pairs = list(combinations(others, 2)) if all_pairs else [(0, other) for other in others[1:]]
+    asked = [_difference(sides[reference], sides[other]) for reference, other in pairs]
+    both = [a.label for a in asked if a.sides[0].model != a.sides[1].model and a.sides[0].dataset != a.sides[1].dataset]
+    notes = [f"{label}: both model and data differ, so that neither explains a difference alone" for label in both]
+    return Plan(asked, DIFFERENCE, notes)
+
+
+def _difference(reference: Side, other: Side) -> Asked:
+    return Asked(f"{other.name} − {reference.name}", (reference, other), (-1.0, 1.0))
+
+
+def _size(sides: Sequence[Side], against: str) -> Plan:
+    asked, notes = [], []
+    for dataset, group in _grouped(sides, lambda side: side.dataset).items():
+        sizes = [_size_of(side, against) for side in group]
+        if len(set(sizes)) < 2:
+            notes.append(f"{dataset}: no slope, since all its runs have {sizes[0]:g} {against}")
+            continue
+        order = np.argsort(sizes, kind="stable")
+        ordered = tuple(group[place] for place in order)
+        doublings = [math.log2(sizes[place]) for place in order]
+        label = f"slope over {len(group)} runs on {dataset}"
+        asked.append(Asked(label, ordered, tuple(map(float, slope_coefficients(doublings)))))
+    if not asked:
+        raise OptionError(
+            f"question='size' needs, on the same data, runs of at least two different numbers of {against}: "
+            f"{'; '.join(notes)}. Give models of other sizes, or choose the other size with against= (--against)."
+        )
+    return Plan(asked, f"change of ratio for each doubling of {against}", notes)
+
+
+def _size_of(side: Side, against: str) -> float:
+    if against == "blocks":
+        return float(side.n_blocks)
+    found = parameters_of(side.model)
+    if found is None:
+        raise OptionError(
+            f"The name {side.model!r} does not tell the number of parameters (as '-1.5B' would), and runs do not "
+            "hold it. Compare against='blocks' (--against blocks)."
+        )
+    return found
+
+
+def _reasoning(sides: Sequence[Side], pairs: Pairs | None) -> Plan:
+    if pairs is not None:
+        return _differences(sides, pairs, all_pairs=False)
+    found = [
+        _difference(base, trained)
+        for base_name, trained_name in REASONING_PAIRS
+        for base in sides
+        for trained in sides
+        if (base.model, trained.model) == (base_name, trained_name) and base.dataset == trained.dataset
+    ]
+    if not found:
+        raise OptionError(
+            "No pair of a base model and its long chain-of-thought model on the same data is among the runs "
+            f"({', '.join(side.name for side in sides)}). Known pairs: "
+            f"{'; '.join(f'{base} → {trained}' for base, trained in REASONING_PAIRS)}. Say which belong together: "
+            "BASE:COT on the command line, pairs=[(0, 1)] in Python."
+        )
+    used = {side.name for asked in found for side in asked.sides}
+    left = [side.name for side in sides if side.name not in used]
+    return Plan(found, DIFFERENCE, [f"not part of any pair, left out: {', '.join(left)}"] if left else [])
+
+
+def _difficulty(sides: Sequence[Side], by: str | None) -> Plan:
+    if by is not None or len(sides) == 1:
+        asked = [_by_level(side, by, alone=len(sides) == 1) for side in sides]
+    else:
+        groups = _grouped(sides, lambda side: str(side.identity["weight_hash"]))
+        asked = [_by_data(group) for group in groups.values() if len({side.dataset for side in group}) > 1]
+        if not asked:
+            raise OptionError(
+                "question='difficulty' compares data sets under one model, and no model was given with two data "
+                f"sets ({', '.join(side.name for side in sides)}). Give runs of one model on several data sets, or "
+                "by= (--by) a label of the prompts, such as level."
+            )
+    notes = []
+    if any(len(own) > 2 for own in (one.sides for one in asked)):
+        notes.append("hardest − easiest; what lies between is left out (a trend test uses every level)")
+    if by is None and len(sides) > 1 and any(difficulty_rank(side.dataset) is None for side in sides):
+        notes.append(f"difficulty is known for {', '.join(DIFFICULTY)}; others are ordered as given, easiest first")
+    return Plan([_extremes(one) for one in asked], DIFFERENCE, notes)
+
+
+def _by_data(group: Sequence[Side]) -> Asked:
+    ranks = [difficulty_rank(side.dataset) for side in group]
+    known = [rank for rank in ranks if rank is not None]
+    order = np.argsort(known, kind="stable") if len(known) == len(group) else np.arange(len(group))
+    return Asked(group[0].model, tuple(group[place] for place in order), ())
+
+
+def _by_level(side: Side, by: str | None, alone: bool) -> Asked:
+    names = [by] if by is not None else [name for name in LEVEL_LABELS if name in side.labels]
+    if not names or names[0] not in side.labels:
+        there = f"its prompts carry: {', '.join(side.labels)}" if side.labels else "its prompts carry no labels"
+        wanted = f"label {by!r}" if by is not None else f"label of difficulty ({' or '.join(LEVEL_LABELS)})"
+        raise OptionError(
+            f"{side.name} has no {wanted}; {there}.{did_you_mean(by or '', side.labels)} Give by= (--by) one of "
+            "its labels, or runs of one model on data of different difficulty."
+        )
+    name = names[0]
+    values = side.label(name)
+    levels = sorted({value for value in values.tolist() if value == value and value != ""}, key=_natural)
+    if len(levels) < 2:
+        raise OptionError(f"All prompts of {side.name} have the same {name} ({levels}); a comparison needs two.")
+    prefix = "" if alone else f"{side.name}, "
+    return Asked(side.name, tuple(side.where(values == level, f"{prefix}{name} {level}") for level in levels), ())
+
+
+def _extremes(ordered: Asked) -> Asked:
+    return _difference(ordered.sides[0], ordered.sides[-1])
+
+
+def _natural(value: Any) -> tuple[float, str]:
+    """Order of levels: by the number in them (``Level 10`` after ``Level 9``), then by text."""
+    if not isinstance(value, str):
+        return float(value), ""
+    number = re.search(r"\d+(\.\d+)?", value)
+    return float(number[0]) if number else math.inf, value
+
+
+def _grouped(sides: Sequence[Side], key: Callable[[Side], str]) -> dict[str, list[Side]]:
+    groups: dict[str, list[Side]] = {}
+    for side in sides:
+        groups.setdefault(key(side), []).append(side)
+    return groups
+
+
+def _check_choice(option: str, given: str | None, allowed: Sequence[str | None]) -> None:
+    if given not in allowed:
+        names = [name for name in allowed if name is not None]
+        raise OptionError(
+            f"{option}={given!r} is not known; allowed: {', '.join(names)}.{did_you_mean(str(given), names)}"
+        )

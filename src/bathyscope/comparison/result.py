@@ -1,0 +1,183 @@
+"""What a comparison gives: labelled arrays over comparisons and estimators, and how to read them as a whole."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from numpy.typing import NDArray
+from statsmodels.stats.multitest import multipletests
+
+from bathyscope.comparison.questions import DIFFERENCE, Asked, Plan
+from bathyscope.comparison.side import Side
+from bathyscope.measures.base import variable
+from bathyscope.statistics.difference import Contrast
+from bathyscope.statistics.estimate import DepthEstimate
+
+SOURCE = "hu2025, effective depth"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What came out.
+
+    Args:
+        data: (comparison, estimator): the difference of the ratios, its interval and tests; the coordinates
+            ``reference``, ``other`` and ``kind`` (paired, two-sample, partly paired) say what is compared.
+        runs: (run, estimator): each run's own ratio and interval, from all its prompts.
+        notes: what a reader must know: how prompts were paired, what differs besides, what was left out.
+        sides: the runs, or parts of runs, that were compared.
+    """
+
+    data: xr.Dataset
+    runs: xr.Dataset
+    notes: tuple[str, ...]
+    sides: tuple[Side, ...]
+
+    @property
+    def level(self) -> float:
+        """Coverage of the intervals."""
+        return float(self.data.attrs["level"])
+
+    @property
+    def quantity(self) -> str:
+        """What ``difference`` holds: a difference of ratio, or a slope."""
+        return str(self.data.attrs["quantity"])
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row a comparison and estimator."""
+        frame = self.data.to_dataframe().reset_index()
+        first = ["comparison", "reference", "other", "kind", "estimator"]
+        return frame[[*first, *(name for name in frame.columns if name not in first)]]
+
+    def summary(self) -> str:
+        """How many intervals exclude 0, how many would by chance, and how many tests hold after correction."""
+        low, high = self.data["ci_low"].values, self.data["ci_high"].values
+        outside, there = (low > 0) | (high < 0), np.isfinite(self.data["p_value"].values)
+        tests, alpha = int(there.sum()), 1 - self.level
+        if not tests:
+            intervals = int(np.isfinite(low).sum())
+            return f"{int(outside.sum())} of {intervals} intervals exclude 0; none of these estimators has a test."
+        holm = int((self.data["p_holm"].values[there] < alpha).sum())
+        said = (
+            f"{int(outside[there].sum())} of {tests} tested intervals exclude 0; about {tests * alpha:.2g} would by "
+            f"chance if nothing differed. After Holm's correction {holm} of {tests} p-values are below {alpha:.2g}."
+        )
+        if tests / (self.data.attrs["resamples"] + 1) >= alpha:
+            said += " No p-value can be, with so few resamples for so many tests: give more."
+        return said
+
+
+class Row(NamedTuple):
+    """One comparison: contrasts and reasons by estimator."""
+
+    kind: str
+    contrasts: list[Contrast]
+    ratios: list[tuple[float, float]]
+    """Of the reference and the other run, each from the prompts that are compared."""
+    reasons: list[str]
+    notes: list[str]
+
+
+def comparison_data(plan: Plan, rows: Sequence[Row], estimators: Sequence[str]) -> xr.Dataset:
+    """``Comparison.data`` of the answers to a plan, one row each."""
+    dims = ("comparison", "estimator")
+    contrasts = [row.contrasts for row in rows]
+
+    def of(name: str) -> NDArray[np.float64]:
+        return np.array([[getattr(found, name) for found in row] for row in contrasts], dtype=np.float64)
+
+    ratios = np.array([row.ratios for row in rows])
+    p_value, quantity = of("p_value"), plan.quantity
+    unit = "1" if quantity == DIFFERENCE else "1 per doubling"
+    blocks = np.array([_blocks(asked) for asked in plan.asked])
+    described: dict[str, tuple[Any, str, str, str]] = {
+        "reference_ratio": (ratios[..., 0], "ratio of the reference", "1", "(depth + 1) / L"),
+        "other_ratio": (ratios[..., 1], "ratio of the other run", "1", "(depth + 1) / L"),
+        "difference": (of("estimate"), quantity, unit, _formula(quantity)),
+        "ci_low": (of("ci_low"), "lower end of its interval", unit, "bootstrap over prompts"),
+        "ci_high": (of("ci_high"), "upper end of its interval", unit, "bootstrap over prompts"),
+        "depth_difference": (
+            of("estimate") * blocks[:, None],
+            "difference of depth, for equal numbers of blocks",
+            "block",
+            "L · difference of ratio",
+        ),
+        "standard_error": (of("standard_error"), "standard error of the difference", unit, "bootstrap over prompts"),
+        "effect_size": (of("effect_size"), "difference over the spread of single prompts", "1", "Cohen's d"),
+        "positive_share": (of("positive_share"), "share of resamples above 0", "1", "ties count half"),
+        "exists_share": (of("exists_share"), "share of resamples in which all ratios exist", "1", ""),
+        "p_value": (p_value, "two-sided p-value of no difference", "1", "1 − level of the interval that reaches 0"),
+        "p_holm": (_holm(p_value), "p-value corrected for all comparisons and estimators", "1", "Holm"),
+        "n_prompts": ([[sum(c.n_prompts) for c in row] for row in contrasts], "prompts in use", "prompt", ""),
+    }
+    data = {
+        name: variable(dims, np.asarray(values), text, units, formula=formula, source=SOURCE)
+        for name, (values, text, units, formula) in described.items()
+    }
+    reasons = np.array([row.reasons for row in rows], dtype=object)
+    data["reason"] = variable(dims, reasons, "why there is no difference or no interval", "", source=SOURCE)
+    coords = {
+        "comparison": [asked.label for asked in plan.asked],
+        "estimator": list(estimators),
+        "reference": ("comparison", [asked.sides[0].name for asked in plan.asked]),
+        "other": ("comparison", [asked.sides[-1].name for asked in plan.asked]),
+        "kind": ("comparison", [row.kind for row in rows]),
+    }
+    return xr.Dataset(data, coords)
+
+
+def _formula(quantity: str) -> str:
+    if quantity == DIFFERENCE:
+        return "ratio of the other run − ratio of the reference"
+    return "least-squares slope of the ratio over log₂ of the size"
+
+
+def _blocks(asked: Asked) -> float:
+    """L where it is the same for both and a difference is asked for, else NaN."""
+    counts = {side.n_blocks for side in asked.sides}
+    return float(counts.pop()) if len(counts) == 1 and asked.coefficients == (-1.0, 1.0) else math.nan
+
+
+def _holm(p_values: NDArray[np.float64]) -> NDArray[np.float64]:
+    corrected = np.full(p_values.shape, np.nan)
+    there = np.isfinite(p_values)
+    if there.any():
+        corrected[there] = multipletests(p_values[there], method="holm")[1]
+    return corrected
+
+
+def run_data(
+    sides: Sequence[Side], own: Mapping[int, dict[str, DepthEstimate]], estimators: Sequence[str]
+) -> xr.Dataset:
+    estimates = [[own[id(side)][name] for name in estimators] for side in sides]
+    blocks = np.array([side.n_blocks for side in sides])
+
+    def ratio(end: str) -> NDArray[np.float64]:
+        depths = np.array([[getattr(one, end) for one in row] for row in estimates], dtype=np.float64)
+        return (depths + 1) / blocks[:, None]
+
+    texts = {
+        "depth": ("ratio", "effective depth ratio"),
+        "ci_low": ("ci_low", "lower end of the interval of the ratio"),
+        "ci_high": ("ci_high", "upper end of the interval of the ratio"),
+    }
+    dims = ("run", "estimator")
+    data = {
+        name: variable(dims, ratio(end), text, "1", formula="(depth + 1) / L", source=SOURCE)
+        for end, (name, text) in texts.items()
+    }
+    coords = {
+        "run": [side.name for side in sides],
+        "estimator": list(estimators),
+        "model": ("run", [side.model for side in sides]),
+        "dataset": ("run", [side.dataset for side in sides]),
+        "blocks": ("run", blocks),
+        "prompts": ("run", [len(side.prompts) for side in sides]),
+    }
+    return xr.Dataset(data, coords)

@@ -1,0 +1,204 @@
+"""One side of a comparison: a run, or some of its prompts, with its estimators and what it is called."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bathyscope.comparison.readings import ratio_readings
+from bathyscope.errors import OptionError
+from bathyscope.measures.effective_depth import EffectiveDepth, EffectiveDepthOptions, depth_inputs
+from bathyscope.statistics.depth_inputs import DepthInputs
+from bathyscope.statistics.difference import Reading
+from bathyscope.statistics.effective_depth import effective_depth
+from bathyscope.statistics.estimate import DepthEstimate
+from bathyscope.store.run import Run
+
+_NO_LABELS = ("prompt_id", "n_tokens", "dataset")
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """A run's prompts, or some of them, ready to be compared.
+
+    Args:
+        run: where everything comes from.
+        name: short and unique in the comparison.
+        prompts: indices of the run's prompts that count.
+        curves: of these prompts.
+        options: thresholds of the estimators, the same for all sides.
+    """
+
+    run: Run
+    name: str
+    prompts: NDArray[np.intp]
+    curves: DepthInputs
+    options: EffectiveDepthOptions
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        identity: Mapping[str, Any] = self.run.manifest["identity"]
+        return identity
+
+    @property
+    def model(self) -> str:
+        """Name of the model without folders or owner."""
+        return Path(str(self.identity["model"])).name
+
+    @property
+    def dataset(self) -> str:
+        return str(self.identity["dataset"])
+
+    @property
+    def prompt_hash(self) -> str:
+        return str(self.identity["prompt_hash"])
+
+    @property
+    def tokenizer_hash(self) -> str | None:
+        found: str | None = self.identity["tokenizer_hash"]
+        return found
+
+    @property
+    def seed(self) -> int:
+        return int(self.identity["seed"])
+
+    @property
+    def n_blocks(self) -> int:
+        return self.curves.n_blocks
+
+    @property
+    def prompt_ids(self) -> list[str]:
+        return [str(name) for name in self.run["residual"]["prompt_id"].values[self.prompts]]
+
+    @property
+    def n_tokens(self) -> list[int]:
+        return [int(count) for count in self.run["residual"]["n_tokens"].values[self.prompts]]
+
+    @property
+    def labels(self) -> list[str]:
+        """Names of the labels that the prompts carry."""
+        coordinates = self.run["residual"].coords
+        return [str(name) for name, c in coordinates.items() if c.dims == ("prompt",) and name not in _NO_LABELS]
+
+    def label(self, name: str) -> NDArray[Any]:
+        """A label's value for each prompt."""
+        values: NDArray[Any] = self.run["residual"][name].values[self.prompts]
+        return values
+
+    def where(self, chosen: NDArray[np.bool_], name: str) -> Side:
+        """The side of some of the prompts."""
+        cut: dict[str, Any] = {f.name: _cut(getattr(self.curves, f.name), chosen) for f in fields(self.curves)}
+        return replace(self, name=name, prompts=self.prompts[chosen], curves=DepthInputs(**cut))
+
+    def readings(self) -> dict[str, Reading]:
+        """Estimator → its reading of the ratio, for what the run has measured."""
+        return ratio_readings(self.curves, self.options.kl_fraction, self.options.overlap_threshold)
+
+    def estimates(self, level: float, resamples: int, seed: int) -> dict[str, DepthEstimate]:
+        """Every estimator's depth with its own interval."""
+        return effective_depth(
+            self.curves,
+            resamples=resamples,
+            level=level,
+            kl_fraction=self.options.kl_fraction,
+            overlap_threshold=self.options.overlap_threshold,
+            seed=seed,
+        )
+
+
+def sides_of(runs: Sequence[Run]) -> list[Side]:
+    """One side a run; the thresholds of the first run's effective depth serve all.
+
+    Raises:
+        OptionError: a run given twice, or without the measures that the estimators read.
+    """
+    _refuse_repeated(runs)
+    names = short_names(runs)
+    for run, name in zip(runs, names):
+        missing = [measure for measure in EffectiveDepth.requires if measure not in run.measures]
+        if missing:
+            raise OptionError(
+                f"{name} lacks {', '.join(missing)} (it holds: {', '.join(run.measures) or 'nothing'}); effective "
+                "depths are read off residual, lens and skip. Survey again with measures=[..., 'effective_depth']."
+            )
+    options = _thresholds(runs[0])
+    return [
+        Side(run, name, np.arange(run["residual"].sizes["prompt"]), _curves(run, name), options)
+        for run, name in zip(runs, names)
+    ]
+
+
+def short_names(runs: Sequence[Run]) -> list[str]:
+    """A name for each run that says no more than tells them apart: the model, the data, or both."""
+    identities = [run.manifest["identity"] for run in runs]
+    models = [Path(str(identity["model"])).name for identity in identities]
+    datasets = [str(identity["dataset"]) for identity in identities]
+    if len(set(datasets)) == 1:
+        names = models
+    elif len(set(models)) == 1:
+        names = datasets
+    else:
+        names = [f"{model} on {dataset}" for model, dataset in zip(models, datasets)]
+    seen: Counter[str] = Counter()
+    unique = []
+    for name in names:
+        seen[name] += 1
+        unique.append(f"{name} ({seen[name]})" if names.count(name) > 1 else name)
+    return unique
+
+
+def differing_options(sides: Sequence[Side]) -> list[str]:
+    """How runs were measured unlike the first, one sentence each: precision, seed, options."""
+    first = _flat(sides[0].identity)
+    said = []
+    for side in sides[1:]:
+        own = _flat(side.identity)
+        unlike = [
+            f"{key} {first.get(key)!r} and {own.get(key)!r}" for key in first | own if first.get(key) != own.get(key)
+        ]
+        if unlike and side.run is not sides[0].run:
+            said.append(f"{sides[0].name} and {side.name} were measured differently: {'; '.join(unlike)}")
+    return said
+
+
+def _flat(identity: Mapping[str, Any]) -> dict[str, Any]:
+    settings = {key: identity[key] for key in ("dtype", "seed")}
+    for measure in (*EffectiveDepth.requires, EffectiveDepth.name):
+        settings |= {f"{measure}.{key}": value for key, value in (identity["measures"].get(measure) or {}).items()}
+    return {key: value for key, value in settings.items() if key.split(".")[-1] not in ("resamples", "level")}
+
+
+def _curves(run: Run, name: str) -> DepthInputs:
+    try:
+        return depth_inputs(*(run[measure] for measure in EffectiveDepth.requires))
+    except KeyError as error:
+        raise OptionError(
+            f"{name} was measured without the variable {error}, which effective depths are read off (by an earlier "
+            "bathyscope, or without that option). Survey again with measures=[..., 'effective_depth']."
+        ) from error
+
+
+def _thresholds(run: Run) -> EffectiveDepthOptions:
+    given = run.manifest["identity"]["measures"].get(EffectiveDepth.name) or {}
+    known = {field.name for field in fields(EffectiveDepthOptions)}
+    return EffectiveDepthOptions(**{name: value for name, value in given.items() if name in known})
+
+
+def _refuse_repeated(runs: Sequence[Run]) -> None:
+    places = [id(run) if run.path is None else run.path.resolve() for run in runs]
+    for run, place in zip(runs, places):
+        if places.count(place) > 1:
+            where = "one in memory" if run.path is None else repr(str(run.path))
+            raise OptionError(
+                f"The same run was given twice ({where}); a run does not differ from itself. Give each run once."
+            )
+
+
+def _cut(values: NDArray[Any] | None, chosen: NDArray[np.bool_]) -> NDArray[Any] | None:
+    return None if values is None else values[chosen]

@@ -1,0 +1,95 @@
+"""The blocks after any boundary as a differentiable function: rows of the residual stream in, predictions out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+
+import torch
+from torch import Tensor, nn
+
+from bathyscope.anatomy.anatomy import Anatomy, config_of
+from bathyscope.anatomy.lengths import depends_on_padding
+from bathyscope.anatomy.replay import State
+from bathyscope.gradients.replaced import replaced
+from bathyscope.gradients.saved import SavedBytes
+
+# families take a forward of a single token for a step of generation
+_SHORTEST = 2
+
+
+class Chain:
+    """One prompt's blocks and readout, for rows that own the tokens up to the last that predicts the answer.
+
+    One clean row runs through everything once: it tells what blocks pass on to later blocks beside the stream, and
+    how much memory a row takes until its gradient has been computed.
+
+    Args:
+        blocks: all blocks of the model, in order; they must stay usable as long as the chain is.
+        ids: the prompt's token ids.
+        answer: how many of its last tokens are the answer.
+    """
+
+    def __init__(self, anatomy: Anatomy, blocks: Sequence[nn.Module], ids: Tensor, answer: int) -> None:
+        length = len(ids)
+        # the last token's prediction is not looked at; tables by length must stay those of the whole prompt
+        whole = depends_on_padding(config_of(anatomy.model))
+        self.tokens = length if whole else max(_SHORTEST, length - 1)
+        self._anatomy = anatomy
+        self._blocks = blocks
+        self._replay = anatomy.replay(ids[None, : self.tokens])
+        self._predicting = slice(length - 1 - answer, length - 1)
+        self._answer_A1 = ids[length - answer :][:, None]
+        self._states: list[State] = []
+        self.row_bytes: list[int] = []
+        self.probability = self._run_clean()
+
+    @property
+    def n_blocks(self) -> int:
+        """L, the number of blocks."""
+        return len(self._blocks)
+
+    def predict(self, rows_NTD: Tensor, boundary: int) -> Tensor:
+        """Σ over the answer's tokens of p(token | all before it), [rows], for rows that begin at a boundary."""
+        resid, state = rows_NTD, self._state(boundary, len(rows_NTD))
+        for index in range(boundary, self.n_blocks):
+            resid = self._replay.run(self._blocks[index], index, resid, None, state=state)
+        return self._answer_probability(resid)
+
+    def rerun(self, index: int, before_TD: Tensor, part: str, added_NTD: Tensor) -> Tensor:
+        """h_{l+1} of block ``index`` run on the clean ``before_TD`` with a part's contribution replaced, [rows, …]."""
+        rows, block = len(added_NTD), self._blocks[index]
+        before_NTD = before_TD[: self.tokens].repeat(rows, 1, 1)
+        with replaced(block, self._anatomy.sites[part], added_NTD):
+            return self._replay.run(block, index, before_NTD, None, state=self._state(index, rows))
+
+    def _answer_probability(self, final_NTD: Tensor) -> Tensor:
+        read_NAD = final_NTD[:, self._predicting]
+        logits_MV = self._anatomy.readout(read_NAD.flatten(0, 1))
+        wide = torch.promote_types(logits_MV.dtype, torch.float32)
+        p_NAV = logits_MV.to(wide).softmax(-1).unflatten(0, read_NAD.shape[:2])
+        return p_NAV.gather(-1, self._answer_A1.expand(len(final_NTD), -1, -1)).sum((1, 2))
+
+    def _state(self, boundary: int, rows: int) -> State:
+        """What the clean prompt's blocks before this boundary pass on, for every row."""
+        passed = self._states[boundary]
+        return {key: tuple(t.repeat(rows, *[1] * (t.ndim - 1)) for t in tensors) for key, tensors in passed.items()}
+
+    def _run_clean(self) -> float:
+        """P of the clean prompt; fills the states and ``row_bytes``: of a row that begins at boundary 0 … L."""
+        saved, state = SavedBytes(self._anatomy.model), {}
+        resid = self._replay.recording.resid0_BTD.clone().requires_grad_()
+        with saved:
+            for index, block in enumerate(self._blocks):
+                self._states.append(_detached(state))
+                resid = self._replay.run(block, index, resid, None, state=state)
+                saved.mark()
+            self._states.append(_detached(state))
+            probability = self._answer_probability(resid)
+            saved.mark()
+        self.row_bytes = list(accumulate(reversed(saved.marked)))[::-1]
+        return probability.item()
+
+
+def _detached(state: State) -> State:
+    return {key: tuple(t.detach() for t in tensors) for key, tensors in state.items()}

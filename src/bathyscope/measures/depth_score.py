@@ -1,0 +1,315 @@
+"""Depth score: where in the model the blocks stand that the prediction of an answer needs at earlier tokens.
+
+Block s is skipped before token t. Its effect on later blocks, E[s,l] = ‖c_l − c̄_l‖₂ / max(‖c_l‖₂, 1e-6), and on the
+output, O[s] = ‖y − ȳ‖₂, is measured from t on where answer tokens are predicted. With e_s = Σ_l E[s,l] / max(L−1−s, 1)
+(layer effect) or e_s = O[s] (output effect) the score is d = Σ_s s·e_s / Σ_s e_s, s counted from 0. If harder problems
+made deeper use of the model, it would rise with difficulty; a permutation test over prompts says whether it does.
+Source: csordas2025, depth score.
+"""
+
+from __future__ import annotations
+
+import random
+import warnings
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import xarray as xr
+from torch import Tensor
+
+from bathyscope.errors import OptionError, PromptError, did_you_mean
+from bathyscope.measures.base import REDUCTIONS, Measure, MeasureProbe, ModelFacts, require_range, variable
+from bathyscope.measures.depth_score_levels import check_label, level_results
+from bathyscope.measures.effects import EPS, relative_change
+from bathyscope.measures.tokens import reduce_tokens
+from bathyscope.prompts.prompt import TokenizedPrompt
+from bathyscope.statistics.crossing import centre_of_mass, layer_effect
+from bathyscope.wavefront.batch import Batch
+from bathyscope.wavefront.compare import compare, same_or
+from bathyscope.wavefront.probe import FinalStates, RowsView
+from bathyscope.wavefront.rows import Request, SkipBefore
+
+POSITIONS = ("answer", "every")
+STEP, MARGIN, COUNT = 4, 4, 4
+PROTECT_FIRST = 1
+_SOURCE = "csordas2025, depth score"
+
+
+@dataclass(frozen=True)
+class DepthScoreOptions:
+    """Options of the depth score.
+
+    Args:
+        by: the prompts' label that says how hard they are; None = the first of level, hops, steps and digits that
+            any prompt has, or one group of all prompts.
+        positions: "answer" = one token t, which predicts the answer's first token; "every" = the tokens that predict
+            every fourth answer token but the last four, shuffled, the first four.
+        first_answer_token: False moves t and all measured tokens one token on, so that the prediction of the first
+            answer token is left out and the last token, which predicts nothing, is measured (a fault of
+            csordas2025's published code).
+        resamples: bootstrap resamples of the prompts.
+        coverage: of the intervals.
+        permutations: random orders of the test for a trend; the smallest p-value is 1 / (1 + permutations).
+    """
+
+    by: str | None = None
+    positions: str = "answer"
+    first_answer_token: bool = True
+    resamples: int = 1000
+    coverage: float = 0.95
+    permutations: int = 9999
+
+
+class DepthScore(Measure[DepthScoreOptions]):
+    """Depth scores of prompts and of difficulty levels, and their trend over levels."""
+
+    name = "depth_score"
+    options_type = DepthScoreOptions
+    needs_answers = True
+
+    def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
+        options = self.options
+        if options.positions not in POSITIONS:
+            raise OptionError(
+                f"depth_score: positions {options.positions!r} is unknown.{did_you_mean(options.positions, POSITIONS)} "
+                f"Allowed: {', '.join(POSITIONS)}."
+            )
+        require_range("depth_score: resamples", options.resamples, 1, 10_000_000)
+        require_range("depth_score: coverage", options.coverage, 0.01, 0.9999)
+        require_range("depth_score: permutations", options.permutations, 1, 10_000_000)
+        self._positions = answer_positions(prompts, options.positions, options.first_answer_token, seed)
+        self._require_measurable(prompts)
+        measured = [(p, starts) for p, starts in zip(prompts, self._positions) if starts]
+        self._by = check_label(options.by, [p for p, _ in measured])
+        own = sum(len(p) - t for p, starts in measured for t in starts)
+        self._tails = own / sum(len(p) for p, _ in measured)
+
+    def _require_measurable(self, prompts: Sequence[TokenizedPrompt]) -> None:
+        reasons = Counter(_reason(p, self.options.positions) for p, own in zip(prompts, self._positions) if not own)
+        listed = ", ".join(f"{count} {reason}" for reason, count in reasons.items())
+        if reasons.total() == len(prompts):
+            raise PromptError(
+                f"depth_score measures the prediction of the answer, and none of the {len(prompts)} prompts can be "
+                f"measured ({listed}). Give answer= with text=, or answer_tokens= with ids=, and a question of at "
+                "least three tokens before it; for positions='every' answers of more than four tokens."
+            )
+        if reasons:
+            warnings.warn(
+                f"depth_score: {reasons.total()} of {len(prompts)} prompts are not measured ({listed}).", stacklevel=5
+            )
+
+    def rows_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
+        return facts.n_blocks * (1 + self._tails) / 2
+
+    def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
+        samples = max(len(starts) for starts in self._positions)
+        skip_last = self.options.first_answer_token
+        return DepthScoreProbe(facts, batch, [self._positions[i] for i in indices], samples, skip_last)
+
+    def summarise(self, facts: ModelFacts, merged: xr.Dataset, seed: int) -> xr.Dataset:
+        options = self.options
+        return level_results(
+            merged,
+            self._by,
+            resamples=options.resamples,
+            coverage=options.coverage,
+            permutations=options.permutations,
+            seed=seed,
+        )
+
+
+class DepthScoreProbe(MeasureProbe):
+    """Effects at the tokens that predict the answer, for one batch.
+
+    Args:
+        positions: the tokens t of each prompt of the batch; none = the prompt is not measured.
+        samples: length of the ``sample`` dimension (the most positions any prompt has).
+        skip_last: each prompt's last token is not measured.
+    """
+
+    def __init__(
+        self,
+        facts: ModelFacts,
+        batch: Batch,
+        positions: Sequence[tuple[int, ...]],
+        samples: int,
+        skip_last: bool,
+    ) -> None:
+        # the last block has no later block to change, and at later tokens no output
+        self._skipped: dict[Request, int] = {
+            SkipBefore(s, prompt, t, PROTECT_FIRST): s
+            for prompt, starts in enumerate(positions)
+            for t in starts
+            for s in range(facts.n_blocks - 1)
+        }
+        super().__init__(list(self._skipped))
+        self._facts, self._batch, self._positions, self._samples = facts, batch, positions, samples
+        self._end = -1 if skip_last else None
+        # results stay on the model's device until the batch is done: no waiting for the accelerator on the way
+        device, shape = batch.ids_BT.device, (batch.size, len(REDUCTIONS), facts.n_blocks)
+        self._effect = torch.zeros(*shape, facts.n_blocks, dtype=torch.float64, device=device)
+        self._output = torch.zeros(shape, dtype=torch.float64, device=device)
+        for prompt, starts in enumerate(positions):
+            if not starts:
+                self._effect[prompt] = torch.nan
+                self._output[prompt] = torch.nan
+        self._noise = torch.zeros(batch.size, dtype=torch.float64, device=device)
+        self._pooled: dict[int, dict[int, list[Tensor]]] = {}
+
+    def rows(self, view: RowsView) -> None:
+        found = [(i, self._skipped[r]) for i, served in enumerate(view.requests) for r in served if r in self._skipped]
+        found = [(i, s) for i, s in found if s < view.block]
+        if not found or view.prompt is None:
+            return
+        effect_RN = relative_change(view, [i for i, _ in found])[:, 0, : self._end]
+        for (_, s), effect_N in zip(found, effect_RN):
+            self._pool(view.prompt, s, effect_N)
+        plain = (view.baseline_after.float() - view.baseline_before.float())[0, : self._end]
+        control = (view.control_after.float() - view.control_before.float())[0, : self._end]
+        gap_N = torch.linalg.vector_norm(control - plain, dim=-1)
+        self._note_noise(view.prompt, gap_N / torch.linalg.vector_norm(plain, dim=-1).clamp_min(EPS))
+
+    def block_done(self, block: int) -> None:
+        for prompt, skipped, reduced in self._reduced():
+            self._effect[prompt, :, skipped, block] = reduced
+
+    def finish(self, final: FinalStates) -> None:
+        for tail in final.tails:
+            mine = {self._skipped[r]: state[: self._end] for r, state in tail.rows.items() if r in self._skipped}
+            if not mine:
+                continue
+            control = tail.control_ND[: self._end]
+            rows = [*mine.values(), same_or(control, tail.baseline_ND[: self._end])]
+            change = compare(final.readout, control, rows, ["l2"], vocabulary=self._facts.anatomy.vocabulary)["l2"]
+            for s, change_N in zip(mine, change):
+                self._pool(tail.prompt, s, change_N)
+            self._note_noise(tail.prompt, change[-1])
+        for prompt, skipped, reduced in self._reduced():
+            self._output[prompt, :, skipped] = reduced
+
+    def _pool(self, prompt: int, skipped: int, values_N: Tensor) -> None:
+        self._pooled.setdefault(prompt, {}).setdefault(skipped, []).append(values_N)
+
+    def _reduced(self) -> list[tuple[int, list[int], Tensor]]:
+        """What was pooled over all t: prompt, skipped blocks, and [reduction, skipped]."""
+        found = [
+            (prompt, list(by_block), reduce_tokens(torch.stack([torch.cat(p) for p in by_block.values()])))
+            for prompt, by_block in self._pooled.items()
+        ]
+        self._pooled.clear()
+        return found
+
+    def _note_noise(self, prompt: int, gap_N: Tensor) -> None:
+        self._noise[prompt] = torch.maximum(self._noise[prompt], gap_N.max().double())
+
+    def noise(self) -> np.ndarray:
+        return self._noise.cpu().numpy()
+
+    def result(self) -> xr.Dataset:
+        n_blocks = self._facts.n_blocks
+        coords = {
+            "reduction": list(REDUCTIONS),
+            "skipped": np.arange(n_blocks),
+            "block": np.arange(n_blocks),
+            "sample": np.arange(self._samples),
+        }
+        return xr.Dataset(self._variables(), coords)
+
+    def _variables(self) -> dict[str, xr.Variable]:
+        effect, output = self._effect.cpu().numpy(), self._output.cpu().numpy()
+        layer = layer_effect(effect)
+        positions = np.full((self._batch.size, self._samples), -1, dtype=np.int64)
+        for prompt, starts in enumerate(self._positions):
+            positions[prompt, : len(starts)] = starts
+        by_block = ("prompt", "reduction", "skipped")
+        higher = "higher = the answer depends more on the skipped block"
+        deeper = "higher = the answer depends on later blocks"
+        score = "Σ_s s·e_s / Σ_s e_s, e_s = {}"
+        return {
+            "effect": variable(
+                (*by_block, "block"),
+                effect,
+                "relative change of a block's contribution where the answer is predicted, an earlier block skipped",
+                "1",
+                formula="‖c_l − c̄_l‖₂ / max(‖c_l‖₂, 1e-6), reduced over tokens",
+                source=_SOURCE,
+                direction=higher,
+            ),
+            "layer_effect": variable(
+                by_block,
+                layer,
+                "mean effect of a skipped block on the later blocks",
+                "1",
+                formula="Σ_l E[s,l] / max(L−1−s, 1)",
+                source=_SOURCE,
+                direction=higher,
+            ),
+            "output_effect": variable(
+                by_block,
+                output,
+                "change of the output probabilities where the answer is predicted",
+                "1",
+                formula="‖y − ȳ‖₂ ≤ √2, reduced over tokens",
+                source=_SOURCE,
+                direction=higher,
+            ),
+            "prompt_score_layer": variable(
+                by_block[:2],
+                centre_of_mass(layer),
+                "depth score of a prompt by layer effect",
+                "block",
+                formula=score.format("layer_effect"),
+                source=_SOURCE,
+                direction=deeper,
+            ),
+            "prompt_score_output": variable(
+                by_block[:2],
+                centre_of_mass(output),
+                "depth score of a prompt by output effect",
+                "block",
+                formula=score.format("output_effect"),
+                source=_SOURCE,
+                direction=deeper,
+            ),
+            "positions": variable(
+                ("prompt", "sample"),
+                positions,
+                "token t that a block is skipped before and its effect measured from (−1 = none)",
+                "token",
+                source=_SOURCE,
+            ),
+        }
+
+
+def answer_positions(
+    prompts: Sequence[TokenizedPrompt], positions: str, first_answer_token: bool, seed: int
+) -> list[tuple[int, ...]]:
+    """The tokens t of every prompt, in order; none where it has no answer, or no t with a token to skip before it.
+
+    With a the index of the answer's first token and A its number of tokens, t = a − 1 + k, which predicts answer
+    token k: k = 0, or k of 0, 4, 8, … below A − 4, shuffled by one generator that runs through all prompts, the
+    first four. With ``first_answer_token`` False t is one more.
+    """
+    generator = random.Random(seed)
+    shift = 1 if first_answer_token else 0
+    found: list[tuple[int, ...]] = []
+    for prompt in prompts:
+        answer = prompt.answer_tokens or 0
+        first = len(prompt) - answer - shift
+        offsets = range(0, answer - MARGIN, STEP) if positions == "every" else range(min(answer, 1))
+        # tokens before PROTECT_FIRST are never skipped
+        candidates = [first + k for k in offsets if first + k > PROTECT_FIRST]
+        generator.shuffle(candidates)
+        found.append(tuple(candidates[:COUNT]))
+    return found
+
+
+def _reason(prompt: TokenizedPrompt, positions: str) -> str:
+    if prompt.answer_tokens is None:
+        return "without an answer"
+    if positions == "every" and prompt.answer_tokens <= MARGIN:
+        return f"with an answer of at most {MARGIN} tokens"
+    return "whose answer begins too early for any token to be skipped before it"

@@ -1,0 +1,187 @@
+"""Depth scores of difficulty levels, from the effects of their prompts, and the trend over levels."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from functools import partial
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from bathyscope.errors import OptionError, did_you_mean
+from bathyscope.measures.base import REDUCTIONS, variable
+from bathyscope.prompts.prompt import TokenizedPrompt
+from bathyscope.statistics.depth_score import depth_score
+from bathyscope.statistics.trend import trend
+
+LABELS = ("level", "hops", "steps", "digits")
+"""Labels that say how hard a prompt is, in the order in which they are looked for."""
+SCORES = ("layer", "output")
+EVERYONE = "all"
+_SOURCE = "csordas2025, depth score"
+
+
+def check_label(by: str | None, prompts: Sequence[TokenizedPrompt]) -> str | None:
+    """The label to group by; None where none is asked for and the prompts have none of ``LABELS``.
+
+    Raises:
+        OptionError: no prompt has the label that is asked for.
+    """
+    there = dict.fromkeys(name for prompt in prompts for name in prompt.labels)
+    if by is None:
+        by = next((name for name in LABELS if name in there), None)
+    elif by not in there:
+        listed = f"Their labels: {', '.join(there)}." if there else "They have no labels; give Prompt(labels={...})."
+        raise OptionError(f"depth_score: no measured prompt has the label {by!r}.{did_you_mean(by, there)} {listed}")
+    without = 0 if by is None else sum(by not in prompt.labels for prompt in prompts)
+    if without:
+        warnings.warn(
+            f"depth_score: {without} of {len(prompts)} measured prompts have no label {by!r} and belong to no level.",
+            stacklevel=5,
+        )
+    return by
+
+
+class Levels(NamedTuple):
+    """Difficulty levels in order, and each prompt's number among them (−1 = it has none)."""
+
+    names: np.ndarray
+    of_prompt: np.ndarray
+    no_order: str
+    """Why a trend over them has no meaning; empty where it has one."""
+
+    @classmethod
+    def of(cls, merged: xr.Dataset, by: str | None) -> Levels:
+        """The levels of a merged dataset by one of its labels; all prompts where there is none."""
+        n_prompts = merged.sizes["prompt"]
+        if by is None:
+            reason = f"a trend needs prompts with a label such as {', '.join(LABELS)}"
+            return cls(np.array([EVERYONE], dtype=object), np.zeros(n_prompts, dtype=np.intp), reason)
+        values = merged[by].values
+        has_text = values.dtype.kind not in "iuf"
+        known = values != "" if has_text else ~np.isnan(values.astype(np.float64))
+        names, member = np.unique(values[known], return_inverse=True)
+        of_prompt = np.full(n_prompts, -1, dtype=np.intp)
+        of_prompt[known] = member
+        return cls(names, of_prompt, f"the labels {by!r} are texts; a trend needs numbers" if has_text else "")
+
+    @property
+    def difficulty(self) -> np.ndarray:
+        """Each prompt's level as a number, NaN where it has none."""
+        if self.no_order:
+            return np.full(len(self.of_prompt), np.nan)
+        return np.where(self.of_prompt < 0, np.nan, self.names.astype(np.float64)[self.of_prompt])
+
+
+def level_results(
+    merged: xr.Dataset, by: str | None, *, resamples: int, coverage: float, permutations: int, seed: int
+) -> xr.Dataset:
+    """Depth scores by level and their trend, from the per-prompt effects and scores of a run.
+
+    Args:
+        merged: ``effect``, ``output_effect`` and the prompts' scores, with the label ``by`` as a coordinate.
+    """
+    levels = Levels.of(merged, by)
+    largest = merged.sel(reduction="max")
+    effects = {"layer": largest["effect"].values, "output": largest["output_effect"].values}
+    score = partial(depth_score, resamples=resamples, coverage=coverage, seed=seed)
+    scores = [
+        [[score(effects[kind][levels.of_prompt == n], how) for how in REDUCTIONS] for n in range(len(levels.names))]
+        for kind in SCORES
+    ]
+    test = partial(trend, permutations=permutations, resamples=resamples, coverage=coverage, seed=seed)
+    trends = [
+        [test(merged[f"prompt_score_{kind}"].sel(reduction=how).values, levels.difficulty) for how in REDUCTIONS]
+        for kind in SCORES
+    ]
+    measured = ~np.isnan(effects["output"]).any(axis=1)
+    counts = [int((measured & (levels.of_prompt == n)).sum()) for n in range(len(levels.names))]
+    percent = f"{100 * coverage:g} %"
+    data = {
+        **_level_variables(scores, percent),
+        "n_prompts": variable(("level",), counts, "prompts measured", "1", source=_SOURCE),
+        **_trend_variables(trends, percent, merged.sizes["skipped"], levels.no_order),
+    }
+    what = "all prompts" if by is None else f"label {by!r} of the prompts"
+    coords = {
+        "level": ("level", levels.names, {"long_name": what}),
+        "score": list(SCORES),
+        "reduction": list(REDUCTIONS),
+    }
+    return xr.Dataset(data, coords)
+
+
+def _level_variables(scores: Sequence[Sequence[Sequence[Any]]], percent: str) -> dict[str, xr.Variable]:
+    """``scores`` is [score][level][reduction]; over prompts reduced by mean, 95th percentile and maximum."""
+    formula = "Σ_s s·e_s / Σ_s e_s of the maximum over tokens, reduced over the level's prompts; e_s = {}"
+    e_s = {"layer": "Σ_l E[s,l] / max(L−1−s, 1)", "output": "O[s]"}
+    found = {
+        f"score_{kind}": variable(
+            ("level", "reduction"),
+            _gathered(own, "score"),
+            f"depth score by {kind} effect",
+            "block",
+            formula=formula.format(e_s[kind]),
+            source=_SOURCE,
+            direction="higher = answers depend on later blocks",
+        )
+        for kind, own in zip(SCORES, scores)
+    }
+    dims = ("score", "level", "reduction")
+    for name, end in (("ci_low", "lower"), ("ci_high", "upper")):
+        long_name = f"{end} end of the {percent} interval of the depth score"
+        values = _gathered(scores, name)
+        found[name] = variable(dims, values, long_name, "block", formula="bootstrap over prompts", source=_SOURCE)
+    reasons = _gathered(scores, "reason")
+    found["reason"] = variable(dims, reasons, "why there is no score or no interval", "", source=_SOURCE)
+    return found
+
+
+def _trend_variables(
+    trends: Sequence[Sequence[Any]], percent: str, n_blocks: int, no_order: str
+) -> dict[str, xr.Variable]:
+    """``trends`` is [score][reduction]; the reduction is that of the prompts' effects over tokens."""
+    slope = _gathered(trends, "slope")
+    interval = f"end of the {percent} interval of the slope"
+    described: Mapping[str, tuple[np.ndarray, str, str, str]] = {
+        "trend_slope": (slope, "slope of the prompts' depth scores over their level", "block/level", "least squares"),
+        "trend_ci_low": (_gathered(trends, "ci_low"), f"lower {interval}", "block/level", "bootstrap over prompts"),
+        "trend_ci_high": (_gathered(trends, "ci_high"), f"upper {interval}", "block/level", "bootstrap over prompts"),
+        "trend_share": (slope / n_blocks, "slope as a share of the model's depth", "1/level", "slope / L"),
+        "trend_effect_size": (
+            _gathered(trends, "effect_size"),
+            "slope in standard deviations within a level",
+            "1/level",
+            "slope / pooled standard deviation within levels",
+        ),
+        "trend_rank_correlation": (
+            _gathered(trends, "rank_correlation"),
+            "rank correlation of depth score and level",
+            "1",
+            "Spearman's ρ",
+        ),
+        "trend_p_value": (
+            _gathered(trends, "p_value"),
+            "p-value of the trend",
+            "1",
+            "permutations of levels over prompts, two-sided",
+        ),
+    }
+    dims = ("score", "reduction")
+    found = {
+        name: variable(dims, values, long_name, units, formula=formula, source=_SOURCE)
+        for name, (values, long_name, units, formula) in described.items()
+    }
+    reasons = _gathered(trends, "reason")
+    reasons = np.full_like(reasons, no_order) if no_order else reasons
+    found["trend_reason"] = variable(dims, reasons, "why a value of the trend is missing", "", source=_SOURCE)
+    return found
+
+
+def _gathered(results: Sequence[Any], field: str) -> np.ndarray:
+    """One field of nested lists of results, as an array."""
+    values = np.frompyfunc(attrgetter(field), 1, 1)(np.array(results, dtype=object))
+    return values if field == "reason" else values.astype(np.float64)

@@ -1,0 +1,120 @@
+"""Direct effects: what each later block alone makes of one block's contribution being absent from its input.
+
+Block l sees h_l − c_s at the tokens where block s is left out, all other contributions staying as they are;
+E_direct[s,l] = ‖c_l − c̄_l‖₂ / max(‖c_l‖₂, 1e-6) per token, reduced over tokens as skip effects are, with a diagonal
+of 0. Source: csordas2025, local effects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import xarray as xr
+
+from bathyscope.measures.base import REDUCTIONS, Measure, MeasureProbe, ModelFacts, require_range, variable
+from bathyscope.measures.effects import Cell, EffectMaps
+from bathyscope.measures.positions import COUNT, chosen_positions, positions_variable
+from bathyscope.prompts.prompt import TokenizedPrompt
+from bathyscope.wavefront.batch import Batch
+from bathyscope.wavefront.probe import RowsView
+from bathyscope.wavefront.rows import DirectBefore, DirectRow, Request
+
+_SOURCE = "csordas2025, local effects"
+
+
+@dataclass(frozen=True)
+class DirectOptions:
+    """Options of the direct effects.
+
+    Args:
+        positions: for every prompt the tokens t of the future effects; None = sampled (every 8th token,
+            shuffled, the first four); an empty list = no future effects for that prompt.
+        protect_first: how many first tokens keep the contribution.
+    """
+
+    positions: tuple[tuple[int, ...], ...] | None = None
+    protect_first: int = 1
+
+
+class Direct(Measure[DirectOptions]):
+    """Direct effects on all tokens and on future tokens."""
+
+    name = "direct"
+    options_type = DirectOptions
+
+    def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
+        lengths = [len(p) for p in prompts]
+        require_range("direct: protect_first", self.options.protect_first, 0, min(lengths))
+        self._positions = chosen_positions(self.options.positions, lengths, seed, self.name)
+
+    def rows_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
+        return facts.n_blocks * (1 + COUNT / 2) / 2
+
+    def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
+        width = max((len(p) for p in self._positions), default=0)
+        return DirectProbe(self.options, facts, batch, [self._positions[i] for i in indices], width)
+
+
+class DirectProbe(MeasureProbe):
+    """Direct effects of one batch.
+
+    Args:
+        positions: the tokens t of each prompt of the batch.
+        samples: length of the ``sample`` dimension (the most positions any prompt has).
+    """
+
+    def __init__(
+        self,
+        options: DirectOptions,
+        facts: ModelFacts,
+        batch: Batch,
+        positions: Sequence[tuple[int, ...]],
+        samples: int,
+    ) -> None:
+        n_blocks, protect = facts.n_blocks, options.protect_first
+        everywhere: dict[Request, Cell] = {DirectRow(s, protect): (0, s) for s in range(n_blocks)}
+        later: dict[Request, Cell] = {
+            DirectBefore(s, prompt, t, protect): (0, s)
+            for prompt, starts in enumerate(positions)
+            for t in dict.fromkeys(starts)
+            for s in range(n_blocks)
+        }
+        super().__init__([*everywhere, *later])
+        self._n_blocks, self._positions, self._samples = n_blocks, positions, samples
+        self._effects = EffectMaps(batch, n_blocks, everywhere, later, positions)
+
+    def rows(self, view: RowsView) -> None:
+        self._effects.rows(view)
+
+    def block_done(self, block: int) -> None:
+        self._effects.block_done(block)
+
+    def noise(self) -> np.ndarray:
+        return self._effects.noise.cpu().numpy()
+
+    def result(self) -> xr.Dataset:
+        data = {
+            f"effect_{reach}": variable(
+                ("prompt", "reduction", "skipped", "block"),
+                values[:, 0],
+                f"relative change of a block's contribution when an earlier one is missing from its input, {where}",
+                "1",
+                formula="‖c_l − c̄_l‖₂ / max(‖c_l‖₂, 1e-6), c̄_l from h_l − c_s, reduced over tokens",
+                source=_SOURCE,
+                direction="higher = the block reads more of the other's contribution",
+            )
+            for reach, values, where in (
+                ("all", self._effects.all, "at all tokens"),
+                ("future", self._effects.future, "at later tokens"),
+            )
+        }
+        data["positions"] = positions_variable(self._positions, self._samples, _SOURCE)
+        coords = {
+            "reduction": list(REDUCTIONS),
+            "skipped": np.arange(self._n_blocks),
+            "block": np.arange(self._n_blocks),
+            "sample": np.arange(self._samples),
+        }
+        return xr.Dataset(data, coords)

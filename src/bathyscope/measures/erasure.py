@@ -1,0 +1,312 @@
+"""Residual erasure: how much the prediction of the answer needs what one token carries at one boundary.
+
+R[b,t] = max over the answer-predicting positions of ‖y − ȳ‖₂, where h_b[t] is replaced by h̃_b, the mean of h_b
+over all tokens of a reference prompt set. ``effect_future``: the maximum over all positions after t. Source:
+csordas2025 and hu2025, residual erasure.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from os import PathLike, fspath
+
+import numpy as np
+import torch
+import xarray as xr
+from torch import Tensor
+
+from bathyscope.anatomy.anatomy import config_of
+from bathyscope.anatomy.lengths import depends_on_padding
+from bathyscope.errors import OptionError, PromptError, did_you_mean
+from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, variable
+from bathyscope.prompts.prompt import Prompt, PromptSet, TokenizedPrompt
+from bathyscope.prompts.source import Source
+from bathyscope.prompts.spec import SourceSpec
+from bathyscope.wavefront.batch import Batch, plan_batches
+from bathyscope.wavefront.calls import even_pieces
+from bathyscope.wavefront.compare import Distribution, Pair, l2
+from bathyscope.wavefront.engine import Wavefront
+from bathyscope.wavefront.probe import BaselineView, ErasedStates, Probe
+from bathyscope.wavefront.rows import Erasure as ErasureRequest
+
+SCALES = ("mean", "width")
+# distributions compared at once: near a CPU's caches, but one visit of the unembedding must serve several rows
+_CHUNK_BYTES = 32 << 20
+_ACCELERATOR_FACTOR = 32
+_FEWEST_ROWS = 8
+_SOURCE = "csordas2025, residual erasure; hu2025, residual erasure"
+
+
+@dataclass(frozen=True)
+class ErasureOptions:
+    """Options of residual erasure.
+
+    Args:
+        reference: the prompts whose mean residual stream takes the erased one's place, given as the survey's
+            prompts are (such as gsm8k:10); None = the survey's own prompts, measured or not.
+        include_first: position 0 of the reference prompts counts in the mean.
+        future: also measure the change at all positions after the erased token.
+        max_tokens: longer prompts are left out, since the cost grows with the square of the length; None = no limit.
+        reference_scale: "mean" = the mean over tokens; "width" = the sum over tokens per prompt, divided by the
+            width of the stream instead of the tokens (a fault of hu2025's published code).
+    """
+
+    # not a text first: whatever else is given is checked where prompts are resolved
+    reference: PromptSet | Source | None = None
+    include_first: bool = True
+    future: bool = False
+    max_tokens: int | None = 64
+    reference_scale: str = "mean"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reference", _kept(self.reference))
+
+
+def _kept(source: Source | None) -> Source | None:
+    """A source that can be read twice and written into a manifest: paths as texts, other iterables as lists."""
+    if isinstance(source, PathLike):
+        return fspath(source)
+    if source is None or isinstance(source, str | PromptSet | SourceSpec | Prompt) or not isinstance(source, Iterable):
+        return source
+    return [item.tolist() if hasattr(item, "tolist") else item for item in source]
+
+
+class Erasure(Measure[ErasureOptions]):
+    """Effect of erasing one token's residual stream at one boundary on the prediction of the answer."""
+
+    name = "erasure"
+    options_type = ErasureOptions
+    needs_answers = True
+
+    def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
+        options = self.options
+        if options.max_tokens is not None and options.max_tokens < 2:
+            raise OptionError(
+                f"erasure: max_tokens={options.max_tokens} is out of range; allowed: 2 or more, or None (no limit)."
+            )
+        if options.reference_scale not in SCALES:
+            raise OptionError(
+                f"erasure: reference_scale={options.reference_scale!r} is unknown."
+                f"{did_you_mean(options.reference_scale, SCALES)} Allowed: {', '.join(SCALES)}."
+            )
+        with_answer = [n for n, p in enumerate(prompts) if p.answer_tokens is not None]
+        self._measured = frozenset(n for n in with_answer if self._fits(len(prompts[n])))
+        self._require_measurable(prompts, with_answer)
+        self._width = max(len(prompts[n]) for n in self._measured)
+        self._pieces = {n: facts.pieces(prompts[n].ids) for n in self._measured}
+
+    def _require_measurable(self, prompts: Sequence[TokenizedPrompt], with_answer: Sequence[int]) -> None:
+        if not with_answer:
+            raise PromptError(
+                f"erasure measures the prediction of the answer, and none of the {len(prompts)} prompts has one; give "
+                "answer= with text=, or answer_tokens= with ids=."
+            )
+        longer = len(with_answer) - len(self._measured)
+        if not self._measured:
+            shortest = min(len(prompts[n]) for n in with_answer)
+            raise PromptError(
+                f"erasure: all {longer} prompts with an answer are longer than max_tokens={self.options.max_tokens} "
+                f"(the shortest has {shortest} tokens); give shorter prompts or a larger max_tokens. Its cost grows "
+                "with the square of the length."
+            )
+        without = len(prompts) - len(with_answer)
+        reasons = [f"{without} without an answer"] if without else []
+        reasons += [f"{longer} longer than max_tokens={self.options.max_tokens}"] if longer else []
+        if reasons:
+            warnings.warn(
+                f"erasure: {without + longer} of {len(prompts)} prompts are not measured ({', '.join(reasons)}).",
+                stacklevel=5,
+            )
+
+    def _fits(self, tokens: int) -> bool:
+        return self.options.max_tokens is None or tokens <= self.options.max_tokens
+
+    @property
+    def reference(self) -> Source | None:
+        return self.options.reference
+
+    def begin(self, wave: Wavefront, reference: Sequence[TokenizedPrompt]) -> None:
+        """The reference residual streams h̃_b, [boundary, width], from plain forwards.
+
+        Raises:
+            PromptError: fewer than two tokens to take the mean of.
+        """
+        first = 0 if self.options.include_first else 1
+        lengths = [len(p) for p in reference]
+        tokens = sum(n - first for n in lengths)
+        if tokens < 2:
+            raise PromptError(
+                f"erasure: the reference set has {tokens} tokens to take the mean of (include_first="
+                f"{self.options.include_first}); give at least 2."
+            )
+        device = next(wave.anatomy.model.parameters()).device
+        equal = depends_on_padding(config_of(wave.anatomy.model))
+        total_LD = torch.zeros((), dtype=torch.float64, device=device)
+        for picked in plan_batches(lengths, 1, wave.policy.tokens, equal):
+            batch = Batch.of([reference[i].ids for i in picked], device)
+            sums = _TokenSums(batch, first)
+            wave.run(batch, [sums])
+            total_LD = total_LD + torch.stack(sums.boundaries)
+        by = tokens if self.options.reference_scale == "mean" else len(reference) * wave.anatomy.width
+        self._values_LD = (total_LD / by).float()
+
+    def rows_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
+        if not self._fits(tokens):
+            return 0.0
+        # the average row owns half of the tokens and half of the blocks, where it need not own all tokens
+        return facts.n_blocks * tokens / (4 if facts.checks.tails else 2)
+
+    def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
+        pieces = [self._pieces.get(i) for i in indices]
+        return ErasureProbe(self.options, facts, batch, self._values_LD, pieces, self._width)
+
+
+class _TokenSums(Probe):
+    """The plain forward's residual stream summed over a batch's tokens from ``first`` on, in float64."""
+
+    def __init__(self, batch: Batch, first: int) -> None:
+        super().__init__()
+        self._keep_BT = batch.valid_BT.clone()
+        self._keep_BT[:, :first] = False
+        self.boundaries: list[Tensor] = []
+
+    def baseline(self, view: BaselineView) -> None:
+        if view.block == 0:
+            self.boundaries.append(self._sum(view.before_BTD))
+        self.boundaries.append(self._sum(view.after_BTD))
+
+    def _sum(self, resid_BTD: Tensor) -> Tensor:
+        return resid_BTD[self._keep_BT].double().sum(0)
+
+
+class ErasureProbe(MeasureProbe):
+    """Compares the outputs of erased rows with the control's, group after group.
+
+    Args:
+        values_LD: the reference residual stream at every boundary 0 … L.
+        pieces: per prompt of the batch its tokens as texts; None = it is not measured.
+        width: length of the ``token`` dimension.
+    """
+
+    def __init__(
+        self,
+        options: ErasureOptions,
+        facts: ModelFacts,
+        batch: Batch,
+        values_LD: Tensor,
+        pieces: Sequence[Sequence[str] | None],
+        width: int,
+    ) -> None:
+        measured = [prompt for prompt, own in enumerate(pieces) if own is not None]
+        # erasing the last token changes no position that is looked at, and only ``future`` looks at the last
+        unseen = 0 if options.future else 1
+        super().__init__(
+            erasures=[ErasureRequest(p, batch.lengths[p] - 1, batch.lengths[p] - unseen, values_LD) for p in measured]
+        )
+        self._options, self._facts, self._batch = options, facts, batch
+        self._pieces, self._width, self._final_D = pieces, width, values_LD[-1]
+        device, shape = batch.ids_BT.device, (batch.size, facts.n_blocks + 1, width)
+        self._effect = torch.full(shape, torch.nan, dtype=torch.float64, device=device)
+        self._future = torch.full(shape, torch.nan, dtype=torch.float64, device=device)
+        self._noise = torch.full((batch.size,), torch.nan, dtype=torch.float64, device=device)
+        for prompt in measured:
+            self._effect[prompt, :, : batch.lengths[prompt]] = 0
+            self._future[prompt, :, : batch.lengths[prompt] - 1] = 0
+            self._noise[prompt] = 0
+
+    def landed(self, states: ErasedStates) -> None:
+        prompt, erased = states.erasure.prompt, states.tokens
+        length = self._batch.lengths[prompt]
+        predicting = range(length - 1 - self._answer(prompt), length - 1)
+        looked_at = range(erased.start, length) if self._options.future else predicting
+        for position in looked_at:
+            # rows that are erased later than this position do not differ here
+            rows = erased[: max(0, position + (position in predicting) - erased.start)]
+            if rows:
+                change_LT, final = self._change(states, position, len(rows))
+                if position in predicting:
+                    _raise_to(self._effect[prompt, :-1, rows.start : rows.stop], change_LT)
+                    if position in erased:
+                        self._effect[prompt, -1, position] = final
+                if self._options.future:
+                    before = len(erased[: position - erased.start])
+                    _raise_to(self._future[prompt, :-1, erased.start : erased.start + before], change_LT[:, :before])
+
+    def _answer(self, prompt: int) -> int:
+        answer = self._batch.answers[prompt]
+        assert answer is not None
+        return answer
+
+    def _change(self, states: ErasedStates, position: int, tokens: int) -> tuple[Tensor, Tensor]:
+        """‖y − ȳ‖₂ at one position: of the rows erased at the first ``tokens``, and where h_L itself is erased."""
+        own = position - states.start
+        rows = states.rows_LTND[:, :tokens, own]
+        control = states.control_ND[own]
+        others = torch.stack([self._final_D.to(control), states.baseline_ND[own]])
+        readout, vocabulary = self._facts.anatomy.readout, self._facts.anatomy.vocabulary
+        change = output_change(readout, control, torch.cat([rows.flatten(0, 1), others]), vocabulary)
+        noise = self._noise[states.erasure.prompt]
+        noise.copy_(torch.maximum(noise, change[-1]))
+        return change[:-2].unflatten(0, rows.shape[:2]), change[-2]
+
+    def noise(self) -> np.ndarray:
+        return self._noise.cpu().numpy()
+
+    def result(self) -> xr.Dataset:
+        data = {
+            "effect": _effect(self._effect, "of the answer", "max over the answer-predicting positions of ‖y − ȳ‖₂")
+        }
+        if self._options.future:
+            data["effect_future"] = _effect(self._future, "of later tokens", "max over positions > t of ‖y − ȳ‖₂")
+        measured = [own is not None for own in self._pieces]
+        starts = [n - self._answer(p) if measured[p] else -1 for p, n in enumerate(self._batch.lengths)]
+        data["answer_start"] = variable(
+            ("prompt",),
+            np.array(starts, dtype=np.int64),
+            "first token of the answer (−1 = not measured)",
+            "token",
+            source=_SOURCE,
+        )
+        pieces = np.full((self._batch.size, self._width), "", dtype=object)
+        for prompt, own in enumerate(self._pieces):
+            pieces[prompt, : len(own or ())] = own or ()
+        coords = {
+            "boundary": np.arange(self._facts.n_blocks + 1),
+            "token": np.arange(self._width),
+            "piece": (("prompt", "token"), pieces),
+        }
+        return xr.Dataset(data, coords)
+
+
+def output_change(read: Callable[[Tensor], Tensor], control_D: Tensor, rows_ND: Tensor, vocabulary: int) -> Tensor:
+    """‖y − ȳ‖₂ of rows at one position, [rows] float64.
+
+    The control is read along with every chunk of rows, since a matrix product depends on the batch it is in.
+    """
+    room = _CHUNK_BYTES * (1 if rows_ND.device.type == "cpu" else _ACCELERATOR_FACTOR)
+    # about four float64 copies of a chunk's distributions live at once
+    most = max(_FEWEST_ROWS, room // (4 * 8 * vocabulary))
+    found = []
+    for first, last in even_pieces(len(rows_ND), most):
+        logits = read(torch.cat([control_D[None], rows_ND[first:last]]))
+        found.append(l2(Pair(Distribution(logits[:1]), Distribution(logits[1:]), None)))
+    return torch.cat(found)
+
+
+def _raise_to(kept: Tensor, values: Tensor) -> None:
+    """Elementwise maximum, in place."""
+    torch.maximum(kept, values, out=kept)
+
+
+def _effect(values: Tensor, whose: str, formula: str) -> xr.Variable:
+    return variable(
+        ("prompt", "boundary", "token"),
+        values,
+        f"change of the predictions {whose} when one token's residual stream is erased",
+        "1",
+        formula=f"h_b[t] := h̃_b; {formula}",
+        source=_SOURCE,
+        direction="higher = the predictions need what the token carries at this boundary",
+    )

@@ -1,0 +1,109 @@
+"""Gradient by depth: how strongly the loss reacts to the residual stream at each boundary.
+
+G_b[t] = ∂(mean next-token loss of the prompt)/∂h_b[t]. Its *own* part is the gradient of token t's own loss, which
+reaches its readout without leaving the token; the rest acts on later tokens' losses, through attention. Source:
+csordas2025, integrated gradients (the gradient itself, without a path).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import xarray as xr
+from torch import Tensor
+
+from bathyscope.gradients.depth import DepthGradients
+from bathyscope.gradients.differentiable import require_differentiable
+from bathyscope.gradients.differentiating import differentiating
+from bathyscope.gradients.trajectory import Trajectory
+from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, variable
+from bathyscope.prompts.prompt import TokenizedPrompt
+from bathyscope.wavefront.batch import Batch
+from bathyscope.wavefront.engine import Wavefront
+from bathyscope.wavefront.probe import BaselineView
+
+_SOURCE = "gradient by depth; csordas2025, integrated gradients"
+
+
+@dataclass(frozen=True)
+class GradientOptions:
+    """The gradient by depth has no options."""
+
+
+class Gradient(Measure[GradientOptions]):
+    """Norm of the loss's gradient at every boundary, and its own-position part."""
+
+    name = "gradient"
+    options_type = GradientOptions
+
+    def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
+        require_differentiable(facts.anatomy, self.name)
+
+    def rows_after(self, facts: ModelFacts, tokens: int) -> float:
+        # forward and backward over all tokens at once, and once more with a row for every token, or else a
+        # backward pass for every token
+        return 4.0 if facts.checks.tails else 2.0 + tokens
+
+    def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
+        return GradientProbe(facts, batch)
+
+
+class GradientProbe(MeasureProbe):
+    """Keeps the plain forward and goes back through it once the wave has passed."""
+
+    def __init__(self, facts: ModelFacts, batch: Batch) -> None:
+        super().__init__()
+        self._facts, self._batch = facts, batch
+        self._kept = [Trajectory(prompt, length) for prompt, length in enumerate(batch.lengths)]
+        self._norms = np.zeros((len(_VARIABLES), batch.size, facts.n_blocks + 1))
+
+    def baseline(self, view: BaselineView) -> None:
+        for kept in self._kept:
+            kept.add(view)
+
+    def after(self, wave: Wavefront, step: Callable[[float], None]) -> None:
+        facts, boundaries = self._facts, self._facts.n_blocks + 1
+        with differentiating(wave.anatomy.model):
+            for done, kept in enumerate(self._kept):
+                ids = self._batch.ids_BT[kept.prompt, : kept.length].clone()
+                gradients = DepthGradients(facts.anatomy, facts.checks, wave.provider, kept.boundaries, ids)
+                for boundary, total_TD, own_TD in gradients.sweep():
+                    norms = (_mean_norm(total_TD), _mean_norm(own_TD), _mean_norm(total_TD.double() - own_TD.double()))
+                    self._norms[:, kept.prompt, boundary] = norms
+                    step((done + (boundaries - boundary) / boundaries) / len(self._kept))
+        self._kept = []
+
+    def result(self) -> xr.Dataset:
+        data = {
+            name: variable(
+                ("prompt", "boundary"),
+                values,
+                long_name,
+                "nats",
+                formula=formula,
+                source=_SOURCE,
+                direction="higher = the loss reacts more to the residual stream",
+            )
+            for (name, (long_name, formula)), values in zip(_VARIABLES.items(), self._norms)
+        }
+        return xr.Dataset(data, {"boundary": np.arange(self._facts.n_blocks + 1)})
+
+
+def _mean_norm(gradient_TD: Tensor) -> float:
+    return float(torch.linalg.vector_norm(gradient_TD.double(), dim=-1).mean())
+
+
+_VARIABLES = {
+    "norm": ("norm of the mean loss's gradient (mean over tokens)", "‖∂(mean loss)/∂h_b[t]‖₂"),
+    "norm_own": (
+        "norm of the gradient through the token's own position (mean over tokens)",
+        "‖∂(own loss / tokens with a loss)/∂h_b[t]‖₂",
+    ),
+    "norm_rest": (
+        "norm of the gradient through other positions (mean over tokens)",
+        "‖∂(mean loss)/∂h_b[t] − ∂(own loss / tokens with a loss)/∂h_b[t]‖₂",
+    ),
+}

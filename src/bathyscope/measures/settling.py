@@ -1,0 +1,54 @@
+"""When a token's prediction is made: settle depth and prediction depth, from its logit lens at all boundaries.
+
+Source: deep-thinking ratio (settle depth); Baldock et al. 2021 (prediction depth).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import torch
+from torch import Tensor
+
+SETTLED: Final = 0.5
+"""Bits of Jensen–Shannon divergence from the final distribution up to which a token counts as settled."""
+_DEEP_PERCENT: Final = 85
+
+
+def settle_depth(jsd_BN: Tensor) -> Tensor:
+    """min{b : min over j ≤ b of JSD₂(p_j, p_L) ≤ 0.5}, [N] float64: the first boundary that comes this close.
+
+    Args:
+        jsd_BN: bits, at boundaries 0 … L of N tokens.
+
+    Returns:
+        0 … L; NaN where the divergence is so small nowhere (the final distribution is not finite).
+    """
+    close = jsd_BN <= SETTLED
+    depth = _first(close)
+    return depth.masked_fill(~close.any(0), torch.nan)
+
+
+def prediction_depth(agreement_BN: Tensor) -> Tensor:
+    """The first boundary from which on every boundary has the final top-1 token, [N] float64, 0 … L.
+
+    Args:
+        agreement_BN: 1 where the top-1 token is the final one, else 0, at boundaries 0 … L of N tokens; at L
+            it is so by definition, whatever a lens with another norm says there.
+    """
+    n_blocks = agreement_BN.shape[0] - 1
+    differs_from_end = (agreement_BN[:-1] == 0).flip(0)
+    beyond = torch.full_like(differs_from_end[:1], True)
+    return n_blocks - _first(torch.cat([differs_from_end, beyond]))
+
+
+def is_deep(settle_N: Tensor, n_blocks: int) -> Tensor:
+    """1 where a token settles at or after boundary ⌈0.85·L⌉, else 0; NaN where it has no settle depth."""
+    # in whole numbers: 0.85 L in floating point may lie just above a whole number
+    boundary = -(-_DEEP_PERCENT * n_blocks // 100)
+    return (settle_N >= boundary).double().masked_fill(settle_N.isnan(), torch.nan)
+
+
+def _first(met_BN: Tensor) -> Tensor:
+    """Index of the first true entry of each column."""
+    return met_BN.int().argmax(0).double()

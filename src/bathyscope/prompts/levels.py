@@ -1,0 +1,21 @@
+"""Prompts of several levels of difficulty, taken in turn, so that every level has as many as the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import zip_longest
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def shares(count: int, levels: int) -> list[int]:
+    """How many of ``count`` prompts each level gives: as equal as can be, the first levels one more."""
+    return [count // levels + (level < count % levels) for level in range(levels)]
+
+
+def in_turn(groups: Sequence[Sequence[T]]) -> list[T]:
+    """The first of every group, then the second of every group …; a group that has run out is passed over."""
+    absent = object()
+    turns = zip_longest(*groups, fillvalue=absent)
+    return [item for turn in turns for item in turn if item is not absent]  # type: ignore[misc]

@@ -1,0 +1,85 @@
+"""Forest plot: the difference of every estimator with its interval, one panel a comparison.
+
+Source: hu2025, effective depth compared between models and data sets.
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from functools import partial
+from typing import Final
+
+import xarray as xr
+from matplotlib.figure import FigureBase
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+
+from bathyscope.comparison import Comparison
+from bathyscope.report.comparison.table import signed, title
+from bathyscope.report.figures import style
+from bathyscope.report.figures.kind import Panel
+from bathyscope.report.table import estimator_name
+
+_ROW_INCHES: Final = 0.26
+_FRAME_INCHES: Final = 1.5
+_TITLE_LETTERS: Final = 62
+
+
+def panels(comparison: Comparison) -> list[Panel]:
+    """One panel for each comparison in which any estimator has a difference."""
+    made: list[Panel] = []
+    for number in range(comparison.data.sizes["comparison"]):
+        one = comparison.data.isel(comparison=number)
+        one = one.isel(estimator=one["difference"].notnull().values)
+        if one.sizes["estimator"]:
+            size = (style.PANEL_SIZE[0] + 0.6, _FRAME_INCHES + _ROW_INCHES * one.sizes["estimator"])
+            made.append(Panel(f"forest-{number}", partial(_draw, one=one, axis=comparison.quantity), _alt(one), size))
+    return made
+
+
+def note(comparison: Comparison) -> str:
+    """What dots and whiskers are."""
+    return (
+        f"Dots: {comparison.quantity}; whiskers: {comparison.level:.0%} bootstrap intervals over prompts. Filled: "
+        f"the interval excludes 0. {comparison.summary()}"
+    )
+
+
+def _draw(figure: FigureBase, one: xr.Dataset, axis: str) -> None:
+    ax = figure.subplots()
+    ax.axvline(0, color=style.INK, linewidth=0.8)
+    for place in range(one.sizes["estimator"]):
+        value, low, high = (float(one[name][place]) for name in ("difference", "ci_low", "ci_high"))
+        clear = not math.isnan(low) and (low > 0 or high < 0)
+        colour = style.VERMILION if clear else style.MUTED
+        if not math.isnan(low):
+            ax.plot([low, high], [place, place], color=colour, linewidth=2, solid_capstyle="butt", alpha=0.6)
+        face = colour if clear else style.PAPER
+        ax.plot([value], [place], "o", color=colour, markerfacecolor=face, markersize=6)
+    names = [estimator_name(str(name)) for name in one["estimator"].values]
+    ax.set_yticks(range(len(names)), names)
+    ax.set_ylim(len(names) - 0.4, -0.6)
+    ax.grid(visible=False, axis="y")
+    ax.xaxis.set_major_locator(MaxNLocator(nbins=6))
+    ax.set_xlabel(axis)
+    ax.set_title(textwrap.fill(title(one), _TITLE_LETTERS))
+    figure.legend(handles=_legend(), loc="outside lower center", ncols=2)
+
+
+def _legend() -> list[Line2D]:
+    looks = {"interval excludes 0": (style.VERMILION, style.VERMILION), "interval holds 0": (style.MUTED, style.PAPER)}
+    return [
+        Line2D([], [], color=colour, marker="o", markerfacecolor=face, markersize=6, label=label)
+        for label, (colour, face) in looks.items()
+    ]
+
+
+def _alt(one: xr.Dataset) -> str:
+    said = [
+        f"{estimator_name(str(name))} {signed(float(value))} ({signed(float(low))} to {signed(float(high))})"
+        for name, value, low, high in zip(
+            one["estimator"].values, one["difference"].values, one["ci_low"].values, one["ci_high"].values
+        )
+    ]
+    return f"Forest plot, {title(one)}: {'; '.join(said)}."

@@ -1,0 +1,103 @@
+"""A comparison as tables for the terminal and the page: one table a comparison, one row an estimator."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import xarray as xr
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+
+from bathyscope.comparison import Comparison
+from bathyscope.report.table import estimator_name
+
+LEGEND: Final = (
+    "Ratio: (depth + 1)/L of L blocks. p: two-sided, of no difference; Holm: corrected for all rows of all tables. "
+    "d: difference over the spread of single prompts. > 0: share of resamples in which the difference is positive. "
+    "Whole-numbered estimators (cosine, KL, top-k overlap) have no p of their own; see their interpolated forms."
+)
+
+
+def comparison_table(comparison: Comparison, number: int) -> Table:
+    """One comparison as a table, with the reasons for missing numbers below it."""
+    one = comparison.data.isel(comparison=number)
+    caption = Text("\n".join(remarks(one)))
+    table = Table(title=Text(title(one)), caption=caption, box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
+    table.title_justify = table.caption_justify = "left"
+    for heading in headings(comparison, number):
+        table.add_column(heading, justify="left" if heading == "Estimator" else "right", no_wrap=True)
+    for cells in rows(comparison, number):
+        table.add_row(*cells)
+    return table
+
+
+def title(one: xr.Dataset) -> str:
+    """``other − reference: paired, 10 prompts``."""
+    prompts = int(one["n_prompts"].max())
+    counted = f"{prompts} prompt" if prompts == 1 else f"{prompts} prompts"
+    return f"{one['comparison'].item()}: {one['kind'].item()}, {counted}"
+
+
+def headings(comparison: Comparison, number: int) -> list[str]:
+    """Headings of :func:`rows`; differences in blocks only where both models have equally many."""
+    change = "Difference" if _is_difference(comparison) else "Slope"
+    first = ["Estimator", "Reference", "Other", change, f"{comparison.level:.0%} interval"]
+    return [*first, *(["Blocks"] if _in_blocks(comparison, number) else []), "p", "Holm", "d", "> 0"]
+
+
+def rows(comparison: Comparison, number: int) -> list[list[str]]:
+    """One row an estimator that has a difference."""
+    one = comparison.data.isel(comparison=number)
+    found = []
+    for estimator in one["estimator"].values:
+        values = {str(name): v.item() for name, v in one.sel(estimator=estimator).data_vars.items()}
+        if math.isnan(values["difference"]):
+            continue
+        low, high = values["ci_low"], values["ci_high"]
+        interval = "–" if math.isnan(low) else f"{signed(low)} to {signed(high)}"
+        blocks = [signed(values["depth_difference"], 1)] if _in_blocks(comparison, number) else []
+        ratios = [_plain(values[name]) for name in ("reference_ratio", "other_ratio")]
+        tests = [_p(values["p_value"]), _p(values["p_holm"]), signed(values["effect_size"], 1)]
+        share = "–" if math.isnan(values["positive_share"]) else f"{values['positive_share']:.0%}"
+        name = estimator_name(str(estimator))
+        found.append([name, *ratios, signed(values["difference"]), interval, *blocks, *tests, share])
+    return found
+
+
+def remarks(one: xr.Dataset) -> list[str]:
+    """Why differences or intervals are missing, estimators with the same reason together."""
+    by_reason: dict[str, list[str]] = {}
+    for estimator, reason in zip(one["estimator"].values, one["reason"].values):
+        if reason:
+            by_reason.setdefault(str(reason), []).append(estimator_name(str(estimator)))
+    return [f"{'; '.join(names)}: {reason}." for reason, names in by_reason.items()]
+
+
+def signed(value: float, digits: int = 3) -> str:
+    """``+0.125``, ``−0.250``, ``0.000``, or a dash for what is missing."""
+    if math.isnan(value):
+        return "–"
+    text = f"{abs(value):.{digits}f}"
+    if float(text) == 0:
+        return text
+    return f"{'−' if value < 0 else '+'}{text}"
+
+
+def _is_difference(comparison: Comparison) -> bool:
+    return comparison.data["difference"].attrs["units"] == "1"
+
+
+def _in_blocks(comparison: Comparison, number: int) -> bool:
+    return bool(comparison.data["depth_difference"].isel(comparison=number).notnull().any())
+
+
+def _plain(value: float) -> str:
+    return "–" if math.isnan(value) else f"{value:.3f}"
+
+
+def _p(value: float) -> str:
+    if math.isnan(value):
+        return "–"
+    return "<0.001" if value < 0.001 else f"{value:.3f}"

@@ -1,0 +1,79 @@
+"""From values to colours: one range for all maps that are to be compared by eye."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.colors import Colormap, LogNorm, Normalize
+from numpy.typing import NDArray
+
+from bathyscope.report.figures import style
+
+Kind = Literal["linear", "log", "signed"]
+
+_CLIP_QUANTILE: Final = 0.995
+# Colours are clipped only where the largest value is at least this many times the quantile.
+_CLIP_FROM: Final = 2.0
+_LOG_RANGE: Final = 1e-4
+
+
+@dataclass(frozen=True)
+class Colours:
+    """The values at the two ends of a colour bar.
+
+    Args:
+        kind: ``linear`` from 0 up, ``log``, or ``signed``: as far below 0 as above it, linear.
+    """
+
+    kind: Kind
+    low: float
+    high: float
+
+    @classmethod
+    def spanning(cls, values: NDArray[Any], kind: Kind) -> Colours:
+        """A range that shows these values.
+
+        It ends at the largest one (in size, where signed), or at the 99.5th percentile where a few values would
+        otherwise leave all others in nearly the same colour. A logarithmic one covers at most four decades.
+        """
+        sizes = np.abs(values[np.isfinite(values)])
+        high = _ceiling(sizes)
+        if kind == "signed":
+            return cls(kind, -high, high)
+        if kind == "linear":
+            return cls(kind, 0.0, high)
+        positive = sizes[sizes > 0]
+        low = max(float(positive.min()), high * _LOG_RANGE) if positive.size else high * _LOG_RANGE
+        return cls(kind, low, high if high > low else low * 10)
+
+    @property
+    def norm(self) -> Normalize:
+        """Values to 0 … 1."""
+        return LogNorm(self.low, self.high) if self.kind == "log" else Normalize(self.low, self.high)
+
+    @property
+    def name(self) -> str:
+        """The colour map's name, known to matplotlib and plotly alike."""
+        return style.SIGNED_MAP if self.kind == "signed" else style.EFFECT_MAP
+
+    @property
+    def colormap(self) -> Colormap:
+        """The colour map, with colours of their own for what lies beyond its ends, and blanks where nothing is."""
+        under = style.CLIPPED_BELOW if self.kind == "signed" else None
+        return mpl.colormaps[self.name].with_extremes(bad=(0, 0, 0, 0), under=under, over=style.CLIPPED)
+
+    def beyond(self, values: NDArray[Any]) -> tuple[int, int]:
+        """How many values lie below the low and above the high end."""
+        seen = values[np.isfinite(values)]
+        return int((seen < self.low).sum()), int((seen > self.high).sum())
+
+
+def _ceiling(sizes: NDArray[Any]) -> float:
+    if not sizes.size:
+        return 1.0
+    top, usual = float(sizes.max()), float(np.quantile(sizes, _CLIP_QUANTILE))
+    chosen = usual if top > _CLIP_FROM * usual > 0 else top
+    return chosen if chosen > 0 else 1.0

@@ -1,0 +1,155 @@
+"""Depth score: whether harder prompts need deeper blocks, level by level.
+
+Source: csordas2025 (depth score).
+"""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import FigureBase
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
+
+from bathyscope.report.figures import style
+from bathyscope.report.figures.block_effects import REDUCTIONS
+from bathyscope.report.figures.kind import FigureKind, Panel
+from bathyscope.report.figures.options import FigureOptions
+from bathyscope.report.figures.strip import spread
+from bathyscope.report.figures.token_text import drawn_text
+from bathyscope.report.provenance import measure_options
+
+if TYPE_CHECKING:
+    from bathyscope.store.run import Run
+
+_TITLES: Final = {"layer": "Depth score by effect on later blocks", "output": "Depth score by effect on the output"}
+_TREND_POINTS: Final = 8
+_LABEL: Final = re.compile(r"label '(.*)' of the prompts")
+
+
+def panels(run: Run, options: FigureOptions) -> list[Panel]:
+    """One panel for the effect on later blocks, one for the effect on the output."""
+    data = run["depth_score"].sel(reduction=options.reduction)
+    size = (max(style.PANEL_SIZE[0], 1.2 + 0.45 * data.sizes["level"]), style.PANEL_SIZE[1] + 0.3)
+    return [
+        Panel(kind, partial(_draw, data=data, kind=kind), _alt(data, kind), size)
+        for kind in _TITLES
+        if f"score_{kind}" in data and np.isfinite(data[f"score_{kind}"]).any()
+    ]
+
+
+def note(run: Run, options: FigureOptions) -> str:
+    """What is scored, what dots and bars are, how trends are tested, and why numbers are missing."""
+    data = run["depth_score"].sel(reduction=options.reduction)
+    percent = measure_options(run, "depth_score").get("coverage")
+    interval = "bootstrap intervals" if percent is None else f"{percent:.0%} bootstrap intervals"
+    return (
+        "Depth score: the centre, in blocks, of the effects that skipped blocks have where the answer is predicted; a "
+        f"higher score is a deeper one. Diamonds: scores of levels ({REDUCTIONS[options.reduction]}); bars: "
+        f"{interval}, resampling prompts; dots: prompts, each on its own. Line: least squares over the dots; p: "
+        "permutation test of levels over prompts, two-sided; effect size: slope in standard deviations within a level. "
+        + " ".join(_reasons(data))
+    ).strip()
+
+
+def _draw(figure: FigureBase, data: xr.Dataset, kind: str) -> None:
+    ax = figure.subplots()
+    levels = data["level"].values
+    member, label = _member(data), _label(data)
+    scores = data[f"prompt_score_{kind}"].values
+    for place in range(len(levels)):
+        own = scores[(member == place) & np.isfinite(scores)]
+        ax.plot(place + spread(len(own)), own, "o", color=style.BLUE, alpha=0.55, markersize=3.5, zorder=1)
+    level_scores = data[f"score_{kind}"].values
+    low, high = (data[name].sel(score=kind).values for name in ("ci_low", "ci_high"))
+    ax.vlines(np.arange(len(levels)), low, high, color=style.VERMILION, linewidth=2.5)
+    ax.plot(np.arange(len(levels)), level_scores, "D", color=style.VERMILION, markersize=6, label="levels")
+    _draw_trend(ax, data, kind, member)
+    ax.set_xticks(range(len(levels)), [drawn_text(_shown(level)) for level in levels])
+    ax.set_xlim(-0.6, len(levels) - 0.4)
+    ax.yaxis.set_major_locator(MaxNLocator(nbins=7))
+    ax.grid(visible=False, axis="x")
+    ax.set_xlabel("all prompts (no level)" if label is None else drawn_text(f"{label} (label of the prompts)"))
+    ax.set_ylabel("depth score (block, 0-based index)")
+    ax.set_title(f"{_TITLES[kind]}\n", loc="left")
+    ax.text(0, 1.02, _trend_text(data, kind), transform=ax.transAxes, fontsize=_TREND_POINTS, va="bottom")
+
+
+def _draw_trend(ax: Axes, data: xr.Dataset, kind: str, member: NDArray[np.intp]) -> None:
+    """The least-squares line through the prompts, over levels that are numbers."""
+    slope = float(data["trend_slope"].sel(score=kind))
+    scores = data[f"prompt_score_{kind}"].values
+    kept = (member >= 0) & np.isfinite(scores)
+    if not (np.isfinite(slope) and kept.any()):
+        return
+    numbers = data["level"].values.astype(np.float64)
+    heights = scores[kept].mean() + slope * (numbers - numbers[member[kept]].mean())
+    ax.plot(np.arange(len(numbers)), heights, "--", color=style.MUTED, linewidth=1.2, label="trend", zorder=1)
+
+
+def _trend_text(data: xr.Dataset, kind: str) -> str:
+    own = data.sel(score=kind)
+    if not np.isfinite(own["trend_slope"].item()):
+        return "no trend"
+    slope, low, high = (own[f"trend_{name}"].item() for name in ("slope", "ci_low", "ci_high"))
+    units = str(data["trend_slope"].attrs.get("units", "")).replace("/", " per ")
+    return (
+        f"slope {slope:.2g} ({low:.2g} to {high:.2g}) {units}, p = {own['trend_p_value'].item():.2g}, "
+        f"effect size {own['trend_effect_size'].item():.2g}"
+    )
+
+
+def _label(data: xr.Dataset) -> str | None:
+    """The prompts' label that the levels are values of; None where there is one level for all prompts."""
+    found = _LABEL.fullmatch(str(data["level"].attrs.get("long_name", "")))
+    return found[1] if found else None
+
+
+def _member(data: xr.Dataset) -> NDArray[np.intp]:
+    """Each prompt's place among the levels, −1 where it has none."""
+    label = _label(data)
+    if label is None:
+        return np.zeros(data.sizes["prompt"], dtype=np.intp)
+    # a label called like a result or dimension has made room for it: then ``prompt_`` stands before it, or more
+    # than one of them where another label is called that already
+    names = [str(name) for name, values in data.coords.items() if values.dims == ("prompt",)]
+    if label not in names:
+        label = max((name for name in names if re.fullmatch(rf"(prompt_)+{re.escape(label)}", name)), key=len)
+    places = {_shown(level): place for place, level in enumerate(data["level"].values)}
+    return np.array([places.get(_shown(value), -1) for value in data[label].values], dtype=np.intp)
+
+
+def _shown(level: object) -> str:
+    """A level as text; ``3.0``, which stands for 3 where another prompt has no level, as ``3``."""
+    return f"{level:g}" if isinstance(level, float) else str(level)
+
+
+def _reasons(data: xr.Dataset) -> list[str]:
+    """Why there are no scores or trends, each reason once."""
+    said = [str(reason) for name in ("reason", "trend_reason") if name in data for reason in data[name].values.flat]
+    return [f"Missing: {reason}." for reason in dict.fromkeys(said) if reason]
+
+
+def _alt(data: xr.Dataset, kind: str) -> str:
+    rows = []
+    for level in data["level"].values:
+        own = data.sel(level=level)
+        low, high = (float(own[name].sel(score=kind)) for name in ("ci_low", "ci_high"))
+        rows.append(f"{_shown(level)}: {float(own[f'score_{kind}']):.3g} (interval {low:.3g} to {high:.3g})")
+    return f"Diamonds with bars, {_TITLES[kind].lower()}, by level: {'; '.join(rows)}. {_trend_text(data, kind)}."
+
+
+FIGURE: Final = FigureKind(
+    name="depth_score",
+    measure="depth_score",
+    heading="Depth score",
+    needs=("score_layer", "score_output"),
+    panels=panels,
+    note=note,
+)
+draw, caption = FIGURE.draw, FIGURE.caption

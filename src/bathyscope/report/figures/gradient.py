@@ -1,0 +1,54 @@
+"""Gradient by depth: how strongly the loss reacts to the residual stream, through its own position and through others.
+
+Source: csordas2025 (integrated gradients and gradients by depth).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from bathyscope.report.figures import style
+from bathyscope.report.figures.kind import FigureKind, Panel
+from bathyscope.report.figures.lines import BOUNDARY_LABEL, Axis, Look, panel, series
+from bathyscope.report.figures.options import FigureOptions
+from bathyscope.report.figures.summary import describe
+
+if TYPE_CHECKING:
+    from bathyscope.store.run import Run
+
+_CURVES: Final = {
+    "norm": ("whole gradient", Look(style.MUTED, "D", "--")),
+    "norm_own": ("through the token's own position", Look(style.BLUE, "o")),
+    "norm_rest": ("through other positions", Look(style.VERMILION, "s", ":")),
+}
+
+
+def panels(run: Run, options: FigureOptions) -> list[Panel]:
+    """The norms of the gradient and of its two parts."""
+    data = run["gradient"]
+    curves = [
+        series(data, name, label, look, options, "prompts") for name, (label, look) in _CURVES.items() if name in data
+    ]
+    axis = Axis("Gradient of the loss by depth", BOUNDARY_LABEL, "norm (nats per activation unit)", "auto")
+    drawn = panel("norms", curves, axis)
+    return [] if drawn is None else [drawn]
+
+
+def note(run: Run, options: FigureOptions) -> str:
+    """What the gradient is of, its two parts, and how prompts are averaged."""
+    return (
+        "Norm of the gradient of the mean loss with respect to the residual stream at every boundary; a token's own "
+        "position: what reaches the readout of the same token without passing through another one; other positions: "
+        f"the rest. {describe(options, run['gradient'].sizes['prompt'], weighting='prompts')}"
+    )
+
+
+FIGURE: Final = FigureKind(
+    name="gradient",
+    measure="gradient",
+    heading="Gradient by depth",
+    needs=tuple(_CURVES),
+    panels=panels,
+    note=note,
+)
+draw, caption = FIGURE.draw, FIGURE.caption

@@ -1,0 +1,209 @@
+"""A heat map on one pair of axes: values, what stands on its axes, its colours, what it tells who cannot see it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import FigureBase
+from matplotlib.image import AxesImage
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
+from numpy.typing import NDArray
+
+from bathyscope.report.figures import style
+from bathyscope.report.figures.colours import Colours
+from bathyscope.report.figures.lines import log_ticks, whole_numbers
+from bathyscope.report.figures.token_text import drawn_text
+
+Array = NDArray[np.float64]
+
+_TOKEN_POINTS: Final = 7
+_MARK_POINTS: Final = 4.5
+_MARKED_PAD: Final = 9
+LABELLED_TOKENS: Final = 72
+"""Above this many tokens not every one is labelled: the labels would run into each other."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """What stands along one side of a map.
+
+    Args:
+        label: of the axis, unit included.
+        short: what one place is, for the pointer and in sentences, e.g. ``"skipped block"``.
+        pieces: texts of the places where these are tokens; None where places are plain indices.
+        marked: places that are pointed out.
+    """
+
+    label: str
+    short: str
+    pieces: tuple[str, ...] | None = None
+    marked: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """A map and how to read it.
+
+    Args:
+        values: (rows, columns), NaN where the map stays blank.
+        title: what is seen.
+        rows: downwards.
+        columns: to the right.
+        quantity: what the colours are, unit included.
+        short: the quantity in a word or two.
+        colours: range of the colour bar.
+        hatched: rows that should have values and have none.
+        key: maps with the same key show the same thing in different runs; the title where empty.
+    """
+
+    values: Array
+    title: str
+    rows: Side
+    columns: Side
+    quantity: str
+    short: str
+    colours: Colours
+    hatched: tuple[int, ...] = ()
+    key: str = ""
+
+    @property
+    def seen(self) -> Array:
+        """The visible values in one row."""
+        return self.values[np.isfinite(self.values)]
+
+
+def same_colours(maps: Sequence[HeatMap]) -> list[HeatMap]:
+    """The maps with one range of colours for all, so that equal colours are equal values."""
+    if not maps:
+        return []
+    everything = np.concatenate([shown.seen for shown in maps])
+    colours = Colours.spanning(everything, maps[0].colours.kind)
+    return [replace(shown, colours=colours) for shown in maps]
+
+
+def draw_heat(ax: Axes, shown: HeatMap, *, labels: bool = True, ticks: int | None = None) -> AxesImage:
+    """Fill empty axes; the colour bar is drawn apart.
+
+    Args:
+        labels: whether the axes carry their own labels.
+        ticks: at most about this many on an axis of indices; as many as fit a large map where None.
+    """
+    rows, columns = shown.values.shape
+    image = ax.imshow(
+        np.ma.masked_invalid(shown.values),
+        cmap=shown.colours.colormap,
+        norm=shown.colours.norm,
+        aspect="auto",
+        interpolation="none",
+    )
+    for row in shown.hatched:
+        ax.axhspan(row - 0.5, row + 0.5, hatch="////", facecolor="none", edgecolor=style.MUTED, linewidth=0)
+    ax.set_facecolor(style.VOID)
+    ax.grid(visible=False)
+    # triangles stand between the map and its title
+    ax.set_title(drawn_text(shown.title), pad=_MARKED_PAD if shown.columns.marked else None)
+    ax.yaxis.set_major_locator(_whole(ticks))
+    if shown.columns.pieces is None:
+        ax.xaxis.set_major_locator(_whole(ticks))
+    else:
+        _label_tokens(ax, shown.columns.pieces)
+    _mark(ax, shown.columns.marked)
+    if labels:
+        ax.set_xlabel(shown.columns.label)
+        ax.set_ylabel(shown.rows.label)
+    ax.set_xlim(-0.5, columns - 0.5)
+    ax.set_ylim(rows - 0.5, -0.5)
+    return image
+
+
+def draw_colour_bar(
+    figure: FigureBase,
+    image: AxesImage,
+    shown: Sequence[HeatMap],
+    beside: list[Axes],
+    location: Literal["bottom", "right"] = "bottom",
+) -> None:
+    """One colour bar for maps that share their colours, with points at its ends where values lie beyond."""
+    colours = shown[0].colours
+    below, above = colours.beyond(np.concatenate([one.seen for one in shown]))
+    extend = {(True, True): "both", (True, False): "min", (False, True): "max", (False, False): "neither"}
+    bar = figure.colorbar(
+        image,
+        ax=beside,
+        location=location,
+        aspect=45 if location == "bottom" else 25,
+        extend=extend[bool(below), bool(above)],
+        extendfrac=0.03,
+        pad=0.02,
+    )
+    if colours.kind == "log":
+        bar.locator = log_ticks(*image.get_clim())
+    bar.set_label(shown[0].quantity, fontsize=8)
+    axis = bar.ax.xaxis if location == "bottom" else bar.ax.yaxis
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def describe_clipped(shown: HeatMap) -> str:
+    """The sentence on values above the colours, empty where there are none."""
+    above = shown.colours.beyond(shown.seen)[1]
+    if not above:
+        return ""
+    return (
+        f"{shown.title}: {above} of {shown.seen.size} cells above {shown.colours.high:.3g} (largest "
+        f"{shown.seen.max():.3g}) are drawn in magenta."
+    )
+
+
+def describe_largest(shown: HeatMap) -> str:
+    """``largest 0.3 where skipped block is 3 and affected block is 5``, and the smallest where signs differ."""
+    said = f"median {np.median(shown.seen):.3g}, largest {_at(shown, np.nanargmax(shown.values))}"
+    if shown.colours.kind == "signed":
+        said += f", smallest {_at(shown, np.nanargmin(shown.values))}"
+    return said
+
+
+def _at(shown: HeatMap, place: Any) -> str:
+    row, column = np.unravel_index(place, shown.values.shape)
+    pieces = shown.columns.pieces
+    token = "" if pieces is None else f" ({pieces[column]})"
+    value = shown.values[row, column]
+    return f"{value:.3g} at {shown.rows.short} {row}, {shown.columns.short} {column}{token}"
+
+
+def _whole(ticks: int | None) -> MaxNLocator:
+    locator = whole_numbers()
+    if ticks is not None:
+        locator.set_params(nbins=ticks)
+    return locator
+
+
+def _label_tokens(ax: Axes, pieces: Sequence[str]) -> None:
+    step = -(-len(pieces) // LABELLED_TOKENS)
+    places = range(0, len(pieces), step)
+    ax.set_xticks(
+        list(places),
+        [drawn_text(pieces[place]) for place in places],
+        rotation=90,
+        fontsize=_TOKEN_POINTS,
+    )
+
+
+def _mark(ax: Axes, places: Sequence[int]) -> None:
+    """Triangles above columns, outside the map, so that they cover no value."""
+    if places:
+        ax.plot(
+            list(places),
+            [1.0] * len(places),
+            linestyle="none",
+            marker=7,  # a triangle that stands on its point
+            markersize=_MARK_POINTS,
+            color=style.VERMILION,
+            transform=ax.get_xaxis_transform(),
+            clip_on=False,
+            label="marked",
+        )

@@ -1,0 +1,108 @@
+"""One number per prompt: a row of dots for each quantity, with the mean and its interval.
+
+Suffix: P prompts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import FigureBase
+from numpy.typing import NDArray
+
+from bathyscope.report.figures import style
+from bathyscope.report.figures.kind import Panel
+from bathyscope.report.figures.lines import whole_numbers
+from bathyscope.report.figures.options import FigureOptions
+from bathyscope.report.figures.summary import Summary, summarise
+
+Array = NDArray[np.float64]
+
+_ROW_INCHES: Final = 0.55
+_AROUND_INCHES: Final = 1.1
+_SPREAD: Final = 0.26
+_GOLDEN: Final = 0.6180339887498949
+
+
+@dataclass(frozen=True)
+class Row:
+    """A quantity and its value for every prompt (P,), NaN where there is none."""
+
+    label: str
+    values: NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The axis that all rows share.
+
+    Args:
+        title: what is seen.
+        label: of the axis, unit included.
+        low: smallest value there can be.
+        high: largest one.
+        whole: ticks stand at whole numbers.
+    """
+
+    title: str
+    label: str
+    low: float
+    high: float
+    whole: bool = False
+
+
+def panel(name: str, rows: Sequence[Row], scale: Scale, options: FigureOptions) -> Panel | None:
+    """A panel of these rows, or None where none of them has a value."""
+    shown = [row for row in rows if np.isfinite(row.values).any()]
+    if not shown:
+        return None
+    summaries = [mean_of(row.values, options) for row in shown]
+    said = "; ".join(f"{row.label}: {_said(row, summary)}" for row, summary in zip(shown, summaries))
+    size = (style.PANEL_SIZE[0], _AROUND_INCHES + _ROW_INCHES * len(shown))
+    draw = partial(_draw, rows=shown, summaries=summaries, scale=scale)
+    return Panel(name, draw, f"Dots, one a prompt, {scale.title.lower()}: {scale.label}. {said}.", size)
+
+
+def mean_of(values_P: NDArray[Any], options: FigureOptions) -> Summary:
+    """Mean and band over prompts that have a value, each counting the same."""
+    return summarise(values_P[:, None], np.ones(len(values_P)), options)
+
+
+def spread(count: int) -> Array:
+    """Places across a row, between ±0.26, that keep dots of equal value apart; the same at every call."""
+    share = np.modf(np.arange(count, dtype=np.float64) * _GOLDEN)[0]
+    return np.asarray(_SPREAD * (2 * share - 1), dtype=np.float64)
+
+
+def _draw(figure: FigureBase, rows: Sequence[Row], summaries: Sequence[Summary], scale: Scale) -> None:
+    ax = figure.subplots()
+    for place, (row, summary) in enumerate(zip(rows, summaries)):
+        kept = row.values[np.isfinite(row.values)]
+        ax.plot(kept, place + spread(len(kept)), "o", color=style.BLUE, alpha=0.55, markersize=3.5, label="prompts")
+        _draw_mean(ax, place, summary)
+    ax.set_yticks(range(len(rows)), [row.label for row in rows])
+    ax.set_ylim(len(rows) - 0.4, -0.6)
+    ax.grid(visible=False, axis="y")
+    margin = 0.03 * (scale.high - scale.low)
+    ax.set_xlim(scale.low - margin, scale.high + margin)
+    if scale.whole:
+        ax.xaxis.set_major_locator(whole_numbers())
+    ax.set_xlabel(scale.label)
+    ax.set_title(scale.title)
+
+
+def _draw_mean(ax: Axes, place: float, summary: Summary) -> None:
+    if summary.low is not None and summary.high is not None:
+        ends = [summary.low[0], summary.high[0]]
+        ax.plot(ends, [place, place], color=style.VERMILION, linewidth=2, solid_capstyle="butt", label="interval")
+    ax.plot(summary.mean, [place], "D", color=style.VERMILION, markersize=6, label="mean")
+
+
+def _said(row: Row, summary: Summary) -> str:
+    kept = row.values[np.isfinite(row.values)]
+    return f"mean {summary.mean[0]:.3g}, from {kept.min():.3g} to {kept.max():.3g} over {len(kept)} prompts"

@@ -1,0 +1,98 @@
+"""Depth score of a group of prompts with a bootstrap interval: where the blocks stand whose skipping matters.
+
+d = Σ_s s·e_s / Σ_s e_s, s counted from 0, where e_s is what skipping block s changes. Source: csordas2025, depth
+score.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bathyscope.errors import OptionError, did_you_mean
+from bathyscope.statistics.bootstrap import bootstrap_interval, check_resampling
+from bathyscope.statistics.crossing import centre_of_mass, layer_effect
+
+FloatArray = NDArray[np.float64]
+
+_OVER_PROMPTS: Mapping[str, Callable[[FloatArray], FloatArray]] = {
+    "mean": lambda values: values.mean(axis=-1),
+    "p95": lambda values: np.quantile(values, 0.95, axis=-1),
+    "max": lambda values: values.max(axis=-1),
+}
+_CHUNK = 1 << 22
+
+
+@dataclass(frozen=True)
+class DepthScore:
+    """A group's depth score. NaN stands for what does not exist, and ``reason`` then says why."""
+
+    score: float
+    """0-based, possibly between two blocks."""
+    ci_low: float
+    """Lower end of the interval (bootstrap over the prompts of the group)."""
+    ci_high: float
+    """Upper end."""
+    reason: str = ""
+    """Why there is no score or no interval; empty where both exist."""
+
+
+def depth_score(
+    effect: ArrayLike, reduction: str, *, resamples: int = 1000, coverage: float = 0.95, seed: int = 0
+) -> DepthScore:
+    """The depth score of the prompts' effects, reduced over prompts first.
+
+    The mean over prompts is what intervals are good at. A maximum over few prompts hangs on one of them, which
+    resampling sees only in part: its interval is a rough one.
+
+    Parameters
+    ----------
+    effect
+        ``[prompts, L, L]`` (skipped × block), effects on later blocks, of which e_s is the mean after the
+        reduction over prompts; or ``[prompts, L]``, an output effect for each skipped block, e_s itself.
+        A prompt with a NaN is left out.
+    reduction
+        Over prompts, for each entry: ``mean``, ``p95`` (linear quantile) or ``max``.
+    resamples, coverage, seed
+        Of the bootstrap; equal inputs and seed give equal results.
+
+    Raises
+    ------
+    OptionError
+        An unknown reduction, effects of another shape, or an option out of its range.
+    """
+    check_resampling(resamples, coverage)
+    if reduction not in _OVER_PROMPTS:
+        raise OptionError(
+            f"reduction {reduction!r} is unknown.{did_you_mean(reduction, _OVER_PROMPTS)} "
+            f"Allowed: {', '.join(_OVER_PROMPTS)}."
+        )
+    values = np.asarray(effect, dtype=np.float64)
+    if values.ndim not in (2, 3):
+        raise OptionError(
+            f"Effects of shape {list(values.shape)} were given; they are [prompts, skipped, block] or "
+            "[prompts, skipped]."
+        )
+    values = values[~np.isnan(values).any(axis=tuple(range(1, values.ndim)))]
+    n_prompts, n_blocks = values.shape[:2]
+    if not n_prompts:
+        return DepthScore(math.nan, math.nan, math.nan, "no prompt has an effect")
+    curve: Callable[[FloatArray], FloatArray] = layer_effect if values.ndim == 3 else np.asarray
+    reduce = _OVER_PROMPTS[reduction]
+    by_entry = np.moveaxis(values, 0, -1)
+    score = float(centre_of_mass(curve(reduce(by_entry))))
+    if math.isnan(score):
+        return DepthScore(math.nan, math.nan, math.nan, "the effect is zero at every block")
+    if n_prompts == 1:
+        return DepthScore(score, math.nan, math.nan, "an interval needs at least two prompts, and there is one")
+    drawn = np.random.default_rng(seed).integers(n_prompts, size=(resamples, n_prompts))
+    pieces = np.array_split(drawn, math.ceil(drawn.size * math.prod(values.shape[1:]) / _CHUNK))
+    resampled = [centre_of_mass(curve(np.moveaxis(reduce(by_entry[..., piece]), -1, 0))) for piece in pieces]
+    low, high = bootstrap_interval(
+        score, np.concatenate(resampled), np.ones(n_prompts), level=coverage, limits=(0.0, n_blocks - 1.0)
+    )
+    return DepthScore(score, low, high)

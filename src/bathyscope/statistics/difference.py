@@ -1,0 +1,352 @@
+"""Differences of an estimate between runs, with a bootstrap over prompts: paired, two-sample, or along a slope.
+
+All of them are *contrasts* Σ_i c_i x_i of the estimates x_i of several runs: (−1, +1) for a difference, the
+weights of a least-squares line for a slope. Runs on the same prompts form a *cohort*: one resample of the
+prompts serves them all, so that what a prompt does to every run cancels (paired). Cohorts are resampled
+independently of each other (two-sample).
+
+Suffixes: R resamples, P prompts.
+Source: the questions are those of hu2025; for the interval see docs/design/intervals.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+from bathyscope.errors import OptionError
+from bathyscope.statistics.bootstrap import (
+    BIAS_FACTOR,
+    SmallSample,
+    check_resampling,
+    resample_counts,
+    small_sample,
+)
+from bathyscope.statistics.reduce import weighted_mean
+
+FloatArray = NDArray[np.float64]
+
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One estimator on one run: what each prompt gives, and how a number is read off the prompts' mean.
+
+    Raises an OptionError where numbers of prompts differ or a weight is not positive.
+    """
+
+    values: FloatArray
+    """``[P, ...]``, a curve or a number for each prompt; a prompt that is NaN throughout has no value."""
+    weights: FloatArray
+    """``[P]``, positive: token counts, or ones."""
+    locate: Callable[[FloatArray], FloatArray]
+    """Mean values ``[..., *values.shape[1:]]`` to estimates ``[...]``; NaN where there is none."""
+    limits: tuple[float, float] = (-math.inf, math.inf)
+    """Smallest and largest estimate there can be."""
+    whole: Callable[[FloatArray], FloatArray] | None = None
+    """For a whole-numbered estimator: its estimate, from the real-valued one that ``locate`` gives."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", np.asarray(self.values, dtype=np.float64))
+        object.__setattr__(self, "weights", np.asarray(self.weights, dtype=np.float64))
+        if self.values.ndim == 0 or self.weights.shape != self.values.shape[:1]:
+            raise OptionError(
+                f"Values of shape {list(self.values.shape)} and weights of shape {list(self.weights.shape)} do "
+                "not fit: they are [prompts, ...] and [prompts]."
+            )
+        if not (np.isfinite(self.weights) & (self.weights > 0)).all():
+            raise OptionError("A weight is not positive; weights are token counts, or ones.")
+
+    @property
+    def has_value(self) -> NDArray[np.bool_]:
+        """``[P]``: which prompts have any value."""
+        return np.asarray(~np.isnan(self.values.reshape(len(self.values), -1)).all(axis=1))
+
+    def take(self, prompts: ArrayLike) -> Reading:
+        """The same estimator on some of the prompts, in the order of the given indices (or a mask)."""
+        chosen = np.asarray(prompts)
+        return replace(self, values=self.values[chosen], weights=self.weights[chosen])
+
+    def estimate(self, counts: ArrayLike | None = None) -> FloatArray:
+        """What ``locate`` gives: ``[]``, or ``[R]`` from how often each resample draws each prompt ``[R, P]``."""
+        weights = self.weights if counts is None else np.asarray(counts, dtype=np.float64) * self.weights
+        return np.asarray(self.locate(weighted_mean(self.values, weights)))
+
+
+class Term(NamedTuple):
+    """One run's part in a contrast: coefficient × estimate."""
+
+    reading: Reading
+    coefficient: float
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """Σ c_i x_i with its uncertainty. NaN stands for what does not exist."""
+
+    estimate: float
+    estimates: tuple[float, ...]
+    """The x_i, in the order of the terms, each from the prompts that all runs of its cohort have values for."""
+    ci_low: float
+    ci_high: float
+    standard_error: float
+    """Of the estimate, corrected for few and unequally weighted prompts; NaN for whole-numbered estimators."""
+    p_value: float
+    """Two-sided, of the value 0: one minus the level at which the interval would begin to hold 0; NaN for
+    whole-numbered estimators, whose test is that of the real-valued one they are read off."""
+    positive_share: float
+    """Share of the resamples above 0; one that equals 0 counts half."""
+    exists_share: float
+    """Share of the resamples in which every x_i exists."""
+    effect_size: float
+    """Estimate over the spread of single prompts that resampling shows (Cohen's d); NaN where there is none,
+    and for whole-numbered estimators."""
+    n_prompts: tuple[int, ...]
+    """Prompts in use, one number a cohort."""
+
+
+def paired_difference(
+    first: Reading, second: Reading, *, resamples: int = 2000, level: float = 0.95, seed: int = 0
+) -> Contrast:
+    """second − first of two runs on the same prompts, in the same order; both see the same resamples.
+
+    Prompts without a value in either run are left out of both. Raises an OptionError where the numbers of
+    prompts differ, or an option is out of its range.
+    """
+    return contrast([[Term(first, -1.0), Term(second, 1.0)]], resamples=resamples, level=level, seed=seed)
+
+
+def two_sample_difference(
+    first: Reading, second: Reading, *, resamples: int = 2000, level: float = 0.95, seed: int = 0
+) -> Contrast:
+    """second − first of two runs on different prompts, each resampled on its own (see :func:`contrast`)."""
+    return contrast([[Term(first, -1.0)], [Term(second, 1.0)]], resamples=resamples, level=level, seed=seed)
+
+
+def slope_coefficients(x: ArrayLike) -> FloatArray:
+    """c_i with Σ c_i y_i = the least-squares slope of y over ``x`` ``[runs]``.
+
+    Raises an OptionError where ``x`` does not have two different finite values.
+    """
+    x = np.asarray(x, dtype=np.float64)
+    if x.ndim != 1 or not np.isfinite(x).all() or np.unique(x).size < 2:
+        raise OptionError(f"A slope needs at least two different sizes; given: {', '.join(f'{v:g}' for v in x.flat)}.")
+    centred = x - x.mean()
+    return centred / (centred**2).sum()
+
+
+def contrast(
+    cohorts: Sequence[Sequence[Term]], *, resamples: int = 2000, level: float = 0.95, seed: int = 0
+) -> Contrast:
+    """Σ c_i x_i over the runs of all cohorts, with a bootstrap interval over prompts.
+
+    The interval is Student's with the bootstrap's standard error, extended against the bias, as for a single
+    estimate (:func:`bathyscope.statistics.bootstrap.bootstrap_interval`, which it equals for one term). The
+    variances of the cohorts add up, and so do their degrees of freedom after Welch and Satterthwaite. The
+    p-value inverts the same interval and is never below 1/(resamples + 1), which is what so many resamples
+    can show. Equal inputs and ``seed`` give equal results.
+
+    Parameters
+    ----------
+    cohorts
+        Runs on the same prompts, in the same order, stand in one cohort.
+    resamples
+        Number of resamples, at least 1.
+    level
+        Wanted coverage of the interval, in (0, 1).
+    seed
+        Seed of the resampling.
+
+    Raises
+    ------
+    OptionError
+        No terms; runs of one cohort with different numbers of prompts; an option out of its range.
+    """
+    check_resampling(resamples, level)
+    if not cohorts or not all(cohorts):
+        raise OptionError("A contrast needs at least one run in every cohort; an empty one was given.")
+    streams = np.random.SeedSequence(seed).spawn(len(cohorts))
+    parts = [_part(terms, resamples, np.random.default_rng(stream)) for terms, stream in zip(cohorts, streams)]
+    found = _real_valued(parts, cohorts, level)
+    readings = [term.reading for terms in cohorts for term in terms]
+    if all(reading.whole is None for reading in readings):
+        return found
+    return _whole_numbered(found, parts, level)
+
+
+def _real_valued(parts: Sequence[_Part], cohorts: Sequence[Sequence[Term]], level: float) -> Contrast:
+    estimate = math.fsum(part.estimate for part in parts)
+    estimates = tuple(x for part in parts for x in part.estimates.tolist())
+    n_prompts = tuple(part.n_prompts for part in parts)
+    drawn = np.sum([part.drawn for part in parts], axis=0)
+    found = drawn[~np.isnan(drawn)]
+    nan = math.nan
+    if any(part.correction is None for part in parts):
+        return Contrast(estimate, estimates, nan, nan, nan, nan, nan, nan, nan, n_prompts)
+    share = found.size / drawn.size
+    if math.isnan(estimate) or found.size < 2:
+        return Contrast(estimate, estimates, nan, nan, nan, nan, nan, share, nan, n_prompts)
+    error, degrees_of_freedom = _standard_error(parts)
+    bias = BIAS_FACTOR * (float(np.median(found)) - estimate)
+    reach = float(stats.t.ppf((1 + level) / 2, degrees_of_freedom)) * error
+    low, high = _limits(cohorts)
+    return Contrast(
+        estimate,
+        estimates,
+        ci_low=max(estimate - reach - max(bias, 0.0), low),
+        ci_high=min(estimate + reach + max(-bias, 0.0), high),
+        standard_error=error,
+        p_value=max(_p_value(estimate, bias, error, degrees_of_freedom), 1 / (drawn.size + 1)),
+        positive_share=_positive_share(found),
+        exists_share=share,
+        effect_size=_effect_size(estimate, parts),
+        n_prompts=n_prompts,
+    )
+
+
+def _whole_numbered(found: Contrast, parts: Sequence[_Part], level: float) -> Contrast:
+    """The contrast of what the real-valued estimates round to.
+
+    Rounded resamples would often agree where the prompts leave doubt. So the real-valued ones, moved away from
+    their estimates until their spread is that of Student's interval, and once more against their bias, are
+    rounded, and the interval holds the middle ``level`` of both.
+    """
+    rounded = [part.rounded(part.estimates[:, None])[:, 0] for part in parts]
+    estimates = tuple(x for values in rounded for x in values.tolist())
+    estimate = math.fsum(float(part.coefficients @ values) for part, values in zip(parts, rounded))
+    nan = math.nan
+    found = replace(found, estimate=estimate, estimates=estimates, standard_error=nan, p_value=nan, effect_size=nan)
+    if math.isnan(found.ci_low):
+        return found
+    ends = [estimate]
+    for against_bias in (False, True):
+        drawn = np.sum([part.widened(level, against_bias) for part in parts], axis=0)
+        drawn = drawn[~np.isnan(drawn)]
+        ends += np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], method="closest_observation").tolist()
+    drawn = np.sum([part.coefficients @ part.rounded(part.resampled) for part in parts], axis=0)
+    share = _positive_share(drawn[~np.isnan(drawn)])
+    return replace(found, ci_low=min(ends), ci_high=max(ends), positive_share=share)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What one cohort adds to the sum: K runs on the same prompts."""
+
+    readings: Sequence[Reading]
+    coefficients: FloatArray
+    """``[K]``"""
+    estimates: FloatArray
+    """``[K]``, real-valued."""
+    resampled: FloatArray
+    """``[K, R]``, of the same resamples of prompts."""
+    correction: SmallSample | None
+    """None with fewer than two prompts."""
+    n_prompts: int
+    n_effective: float
+    """Number of equally weighted prompts that would average as well (Kish)."""
+
+    @property
+    def estimate(self) -> float:
+        return float(self.coefficients @ self.estimates)
+
+    @property
+    def drawn(self) -> FloatArray:
+        """``[R]``, the part's resampled sums."""
+        return self.coefficients @ self.resampled
+
+    @property
+    def variance(self) -> float:
+        """Of the part's sum; NaN with fewer than two resamples."""
+        assert self.correction is not None
+        found = self.drawn[~np.isnan(self.drawn)]
+        if found.size < 2:
+            return math.nan
+        # resamples that agree but for rounding show no spread
+        agree = np.ptp(found) <= _ROUNDING * np.abs(found).max()
+        return 0.0 if agree else float(found.var(ddof=1)) / self.correction.shrinkage
+
+    def rounded(self, values: FloatArray) -> FloatArray:
+        """``[K, R]`` real-valued estimates as whole-numbered ones."""
+        rows = [row if reading.whole is None else reading.whole(row) for reading, row in zip(self.readings, values)]
+        return np.stack(rows)
+
+    def widened(self, level: float, against_bias: bool) -> FloatArray:
+        """``[R]``, rounded sums of resamples as far from the estimates as Student's interval reaches."""
+        assert self.correction is not None
+        quantile = stats.t.ppf((1 + level) / 2, self.correction.degrees_of_freedom)
+        reach = quantile / stats.norm.ppf((1 + level) / 2) / math.sqrt(self.correction.shrinkage)
+        centre = self.estimates[:, None]
+        bias = BIAS_FACTOR * (np.nanmedian(self.resampled, axis=1, keepdims=True) - centre) if against_bias else 0.0
+        ends = np.array([reading.limits for reading in self.readings])
+        moved = np.clip(centre + reach * (self.resampled - centre) - bias, ends[:, :1], ends[:, 1:])
+        return self.coefficients @ self.rounded(moved)
+
+
+def _part(terms: Sequence[Term], resamples: int, rng: np.random.Generator) -> _Part:
+    counts = {len(term.reading.weights) for term in terms}
+    if len(counts) > 1:
+        raise OptionError(
+            f"Runs of one cohort have {' and '.join(map(str, sorted(counts)))} prompts; paired runs have the same "
+            "prompts in the same order. Compare them as two samples instead."
+        )
+    usable = np.logical_and.reduce([term.reading.has_value for term in terms])
+    readings = [term.reading.take(usable) for term in terms]
+    coefficients = np.array([term.coefficient for term in terms])
+    n_prompts = int(usable.sum())
+    estimates = np.array([float(reading.estimate()) if n_prompts else math.nan for reading in readings])
+    if n_prompts < 2:
+        none = np.full((len(terms), resamples), np.nan)
+        return _Part(readings, coefficients, estimates, none, None, n_prompts, float(n_prompts))
+    drawn = resample_counts(n_prompts, resamples, rng)
+    resampled = np.stack([reading.estimate(drawn) for reading in readings])
+    # the run whose prompts weigh most unequally decides: its error is known least
+    worst = min((reading.weights for reading in readings), key=lambda w: small_sample(w).degrees_of_freedom)
+    n_effective = float(worst.sum() ** 2 / (worst**2).sum())
+    return _Part(readings, coefficients, estimates, resampled, small_sample(worst), n_prompts, n_effective)
+
+
+def _standard_error(parts: Sequence[_Part]) -> tuple[float, float]:
+    """Standard error of the sum, and its degrees of freedom."""
+    variances = np.array([part.variance for part in parts])
+    freedoms = np.array([part.correction.degrees_of_freedom for part in parts if part.correction is not None])
+    total = float(variances.sum())
+    if total == 0:
+        return 0.0, float(freedoms.min())
+    shares = variances / total
+    return math.sqrt(total), float(1 / (shares**2 / freedoms).sum())
+
+
+def _p_value(estimate: float, bias: float, error: float, degrees_of_freedom: float) -> float:
+    """One minus the level at which the end of the interval that faces 0 would reach it."""
+    towards_zero = max(math.copysign(1.0, estimate) * bias, 0.0)
+    distance = abs(estimate) - towards_zero
+    if distance <= 0:
+        return 1.0
+    return 0.0 if error == 0 else float(2 * stats.t.sf(distance / error, degrees_of_freedom))
+
+
+def _positive_share(found: FloatArray) -> float:
+    return float(((found > 0) + 0.5 * (found == 0)).mean())
+
+
+def _effect_size(estimate: float, parts: Sequence[_Part]) -> float:
+    of_a_prompt = math.sqrt(sum(part.variance * part.n_effective for part in parts) / len(parts))
+    return estimate / of_a_prompt if of_a_prompt > 0 else math.nan
+
+
+def _limits(cohorts: Sequence[Sequence[Term]]) -> tuple[float, float]:
+    # a run in the middle of a slope has the coefficient 0, whatever its limits
+    ends = [
+        sorted(coefficient * limit for limit in reading.limits)
+        for terms in cohorts
+        for reading, coefficient in terms
+        if coefficient
+    ]
+    return math.fsum(low for low, _ in ends), math.fsum(high for _, high in ends)

@@ -1,0 +1,121 @@
+"""One depth estimate: what is read off the mean over prompts, with the interval that resampling them gives."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bathyscope.statistics.bootstrap import bootstrap_interval, resample_counts
+from bathyscope.statistics.reduce import weighted_mean
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class DepthEstimate:
+    """One estimator's answer. NaN stands for what does not exist, and ``reason`` then says why."""
+
+    depth: float
+    """0-based block, block input or boundary, whichever the estimator's curve is indexed by."""
+    ratio: float
+    """(depth + 1) / L."""
+    ci_low: float
+    """Lower end of the interval, in units of ``depth``; over the resamples that meet the criterion."""
+    ci_high: float
+    """Upper end."""
+    crossing_share: float
+    """Share of the resamples in which the criterion is met at all; NaN with fewer than two prompts."""
+    reason: str = ""
+    """Why there is no depth or no interval; empty where both exist."""
+
+
+class Means(NamedTuple):
+    """Mean curve ``[X]``, resampled ones ``[resamples, X]`` (none from a single prompt), weights in use."""
+
+    curve: FloatArray
+    resampled: FloatArray
+    weights: FloatArray
+
+    @classmethod
+    def of(cls, values: FloatArray, weights: FloatArray, resamples: int, seed: int) -> Means:
+        """Weighted means over the prompts of ``values`` ``[P, X]`` that have any value."""
+        has_value = ~np.isnan(values).all(axis=1)
+        values, weights = values[has_value], weights[has_value]
+        curve = weighted_mean(values, weights)
+        if len(weights) < 2:
+            return cls(curve, np.empty((0, values.shape[1])), weights)
+        counts = resample_counts(len(weights), resamples, np.random.default_rng(seed))
+        return cls(curve, weighted_mean(values, counts * weights), weights)
+
+    def fitted(self, fit: Callable[[FloatArray], FloatArray]) -> Means:
+        """The same with every curve smoothed by ``fit``."""
+        return self._replace(curve=fit(self.curve), resampled=fit(self.resampled))
+
+
+class Scale(NamedTuple):
+    """The axis of a depth: number of blocks, largest index there is, coverage of the intervals on it."""
+
+    n_blocks: int
+    last: int
+    level: float
+
+
+def estimate(
+    means: Means,
+    locate: Callable[[FloatArray], FloatArray],
+    explain: Callable[[FloatArray], str],
+    scale: Scale,
+    *,
+    grouped: bool = False,
+) -> DepthEstimate:
+    """The depth ``locate`` reads off the mean curve, with its interval.
+
+    Parameters
+    ----------
+    locate
+        Curves ``[..., X]`` → depths ``[...]``, NaN where the criterion is not met.
+    explain
+        Why one curve has no depth; empty where it has one.
+    grouped
+        As in :func:`bootstrap_interval`.
+    """
+    depth = float(locate(means.curve))
+    n_prompts = len(means.weights)
+    reasons = [explain(means.curve)]
+    low, high, share = math.nan, math.nan, math.nan
+    if n_prompts == 1:
+        reasons.append("an interval needs at least two prompts with values, and there is one")
+    elif n_prompts > 1:
+        resampled = locate(means.resampled)
+        low, high = bootstrap_interval(
+            depth,
+            resampled,
+            means.weights,
+            level=scale.level,
+            limits=(0.0, float(scale.last)),
+            grouped=grouped,
+        )
+        share = float((~np.isnan(resampled)).mean())
+        if math.isnan(low) and not math.isnan(depth):
+            reasons.append("too few resamples meet the criterion for an interval")
+    return DepthEstimate(depth, (depth + 1) / scale.n_blocks, low, high, share, "; ".join(filter(None, reasons)))
+
+
+def whole_estimate(
+    position: DepthEstimate, depth: float, containing: Callable[[float], FloatArray], n_blocks: int
+) -> DepthEstimate:
+    """The whole-numbered estimate of a crossing: its interval is what the interpolated position's touches.
+
+    Parameters
+    ----------
+    containing
+        The whole-numbered depth that belongs to an interpolated one.
+    """
+    low = np.minimum(containing(position.ci_low), depth)
+    high = np.maximum(np.minimum(containing(position.ci_high), n_blocks - 2), depth)
+    return replace(position, depth=depth, ratio=(depth + 1) / n_blocks, ci_low=float(low), ci_high=float(high))

@@ -1,0 +1,69 @@
+"""Influence of blocks on one another: skip effects E reduced to one number per block, given and received.
+
+Source: csordas2025, layer skipping.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bathyscope.errors import OptionError
+
+FloatArray = NDArray[np.float64]
+
+
+def influence_received(effect: ArrayLike, skipped: ArrayLike | None = None) -> FloatArray:
+    """Mean of each block's column of E over the blocks before it: how much it depends on them.
+
+    Only cells with skipped < block are averaged. The others are fixed by the definition of a skip (0 for
+    blocks before the skipped one, 1 or 0 for that block itself) and would make a block's mean depend on where
+    it stands.
+
+    Parameters
+    ----------
+    effect
+        E, ``[..., S, L]`` (skipped × block), relative changes of block contributions; NaN = not measured.
+    skipped
+        ``[S]``, which blocks the rows skip; None = all L in order.
+
+    Returns
+    -------
+    ``[..., L]``; NaN where no cell has a value: always at block 0, which has no block before it.
+
+    Raises
+    ------
+    OptionError
+        Where the rows do not fit the skipped blocks.
+    """
+    return _mean(*_later_cells(effect, skipped), axis=-2)
+
+
+def influence_given(effect: ArrayLike, skipped: ArrayLike | None = None) -> FloatArray:
+    """Mean of each skipped block's row of E over the blocks after it: how much they depend on it.
+
+    Cells, parameters and errors as in :func:`influence_received`; returns ``[..., S]``, NaN at the last block,
+    which has no block after it. Elsewhere it is the layer effect of the depth score, if E is 0 up to the
+    skipped block.
+    """
+    return _mean(*_later_cells(effect, skipped), axis=-1)
+
+
+def _later_cells(effect: ArrayLike, skipped: ArrayLike | None) -> tuple[FloatArray, NDArray[np.bool_]]:
+    values = np.asarray(effect, dtype=np.float64)
+    if values.ndim < 2:
+        raise OptionError(f"Skip effects of shape {list(values.shape)} were given; they are [..., skipped, block].")
+    rows, n_blocks = values.shape[-2:]
+    index = np.arange(n_blocks) if skipped is None else np.asarray(skipped)
+    if index.shape != (rows,):
+        raise OptionError(
+            f"Skip effects of shape {list(values.shape)} have {rows} rows, and skipped blocks of shape "
+            f"{list(index.shape)} name them; give one skipped block for each row."
+        )
+    return values, (index[:, None] < np.arange(n_blocks)) & ~np.isnan(values)
+
+
+def _mean(values: FloatArray, kept: NDArray[np.bool_], axis: int) -> FloatArray:
+    count = kept.sum(axis=axis)
+    total = np.where(kept, values, 0.0).sum(axis=axis)
+    return np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)

@@ -1,0 +1,190 @@
+"""Made-up results of the measures that look at single tokens or single blocks, added to a synthetic run.
+
+As in ``synthetic``, the numbers follow no model; they have the shapes, signs and zeros of the definitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from support.synthetic import REDUCTIONS, synthetic_run
+
+from bathyscope.measures.depth_score_levels import level_results
+from bathyscope.statistics.crossing import centre_of_mass
+from bathyscope.store.run import Run
+
+SITES = ["block", "attention", "mlp"]
+PIECES = [
+    "The",
+    " spouse",
+    " of",
+    "\n",
+    "\t",
+    "$x_1$",
+    "<b>&",
+    " ",
+    "\x07",
+    "中",
+    "internationalisation",
+    "5",
+    " +",
+    "=",
+]
+ANSWER = 2
+
+Array = np.ndarray
+
+
+def complete_run(L: int = 12, prompts: int = 6, *, tokens: int = 20, seed: int = 0, **options: Any) -> Run:
+    """A synthetic run that also holds direct, erasure, integrated_gradients, gradient and what lens and residual
+    tell of single prompts; the prompts have between ``tokens`` / 2 and ``tokens`` tokens there.
+
+    The first prompt has no answer where there are several: erasure and integrated gradients miss it.
+    """
+    rng = np.random.default_rng(seed)
+    run = synthetic_run(L, prompts, seed, **options)
+    lengths = rng.integers(max(tokens // 2, ANSWER + 2), tokens + 1, prompts)
+    lengths[-1] = tokens
+    coords = token_coords(run, lengths)
+    groups = {name: run[name] for name in run.measures}
+    groups["residual"] = groups["residual"].assign(largest(L, prompts, rng))
+    groups["lens"] = groups["lens"].assign(settling(L, prompts, rng))
+    groups["direct"] = direct(groups["skip"])
+    start = _variable(("prompt",), np.where(unmeasured(prompts), -1, lengths - ANSWER), "answer start", "token")
+    groups["erasure"] = xr.Dataset(
+        {"effect": erased(L, lengths, rng), "answer_start": start}, coords={**coords, "boundary": np.arange(L + 1)}
+    )
+    groups["integrated_gradients"] = xr.Dataset(
+        {**attributed(L, lengths, rng), "answer_start": start},
+        coords={**coords, "site": SITES, "block": np.arange(L)},
+    )
+    groups["depth_score"] = depth_scores(L, prompts, rng, groups["residual"])
+    groups["gradient"] = gradient(L, prompts, rng, groups["residual"])
+    tree = xr.DataTree.from_dict({f"/{name}": dataset for name, dataset in groups.items()})
+    return Run(tree, run.manifest)
+
+
+def token_coords(run: Run, lengths: Array) -> dict[str, Any]:
+    """Coordinates of measures by token; pieces are padded with empty texts."""
+    width = int(lengths.max())
+    pieces = np.full((len(lengths), width), "", dtype=object)
+    for prompt, length in enumerate(lengths):
+        pieces[prompt, :length] = [PIECES[(token + prompt) % len(PIECES)] for token in range(length)]
+    data = run["residual"]
+    return {
+        "prompt_id": ("prompt", data["prompt_id"].values),
+        "dataset": ("prompt", data["dataset"].values),
+        "n_tokens": ("prompt", lengths),
+        "piece": (("prompt", "token"), pieces),
+        "token": np.arange(width),
+    }
+
+
+def unmeasured(prompts: int) -> Array:
+    """(prompt), which prompts have no answer."""
+    return (np.arange(prompts) == 0) & (prompts > 1)
+
+
+def erased(L: int, lengths: Array, rng: np.random.Generator) -> xr.Variable:
+    """(prompt, boundary, token), 0 at the last token, NaN beyond the end and without an answer."""
+    fade = np.linspace(1, 0, L + 1)[:, None] ** rng.uniform(0.3, 3, lengths.max())
+    values = 1.2 * fade * rng.uniform(0.3, 1, (len(lengths), 1, lengths.max()))
+    values[np.arange(len(lengths)), :, lengths - 1] = 0.0
+    return _variable(("prompt", "boundary", "token"), _blanked(values, lengths), "effect", "1")
+
+
+def attributed(L: int, lengths: Array, rng: np.random.Generator) -> Mapping[str, xr.Variable]:
+    """Attributions of both signs and small completeness gaps."""
+    values = rng.normal(0, 0.05, (len(lengths), len(SITES), L, lengths.max())) * np.array([1, 0.5, 0.4])[:, None, None]
+    gaps = rng.normal(0, 1e-5, (len(lengths), len(SITES), L))
+    gaps[unmeasured(len(lengths))] = np.nan
+    dims = ("prompt", "site", "block", "token")
+    return {
+        "attribution": _variable(dims, _blanked(values, lengths), "attribution", "1"),
+        "completeness": _variable(dims[:-1], gaps, "completeness", "1"),
+    }
+
+
+def depth_scores(L: int, prompts: int, rng: np.random.Generator, like: xr.Dataset) -> xr.Dataset:
+    """Scores that rise with the number of hops, 2 to 4, and their levels and trend."""
+    hops = 2 + np.arange(prompts) % 3
+    s = np.arange(L)
+    output = np.exp(-np.abs(s - (hops[:, None] + rng.normal(0, 0.3, (prompts, 1))) * L / 6) / L * 4)
+    output = output[:, None] * np.array([0.3, 0.7, 1.0])[:, None]
+    effect = np.where(s[None, :] > s[:, None], output[..., None], 0.0)
+    data = xr.Dataset(
+        {
+            "effect": (("prompt", "reduction", "skipped", "block"), effect),
+            "output_effect": (("prompt", "reduction", "skipped"), output),
+            "prompt_score_layer": (("prompt", "reduction"), centre_of_mass(effect.sum(-1))),
+            "prompt_score_output": (("prompt", "reduction"), centre_of_mass(output)),
+        },
+        coords={
+            **{name: like[name] for name in ("prompt_id", "n_tokens", "dataset")},
+            "hops": ("prompt", hops),
+            "reduction": REDUCTIONS,
+            "skipped": s,
+            "block": s,
+        },
+    )
+    return data.merge(level_results(data, "hops", resamples=200, coverage=0.95, permutations=99, seed=0))
+
+
+def direct(skip: xr.Dataset) -> xr.Dataset:
+    """Half of the skip effects, nothing on the diagonal."""
+    chosen = skip[["effect_all", "effect_future"]].isel(part=0, drop=True) * 0.5
+    kept = chosen["block"] > chosen["skipped"]
+    return chosen.where(kept, 0.0).assign_coords(reduction=REDUCTIONS)
+
+
+def largest(L: int, prompts: int, rng: np.random.Generator) -> Mapping[str, xr.Variable]:
+    """One huge channel at position 0."""
+    size = np.exp(np.linspace(1, 8, L + 1)) * rng.uniform(0.9, 1.1, (prompts, 1))
+    dims = ("prompt", "boundary")
+    return {
+        "largest": _variable(dims, size, "largest", "1"),
+        "largest_ratio": _variable(dims, size * 3, "largest ratio", "1"),
+        "largest_token": _variable(dims, np.zeros(size.shape), "largest token", "1"),
+        "largest_channel": _variable(dims, np.full(size.shape, 317), "largest channel", "1"),
+    }
+
+
+def settling(L: int, prompts: int, rng: np.random.Generator) -> Mapping[str, xr.Variable]:
+    """Depths between a half and the whole of the model."""
+    return {
+        "settle_depth": _variable(("prompt",), L * rng.uniform(0.5, 0.9, prompts), "settle depth", "1"),
+        "prediction_depth": _variable(("prompt",), L * rng.uniform(0.6, 1, prompts), "prediction depth", "1"),
+        "deep_thinking_ratio": _variable(("prompt",), rng.uniform(0.1, 0.4, prompts), "deep-thinking ratio", "1"),
+    }
+
+
+def gradient(L: int, prompts: int, rng: np.random.Generator, like: xr.Dataset) -> xr.Dataset:
+    """A gradient that shrinks with depth, split in two."""
+    own = np.exp(-np.linspace(0, 2, L + 1)) * rng.uniform(0.8, 1.2, (prompts, 1))
+    rest = np.exp(-np.linspace(0, 6, L + 1)) * rng.uniform(0.8, 1.2, (prompts, 1))
+    rest[:, -1] = 0.0
+    dims = ("prompt", "boundary")
+    coords = {name: like[name] for name in ("prompt_id", "n_tokens", "dataset")}
+    values = {"norm": np.hypot(own, rest), "norm_own": own, "norm_rest": rest}
+    return xr.Dataset(
+        {name: _variable(dims, array, name, "nats") for name, array in values.items()},
+        coords={**coords, "boundary": np.arange(L + 1)},
+    )
+
+
+def _blanked(values: Array, lengths: Array) -> Array:
+    """NaN behind each prompt's end, and throughout where there is no answer; prompts first, tokens last."""
+    values = values.copy()
+    for prompt, length in enumerate(lengths):
+        values[prompt, ..., length:] = np.nan
+    values[unmeasured(len(lengths))] = np.nan
+    return values
+
+
+def _variable(dims: Sequence[str], values: Array, name: str, units: str) -> xr.Variable:
+    return xr.Variable(
+        tuple(dims), values, {"long_name": name, "units": units, "formula": "made up", "source": "synthetic"}
+    )
