@@ -43,6 +43,18 @@ def test_prompts_are_tokenized(model_folder: Path, prompts_file: Path, capsys: p
     assert (found["prompts"], found["tokens"], found["longest"]) == (3, 45, 22)
 
 
+def test_prompts_given_several_times_are_counted_together(
+    model_folder: Path, prompts_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    both = ["--prompts", str(prompts_file), "--prompts", "addition:4"]
+    assert main(["estimate", str(model_folder), *both, "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["prompts"], found["longest"]) == (7, 22)
+    same = ["--prompts", f"{prompts_file}:1", "--prompts", str(prompts_file)]
+    assert main(["estimate", str(model_folder), *same, "--format", "json"]) == 3
+    assert "The prompt id 'p0' is used 2 times" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [

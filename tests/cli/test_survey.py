@@ -187,6 +187,34 @@ def test_the_default_folder_is_named_by_model_and_prompts() -> None:
     assert default_out("Qwen/Qwen2.5-1.5B", "gsm8k:10") == "runs/Qwen2.5-1.5B-gsm8k-10"
     assert default_out("./models/tiny/", "a/b/stories.txt:5?chars=100") == "runs/tiny-stories.txt-5-chars-100"
     assert default_out("gpt2", ["one text"]) == "runs/gpt2-given"
+    union = [{"source": "mquake?per_level=20@a+b.jsonl"}, {"source": "sums:5"}]
+    assert default_out("gpt2", union) == "runs/gpt2-mquake-per_level-20-sums-5"
+
+
+def test_prompts_given_several_times_are_one_union(model_folder: Path, prompts_file: Path, tmp_path: Path) -> None:
+    again = tmp_path / "a + b?c.jsonl"
+    again.write_text('{"text": "the old road", "id": "own", "hops": 2}\n')
+    out = tmp_path / "run"
+    arguments = asked(model_folder, f"{prompts_file}:2", out, "--measures", "lens", "--quiet")
+    assert main([*arguments, "--prompts", str(again)]) == 0
+    run = open_run(out)
+    assert run["lens"]["dataset"].values.tolist() == ["house.jsonl:2", "house.jsonl:2", "a + b?c.jsonl"]
+    assert run["lens"]["prompt_id"].values.tolist() == ["p0", "p1", "own"]
+    assert run.manifest["identity"]["dataset"] == "house.jsonl:2 + a + b?c.jsonl"
+    recipe = tmp_path / "union.yaml"
+    sources = f"[{{source: '{prompts_file}:2'}}, {{source: '{again}'}}]"
+    recipe.write_text(f"model: {model_folder}\nmeasures: lens\nprompts: {sources}\n")
+    assert main(["survey", "--recipe", str(recipe), "--out", str(tmp_path / "recipe"), "--quiet"]) == 0
+    xr.testing.assert_identical(open_run(tmp_path / "recipe")["lens"], run["lens"])
+
+
+def test_one_wrong_source_among_several_is_named(
+    model_folder: Path, prompts_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = asked(model_folder, prompts_file, tmp_path / "run", "--prompts", "mquake:3?hop=2", "--quiet")
+    assert main(arguments) == 3
+    assert "unknown option 'hop'. Did you mean 'hops'?" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
 
 
 def test_prompts_of_a_recipe_may_be_texts(model_folder: Path, tmp_path: Path) -> None:

@@ -115,6 +115,14 @@ def test_prompts_too_short_for_positions_have_no_centre_of_mass() -> None:
     assert str(found.reason.values)
 
 
+def test_without_skips_of_whole_blocks_there_is_no_centre_of_mass() -> None:
+    datasets = merged("llama")
+    some = datasets | {"skip": datasets["skip"].assign_coords(part=["attention"])}
+    found = derived(some).sel(estimator="centre_of_mass")
+    assert np.isnan(found.depth)
+    assert str(found.reason.values) == "future skip effects were not measured"
+
+
 def test_without_parts_the_cosine_estimate_says_why() -> None:
     found = derived(merged("opt_post_norm"), "opt_post_norm")
     assert np.isnan(found.depth.sel(estimator="cosine"))

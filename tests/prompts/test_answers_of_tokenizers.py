@@ -57,14 +57,13 @@ def prefix_space(scheme: str) -> PreTrainedTokenizerFast:
 
 def word_piece() -> PreTrainedTokenizerFast:
     """Like BERT's: lower case, no accents, no white space, [CLS] before and [SEP] after the text."""
-    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    words = ["[UNK]", "[CLS]", "[SEP]", "final", "answer", "yoko", "is", "28"]
+    pieces = [*words, *LETTERS, *(f"##{letter}" for letter in LETTERS)]
+    vocabulary = {piece: number for number, piece in enumerate(pieces)}
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True, strip_accents=True)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece()
-    trainer = trainers.WordPieceTrainer(
-        vocab_size=300, special_tokens=["[UNK]", "[CLS]", "[SEP]"], initial_alphabet=LETTERS, show_progress=False
-    )
-    tokenizer.train_from_iterator(SENTENCES, trainer)
     ends = [("[CLS]", tokenizer.token_to_id("[CLS]")), ("[SEP]", tokenizer.token_to_id("[SEP]"))]
     tokenizer.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=ends)
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]")
@@ -101,25 +100,24 @@ def test_the_answers_tokens_spell_the_answer_and_the_others_the_question(kind: s
 
 @pytest.mark.parametrize("kind", MADE)
 def test_where_the_space_of_the_seam_is_written_does_not_matter(kind: str) -> None:
-    tokenizer = MADE[kind]()
     given = [
-        Prompt(text="5 + 7 = ", answer="12"),
-        Prompt(text="5 + 7 =", answer=" 12"),
-        Prompt(text="5 + 7 = 12", answer="12"),
+        Prompt(text="Imagine is ", answer="Yoko Ono"),
+        Prompt(text="Imagine is", answer=" Yoko Ono"),
+        Prompt(text="Imagine is Yoko Ono", answer="Yoko Ono"),
     ]
-    ids = {(prompt.ids, prompt.answer_tokens) for prompt in tokenize(resolve(given), tokenizer, max_tokens=None)}
-    assert len(ids) == 1
+    found = tokenize(resolve(given), MADE[kind](), max_tokens=None)
+    assert found[0].ids == found[1].ids == found[2].ids
+    assert found[0].answer_tokens == found[1].answer_tokens == found[2].answer_tokens
 
 
 @pytest.mark.parametrize("kind", MADE)
 def test_a_seam_inside_a_token_is_refused(kind: str) -> None:
-    tokenizer = MADE[kind]()
-    text, answer = "The final answer is 28.", "al answer is 28."
-    message = (
-        r"Prompt 'cut': question and answer share the token '(The final answer is 28\.|[^']*final)', so the answer"
-    )
-    with pytest.raises(PromptError, match=message):
-        tokenize(resolve([Prompt(text=text, answer=answer, id="cut")]), tokenizer, max_tokens=None)
+    question, answer = "The fin", "al answer is 28."
+    with pytest.raises(PromptError, match=r"Prompt 'cut': question and answer share the token '([^']+)'") as caught:
+        tokenize(resolve([Prompt(text=question, answer=answer, id="cut")]), MADE[kind](), max_tokens=None)
+    piece = str(caught.value).split("'")[3]
+    start = (question + answer).index(piece)
+    assert start < len(question) < start + len(piece)
 
 
 @pytest.fixture(scope="module", params=["stories260K", "tiny-qwen2", "tiny-gpt2", "bundled"])

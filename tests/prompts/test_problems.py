@@ -6,7 +6,7 @@ import re
 import pytest
 
 from bathyscope.errors import PromptError
-from bathyscope.prompts.problems import MAX_STEPS, Problem, generate, to_prompt
+from bathyscope.prompts.problems import MAX_STEPS, Kind, Problem, generate, to_prompt
 
 EQUATION = re.compile(r"(-?\d+(?: [-+*/] -?\d+)+) = (-?\d+)")
 
@@ -89,14 +89,33 @@ def test_prompt_ends_with_the_answer_and_is_labelled_by_difficulty() -> None:
     assert prompt.answer == "5"
     assert prompt.id == "cups"
     assert prompt.labels == {"steps": 1, "kind": "word"}
-    direct = to_prompt(Problem("Give the answer directly: 2 + 3 =", "", "5", 1, "sum"))
+    direct = to_prompt(Problem("Give the answer directly: 2 + 3 =", "", "5", 1, "addition", 1))
     assert direct.text == "Give the answer directly: 2 + 3 = 5"
+    assert direct.labels == {"steps": 1, "kind": "addition", "digits": 1}
+
+
+@pytest.mark.parametrize(("kind", "sign"), [("addition", "+"), ("multiplication", "*")])
+@pytest.mark.parametrize("digits", [1, 3, 9])
+def test_single_operations_agree_with_python(kind: Kind, sign: str, digits: int) -> None:
+    problems = generate(kind, 200, seed=3, digits=digits)
+    for problem in problems:
+        left, operator, right = problem.question.removeprefix("Give the answer directly: ").removesuffix(" =").split()
+        assert operator == sign
+        assert {len(left), len(right)} == {digits}
+        assert "0" not in (left[0], right[0])
+        assert int(problem.answer) == evaluated(f"{left} {sign} {right}")
+        assert (problem.solution, problem.steps, problem.digits) == ("", 1, digits)
+    assert len({problem.question for problem in problems}) > 60
+    assert generate(kind, 50, seed=3, digits=digits) == problems[:50]
+    assert generate(kind, 50, seed=4, digits=digits) != problems[:50]
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"kind": "words"}, "kind='words' is not a kind of problem; allowed: word, sum"),
+        ({"kind": "words"}, "kind='words' is not a kind of problem; allowed: word, sum, addition, multiplication"),
+        ({"kind": "addition", "steps": 2}, "steps=2 is out of range; addition problems have one step"),
+        ({"kind": "multiplication", "digits": 10}, "digits=10 is out of range; allowed: 1 to 9"),
         ({"count": -1}, "count=-1 is negative"),
         ({"steps": 7}, "steps=7 is out of range; allowed: 1 to 6"),
         ({"digits": 0}, "digits=0 is out of range; allowed: 1 to 9"),

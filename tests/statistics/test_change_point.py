@@ -26,7 +26,7 @@ def test_a_planted_bend_is_found_where_it_is(at: float) -> None:
 
 @pytest.mark.parametrize("first", [4, 5, 13, 20, 25])
 def test_a_planted_step_is_found_between_its_entries(first: int) -> None:
-    for curve in (step(first), -step(first), np.where(X < first, 0.0, 1.0)):
+    for curve in (step(first), -step(first), np.where(first > X, 0.0, 1.0)):
         assert change_point(curve) == first - 0.5
 
 
@@ -47,8 +47,7 @@ def tried_everywhere(curve: np.ndarray) -> tuple[float, float, float, float]:
     """Position and squared residual of the best bend (to a hundredth) and of the best step."""
     x, y = np.arange(1.0, len(curve)), curve[1:]
     bends = {
-        at: residual([np.ones_like(x), x, np.maximum(x - at, 0)], y)
-        for at in np.arange(3, len(curve) - 3 + 5e-3, 1e-2)
+        at: residual([np.ones_like(x), x, np.maximum(x - at, 0)], y) for at in np.arange(3, len(curve) - 3 + 5e-3, 1e-2)
     }
     steps = {
         k - 0.5: residual([(x < k) * 1.0, (x < k) * x, (x >= k) * 1.0, (x >= k) * x], y)

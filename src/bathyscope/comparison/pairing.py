@@ -52,15 +52,20 @@ def match(first: Side, second: Side, paired: bool | None) -> Match:
     """
     if paired is False:
         return _none("")
-    shared = [name for name in first.prompt_ids if name in set(second.prompt_ids)]
+    there = set(second.prompt_ids)
+    shared = [name for name in first.prompt_ids if name in there]
     if paired and not shared:
         raise OptionError(
             f"paired=True (--paired), but {first.name} and {second.name} have no prompt id in common "
             f"({first.dataset} and {second.dataset}). Leave it out: they are compared as two samples."
         )
-    reason = "" if paired or first.prompt_hash == second.prompt_hash else _contradiction(first, second, shared)
-    if reason or not shared:
-        return _none(reason)
+    if not shared:
+        return _none("")
+    if not paired and first.prompt_hash != second.prompt_hash:
+        if _source(first.dataset) != _source(second.dataset):
+            return _none("")
+        if reason := _contradiction(first, second, shared):
+            return _none(reason)
     place = [{name: index for index, name in enumerate(side.prompt_ids)} for side in (first, second)]
     indices = [np.array([where[name] for name in shared], dtype=np.intp) for where in place]
     return Match(indices[0], indices[1], _note(first, second, len(shared), bool(paired)))
@@ -72,17 +77,15 @@ def _none(note: str) -> Match:
 
 
 def _contradiction(first: Side, second: Side, shared: list[str]) -> str:
-    """Why equal ids do not mean equal prompts; empty where nothing speaks against it."""
-    if first.run is second.run:
-        return ""
-    one, other = _source(first.dataset), _source(second.dataset)
-    if one != other or not shared:
-        return ""  # different data: two samples, as anyone expects
+    """Why equal ids of equal data do not mean equal prompts; empty where nothing speaks against it."""
+    source = _source(first.dataset)
     both = f"{first.name} and {second.name}"
     if first.tokenizer_hash == second.tokenizer_hash:
-        if first.prompt_hash and len(first.prompt_ids) == len(second.prompt_ids):
-            return f"{both} name the same data and prompts, but the prompts differ (another seed, split or file?)"
-        if one == GIVEN:
+        if len(first.prompt_ids) == len(second.prompt_ids):
+            return (
+                f"{both} name the same data and prompts, but the prompts differ (another seed, split, file or label?)"
+            )
+        if source == GIVEN:
             return f"{both} were given different lists of prompts, whose ids mean nothing outside of them"
         tokens = [dict(zip(side.prompt_ids, side.n_tokens)) for side in (first, second)]
         unlike = [name for name in shared if tokens[0][name] != tokens[1][name]]
@@ -90,13 +93,13 @@ def _contradiction(first: Side, second: Side, shared: list[str]) -> str:
             counts = f"{tokens[0][unlike[0]]} and {tokens[1][unlike[0]]} tokens"
             return f"{both} name the same data, but prompt {unlike[0]!r} has {counts} under the same tokenizer"
         return ""
-    if isinstance(one, SourceSpec):
-        if one.kind == "corpus" and one.number("chars") is None:
+    if isinstance(source, SourceSpec):
+        if source.kind == "corpus" and source.number("chars") is None:
             return (
                 f"{both} cut the same text into windows of tokens, which hold different text under different "
                 "tokenizers; cut it by characters (?chars=1000) to pair them"
             )
-        if one.kind == "generated" and first.seed != second.seed:
+        if source.kind == "generated" and first.seed != second.seed:
             return f"{both} were surveyed with the seeds {first.seed} and {second.seed}, so the problems differ"
     return ""
 

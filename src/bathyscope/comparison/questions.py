@@ -27,8 +27,9 @@ Pairs = Sequence[tuple[int, int]]
 LEVEL_LABELS = ("level", "hops")
 """Labels of difficulty that are looked for within one run, in this order."""
 
-_PARAMETERS = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)([KkMmBbTt])(?![A-Za-z])")
-_SCALE = {"k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}
+# not thousands, which stand for the context (-4k-), nor the 7B of 8x7B, which is one expert's
+_PARAMETERS = re.compile(r"(?<![\d.xX])(\d+(?:\.\d+)?)([MmBbTt])(?![A-Za-z])")
+_SCALE = {"m": 1e6, "b": 1e9, "t": 1e12}
 
 
 @dataclass(frozen=True)
@@ -90,9 +91,11 @@ def plan_comparisons(
 
 
 def parameters_of(model: str) -> float | None:
-    """Number of parameters as a model's name tells it (``Qwen2.5-1.5B`` → 1.5e9); None where it does not."""
-    found = _PARAMETERS.findall(model)
-    return float(found[-1][0]) * _SCALE[found[-1][1].lower()] if found else None
+    """Number of parameters as a model's name tells it (``Qwen2.5-1.5B`` → 1.5e9); None where it does not.
+
+    Of several numbers (``30B-A3B``, all and active ones) the largest.
+    """
+    return max((float(number) * _SCALE[unit.lower()] for number, unit in _PARAMETERS.findall(model)), default=None)
 
 
 def _differences(sides: Sequence[Side], pairs: Pairs | None, all_pairs: bool) -> Plan:

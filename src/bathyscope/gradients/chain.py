@@ -77,7 +77,7 @@ class Chain:
 
     def _run_clean(self) -> float:
         """P of the clean prompt; fills the states and ``row_bytes``: of a row that begins at boundary 0 … L."""
-        saved, state = SavedBytes(self._anatomy.model), {}
+        saved, state = SavedBytes(self._anatomy.model), State()
         resid = self._replay.recording.resid0_BTD.clone().requires_grad_()
         with saved:
             for index, block in enumerate(self._blocks):

@@ -153,7 +153,7 @@ class DepthGradients:
             leaf, state_in = _leaf(self.boundaries[index][first:last, None]), _leaves(state, last - first)
             state_out = dict(state_in)
             out = rows.run(block, leaf, range(first, last), state_out)
-            if _gap(out[:, 0], self.boundaries[index + 1][first:last]) > self.checks.tolerance:
+            if _gap(out.detach()[:, 0], self.boundaries[index + 1][first:last]) > self.checks.tolerance:
                 return None
             part = _Flow(own.resid[first:last], {entry: g[first:last] for entry, g in own.passed.items()})
             found.append(_Graph(leaf, state_in, out, state_out).pull_back(part))

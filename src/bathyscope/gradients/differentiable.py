@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from bathyscope.anatomy.anatomy import Anatomy
+from bathyscope.anatomy.replay import State
 from bathyscope.errors import ModelError
 from bathyscope.gradients.differentiating import differentiating
 
@@ -90,7 +91,7 @@ def _backward(anatomy: Anatomy) -> bool:
     device = next(anatomy.model.parameters()).device
     replay = anatomy.replay(torch.tensor(_PROBE_IDS, device=device))
     leaf = replay.recording.resid0_BTD.clone().requires_grad_()
-    resid, state = leaf, {}
+    resid, state = leaf, State()
     for index, block in enumerate(anatomy.blocks):
         resid = replay.run(block, index, resid, None, state=state)
     score = anatomy.readout(resid.flatten(0, 1)).float().softmax(-1)[:, 0].sum()

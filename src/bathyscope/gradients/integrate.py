@@ -2,7 +2,8 @@
 
 IG[t] = Σ_d (x − x̃)[t,d] · average over α of ∂P/∂x[t,d]. Many points of the paths are rows of one call: the rows
 of all sites of a block join at the boundary after it, run to the end together, and one backward pass gives the
-gradient of each. Source: csordas2025, integrated gradients.
+gradient of each. What the attributions of a path must add up to is known, so that a rule of too few nodes shows
+itself, and a finer one can be taken there. Source: csordas2025, integrated gradients.
 """
 
 from __future__ import annotations
@@ -23,6 +24,10 @@ from bathyscope.wavefront.calls import even_pieces
 # for what autograd saves in one call; temporaries of one block and the gradients of its rows come on top
 _SAVED_BYTES = 1 << 30
 _SAVED_BYTES_ACCELERATOR = 8 << 30
+# what an integral may miss of what it explains: by the quadrature, of its largest attribution; and by rounding, in
+# units of the dtype's precision and of the probability
+_ACCURATE = 1e-4
+_ROUNDING = 32
 
 
 @dataclass(frozen=True)
@@ -32,10 +37,17 @@ class Integral:
     Args:
         attribution_T: per token, float64; the tokens of the chain.
         completeness: Σ_t attribution − (P(x) − P(x̃)); 0 = the integral is exact.
+        rounding: how much of that arithmetic alone may bring about.
     """
 
     attribution_T: Tensor
     completeness: float
+    rounding: float
+
+    @property
+    def is_accurate(self) -> bool:
+        """More nodes would not change it."""
+        return abs(self.completeness) <= _ACCURATE * float(self.attribution_T.abs().max()) + self.rounding
 
 
 @dataclass(frozen=True)
@@ -44,31 +56,51 @@ class Integrator:
 
     Args:
         chain: the prompt's blocks.
-        quadrature: where on the paths gradients are taken.
+        rules: where on the paths gradients are taken; those after the first where the ones before are inaccurate.
         call_tokens: tokens per call, at most.
     """
 
     anatomy: Anatomy
     chain: Chain
     trajectory: Trajectory
-    quadrature: Quadrature
+    rules: Sequence[Quadrature]
     call_tokens: int
 
     def integrate(self, index: int, sites: Sequence[str], baseline: str) -> list[Integral]:
         """The integrals of the given sites of block ``index``, in their order."""
-        chain = self.chain
-        paths = [path_of(self.anatomy, self.trajectory, index, site, baseline, chain.tokens) for site in sites]
-        device, nodes = paths[0].end_TD.device, len(self.quadrature.nodes)
-        alphas = torch.tensor(self.quadrature.nodes, dtype=torch.float64, device=device)
-        weights = torch.tensor(self.quadrature.weights, dtype=torch.float64, device=device)
+        tokens = self.chain.tokens
+        paths = [path_of(self.anatomy, self.trajectory, index, site, baseline, tokens) for site in sites]
+        with torch.no_grad():
+            origin = paths[0].delta_TD.new_zeros(1)
+            rows = self._rows(index, paths, [path.points(origin) for path in paths])
+            at_baseline = self.chain.predict(rows, index + 1).tolist()
+        found: dict[int, Integral] = {}
+        for rule in self.rules:
+            poor = [s for s in range(len(paths)) if s not in found or not found[s].is_accurate]
+            if poor:
+                gradients = self._mean_gradients(index, [paths[s] for s in poor], rule)
+                found |= {s: self._integral(paths[s], g, at_baseline[s]) for s, g in zip(poor, gradients)}
+        return [found[s] for s in range(len(paths))]
+
+    def _mean_gradients(self, index: int, paths: Sequence[Path], rule: Quadrature) -> Tensor:
+        """The average over α of ∂P/∂x, [paths, tokens, width] float64."""
         mean_STD = torch.zeros_like(torch.stack([path.delta_TD for path in paths]))
+        nodes = len(rule.nodes)
+        alphas, weights = mean_STD.new_tensor(rule.nodes), mean_STD.new_tensor(rule.weights)
         for first, last in even_pieces(len(paths) * nodes, self._rows_per_call(index)):
             picked = _split(first, last, nodes)
             leaves = [paths[s].points(alphas[own]) for s, own in picked]
-            score = chain.predict(self._rows(index, [paths[s] for s, _ in picked], leaves), index + 1).sum()
+            rows = self._rows(index, [paths[s] for s, _ in picked], leaves)
+            score = self.chain.predict(rows, index + 1).sum()
             for (s, own), gradient in zip(picked, torch.autograd.grad(score, leaves)):
                 mean_STD[s] += torch.einsum("n,ntd->td", weights[own], gradient.double())
-        return self._integrals(index, paths, mean_STD)
+        return mean_STD
+
+    def _integral(self, path: Path, gradient_TD: Tensor, at_baseline: float) -> Integral:
+        attribution_T = (path.delta_TD * gradient_TD).sum(-1)
+        at_end = self.chain.probability
+        rounding = _ROUNDING * torch.finfo(path.end_TD.dtype).eps * max(at_end, at_baseline)
+        return Integral(attribution_T, float(attribution_T.sum()) - (at_end - at_baseline), rounding)
 
     def _rows(self, index: int, paths: Sequence[Path], leaves: Sequence[Tensor]) -> Tensor:
         """The residual stream after block ``index`` at points of several paths, [rows, tokens, width]."""
@@ -79,17 +111,6 @@ class Integrator:
                 for path, leaf in zip(paths, leaves)
             ]
         )
-
-    def _integrals(self, index: int, paths: Sequence[Path], mean_STD: Tensor) -> list[Integral]:
-        with torch.no_grad():
-            origin = mean_STD.new_zeros(1)
-            at_baseline = self.chain.predict(self._rows(index, paths, [p.points(origin) for p in paths]), index + 1)
-        found = []
-        for path, mean_TD, start in zip(paths, mean_STD, at_baseline.tolist()):
-            attribution_T = (path.delta_TD * mean_TD).sum(-1)
-            explained = self.chain.probability - start
-            found.append(Integral(attribution_T, float(attribution_T.sum()) - explained))
-        return found
 
     def _rows_per_call(self, index: int) -> int:
         """As many as the tokens of a call and the memory for its graph allow, at least one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -20,6 +21,7 @@ def left_riemann(steps: int) -> Quadrature:
     return Quadrature(tuple(k / steps for k in range(steps)), (1 / steps,) * steps)
 
 
+@cache
 def gauss_legendre(nodes: int) -> Quadrature:
     """The rule that is exact for polynomials in α of degree 2 · nodes − 1."""
     points, weights = np.polynomial.legendre.leggauss(nodes)

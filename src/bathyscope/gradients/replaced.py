@@ -36,7 +36,8 @@ def _replacer(block: nn.Module, site: Site, added_NTD: Tensor) -> Any:
     def replace(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
         old = output[0] if isinstance(output, tuple | list) else output
         value = added_NTD if site.scale is None else added_NTD / getattr(block, site.scale)
-        value = value.reshape(old.shape).to(old.dtype)
+        # a copy: some families overwrite what a module returns, which a leaf of the graph must not be
+        value = value.reshape(old.shape).to(old.dtype, copy=True)
         if site.minus is not None:
             # the module's output holds the residual stream, which must stay
             value = value + inspect.signature(module.forward).bind(*args, **kwargs).arguments[site.minus]

@@ -103,7 +103,8 @@ def depth_inputs(residual: xr.Dataset, lens: xr.Dataset, skip: xr.Dataset) -> De
     if "norm" in lens.dims:
         lens = lens.sel(norm="recompute") if "recompute" in lens["norm"].values else lens.isel(norm=0)
     inputs = lens.isel(boundary=slice(0, -1))
-    future = skip["effect_future"].sel(part="block", reduction="max") if "effect_future" in skip else None
+    has_future = "effect_future" in skip and "block" in skip["part"].values
+    future = skip["effect_future"].sel(part="block", reduction="max") if has_future else None
 
     def curves(name: str, dataset: xr.Dataset, axis: str) -> np.ndarray:
         return np.asarray(dataset[name].transpose("prompt", axis).values, dtype=np.float64)

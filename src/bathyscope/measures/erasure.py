@@ -7,7 +7,6 @@ csordas2025 and hu2025, residual erasure.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
@@ -20,6 +19,7 @@ from torch import Tensor
 from bathyscope.anatomy.anatomy import config_of
 from bathyscope.anatomy.lengths import depends_on_padding
 from bathyscope.errors import OptionError, PromptError, did_you_mean
+from bathyscope.measures.answered import measurable
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, variable
 from bathyscope.prompts.prompt import Prompt, PromptSet, TokenizedPrompt
 from bathyscope.prompts.source import Source
@@ -82,46 +82,14 @@ class Erasure(Measure[ErasureOptions]):
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
         options = self.options
-        if options.max_tokens is not None and options.max_tokens < 2:
-            raise OptionError(
-                f"erasure: max_tokens={options.max_tokens} is out of range; allowed: 2 or more, or None (no limit)."
-            )
         if options.reference_scale not in SCALES:
             raise OptionError(
                 f"erasure: reference_scale={options.reference_scale!r} is unknown."
                 f"{did_you_mean(options.reference_scale, SCALES)} Allowed: {', '.join(SCALES)}."
             )
-        with_answer = [n for n, p in enumerate(prompts) if p.answer_tokens is not None]
-        self._measured = frozenset(n for n in with_answer if self._fits(len(prompts[n])))
-        self._require_measurable(prompts, with_answer)
+        self._measured = measurable(self.name, prompts, options.max_tokens, "with the square of the length")
         self._width = max(len(prompts[n]) for n in self._measured)
         self._pieces = {n: facts.pieces(prompts[n].ids) for n in self._measured}
-
-    def _require_measurable(self, prompts: Sequence[TokenizedPrompt], with_answer: Sequence[int]) -> None:
-        if not with_answer:
-            raise PromptError(
-                f"erasure measures the prediction of the answer, and none of the {len(prompts)} prompts has one; give "
-                "answer= with text=, or answer_tokens= with ids=."
-            )
-        longer = len(with_answer) - len(self._measured)
-        if not self._measured:
-            shortest = min(len(prompts[n]) for n in with_answer)
-            raise PromptError(
-                f"erasure: all {longer} prompts with an answer are longer than max_tokens={self.options.max_tokens} "
-                f"(the shortest has {shortest} tokens); give shorter prompts or a larger max_tokens. Its cost grows "
-                "with the square of the length."
-            )
-        without = len(prompts) - len(with_answer)
-        reasons = [f"{without} without an answer"] if without else []
-        reasons += [f"{longer} longer than max_tokens={self.options.max_tokens}"] if longer else []
-        if reasons:
-            warnings.warn(
-                f"erasure: {without + longer} of {len(prompts)} prompts are not measured ({', '.join(reasons)}).",
-                stacklevel=5,
-            )
-
-    def _fits(self, tokens: int) -> bool:
-        return self.options.max_tokens is None or tokens <= self.options.max_tokens
 
     @property
     def reference(self) -> Source | None:
@@ -153,10 +121,10 @@ class Erasure(Measure[ErasureOptions]):
         self._values_LD = (total_LD / by).float()
 
     def rows_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
-        if not self._fits(tokens):
+        if self.options.max_tokens is not None and tokens > self.options.max_tokens:
             return 0.0
-        # the average row owns half of the tokens and half of the blocks, where it need not own all tokens
-        return facts.n_blocks * tokens / (4 if facts.checks.tails else 2)
+        # a row for every block and token, which runs half of the blocks on average, on half of the tokens as a tail
+        return (facts.n_blocks + 1) * tokens / (4 if facts.checks.tails else 2)
 
     def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
         pieces = [self._pieces.get(i) for i in indices]

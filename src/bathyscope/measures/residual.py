@@ -5,7 +5,7 @@ Source: csordas2025 and hu2025 (residual stream); angular distance of Gromov et 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,8 +13,10 @@ import torch
 import xarray as xr
 from torch import Tensor
 
+from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, variable
 from bathyscope.measures.tokens import max_over_tokens, mean_over_tokens
+from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.probe import BaselineView, FinalStates
 
@@ -25,9 +27,24 @@ _SYMBOL = {"attn": "a_l", "mlp": "m_l", "block": "c_l"}
 _SOURCE = "csordas2025, residual stream; hu2025, residual cosine"
 
 
+MEAN_NORMS = ("tokens", "last_prompt")
+MEAN_CONTRIBUTIONS = ("tokens", "width")
+
+
 @dataclass(frozen=True)
 class ResidualOptions:
-    """The residual measure has no options."""
+    """Options of the residual measure. They only add run-level means as published; a prompt's own values are right.
+
+    Args:
+        mean_norms: "tokens" = nothing is added; "last_prompt" adds ``published_norm_…``, the last prompt's sum over
+            the tokens of all prompts (a fault of csordas2025's published code).
+        mean_contributions: "tokens" = nothing is added; "width" adds ``published_ratio_…`` and ``published_cos_…``,
+            sums over tokens divided by the width of the stream instead of the tokens (a fault of hu2025's
+            published code).
+    """
+
+    mean_norms: str = "tokens"
+    mean_contributions: str = "tokens"
 
 
 class Residual(Measure[ResidualOptions]):
@@ -36,8 +53,25 @@ class Residual(Measure[ResidualOptions]):
     name = "residual"
     options_type = ResidualOptions
 
+    def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
+        for name, allowed in (("mean_norms", MEAN_NORMS), ("mean_contributions", MEAN_CONTRIBUTIONS)):
+            given = getattr(self.options, name)
+            if given not in allowed:
+                raise OptionError(
+                    f"residual: {name}={given!r} is unknown.{did_you_mean(given, allowed)} "
+                    f"Allowed: {', '.join(allowed)}."
+                )
+
     def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
         return ResidualProbe(facts, batch)
+
+    def summarise(self, facts: ModelFacts, merged: xr.Dataset, seed: int) -> xr.Dataset | None:
+        data: dict[str, xr.Variable] = {}
+        if self.options.mean_norms == "last_prompt":
+            data |= dict(_norms_of_the_last_prompt(merged))
+        if self.options.mean_contributions == "width":
+            data |= dict(_contributions_by_width(merged, facts.anatomy.width))
+        return xr.Dataset(data) if data else None
 
 
 class ResidualProbe(MeasureProbe):
@@ -235,3 +269,39 @@ def _block_variable(name: str, values: list[Tensor], parallel: bool) -> xr.Varia
         source=_SOURCE,
         direction=direction,
     )
+
+
+def _norms_of_the_last_prompt(merged: xr.Dataset) -> Iterator[tuple[str, xr.Variable]]:
+    """csordas2025's mean norms: what each prompt adds to the running sum is dropped, the tokens are counted."""
+    tokens = merged["n_tokens"].values
+    for part, symbol in {"resid": "h_b", "attn": "a_l", "mlp": "m_l"}.items():
+        norm = merged[f"norm_{part}"]
+        yield (
+            f"published_norm_{part}",
+            variable(
+                [str(dim) for dim in norm.dims[1:]],
+                norm.values[-1] * tokens[-1] / tokens.sum(),
+                f"{norm.attrs['long_name'].removesuffix(' (mean over tokens)')} (mean as published)",
+                "1",
+                formula=f"Σ ‖{symbol}‖₂ over the last prompt's tokens / tokens of all prompts",
+                source="csordas2025, published code",
+            ),
+        )
+
+
+def _contributions_by_width(merged: xr.Dataset, width: int) -> Iterator[tuple[str, xr.Variable]]:
+    """hu2025's mean ratios and cosines: each prompt counts as many tokens as the stream has channels."""
+    tokens = merged["n_tokens"].values
+    for name in (f"{kind}_{part}" for kind in ("ratio", "cos") for part in _PARTS):
+        values = merged[name]
+        yield (
+            f"published_{name}",
+            variable(
+                [str(dim) for dim in values.dims[1:]],
+                (values.values * tokens[:, None]).sum(0) / (len(tokens) * width),
+                f"{values.attrs['long_name'].removesuffix(' (mean over tokens)')} (mean as published)",
+                "1",
+                formula=f"Σ {values.attrs['formula']} over all tokens / (prompts · d_model)",
+                source="hu2025, published code",
+            ),
+        )

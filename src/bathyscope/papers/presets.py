@@ -1,4 +1,8 @@
-"""Presets: the choices of a paper, as defaults that every explicit option overrides."""
+"""Presets: the choices of a paper, as defaults that every explicit option overrides.
+
+A preset computes what its paper says. The preset of the same name with ``-as-published`` also reproduces the faults
+of the paper's published code (see ``bathyscope.papers.faults``).
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bathyscope.errors import OptionError, did_you_mean
+from bathyscope.papers.faults import FAULTS, options_of
+
+AS_PUBLISHED = "-as-published"
 
 
 @dataclass(frozen=True)
@@ -14,9 +21,9 @@ class Preset:
     """What a paper measures and with which options.
 
     Args:
-        measures: names of the measures.
+        measures: names of the measures that a survey takes where none are given; those that any prompts allow.
         seed: of sampled positions.
-        options: measure → options that differ from the defaults.
+        options: measure → options that differ from the defaults, also of measures that are not among ``measures``.
         notes: how the preset differs from the canonical definitions, for documents and reports.
     """
 
@@ -26,16 +33,23 @@ class Preset:
     notes: str = ""
 
 
-PRESETS: Mapping[str, Preset] = {
+_PAPERS: Mapping[str, Preset] = {
     "csordas2025": Preset(
-        measures=("residual", "lens", "skip", "effective_depth"),
+        measures=("residual", "lens", "skip", "direct", "effective_depth"),
         seed=123,
-        notes="Python's random seeded with 123 draws the positions; 20 prompts for 3.1, 10 for 3.2.",
+        options={"erasure": {"reference": "gsm8k:10"}, "integrated_gradients": {"mode": "exact", "steps": 256}},
+        notes="Python's random seeded with 123 draws the positions, in the order of the prompts. Erasure puts the mean "
+        "of the first ten GSM8K test prompts in place of a token; integrated gradients take the left sum of 256 steps.",
     ),
     "hu2025": Preset(
         measures=("residual", "lens", "skip", "effective_depth"),
         seed=123,
-        notes="Curves are token-weighted; thresholds 0.5 of the largest KL and 0.3 of the overlap.",
+        options={
+            "erasure": {"reference": "gsm8k:10"},
+            "integrated_gradients": {"sites": ("block",), "mode": "exact", "steps": 256},
+        },
+        notes="Curves are token-weighted; thresholds 0.5 of the largest KL and 0.3 of the overlap. Positions, erasure "
+        "and integrated gradients as csordas2025, the latter over block outputs alone.",
     ),
     "lad2024": Preset(
         measures=("residual", "lens", "drop", "swap", "repeat"),
@@ -43,6 +57,24 @@ PRESETS: Mapping[str, Preset] = {
         options={"repeat": {"length": 5}},
         notes="All tokens, the first included, run the changed schedule; positions with a next token count.",
     ),
+}
+
+
+def _as_published(paper: str) -> Preset:
+    """A paper's preset with the faults of its published code."""
+    plain, faulty = _PAPERS[paper], options_of(paper)
+    names = dict.fromkeys([*plain.options, *faulty])
+    return Preset(
+        plain.measures,
+        plain.seed,
+        {name: {**plain.options.get(name, {}), **faulty.get(name, {})} for name in names},
+        " ".join([plain.notes, *(fault.note() for fault in FAULTS if fault.paper == paper)]),
+    )
+
+
+PRESETS: Mapping[str, Preset] = {
+    **_PAPERS,
+    **{f"{paper}{AS_PUBLISHED}": _as_published(paper) for paper in dict.fromkeys(fault.paper for fault in FAULTS)},
 }
 
 

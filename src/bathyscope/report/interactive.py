@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import html
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import plotly.graph_objects as go
@@ -14,9 +15,13 @@ from bathyscope.report.figures import style
 from bathyscope.report.figures.heat_map import HeatMap
 from bathyscope.report.figures.kind import FigureKind
 from bathyscope.report.figures.options import FigureOptions
+from bathyscope.report.figures.token_map import panel_size
 
 if TYPE_CHECKING:
     from bathyscope.store.run import Run
+
+_STANDOFF: Final = 20
+"""Between the tokens' texts and the name of their axis; without it plotly lets them overlap."""
 
 
 def plotly_library() -> str:
@@ -24,26 +29,42 @@ def plotly_library() -> str:
     return str(plotly.offline.get_plotlyjs())
 
 
-def plots(kind: FigureKind, run: Run, options: FigureOptions, anchor: str) -> list[str]:
-    """One HTML element per map of this kind; ``anchor`` keeps their ids apart between runs."""
+@dataclass(frozen=True)
+class Plot:
+    """An HTML element, and the width in inches at which it can be read."""
+
+    element: str
+    width: float
+
+
+def plots(kind: FigureKind, run: Run, options: FigureOptions, anchor: str) -> list[Plot]:
+    """One element per map of this kind; ``anchor`` keeps their ids apart between runs."""
     maps = {} if kind.maps is None else kind.maps(run, options)
     return [
-        plotly.io.to_html(
-            _figure(shown),
-            full_html=False,
-            include_plotlyjs=False,
-            div_id=f"{anchor}-{kind.name}-{name}-interactive",
-            config={"displayModeBar": False, "responsive": True, "plotlyServerURL": ""},
-        )
-        for name, shown in maps.items()
+        Plot(_element(shown, f"{anchor}-{kind.name}-{name}-interactive"), _width(shown)) for name, shown in maps.items()
     ]
+
+
+def _element(shown: HeatMap, name: str) -> str:
+    made = plotly.io.to_html(
+        _figure(shown),
+        full_html=False,
+        include_plotlyjs=False,
+        div_id=name,
+        config={"displayModeBar": False, "responsive": True, "plotlyServerURL": ""},
+    )
+    return str(made)
+
+
+def _width(shown: HeatMap) -> float:
+    return style.PANEL_SIZE[0] if shown.columns.pieces is None else panel_size([shown])[0]
 
 
 def _figure(shown: HeatMap) -> go.Figure:
     colours, logarithmic = shown.colours, shown.colours.kind == "log"
     low, high = (np.log10(end) if logarithmic else end for end in (colours.low, colours.high))
     heat = go.Heatmap(
-        z=_logarithm(shown.values) if logarithmic else shown.values,
+        z=np.log10(colours.drawable(shown.values)) if logarithmic else shown.values,
         customdata=_texts(shown),
         zmin=low,
         zmax=high,
@@ -70,6 +91,7 @@ def _figure(shown: HeatMap) -> go.Figure:
             for place, piece in enumerate(shown.columns.pieces)
         ]
         figure.update_xaxes(tickvals=list(range(len(pieces))), ticktext=pieces, tickangle=-90, tickfont={"size": 10})
+        figure.update_xaxes(automargin=True, title_standoff=_STANDOFF)
     figure.update_yaxes(title_text=_as_text(shown.rows.label), autorange="reversed", showgrid=False, zeroline=False)
     return figure
 
@@ -99,11 +121,6 @@ def _texts(shown: HeatMap) -> list[list[str]]:
 def _as_text(text: str) -> str:
     """The text itself, where plotly would take some of it for markup."""
     return html.escape(text).replace("\n", "<br>")
-
-
-def _logarithm(values: np.ndarray) -> np.ndarray:
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log10(values))
 
 
 def _ticks(shown: HeatMap) -> dict[str, object]:

@@ -23,15 +23,20 @@ from bathyscope.report.interactive import plotly_library, plots
 from bathyscope.report.svg import inline_svg
 from bathyscope.store.run import Run
 
+# Letters of a panel then have about the size of the page's own notes.
 _REM_PER_INCH: Final = 6.9
 
 
 @dataclass(frozen=True)
 class _Picture:
-    """``width``: at which letters have the size of the page's own; None where the page chooses."""
-
     svg: Markup
     alt: str
+    width: str | None
+
+
+@dataclass(frozen=True)
+class _Plot:
+    element: Markup
     width: str | None
 
 
@@ -40,7 +45,7 @@ class _Figure:
     heading: str
     note: str
     panels: list[_Picture]
-    interactive: list[Markup]
+    interactive: list[_Plot]
 
 
 def report(
@@ -121,14 +126,17 @@ def _figure(
     pictures = [_picture(panel, f"{anchor}-{name}-{panel.name}") for panel in panels]
     kind = FIGURES[name]
     pointed = plots(kind, run, options, anchor) if interactive else []
-    return _Figure(kind.heading, kind.note(run, options), pictures, [Markup(plot) for plot in pointed])
+    elements = [_Plot(Markup(plot.element), _page_width(plot.width)) for plot in pointed]
+    return _Figure(kind.heading, kind.note(run, options), pictures, elements)
 
 
 def _picture(panel: Panel, anchor: str) -> _Picture:
-    wide = panel.size[0] > style.PAIRED_UP_TO
-    return _Picture(
-        Markup(inline_svg(panel, anchor)), panel.alt, f"{panel.size[0] * _REM_PER_INCH:.4g}rem" if wide else None
-    )
+    return _Picture(Markup(inline_svg(panel, anchor)), panel.alt, _page_width(panel.size[0]))
+
+
+def _page_width(inches: float) -> str | None:
+    """The width of what needs a row of its own; None where the page chooses."""
+    return f"{inches * _REM_PER_INCH:.4g}rem" if inches > style.PAIRED_UP_TO else None
 
 
 def _side_by_side(runs: Sequence[Run], options: FigureOptions) -> list[_Figure]:

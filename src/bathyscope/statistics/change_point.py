@@ -73,6 +73,12 @@ class _Breaks(NamedTuple):
     solve: FloatArray
     """``[K, C, n]``, its pseudo-inverse."""
 
+    @classmethod
+    def of(cls, place: FloatArray, *columns: FloatArray) -> _Breaks:
+        """Breaks at ``place``; each coefficient's column is ``[K, n]``, or ``[n]`` for all places."""
+        design = np.stack(np.broadcast_arrays(*columns), axis=-1)
+        return cls(place, design, np.asarray(np.linalg.pinv(design), dtype=np.float64))
+
     def fit(self, curves: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Coefficients ``[R, K, C]`` and explained squares ``[R, K]`` of curves ``[R, n]``."""
         found = np.tensordot(curves, self.solve, axes=(1, 2))
@@ -84,20 +90,17 @@ def _bends(entries: int) -> _Breaks:
     """Two lines that meet at an entry: offset, slope, change of slope."""
     x = np.arange(entries, dtype=np.float64)
     place = np.arange(FEWEST - 1, entries - FEWEST + 1, dtype=np.float64)
-    turned = np.maximum(x - place[:, None], 0.0)
-    design = np.stack([np.ones_like(turned), np.broadcast_to(x, turned.shape), turned], axis=-1)
-    return _Breaks(place, design, np.linalg.pinv(design))
+    return _Breaks.of(place, np.ones_like(x), x, np.maximum(x - place[:, None], 0.0))
 
 
 @lru_cache(maxsize=16)
 def _steps(entries: int) -> _Breaks:
     """Two lines fitted apart, before and after a gap between entries: offset and slope of each."""
     x = np.arange(entries, dtype=np.float64)
-    place = np.arange(FEWEST, entries - FEWEST + 1) - 0.5
+    place = np.arange(FEWEST, entries - FEWEST + 1, dtype=np.float64) - 0.5
     before = (x < place[:, None]).astype(np.float64)
     after = 1 - before
-    design = np.stack([before, before * x, after, after * x], axis=-1)
-    return _Breaks(place, design, np.linalg.pinv(design))
+    return _Breaks.of(place, before, before * x, after, after * x)
 
 
 def _break(bent: FloatArray) -> FloatArray:

@@ -7,12 +7,13 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm, to_hex
 from matplotlib.figure import Figure
-from support.artists import axes_titled
+from support.artists import axes_titled, bands, curve
 from support.synthetic import replaced, synthetic_run
 
 from bathyscope.errors import OptionError
 from bathyscope.report.figures import skip, style
 from bathyscope.report.figures.options import FigureOptions
+from bathyscope.statistics.influence import influence_given, influence_received
 from bathyscope.store.run import Run
 
 RUN = synthetic_run()
@@ -66,15 +67,19 @@ def test_bars_are_the_output_change() -> None:
 
 def test_attention_keeps_its_own_block_visible() -> None:
     figure = skip.draw(synthetic_run(parts=("block", "attention")), panels=["attention_all"])
-    values = shown(axes_titled(figure, "Skipping one attention: effect on all"))
+    values = shown(axes_titled(figure, "Skipping one block's attention: effect on all"))
     np.testing.assert_array_equal(np.ma.getmaskarray(values), np.tril(np.ones((12, 12), dtype=bool), -1))
 
 
 def test_colour_bars_have_label_unit_and_reduction() -> None:
     figure = skip.draw(RUN, FigureOptions(reduction="mean"))
     labels = [ax.get_xlabel() for ax in figure.axes if ax.get_xlabel().startswith("relative change")]
-    assert len(labels) == 2
-    assert all("dimensionless" in label and "mean over tokens and prompts" in label for label in labels)
+    assert [label[label.index("(") :] for label in labels] == [
+        "(dimensionless, linear scale; mean over tokens and prompts)",
+        "(dimensionless, linear scale; mean over tokens and prompts)",
+        "(dimensionless, linear scale; mean over tokens)",
+        "(dimensionless, linear scale; mean over tokens)",
+    ]
 
 
 def test_outlier_is_clipped_marked_and_told() -> None:
@@ -88,7 +93,8 @@ def test_outlier_is_clipped_marked_and_told() -> None:
 
 
 def test_ordinary_values_are_not_clipped() -> None:
-    (image,) = axes_titled(drawn(), "Skipping one block: effect on all").get_images()
+    figure = skip.draw(RUN, panels=["all"])
+    (image,) = axes_titled(figure, "Skipping one block: effect on all").get_images()
     assert image.norm.vmax == DATA["effect_all"].values[:, 0, 2][:, UPPER].max()
     assert image.colorbar.extend == "neither"
 
@@ -129,7 +135,7 @@ def test_prompts_too_short_are_left_out_and_counted() -> None:
 
 def test_no_prompt_long_enough_leaves_that_map_out() -> None:
     run = with_effect(RUN, "effect_future", None, np.nan)
-    assert [panel.name for panel in skip.panels(run, FigureOptions())] == ["all"]
+    assert [panel.name for panel in skip.panels(run, FigureOptions())] == ["all", "influence_all", "prompts_all"]
 
 
 def test_nothing_measured_is_an_error_with_advice() -> None:
@@ -150,3 +156,50 @@ def test_logarithmic_colour_bar_has_at_least_two_numbers(top: float) -> None:
     labels = [label.get_text() for label in bar.get_xticklabels() if label.get_text()]
     assert len(shown_at) >= 2
     assert {f"{tick:.3g}" for tick in shown_at} <= set(labels)
+
+
+def test_channels_that_are_skipped_leave_the_own_block_visible_at_later_tokens() -> None:
+    identity = {**RUN.manifest["identity"], "measures": {"skip": {"axis": "channels"}}}
+    run = Run(RUN.tree, {**RUN.manifest, "identity": identity})
+    values = shown(axes_titled(skip.draw(run, panels=["future"]), "Skipping one block: effect on later"))
+    np.testing.assert_array_equal(np.ma.getmaskarray(values), np.tril(np.ones((12, 12), dtype=bool), -1))
+
+
+def test_zero_is_no_blank_on_a_logarithmic_scale() -> None:
+    run = with_effect(RUN, "effect_all", (0, 5), 0.0)
+    (image,) = axes_titled(skip.draw(run, FigureOptions(scale="log"), panels=["all"]), "Skipping").get_images()
+    values = np.ma.asarray(image.get_array())
+    np.testing.assert_array_equal(np.ma.getmaskarray(values), ~UPPER)
+    assert image.norm(values[0, 5]) < 0
+    assert image.colorbar.extend == "min"
+
+
+def test_single_prompts_are_shown_in_the_same_colours() -> None:
+    figure = skip.draw(RUN, FigureOptions(prompts_shown=3), panels=["prompts_future"])
+    maps = [ax for ax in figure.axes if ax.get_images()]
+    assert [ax.get_title(loc="left") for ax in maps] == ["prompt p0", "prompt p1", "prompt p2"]
+    for prompt, ax in enumerate(maps):
+        np.testing.assert_allclose(shown(ax)[UPPER], DATA["effect_future"].values[prompt, 0, 2][UPPER])
+    assert len({ax.get_images()[0].get_clim() for ax in maps}) == 1
+    assert "Prompt by prompt: 3 of 6 prompts" in skip.caption(RUN, FigureOptions(prompts_shown=3))
+
+
+@pytest.mark.parametrize(("prompts", "shown_at_most"), [(1, 4), (6, 0)])
+def test_single_prompts_are_left_out(prompts: int, shown_at_most: int) -> None:
+    run, options = synthetic_run(prompts=prompts), FigureOptions(prompts_shown=shown_at_most)
+    assert [panel.name for panel in skip.panels(run, options)] == ["all", "future", "influence_all", "influence_future"]
+    assert "Prompt by prompt" not in skip.caption(run, options)
+
+
+def test_influence_is_the_mean_over_prompts_of_rows_and_columns() -> None:
+    ax = axes_titled(
+        skip.draw(RUN, panels=["influence_future"]), "Skipping one block: effect on later tokens, by block"
+    )
+    effect = DATA["effect_future"].values[:, 0, 2]
+    x, given = curve(ax, "given to later blocks")
+    _, received = curve(ax, "received from earlier blocks")
+    np.testing.assert_array_equal(x, range(12))
+    np.testing.assert_allclose(given, influence_given(effect).mean(0))
+    np.testing.assert_allclose(received, influence_received(effect).mean(0))
+    np.testing.assert_allclose(given[3], effect[:, 3, 4:].mean())
+    assert len(bands(ax)) == 2

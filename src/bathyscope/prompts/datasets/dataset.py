@@ -94,10 +94,13 @@ class DataSet:
         if self.level is not None:
             return self._by_level(self.level, made, where, count, levels, per_level)
         chosen = tuple(islice(made, count))
-        if not chosen or (count is not None and len(chosen) < count):
-            asked = "there are no rows" if not chosen else f"{count} rows asked for"
-            short = "" if self.limit is None else f" of at most {max_tokens or self.limit.tokens} tokens"
-            raise PromptError(f"{self.name}: {asked}, but {where} has {len(chosen)}{short}; give a count of 1 to that.")
+        short = "" if self.limit is None else f" of at most {max_tokens or self.limit.tokens} tokens"
+        if not chosen:
+            raise PromptError(f"{self.name}: there are no rows{short} in {where}.")
+        if count is not None and len(chosen) < count:
+            raise PromptError(
+                f"{self.name}: {count} rows asked for, but {where} has {len(chosen)}{short}; ask for at most that."
+            )
         return chosen
 
     def _by_level(

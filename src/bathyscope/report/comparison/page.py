@@ -33,7 +33,7 @@ def check_out(out: str | Path) -> None:
 
 
 def write_comparison(comparison: Comparison, out: str | Path, title: str | None = None) -> Path:
-    """Write a page or a figure, by the ending of ``out``. The same comparison gives the same bytes.
+    """Write a page or a figure, by the ending of ``out``. The same comparison gives the same page, byte for byte.
 
     A figure holds the forest plots and, where models differ in size, the ratio against size; a page also the
     tables, the runs' curves and where everything comes from.

@@ -129,7 +129,7 @@ def _influence(name: str, effects: Effects, options: FigureOptions) -> Panel | N
             ("received from earlier blocks", influence_received(effect_PSL), Look(style.VERMILION, "s", "--")),
         )
     ]
-    axis = Axis(f"{effects.title}, by block", BLOCK_LABEL, "mean relative change (dimensionless)", options.scale)
+    axis = Axis(f"{effects.title}, by block", BLOCK_LABEL, "mean change (dimensionless)", options.scale)
     return line_panel(f"influence_{name}", curves, axis)
 
 

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 _TITLES: Final = {"layer": "Depth score by effect on later blocks", "output": "Depth score by effect on the output"}
 _TREND_POINTS: Final = 8
+# Prompts stand to the left of their level's mark, the level's own score to the right.
+_ASIDE: Final = 0.15
 _LABEL: Final = re.compile(r"label '(.*)' of the prompts")
 
 
@@ -64,11 +66,12 @@ def _draw(figure: FigureBase, data: xr.Dataset, kind: str) -> None:
     scores = data[f"prompt_score_{kind}"].values
     for place in range(len(levels)):
         own = scores[(member == place) & np.isfinite(scores)]
-        ax.plot(place + spread(len(own)), own, "o", color=style.BLUE, alpha=0.55, markersize=3.5, zorder=1)
+        ax.plot(place - _ASIDE + spread(len(own)), own, "o", color=style.BLUE, alpha=0.55, markersize=3.5, zorder=1)
     level_scores = data[f"score_{kind}"].values
     low, high = (data[name].sel(score=kind).values for name in ("ci_low", "ci_high"))
-    ax.vlines(np.arange(len(levels)), low, high, color=style.VERMILION, linewidth=2.5)
-    ax.plot(np.arange(len(levels)), level_scores, "D", color=style.VERMILION, markersize=6, label="levels")
+    places = np.arange(len(levels)) + _ASIDE
+    ax.vlines(places, low, high, color=style.VERMILION, linewidth=2.5)
+    ax.plot(places, level_scores, "D", color=style.VERMILION, markersize=6, label="levels")
     _draw_trend(ax, data, kind, member)
     ax.set_xticks(range(len(levels)), [drawn_text(_shown(level)) for level in levels])
     ax.set_xlim(-0.6, len(levels) - 0.4)
@@ -96,12 +99,12 @@ def _trend_text(data: xr.Dataset, kind: str) -> str:
     own = data.sel(score=kind)
     if not np.isfinite(own["trend_slope"].item()):
         return "no trend"
-    slope, low, high = (own[f"trend_{name}"].item() for name in ("slope", "ci_low", "ci_high"))
-    units = str(data["trend_slope"].attrs.get("units", "")).replace("/", " per ")
-    return (
-        f"slope {slope:.2g} ({low:.2g} to {high:.2g}) {units}, p = {own['trend_p_value'].item():.2g}, "
-        f"effect size {own['trend_effect_size'].item():.2g}"
+    slope, low, high, p, size = (
+        own[f"trend_{name}"].item() for name in ("slope", "ci_low", "ci_high", "p_value", "effect_size")
     )
+    units = data["trend_slope"].attrs.get("units", "")
+    said = f"slope {slope:.2g} ({low:.2g} to {high:.2g}) {units}, p = {p:.2g}"
+    return f"{said}, effect size {size:.2g}" if np.isfinite(size) else said
 
 
 def _label(data: xr.Dataset) -> str | None:
@@ -130,9 +133,14 @@ def _shown(level: object) -> str:
 
 
 def _reasons(data: xr.Dataset) -> list[str]:
-    """Why there are no scores or trends, each reason once."""
-    said = [str(reason) for name in ("reason", "trend_reason") if name in data for reason in data[name].values.flat]
-    return [f"Missing: {reason}." for reason in dict.fromkeys(said) if reason]
+    """Why scores, intervals or trends are missing, each reason once, with the levels it is about."""
+    by_reason: dict[str, dict[str, None]] = {}
+    for level in data["level"].values:
+        for reason in data["reason"].sel(level=level).values.flat:
+            by_reason.setdefault(str(reason), {})[_shown(level)] = None
+    said = [f"{', '.join(levels)}: {reason}." for reason, levels in by_reason.items() if reason]
+    trends = dict.fromkeys(str(reason) for reason in data["trend_reason"].values.flat)
+    return said + [f"Trend: {reason}." for reason in trends if reason]
 
 
 def _alt(data: xr.Dataset, kind: str) -> str:

@@ -32,7 +32,7 @@ def maps(run: Run, options: FigureOptions) -> dict[str, HeatMap]:
     """Maps of the first prompts that were measured, in the same colours, by panel name."""
     data = run["erasure"]
     there = [name for name in _TITLES if name in data]
-    colours = {name: Colours.spanning(np.asarray(data[name]), options.scale) for name in there}
+    colours = {name: Colours.spanning(np.asarray(data[name]), options.scale, clips=False) for name in there}
     return {
         f"{name}_{prompt}": token_map(
             data.isel(prompt=prompt), name, "boundary", _reading(name, options), colours[name]
@@ -57,7 +57,7 @@ def _reading(name: str, options: FigureOptions) -> Reading:
 
 
 def note(run: Run, options: FigureOptions) -> str:
-    """What is erased and measured, which prompts are shown, and what was clipped."""
+    """What is erased and measured, and which prompts are shown."""
     data, shown = run["erasure"], maps(run, options)
     first = next(name for name in _TITLES if name in data)
     later = (

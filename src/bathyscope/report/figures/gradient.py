@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from bathyscope.report.figures import style
 from bathyscope.report.figures.kind import FigureKind, Panel
-from bathyscope.report.figures.lines import BOUNDARY_LABEL, Axis, Look, panel, series
+from bathyscope.report.figures.lines import BOUNDARY_LABEL, Axis, Look, panel, series, unit
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.summary import describe
 
@@ -29,7 +29,8 @@ def panels(run: Run, options: FigureOptions) -> list[Panel]:
     curves = [
         series(data, name, label, look, options, "prompts") for name, (label, look) in _CURVES.items() if name in data
     ]
-    axis = Axis("Gradient of the loss by depth", BOUNDARY_LABEL, "norm (nats per activation unit)", "auto")
+    y = f"norm ({unit(data, next(name for name in _CURVES if name in data))} per activation unit)"
+    axis = Axis("Gradient of the loss by depth", BOUNDARY_LABEL, y, "log")
     drawn = panel("norms", curves, axis)
     return [] if drawn is None else [drawn]
 
@@ -39,7 +40,8 @@ def note(run: Run, options: FigureOptions) -> str:
     return (
         "Norm of the gradient of the mean loss with respect to the residual stream at every boundary; a token's own "
         "position: what reaches the readout of the same token without passing through another one; other positions: "
-        f"the rest. {describe(options, run['gradient'].sizes['prompt'], weighting='prompts')}"
+        "the rest, which is 0 at the last boundary and has no place on a logarithmic axis there. "
+        f"{describe(options, run['gradient'].sizes['prompt'], weighting='prompts')}"
     )
 
 

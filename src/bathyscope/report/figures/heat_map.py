@@ -81,7 +81,8 @@ def same_colours(maps: Sequence[HeatMap]) -> list[HeatMap]:
     if not maps:
         return []
     everything = np.concatenate([shown.seen for shown in maps])
-    colours = Colours.spanning(everything, maps[0].colours.kind)
+    first = maps[0].colours
+    colours = Colours.spanning(everything, first.kind, first.clips)
     return [replace(shown, colours=colours) for shown in maps]
 
 
@@ -94,7 +95,7 @@ def draw_heat(ax: Axes, shown: HeatMap, *, labels: bool = True, ticks: int | Non
     """
     rows, columns = shown.values.shape
     image = ax.imshow(
-        np.ma.masked_invalid(shown.values),
+        np.ma.masked_invalid(shown.colours.drawable(shown.values)),
         cmap=shown.colours.colormap,
         norm=shown.colours.norm,
         aspect="auto",

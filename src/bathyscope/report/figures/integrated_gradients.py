@@ -38,7 +38,7 @@ def maps(run: Run, options: FigureOptions) -> dict[str, HeatMap]:
         return {}
     values = data["attribution"]
     sites = [str(site) for site in values["site"].values]
-    colours = {site: Colours.spanning(np.asarray(values.sel(site=site)), "signed") for site in sites}
+    colours = {site: Colours.spanning(np.asarray(values.sel(site=site)), "signed", clips=False) for site in sites}
     return {
         f"{site}_{prompt}": token_map(
             data.isel(prompt=prompt).sel(site=site), "attribution", "block", _reading(site), colours[site]
@@ -57,7 +57,7 @@ def panels(run: Run, options: FigureOptions) -> list[Panel]:
 
 
 def note(run: Run, options: FigureOptions) -> str:
-    """What is attributed, what signs mean, which prompts are shown, and what was clipped."""
+    """What is attributed, what signs mean, and which prompts are shown."""
     data, shown = run["integrated_gradients"], maps(run, options)
     over = measure_options(run, "integrated_gradients").get("baseline", "tokens")
     start = "its mean over the prompt's tokens" if over == "tokens" else f"its mean over {over}"

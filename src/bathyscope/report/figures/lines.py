@@ -184,7 +184,7 @@ def _spans_decades(curves: Sequence[Series]) -> bool:
 
 
 def _log_axis(ax: Axes) -> None:
-    ax.set_yscale("log")
+    ax.set_yscale("log", nonpositive="mask")
     ax.yaxis.set_major_locator(log_ticks(*ax.get_ylim()))
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     ax.yaxis.set_minor_formatter(NullFormatter())

@@ -125,7 +125,7 @@ def _contributions(data: xr.Dataset, options: FigureOptions, name: str, prefix: 
     ]
     if prefix == "cos":
         return panel(name, curves, Axis(title, BLOCK_LABEL, "mean cosine (dimensionless)", rules={0.0: ""}))
-    return panel(name, curves, Axis(title, BLOCK_LABEL, "mean ratio of norms (dimensionless)", "auto"))
+    return panel(name, curves, Axis(title, BLOCK_LABEL, "ratio of norms (dimensionless)", "auto"))
 
 
 def _neighbour(data: xr.Dataset, options: FigureOptions) -> Panel | None:

@@ -75,7 +75,7 @@ def mean_of(values_P: NDArray[Any], options: FigureOptions) -> Summary:
 
 def spread(count: int) -> Array:
     """Places across a row, between ±0.26, that keep dots of equal value apart; the same at every call."""
-    share = np.modf(np.arange(count, dtype=np.float64) * _GOLDEN)[0]
+    share = np.modf(0.5 + np.arange(count, dtype=np.float64) * _GOLDEN)[0]
     return np.asarray(_SPREAD * (2 * share - 1), dtype=np.float64)
 
 

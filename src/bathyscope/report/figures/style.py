@@ -34,9 +34,7 @@ PART_NAMES: Final = {"attention": "attention", "mlp": "MLP", "block": "block"}
 
 EFFECT_MAP: Final = "viridis"
 SIGNED_MAP: Final = "RdBu_r"
-# Beyond the ends of the colours; neither of them occurs in the maps.
 CLIPPED: Final = "#e4007c"
-CLIPPED_BELOW: Final = "#00c8d7"
 
 # A page gives these names a light and a dark value; a figure on its own keeps the colours above.
 CSS_NAMES: Final = {

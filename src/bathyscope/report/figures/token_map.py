@@ -123,7 +123,7 @@ def token_panels(maps: Mapping[str, HeatMap]) -> list[Panel]:
 
 
 def describe_maps(maps: Mapping[str, HeatMap], measured: Sequence[int], prompts: int) -> str:
-    """The sentences of the caption on prompts left out, labels left out, and clipped colours.
+    """The sentences of the caption on marks, prompts left out and labels left out.
 
     Args:
         maps: as for ``token_panels``.
@@ -140,17 +140,7 @@ def describe_maps(maps: Mapping[str, HeatMap], measured: Sequence[int], prompts:
         said.append(f"Shown: the first {shown} of these prompts; {len(measured) - shown} more in the run.")
     if any(len(one.columns.pieces or ()) > LABELLED_TOKENS for one in maps.values()):
         said.append(f"In prompts of more than {LABELLED_TOKENS} tokens not every token is labelled.")
-    return " ".join([*said, *_clipped(list(maps.values()))])
-
-
-def _clipped(maps: Sequence[HeatMap]) -> list[str]:
-    """One sentence for all maps together: there may be many of them."""
-    cells = [sum(shown.colours.beyond(shown.seen)) for shown in maps]
-    if not any(cells):
-        return []
-    largest = max(float(np.abs(shown.seen).max()) for shown in maps)
-    where = "in magenta above, in cyan below" if maps[0].colours.kind == "signed" else "in magenta"
-    return [f"{sum(cells)} cells beyond the ends of the colours (largest {largest:.3g} in size) are drawn {where}."]
+    return " ".join(said)
 
 
 def _prompt(name: str) -> str:

@@ -1,0 +1,95 @@
+"""From what batches give to a run's datasets: labels of the prompts, order, noise, run-level results."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from bathyscope.errors import PromptError
+from bathyscope.measures.base import MeasureProbe, variable
+from bathyscope.prompts.prompt import TokenizedPrompt
+
+
+def prompt_coords(
+    prompts: Sequence[TokenizedPrompt], everyone: Sequence[TokenizedPrompt]
+) -> dict[str, tuple[str, Any]]:
+    """Coordinates on ``prompt``: id, tokens, data set, and every label that any prompt of the survey has."""
+    coords: dict[str, tuple[str, Any]] = {
+        "prompt_id": ("prompt", np.array([p.id for p in prompts], dtype=object)),
+        "n_tokens": ("prompt", np.array([len(p) for p in prompts], dtype=np.int64)),
+        "dataset": ("prompt", np.array([p.dataset for p in prompts], dtype=object)),
+    }
+    names = dict.fromkeys(name for p in everyone for name in p.labels)
+    for name in names:
+        values = [p.labels.get(name) for p in everyone]
+        own = [p.labels.get(name) for p in prompts]
+        if all(isinstance(v, int | float) for v in values if v is not None):
+            # a prompt without the label has NaN, which only a float can be
+            whole = all(isinstance(v, int) for v in values)
+            coords[name] = ("prompt", np.array(own, dtype=np.int64 if whole else np.float64))
+        else:
+            coords[name] = ("prompt", np.array(["" if v is None else str(v) for v in own], dtype=object))
+    return coords
+
+
+def require_free_labels(coords: Mapping[str, Any], found: Mapping[str, xr.Dataset]) -> None:
+    """Refuses a label that would take the place of a result or of one of its dimensions."""
+    for measure, dataset in found.items():
+        taken = set(coords) & (set(dataset.variables) | set(dataset.dims))
+        if taken:
+            raise PromptError(
+                f"A label cannot be called {min(taken)!r}, which is the name of a result of {measure}; rename it."
+            )
+
+
+def with_summary(merged: xr.Dataset, summary: xr.Dataset) -> xr.Dataset:
+    """Results by prompt and run-level ones in one dataset.
+
+    A prompts' label of the name of a run-level result or dimension makes room: ``level`` is then ``prompt_level``.
+    """
+    labels = {name for name, coord in merged.coords.items() if coord.dims == ("prompt",) and name != "prompt"}
+    renamed: dict[Hashable, str] = {}
+    for name in labels & {*summary.dims, *summary.data_vars}:
+        renamed[name] = f"prompt_{name}"
+        while renamed[name] in merged.variables:
+            renamed[name] = f"prompt_{renamed[name]}"
+    return xr.merge([merged.rename(renamed), summary], combine_attrs="override")
+
+
+def noise_by_prompt(probes: Mapping[str, MeasureProbe]) -> xr.Dataset | None:
+    """Per prompt the noise of every intervention measure."""
+    found = {name: noise for name, probe in probes.items() if (noise := probe.noise()) is not None}
+    if not found:
+        return None
+    floor = variable(
+        ("prompt", "measure"),
+        np.stack([np.asarray(v, dtype=np.float64) for v in found.values()], axis=1),
+        "largest deviation of the control row from the plain forward",
+        "as the measure's effect",
+        source="control row",
+    )
+    return xr.Dataset({"floor_prompt": floor}, {"measure": list(found)})
+
+
+def noise_floor(noise: xr.Dataset) -> xr.Dataset:
+    """The noise floor of a run: the largest over prompts, by measure."""
+    attrs = noise["floor_prompt"].attrs
+    return xr.Dataset(
+        {"floor": noise["floor_prompt"].max("prompt").assign_attrs({**attrs, "long_name": "noise floor"})}
+    )
+
+
+def in_order(pieces: Sequence[tuple[list[int], dict[str, xr.Dataset]]]) -> dict[str, xr.Dataset]:
+    """Batches of one shard back in the order of the prompts."""
+    order = np.argsort([i for picked, _ in pieces for i in picked], kind="stable")
+    names = pieces[0][1].keys()
+    if len(pieces) == 1:
+        return {name: dataset.isel(prompt=order) for name, dataset in pieces[0][1].items()}
+    joined = {
+        name: xr.concat([found[name] for _, found in pieces], dim="prompt", data_vars="minimal", join="exact")
+        for name in names
+    }
+    return {name: dataset.isel(prompt=order) for name, dataset in joined.items()}

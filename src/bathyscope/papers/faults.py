@@ -1,0 +1,110 @@
+"""Faults of the papers' published code that an option of a measure reproduces, so that their marks can be recognised.
+
+Each is off by default. The presets ``…-as-published`` are made of this list, and a run's manifest, which holds the
+options, tells by it which faults the run reproduces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One fault.
+
+    Args:
+        paper: key of the paper.
+        measure: whose option reproduces it.
+        option: the option's name.
+        value: the option's value that reproduces it.
+        what: what the published code does.
+        mark: by what it is recognised in results.
+    """
+
+    paper: str
+    measure: str
+    option: str
+    value: Any
+    what: str
+    mark: str
+
+    def note(self) -> str:
+        """A sentence for captions."""
+        given = f"{self.measure}.{self.option}={self.value}"
+        return f"{given} reproduces a fault of {self.paper}'s published code: {self.what}"
+
+
+FAULTS = (
+    Fault(
+        "csordas2025",
+        "residual",
+        "mean_norms",
+        "last_prompt",
+        "mean norms are the last prompt's sum over the tokens of all prompts.",
+        "Mean norms are too small by the ratio of all tokens to the last prompt's, about the number of prompts; the "
+        "maxima, ratios and cosines are right, and so is the shape of each curve.",
+    ),
+    Fault(
+        "csordas2025",
+        "depth_score",
+        "first_answer_token",
+        False,
+        "the prediction of the answer's first token is left out.",
+        "Answers of one token are measured at no position that predicts any of them.",
+    ),
+    Fault(
+        "hu2025",
+        "residual",
+        "mean_contributions",
+        "width",
+        "mean ratios and cosines are sums over tokens divided by the width of the stream.",
+        "All means are scaled by the same factor, mean prompt length over width; signs, and with them the effective "
+        "depth, survive.",
+    ),
+    Fault(
+        "hu2025",
+        "skip",
+        "axis",
+        "channels",
+        "future effects skip the channels 1 … t−1 of every token in place of the tokens 1 … t−1.",
+        "The diagonal of the future effects is about √((t−1)/d) and slightly above, where it must be 0.",
+    ),
+    Fault(
+        "hu2025",
+        "erasure",
+        "reference_scale",
+        "width",
+        "the reference residual stream is a sum over tokens divided by the width of the stream.",
+        "What is put in place of an erased token is the mean times mean prompt length over width, hence shorter "
+        "where prompts are shorter than the stream is wide.",
+    ),
+    Fault(
+        "hu2025",
+        "integrated_gradients",
+        "baseline",
+        "channels",
+        "the baseline is each token's mean over channels in place of the prompt's mean over tokens.",
+        "The baseline is a constant vector per token, so that the attributions also count what all tokens share.",
+    ),
+)
+
+
+def options_of(paper: str) -> dict[str, dict[str, Any]]:
+    """Measure → the options that reproduce the faults of a paper."""
+    found: dict[str, dict[str, Any]] = {}
+    for fault in FAULTS:
+        if fault.paper == paper:
+            found.setdefault(fault.measure, {})[fault.option] = fault.value
+    return found
+
+
+def faults_in(measures: Mapping[str, Mapping[str, Any]]) -> tuple[Fault, ...]:
+    """The faults that a run reproduces.
+
+    Args:
+        measures: measure → its options, as a manifest's identity holds them.
+    """
+    return tuple(fault for fault in FAULTS if measures.get(fault.measure, {}).get(fault.option) == fault.value)

@@ -1,0 +1,12 @@
+"""The papers that can be repeated. A new one is a module with a ``REPRODUCTION`` and a line here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bathyscope.papers import csordas2025, hu2025
+from bathyscope.papers.reproduction import Reproduction
+
+REPRODUCTIONS: Mapping[str, Reproduction] = {
+    module.REPRODUCTION.paper: module.REPRODUCTION for module in (csordas2025, hu2025)
+}

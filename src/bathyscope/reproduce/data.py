@@ -1,0 +1,87 @@
+"""Local copies of data sets in place of the hub's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from bathyscope.errors import PromptError, did_you_mean
+from bathyscope.prompts.datasets import registry
+from bathyscope.prompts.spec import SourceSpec, parse
+
+_SUFFIXES = (".jsonl", ".jsonl.gz", ".csv", ".csv.gz", ".parquet")
+
+
+def local_data(given: Sequence[str]) -> dict[str, str]:
+    """Data set → its local file.
+
+    Args:
+        given: NAME=FILE, or folders that hold files named after data sets (``gsm8k.jsonl``) or folders of that name
+            with a file of the split that the papers used (``gsm8k/test.jsonl``).
+
+    Raises:
+        PromptError: no such file or folder, a name that is no data set, or several files that could be meant.
+    """
+    found: dict[str, str] = {}
+    for text in given:
+        name, equals, file = text.partition("=")
+        if Path(text).expanduser().is_dir():
+            found |= _in_folder(Path(text).expanduser())
+        elif equals:
+            found[_known(name)] = _existing(file)
+        else:
+            raise PromptError(f"--data {text!r} is no folder; give a folder, or NAME=FILE such as gsm8k=test.jsonl.")
+    return found
+
+
+def localised(source: str, data: Mapping[str, str], count: int | None = None) -> SourceSpec:
+    """A source that reads the local file of its data set, where there is one.
+
+    Args:
+        count: prompts (of each level, where the source says so) in place of the source's own number.
+    """
+    spec = parse(source)
+    path = data.get(spec.name or "")
+    if path is not None:
+        spec = replace(spec, path=path)
+    if count is None:
+        return spec
+    if spec.number("per_level") is not None:
+        options = tuple((key, count if key == "per_level" else value) for key, value in spec.options)
+        return replace(spec, options=options)
+    return replace(spec, count=count)
+
+
+def _in_folder(folder: Path) -> dict[str, str]:
+    found = {}
+    for name, data_set in registry().items():
+        files = [folder / f"{name}{suffix}" for suffix in _SUFFIXES]
+        files += [
+            file
+            for file in sorted((folder / name).glob("*"))
+            if file.name.endswith(_SUFFIXES) and file.name.startswith(data_set.split or "")
+        ]
+        there = [str(file) for file in files if file.is_file()]
+        if len(there) > 1:
+            raise PromptError(
+                f"--data {folder}: {name} could be any of {', '.join(there)}; say which: --data {name}={there[0]}"
+            )
+        if there:
+            found[name] = there[0]
+    return found
+
+
+def _known(name: str) -> str:
+    if name not in registry():
+        raise PromptError(
+            f"--data: {name!r} is no data set.{did_you_mean(name, registry())} Allowed: {', '.join(registry())}."
+        )
+    return name
+
+
+def _existing(file: str) -> str:
+    path = Path(file).expanduser()
+    if not path.is_file():
+        raise PromptError(f"--data: there is no file {file!r}.")
+    return str(path)

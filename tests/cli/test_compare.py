@@ -1,0 +1,118 @@
+"""``bathyscope compare``: every format, pairs, questions, files, and mistakes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+import bathyscope
+from bathyscope.cli import main
+
+QUICK = ("--resamples", "100")
+
+
+@pytest.fixture(scope="session")
+def other_folder(tmp_path_factory: pytest.TempPathFactory, model_folder: Path, prompts_file: Path) -> Path:
+    """A second run of the same model and prompts."""
+    out = tmp_path_factory.mktemp("runs") / "again"
+    arguments = ["survey", str(model_folder), "--prompts", str(prompts_file), "--out", str(out), "--quiet"]
+    assert main([*arguments, "--effective-depth.resamples", "20"]) == 0
+    return out
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[str, str]:
+    assert main(["compare", *map(str, arguments), *QUICK]) == 0
+    out, err = capsys.readouterr()
+    return out, err
+
+
+def test_csv_is_the_data_frame_and_nothing_else(
+    run_folder: Path, other_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, err = printed(capsys, run_folder, other_folder, "--format", "csv")
+    found = bathyscope.compare([run_folder, other_folder], resamples=100)
+    assert out == found.to_dataframe().to_csv(index=False)
+    assert found.summary() in err
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert {row["comparison"] for row in rows} == {"tiny-llama (2) − tiny-llama (1)"}
+    assert {float(row["difference"]) for row in rows if row["difference"]} == {0}
+
+
+def test_json_has_null_for_what_is_missing(
+    run_folder: Path, other_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, _ = printed(capsys, run_folder, other_folder, "--format", "json", "--estimators", "kl,settle")
+    rows = json.loads(out, parse_constant=lambda name: pytest.fail(f"{name} in JSON"))
+    assert [row["estimator"] for row in rows] == ["kl", "settle"]
+    assert rows[1]["p_value"] == 1
+    assert rows[1]["kind"] == "paired"
+    assert rows[0]["p_value"] is None
+
+
+def test_the_table_says_how_to_read_it(
+    run_folder: Path, other_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, err = printed(capsys, run_folder, other_folder)
+    assert err == ""
+    assert "tiny-llama (2) − tiny-llama (1): paired, 3 prompts" in out
+    assert "intervals exclude 0" in out
+    assert "Ratio: (depth + 1)/L" in out
+    unpaired, _ = printed(capsys, run_folder, other_folder, "--unpaired")
+    assert "two-sample, 6 prompts" in unpaired
+    insisted, _ = printed(capsys, run_folder, other_folder, "--paired")
+    assert "paired, 3 prompts" in insisted
+
+
+def test_pairs_are_given_with_a_colon(
+    run_folder: Path, other_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    odd = tmp_path / "a:b"
+    odd.symlink_to(other_folder)
+    for text in (f"{run_folder}:{other_folder}", f"{run_folder}:{odd}"):
+        out, _ = printed(capsys, text, "--question", "reasoning", "--format", "csv", "--estimators", "settle")
+        assert [row["reference"] for row in csv.DictReader(io.StringIO(out))] == ["tiny-llama (1)"]
+    assert main(["compare", f"{run_folder}:{other_folder}", str(run_folder)]) == 2
+    assert "is a single run among pairs REFERENCE:OTHER" in capsys.readouterr().err
+
+
+def test_files_are_written_beside_the_table(
+    run_folder: Path, other_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("page.html", "figure.svg"):
+        _, err = printed(capsys, run_folder, other_folder, "--out", tmp_path / name)
+        assert f"Written: {tmp_path / name}" in err
+        assert (tmp_path / name).stat().st_size > 5000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        ([], 2, "No run given; say which: bathyscope compare runs/one runs/other"),
+        (["RUN"], 2, "Only one run was given"),
+        (["RUN", "RUN"], 2, "The same run was given twice"),
+        (["RUN", "nowhere"], 5, "There is no run in 'nowhere'"),
+        (["RUN:nowhere"], 5, "There is no run in 'nowhere'"),
+        (["RUN", "OTHER", "--question", "size"], 2, "at least two different numbers of blocks"),
+        (["RUN", "OTHER", "--question", "reasoning"], 2, "Say which belong together: BASE:COT"),
+        (["RUN", "--question", "difficulty"], 2, "no label of difficulty (level or hops)"),
+        (["RUN", "OTHER", "--out", "x.jpg"], 2, "does not say what to write"),
+        (["RUN", "OTHER", "--question", "depth"], 2, "Invalid value"),
+        (["RUN", "OTHER", "--estimators", "cosin"], 2, "Did you mean 'cosine'?"),
+    ],
+)
+def test_mistakes(
+    arguments: list[str],
+    code: int,
+    said: str,
+    run_folder: Path,
+    other_folder: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    places = {"RUN": str(run_folder), "OTHER": str(other_folder)}
+    given = [text.replace("RUN", places["RUN"]).replace("OTHER", places["OTHER"]) for text in arguments]
+    assert main(["compare", *given]) == code
+    assert said in capsys.readouterr().err

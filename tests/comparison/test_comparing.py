@@ -1,0 +1,170 @@
+"""``bathyscope.compare``: the right numbers in the right places, and clear refusals."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+from statsmodels.stats.multitest import multipletests
+from support.compared import a_run, without
+
+import bathyscope
+from bathyscope.comparison.side import sides_of
+from bathyscope.errors import OptionError, StoreError
+from bathyscope.statistics.difference import paired_difference
+from bathyscope.statistics.effective_depth import ESTIMATORS, effective_depth
+
+ONE, TWO = a_run(model="own/one"), a_run(model="own/two", shift=0.1)
+
+
+def test_two_copies_of_a_model_do_not_differ_in_anything() -> None:
+    found = bathyscope.compare([ONE, a_run(model="own/copy")], resamples=200)
+    assert found.data["kind"].item() == "paired"
+    for name in ("difference", "ci_low", "ci_high", "depth_difference"):
+        np.testing.assert_array_equal(found.data[name].values, np.zeros((1, len(ESTIMATORS))), err_msg=name)
+    tested = [name for name in ESTIMATORS if name not in ("cosine", "kl", "overlap")]
+    assert (found.data["p_value"].sel(estimator=tested).values == 1).all()
+    assert found.summary().startswith("0 of 12 tested intervals exclude 0; about 0.6 would by chance")
+    assert found.notes == ()
+
+
+def test_every_number_is_that_of_the_statistics() -> None:
+    found = bathyscope.compare([ONE, TWO], resamples=300, seed=4, level=0.9)
+    first, second = (side.readings() for side in sides_of([ONE, TWO]))
+    one = found.data.sel(comparison="two − one")
+    for name in ESTIMATORS:
+        wanted = paired_difference(first[name], second[name], resamples=300, seed=4, level=0.9)
+        cell = one.sel(estimator=name)
+        for variable, field in {
+            "difference": "estimate",
+            "ci_low": "ci_low",
+            "ci_high": "ci_high",
+            "p_value": "p_value",
+            "positive_share": "positive_share",
+            "exists_share": "exists_share",
+            "effect_size": "effect_size",
+        }.items():
+            np.testing.assert_equal(cell[variable].item(), getattr(wanted, field), err_msg=f"{name}: {variable}")
+        assert (cell["reference_ratio"].item(), cell["other_ratio"].item()) == wanted.estimates
+        assert cell["depth_difference"].item() == pytest.approx(10 * wanted.estimate)
+        own = effective_depth(found.sides[0].curves, resamples=300, seed=4, level=0.9)[name]
+        assert found.runs["ratio"].sel(run="one", estimator=name).item() == own.ratio
+        assert found.runs["ci_low"].sel(run="one", estimator=name).item() == pytest.approx((own.ci_low + 1) / 10)
+    p = one["p_value"].values
+    np.testing.assert_allclose(one["p_holm"].values[np.isfinite(p)], multipletests(p[np.isfinite(p)], method="holm")[1])
+    assert (found.level, found.quantity) == (0.9, "difference of ratio")
+    shift = one["difference"].sel(estimator=["interpolated_cosine", "interpolated_kl", "settle", "prediction"])
+    np.testing.assert_allclose(shift.values, 0.1, atol=0.01)
+
+
+def test_unequal_numbers_of_blocks_compare_ratios_only() -> None:
+    found = bathyscope.compare([ONE, a_run(model="own/deep", blocks=20)], resamples=100)
+    assert found.data["depth_difference"].isnull().all()
+    np.testing.assert_allclose(found.data["difference"].sel(estimator="settle").values, 0, atol=0.06)
+
+
+def test_other_data_are_two_samples() -> None:
+    found = bathyscope.compare([ONE, a_run(model="own/one", dataset="b.jsonl", seed=3, prompts=9)], resamples=100)
+    assert found.data["kind"].item() == "two-sample"
+    assert (found.data["n_prompts"].values == 15).all()
+    unpaired = bathyscope.compare([ONE, TWO], paired=False, resamples=400)
+    paired = bathyscope.compare([ONE, TWO], resamples=400)
+    width = [(c.data["ci_high"] - c.data["ci_low"]).sel(estimator="settle").item() for c in (unpaired, paired)]
+    assert width[0] > 5 * max(width[1], 1e-9)
+
+
+def test_a_slope_pairs_runs_of_the_same_prompts() -> None:
+    runs = [a_run(model=f"own/m{blocks}", blocks=blocks, shift=0.05 * n) for n, blocks in enumerate((8, 16, 32))]
+    found = bathyscope.compare(runs, question="size", resamples=100)
+    assert found.data["kind"].item() == "paired"
+    settle = found.data.sel(estimator="settle")
+    ratios = [found.runs["ratio"].sel(run=f"m{blocks}", estimator="settle").item() for blocks in (8, 16, 32)]
+    assert settle["difference"].item() == pytest.approx(np.polyfit([3, 4, 5], ratios, 1)[0])
+    assert (settle["reference_ratio"].item(), settle["other_ratio"].item()) == (ratios[0], ratios[2])
+    mixed = bathyscope.compare([*runs[:2], a_run(model="own/m32", blocks=32, seed=5)], question="size", resamples=50)
+    assert mixed.data["kind"].item() == "partly paired"
+    assert "the prompts differ" in mixed.notes[0]
+    assert (mixed.data["n_prompts"].values == 12).all()
+
+
+def test_levels_within_a_run_are_two_samples() -> None:
+    run = a_run(prompts=8, labels={"level": [1, 3, 2, 1, 3, 2, 1, 3]})
+    found = bathyscope.compare([run], question="difficulty", resamples=100)
+    assert found.data["kind"].item() == "two-sample"
+    depth = run["lens"]["settle_depth"].values
+    weights = run["residual"]["n_tokens"].values
+    ratio = [(np.average(depth[chosen], weights=weights[chosen]) + 1) / 10 for chosen in ([0, 3, 6], [1, 4, 7])]
+    assert found.data["difference"].sel(estimator="settle").item() == pytest.approx(ratio[1] - ratio[0])
+    assert found.runs["prompts"].values.tolist() == [3, 3]
+
+
+def test_a_missing_crossing_is_explained() -> None:
+    late = a_run(model="own/late", shift=2.0)
+    found = bathyscope.compare([ONE, late], resamples=50).data.sel(comparison="late − one")
+    kl = found.sel(estimator="kl")
+    assert np.isnan(kl["difference"].item())
+    assert kl["reason"].item().startswith("late: KL never falls below 0.5 of its maximum")
+    assert kl["reference_ratio"].item() > 0
+    assert found["reason"].sel(estimator="settle").item() == ""
+    single = bathyscope.compare([a_run(prompts=1), a_run(prompts=1, model="own/b")], resamples=50).data
+    assert (single["reason"].sel(estimator="settle").item()) == (
+        "an interval needs at least two prompts with values on each side"
+    )
+    assert single["difference"].sel(estimator="settle").item() == 0
+
+
+def test_what_differs_besides_is_said() -> None:
+    measures = {"residual": {}, "skip": {}, "lens": {"k": 10}, "effective_depth": {"kl_fraction": 0.3, "level": 0.5}}
+    found = bathyscope.compare([ONE, a_run(model="own/two", measures=measures, dtype="bfloat16")], resamples=50)
+    assert found.notes == (
+        "one and two were measured differently: dtype 'float32' and 'bfloat16'; lens.k None and 10; "
+        "effective_depth.kl_fraction None and 0.3",
+    )
+    assert found.sides[1].options.kl_fraction == 0.5
+    own = bathyscope.compare([a_run(measures=measures), a_run(model="own/b", measures=measures)], resamples=50)
+    assert [side.options.kl_fraction for side in own.sides] == [0.3, 0.3]
+
+
+def test_chosen_estimators_and_a_data_frame() -> None:
+    found = bathyscope.compare([ONE, TWO], estimators=["settle", "kl"], resamples=50)
+    frame = found.to_dataframe()
+    assert frame["estimator"].tolist() == ["settle", "kl"]
+    assert frame.columns[:5].tolist() == ["comparison", "reference", "other", "kind", "estimator"]
+    assert found.summary().endswith("with so few resamples for so many tests: give more.") is False
+    few = bathyscope.compare([ONE, TWO], resamples=50)
+    assert few.summary().endswith("No p-value can be, with so few resamples for so many tests: give more.")
+    whole = bathyscope.compare([ONE, TWO], estimators=["kl"], resamples=50)
+    assert whole.summary() == "1 of 1 intervals exclude 0; none of these estimators has a test."
+
+
+def test_bad_input_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match=r"got no run: compare\(\[one, other\]\)"):
+        bathyscope.compare([])
+    with pytest.raises(OptionError, match=r"list of runs .* got a single one"):
+        bathyscope.compare(ONE)  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match=r"The same run was given twice \(one in memory\); .* Give each run once"):
+        bathyscope.compare([ONE, ONE])
+    placed = [dataclasses.replace(run, path=tmp_path / "x" / ".." / "run") for run in (ONE, TWO)]
+    with pytest.raises(OptionError, match="The same run was given twice"):
+        bathyscope.compare(placed)
+    with pytest.raises(OptionError, match=r"one lacks lens, skip \(it holds: residual\); .* 'effective_depth'\]"):
+        bathyscope.compare([without(ONE, "lens", "skip"), TWO])
+    old = dataclasses.replace(ONE, tree=ONE.tree.copy())
+    old.tree["lens"] = ONE.tree["lens"].to_dataset().drop_vars("settle_depth")
+    with pytest.raises(OptionError, match=r"one was measured without the variable .*settle_depth.* Survey again"):
+        bathyscope.compare([old, TWO])
+    with pytest.raises(StoreError, match=r"There is no run in '.*nowhere'"):
+        bathyscope.compare([ONE, tmp_path / "nowhere"])
+    with pytest.raises(OptionError, match=r"no estimator 'kll'. Did you mean 'kl'\? Allowed: cosine, kl"):
+        bathyscope.compare([ONE, TWO], estimators=["kll"])
+    with pytest.raises(OptionError, match="No estimator was chosen"):
+        bathyscope.compare([ONE, TWO], estimators=[])
+    for pair in ((0, 2), (1, 1), (0,)):
+        with pytest.raises(OptionError, match=r"does not name two of the 2 runs; .* from 0 to 1"):
+            bathyscope.compare([ONE, TWO], pairs=[pair])  # type: ignore[list-item]
+    with pytest.raises(OptionError, match=r"pairs=\[\] names nothing"):
+        bathyscope.compare([ONE, TWO], pairs=[])
+    with pytest.raises(OptionError, match="level is 95"):
+        bathyscope.compare([ONE, TWO], level=95)

@@ -1,0 +1,79 @@
+"""Forest plot, ratio against size and the grid of runs: what is drawn is what was found."""
+
+from __future__ import annotations
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from support.compared import a_run
+
+import bathyscope
+from bathyscope.report.comparison import forest, grid, size
+from bathyscope.report.figures.kind import Panel, draw_panel
+
+RUNS = [a_run(model=f"own/m{blocks}", blocks=blocks, shift=shift) for blocks, shift in ((8, 0), (16, 0.1), (32, 0.2))]
+FOUND = bathyscope.compare(RUNS[:2], resamples=100)
+SIZE = bathyscope.compare(RUNS, question="size", resamples=100)
+
+
+def drawn(panel: Panel) -> Figure:
+    figure = draw_panel(panel)
+    figure.draw_without_rendering()
+    assert not plt.get_fignums()
+    return figure
+
+
+def test_the_forest_has_a_dot_and_whisker_for_every_difference() -> None:
+    [panel] = forest.panels(FOUND)
+    [ax] = drawn(panel).axes
+    there = FOUND.data.isel(comparison=0).dropna("estimator", subset=["difference"])
+    dots = [line.get_xydata() for line in ax.get_lines() if line.get_marker() == "o"]
+    np.testing.assert_allclose(np.concatenate(dots)[:, 0], there["difference"].values)
+    whiskers = {tuple(line.get_xdata()) for line in ax.get_lines() if len(line.get_xdata()) == 2 and line.get_alpha()}
+    assert whiskers == set(zip(there["ci_low"].values, there["ci_high"].values))
+    assert ax.get_yticklabels()[0].get_text() == "cosine"
+    assert panel.alt.startswith("Forest plot, m16 − m8: paired, 6 prompts: cosine +")
+
+
+def test_dots_are_filled_where_the_interval_excludes_zero() -> None:
+    found = bathyscope.compare([RUNS[0], a_run(model="own/n8", blocks=8, seed=5)], resamples=100)
+    [ax] = drawn(forest.panels(found)[0]).axes
+    excluded = (found.data["ci_low"] > 0) | (found.data["ci_high"] < 0)
+    filled = [line.get_color() == line.get_markerfacecolor() for line in ax.get_lines() if line.get_marker() == "o"]
+    assert filled == excluded.values[0][found.data["difference"].notnull().values[0]].tolist()
+    assert not all(filled)
+
+
+def test_no_panel_without_a_difference() -> None:
+    late = bathyscope.compare([RUNS[0], a_run(model="own/b", shift=9)], estimators=["kl"], resamples=50)
+    assert forest.panels(late) == []
+
+
+def test_ratios_stand_at_their_number_of_blocks() -> None:
+    [panel] = size.panels(SIZE)
+    [ax] = drawn(panel).axes
+    assert ax.get_title(loc="left") == "Ratio against size, stories.jsonl"
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["8", "16", "32"]
+    line = next(line for line in ax.get_lines() if line.get_linestyle() == "--" and len(line.get_xdata()) == 2)
+    ratio = SIZE.runs["ratio"].sel(estimator="interpolated_cosine").values
+    slope, offset = np.polyfit([3, 4, 5], ratio, 1)
+    np.testing.assert_allclose(line.get_ydata(), [offset + 3 * slope, offset + 5 * slope])
+    assert "with 16 blocks" in panel.alt
+    same = bathyscope.compare([RUNS[0], a_run(model="own/b", blocks=8)], resamples=50)
+    assert size.panels(same) == []
+
+
+def test_the_grid_shows_each_runs_curve_over_its_share_of_the_depth() -> None:
+    panels = {panel.name: panel for panel in grid.panels(SIZE)}
+    assert list(panels) == ["grid-cosine", "grid-kl", "grid-overlap"]
+    for name, ax, run in zip(["m8", "m16", "m32"], drawn(panels["grid-kl"]).axes, RUNS):
+        assert ax.get_title(loc="left").replace("\n", " ") == f"{name} (L = {run['residual'].sizes['block']})"
+        curve = ax.get_lines()[0]
+        kl = run["lens"]["kl_lens_final"].values[:, :-1]
+        mean = np.average(kl, axis=0, weights=run["residual"]["n_tokens"].values)
+        np.testing.assert_allclose(curve.get_ydata(), mean / mean.max())
+        np.testing.assert_allclose(curve.get_xdata(), (np.arange(len(mean)) + 1) / len(mean))
+        [mark] = {line.get_xdata()[0] for line in ax.get_lines() if line.get_linestyle() == ":"}
+        assert mark == pytest.approx(SIZE.runs["ratio"].sel(run=name, estimator="kl").item())
+    assert "one a run. m8:" in panels["grid-kl"].alt

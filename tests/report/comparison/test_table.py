@@ -1,0 +1,65 @@
+"""The comparison as a table: the numbers as a reader sees them."""
+
+from __future__ import annotations
+
+import io
+import math
+
+import numpy as np
+import pytest
+from rich.console import Console
+from support.compared import a_run
+
+import bathyscope
+from bathyscope.comparison import Comparison
+from bathyscope.report.comparison.table import comparison_table, headings, remarks, rows, signed
+
+FOUND = bathyscope.compare([a_run(model="own/one"), a_run(model="own/two", shift=0.12)], resamples=400)
+
+
+def printed(found: Comparison) -> str:
+    stream = io.StringIO()
+    Console(file=stream, width=160).print(comparison_table(found, 0))
+    return stream.getvalue()
+
+
+def test_a_row_says_what_the_arrays_say() -> None:
+    row = next(row for row in rows(FOUND, 0) if row[0] == "settle")
+    cells = dict(zip(headings(FOUND, 0), row, strict=True))
+    settle = FOUND.data.sel(estimator="settle").isel(comparison=0)
+    assert cells["Reference"] == f"{settle['reference_ratio'].item():.3f}"
+    assert cells["Difference"] == "+0.120"
+    assert cells["95% interval"] == f"+{settle['ci_low'].item():.3f} to +{settle['ci_high'].item():.3f}"
+    assert cells["Blocks"] == "+1.2"
+    assert (cells["> 0"], cells["d"]) == ("100%", "–")
+    assert float(cells["p"]) == pytest.approx(1 / 401, abs=5e-4)
+    whole = next(row for row in rows(FOUND, 0) if row[0] == "KL")
+    assert dict(zip(headings(FOUND, 0), whole))["p"] == "–"
+
+
+def test_the_printed_table_has_a_title_and_every_row() -> None:
+    text = printed(FOUND)
+    assert text.startswith("two − one: paired, 6 prompts")
+    assert text.count("%") == 1 + len(rows(FOUND, 0))
+
+
+def test_models_of_other_sizes_have_no_column_of_blocks() -> None:
+    found = bathyscope.compare([a_run(), a_run(model="own/b", blocks=20)], resamples=50)
+    assert "Blocks" not in headings(found, 0)
+    assert {len(row) for row in rows(found, 0)} == {len(headings(found, 0))}
+    slope = bathyscope.compare([a_run(), a_run(model="own/b", blocks=20)], question="size", resamples=50)
+    assert "Slope" in headings(slope, 0)
+
+
+def test_missing_differences_are_remarks_and_no_rows() -> None:
+    found = bathyscope.compare([a_run(model="[bold]/one"), a_run(model="own/late", shift=3)], resamples=50)
+    shown = [row[0] for row in rows(found, 0)]
+    assert "KL" not in shown
+    [said] = [text for text in remarks(found.data.isel(comparison=0)) if "KL never falls" in text]
+    assert said.startswith("KL; KL, interpolated;")
+    assert "KL never falls" in " ".join(printed(found).split())
+
+
+def test_signs() -> None:
+    assert [signed(v) for v in (0.1254, -0.25, 0.0, -0.0001, math.nan)] == ["+0.125", "−0.250", "0.000", "0.000", "–"]
+    assert signed(np.float64(-1.25), 1) == "−1.2"

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.artists import bands, curve
+from support.synthetic import replaced
+from support.synthetic_tokens import complete_run
+
+from bathyscope.report.figures import gradient
+from bathyscope.report.figures.options import FigureOptions
+
+RUN = complete_run(L=5, tokens=6)
+DATA = RUN["gradient"]
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [
+        ("norm", "whole gradient"),
+        ("norm_own", "through the token's own position"),
+        ("norm_rest", "through other positions"),
+    ],
+)
+def test_curves_are_means_over_prompts_with_bands(name: str, label: str) -> None:
+    (ax,) = gradient.draw(RUN).axes
+    x, y = curve(ax, label)
+    np.testing.assert_array_equal(x, range(6))
+    np.testing.assert_allclose(y, DATA[name].values.mean(0))
+    assert len(bands(ax)) == 3
+
+
+def test_axes_have_units_and_a_logarithmic_scale() -> None:
+    (ax,) = gradient.draw(RUN).axes
+    assert ax.get_ylabel() == "norm (nats per activation unit), log scale"
+    assert ax.get_yscale() == "log"
+    assert ax.get_xlabel().startswith("boundary (index")
+
+
+def test_zero_at_the_last_boundary_has_no_place() -> None:
+    (ax,) = gradient.draw(RUN).axes
+    assert ax.get_ylim()[0] > DATA["norm_rest"].values[:, -2].min() / 10
+    assert "0 at the last boundary" in gradient.caption(RUN)
+
+
+def test_missing_values_leave_no_panel() -> None:
+    assert gradient.panels(replaced(RUN, "gradient", DATA * np.nan), FigureOptions()) == []

@@ -1,0 +1,219 @@
+"""Erasure rows in the wavefront: how they are grouped, what they share, and how much is held at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+
+import pytest
+import torch
+from support import naive, waves, zoo
+from torch import Tensor, nn
+
+from bathyscope.wavefront.batch import Batch
+from bathyscope.wavefront.calls import CallPolicy
+from bathyscope.wavefront.engine import Wavefront
+from bathyscope.wavefront.erase import Group, group_size, plan_sweeps
+from bathyscope.wavefront.probe import BaselineView, ErasedStates, FinalStates, Probe
+from bathyscope.wavefront.provider import ResidentBlocks
+from bathyscope.wavefront.rows import Erasure, SkipRow
+
+POLICY = CallPolicy(4800, control_in_every_call=False)
+LENGTHS = (14, 9, 17)
+
+
+class Landings(Probe):
+    """Keeps what lands, by prompt: final states of the rows [boundary, erased token, token, width], NaN before t."""
+
+    def __init__(self, erasures: Sequence[Erasure], requests: Sequence[SkipRow] = ()) -> None:
+        super().__init__(requests, erasures=erasures)
+        self.groups: list[tuple[Erasure, range, int]] = []
+        self.states: dict[int, Tensor] = {}
+        self.control_gap = 0.0
+        self.boundaries: list[Tensor] = []
+
+    def baseline(self, view: BaselineView) -> None:
+        self.boundaries.append(view.before_BTD)
+
+    def finish(self, final: FinalStates) -> None:
+        self.boundaries.append(final.baseline_BTD)
+
+    def landed(self, states: ErasedStates) -> None:
+        self.groups.append((states.erasure, states.tokens, states.start))
+        n_blocks, _, own, width = states.rows_LTND.shape
+        shape = (n_blocks, states.erasure.tokens, states.start + own, width)
+        kept = self.states.setdefault(states.erasure.prompt, torch.full(shape, torch.nan))
+        for index, token in enumerate(states.tokens):
+            kept[:, token, token:] = states.rows_LTND[:, index, token - states.start :]
+            before = states.rows_LTND[:, index, : token - states.start]
+            torch.testing.assert_close(before, states.control_ND[: before.shape[1]].expand_as(before))
+        gap = (states.control_ND - states.baseline_ND).abs().max() / states.baseline_ND.abs().max()
+        self.control_gap = max(self.control_gap, float(gap))
+
+
+def values(name: str, seed: int = 0) -> Tensor:
+    model = waves.loaded(name)
+    draw = torch.Generator().manual_seed(seed)
+    return torch.randn(model.n_blocks + 1, model.anatomy.width, generator=draw)
+
+
+def swept(name: str, ids: Sequence[Sequence[int]], given: Tensor | None = None, **options: object) -> Landings:
+    model = waves.loaded(name)
+    erased = values(name) if given is None else given
+    probe = Landings([Erasure(p, len(own) - 1, len(own), erased) for p, own in enumerate(ids)])
+    wave = Wavefront(model.anatomy, **{"tails": model.checks.tails, **options})  # type: ignore[arg-type]
+    wave.run(Batch.of(ids), [probe])
+    return probe
+
+
+def assert_same_rows(one: Landings, other: Landings) -> None:
+    assert one.states.keys() == other.states.keys()
+    for prompt, rows in one.states.items():
+        gap = (rows - other.states[prompt]).norm(dim=-1) / other.states[prompt].norm(dim=-1)
+        assert float(gap.nan_to_num(0).max()) < 1e-5
+        assert torch.equal(rows.isnan(), other.states[prompt].isnan())
+
+
+# --- values ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["llama", "gemma4", "gpt2", "lfm2"])
+def test_a_row_that_gets_its_own_value_is_the_plain_forward(name: str) -> None:
+    """Each token in turn is given what it has anyway; all tokens of its row must then end as they do anyway."""
+    (ids,) = zoo.prompts(zoo.build(name), (11,))
+    h = naive.boundaries(zoo.build(name), naive.blocks_of(zoo.build(name)), ids)
+    for token in (0, 4, 9):
+        rows = swept(name, [ids], h[:, token]).states[0][:, token, token:]
+        gap = (rows - h[-1, token:]).norm(dim=-1) / h[-1, token:].norm(dim=-1)
+        assert float(gap.max()) < 1e-5
+
+
+@pytest.mark.parametrize("name", ["llama", "ministral", "bloom", "gemma4", "qwen3_moe", "deepseek_v3"])
+def test_tails_and_full_rows_agree(name: str) -> None:
+    ids = zoo.prompts(zoo.build(name), LENGTHS)
+    tails, full = swept(name, ids), swept(name, ids, tails=False)
+    assert {start for _, _, start in full.groups} == {0}
+    assert len({start for _, _, start in tails.groups}) > 1
+    assert_same_rows(tails, full)
+
+
+@pytest.mark.parametrize("name", ["llama", "gemma4", "lfm2", "llama_dynamic"])
+def test_however_little_room_there_is_the_numbers_are_the_same(name: str) -> None:
+    ids = zoo.prompts(zoo.build(name), (13, 13) if name == "llama_dynamic" else LENGTHS)
+    roomy, tight = swept(name, ids), swept(name, ids, erasure_bytes=1)
+    assert len(tight.groups) == sum(len(own) - 1 for own in ids) > len(roomy.groups)
+    assert_same_rows(roomy, tight)
+    assert tight.control_gap < 1e-5
+
+
+@pytest.mark.parametrize("call_tokens", [1, 37, 400])
+def test_the_size_of_calls_changes_nothing(call_tokens: int) -> None:
+    ids = zoo.prompts(zoo.build("llama"), LENGTHS)
+    assert_same_rows(swept("llama", ids), swept("llama", ids, call_tokens=call_tokens))
+
+
+def test_prompts_of_a_batch_do_not_matter_to_each_other() -> None:
+    ids = zoo.prompts(zoo.build("gemma4"), LENGTHS)
+    together = swept("gemma4", ids)
+    for prompt, own in enumerate(ids):
+        alone = swept("gemma4", [own])
+        alone.states = {prompt: alone.states[0]}
+        together_one = Landings([])
+        together_one.states = {prompt: together.states[prompt]}
+        assert_same_rows(together_one, alone)
+
+
+def test_a_probe_is_shown_its_own_erasures_only() -> None:
+    model = waves.loaded("llama")
+    ids = zoo.prompts(model.hf, (9, 6))
+    first, second = Landings([Erasure(0, 8, 8, values("llama"))]), Landings([Erasure(1, 3, 4, values("llama", 1))])
+    neither = Landings([], [SkipRow(1)])
+    Wavefront(model.anatomy, tails=True).run(Batch.of(ids), [first, second, neither])
+    assert {erasure.prompt for erasure, _, _ in first.groups} == {0}
+    assert [token for _, tokens, _ in second.groups for token in tokens] == [0, 1, 2]
+    assert second.states[1].shape[1:3] == (3, 4)
+    assert neither.groups == []
+
+
+# --- order and room --------------------------------------------------------------------------------------
+
+
+class Visits(ResidentBlocks):
+    """Notes the order in which blocks are asked for."""
+
+    def __init__(self, blocks: Sequence[nn.Module]) -> None:
+        super().__init__(blocks)
+        self.order: list[int] = []
+
+    @contextmanager
+    def block(self, index: int) -> Iterator[nn.Module]:
+        self.order.append(index)
+        with super().block(index) as block:
+            yield block
+
+
+@pytest.mark.parametrize(("room", "sweeps"), [(None, 1), (1, 8), (4 * 5 * 9 * 64 * 4, 2)])
+def test_blocks_are_visited_in_order_once_for_every_sweep(room: int | None, sweeps: int) -> None:
+    model = waves.loaded("llama")
+    assert (model.n_blocks, model.anatomy.width) == (5, 64)
+    visits = Visits(model.anatomy.blocks)
+    (ids,) = zoo.prompts(model.hf, (9,))
+    done: list[tuple[int, int]] = []
+    wave = Wavefront(model.anatomy, tails=True, provider=visits, erasure_bytes=room)
+    wave.run(Batch.of([ids]), [Landings([Erasure(0, 8, 9, values("llama"))])], lambda *at: done.append(at))
+    assert visits.order == list(range(5)) * sweeps
+    assert done == [(block + 1, 5 * sweeps) for block in range(5 * sweeps)]
+
+
+def planned(lengths: Sequence[int], room: int, *, tails: bool = True, n_blocks: int = 24) -> list[list[Group]]:
+    erasures = [Erasure(p, n - 1, n, torch.zeros(1)) for p, n in enumerate(lengths)]
+    return plan_sweeps(
+        erasures,
+        lengths,
+        n_blocks=n_blocks,
+        vector_bytes=1024,
+        policy=POLICY,
+        tails=tails,
+        call_cost=50,
+        room=room,
+    )
+
+
+@pytest.mark.parametrize("tails", [True, False])
+@pytest.mark.parametrize("room", [1, 1 << 20, 1 << 24, 1 << 40])
+def test_every_token_is_erased_once_within_the_room(tails: bool, room: int) -> None:
+    lengths = (40, 2, 64, 17)
+    sweeps = planned(lengths, room, tails=tails)
+    groups = [group for sweep in sweeps for group in sweep]
+    for prompt, length in enumerate(lengths):
+        own = [token for group in groups if group.erasure.prompt == prompt for token in group.tokens]
+        assert own == list(range(length - 1))
+    assert all(group.start == (group.tokens.start if tails else 0) for group in groups)
+    for sweep in sweeps:
+        assert sum(group.bytes for group in sweep) <= room or (len(sweep) == 1 and len(sweep[0].tokens) == 1)
+    for sweep, following in pairwise(sweeps):
+        assert sum(group.bytes for group in sweep) + following[0].bytes > room
+
+
+@pytest.mark.parametrize(("tokens", "n_blocks"), [(39, 24), (64, 24), (64, 32), (200, 28), (500, 48)])
+def test_groups_compute_few_tokens_in_vain(tokens: int, n_blocks: int) -> None:
+    groups = planned([tokens], 1 << 50, n_blocks=n_blocks)[0]
+    needed = sum(tokens - token for token in range(tokens - 1))
+    computed = sum(len(group.tokens) * (tokens - group.start) for group in groups)
+    assert computed <= 1.1 * needed
+
+
+@pytest.mark.parametrize(("own", "n_blocks", "cost"), [(39, 24, 50), (64, 32, 50), (200, 12, 50), (64, 24, 4000)])
+def test_the_size_of_groups_costs_least(own: int, n_blocks: int, cost: int) -> None:
+    """Against the cost of every other size, group by group."""
+
+    def cost_of(size: int) -> float:
+        total = 0.0
+        for first in range(0, own, size):
+            erased, held = min(size, own - first), own - first
+            total += n_blocks * (cost + held) + erased * held * n_blocks * (n_blocks + 1) / 2
+        return total
+
+    best = min(cost_of(size) for size in range(1, own + 1))
+    assert cost_of(group_size(own, n_blocks, cost)) <= 1.02 * best
