@@ -19,7 +19,8 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *s
 @pytest.fixture(scope="module")
 def run() -> bathyscope.Run:
     model = zoo.build("llama")
-    return bathyscope.survey(model, zoo.prompts(model), "all", repeat={"length": 2}, progress=False)
+    prompts = [bathyscope.Prompt(ids=ids, answer_tokens=2) for ids in zoo.prompts(model)]
+    return bathyscope.survey(model, prompts, "all", repeat={"length": 2}, progress=False)
 
 
 @pytest.mark.parametrize("measure", [*MEASURES, "noise"])

@@ -21,13 +21,14 @@ from torch import nn
 
 import bathyscope
 from bathyscope import OptionError, Prompt, StoreError
+from bathyscope.measures.registry import MEASURES as REGISTRY
 from bathyscope.measures.skip import SkipOptions
 from bathyscope.wavefront.engine import Wavefront
 
-pytestmark = pytest.mark.filterwarnings("ignore:skip. .* too short for a sampled position")
+pytestmark = pytest.mark.filterwarnings("ignore:(skip|direct). .* too short for a sampled position")
 
 LENGTHS = (20, 13, 17, 26, 9, 15)
-MEASURES = ("residual", "lens", "skip", "drop", "swap", "repeat", "effective_depth", "noise")
+MEASURES = (*REGISTRY, "noise")
 DRIVER = Path(__file__).parent / "support" / "survey_driver.py"
 
 
@@ -35,11 +36,16 @@ def ids(lengths: tuple[int, ...] = LENGTHS) -> list[list[int]]:
     return zoo.prompts(zoo.build("llama"), lengths)
 
 
+def answered(lengths: tuple[int, ...] = LENGTHS) -> list[Prompt]:
+    """Prompts whose last two tokens are their answer."""
+    return [Prompt(ids=own, answer_tokens=2) for own in ids(lengths)]
+
+
 def surveyed(prompts: Any = None, measures: Any = "all", **options: Any) -> bathyscope.Run:
     """A survey of the tiny Llama; with no prompts given, of six of different lengths."""
     if measures == "all":
         options.setdefault("repeat", {"length": 2})
-    given = ids() if prompts is None else prompts
+    given = answered() if prompts is None else prompts
     return bathyscope.survey(waves.loaded("llama"), given, measures, progress=False, **options)
 
 
@@ -140,7 +146,7 @@ def test_another_configuration_is_refused(
 def test_another_models_weights_are_refused(on_disk: bathyscope.Run) -> None:
     other = zoo.entry("llama").build(seed=1)
     with pytest.raises(StoreError, match="weight_hash: run has"):
-        bathyscope.survey(other, ids(), "all", on_disk.path, batch_tokens=40, repeat={"length": 2}, progress=False)
+        bathyscope.survey(other, answered(), "all", on_disk.path, batch_tokens=40, repeat={"length": 2}, progress=False)
 
 
 def test_an_interrupted_survey_keeps_what_is_finished_and_goes_on(
@@ -292,7 +298,7 @@ def test_a_model_in_training_is_measured_without_dropout() -> None:
 
 def test_noise_is_reported_per_prompt_and_measure(in_memory: bathyscope.Run) -> None:
     noise = in_memory["noise"]
-    assert noise["measure"].values.tolist() == ["skip", "drop", "swap", "repeat"]
+    assert noise["measure"].values.tolist() == ["skip", "direct", "depth_score", "erasure", "drop", "swap", "repeat"]
     assert noise.floor.dims == ("measure",)
     assert (noise.floor >= 0).all()
     assert float(noise.floor.max()) < 1e-5

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -16,11 +17,10 @@ QUICK = ("--resamples", "100")
 
 
 @pytest.fixture(scope="session")
-def other_folder(tmp_path_factory: pytest.TempPathFactory, model_folder: Path, prompts_file: Path) -> Path:
+def other_folder(tmp_path_factory: pytest.TempPathFactory, run_folder: Path) -> Path:
     """A second run of the same model and prompts."""
     out = tmp_path_factory.mktemp("runs") / "again"
-    arguments = ["survey", str(model_folder), "--prompts", str(prompts_file), "--out", str(out), "--quiet"]
-    assert main([*arguments, "--effective-depth.resamples", "20"]) == 0
+    shutil.copytree(run_folder, out)
     return out
 
 
@@ -63,8 +63,6 @@ def test_the_table_says_how_to_read_it(
     assert "Ratio: (depth + 1)/L" in out
     unpaired, _ = printed(capsys, run_folder, other_folder, "--unpaired")
     assert "two-sample, 6 prompts" in unpaired
-    insisted, _ = printed(capsys, run_folder, other_folder, "--paired")
-    assert "paired, 3 prompts" in insisted
 
 
 def test_pairs_are_given_with_a_colon(
@@ -82,10 +80,10 @@ def test_pairs_are_given_with_a_colon(
 def test_files_are_written_beside_the_table(
     run_folder: Path, other_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in ("page.html", "figure.svg"):
-        _, err = printed(capsys, run_folder, other_folder, "--out", tmp_path / name)
-        assert f"Written: {tmp_path / name}" in err
-        assert (tmp_path / name).stat().st_size > 5000
+    page = tmp_path / "page.html"
+    _, err = printed(capsys, run_folder, other_folder, "--paired", "--out", page)
+    assert f"Written: {page}" in err
+    assert "<svg" in page.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

@@ -131,8 +131,9 @@ def test_chosen_estimators_and_a_data_frame() -> None:
     found = bathyscope.compare([ONE, TWO], estimators=["settle", "kl"], resamples=50)
     frame = found.to_dataframe()
     assert frame["estimator"].tolist() == ["settle", "kl"]
+    assert repr(found) == f"<Comparison two − one. {found.summary()}>"
     assert frame.columns[:5].tolist() == ["comparison", "reference", "other", "kind", "estimator"]
-    assert found.summary().endswith("with so few resamples for so many tests: give more.") is False
+    assert not found.summary().endswith("give more.")
     few = bathyscope.compare([ONE, TWO], resamples=50)
     assert few.summary().endswith("No p-value can be, with so few resamples for so many tests: give more.")
     whole = bathyscope.compare([ONE, TWO], estimators=["kl"], resamples=50)
@@ -168,3 +169,5 @@ def test_bad_input_is_refused_with_the_way_out(tmp_path: Path) -> None:
         bathyscope.compare([ONE, TWO], pairs=[])
     with pytest.raises(OptionError, match="level is 95"):
         bathyscope.compare([ONE, TWO], level=95)
+    with pytest.raises(OptionError, match="seed=-1 is not allowed"):
+        bathyscope.compare([ONE, TWO], seed=-1)

@@ -151,3 +151,7 @@ def test_options_that_do_not_go_together() -> None:
     for options in ({"question": "size"}, {"all_pairs": True}):
         with pytest.raises(OptionError, match=r"Pairs .* go alone or with question='reasoning'"):
             planned(A, B, pairs=[(0, 1)], **options)
+    with pytest.raises(OptionError, match=r"against='parameters' \(--against\) .* goes with question='size'"):
+        planned(A, B, against="parameters")
+    with pytest.raises(OptionError, match=r"question='size' says itself .* leave out all_pairs \(--all-pairs\)"):
+        planned(A, B, question="size", all_pairs=True)

@@ -5,7 +5,20 @@ import pytest
 from bathyscope.errors import OptionError
 from bathyscope.measures.registry import DEFAULT, MEASURES, expand
 
-ORDER = ["residual", "lens", "skip", "drop", "swap", "repeat", "effective_depth"]
+ORDER = [
+    "residual",
+    "lens",
+    "skip",
+    "direct",
+    "depth_score",
+    "erasure",
+    "integrated_gradients",
+    "gradient",
+    "drop",
+    "swap",
+    "repeat",
+    "effective_depth",
+]
 
 
 def test_names() -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+import xarray as xr
 from support import naive, waves, zoo
 
+import bathyscope
+from bathyscope.errors import OptionError
 from bathyscope.measures.residual import angular_distances
 from bathyscope.wavefront.batch import Batch
 
@@ -106,3 +109,65 @@ def test_a_block_that_adds_nothing() -> None:
             assert (found[variable].values == 0).all(), variable
     np.testing.assert_allclose(found.cos_neighbour, 1, atol=1e-6)
     assert float(found.angular.sel(boundary=2, distance=1).max()) < 1e-7
+
+
+PUBLISHED = {"mean_norms": "last_prompt", "mean_contributions": "width"}
+
+
+def as_published(batch_tokens: int | None = None, **options: str) -> xr.Dataset:
+    model, ids = waves.loaded("llama"), zoo.prompts(zoo.build("llama"), LENGTHS)
+    run = bathyscope.survey(model, ids, ["residual"], batch_tokens=batch_tokens, residual=options, progress=False)
+    return run["residual"]
+
+
+def test_means_as_published_by_numpy() -> None:
+    """From the model's own states: the last prompt's sum over all tokens; sums over prompts × width."""
+    model = zoo.build("llama")
+    states = [
+        naive.boundaries(model, naive.blocks_of(model), own).double().numpy() for own in zoo.prompts(model, LENGTHS)
+    ]
+    found = as_published(**PUBLISHED)
+    norms = np.linalg.norm(states[-1], axis=-1).sum(-1) / sum(LENGTHS)
+    np.testing.assert_allclose(found.published_norm_resid, norms, rtol=1e-5)
+    cosines = np.zeros(5)
+    for h in states:
+        change = h[1:] - h[:-1]
+        length = np.linalg.norm(change, axis=-1) * np.linalg.norm(h[:-1], axis=-1)
+        cosines += ((change * h[:-1]).sum(-1) / length).sum(-1)
+    np.testing.assert_allclose(found.published_cos_block, cosines / (len(states) * 64), atol=1e-6)
+    assert found.published_norm_resid.dims == ("boundary",)
+    assert found.published_cos_block.dims == ("block",)
+    assert found.published_norm_attn.attrs["long_name"] == "norm of the attention contribution (mean as published)"
+    assert (
+        found.published_norm_attn.attrs["formula"] == "Σ ‖a_l‖₂ over the last prompt's tokens / tokens of all prompts"
+    )
+
+
+def test_means_as_published_do_not_depend_on_shards() -> None:
+    whole, cut = as_published(**PUBLISHED), as_published(batch_tokens=1, **PUBLISHED)
+    published = [str(name) for name in whole if str(name).startswith("published_")]
+    assert len(published) == 9
+    for name in published:
+        np.testing.assert_allclose(whole[name], cut[name], rtol=1e-5, atol=1e-7)
+
+
+def test_means_as_published_are_added_only_where_asked_for() -> None:
+    assert not [name for name in as_published() if str(name).startswith("published_")]
+    norms = [name for name in as_published(mean_norms="last_prompt") if str(name).startswith("published_")]
+    assert norms == ["published_norm_resid", "published_norm_attn", "published_norm_mlp"]
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        (
+            "mean_norms",
+            "residual: mean_norms='last' is unknown. Did you mean 'last_prompt'? Allowed: tokens, last_prompt.",
+        ),
+        ("mean_contributions", "residual: mean_contributions='last' is unknown. Allowed: tokens, width."),
+    ],
+)
+def test_unknown_options(option: str, message: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        as_published(**{option: "last"})
+    assert str(caught.value) == message

@@ -46,8 +46,8 @@ def test_generated_sets_are_data_sets_with_a_name() -> None:
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("problems:9?steps=7", "steps=7 is out of range; allowed: 1 to 6"),
-        ("problems:9?steps=5-8", "steps=7 is out of range"),
+        ("problems:9?steps=7", "problems: steps=7 is out of range; allowed: 1 to 6"),
+        ("problems:9?steps=5-999999999999", "steps=999999999999 is out of range"),
         ("addition:9?digits=10", "digits=10 is out of range; allowed: 1 to 9"),
         ("problems:5?steps=1-6", "problems: 5 prompts cannot cover the 6 levels that are asked for; give at least 6"),
         ("sums:5?steps=1-2&digits=1-3", "sums: 5 prompts cannot cover the 6 levels"),

@@ -11,13 +11,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.synthetic import replaced, small_run, synthetic_run, without
+from support.synthetic import replaced, small_run, without
+from support.synthetic_tokens import complete_run
 
 from bathyscope.errors import OptionError, StoreError
+from bathyscope.report.figures.options import FigureOptions
+from bathyscope.report.figures.registry import FIGURES, drawable
 from bathyscope.report.page import report
 from bathyscope.store.run import Run
 
 EVIL = "<script>alert('x')</script>"
+RUN = complete_run(L=3, prompts=3, tokens=8)
+ONE = FigureOptions(prompts_shown=1)
 
 
 class Reader(HTMLParser):
@@ -49,7 +54,7 @@ class Reader(HTMLParser):
 
 @functools.cache
 def whole_page() -> str:
-    return rendered([synthetic_run(L=3)])
+    return rendered([RUN], options=ONE)
 
 
 def rendered(runs: list[Run], **options: object) -> str:
@@ -71,9 +76,9 @@ def loads_from_elsewhere(text: str) -> list[str]:
 def test_every_figure_is_on_the_page_with_text_for_who_cannot_see_it() -> None:
     page = Reader(whole_page())
     pictures = [attrs for attrs in page.named("div") if attrs.get("role") == "img"]
-    assert len(page.named("svg")) == len(pictures) == 25
+    assert len(page.named("svg")) == len(pictures) == sum(len(panels) for panels in drawable(RUN, ONE).values())
     assert all(len(attrs["aria-label"] or "") > 40 for attrs in pictures)
-    assert len(page.named("figure")) == len(page.named("figcaption")) == 7
+    assert len(page.named("figure")) == len(page.named("figcaption")) == len(FIGURES)
 
 
 def test_nothing_is_loaded_and_nothing_runs() -> None:
@@ -90,12 +95,11 @@ def test_ids_are_unique() -> None:
 
 
 def test_table_captions_noise_and_provenance_are_there() -> None:
-    run = synthetic_run(L=3)
     text = " ".join(" ".join(Reader(whole_page()).text).split())
-    assert text.count(run.caption()) == 8
+    assert text.count(RUN.caption()) == len(FIGURES) + 1
     assert "noise floor skip 3.1e-07" in text
     assert "the mean cosine is positive at every block" in text
-    for part in ("weight_hash", "ab" * 32, "measures.repeat.length", "versions.torch", "2.13.0", "p5"):
+    for part in ("weight_hash", "ab" * 32, "measures.repeat.length", "versions.torch", "2.13.0", "p2"):
         assert part in text
 
 
@@ -109,6 +113,52 @@ def test_text_of_users_is_escaped_everywhere() -> None:
     assert EVIL not in text
     assert f"evil/{EVIL} on synthetic" in "".join(page.text)
     assert '"0&' in page.text
+
+
+def test_tokens_are_escaped_everywhere(tmp_path: Path) -> None:
+    data = RUN["erasure"].copy(deep=True)
+    data["piece"].values[1, :3] = ["<b>x</b>", "</script>", "$&'"]
+    run = replaced(without(RUN, *(name for name in RUN.measures if name != "erasure")), "erasure", data)
+    text = report(run, tmp_path / "page.html", interactive=True, options=ONE).read_text(encoding="utf-8")
+    text = text.replace(_library(text), "")
+    page = Reader(text)
+    assert page.named("b") == []
+    told = "".join(attrs["aria-label"] or "" for attrs in page.named("div") if attrs.get("role") == "img")
+    assert "<b>x</b> </script> $&' " in told
+    drawn = [piece.strip() for piece in page.text]
+    assert {"<b>x</b>", "</script>", "$&'"} <= set(drawn)
+    # what plotly shows is taken for markup once more
+    assert '"ticktext":["&lt;b&gt;x&lt;' in text
+
+
+def test_wide_pictures_have_rows_of_their_own() -> None:
+    run = complete_run(L=3, prompts=2, tokens=60)
+    kept = without(run, *(name for name in run.measures if name != "erasure"))
+    (picture,) = [attrs for attrs in Reader(rendered([kept])).named("div") if attrs.get("role") == "img"]
+    assert picture["class"] == "panel wide"
+    assert (picture["style"] or "").startswith("--width: 7")
+    narrow = [
+        attrs for attrs in Reader(whole_page()).named("div") if "loss of the lens" in (attrs.get("aria-label") or "")
+    ]
+    assert [attrs["class"] for attrs in narrow] == ["panel"]
+
+
+def test_maps_of_several_models_stand_side_by_side() -> None:
+    kept = [name for name in RUN.measures if name not in ("skip", "erasure")]
+    runs = [without(complete_run(L=L, prompts=3, tokens=8, model=f"{EVIL}-{L}"), *kept) for L in (3, 5)]
+    text = rendered(runs, options=ONE)
+    page = Reader(text)
+    assert EVIL not in text
+    assert "Side by side" in page.text
+    pictures = [attrs["aria-label"] or "" for attrs in page.named("div") if attrs.get("role") == "img"]
+    grids = [label for label in pictures if label.startswith("2 heat maps in the same colours.")]
+    assert [label.split(". ")[1] for label in grids] == [
+        "Skipping one block: effect on all tokens",
+        "Skipping one block: effect on later tokens",
+        "Erasing one token: prompt p1",
+    ]
+    assert all(f"{EVIL}-3: median" in label and f"{EVIL}-5: median" in label for label in grids)
+    assert "Side by side" not in Reader(whole_page()).text
 
 
 def test_several_runs_are_compared_and_linked() -> None:
@@ -136,12 +186,14 @@ def test_light_dark_narrow_and_paper() -> None:
 
 
 def test_interactive_maps_carry_their_library_and_values(tmp_path: Path) -> None:
-    run = without(synthetic_run(L=3), "residual", "lens", "drop", "swap", "repeat")
-    text = report([run], tmp_path / "page.html", interactive=True).read_text(encoding="utf-8")
+    run = without(RUN, *(name for name in RUN.measures if name not in ("skip", "erasure", "integrated_gradients")))
+    text = report([run], tmp_path / "page.html", interactive=True, options=ONE).read_text(encoding="utf-8")
     assert len(text) > 3_000_000
     assert loads_from_elsewhere(text.replace(_library(text), "")) == []
-    assert 'id="run-1-skip-all-interactive"' in text
-    assert "hovertemplate" in text
+    for name in ("skip-all", "skip-future", "erasure-effect_1", "integrated_gradients-mlp_1"):
+        assert f'id="run-1-{name}-interactive"' in text
+    value = RUN["skip"]["effect_all"].values[:, 0, 2, 0, 1].max()
+    assert f"skipped block 0\\u003cbr\\u003eaffected block 1\\u003cbr\\u003erelative change {value:.4g}" in text
 
 
 def _library(text: str) -> str:

@@ -40,7 +40,7 @@ def integrated(
         actual = naive.boundaries(model, blocks, ids)[1:]
     else:
         actual = naive.contributions(model, blocks, ids)[site].expand(len(blocks), len(ids), -1)
-    clean = float(probability(model, ids, answer))
+    clean = float(probability(model, ids, answer).detach())
     attribution, completeness = [], []
     for index, x in enumerate(actual.double()):
         start = x.mean(0 if baseline == "tokens" else 1, keepdim=True).expand_as(x)

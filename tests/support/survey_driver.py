@@ -31,7 +31,8 @@ OPTIONS: dict[str, Any] = {"batch_tokens": 40, "repeat": {"length": 2}, "progres
 def survey(out: Path | None, lengths: tuple[int, ...] = LENGTHS) -> bathyscope.Run:
     """The survey that is killed and resumed."""
     model = waves.loaded("llama")
-    return bathyscope.survey(model, zoo.prompts(model.hf, lengths), measures="all", out=out, **OPTIONS)
+    prompts = [bathyscope.Prompt(ids=ids, answer_tokens=2) for ids in zoo.prompts(model.hf, lengths)]
+    return bathyscope.survey(model, prompts, measures="all", out=out, **OPTIONS)
 
 
 def in_child(out: Path, kill_after: float | None = None) -> int:

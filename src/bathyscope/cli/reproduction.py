@@ -21,8 +21,8 @@ _NONE: Final = "–"
 _MARKS: Final = {True: "=", False: "≠", None: "·"}
 _TITLES: Final = {"hellaswag": "HellaSwag", "gsm8k": "GSM8K", "aime2024": "AIME24"}
 DEPTH_LEGEND: Final = (
-    "Effective depth, 0-based: measured (interval), = or ≠, published; · where one of them is missing. cosine is a "
-    "block, kl and overlap are block inputs."
+    "Effective depth, 0-based: measured (interval), = or ≠, published. none: the criterion is not met; ·: there is "
+    "nothing to compare. cosine is a block, kl and overlap are block inputs."
 )
 SIZE_LEGEND: Final = "Blocks and heads (queries/keys and values): of the checkpoint, = or ≠, published."
 
@@ -34,7 +34,7 @@ def depth_rows(pairs: Iterable[DepthPair]) -> list[Row]:
 
 
 def depth_table(table: DepthTable, pairs: Sequence[DepthPair]) -> Table:
-    """The published table's layout, 80 columns wide: a model with a line for each estimator, a column for each data set."""
+    """80 columns wide: a model with a line for each estimator, and a column for each data set."""
     shown = _table("Model", *(_TITLES.get(name, name) for name in table.surveys))
     width = len(table.surveys)
     of_a_model = width * len(table.estimators)
@@ -127,15 +127,16 @@ def drawn_table(drawn: Iterable[Drawn]) -> Table:
     return shown
 
 
-def missing_rows(outcomes: Iterable[Outcome]) -> list[Row]:
+def missing_rows(outcomes: Iterable[Outcome], sizes: Iterable[SizePair] = ()) -> list[Row]:
     """What could not be measured; one row a reason, since one checkpoint or data set may be the cause of many."""
+    lacking = [(one.cell.model.name, one.cell.survey.name, one.reason) for one in outcomes if one.run is None]
+    lacking += [(pair.model, "sizes", pair.reason) for pair in sizes if pair.reason]
     found: dict[str, Row] = {}
-    for outcome in outcomes:
-        if outcome.run is None:
-            row = found.setdefault(outcome.reason, {"models": [], "data": [], "reason": outcome.reason})
-            for column, name in (("models", outcome.cell.model.name), ("data", outcome.cell.survey.name)):
-                if name not in row[column]:
-                    row[column].append(name)
+    for model, data, reason in lacking:
+        row = found.setdefault(reason, {"models": [], "data": [], "reason": reason})
+        for column, name in (("models", model), ("data", data)):
+            if name not in row[column]:
+                row[column].append(name)
     return list(found.values())
 
 
@@ -152,8 +153,9 @@ def _table(*headings: str) -> Table:
 
 
 def _depth_cell(pair: DepthPair) -> Text:
-    measured = _NONE if pair.measured is None else str(pair.measured)
-    if pair.ci_low is not None and pair.ci_high is not None:
+    unknown = _NONE if pair.blocks is None else "none"
+    measured = unknown if pair.measured is None else str(pair.measured)
+    if pair.measured is not None and None not in (pair.ci_low, pair.ci_high):
         measured += f" ({pair.ci_low:.0f}–{pair.ci_high:.0f})"
     published = _NONE if pair.published is None else str(pair.published)
     return Text(f"{measured} {_MARKS[pair.agrees]} {published}", style="red" if pair.agrees is False else "")

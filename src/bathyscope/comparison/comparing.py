@@ -65,6 +65,8 @@ def compare(
         StoreError: a folder holds no finished run.
     """
     check_resampling(resamples, level)
+    if seed < 0:
+        raise OptionError(f"seed={seed} is not allowed; give a whole number of at least 0.")
     chosen = _chosen(estimators)
     opened = _opened(runs)
     sides = sides_of(opened)

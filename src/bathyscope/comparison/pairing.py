@@ -65,7 +65,7 @@ def match(first: Side, second: Side, paired: bool | None) -> Match:
         if _source(first.dataset) != _source(second.dataset):
             return _none("")
         if reason := _contradiction(first, second, shared):
-            return _none(reason)
+            return _none(f"{reason}; they are compared as two samples (paired=True, --paired, pairs them by id)")
     place = [{name: index for index, name in enumerate(side.prompt_ids)} for side in (first, second)]
     indices = [np.array([where[name] for name in shared], dtype=np.intp) for where in place]
     return Match(indices[0], indices[1], _note(first, second, len(shared), bool(paired)))

@@ -72,6 +72,10 @@ def plan_comparisons(
     _check_choice("against", against, get_args(Against))
     if by is not None and question != "difficulty":
         raise OptionError(f"by={by!r} (--by) chooses the label of difficulty; it goes with question='difficulty'.")
+    if against != "blocks" and question != "size":
+        raise OptionError(f"against={against!r} (--against) chooses the size; it goes with question='size'.")
+    if all_pairs and question is not None:
+        raise OptionError(f"question={question!r} says itself what is compared; leave out all_pairs (--all-pairs).")
     if pairs is not None and (all_pairs or question in ("size", "difficulty")):
         raise OptionError(
             "Pairs (REFERENCE:OTHER) say themselves what is compared; they go alone or with question='reasoning'."

@@ -22,7 +22,7 @@ from bathyscope.statistics.estimate import DepthEstimate
 SOURCE = "hu2025, effective depth"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
     """What came out.
 
@@ -38,6 +38,9 @@ class Comparison:
     runs: xr.Dataset
     notes: tuple[str, ...]
     sides: tuple[Side, ...]
+
+    def __repr__(self) -> str:
+        return f"<Comparison {'; '.join(self.data['comparison'].values)}. {self.summary()}>"
 
     @property
     def level(self) -> float:

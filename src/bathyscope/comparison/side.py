@@ -23,7 +23,7 @@ from bathyscope.store.run import Run
 _NO_LABELS = ("prompt_id", "n_tokens", "dataset")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Side:
     """A run's prompts, or some of them, ready to be compared.
 

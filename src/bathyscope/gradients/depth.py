@@ -22,9 +22,10 @@ from bathyscope.gradients.one_token import OneTokenRows
 from bathyscope.wavefront.calls import even_pieces
 from bathyscope.wavefront.provider import BlockProvider
 
-# float32 logits read at once, and keys of rows that own one token each
+# float32 logits read at once, and keys and values of rows that own one token each: near a CPU's caches
 _LOGIT_BYTES = 64 << 20
-_KEY_BYTES = 64 << 20
+_KEY_BYTES = 16 << 20
+_ACCELERATOR_FACTOR = 32
 _FEWEST = 8
 
 Entry = tuple[object, int]
@@ -187,8 +188,10 @@ def _leaves(state: State, rows: int) -> State:
 
 def _rows_per_call(captured: CaptureCache, state: Mapping[object, tuple[Tensor, ...]]) -> int:
     """Rows whose copies of the prompt's keys and values fit into the room for them."""
-    copied = [captured.keys, captured.values, *(t for tensors in state.values() for t in tensors)]
-    return max(1, _KEY_BYTES // max(1, sum(t.nbytes for t in copied if t is not None)))
+    given = (captured.keys, captured.values, *(t for tensors in state.values() for t in tensors))
+    copied = [tensor for tensor in given if tensor is not None]
+    room = _KEY_BYTES * (_ACCELERATOR_FACTOR if any(t.device.type != "cpu" for t in copied) else 1)
+    return max(1, room // max(1, sum(t.nbytes for t in copied)))
 
 
 def _gap(found_ND: Tensor, wanted_ND: Tensor) -> float:

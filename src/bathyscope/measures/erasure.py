@@ -48,7 +48,8 @@ class ErasureOptions:
             prompts are (such as gsm8k:10); None = the survey's own prompts, measured or not.
         include_first: position 0 of the reference prompts counts in the mean.
         future: also measure the change at all positions after the erased token.
-        max_tokens: longer prompts are left out, since the cost grows with the square of the length; None = no limit.
+        max_tokens: longer prompts are left out, since the cost grows with the square of the length; None lifts the
+            limit.
         reference_scale: "mean" = the mean over tokens; "width" = the sum over tokens per prompt, divided by the
             width of the stream instead of the tokens (a fault of hu2025's published code).
     """

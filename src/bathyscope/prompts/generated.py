@@ -8,7 +8,7 @@ from itertools import product
 
 from bathyscope.errors import PromptError
 from bathyscope.prompts.levels import in_turn, shares
-from bathyscope.prompts.problems import MAX_STEPS, Kind, generate, to_prompt
+from bathyscope.prompts.problems import MAX_DIGITS, MAX_STEPS, Kind, generate, to_prompt
 from bathyscope.prompts.prompt import Prompt
 
 
@@ -39,6 +39,8 @@ GENERATORS: Mapping[str, Generator] = {
 DIGITS = 2
 """Of every operand where the source does not say."""
 
+_HIGHEST = {"steps": MAX_STEPS, "digits": MAX_DIGITS}
+
 
 def generated_prompts(
     name: str, count: int | None, per_level: int | None, levels: Mapping[str, range], seed: int
@@ -58,6 +60,9 @@ def generated_prompts(
         PromptError: a level out of range, or fewer prompts than levels.
     """
     generator = GENERATORS[name]
+    for axis, values in levels.items():
+        if values[-1] > _HIGHEST[axis]:
+            raise PromptError(f"{name}: {axis}={values[-1]} is out of range; allowed: 1 to {_HIGHEST[axis]}.")
     steps: list[int | None] = [None]
     if "steps" in levels:
         steps = [*levels["steps"]]

@@ -20,6 +20,7 @@ from bathyscope.report.figures.token_map import panel_size
 if TYPE_CHECKING:
     from bathyscope.store.run import Run
 
+_FEW: Final = 12
 _STANDOFF: Final = 20
 """Between the tokens' texts and the name of their axis; without it plotly lets them overlap."""
 
@@ -63,6 +64,7 @@ def _width(shown: HeatMap) -> float:
 def _figure(shown: HeatMap) -> go.Figure:
     colours, logarithmic = shown.colours, shown.colours.kind == "log"
     low, high = (np.log10(end) if logarithmic else end for end in (colours.low, colours.high))
+    rows, columns = shown.values.shape
     heat = go.Heatmap(
         z=np.log10(colours.drawable(shown.values)) if logarithmic else shown.values,
         customdata=_texts(shown),
@@ -83,7 +85,7 @@ def _figure(shown: HeatMap) -> go.Figure:
         font={"color": style.INK, "size": 12},
         template="none",
     )
-    figure.update_xaxes(title_text=_as_text(shown.columns.label), showgrid=False, zeroline=False)
+    figure.update_xaxes(title_text=_as_text(shown.columns.label), showgrid=False, zeroline=False, **_whole(columns))
     if shown.columns.pieces is not None:
         marked = shown.columns.marked
         pieces = [
@@ -92,8 +94,15 @@ def _figure(shown: HeatMap) -> go.Figure:
         ]
         figure.update_xaxes(tickvals=list(range(len(pieces))), ticktext=pieces, tickangle=-90, tickfont={"size": 10})
         figure.update_xaxes(automargin=True, title_standoff=_STANDOFF)
-    figure.update_yaxes(title_text=_as_text(shown.rows.label), autorange="reversed", showgrid=False, zeroline=False)
+    figure.update_yaxes(
+        title_text=_as_text(shown.rows.label), autorange="reversed", showgrid=False, zeroline=False, **_whole(rows)
+    )
     return figure
+
+
+def _whole(places: int) -> dict[str, int]:
+    """Ticks at whole numbers, where there would otherwise be room for halves."""
+    return {"dtick": 1} if places <= _FEW else {}
 
 
 def _place(shown: HeatMap) -> dict[str, object]:

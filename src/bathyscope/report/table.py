@@ -16,14 +16,16 @@ if TYPE_CHECKING:
     from bathyscope.store.run import Run
 
 MEASURE: Final = "effective_depth"
-_INTERPOLATED: Final = "interpolated_"
+_READINGS: Final = {"interpolated_": "interpolated", "smoothed_": "smoothed", "change_point_": "change point"}
 _NAMES: Final = {
     "cosine": "cosine",
     "kl": "KL",
     "overlap": "top-k overlap",
+    "settle": "settle depth of tokens",
+    "prediction": "prediction depth of tokens",
     "centre_of_mass": "centre of mass",
 }
-_INDEX: Final = {"cosine": "block", "kl": "block input", "overlap": "block input", "centre_of_mass": "block"}
+_INDEX: Final = {"kl": "block input", "overlap": "block input", "settle": "boundary", "prediction": "boundary"}
 
 
 LEGEND: Final = "Depth: 0-based. Ratio: (depth + 1)/L of L blocks. Crossed: share of resamples that meet the criterion."
@@ -119,14 +121,14 @@ def depth_cells(row: DepthRow) -> list[str]:
 
 def estimator_name(name: str) -> str:
     """``interpolated_kl`` → ``KL, interpolated``."""
-    plain = name.removeprefix(_INTERPOLATED)
+    reading, plain = _split(name)
     shown = _NAMES.get(plain, plain.replace("_", " "))
-    return f"{shown}, interpolated" if name.startswith(_INTERPOLATED) else shown
+    return f"{shown}, {reading}" if reading else shown
 
 
 def index_name(name: str) -> str:
-    """What the depth is an index of: a block, or (lens estimators) the input of a block."""
-    return _INDEX.get(name.removeprefix(_INTERPOLATED), "block")
+    """What the depth is an index of: a block, or (lens estimators) the input of a block or a boundary."""
+    return _INDEX.get(_split(name)[1], "block")
 
 
 def show_depth(name: str, depth: float | None) -> str:
@@ -141,6 +143,14 @@ def show_interval(row: DepthRow) -> str:
     if row["ci_low"] is None or row["ci_high"] is None:
         return "–"
     return f"{show_depth(row['estimator'], row['ci_low'])} to {show_depth(row['estimator'], row['ci_high'])}"
+
+
+def _split(name: str) -> tuple[str, str]:
+    """``smoothed_kl`` → ``smoothed`` and ``kl``; an empty string and the whole name where it has no such prefix."""
+    for prefix, reading in _READINGS.items():
+        if name.startswith(prefix):
+            return reading, name.removeprefix(prefix)
+    return "", name
 
 
 def interval_level(run: Run) -> float:

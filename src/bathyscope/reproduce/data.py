@@ -29,7 +29,8 @@ def local_data(given: Sequence[str]) -> dict[str, str]:
         if Path(text).expanduser().is_dir():
             found |= _in_folder(Path(text).expanduser())
         elif equals:
-            found[_known(name)] = _existing(file)
+            _require_data_set(name)
+            found[name] = _existing(file)
         else:
             raise PromptError(f"--data {text!r} is no folder; give a folder, or NAME=FILE such as gsm8k=test.jsonl.")
     return found
@@ -60,7 +61,7 @@ def _in_folder(folder: Path) -> dict[str, str]:
         files += [
             file
             for file in sorted((folder / name).glob("*"))
-            if file.name.endswith(_SUFFIXES) and file.name.startswith(data_set.split or "")
+            if file.name.endswith(_SUFFIXES) and file.name.lower().startswith((data_set.split or "").lower())
         ]
         there = [str(file) for file in files if file.is_file()]
         if len(there) > 1:
@@ -72,12 +73,11 @@ def _in_folder(folder: Path) -> dict[str, str]:
     return found
 
 
-def _known(name: str) -> str:
+def _require_data_set(name: str) -> None:
     if name not in registry():
         raise PromptError(
             f"--data: {name!r} is no data set.{did_you_mean(name, registry())} Allowed: {', '.join(registry())}."
         )
-    return name
 
 
 def _existing(file: str) -> str:

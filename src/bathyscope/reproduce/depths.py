@@ -18,12 +18,12 @@ class DepthPair:
 
     Args:
         data: name of the survey.
-        blocks: L of the measured model.
-        measured: effective depth, 0-based.
+        blocks: L of the measured model; None where there is no run.
+        measured: effective depth, 0-based; None also where the run does not meet the criterion.
         ci_low: lower end of its interval.
         ci_high: upper end.
         crossing_share: share of the resamples that meet the criterion.
-        reason: why nothing was measured.
+        reason: why there is no measured number, or no interval.
     """
 
     model: str
@@ -39,8 +39,9 @@ class DepthPair:
 
     @property
     def agrees(self) -> bool | None:
-        """Whether both numbers are the same; None where one is missing."""
-        return None if self.measured is None or self.published is None else self.measured == self.published
+        """Whether both numbers are the same; None where nothing was measured or published. A published number differs
+        from a criterion that is not met."""
+        return None if self.blocks is None or self.published is None else self.measured == self.published
 
     @property
     def in_interval(self) -> bool | None:

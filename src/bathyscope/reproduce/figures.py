@@ -8,8 +8,13 @@ from pathlib import Path
 
 from bathyscope.errors import OptionError
 from bathyscope.papers.reproduction import Figure, Reproduction, Survey
-from bathyscope.report.export import save_figures
+from bathyscope.report.export import write_output
+from bathyscope.report.figures.kind import compose
+from bathyscope.report.figures.options import FigureOptions
+from bathyscope.report.figures.registry import FIGURES
+from bathyscope.report.render import render
 from bathyscope.reproduce.cells import Cell, Outcome
+from bathyscope.store.run import Run
 
 
 @dataclass(frozen=True)
@@ -57,17 +62,29 @@ def draw(figures: Sequence[Figure], outcomes: Iterable[Outcome], folder: Path, f
     drawn = []
     for outcome in outcomes:
         cell = outcome.cell
-        if outcome.run is None or not wanted(figures, cell):
+        shown = [figure for figure in figures if _shows(figure, cell)]
+        if outcome.run is None or not shown:
             continue
-        files = {path: path.stem for path in save_figures(outcome.run, _place(folder, cell), formats)}
-        for figure in figures:
-            if _shows(figure, cell):
-                drawn += [Drawn(figure, cell, path) for path, kind in files.items() if kind in figure.draws]
+        place = folder / cell.model.name / cell.survey.name
+        kinds = {kind for figure in shown for kind in figure.draws}
+        files = _save(outcome.run, [kind for kind in FIGURES if kind in kinds], place, formats)
+        drawn += [
+            Drawn(figure, cell, path) for figure in shown for kind in figure.draws for path in files.get(kind, ())
+        ]
     return sorted(drawn, key=lambda one: figures.index(one.figure))
 
 
-def _place(folder: Path, cell: Cell) -> Path:
-    return folder / cell.model.name / cell.survey.name
+def _save(run: Run, kinds: Iterable[str], folder: Path, formats: Sequence[str]) -> dict[str, list[Path]]:
+    """Files of the kinds that the run has anything for."""
+    saved: dict[str, list[Path]] = {}
+    for kind in kinds:
+        panels = FIGURES[kind].panels(run, FigureOptions()) if FIGURES[kind].drawable(run) else ()
+        if panels:
+            figure = compose(run, panels)
+            saved[kind] = [folder / f"{kind}.{format_}" for format_ in formats]
+            for path, format_ in zip(saved[kind], formats):
+                write_output(path, render(figure, format_))
+    return saved
 
 
 def _shows(figure: Figure, cell: Cell) -> bool:

@@ -21,9 +21,16 @@ class SizePair:
     reason: str = ""
 
 
-def size_pairs(published: Mapping[str, Sizes], models: Sequence[NamedModel]) -> list[SizePair]:
-    """One row a model, from its configuration alone."""
-    return [_pair(model, published.get(model.published or "")) for model in models]
+def size_pairs(published: Mapping[str, Sizes], models: Sequence[NamedModel], read: bool = True) -> list[SizePair]:
+    """One row a model, from its configuration alone.
+
+    Args:
+        read: look at the configurations; otherwise only what was published is given.
+    """
+    listed = [(model, published.get(model.published or "")) for model in models]
+    if not read:
+        return [SizePair(model.name, None, sizes) for model, sizes in listed]
+    return [_pair(model, sizes) for model, sizes in listed]
 
 
 def _pair(model: NamedModel, published: Sizes | None) -> SizePair:

@@ -13,6 +13,7 @@ from support.compared import a_run
 import bathyscope
 from bathyscope.comparison import Comparison
 from bathyscope.report.comparison.table import comparison_table, headings, remarks, rows, signed
+from bathyscope.report.table import estimator_name
 
 FOUND = bathyscope.compare([a_run(model="own/one"), a_run(model="own/two", shift=0.12)], resamples=400)
 
@@ -24,7 +25,7 @@ def printed(found: Comparison) -> str:
 
 
 def test_a_row_says_what_the_arrays_say() -> None:
-    row = next(row for row in rows(FOUND, 0) if row[0] == "settle")
+    row = next(row for row in rows(FOUND, 0) if row[0] == estimator_name("settle"))
     cells = dict(zip(headings(FOUND, 0), row, strict=True))
     settle = FOUND.data.sel(estimator="settle").isel(comparison=0)
     assert cells["Reference"] == f"{settle['reference_ratio'].item():.3f}"

@@ -4,11 +4,14 @@ import functools
 
 import numpy as np
 import pytest
+import xarray as xr
 from matplotlib.figure import Figure
 from support.artists import axes_titled, curve
-from support.synthetic import synthetic_run
+from support.synthetic import replaced, synthetic_run
+from support.synthetic_tokens import complete_run
 
 from bathyscope.report.figures import lens
+from bathyscope.report.figures.options import FigureOptions
 
 RUN = synthetic_run()
 DATA = RUN["lens"]
@@ -51,3 +54,40 @@ def test_several_norms_are_drawn_apart_and_named() -> None:
     looks = [(line.get_color(), line.get_linestyle(), line.get_marker()) for line in ax.get_lines()]
     assert len(set(looks)) == 4
     assert "recompute (solid) and frozen (broken line)" in lens.caption(run)
+
+
+@pytest.mark.parametrize(
+    ("title", "row", "name", "label"),
+    [
+        ("Where predictions settle", 0, "settle_depth", "settle depth"),
+        ("Where predictions settle", 1, "prediction_depth", "prediction depth"),
+        ("Tokens that settle late", 0, "deep_thinking_ratio", "deep-thinking ratio"),
+    ],
+)
+def test_every_prompt_is_a_dot_beside_the_mean_and_its_interval(title: str, row: int, name: str, label: str) -> None:
+    run = complete_run(tokens=6)
+    ax = axes_titled(lens.draw(run, panels=["settling", "deep_thinking"]), title)
+    values = run["lens"][name].values
+    dots = [line for line in ax.get_lines() if line.get_label() == "prompts"][row]
+    np.testing.assert_array_equal(dots.get_xdata(), values)
+    assert np.abs(np.asarray(dots.get_ydata()) - row).max() < 0.3
+    mean = [line for line in ax.get_lines() if line.get_label() == "mean"][row]
+    np.testing.assert_allclose(mean.get_xdata(), values.mean())
+    ends = [line for line in ax.get_lines() if line.get_label() == "interval"][row].get_xdata()
+    assert ends[0] < values.mean() < ends[1]
+    assert ax.get_yticklabels()[row].get_text() == label
+
+
+def test_settling_of_several_norms_has_a_row_each() -> None:
+    data = DATA.assign(settle_depth=("prompt", np.linspace(3, 9, 6)))
+    both = xr.concat([data, data.assign(settle_depth=data["settle_depth"] * np.nan)], "norm")
+    run = replaced(RUN, "lens", both.assign_coords(norm=["recompute", "frozen"]))
+    (ax,) = lens.draw(run, panels=["settling"]).axes
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["settle depth,\nrecompute"]
+
+
+def test_runs_without_settling_say_nothing_of_it() -> None:
+    names = [panel.name for panel in lens.panels(RUN, FigureOptions())]
+    assert names == ["kl", "agreement", "entropy", "cross_entropy"]
+    assert "Settle depth" not in lens.caption(RUN)
+    assert "Settle depth" in lens.caption(complete_run(tokens=6))

@@ -7,6 +7,7 @@ import pytest
 from matplotlib.figure import Figure
 from support.artists import axes_titled, bands, curve
 from support.synthetic import replaced, synthetic_run
+from support.synthetic_tokens import complete_run
 
 from bathyscope.report.figures import residual
 from bathyscope.report.figures.options import FigureOptions
@@ -86,3 +87,27 @@ def test_norms_over_decades_are_logarithmic_and_say_so() -> None:
     assert (norms.get_yscale(), cosines.get_yscale()) == ("log", "linear")
     assert "log scale" in norms.get_ylabel()
     assert "log scale" not in cosines.get_ylabel()
+
+
+@pytest.mark.parametrize(
+    ("name", "title", "label"),
+    [
+        ("largest", "Largest activation of any token", "|activation| (activation units), log scale"),
+        ("largest_ratio", "Largest activation against the median", "largest / median (dimensionless), log scale"),
+    ],
+)
+def test_largest_activations_count_each_prompt_the_same(name: str, title: str, label: str) -> None:
+    run = complete_run(tokens=6)
+    ax = axes_titled(residual.draw(run, panels=[name]), title)
+    (line,) = ax.get_lines()
+    np.testing.assert_allclose(line.get_ydata(), run["residual"][name].values.mean(0))
+    assert (ax.get_ylabel(), ax.get_yscale(), len(bands(ax))) == (label, "log", 1)
+
+
+def test_caption_tells_where_the_largest_activations_are() -> None:
+    run = complete_run(tokens=6)
+    data = run["residual"].copy(deep=True)
+    data["largest_channel"][:2] = 5
+    caption = residual.caption(replaced(run, "residual", data))
+    assert "Largest activations: in 67% of all prompts and boundaries at token 0, channel 317" in caption
+    assert "Largest activations" not in residual.caption(RUN)

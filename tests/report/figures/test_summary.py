@@ -93,6 +93,12 @@ def test_unknown_option_names_what_is_allowed(name: str) -> None:
         FigureOptions(**{name: "nonsense"})
 
 
+@pytest.mark.parametrize("given", [-1, 21, 2.5, True, "3"])
+def test_number_of_prompts_shown_is_limited(given: object) -> None:
+    with pytest.raises(OptionError, match=rf"prompts_shown={given!r} is out of range; allowed: .* from 0 to 20"):
+        FigureOptions(prompts_shown=given)  # type: ignore[arg-type]
+
+
 def test_near_miss_is_suggested() -> None:
     with pytest.raises(OptionError, match="Did you mean 'quartiles'"):
         FigureOptions(band="quartile")  # type: ignore[arg-type]

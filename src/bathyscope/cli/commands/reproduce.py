@@ -42,7 +42,7 @@ from bathyscope.reproduce.data import local_data
 from bathyscope.reproduce.depths import depth_pairs
 from bathyscope.reproduce.figures import Drawn, chosen_figures, draw, surveys_of, wanted
 from bathyscope.reproduce.models import NamedModel, chosen_models
-from bathyscope.reproduce.sizes import size_pairs
+from bathyscope.reproduce.sizes import SizePair, size_pairs
 
 Format = Literal["table", "csv", "json"]
 
@@ -129,7 +129,8 @@ def reproduce_command(
         quiet: no progress and no messages; warnings and errors remain.
     """
     asked = Target.of(target)
-    chosen = () if asked.table else chosen_figures(asked.paper, _numbers(figures, asked))
+    numbers = _numbers(figures, asked)
+    chosen = () if asked.table else chosen_figures(asked.paper, numbers)
     if list_only:
         return _list(asked, chosen, format)
     kinds = _formats(formats)
@@ -149,8 +150,9 @@ def reproduce_command(
         resume = session.current().command_line
         say(f"Interrupted: {done} of {len(cells)} runs are finished and kept in {place}. To resume: {resume}")
         return INTERRUPTED
-    drawn = draw(chosen, outcomes, place / preset / "figures", kinds)
-    _show(Found(asked, named, outcomes, drawn, depths), format)
+    drawn = draw(chosen, outcomes, place / "figures" / preset, kinds)
+    sizes = size_pairs(asked.paper.sizes, named) if figures is None and asked.paper.sizes else []
+    _show(Found(asked, named, outcomes, drawn, depths, sizes), format)
     return 0
 
 
@@ -160,6 +162,7 @@ class Found:
 
     Args:
         depths: the table of effective depths that is asked for.
+        sizes: rows of the table of sizes, where it is asked for.
     """
 
     target: Target
@@ -167,6 +170,7 @@ class Found:
     outcomes: Sequence[Outcome]
     drawn: Sequence[Drawn]
     depths: DepthTable | None
+    sizes: Sequence[SizePair]
 
 
 def _cells(paper: Reproduction, depths: DepthTable | None, figures: Sequence[Figure], every: list[Cell]) -> list[Cell]:
@@ -188,8 +192,8 @@ def _measure(cells: Sequence[Cell], loading: dict[str, Any], quiet: bool, outcom
 def _show(found: Found, format_: Format) -> None:
     paper, table = found.target.paper, found.target.table
     pairs = [] if found.depths is None else depth_pairs(found.depths, found.models, found.outcomes)
-    sizes = size_pairs(paper.sizes, found.models) if paper.sizes else []
-    missing = missing_rows(found.outcomes)
+    sizes = found.sizes
+    missing = missing_rows(found.outcomes, sizes if table == "table2" else ())
     if format_ == "json":
         named = {"table1": depth_rows(pairs), "table2": size_rows(sizes), "figures": drawn_rows(found.drawn)}
         write_json({**{name: rows for name, rows in named.items() if rows}, "missing": missing})
@@ -215,7 +219,9 @@ def _show(found: Found, format_: Format) -> None:
 def _list(target: Target, figures: Sequence[Figure], format_: Format) -> int:
     """What there is, without measuring."""
     if target.table is not None:
-        _show(Found(target, chosen_models((), target.paper.models), (), (), target.depths), format_)
+        models = chosen_models((), target.paper.models)
+        sizes = size_pairs(target.paper.sizes, models, read=False)
+        _show(Found(target, models, (), (), target.depths, sizes), format_)
         return 0
     rows = figure_rows(target.paper, figures)
     if format_ == "json":

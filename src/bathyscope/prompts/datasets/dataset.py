@@ -118,10 +118,10 @@ class DataSet:
         if not found:
             raise PromptError(f"{self.name}: there are no rows in {where}.")
         there = ", ".join(f"{level} ({len(found[level])} rows)" for level in sorted(found))
-        wanted = sorted(found) if levels is None else list(levels)
-        absent = [level for level in wanted if level not in found]
-        if absent:
-            raise PromptError(f"{self.name}: {where} has no rows of {label} {absent[0]}; it has {label} {there}.")
+        wanted = sorted(found) if levels is None else levels
+        absent = next((level for level in wanted if level not in found), None)
+        if absent is not None:
+            raise PromptError(f"{self.name}: {where} has no rows of {label} {absent}; it has {label} {there}.")
         if levels is not None and count is not None and count < len(wanted):
             raise PromptError(
                 f"{self.name}: {count} prompts cannot cover the {len(wanted)} levels that {label}={levels[0]}-"

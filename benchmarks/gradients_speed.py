@@ -1,0 +1,147 @@
+"""Integrated gradients of one prompt: batched rows from the stored stream against a lean pass for every step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+import xarray as xr
+from common import Setting, arguments, matrix_rate, prompts, row, timed
+from torch import Tensor
+
+from bathyscope import Prompt, survey
+from bathyscope.model import Model
+
+TOKENS = 40
+ANSWER = 2
+STEPS, NODES = 256, 32
+SITES = ("block", "attention", "mlp")
+SAMPLED_STEPS = 8
+"""The naive way takes this many steps, at blocks whose mean depth is that of all; its time is scaled."""
+
+
+def flops(setting: Setting, tokens: int, points: int) -> float:
+    """FLOPs of ``points`` forward and backward passes for every block and site, from where the site is on.
+
+    Blocks after the site twice (the backward pass is one with respect to inputs alone), attention's two products
+    once and their gradients twice, the block's own MLP where attention's contribution moves, the readout.
+    """
+    matrices = 2 * tokens * setting.block_flops + 3 * setting.attention_flops(tokens, tokens / 2)
+    later = sum(setting.blocks - 1 - index for index in range(setting.blocks))
+    own_mlp = 2 * tokens * 2.0 * 3 * setting.width * setting.mlp
+    reads = len(SITES) * setting.blocks * 2 * ANSWER * setting.readout_flops
+    return points * (len(SITES) * later * matrices + setting.blocks * own_mlp + reads)
+
+
+@contextmanager
+def placed(model: Model, index: int, site: str, value: Tensor) -> Iterator[None]:
+    """One block gives ``value`` in the place of its output or of one part's contribution."""
+    block = model.anatomy.blocks[index]
+    module = {"block": block, "attention": block.self_attn, "mlp": block.mlp}[site]
+
+    def put(_module: object, _args: object, output: object) -> object:
+        return (value, *output[1:]) if isinstance(output, tuple) else value
+
+    handle = module.register_forward_hook(put)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def activations(model: Model, ids: Tensor) -> dict[str, list[Tensor]]:
+    """Outputs and contributions of all blocks, from one plain forward."""
+    found: dict[str, list[Tensor]] = {site: [] for site in SITES}
+    handles = []
+    for block in model.anatomy.blocks:
+        for site, module in (("block", block), ("attention", block.self_attn), ("mlp", block.mlp)):
+
+            def note(_module: object, _args: object, output: object, site: str = site) -> None:
+                found[site].append(output[0] if isinstance(output, tuple) else output)
+
+            handles.append(module.register_forward_hook(note))
+    with torch.no_grad():
+        model.hf(input_ids=ids, use_cache=False)
+    for handle in handles:
+        handle.remove()
+    return found
+
+
+def naive(model: Model, ids: Sequence[int], blocks: Sequence[int], steps: int) -> np.ndarray:
+    """Attributions [site, block, token] by the left sum: a forward and a backward for each step, without weights."""
+    tokens = torch.tensor([list(ids)], device=model.device)
+    answer, seen = tokens[0, -ANSWER:, None], slice(-1 - ANSWER, -1)
+    actual = activations(model, tokens)
+    weights = list(model.hf.parameters())
+    for weight in weights:
+        weight.requires_grad_(False)
+    found = np.zeros((len(SITES), len(blocks), len(ids)))
+    for s, site in enumerate(SITES):
+        for column, index in enumerate(blocks):
+            x = actual[site][index]
+            start, total = x.mean(1, keepdim=True), torch.zeros_like(x)
+            for k in range(steps):
+                leaf = (start + k / steps * (x - start)).requires_grad_()
+                with placed(model, index, site, leaf):
+                    logits = model.hf(input_ids=tokens, use_cache=False, logits_to_keep=ANSWER + 1).logits
+                score = logits[0, seen].softmax(-1).gather(-1, answer).sum()
+                total += torch.autograd.grad(score, leaf)[0]
+            found[s, column] = ((x - start) * total / steps).sum(-1)[0].cpu().numpy()
+    for weight in weights:
+        weight.requires_grad_(True)
+    return found
+
+
+def main() -> None:
+    given = arguments(__doc__ or "")
+    setting = Setting(blocks=given.blocks, width=given.width, mlp=round(given.width * 8 / 3 / 16) * 16)
+    model = setting.model(device=given.device)
+    (ids,) = prompts(setting, (TOKENS,))
+    prompt = Prompt(ids=ids, answer_tokens=ANSWER)
+    # symmetric about the middle, so that their mean cost is that of all blocks
+    half = setting.blocks // 2
+    blocks = sorted(
+        {half // 4, half - 1 - half // 4, *(setting.blocks - 1 - b for b in (half // 4, half - 1 - half // 4))}
+    )
+
+    def ours(**options: object) -> xr.Dataset:
+        run = survey(model, [prompt], ["integrated_gradients"], progress=False, integrated_gradients=options)
+        return run["integrated_gradients"].isel(prompt=0)
+
+    def sample() -> np.ndarray:
+        return naive(model, ids, blocks, SAMPLED_STEPS)
+
+    same = ours(mode="exact", steps=SAMPLED_STEPS).attribution.isel(block=blocks).values
+    gap = np.abs(same - sample()).max() / np.abs(same).max()
+    assert gap < 1e-4, f"attributions differ from the naive way by {gap} of the largest"
+    kept: dict[str, xr.Dataset] = {}
+
+    def fast() -> None:
+        kept["fast"] = ours(mode="fast", nodes=NODES)
+
+    def exact() -> None:
+        kept["exact"] = ours(mode="exact", steps=STEPS)
+
+    times = dict(zip(("fast", "naive"), timed(fast, sample, repeats=given.repeats, device=given.device)))
+    times["exact"] = timed(exact, repeats=1, device=given.device)[0]
+    slow = times["naive"] * STEPS / SAMPLED_STEPS * setting.blocks / len(blocks)
+    rate = matrix_rate(setting, device=given.device)
+    for mode, points in (("exact", STEPS), ("fast", NODES)):
+        floor = flops(setting, TOKENS - 1, points) / rate
+        row(
+            f"integrated gradients ({mode}), {setting.blocks} × {setting.width}, {TOKENS} tokens",
+            rows_s=times[mode],
+            naive_s=slow,
+            naive_timed=f"{SAMPLED_STEPS} of {STEPS} steps, blocks {blocks}",
+            ratio=slow / times[mode],
+            floor_s=floor,
+            over_floor=times[mode] / floor,
+            completeness=f"{float(np.abs(kept[mode].completeness).max()):.1e}",
+            gflops=rate / 1e9,
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,178 @@
+"""Running a model's blocks in another order from within its own forward.
+
+The model's loop over its blocks is left to run as it is. In its list, every block is represented by a stand-in
+that only notes how the block is called: with which mask, rotary table, position, per-block input. The last
+stand-in then runs the real blocks in the order of the schedule, each with the arguments that were meant for it.
+So whatever a family computes for its blocks is computed by the family's own code.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from transformers import Cache
+
+from bathyscope.anatomy.recording import CACHE_NAMES
+from bathyscope.errors import ModelError
+from bathyscope.schedule import Schedule
+from bathyscope.surgery.slot_cache import SlotCache
+
+Arguments = Literal["block", "slot"]
+_STATES = (*CACHE_NAMES, "state")
+
+
+class StandIn(nn.Module):
+    """Stands in a model's list for one block, whose attributes and parameters it shows as its own."""
+
+    def __init__(self, block: nn.Module, place: int, chain: Chain) -> None:
+        super().__init__()
+        self.stands_for = block
+        self._place, self._chain = place, chain
+        self.training = block.training
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Notes the call; the last stand-in of the list answers with what the whole schedule gives."""
+        return self._chain.meet(self._place, args, kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(super().__getattr__("stands_for"), name)
+
+    def named_modules(self, *args: Any, **kwargs: Any) -> Iterator[tuple[str, nn.Module]]:
+        """Those of the block, so that parameters keep their names."""
+        return self.stands_for.named_modules(*args, **kwargs)
+
+    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        """That of the block, so that weights keep their names."""
+        return self.stands_for.state_dict(*args, **kwargs)
+
+
+class Chain:
+    """The blocks in the order of a schedule.
+
+    Args:
+        schedule: which block runs in which slot.
+        blocks: the model's blocks, in the model's order.
+        returns: for every block None where it returns a tensor, else the length of the tuple it returns.
+        arguments: each block is called with what was meant for it ("block"), or with what was meant for the
+            block that stands at its slot's place in the model ("slot").
+        dtype: of the residual stream, where it is wider than the embedding; None = the embedding's.
+    """
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        blocks: Sequence[nn.Module],
+        returns: Sequence[int | None],
+        arguments: Arguments,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        self._blocks, self._returns, self._dtype = tuple(blocks), tuple(returns), dtype
+        self._order = schedule.order
+        self._sources = schedule.order if arguments == "block" else tuple(range(len(schedule)))
+        self._cache = SlotCache(self._order, self._sources, len(blocks))
+        self._forwards = [block.__dict__.get("forward") for block in blocks]
+        self._calls: list[inspect.BoundArguments] = []
+        self.refuses_cache = ""
+        """Why nothing may be continued from a cache; empty where it may."""
+
+    def stand_ins(self) -> nn.ModuleList:
+        """What takes the place of the model's list of blocks."""
+        return nn.ModuleList(StandIn(block, place, self) for place, block in enumerate(self._blocks))
+
+    def meet(self, place: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The model's loop calls the block at ``place``.
+
+        Raises:
+            ModelError: blocks are called out of order or one by one, or state is kept outside the library's cache.
+        """
+        if place == 0:
+            self._calls = []
+        if place != len(self._calls):
+            raise ModelError(
+                f"Block {place} was called by itself inside scheduled(), where only whole forwards of the model "
+                "run; survey the model outside of it."
+            )
+        call = inspect.signature(self._blocks[place].forward).bind(*args, **kwargs)
+        _refuse_own_state(call)
+        self._calls.append(call)
+        if place < len(self._blocks) - 1:
+            return _answer(_stream(call), self._returns[place])
+        try:
+            return self._run(place)
+        finally:
+            self._calls = []
+
+    def _run(self, place: int) -> Any:
+        hidden = _stream(self._calls[0])
+        if hidden.shape != _stream(self._calls[-1]).shape:
+            raise ModelError("This model shortens its sequence between blocks, so that they cannot change places.")
+        self._require_own_forwards()
+        hidden = hidden if self._dtype is None else hidden.to(self._dtype)
+        for cache in {id(held): held for call in self._calls for held in _caches(call)}.values():
+            if not self._cache.lay_out(cache) and self.refuses_cache:
+                raise ModelError(f"{self.refuses_cache} Run it with use_cache=False.")
+        out: Any = hidden
+        for slot, (block, source) in enumerate(zip(self._order, self._sources)):
+            args, kwargs = self._arguments(self._calls[source], hidden, slot)
+            out = self._blocks[block](*args, **kwargs)
+            hidden = out[0] if isinstance(out, tuple | list) else out
+        length = self._returns[place]
+        if isinstance(out, tuple | list) and len(out) == length:
+            return out
+        return _answer(hidden, length)
+
+    def _arguments(
+        self, call: inspect.BoundArguments, hidden: Tensor, slot: int
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        def shown(value: Any) -> Any:
+            return self._cache.view(value, slot) if isinstance(value, Cache) else value
+
+        own = inspect.BoundArguments(call.signature, dict(call.arguments))  # type: ignore[arg-type]
+        own.arguments[next(iter(call.signature.parameters))] = hidden
+        return tuple(map(shown, own.args)), {name: shown(value) for name, value in own.kwargs.items()}
+
+    def _require_own_forwards(self) -> None:
+        if any(block.__dict__.get("forward") != own for block, own in zip(self._blocks, self._forwards)):
+            raise ModelError("A block's forward was replaced inside scheduled(); survey the model outside of it.")
+
+
+def _stream(call: inspect.BoundArguments) -> Tensor:
+    """The residual stream: a block's first argument."""
+    found: Tensor = call.arguments[next(iter(call.signature.parameters))]
+    return found
+
+
+def _answer(hidden: Tensor, length: int | None) -> Any:
+    return hidden if length is None else (hidden, *[None] * (length - 1))
+
+
+def _named(call: inspect.BoundArguments) -> Mapping[str, Any]:
+    """All arguments by name, those of ``**kwargs`` too."""
+    named: dict[str, Any] = {}
+    for name, value in call.arguments.items():
+        if call.signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
+            named.update(value)
+        else:
+            named[name] = value
+    return named
+
+
+def _caches(call: inspect.BoundArguments) -> list[Cache]:
+    return [value for value in _named(call).values() if isinstance(value, Cache)]
+
+
+def _refuse_own_state(call: inspect.BoundArguments) -> None:
+    given = _named(call)
+    own = [name for name in _STATES if given.get(name) is not None and not isinstance(given[name], Cache)]
+    if own:
+        raise ModelError(
+            f"This family keeps its recurrent state in {own[0]}, by block and not by slot of the schedule; run it "
+            "with use_cache=False."
+        )

@@ -1,0 +1,149 @@
+"""``scheduled``: the transformers model itself runs a schedule for as long as a context is open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, get_args
+
+import torch
+from torch import nn
+from transformers import DynamicCache, PreTrainedModel
+
+from bathyscope.anatomy.anatomy import Anatomy, config_of
+from bathyscope.anatomy.checks import Checks, check
+from bathyscope.anatomy.mode import evaluating
+from bathyscope.anatomy.sites import submodule
+from bathyscope.errors import ModelError, OptionError, did_you_mean
+from bathyscope.model import Model, anatomy_of
+from bathyscope.schedule import Schedule
+from bathyscope.surgery.chain import Arguments, Chain, StandIn
+from bathyscope.surgery.verification import expected_logits, require_parity
+
+_RECORDED = {"output_hidden_states": "hidden_states", "output_attentions": "attentions"}
+
+
+@contextmanager
+def scheduled(
+    model: Model | PreTrainedModel, schedule: Schedule | str, arguments: Arguments = "block"
+) -> Iterator[PreTrainedModel]:
+    """The model runs its blocks in the order of a schedule until the context ends.
+
+    ``forward`` and ``generate``, with and without a cache, behave as those of a model built that way. Weights,
+    configuration and the list of blocks are never changed, so that nothing is left behind, also after an error.
+    A short forward is compared with replayed blocks before the context is entered. Source: lad2024 (drop, swap,
+    repeat).
+
+    Args:
+        model: a loaded bathyscope model, or a transformers model.
+        schedule: the order, or its text such as ``"drop:5"``, ``"swap:3"``, ``"repeat:8+5"``.
+        arguments: masks, rotary tables and per-block inputs follow the ``"block"``, so that a swapped
+            sliding-window block keeps its window; or the ``"slot"``, which is editing the list of blocks alone.
+
+    Raises:
+        OptionError: a schedule that cannot be read or is made for another number of blocks; an unknown
+            ``arguments``, or ``"slot"`` where slots and blocks do not fit.
+        ModelError: the model already runs a schedule; a block would run before one whose keys and values it
+            takes; the check before entry fails (with the measured gap).
+    """
+    anatomy = model.anatomy if isinstance(model, Model) else anatomy_of(model)
+    hf, chosen = _checked(anatomy, schedule, arguments)
+    checks = model.checks if isinstance(model, Model) else _measured(anatomy)
+    _require_sources(anatomy, checks, chosen)
+    if arguments == "slot":
+        _require_slots(hf, chosen)
+    path, _, name = anatomy.family.blocks.rpartition(".")
+    owner = submodule(hf, path) if path else hf
+    blocks = getattr(owner, name)
+    chain = Chain(chosen, anatomy.blocks, anatomy.returns, arguments, anatomy.dtype)
+    with evaluating(hf):
+        expected = expected_logits(anatomy, chosen, arguments)
+    watch = owner.register_forward_pre_hook(_before_forward, with_kwargs=True)  # type: ignore[union-attr]
+    try:
+        setattr(owner, name, chain.stand_ins())
+        with evaluating(hf):
+            require_parity(hf, expected, chain, chosen)
+        yield hf
+    finally:
+        setattr(owner, name, blocks)
+        watch.remove()
+
+
+def _checked(anatomy: Anatomy, schedule: Schedule | str, arguments: str) -> tuple[PreTrainedModel, Schedule]:
+    if arguments not in get_args(Arguments):
+        raise OptionError(
+            f"arguments={arguments!r} is unknown.{did_you_mean(arguments, get_args(Arguments))} Allowed: block, slot."
+        )
+    chosen = Schedule.parse(schedule, anatomy.n_blocks) if isinstance(schedule, str) else schedule
+    if chosen.n_blocks != anatomy.n_blocks:
+        raise OptionError(
+            f"The schedule is made for {chosen.n_blocks} blocks and this model has {anatomy.n_blocks}; make it with "
+            f"Schedule.standard({anatomy.n_blocks}), or give its text."
+        )
+    listed = submodule(anatomy.model, anatomy.family.blocks)
+    if not isinstance(listed, nn.ModuleList):
+        raise ModelError(f"{anatomy.family.name}: {anatomy.family.blocks} is no ModuleList, so it cannot be exchanged.")
+    if any(isinstance(block, StandIn) for block in listed):
+        raise ModelError(
+            "This model already runs a schedule; leave that context first. Changes are combined in one schedule, "
+            "for example 'drop:3,swap:1'."
+        )
+    return anatomy.model, chosen  # type: ignore[return-value]
+
+
+@torch.no_grad()
+def _measured(anatomy: Anatomy) -> Checks:
+    with evaluating(anatomy.model):
+        return check(anatomy)
+
+
+def _require_sources(anatomy: Anatomy, checks: Checks, schedule: Schedule) -> None:
+    lacking = checks.lacking(schedule)
+    if lacking is not None:
+        block, source = lacking
+        raise ModelError(
+            f"This schedule ({schedule}) cannot run: in this {anatomy.family.name} model block {block} takes the keys "
+            f"and values of block {source}, which would not have run before it."
+        )
+
+
+def _require_slots(hf: nn.Module, schedule: Schedule) -> None:
+    """By slot, every slot needs a place in the model, made for a block of the same kind."""
+    if len(schedule) > schedule.n_blocks:
+        raise OptionError(
+            f"arguments='slot' needs no more slots than the model has blocks; given: {schedule}, "
+            f"{len(schedule)} slots. Repeats are run with arguments='block'."
+        )
+    kinds: Sequence[Any] = DynamicCache(config=config_of(hf)).layers
+    for slot, block in enumerate(schedule):
+        if kinds and _kind(kinds[slot]) != _kind(kinds[block]):
+            raise OptionError(
+                f"arguments='slot' would run block {block} with the arguments of block {slot}, which mixes tokens in "
+                f"another way ({_kind(kinds[block])}, {_kind(kinds[slot])}); use arguments='block'."
+            )
+
+
+def _kind(layer: Any) -> str:
+    """The kind of mixer a cache layer belongs to; windows and full attention are one kind."""
+    return type(layer).__name__.removeprefix("Dynamic").replace("SlidingWindowLayer", "Layer")
+
+
+def _before_forward(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Keeps a model's loop from doing what holds only for the standard order.
+
+    Raises:
+        ModelError: states or attention are asked for that this loop would collect from the stand-ins.
+    """
+    by_hooks = getattr(module, "_can_record_outputs", None) or {}
+    for flag, recorded in _RECORDED.items():
+        asked = kwargs.get(flag)
+        wanted = getattr(module.config, flag, False) if asked is None else asked
+        if wanted and recorded not in by_hooks:
+            raise ModelError(
+                f"{flag}=True is not available under a schedule: {type(module).__name__} collects it in its own loop "
+                "over the blocks. Measure it with bathyscope.survey, outside scheduled()."
+            )
+    if "logits_to_keep" in kwargs:
+        # Gemma 4 hands only the last tokens to blocks without keys of their own, wherever they stand
+        kwargs = {**kwargs, "logits_to_keep": 0}
+    return args, kwargs

@@ -1,0 +1,86 @@
+"""The check before a schedule is entered: does the model's own forward give what replayed blocks give?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bathyscope.anatomy.anatomy import Anatomy
+from bathyscope.anatomy.checks import CHECK_TOKENS, tolerance
+from bathyscope.anatomy.replay import State
+from bathyscope.errors import ModelError
+from bathyscope.schedule import Schedule
+from bathyscope.surgery.chain import Arguments, Chain
+
+_CONTINUED = 2
+"""Tokens that are run one at a time on a cache."""
+
+
+@torch.no_grad()
+def expected_logits(anatomy: Anatomy, schedule: Schedule, arguments: Arguments) -> Tensor:
+    """Logits [2, T, V] of a short random batch, from blocks replayed one at a time. Run before the exchange."""
+    ids = _ids(anatomy.model)
+    replay = anatomy.replay(ids)
+    stream = replay.recording.resid0_BTD
+    every = torch.arange(len(ids), device=ids.device)
+    state: State = {}
+    for slot, block in enumerate(schedule):
+        source = block if arguments == "block" else slot
+        stream = replay.run(anatomy.blocks[block], source, stream, every, state=state)
+    return anatomy.readout(stream)
+
+
+@torch.no_grad()
+def require_parity(hf: nn.Module, expected: Tensor, chain: Chain, schedule: Schedule) -> None:
+    """Compares; where only runs on a cache differ, the chain refuses them from then on.
+
+    Raises:
+        ModelError: the forward differs from the replayed blocks, with the measured gap.
+    """
+    ids = _ids(hf)
+    allowed = tolerance(next(p.dtype for p in hf.parameters() if p.is_floating_point()))
+    found = hf(input_ids=ids, use_cache=False, return_dict=True).logits
+    gap = _gap(found, expected)
+    if not gap <= allowed:
+        raise ModelError(
+            f"{type(hf).__name__} does not run this schedule ({schedule}) rightly: its logits differ from those of "
+            f"replayed blocks by {gap:.1e} of the largest (allowed {allowed:.0e})."
+        )
+    continued = _on_a_cache(hf, ids)
+    if isinstance(continued, str):
+        chain.refuses_cache = f"This model cannot go on from a cache under a schedule: {continued}."
+    elif not (gap := _gap(continued, found)) <= allowed:
+        chain.refuses_cache = (
+            f"Going on from a cache changes this model's logits under this schedule by {gap:.1e} of the largest "
+            f"(allowed {allowed:.0e})."
+        )
+
+
+def _ids(hf: nn.Module) -> Tensor:
+    generator = torch.Generator().manual_seed(20240627)
+    entries = int(hf.get_input_embeddings().weight.shape[0])  # type: ignore[operator]
+    ids = torch.randint(min(3, entries - 1), entries, (2, CHECK_TOKENS), generator=generator)
+    return ids.to(next(hf.parameters()).device)
+
+
+def _on_a_cache(hf: nn.Module, ids_BT: Tensor) -> Tensor | str:
+    """Logits [2, T, V] with the last tokens run one at a time; or why that cannot be done."""
+    given, last = ids_BT[:, :-_CONTINUED], ids_BT[:, -_CONTINUED:]
+    try:
+        out = hf(input_ids=given, use_cache=True, return_dict=True)
+        pieces = [out.logits]
+        for token in last.split(1, dim=1):
+            kept: dict[str, Any] = {n: out[n] for n in ("past_key_values", "cache_params") if out.get(n) is not None}
+            if not kept:
+                return "it returns none"
+            out = hf(input_ids=token, use_cache=True, return_dict=True, **kept)
+            pieces.append(out.logits)
+    except (RuntimeError, TypeError, AttributeError, ValueError, LookupError) as error:
+        return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+    return torch.cat(pieces, dim=1)
+
+
+def _gap(found: Tensor, wanted: Tensor) -> float:
+    return float((found.float() - wanted.float()).abs().max() / wanted.float().abs().max().clamp_min(1e-12))

@@ -1,0 +1,223 @@
+"""``bathyscope reproduce`` on stand-ins for checkpoints and data sets."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import stand_ins
+
+from bathyscope.cli import main
+from bathyscope.cli.main import INTERRUPTED
+from bathyscope.errors import ModelError
+from bathyscope.reproduce import cells
+from bathyscope.store.run import open_run
+
+DATA_SETS = ("hellaswag", "gsm8k", "aime2024")
+LISTED = ("Qwen2.5-1.5B-Instruct", "Qwen2.5-Math-1.5B")
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three checkpoints and two data sets."""
+    home = tmp_path_factory.mktemp("reproduce")
+    for seed, name in enumerate(("first", "second", "third")):
+        stand_ins.checkpoint(home / name, seed=seed)
+    stand_ins.data(home / "data")
+    return home
+
+
+def asked(home: Path, models: Sequence[str], *more: str) -> list[str]:
+    arguments = ["reproduce", "hu2025-table1", "--models", *models, "--data", str(home / "data"), "--prompts", "3"]
+    return [*arguments, "--out", str(home / "out"), "--quiet", *more]
+
+
+def found(arguments: list[str]) -> dict[str, Any]:
+    printed = io.StringIO()
+    with redirect_stdout(printed):
+        assert main([*arguments, "--format", "json"]) == 0
+    document: dict[str, Any] = json.loads(printed.getvalue())
+    return document
+
+
+@pytest.fixture(scope="module")
+def table(home: Path) -> dict[str, Any]:
+    """Table 1 of two stand-ins for published models, one other folder, and one that is not there."""
+    models = [f"{LISTED[0]}={home / 'first'}", f"{LISTED[1]}={home / 'second'}", str(home / "third"), str(home / "no")]
+    return found(asked(home, models))
+
+
+def test_the_table_holds_what_was_measured_beside_what_was_published(home: Path, table: dict[str, Any]) -> None:
+    rows = table["table1"]
+    assert len(rows) == 4 * 3 * 3
+    published = {(row["model"], row["estimator"], row["data"]): row["published"] for row in rows}
+    assert published[LISTED[0], "cosine", "gsm8k"] == 20
+    assert published[LISTED[1], "kl", "aime2024"] == 23
+    assert published["third", "kl", "gsm8k"] is None
+    measured = {(model, data) for model in (*LISTED, "third") for data in DATA_SETS[:2]}
+    runs = {(model, data): open_run(home / "out" / "hu2025" / model / data) for model, data in measured}
+    assert {run.manifest["identity"]["preset"] for run in runs.values()} == {"hu2025"}
+    for row in rows:
+        if (row["model"], row["data"]) not in measured:
+            assert (row["measured"], row["blocks"], row["agrees"]) == (None, None, None)
+            assert row["reason"]
+            continue
+        depth = float(runs[row["model"], row["data"]]["effective_depth"].depth.sel(estimator=row["estimator"]))
+        assert row["measured"] == (None if depth != depth else depth)
+        assert row["blocks"] == 5
+        assert row["agrees"] == (None if row["published"] is None else row["measured"] == row["published"])
+
+
+def test_what_is_missing_is_listed_with_its_reason(home: Path, table: dict[str, Any]) -> None:
+    data, model = table["missing"]
+    assert (data["models"], data["data"]) == ([*LISTED, "third"], ["aime2024"])
+    assert "Maxwell-Jia/AIME_2024" in data["reason"]
+    assert (model["models"], model["data"]) == (["no"], list(DATA_SETS))
+    assert model["reason"].startswith(f"There is no folder {home / 'no'}")
+
+
+def test_table_2_says_what_the_checkpoints_are(table: dict[str, Any]) -> None:
+    first, *_, absent = table["table2"]
+    assert (first["blocks"], first["published_blocks"], first["published_key_heads"]) == (5, 28, 2)
+    assert (first["query_heads"], first["key_heads"]) == (4, 2)
+    assert (absent["blocks"], absent["published_blocks"]) == (None, None)
+
+
+@pytest.fixture
+def unloaded(table: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The runs of ``table`` are there, and no model is loaded for what is not."""
+
+    def refuse(source: str, **given: Any) -> None:
+        raise ModelError("nothing is loaded here")
+
+    monkeypatch.setattr(cells, "load", refuse)
+
+
+@pytest.mark.usefixtures("unloaded")
+def test_finished_runs_are_only_read(home: Path, table: dict[str, Any]) -> None:
+    after = found(asked(home, [f"{LISTED[0]}={home / 'first'}"]))
+    own = [row for row in table["table1"] if row["model"] == LISTED[0] and row["data"] != "aime2024"]
+    assert [row for row in after["table1"] if row["data"] != "aime2024"] == own
+    assert after["missing"] == [{"models": [LISTED[0]], "data": ["aime2024"], "reason": "nothing is loaded here"}]
+
+
+@pytest.mark.usefixtures("unloaded")
+def test_the_printed_table(home: Path, table: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    rows = {(row["model"], row["estimator"], row["data"]): row for row in table["table1"]}
+    assert main(asked(home, [f"{LISTED[0]}={home / 'first'}"])) == 0
+    printed = capsys.readouterr().out
+    lines = printed.splitlines()
+    assert lines[0].split() == ["Model", "HellaSwag", "GSM8K", "AIME24"]
+    first = lines.index(next(line for line in lines if line.startswith(f"{LISTED[0]}, L=5")))
+    for offset, estimator in enumerate(("cosine", "kl", "overlap"), start=1):
+        shown = []
+        for data in DATA_SETS[:2]:
+            row = rows[LISTED[0], estimator, data]
+            measured = "none" if row["measured"] is None else str(row["measured"])
+            interval = "" if row["measured"] is None else f" ({row['ci_low']:.0f}–{row['ci_high']:.0f})"
+            shown.append(f"{measured}{interval} ≠ {row['published']}")
+        shown.append(f"– · {rows[LISTED[0], estimator, 'aime2024']['published']}")
+        assert lines[first + offset].split() == [estimator, *" ".join(shown).split()]
+    assert max(map(len, lines[: first + 4])) <= 80
+    assert "0 of 6 measured numbers are as published" in printed
+    assert "weights in 8 bits" in printed
+    assert f"Not measured: {LISTED[0]} on aime2024. nothing is loaded here" in printed
+
+
+@pytest.mark.usefixtures("unloaded")
+def test_csv_holds_the_numbers_alone(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(asked(home, [f"{LISTED[0]}={home / 'first'}"], "--format", "csv")) == 0
+    printed, said = capsys.readouterr()
+    rows = list(csv.DictReader(io.StringIO(printed)))
+    assert len(rows) == 9
+    assert (rows[1]["model"], rows[1]["data"], rows[1]["published"]) == (LISTED[0], "gsm8k", "20")
+    assert rows[2]["measured"] == ""
+    assert said == f"Not measured: {LISTED[0]} on aime2024. nothing is loaded here\n"
+
+
+def test_an_interrupted_reproduction_goes_on(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    survey, begun = cells.run_survey, []
+
+    def interrupted(model: Any, prompts: Any, *rest: Any, **given: Any) -> Any:
+        begun.append(prompts)
+        if len(begun) == 2:
+            raise KeyboardInterrupt
+        return survey(model, prompts, *rest, **given)
+
+    monkeypatch.setattr(cells, "run_survey", interrupted)
+    arguments = ["reproduce", "hu2025-table1", "--models", str(home / "third"), "--data", str(home / "data")]
+    arguments += ["--prompts", "2", "--out", str(home / "stopped"), "--quiet"]
+    assert main(arguments) == INTERRUPTED
+    said = capsys.readouterr().err
+    assert (
+        f"Interrupted: 1 of 3 runs are finished and kept in {home / 'stopped'}. To resume: bathyscope reproduce" in said
+    )
+    assert main(arguments) == 0
+    assert [prompts.name for prompts in begun] == ["hellaswag", "gsm8k", "gsm8k", "aime2024"]
+
+
+def test_figures_of_a_paper(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = home / "figures"
+    arguments = ["reproduce", "csordas2025", "--figures", "5", "--models", str(home / "first"), "--quiet"]
+    arguments += ["--data", str(home / "data"), "--prompts", "2", "--out", str(out), "--formats", "svg"]
+    assert main([*arguments, "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    path = out / "figures" / "csordas2025" / "first" / "all-tokens" / "lens.svg"
+    assert [(row["figure"], row["file"]) for row in found["figures"]] == [("~5", str(path))]
+    assert path.read_bytes().startswith(b"<?xml")
+    assert found["missing"] == []
+    skip = open_run(out / "csordas2025" / "first" / "all-tokens")["skip"]
+    assert skip.effect_future.isnull().all()
+    assert skip.effect_all.notnull().any()
+
+
+def test_as_published_has_a_folder_of_its_own(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["reproduce", "hu2025", "--figures", "1", "--models", str(home / "first"), "--as-published", "--quiet"]
+    arguments += ["--data", str(home / "data"), "--prompts", "2", "--out", str(home / "published")]
+    assert main([*arguments, "--format", "csv"]) == 0
+    assert "residual.png" in capsys.readouterr().out
+    run = open_run(home / "published" / "hu2025-as-published" / "first" / "gsm8k")
+    assert run.manifest["identity"]["measures"]["skip"]["axis"] == "channels"
+    assert "published_cos_attn" in run["residual"]
+
+
+def test_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "csordas2025", "--list", "--format", "json"]) == 0
+    listed = {row["figure"]: row for row in json.loads(capsys.readouterr().out)}
+    assert listed["~3"]["prompts"] == ["gsm8k:20"]
+    assert listed["~3"]["models"] == ["meta-llama/Meta-Llama-3.1-70B"]
+    assert len(listed["~15–38"]["models"]) == 11
+    assert "trained first" in listed["39–41"]["reason"]
+    assert main(["reproduce", "hu2025-table1", "--list", "--format", "json"]) == 0
+    tables = json.loads(capsys.readouterr().out)
+    assert len(tables["table1"]) == 12 * 9
+    assert {row["measured"] for row in tables["table1"]} == {None}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["hu2025-table3"], 2, "'hu2025-table3' cannot be reproduced. Did you mean 'hu2025-table"),
+        (["csordas2025", "--figures", "52"], 2, "csordas2025 has no figure 52 here; it has ~1, ~2,"),
+        (["csordas2025", "--figures", "two"], 2, "--figures 'two' is no list of numbers; write --figures 2,3."),
+        (
+            ["hu2025-table1", "--figures", "2"],
+            2,
+            "--figures goes with a paper, not with a table; give hu2025 --figures 2.",
+        ),
+        (["hu2025", "--prompts", "0"], 2, "--prompts 0 is out of range; give a whole number, 1 or more."),
+        (["hu2025", "--formats", "gif"], 2, "gif"),
+        (["hu2025", "--data", "nowhere"], 3, "--data 'nowhere' is no folder"),
+    ],
+)
+def test_errors(arguments: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", *arguments]) == code
+    assert message in capsys.readouterr().err

@@ -1,0 +1,57 @@
+"""Measured and published depths side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import xarray as xr
+
+from bathyscope.papers.reproduction import DepthTable, Survey
+from bathyscope.reproduce.cells import Cell, Outcome
+from bathyscope.reproduce.depths import DepthPair, depth_pairs
+from bathyscope.reproduce.models import NamedModel
+from bathyscope.store.run import Run
+
+TABLE = DepthTable(("cosine", "kl"), ("one", "two"), {"owner/listed": ((3, 4), (5, 6))})
+LISTED, OTHER = NamedModel("listed", "./a", "owner/listed"), NamedModel("other", "./b", None)
+NAN = float("nan")
+
+
+def outcome(model: NamedModel, data: str, run: Run | None, reason: str = "") -> Outcome:
+    return Outcome(Cell(model, Survey(data, "gsm8k:1"), Path(data), "hu2025", [], {}), run, reason)
+
+
+def run_of(cosine: float, kl: float) -> Run:
+    values = {"depth": [cosine, kl], "ci_low": [2.0, NAN], "ci_high": [4.0, NAN], "crossing_share": [1.0, 0.0]}
+    data = {name: ("estimator", numbers) for name, numbers in values.items()}
+    found = xr.Dataset({**data, "reason": ("estimator", ["", "why not"])}, {"estimator": ["cosine", "kl"]})
+    found.attrs["n_blocks"] = 8
+    return Run(xr.DataTree.from_dict({"/effective_depth": found}), {})
+
+
+def test_rows_in_the_tables_order_measured_or_not() -> None:
+    outcomes = [outcome(LISTED, "two", None, "no data"), outcome(LISTED, "one", run_of(3, NAN))]
+    pairs = depth_pairs(TABLE, [LISTED, OTHER], outcomes)
+    assert [(p.model, p.estimator, p.data, p.measured, p.published) for p in pairs] == [
+        ("listed", "cosine", "one", 3, 3),
+        ("listed", "cosine", "two", None, 4),
+        ("listed", "kl", "one", None, 5),
+        ("listed", "kl", "two", None, 6),
+        ("other", "cosine", "one", None, None),
+        ("other", "cosine", "two", None, None),
+        ("other", "kl", "one", None, None),
+        ("other", "kl", "two", None, None),
+    ]
+    assert [p.agrees for p in pairs[:4]] == [True, None, False, None]
+    assert [p.reason for p in pairs[:5]] == ["", "no data", "why not", "no data", "not measured"]
+    assert [p.blocks for p in pairs[:2]] == [8, None]
+
+
+@pytest.mark.parametrize(
+    ("measured", "published", "agrees", "covered"),
+    [(3, 3, True, True), (3, 4, False, True), (3, 5, False, False), (3, None, None, None), (None, 3, False, True)],
+)
+def test_agreement(measured: int | None, published: int | None, agrees: bool | None, covered: bool | None) -> None:
+    pair = DepthPair("m", "d", "kl", 8, measured, 2.0, 4.0, 1.0, published)
+    assert (pair.agrees, pair.in_interval) == (agrees, covered)
