@@ -6,7 +6,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-SCRIPTS = ("skip_speed.py", "schedules_speed.py", "survey_overhead.py", "interval_coverage.py", "memory.py")
+SCRIPTS = (
+    "skip_speed.py",
+    "direct_speed.py",
+    "erasure_speed.py",
+    "gradients_speed.py",
+    "schedules_speed.py",
+    "survey_overhead.py",
+    "interval_coverage.py",
+    "memory.py",
+)
 
 
 def main() -> int:

@@ -20,7 +20,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *s
 def run() -> bathyscope.Run:
     model = zoo.build("llama")
     prompts = [bathyscope.Prompt(ids=ids, answer_tokens=2) for ids in zoo.prompts(model)]
-    return bathyscope.survey(model, prompts, "all", repeat={"length": 2}, progress=False)
+    return bathyscope.survey(model, prompts, "all", repeat={"length": 2}, erasure={"future": True}, progress=False)
 
 
 @pytest.mark.parametrize("measure", [*MEASURES, "noise"])

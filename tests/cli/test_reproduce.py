@@ -125,7 +125,7 @@ def test_the_printed_table(home: Path, table: dict[str, Any], capsys: pytest.Cap
         shown.append(f"– · {rows[LISTED[0], estimator, 'aime2024']['published']}")
         assert lines[first + offset].split() == [estimator, *" ".join(shown).split()]
     assert max(map(len, lines[: first + 4])) <= 80
-    assert "0 of 6 measured numbers are as published" in printed
+    assert "0 of 6 results are as published" in printed
     assert "weights in 8 bits" in printed
     assert f"Not measured: {LISTED[0]} on aime2024. nothing is loaded here" in printed
 

@@ -56,7 +56,7 @@ def depth_summary(pairs: Sequence[DepthPair]) -> str:
     equal = sum(pair.agrees is True for pair in compared)
     covered = sum(pair.in_interval is True for pair in compared if not pair.agrees)
     return (
-        f"{equal} of {len(compared)} measured numbers are as published; of the {len(compared) - equal} that differ, "
+        f"{equal} of {len(compared)} results are as published; of the {len(compared) - equal} that differ, "
         f"{covered} have the published number in their interval."
     )
 

@@ -11,7 +11,7 @@ from cyclopts import App, Parameter
 from bathyscope.cli.console import say, write
 from bathyscope.cli.flags import command, flags, options_of
 from bathyscope.errors import OptionError
-from bathyscope.report.export import save_figures
+from bathyscope.report.export import save_figures, save_side_by_side
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.page import report
 from bathyscope.store.run import Run, open_run
@@ -35,7 +35,8 @@ def report_command(
 
     Args:
         runs: folders that surveys wrote.
-        figures: folder for every figure as a file; several runs get a folder each inside.
+        figures: folder for every figure as a file; several runs get a folder each inside, and one in which they
+            stand side by side.
         partial: read unfinished runs: the prompts that are done.
     """
     options = FigureOptions(**_taken(FigureOptions, given))
@@ -48,6 +49,9 @@ def report_command(
     if figures is not None:
         for run, folder in zip(opened, _folders(opened, figures)):
             for path in save_figures(run, folder, options=options, **files):
+                write(str(path))
+        if len(opened) > 1:
+            for path in save_side_by_side(opened, figures / "side-by-side", options=options, **files):
                 write(str(path))
     if "out" in page:
         write(str(report(opened, page.pop("out"), options=options, **page)))

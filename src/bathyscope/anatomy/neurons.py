@@ -1,0 +1,259 @@
+"""Where the neurons of each block's MLP keep their output weights: what a neuron adds to the residual stream.
+
+Nothing is looked up by name. Every matrix of the modules whose output becomes the MLP's contribution is put to one
+test on the live model: with the weights of a single residual channel changed, that channel of the output changes and
+no other does. Down projections pass it, stored in whichever direction, for one MLP or stacked for many experts; gates,
+up projections and routers, which every channel depends on, do not.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, chain, combinations
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from bathyscope.anatomy.anatomy import Anatomy
+from bathyscope.anatomy.mode import evaluating
+from bathyscope.anatomy.readout import norm_kind
+from bathyscope.anatomy.sites import site_modules
+from bathyscope.errors import ModelError
+
+_PROBE_IDS = ((1, 2, 3, 4, 5, 6), (6, 5, 4, 3, 2, 1))
+_OTHER_CHANNELS = 1e-3
+_EXPERT_COUNTS = ("num_experts", "moe_num_experts")
+
+
+@dataclass(frozen=True)
+class OutputWeights:
+    """Output weights of the neurons of one MLP, or of the experts that are stored together.
+
+    Args:
+        path: of the weight, from the block.
+        weight: the live parameter: never written to.
+        axis: its axis of residual channels.
+        owner: the module that holds it.
+        experts: how many experts it stacks; None = it is no routed experts' weight.
+        gain: [width], of a norm between the weight and the residual stream; None = there is none.
+        centred: that norm takes the mean over channels away.
+    """
+
+    path: str
+    weight: Tensor
+    axis: int
+    owner: nn.Module
+    experts: int | None
+    gain: Tensor | None = None
+    centred: bool = False
+
+    @property
+    def neurons(self) -> int:
+        """Neurons of all its experts."""
+        return self.weight.numel() // self.weight.shape[self.axis]
+
+    @property
+    def visible(self) -> bool:
+        """The activations of its neurons are the input of its module, [..., neurons]."""
+        return self.experts is None and self.weight.ndim == 2
+
+    def matrices(self) -> Iterator[Tensor]:
+        """[neurons, width] of each expert in turn, or of the MLP: views of the live weight."""
+        rows = self.weight.detach().movedim(self.axis, -1)
+        yield from [rows] if rows.ndim == 2 else rows.flatten(0, -3)
+
+    def directions(self, rows_ND: Tensor) -> Tensor:
+        """A float32 copy of some rows of a matrix, in the directions in which they reach the residual stream."""
+        copied = rows_ND.to(torch.float32, copy=True)
+        if self.centred:
+            copied -= copied.mean(-1, keepdim=True)
+        return copied if self.gain is None else copied * self.gain
+
+
+def output_weights(anatomy: Anatomy) -> list[tuple[OutputWeights, ...]]:
+    """Output weights by block, routed experts first; empty for a block in which none pass the test.
+
+    Raises:
+        ModelError: quantised weights, with their dtype.
+    """
+    site = anatomy.sites.get("mlp")
+    if site is None:
+        return [() for _ in anatomy.blocks]
+    found = []
+    for block, calls in zip(anatomy.blocks, _calls(anatomy)):
+        ends = [one for module, _ in site_modules(block, site) for one in calls if one.module is module]
+        roots = chain.from_iterable(_roots(calls, end, anatomy.width) for end in ends)
+        weights = list(chain.from_iterable(_passing(root, anatomy.width) for root in roots))
+        found.append(tuple(sorted(weights, key=lambda one: one.experts is None)))
+    return found
+
+
+def directions_of(weights: Sequence[OutputWeights], neurons: Sequence[int]) -> Tensor:
+    """Directions [neurons, width] of some neurons of one block, counted through all its ``weights``."""
+    matrices = [(one, matrix) for one in weights for matrix in one.matrices()]
+    starts = [0, *accumulate(len(matrix) for _, matrix in matrices)]
+    rows = []
+    for neuron in neurons:
+        place = bisect_right(starts, neuron) - 1
+        one, matrix = matrices[place]
+        rows.append(one.directions(matrix[neuron - starts[place]][None]))
+    return torch.cat(rows)
+
+
+@dataclass(frozen=True)
+class _Call:
+    """One call of a module in a plain forward; tensors are copies."""
+
+    path: str
+    module: nn.Module
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    output: Tensor
+    gain: Tensor | None = None
+    centred: bool = False
+
+    @property
+    def given(self) -> Tensor | None:
+        """Its first tensor argument."""
+        return next((v for v in (*self.args, *self.kwargs.values()) if isinstance(v, Tensor)), None)
+
+    @property
+    def has_matrix(self) -> bool:
+        """The module holds weights beyond vectors."""
+        return any(weight.ndim > 1 for _, weight in _weights(self.module))
+
+
+@torch.no_grad()
+def _calls(anatomy: Anatomy) -> list[list[_Call]]:
+    """Calls of each block's submodules in one plain forward, in the order of their ends."""
+    seen: list[list[_Call]] = [[] for _ in anatomy.blocks]
+
+    def noting(path: str, into: list[_Call]) -> Any:
+        def note(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+            value = output[0] if isinstance(output, tuple | list) and output else output
+            if isinstance(value, Tensor):
+                copies = tuple(_copied(a) for a in args), {k: _copied(v) for k, v in kwargs.items()}
+                into.append(_Call(path, module, *copies, value.clone()))
+
+        return note
+
+    handles = [
+        module.register_forward_hook(noting(path, into), with_kwargs=True)
+        for block, into in zip(anatomy.blocks, seen)
+        for path, module in block.named_modules()
+        if path
+    ]
+    try:
+        with evaluating(anatomy.model):
+            device = next(anatomy.model.parameters()).device
+            anatomy.model(input_ids=torch.tensor(_PROBE_IDS, device=device), use_cache=False)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return seen
+
+
+def _copied(value: Any) -> Any:
+    return value.clone() if isinstance(value, Tensor) else value
+
+
+def _roots(calls: Sequence[_Call], end: _Call, width: int) -> list[_Call]:
+    """The calls with matrices whose outputs, normed and added where a family does so, are the output of ``end``."""
+    if end.has_matrix:
+        return [end]
+    given = end.given
+    if given is None:
+        return []
+    if not _same(given, end.output):
+        try:
+            kind = norm_kind(end.module)
+        except ModelError:
+            return []  # what comes before it is then not found, which the caller sees
+        gain = torch.as_tensor(kind.gain, device=given.device).expand(width)
+        end = replace(end, gain=gain if end.gain is None else gain * end.gain, centred=kind.centred)
+    return [root for source in _sources(calls, given) for root in _roots(calls, _through(source, end), width)]
+
+
+def _through(source: _Call, norm: _Call) -> _Call:
+    return replace(source, gain=norm.gain, centred=norm.centred)
+
+
+def _sources(calls: Sequence[_Call], value: Tensor) -> Sequence[_Call]:
+    """The outermost call that gave a value, or the two that add up to it."""
+    giving = [call for call in calls if _same(call.output, value)]
+    # a dropout gives what it was given
+    working = [call for call in giving if call.has_matrix or not _same(call.given, call.output)]
+    if working:
+        return [next((call for call in reversed(working) if call.has_matrix), working[-1])]
+    whole = [call for call in calls if call.output.numel() == value.numel()]
+    return next((pair for pair in combinations(whole, 2) if _adds_up(pair, value)), ())
+
+
+def _adds_up(pair: Sequence[_Call], value: Tensor) -> bool:
+    one, other = (call.output.reshape(value.shape) for call in pair)
+    return torch.equal(one + other, value)
+
+
+def _same(one: Tensor | None, other: Tensor) -> bool:
+    """Equal values, whether tokens and rows share an axis or not."""
+    if one is None or one.shape[-1:] != other.shape[-1:] or one.numel() != other.numel():
+        return False
+    return torch.equal(one.reshape(other.shape), other)
+
+
+def _weights(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    """Parameters, and buffers that stand in for them in quantised modules."""
+    yield from module.named_parameters()
+    yield from module.named_buffers()
+
+
+def _passing(root: _Call, width: int) -> Iterator[OutputWeights]:
+    """The matrices of a module that pass the test of the channels."""
+    if root.output.shape[-1] != width:
+        return
+    for path, weight in _weights(root.module):
+        if weight.ndim > 1 and (not weight.is_floating_point() or weight.element_size() == 1):
+            raise ModelError(
+                f"The neurons' output weights cannot be read: {root.path}.{path} is quantised "
+                f"({str(weight.dtype).removeprefix('torch.')}). Load the model unquantised, in float32, bfloat16 or "
+                "float16."
+            )
+    for path, weight in root.module.named_parameters():
+        if weight.ndim < 2 or weight.numel() == width or "bias" in path.rpartition(".")[2]:
+            continue  # experts' biases are stacked into matrices
+        axes = [axis for axis in (weight.ndim - 2, weight.ndim - 1) if weight.shape[axis] == width]
+        axis = next((axis for axis in axes if _writes(root, path, weight, axis)), None)
+        if axis is not None:
+            owner = root.module.get_submodule(path.rpartition(".")[0])
+            full = f"{root.path}.{path}"
+            yield OutputWeights(full, weight, axis, owner, _experts(weight, axis, owner), root.gain, root.centred)
+
+
+def _experts(weight: Tensor, axis: int, owner: nn.Module) -> int | None:
+    if weight.ndim > 2:
+        return math.prod(weight.shape[:-2])
+    counts = (getattr(owner, name, None) for name in _EXPERT_COUNTS)
+    return next((n for n in counts if isinstance(n, int) and weight.shape[1 - axis] % n == 0), None)
+
+
+@torch.no_grad()
+def _writes(root: _Call, path: str, weight: Tensor, axis: int) -> bool:
+    """Changing one channel's weights changes that channel of the output, and no other."""
+    channel = weight.shape[axis] // 2
+    changed = weight.detach().clone()
+    changed.select(axis, channel).add_(weight.detach().float().abs().mean().clamp_min(1e-3).to(weight.dtype))
+
+    def run(parameters: dict[str, Tensor]) -> Tensor:
+        args = tuple(_copied(a) for a in root.args)
+        output = functional_call(root.module, parameters, args, {k: _copied(v) for k, v in root.kwargs.items()})
+        return (output[0] if isinstance(output, tuple | list) else output).float()
+
+    change = (run({path: changed}) - run({})).abs().flatten(0, -2).amax(0)
+    own = float(change[channel])
+    change[channel] = 0
+    return own > 0 and float(change.max()) <= _OTHER_CHANNELS * own

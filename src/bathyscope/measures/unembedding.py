@@ -1,0 +1,102 @@
+"""The unembedding as lad2024 compares neurons with it: the final norm folded in, centred, in tiles of tokens.
+
+With the norm's weight folded into it, the unembedding W_U says what a direction of the residual stream adds to each
+token's logit, up to the norm's scale. A LayerNorm does not see what all channels share, so that W_U is centred over
+channels; what all tokens' logits share changes no prediction, so that it is centred over the vocabulary.
+Suffixes: V tokens, D channels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+import torch
+from torch import Tensor
+
+from bathyscope.anatomy.readout import Readout, norm_kind
+from bathyscope.errors import ModelError
+
+TILE = 4096
+_TINY = 1e-30
+
+
+class Unembedding:
+    """Rows of W_U of the tokens that are part of the vocabulary; the live weights are only read.
+
+    Args:
+        readout: of the model.
+        known: token ids that the tokenizer has; rows beyond them are padding. None = all. Rows of zeros are padding
+            whatever the tokenizer says.
+
+    Raises:
+        ModelError: quantised weights, or a final norm of no known kind.
+    """
+
+    def __init__(self, readout: Readout, known: Collection[int] | None = None) -> None:
+        self._weight = _matrix(readout.head, "unembedding")
+        self._projection = None if readout.projection is None else _matrix(readout.projection, "projection").float()
+        kind = None if readout.norm is None else norm_kind(readout.norm)
+        self.centred = kind is not None and kind.centred
+        self._gain: Tensor | float = 1.0 if kind is None else kind.gain
+        self.kept_V = self._kept(known)
+        self._mean_D: Tensor | float = 0.0
+        total = sum(rows_VD.sum(0, dtype=torch.float64) for _, rows_VD in self.tiles())
+        self._mean_D = (total / len(self.kept_V)).float()
+
+    @property
+    def left_out(self) -> int:
+        """Rows of the matrix that are padding."""
+        return len(self._weight) - len(self.kept_V)
+
+    def tiles(self, *, normed: bool = False) -> Iterator[tuple[slice, Tensor]]:
+        """[tokens, width] in float32 for one stretch of ``kept_V`` after the other.
+
+        Args:
+            normed: each row divided by its length.
+        """
+        for first in range(0, len(self.kept_V), TILE):
+            place = slice(first, min(first + TILE, len(self.kept_V)))
+            rows_VD = self._folded(self._weight[self.kept_V[place]]) - self._mean_D
+            if normed:
+                rows_VD = rows_VD / rows_VD.norm(dim=-1, keepdim=True).clamp_min(_TINY)
+            yield place, rows_VD
+
+    def class_directions(self, members_CV: Tensor) -> Tensor:
+        """Mean over the tokens of each class minus the mean over the others, [classes, width].
+
+        Args:
+            members_CV: True where a token of ``kept_V`` belongs to a class. A class without any token, or with all
+                of them, has NaN.
+        """
+        members = members_CV.to(self.kept_V.device, torch.float32)
+        inside_CD = torch.zeros(len(members), 1, dtype=torch.float64, device=self.kept_V.device)
+        total_D = torch.zeros(1, dtype=torch.float64, device=self.kept_V.device)
+        for place, rows_VD in self.tiles():
+            inside_CD = inside_CD + (members[:, place] @ rows_VD).double()
+            total_D = total_D + rows_VD.sum(0, dtype=torch.float64)
+        size_C1 = members.sum(1, keepdim=True, dtype=torch.float64)
+        others_C1 = members.shape[1] - size_C1
+        return (inside_CD / size_C1 - (total_D - inside_CD) / others_C1).float()
+
+    def _kept(self, known: Collection[int] | None) -> Tensor:
+        filled_V = torch.cat([(rows != 0).any(-1) for rows in self._weight.split(TILE)])
+        if known is not None:
+            ids = torch.tensor(sorted(i for i in known if i < len(filled_V)), device=filled_V.device, dtype=torch.long)
+            filled_V &= torch.zeros_like(filled_V).index_fill(0, ids, True)
+        return filled_V.nonzero().flatten()
+
+    def _folded(self, rows_VE: Tensor) -> Tensor:
+        rows_VD = rows_VE.float() if self._projection is None else rows_VE.float() @ self._projection
+        rows_VD = rows_VD * self._gain
+        return rows_VD - rows_VD.mean(-1, keepdim=True) if self.centred else rows_VD
+
+
+def _matrix(module: torch.nn.Module, what: str) -> Tensor:
+    weight = getattr(module, "weight", None)
+    if not isinstance(weight, Tensor) or not weight.is_floating_point() or weight.element_size() == 1:
+        dtype = str(weight.dtype).removeprefix("torch.") if isinstance(weight, Tensor) else "no weight"
+        raise ModelError(
+            f"Neurons are compared with the {what}, which cannot be read from {type(module).__name__} ({dtype}); load "
+            "the model unquantised, in float32, bfloat16 or float16."
+        )
+    return weight.detach()
