@@ -23,8 +23,8 @@ RINGS = (
     # presets are data and know nothing of a survey, which takes them by name
     ("assembly", "store", "papers", "progress", "bundled"),
     ("model",),
-    ("surveying",),
-    ("estimate", "comparison"),
+    ("surveying", "surgery"),
+    ("estimate", "comparison", "probing", "evaluation"),
     ("report", "lab"),
     ("reproduce",),
     ("cli",),

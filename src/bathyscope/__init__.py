@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from bathyscope.report import report
     from bathyscope.store.run import Run
     from bathyscope.store.run import open_run as open
+    from bathyscope.surgery import scheduled
     from bathyscope.surveying import survey
 
 __version__ = version("bathyscope")
@@ -42,6 +43,7 @@ __all__ = [
     "load",
     "open",
     "report",
+    "scheduled",
     "survey",
 ]
 
@@ -54,6 +56,7 @@ _LAZY = {
     "Run": ("bathyscope.store.run", "Run"),
     "open": ("bathyscope.store.run", "open_run"),
     "report": ("bathyscope.report", "report"),
+    "scheduled": ("bathyscope.surgery", "scheduled"),
 }
 
 

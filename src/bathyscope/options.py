@@ -46,7 +46,9 @@ def _as(wanted: Any, value: Any, where: str) -> Any:
     if origin in (typing.Union, types.UnionType):
         if value is None and type(None) in arguments:
             return None
-        return _as(next(a for a in arguments if a is not type(None)), value, where)
+        others = [a for a in arguments if a is not type(None)]
+        # of several kinds the measure itself tells which one was given
+        return _as(others[0], value, where) if len(others) == 1 else value
     if origin is tuple:
         if isinstance(value, str | int | float):
             value = (value,)

@@ -360,7 +360,7 @@ def _tokenized(
         )
     if not tokenized:
         raise PromptError("There are no prompts to survey; give at least one.")
-    return tokenized, resolved.dataset, uses_tokenizer
+    return tokenized, resolved.dataset, tokenizer is not None
 
 
 def _device_name(device: torch.device) -> str:

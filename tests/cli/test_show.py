@@ -65,8 +65,8 @@ def test_csv_has_empty_cells_for_nan(run_folder: Path, capsys: pytest.CaptureFix
 def test_tables(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "centre of mass" in printed(capsys, str(run_folder), "--measure", "effective_depth")
     lens = printed(capsys, str(run_folder), "--measure", "lens").splitlines()
-    # three prompts × six boundaries, and four of k for hits, below the headings
-    assert len(lens) == 1 + 3 * 6 + 3 * 6 * 4
+    # three prompts × six boundaries, four of k for hits, and the depths of each prompt, below the headings
+    assert len(lens) == 1 + 3 * 6 + 3 * 6 * 4 + 3
     assert "kl_lens_final" in lens[0]
 
 

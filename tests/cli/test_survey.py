@@ -77,7 +77,12 @@ def test_every_flag_of_a_measure_reaches_the_run(model_folder: Path, prompts_fil
     assert main(asked(model_folder, prompts_file, out, "--seed", "5", *flags)) == 0
     found = measures_of(out)
     assert found["lens"] == {"k": 3, "norm": ["recompute", "frozen"], "bias": False, "top_p": 0.9}
-    assert found["skip"] == {"parts": ["block"], "protect_first": 0, "positions": [[4, 9], [11], []]}
+    assert found["skip"] == {
+        "parts": ["block"],
+        "protect_first": 0,
+        "positions": [[4, 9], [11], []],
+        "axis": "tokens",
+    }
     assert found["drop"]["blocks"] == [0, 4]
     assert open_run(out).manifest["identity"]["seed"] == 5
 

@@ -11,6 +11,7 @@ from support import waves, zoo
 from bathyscope.measures.effective_depth import EffectiveDepth, EffectiveDepthOptions
 from bathyscope.measures.registry import MEASURES
 from bathyscope.model import Model
+from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.engine import Wavefront
 
@@ -19,10 +20,16 @@ OPTIONS = {
     "residual": None,
     "lens": None,
     "skip": {"positions": [[1, 6], [8], [12, 16, 3]]},
+    "direct": {"positions": [[1, 6], [8], [12, 16, 3]]},
+    "depth_score": None,
+    "erasure": {"reference": [[5, 9, 7, 30, 44, 12]], "future": True},
+    "integrated_gradients": {"nodes": 4},
+    "gradient": None,
     "drop": None,
     "swap": None,
     "repeat": {"length": 2},
 }
+ANSWERS = (2, 1, 3)
 L = 5
 
 _BOUNDARY = ("prompt", "boundary")
@@ -51,12 +58,37 @@ DIMS: dict[str, dict[str, tuple[str, ...]]] = {
         "angular": ("prompt", "tokens", "boundary", "distance"),
         **dict.fromkeys(("largest", "largest_token", "largest_channel", "largest_ratio"), _BOUNDARY),
     },
-    "lens": {**dict.fromkeys(_LENS, _BOUNDARY), "hits": ("prompt", "boundary", "k")},
+    "lens": {
+        **dict.fromkeys(_LENS, _BOUNDARY),
+        "hits": ("prompt", "boundary", "k"),
+        **dict.fromkeys(("settle_depth", "deep_thinking_ratio", "prediction_depth"), ("prompt",)),
+    },
     "skip": {
         **dict.fromkeys(("effect_all", "effect_future"), _EFFECT),
-        **dict.fromkeys(("output_all", "output_future"), _EFFECT[:-1]),
+        **dict.fromkeys(("output_all", "output_future", "given_all", "given_future"), _EFFECT[:-1]),
+        **dict.fromkeys(("received_all", "received_future"), (*_EFFECT[:3], "block")),
         "positions": ("prompt", "sample"),
     },
+    "direct": {
+        **dict.fromkeys(("effect_all", "effect_future"), ("prompt", *_EFFECT[2:])),
+        "positions": ("prompt", "sample"),
+    },
+    "depth_score": {
+        "effect": ("prompt", *_EFFECT[2:]),
+        **dict.fromkeys(("layer_effect", "output_effect"), ("prompt", "reduction", "skipped")),
+        **dict.fromkeys(("prompt_score_layer", "prompt_score_output"), ("prompt", "reduction")),
+        "positions": ("prompt", "sample"),
+    },
+    "erasure": {
+        **dict.fromkeys(("effect", "effect_future"), (*_BOUNDARY, "token")),
+        "answer_start": ("prompt",),
+    },
+    "integrated_gradients": {
+        "attribution": ("prompt", "site", "block", "token"),
+        "completeness": ("prompt", "site", "block"),
+        **dict.fromkeys(("probability", "answer_start"), ("prompt",)),
+    },
+    "gradient": dict.fromkeys(("norm", "norm_own", "norm_rest"), _BOUNDARY),
     **{
         measure: {
             **dict.fromkeys(_SCHEDULE, ("prompt", index)),
@@ -75,6 +107,25 @@ COORDINATES = {
         "block": range(L),
         "sample": range(3),
     },
+    "direct": {
+        "reduction": ["mean", "p95", "max"],
+        "skipped": range(L),
+        "block": range(L),
+        "sample": range(3),
+    },
+    "depth_score": {
+        "reduction": ["mean", "p95", "max"],
+        "skipped": range(L),
+        "block": range(L),
+        "sample": range(1),
+    },
+    "erasure": {"boundary": range(L + 1), "token": range(max(LENGTHS))},
+    "integrated_gradients": {
+        "site": ["block", "attention", "mlp"],
+        "block": range(L),
+        "token": range(max(LENGTHS)),
+    },
+    "gradient": {"boundary": range(L + 1)},
     "drop": {"dropped": range(L)},
     "swap": {"swapped": range(L - 1)},
     "repeat": {"start": range(L - 1)},
@@ -83,7 +134,7 @@ COORDINATES = {
 
 @pytest.fixture(scope="module")
 def datasets() -> dict[str, xr.Dataset]:
-    return waves.run(waves.loaded("llama"), zoo.prompts(zoo.build("llama"), LENGTHS), OPTIONS)
+    return waves.run(waves.loaded("llama"), zoo.prompts(zoo.build("llama"), LENGTHS), OPTIONS, answers=ANSWERS)
 
 
 def test_every_observing_measure_is_looked_at() -> None:
@@ -94,12 +145,12 @@ def test_every_observing_measure_is_looked_at() -> None:
 def test_names_and_dimensions(datasets: dict[str, xr.Dataset], measure: str) -> None:
     found = datasets[measure]
     assert {name: values.dims for name, values in found.data_vars.items()} == DIMS[measure]
-    assert set(found.coords) == set(COORDINATES[measure])
+    assert set(found.coords) - {"piece"} == set(COORDINATES[measure])
     for name, values in COORDINATES[measure].items():
         assert found[name].values.tolist() == list(values)
     assert found.sizes["prompt"] == len(LENGTHS)
     for name, values in found.data_vars.items():
-        whole = name in ("positions", "largest_token", "largest_channel")
+        whole = name in ("positions", "answer_start", "largest_token", "largest_channel")
         assert values.dtype == (np.int64 if whole else np.float64), name
 
 
@@ -110,8 +161,8 @@ def test_attributes(datasets: dict[str, xr.Dataset], measure: str) -> None:
         assert all(isinstance(text, str) for text in values.attrs.values()), name
         assert values.attrs["long_name"], name
         assert values.attrs["source"], name
-        assert values.attrs["units"] in ("1", "nats", "bits", "token"), name
-        assert values.attrs["formula"] or name == "positions", name
+        assert values.attrs["units"] in ("1", "nats", "bits", "token", "block", "boundary"), name
+        assert values.attrs["formula"] or name in ("positions", "answer_start"), name
         assert "{k}" not in values.attrs["formula"], name
         assert "{p}" not in values.attrs["formula"], name
 
@@ -121,7 +172,8 @@ def test_units() -> None:
     found = waves.run(waves.loaded("llama"), ids, {"lens": None, "drop": None})
     nats = {"kl_lens_final", "kl_final_lens", "cross_entropy", "kl_top_p", "kl_tail"}
     for name, values in found["lens"].data_vars.items():
-        assert values.attrs["units"] == ("nats" if name in nats else "bits" if name in ("jsd", "entropy") else "1")
+        units = {"jsd": "bits", "entropy": "bits", "settle_depth": "boundary", "prediction_depth": "boundary"}
+        assert values.attrs["units"] == ("nats" if name in nats else units.get(str(name), "1"))
     for name, units in _SCHEDULE.items():
         assert found["drop"][name].attrs["units"] == units
 
@@ -130,14 +182,17 @@ def test_units() -> None:
 def test_a_prompt_gives_the_same_alone_and_beside_longer_ones(name: str) -> None:
     model = waves.loaded(name)
     ids = zoo.prompts(model.hf, LENGTHS)
-    together = waves.run(model, ids, OPTIONS)
+    together = waves.run(model, ids, OPTIONS, answers=ANSWERS)
     for prompt, own in enumerate(ids):
-        options = {**OPTIONS, "skip": {"positions": [OPTIONS["skip"]["positions"][prompt]]}}
-        for measure, alone in waves.run(model, [own], options).items():
+        positions = {"positions": [OPTIONS["skip"]["positions"][prompt]]}
+        options = {**OPTIONS, "skip": positions, "direct": positions}
+        for measure, alone in waves.run(model, [own], options, answers=[ANSWERS[prompt]]).items():
             for variable, values in alone.data_vars.items():
                 if variable == "positions":
                     continue
                 got = together[measure][variable][prompt].values
+                if "token" in values.dims:
+                    got = got[..., : len(own)]
                 np.testing.assert_allclose(got, values[0].values, rtol=2e-5, atol=2e-5, err_msg=f"{measure}.{variable}")
 
 
@@ -145,9 +200,9 @@ def test_a_prompt_gives_the_same_alone_and_beside_longer_ones(name: str) -> None
 def test_what_stands_in_the_pads_changes_nothing_at_all(name: str) -> None:
     """Bit for bit, since the shapes are the same."""
     model = waves.loaded(name)
-    batch = Batch.of(zoo.prompts(model.hf, LENGTHS))
+    batch = Batch.of(zoo.prompts(model.hf, LENGTHS), answers=ANSWERS)
     noise = torch.randint_like(batch.ids_BT, 4, 119)
-    other = Batch(torch.where(batch.valid_BT, batch.ids_BT, noise), batch.lengths)
+    other = Batch(torch.where(batch.valid_BT, batch.ids_BT, noise), batch.lengths, batch.answers)
     assert not torch.equal(batch.ids_BT, other.ids_BT)
     first, second = (observed(name, one) for one in (batch, other))
     for measure, dataset in first.items():
@@ -158,10 +213,18 @@ def observed(name: str, batch: Batch) -> dict[str, xr.Dataset]:
     model = waves.loaded(name)
     known = waves.facts(model)
     made = waves.measures(OPTIONS)
+    wave = Wavefront(model.anatomy, tails=model.checks.tails)
+    prompts = [
+        TokenizedPrompt(str(number), tuple(ids[:length].tolist()), answer)
+        for number, (ids, length, answer) in enumerate(zip(batch.ids_BT, batch.lengths, batch.answers))
+    ]
     for measure in made.values():
-        measure.prepare(known, waves.of_lengths(*batch.lengths), seed=0)
+        measure.prepare(known, prompts, seed=0)
+        measure.begin(wave, waves.reference_of(measure) or prompts)
     probes = {key: measure.probe(known, batch, range(batch.size)) for key, measure in made.items()}
-    Wavefront(model.anatomy, tails=model.checks.tails).run(batch, list(probes.values()))
+    wave.run(batch, list(probes.values()))
+    for probe in probes.values():
+        probe.after(wave, lambda share: None)
     return {key: probe.result() for key, probe in probes.items()}
 
 

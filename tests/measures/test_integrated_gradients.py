@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -151,6 +152,28 @@ def test_the_model_and_the_callers_mode_stay_as_they_were(mode: AbstractContextM
     wanted = attributions(waves.loaded("llama"), [list(prompts[0].ids or ())], [2], nodes=8)
     scale = float(np.abs(wanted.attribution).max())
     assert relative(run["integrated_gradients"].attribution, wanted.attribution.values, scale) < 1e-5
+
+
+@pytest.mark.parametrize(("dtype", "close"), [(torch.float64, 1e-5), (torch.float16, 0.01), (torch.bfloat16, 0.08)])
+def test_other_dtypes(dtype: torch.dtype, close: float) -> None:
+    model = bathyscope.load(zoo.entry("llama").build(dtype=dtype))
+    ids = zoo.prompts(model.hf, (6,))
+    wanted = attributions(waves.loaded("llama"), ids, [2], nodes=8).attribution
+    found = attributions(model, ids, [2], nodes=8).attribution
+    assert relative(found, wanted.values, float(np.abs(wanted).max())) < close
+
+
+def test_small_gradients_do_not_vanish_in_float16() -> None:
+    """A probability far below float16's smallest normal number, scaled for the backward pass."""
+    half = zoo.entry("llama").build()
+    with torch.no_grad():
+        half.lm_head.weight.mul_(8)
+    single = bathyscope.load(copy.deepcopy(half))
+    ids = zoo.prompts(half, (6,))
+    found, wanted = (attributions(model, ids, [1], nodes=8) for model in (bathyscope.load(half.half()), single))
+    assert float(wanted.probability[0]) < 1e-4
+    scale = float(np.abs(wanted.attribution).max())
+    assert relative(found.attribution, wanted.attribution.values, scale) < 0.05
 
 
 def test_fast_agrees_with_many_nodes_on_a_trained_model(shared: Callable[[str], Path]) -> None:

@@ -17,6 +17,7 @@ ORDER = [
     "drop",
     "swap",
     "repeat",
+    "neurons",
     "effective_depth",
 ]
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from support.synthetic import REDUCTIONS, synthetic_run
+from support.synthetic_neurons import neurons
 
 from bathyscope.measures.depth_score_levels import level_results
 from bathyscope.statistics.crossing import centre_of_mass
@@ -63,6 +64,7 @@ def complete_run(L: int = 12, prompts: int = 6, *, tokens: int = 20, seed: int =
     )
     groups["depth_score"] = depth_scores(L, prompts, rng, groups["residual"])
     groups["gradient"] = gradient(L, prompts, rng, groups["residual"])
+    groups["neurons"] = neurons(L, rng)
     tree = xr.DataTree.from_dict({f"/{name}": dataset for name, dataset in groups.items()})
     return Run(tree, run.manifest)
 

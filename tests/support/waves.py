@@ -37,6 +37,12 @@ def of_lengths(*lengths: int) -> list[TokenizedPrompt]:
     return [TokenizedPrompt(str(number), (0,) * length) for number, length in enumerate(lengths)]
 
 
+def reference_of(measure: Measure[Any]) -> list[TokenizedPrompt]:
+    """A measure's own reference prompts, given as lists of token ids; empty where it takes the survey's."""
+    given: Any = () if measure.derived or measure.reference is None else measure.reference
+    return [TokenizedPrompt(str(number), tuple(own)) for number, own in enumerate(given)]
+
+
 def measures(options: Mapping[str, Mapping[str, Any] | None]) -> dict[str, Measure[Any]]:
     """Measures with their options, by name."""
     return {name: MEASURES[name](coerce(MEASURES[name].options_type, given, name)) for name, given in options.items()}
@@ -67,7 +73,7 @@ def run(
     for measure in made.values():
         measure.prepare(known, prompts, seed)
         if not measure.derived:
-            measure.begin(wave, prompts)
+            measure.begin(wave, reference_of(measure) or prompts)
     probes = {name: measure.probe(known, batch, range(len(ids))) for name, measure in made.items()}
     wave.run(batch, list(probes.values()))
     for probe in probes.values():

@@ -19,6 +19,7 @@ from bathyscope.anatomy.cache import CaptureCache
 from bathyscope.anatomy.checks import Checks
 from bathyscope.anatomy.replay import Replay, State
 from bathyscope.gradients.one_token import OneTokenRows
+from bathyscope.gradients.scale import score_scale
 from bathyscope.wavefront.calls import even_pieces
 from bathyscope.wavefront.provider import BlockProvider
 
@@ -82,12 +83,12 @@ class DepthGradients:
     ids: Tensor
 
     def sweep(self) -> Iterator[tuple[int, Tensor, Tensor]]:
-        """Boundaries L … 0, each with the whole gradient and its own part, [tokens, width]."""
+        """Boundaries L … 0, each with the whole gradient and its own part, [tokens, width] float64."""
         replay, n_blocks = self.anatomy.replay(self.ids[None]), self.anatomy.n_blocks
-        states = self._states(replay)
-        at_readout_TD = self._at_readout()
+        states, scale = self._states(replay), score_scale(self.boundaries[-1].dtype)
+        at_readout_TD = self._at_readout(scale)
         total, own = _Flow(at_readout_TD[None], {}), _Flow(at_readout_TD[:, None], {})
-        yield n_blocks, at_readout_TD, at_readout_TD
+        yield n_blocks, at_readout_TD.double() / scale, at_readout_TD.double() / scale
         for index in reversed(range(n_blocks)):
             with self.provider.block(index) as block:
                 captured = CaptureCache() if self.checks.tails else None
@@ -95,7 +96,7 @@ class DepthGradients:
                 total = graph.pull_back(total, keep=True)
                 rows = self._by_rows(replay, block, index, states[index], captured, own)
                 own = rows if rows is not None else _token_by_token(graph, own)
-            yield index, total.resid[0], own.resid[:, 0]
+            yield index, total.resid[0].double() / scale, own.resid[:, 0].double() / scale
 
     def _states(self, replay: Replay) -> list[State]:
         """What the blocks before each boundary pass on in the plain forward."""
@@ -109,8 +110,8 @@ class DepthGradients:
                 replay.run(block, index, resid_TD[None], None, state=state)
         return states
 
-    def _at_readout(self) -> Tensor:
-        """∂(mean loss)/∂h_L, where every token acts on its own loss alone; 0 at the last, which has none."""
+    def _at_readout(self, scale: float) -> Tensor:
+        """scale · ∂(mean loss)/∂h_L, where every token acts on its own loss alone; 0 at the last, which has none."""
         final_TD, targets = self.boundaries[-1], self.ids[1:, None]
         found_TD = torch.zeros_like(final_TD)
         most = max(_FEWEST, _LOGIT_BYTES // (4 * self.anatomy.vocabulary))
@@ -119,7 +120,7 @@ class DepthGradients:
             logits_NV = self.anatomy.readout(leaf)
             wide = torch.promote_types(logits_NV.dtype, torch.float32)
             loss = -logits_NV.to(wide).log_softmax(-1).gather(-1, targets[first:last]).sum() / len(targets)
-            (found_TD[first:last],) = torch.autograd.grad(loss, leaf)
+            (found_TD[first:last],) = torch.autograd.grad(loss * scale, leaf)
         return found_TD
 
     def _run(self, replay: Replay, block: nn.Module, index: int, state: State, captured: CaptureCache | None) -> _Graph:

@@ -18,6 +18,7 @@ from bathyscope.anatomy.anatomy import Anatomy
 from bathyscope.gradients.chain import Chain
 from bathyscope.gradients.path import Path, path_of
 from bathyscope.gradients.quadrature import Quadrature
+from bathyscope.gradients.scale import score_scale
 from bathyscope.gradients.trajectory import Trajectory
 from bathyscope.wavefront.calls import even_pieces
 
@@ -85,16 +86,16 @@ class Integrator:
     def _mean_gradients(self, index: int, paths: Sequence[Path], rule: Quadrature) -> Tensor:
         """The average over α of ∂P/∂x, [paths, tokens, width] float64."""
         mean_STD = torch.zeros_like(torch.stack([path.delta_TD for path in paths]))
-        nodes = len(rule.nodes)
+        nodes, scale = len(rule.nodes), score_scale(paths[0].end_TD.dtype)
         alphas, weights = mean_STD.new_tensor(rule.nodes), mean_STD.new_tensor(rule.weights)
         for first, last in even_pieces(len(paths) * nodes, self._rows_per_call(index)):
             picked = _split(first, last, nodes)
             leaves = [paths[s].points(alphas[own]) for s, own in picked]
             rows = self._rows(index, [paths[s] for s, _ in picked], leaves)
-            score = self.chain.predict(rows, index + 1).sum()
+            score = self.chain.predict(rows, index + 1).sum() * scale
             for (s, own), gradient in zip(picked, torch.autograd.grad(score, leaves)):
                 mean_STD[s] += torch.einsum("n,ntd->td", weights[own], gradient.double())
-        return mean_STD
+        return mean_STD / scale
 
     def _integral(self, path: Path, gradient_TD: Tensor, at_baseline: float) -> Integral:
         attribution_T = (path.delta_TD * gradient_TD).sum(-1)

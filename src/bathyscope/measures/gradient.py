@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 import xarray as xr
-from torch import Tensor
 
 from bathyscope.gradients.depth import DepthGradients
 from bathyscope.gradients.differentiable import require_differentiable
@@ -71,8 +70,9 @@ class GradientProbe(MeasureProbe):
                 ids = self._batch.ids_BT[kept.prompt, : kept.length].clone()
                 gradients = DepthGradients(facts.anatomy, facts.checks, wave.provider, kept.boundaries, ids)
                 for boundary, total_TD, own_TD in gradients.sweep():
-                    norms = (_mean_norm(total_TD), _mean_norm(own_TD), _mean_norm(total_TD.double() - own_TD.double()))
-                    self._norms[:, kept.prompt, boundary] = norms
+                    for kind, gradient_TD in enumerate((total_TD, own_TD, total_TD - own_TD)):
+                        norm_T = torch.linalg.vector_norm(gradient_TD, dim=-1)
+                        self._norms[kind, kept.prompt, boundary] = float(norm_T.mean())
                     step((done + (boundaries - boundary) / boundaries) / len(self._kept))
         self._kept = []
 
@@ -90,10 +90,6 @@ class GradientProbe(MeasureProbe):
             for (name, (long_name, formula)), values in zip(_VARIABLES.items(), self._norms)
         }
         return xr.Dataset(data, {"boundary": np.arange(self._facts.n_blocks + 1)})
-
-
-def _mean_norm(gradient_TD: Tensor) -> float:
-    return float(torch.linalg.vector_norm(gradient_TD.double(), dim=-1).mean())
 
 
 _VARIABLES = {

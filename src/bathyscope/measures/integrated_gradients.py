@@ -119,9 +119,8 @@ class IntegratedGradients(Measure[IntegratedGradientsOptions]):
         if self.options.max_tokens is not None and tokens > self.options.max_tokens:
             return 0.0
         sites = len(self.options.sites) if facts.checks.parts else 1
-        # forward and backward through the later blocks, half of all on average
-        nodes = self.options.nodes if self.options.mode == "fast" else self.options.steps
-        return sites * nodes * (facts.n_blocks - 1) / facts.n_blocks
+        # for every block forward and backward through the later ones, half of all on average
+        return float(sites * len(self.options.rules[0].nodes) * (facts.n_blocks - 1))
 
     def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
         pieces = [self._pieces.get(i) for i in indices]
@@ -146,10 +145,11 @@ class IntegratedGradientsProbe(MeasureProbe):
         pieces: Sequence[Sequence[str] | None],
         width: int,
     ) -> None:
-        super().__init__(wants_parts=any(site != "block" for site in sites))
+        measured = [prompt for prompt, own in enumerate(pieces) if own is not None]
+        super().__init__(wants_parts=bool(measured) and any(site != "block" for site in sites))
         self._options, self._sites, self._facts, self._batch = options, tuple(sites), facts, batch
         self._pieces, self._width = pieces, width
-        self._kept = [Trajectory(p, batch.lengths[p]) for p, own in enumerate(pieces) if own is not None]
+        self._kept = [Trajectory(prompt, batch.lengths[prompt]) for prompt in measured]
         shape = (batch.size, len(options.sites), facts.n_blocks)
         self._attribution = np.full((*shape, width), np.nan)
         self._completeness = np.full(shape, np.nan)
@@ -160,6 +160,8 @@ class IntegratedGradientsProbe(MeasureProbe):
             kept.add(view)
 
     def after(self, wave: Wavefront, step: Callable[[float], None]) -> None:
+        if not self._kept:
+            return
         n_blocks, rules = self._facts.n_blocks, self._options.rules
         total = sum(kept.length for kept in self._kept)
         done = 0.0

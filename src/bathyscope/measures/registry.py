@@ -15,6 +15,7 @@ from bathyscope.measures.erasure import Erasure
 from bathyscope.measures.gradient import Gradient
 from bathyscope.measures.integrated_gradients import IntegratedGradients
 from bathyscope.measures.lens import Lens
+from bathyscope.measures.neurons import Neurons
 from bathyscope.measures.repeat import Repeat
 from bathyscope.measures.residual import Residual
 from bathyscope.measures.skip import Skip
@@ -34,6 +35,7 @@ MEASURES: Mapping[str, type[Measure[Any]]] = {
         Drop,
         Swap,
         Repeat,
+        Neurons,
         EffectiveDepth,
     )
 }

@@ -94,6 +94,7 @@ class Chain:
         """
         if place == 0:
             self._calls = []
+            self._require_own_forwards()
         if place != len(self._calls):
             raise ModelError(
                 f"Block {place} was called by itself inside scheduled(), where only whole forwards of the model "
@@ -113,7 +114,6 @@ class Chain:
         hidden = _stream(self._calls[0])
         if hidden.shape != _stream(self._calls[-1]).shape:
             raise ModelError("This model shortens its sequence between blocks, so that they cannot change places.")
-        self._require_own_forwards()
         hidden = hidden if self._dtype is None else hidden.to(self._dtype)
         for cache in {id(held): held for call in self._calls for held in _caches(call)}.values():
             if not self._cache.lay_out(cache) and self.refuses_cache:
@@ -134,7 +134,7 @@ class Chain:
         def shown(value: Any) -> Any:
             return self._cache.view(value, slot) if isinstance(value, Cache) else value
 
-        own = inspect.BoundArguments(call.signature, dict(call.arguments))  # type: ignore[arg-type]
+        own = inspect.BoundArguments(call.signature, dict(call.arguments))
         own.arguments[next(iter(call.signature.parameters))] = hidden
         return tuple(map(shown, own.args)), {name: shown(value) for name, value in own.kwargs.items()}
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from matplotlib.figure import Figure, FigureBase
 
 from bathyscope.errors import OptionError, did_you_mean
+from bathyscope.papers.faults import faults_in
 from bathyscope.report.figures import style
 from bathyscope.report.figures.options import FigureOptions
 
@@ -83,8 +84,10 @@ class FigureKind:
         return figure
 
     def caption(self, run: Run, options: FigureOptions | None = None) -> str:
-        """What is seen, then model, data, numbers of prompts and tokens, and the noise floor."""
-        return f"{self.note(run, options or FigureOptions()).strip()} {run.caption()}"
+        """What is seen, which published fault is reproduced, then model, data, counts and the noise floor."""
+        faults = faults_in(run.manifest["identity"]["measures"])
+        notes = [fault.note() for fault in faults if fault.measure == self.measure]
+        return " ".join([self.note(run, options or FigureOptions()).strip(), *notes, run.caption()])
 
     def _choose(self, run: Run, options: FigureOptions, names: Sequence[str] | None) -> Sequence[Panel]:
         if not self.drawable(run):

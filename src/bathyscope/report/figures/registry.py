@@ -15,6 +15,7 @@ from bathyscope.report.figures import (
     gradient,
     integrated_gradients,
     lens,
+    neurons,
     repeat,
     residual,
     skip,
@@ -41,6 +42,7 @@ FIGURES: Final[dict[str, FigureKind]] = {
         drop,
         swap,
         repeat,
+        neurons,
     )
 }
 

@@ -6,7 +6,7 @@ it is ShortGPT's Block Influence.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 import xarray as xr
@@ -27,7 +27,7 @@ from bathyscope.report.figures.lines import (
     unit,
 )
 from bathyscope.report.figures.options import FigureOptions
-from bathyscope.report.figures.summary import describe
+from bathyscope.report.figures.summary import Summary, describe
 
 if TYPE_CHECKING:
     from bathyscope.store.run import Run
@@ -51,6 +51,7 @@ def panels(run: Run, options: FigureOptions) -> list[Panel]:
         _contributions(data, options, "ratios", "ratio", "Contributions relative to what they are added to"),
         _contributions(data, options, "cosines", "cos", "Direction of contributions against the stream"),
         _neighbour(data, options),
+        *_published(data),
     ]
     return [one for one in made if one is not None]
 
@@ -134,6 +135,26 @@ def _neighbour(data: xr.Dataset, options: FigureOptions) -> Panel | None:
     curve = series(data, "cos_neighbour", "cos(h_l, h_l+1)", Look(style.PURPLE, "o"), options)
     axis = Axis("How little one block turns the stream", BLOCK_LABEL, "mean cosine (dimensionless)")
     return panel("neighbour", [curve], axis)
+
+
+def _published(data: xr.Dataset) -> list[Panel | None]:
+    """The means that the published code computes, where a run reproduces its faults."""
+    kinds = {
+        "norm": ((_RESIDUAL, *_CONTRIBUTIONS), "Mean norms as published", f"mean norm ({_norm_unit(data)})"),
+        "ratio": (_CONTRIBUTIONS, "Relative contributions as published", "ratio of norms (dimensionless)"),
+        "cos": (_CONTRIBUTIONS, "Direction of contributions as published", "mean cosine (dimensionless)"),
+    }
+    made = []
+    for kind, (parts, title, y) in kinds.items():
+        curves = []
+        for key, label, look in parts:
+            name = f"published_{kind}_{key}"
+            if name in data:
+                (place,) = data[name].dims
+                curves.append(Series(label, data[place].values, Summary(data[name].values, None, None), look))
+        scale: Literal["linear", "auto"] = "linear" if kind == "cos" else "auto"
+        made.append(panel(f"published_{kind}", curves, Axis(title, DEPTH_LABEL, y, scale)))
+    return made
 
 
 def _norm_unit(data: xr.Dataset) -> str:

@@ -1,0 +1,150 @@
+"""Prediction and suppression neurons by block, and how the neurons that act most on "-ing" tokens treat them.
+
+Source: lad2024 (prediction and suppression neurons).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import FigureBase
+from matplotlib.ticker import MaxNLocator
+
+from bathyscope.report.figures import style
+from bathyscope.report.figures.kind import FigureKind, Panel
+from bathyscope.report.figures.lines import BLOCK_LABEL, Axis, Look, Series, panel
+from bathyscope.report.figures.options import FigureOptions
+from bathyscope.report.figures.summary import Summary
+
+if TYPE_CHECKING:
+    from bathyscope.store.run import Run
+
+_CLASS: Final = "ing"
+_COLUMNS: Final = 6
+_CELL: Final = (1.5, 1.25)
+_FRAME: Final = (0.5, 0.8)
+_FRACTIONS: Final = {
+    "prediction_fraction": ("prediction", Look(style.BLUE, "o", "-")),
+    "suppression_fraction": ("suppression", Look(style.VERMILION, "s", "--")),
+}
+_QUANTILES: Final = {
+    "largest": (1.0, Look(style.PURPLE, "^", "-")),
+    "99th percentile": (0.99, Look(style.GREEN, "D", "--")),
+    "median": (0.5, Look(style.MUTED, "o", ":")),
+}
+
+
+def panels(run: Run, options: FigureOptions) -> list[Panel]:
+    """Shares of both kinds by block, kurtosis by block, and histograms of the neurons of the class "-ing"."""
+    data = run["neurons"]
+    made = [_fractions(data), _kurtosis(data), _top(data)]
+    return [one for one in made if one is not None]
+
+
+def note(run: Run, options: FigureOptions) -> str:
+    """What counts as which kind, and what the histograms show."""
+    data = run["neurons"]
+    threshold = f"{data.attrs['kurtosis']:g}"
+    said = (
+        f"From the weights alone. A neuron whose effect on the tokens' logits has a kurtosis above {threshold} (normal: "
+        "3) acts on few tokens; it predicts them where the effect is skewed to the right and suppresses them where it "
+        "is skewed to the left. "
+    )
+    if _shown(data) is not None:
+        said += (
+            f"Histograms: effect of single neurons on the {int(data['class_tokens'].sel(token_class=_CLASS))} tokens that "
+            'end in "ing" (outlined) and on all others (grey), each as shares of their own number; the neurons with the '
+            "largest difference between the two means, which is given above each. "
+        )
+    return said
+
+
+def _curve(label: str, data: xr.Dataset, values: np.ndarray, look: Look) -> Series:
+    return Series(label, data["block"].values, Summary(values, None, None), look)
+
+
+def _fractions(data: xr.Dataset) -> Panel | None:
+    curves = [_curve(label, data, data[name].values, look) for name, (label, look) in _FRACTIONS.items()]
+    axis = Axis("Prediction and suppression neurons", BLOCK_LABEL, "share of neurons (dimensionless)")
+    return panel("fractions", curves, axis)
+
+
+def _kurtosis(data: xr.Dataset) -> Panel | None:
+    kurtosis = data["kurtosis"]
+    if not kurtosis.notnull().any():
+        return None
+    curves = [
+        _curve(label, data, kurtosis.quantile(share, "neuron").values, look)
+        for label, (share, look) in _QUANTILES.items()
+    ]
+    rules = {float(data.attrs["kurtosis"]): "threshold"}
+    axis = Axis("How heavy-tailed neurons are", BLOCK_LABEL, "kurtosis of z (dimensionless)", "auto", rules)
+    return panel("kurtosis", curves, axis)
+
+
+def _shown(data: xr.Dataset) -> xr.Dataset | None:
+    """The listed neurons of the class."""
+    listed = data[["top_block", "top_neuron", "top_effect", "top_skew", "histogram", "histogram_edge"]]
+    chosen = listed.sel(token_class=_CLASS)
+    chosen = chosen.isel(rank=chosen["top_block"].values >= 0)
+    return chosen if chosen.sizes["rank"] else None
+
+
+def _top(data: xr.Dataset) -> Panel | None:
+    shown = _shown(data)
+    if shown is None:
+        return None
+    down = -(-shown.sizes["rank"] // _COLUMNS)
+    size = (_COLUMNS * _CELL[0] + _FRAME[0], down * _CELL[1] + _FRAME[1])
+    first = "; ".join(
+        f"block {int(one.top_block)} neuron {int(one.top_neuron)}: {float(one.top_effect):+.3g}"
+        for one in (shown.isel(rank=rank) for rank in range(min(5, shown.sizes["rank"])))
+    )
+    alt = (
+        f'{shown.sizes["rank"]} histograms of the effect of single neurons on the logits of tokens that end in "ing" and '
+        f"of all others. Differences of the means, largest first: {first}."
+    )
+    return Panel("top_ing", partial(_draw, shown=shown, down=down), alt, size)
+
+
+def _draw(figure: FigureBase, shown: xr.Dataset, down: int) -> None:
+    axes = figure.subplots(down, _COLUMNS, squeeze=False)
+    count = shown.sizes["rank"]
+    for rank, ax in enumerate(axes.flat):
+        if rank >= count:
+            ax.remove()
+            continue
+        _draw_neuron(ax, shown.isel(rank=rank))
+        if rank + _COLUMNS >= count:
+            ax.set_xlabel("effect (logits,\ndimensionless)", fontsize=7)
+        if rank % _COLUMNS == 0:
+            ax.set_ylabel("share of tokens", fontsize=7)
+    figure.suptitle(
+        'Neurons that act most on tokens ending in "ing"', x=0.01, ha="left", fontsize=9.5, fontweight="bold"
+    )
+
+
+def _draw_neuron(ax: Axes, one: xr.Dataset) -> None:
+    edges = one["histogram_edge"].values
+    ax.stairs(one["histogram"].sel(side="others").values, edges, fill=True, color=style.MUTED, alpha=0.45)
+    ax.stairs(one["histogram"].sel(side="class").values, edges, color=style.VERMILION, linewidth=1.1)
+    block, neuron, effect = int(one["top_block"]), int(one["top_neuron"]), float(one["top_effect"])
+    ax.set_title(f"block {block}, {neuron}: {effect:+.2f}", fontsize=6.5, fontweight="normal")
+    ax.tick_params(labelsize=6)
+    ax.xaxis.set_major_locator(MaxNLocator(3))
+    ax.yaxis.set_major_locator(MaxNLocator(3))
+
+
+FIGURE: Final = FigureKind(
+    name="neurons",
+    measure="neurons",
+    heading="Prediction and suppression neurons",
+    needs=("kurtosis",),
+    panels=panels,
+    note=note,
+)
+draw, caption = FIGURE.draw, FIGURE.caption
