@@ -23,7 +23,6 @@ from bathyscope.anatomy.readout import Readout
 from bathyscope.anatomy.registry import family_for
 from bathyscope.anatomy.sites import submodule
 from bathyscope.errors import ModelError, OptionError
-from bathyscope.measures.base import Measure, ModelFacts
 from bathyscope.model import Model, as_device, as_dtype, load_config
 from bathyscope.prompts.source import Source
 from bathyscope.surveying import SurveyPlan, plan_survey
@@ -56,7 +55,7 @@ class Estimate:
 
     Args:
         parameters_per_block: of each block.
-        rows: measure → full rows a prompt brings (mean over prompts).
+        rows: measure → full rows a prompt brings, gradients included (mean over prompts).
         readouts: measure → readouts of every token (mean over prompts).
         floor_seconds: FLOPs over the matrix rate.
         seconds: the floor, and the time for comparing predictions.
@@ -227,8 +226,12 @@ def _count(plan: SurveyPlan, rates: Rates) -> Estimate:
     anatomy, lengths = plan.facts.anatomy, [len(p) for p in plan.prompts]
     item = torch.empty(0, dtype=plan.model.dtype).element_size()
     total, longest = sum(lengths), max(lengths)
-    rows = {m.name: _mean(m.rows_per_prompt(plan.facts, n) for n in lengths) for m in plan.measures}
-    readouts = {m.name: _readouts(m, plan.facts, rows[m.name]) for m in plan.measures}
+    in_wave = sum(_mean(m.rows_per_prompt(plan.facts, n) for n in lengths) for m in plan.measures)
+    rows = {
+        m.name: _mean(m.rows_per_prompt(plan.facts, n) + m.rows_after(plan.facts, n) for n in lengths)
+        for m in plan.measures
+    }
+    readouts = {m.name: _mean(m.readouts_per_prompt(plan.facts, n) for n in lengths) for m in plan.measures}
     intervened = sum(rows.values())
     # the baseline, and a control row where anything intervenes
     forwards = 1 + (1 if intervened else 0) + intervened
@@ -237,7 +240,7 @@ def _count(plan: SurveyPlan, rates: Rates) -> Estimate:
     readout_flops = compared * 2.0 * anatomy.width * anatomy.vocabulary
     floor = (block_flops + readout_flops) / rates.matrix
     # a row that departs halfway costs half a forward and ends as one state; the lens keeps all boundaries
-    states = 2 * intervened + 2 * (anatomy.n_blocks + 1)
+    states = 2 * in_wave + 2 * (anatomy.n_blocks + 1)
     return Estimate(
         model=plan.model.name,
         family=anatomy.family.name,
@@ -262,13 +265,6 @@ def _count(plan: SurveyPlan, rates: Rates) -> Estimate:
         floor_seconds=floor,
         seconds=floor + compared * anatomy.vocabulary / rates.compared,
     )
-
-
-def _readouts(measure: Measure[Any], facts: ModelFacts, rows: float) -> float:
-    """How often every token is read out: for the lens at each boundary, else once at the end of each row."""
-    if measure.name == "lens":
-        return len(measure.options.norm) * (facts.n_blocks + 1.0)
-    return 2 * rows
 
 
 def _forward_flops(anatomy: Anatomy, tokens: int) -> float:

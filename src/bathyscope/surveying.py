@@ -247,7 +247,7 @@ def plan_survey(
     tokenized, dataset, uses_tokenizer = _tokenized(loaded, prompts, seed, beyond_context)
     facts = ModelFacts(loaded.anatomy, loaded.checks, loaded.tokenizer if uses_tokenizer else None)
     if _means_all(measures):
-        made = _with_answers_only(made, tokenized, given)
+        made = _possible(_with_answers_only(made, tokenized, given), facts, tokenized, given)
     for measure in made:
         measure.prepare(facts, tokenized, seed)
     references = {m.name: _reference(loaded, m.reference, seed) for m in made if m.reference is not None}
@@ -287,6 +287,20 @@ def _with_answers_only(
             stacklevel=4,
         )
     return tuple(m for m in made if m.name not in left_out)
+
+
+def _possible(
+    made: tuple[Measure[Any], ...],
+    facts: ModelFacts,
+    prompts: Sequence[TokenizedPrompt],
+    given: Mapping[str, Any],
+) -> tuple[Measure[Any], ...]:
+    """All measures that this model and these prompts allow; one whose options were given refuses them itself."""
+    reasons = {m.name: m.unavailable(facts, prompts) for m in made if m.name not in given}
+    for name, reason in reasons.items():
+        if reason is not None:
+            warnings.warn(f"{name} of all measures is left out: {reason}.", stacklevel=4)
+    return tuple(m for m in made if reasons.get(m.name) is None)
 
 
 def _advance(bar: ProgressBar, done: float, weight: float, share: float) -> None:

@@ -164,16 +164,16 @@ def test_other_dtypes(dtype: torch.dtype, close: float) -> None:
 
 
 def test_small_gradients_do_not_vanish_in_float16() -> None:
-    """A probability far below float16's smallest normal number, scaled for the backward pass."""
+    """All gradients of this map are far below float16's smallest normal number, 6e-5."""
     half = zoo.entry("llama").build()
     with torch.no_grad():
-        half.lm_head.weight.mul_(8)
+        half.lm_head.weight.mul_(16)
     single = bathyscope.load(copy.deepcopy(half))
-    ids = zoo.prompts(half, (6,))
+    ids = zoo.prompts(half, (6,), seed=2)
     found, wanted = (attributions(model, ids, [1], nodes=8) for model in (bathyscope.load(half.half()), single))
-    assert float(wanted.probability[0]) < 1e-4
     scale = float(np.abs(wanted.attribution).max())
-    assert relative(found.attribution, wanted.attribution.values, scale) < 0.05
+    assert scale < 1e-7
+    assert relative(found.attribution, wanted.attribution.values, scale) < 0.1
 
 
 def test_fast_agrees_with_many_nodes_on_a_trained_model(shared: Callable[[str], Path]) -> None:

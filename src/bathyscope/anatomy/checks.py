@@ -111,7 +111,7 @@ def check(anatomy: Anatomy, tokens: int = CHECK_TOKENS) -> Checks:
     """
     parameter = next(p for p in anatomy.model.parameters() if p.is_floating_point())
     allowed = tolerance(parameter.dtype)
-    ids = _random_ids(anatomy, tokens, parameter.device)
+    ids = random_ids(anatomy, tokens, parameter.device)
     plain, seen = _plain_forward(anatomy, ids)
     replay = anatomy.replay(ids)
     boundaries = [replay.recording.resid0_BTD]
@@ -135,7 +135,8 @@ def check(anatomy: Anatomy, tokens: int = CHECK_TOKENS) -> Checks:
     return Checks(max(no_op), readout, tuple(gaps), tail, allowed, reason, tuple(sources) if any(sources) else ())
 
 
-def _random_ids(anatomy: Anatomy, tokens: int, device: torch.device) -> Tensor:
+def random_ids(anatomy: Anatomy, tokens: int, device: torch.device) -> Tensor:
+    """Two sequences of random token ids, the same in every check."""
     generator = torch.Generator().manual_seed(20250519)
     entries = int(anatomy.model.get_input_embeddings().weight.shape[0])  # type: ignore[operator]
     return torch.randint(min(3, entries - 1), entries, (2, tokens), generator=generator).to(device)

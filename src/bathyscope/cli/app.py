@@ -38,6 +38,8 @@ for _name, _help in {
     "report": "Draw one or more runs: a self-contained HTML page, and figures as files.",
     "compare": "Differences of effective depth between runs: models, data sets, levels of difficulty.",
     "reproduce": "Tables and figures of the papers, from the models at hand, beside what was published.",
+    "evaluate": "Benchmarks of lm-evaluation-harness with blocks dropped, swapped and repeated.",
+    "probe": 'Linear probes on labelled data: word meaning by depth, neurons that foretell "-ing".',
     "check": "Load a model and show what the checks of its anatomy measured, block by block.",
     "estimate": "Work, memory and time of a survey, from the model's configuration alone.",
 }.items():

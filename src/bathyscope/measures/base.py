@@ -42,10 +42,18 @@ class ModelFacts:
         return self.anatomy.n_blocks
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Each token as text, for labels; its number where the prompts came as token ids."""
+        """Each token as text, for labels; its number where the prompts came as token ids.
+
+        A token is what it adds to the text before it: alone, many tokenizers drop its leading space.
+        """
         if self.tokenizer is None:
             return [str(i) for i in ids]
-        return [str(self.tokenizer.decode([i])) for i in ids]
+        found, before = [], ""
+        for end, own in enumerate(ids, start=1):
+            text = str(self.tokenizer.decode(list(ids[:end])))
+            found.append(text[len(before) :] if text.startswith(before) else str(self.tokenizer.decode([own])))
+            before = text
+        return found
 
     def require_parts(self, measure: str) -> None:
         """Refuses measures of attention and MLP contributions where a model has none.
@@ -101,6 +109,10 @@ class Measure(abc.ABC, Generic[Options]):
     def __init__(self, options: Options) -> None:
         self.options = options
 
+    def unavailable(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> str | None:
+        """Why a survey of ``all`` measures leaves this one out, where ``prepare`` would refuse it; None = it does not."""
+        return None
+
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
         """Checks options against the model and all prompts, and draws what is random, before any compute.
 
@@ -130,6 +142,10 @@ class Measure(abc.ABC, Generic[Options]):
     def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
         """The observer for one batch; ``indices`` are the prompts' numbers in the survey."""
         raise TypeError(f"{self.name} is derived from other measures and observes nothing itself")
+
+    def readouts_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
+        """About how often each token is read out (for estimates): at the end of every row and half-row."""
+        return 2 * self.rows_per_prompt(facts, tokens)
 
     def rows_after(self, facts: ModelFacts, tokens: int) -> float:
         """The cost of ``MeasureProbe.after`` for a prompt of this length, in full rows."""

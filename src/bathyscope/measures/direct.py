@@ -52,6 +52,9 @@ class Direct(Measure[DirectOptions]):
     def rows_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
         return facts.n_blocks * (1 + COUNT / 2) / 2
 
+    def readouts_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
+        return 0.0
+
     def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
         width = max((len(p) for p in self._positions), default=0)
         return DirectProbe(self.options, facts, batch, [self._positions[i] for i in indices], width)

@@ -76,6 +76,9 @@ class Lens(Measure[LensOptions]):
             width = width.to(next(facts.anatomy.model.parameters()).device)
             facts.anatomy.readout.frozen(width, width)  # refuses unknown kinds of norm before any compute
 
+    def readouts_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
+        return len(self.options.norm) * (facts.n_blocks + 1.0)
+
     def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
         return LensProbe(self.options, facts, batch)
 

@@ -18,6 +18,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bathyscope.anatomy.neurons import OutputWeights, directions_of, output_weights
+from bathyscope.errors import ModelError
 from bathyscope.measures.base import Measure, ModelFacts, require_range, variable
 from bathyscope.measures.neuron_effects import TILE, class_effects, histograms, moments, token_effects
 from bathyscope.measures.token_classes import CLASSES, members
@@ -54,16 +55,30 @@ class Neurons(Measure[NeuronsOptions]):
     options_type = NeuronsOptions
     derived = True
 
+    def unavailable(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> str | None:
+        try:
+            self._find(facts)
+        except ModelError as error:
+            return str(error).rstrip(".")
+        return None
+
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
         require_range("neurons: kurtosis", self.options.kurtosis, 1.0, 1e6)
-        self._weights = output_weights(facts.anatomy)
+        self._find(facts)
         missing = [block for block, weights in enumerate(self._weights) if not weights]
         if missing:
-            listed = "any block" if len(missing) == facts.n_blocks else f"blocks {missing}"
             warnings.warn(
-                f"neurons: no output weights of an MLP were found in {listed} of this {facts.anatomy.family.name} "
-                "model, whose neurons are missing (NaN).",
+                f"neurons: no output weights of an MLP were found in blocks {missing} of this "
+                f"{facts.anatomy.family.name} model, whose neurons are missing (NaN).",
                 stacklevel=4,
+            )
+
+    def _find(self, facts: ModelFacts) -> None:
+        self._weights = output_weights(facts.anatomy)
+        if not any(self._weights):
+            raise ModelError(
+                f"neurons needs MLPs whose output is added to the residual stream, and finds none in this "
+                f"{facts.anatomy.family.name} model; leave this measure out."
             )
         tokenizer = facts.tokenizer
         known = None if tokenizer is None else set(tokenizer.get_vocab().values())
@@ -115,7 +130,10 @@ def _census(found: Sequence[tuple[Array, Array]], threshold: float) -> dict[str,
         "mean": ("mean of a neuron's cosines with the unembedding", "mean over tokens of z, z = ŵ·Ŵ_U"),
         "variance": ("variance of a neuron's cosines with the unembedding", "mean of (z − mean)²"),
         "skew": ("skew of a neuron's cosines with the unembedding", "mean of (z − mean)³ / variance^1.5"),
-        "kurtosis": ("kurtosis of a neuron's cosines with the unembedding", "mean of (z − mean)⁴ / variance²; normal: 3"),
+        "kurtosis": (
+            "kurtosis of a neuron's cosines with the unembedding",
+            "mean of (z − mean)⁴ / variance²; normal: 3",
+        ),
     }
     data = {
         name: variable(
@@ -143,7 +161,7 @@ def _census(found: Sequence[tuple[Array, Array]], threshold: float) -> dict[str,
             source=_SOURCE,
         )
     data["n_neurons"] = variable(("block",), neurons, "neurons of the block", "neurons", source=_SOURCE)
-    empty = np.array([(~present).sum() for _, present in found])
+    empty = np.array([np.count_nonzero(present == 0) for _, present in found])
     data["zero_neurons"] = variable(
         ("block",), empty, "neurons without output weights", "neurons", formula="ŵ = 0", source=_SOURCE
     )
@@ -207,10 +225,10 @@ def _described_profile(
     listed = ("token_class", "rank")
     difference = "mean over the class's tokens of w_out·W_U − mean over all others"
     return {
-        "top_block": variable(listed, chosen[0], "block of a neuron that acts on a class (−1 = none)", "block", source=_SOURCE),
-        "top_neuron": variable(
-            listed, chosen[1], "neuron that acts on a class (−1 = none)", "neuron", source=_SOURCE
+        "top_block": variable(
+            listed, chosen[0], "block of a neuron that acts on a class (−1 = none)", "block", source=_SOURCE
         ),
+        "top_neuron": variable(listed, chosen[1], "neuron that acts on a class (−1 = none)", "neuron", source=_SOURCE),
         "top_effect": variable(
             listed,
             values[0],
@@ -239,7 +257,9 @@ def _described_profile(
 def _experts(weights: Sequence[OutputWeights]) -> NDArray[np.int64]:
     """Each neuron's routed expert, −1 where it belongs to none."""
     parts = [
-        np.full(one.neurons, -1) if one.experts is None else np.repeat(np.arange(one.experts), one.neurons // one.experts)
+        np.full(one.neurons, -1)
+        if one.experts is None
+        else np.repeat(np.arange(one.experts), one.neurons // one.experts)
         for one in weights
     ]
     return np.concatenate([np.empty(0, dtype=int), *parts])

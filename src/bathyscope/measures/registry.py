@@ -6,7 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from bathyscope.errors import OptionError, did_you_mean
+from bathyscope.measures.attention_locality import AttentionLocality
 from bathyscope.measures.base import Measure
+from bathyscope.measures.cka import Cka
 from bathyscope.measures.depth_score import DepthScore
 from bathyscope.measures.direct import Direct
 from bathyscope.measures.drop import Drop
@@ -20,6 +22,7 @@ from bathyscope.measures.repeat import Repeat
 from bathyscope.measures.residual import Residual
 from bathyscope.measures.skip import Skip
 from bathyscope.measures.swap import Swap
+from bathyscope.measures.swap_cosine import SwapCosine
 
 MEASURES: Mapping[str, type[Measure[Any]]] = {
     measure.name: measure
@@ -35,6 +38,9 @@ MEASURES: Mapping[str, type[Measure[Any]]] = {
         Drop,
         Swap,
         Repeat,
+        SwapCosine,
+        Cka,
+        AttentionLocality,
         Neurons,
         EffectiveDepth,
     )

@@ -35,9 +35,9 @@ def texts_within(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int]) -> list
     Decoded alone, a token may lose the white space it begins with; so each is decoded after a letter.
     """
     anchor = tokenizer(_ANCHOR, add_special_tokens=False, verbose=False)["input_ids"]
-    before = tokenizer.decode(anchor, clean_up_tokenization_spaces=False)
+    before = str(tokenizer.decode(anchor, clean_up_tokenization_spaces=False))
     texts = tokenizer.batch_decode([[*anchor, i] for i in ids], clean_up_tokenization_spaces=False)
-    return [text.removeprefix(before) for text in texts]
+    return [str(text).removeprefix(before) for text in texts]
 
 
 def members(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int]) -> NDArray[np.bool_]:

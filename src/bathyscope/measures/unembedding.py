@@ -40,8 +40,8 @@ class Unembedding:
         self._gain: Tensor | float = 1.0 if kind is None else kind.gain
         self.kept_V = self._kept(known)
         self._mean_D: Tensor | float = 0.0
-        total = sum(rows_VD.sum(0, dtype=torch.float64) for _, rows_VD in self.tiles())
-        self._mean_D = (total / len(self.kept_V)).float()
+        sums = torch.stack([rows_VD.sum(0, dtype=torch.float64) for _, rows_VD in self.tiles()])
+        self._mean_D = (sums.sum(0) / len(self.kept_V)).float()
 
     @property
     def left_out(self) -> int:

@@ -1,4 +1,4 @@
-"""Maps of several runs as small multiples: the same map for every model, in the same colours."""
+"""Several runs side by side: the same map for every model in the same colours, or their curves in one picture."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ _TOKEN_FRAME: Final = 0.6
 
 
 def side_by_side(runs: Sequence[Run], options: FigureOptions | None = None) -> dict[str, list[Panel]]:
-    """For every kind of figure with maps its maps that at least two runs have, a small multiple for each run.
+    """For every kind of figure with maps its maps that at least two runs have, a small multiple for each run; and the
+    pictures in which a kind draws several runs together.
 
     Token maps are matched by data set and prompt; each run keeps its own tokens.
 
@@ -31,12 +32,19 @@ def side_by_side(runs: Sequence[Run], options: FigureOptions | None = None) -> d
         Panels by the kind's name; empty for a single run.
     """
     names = provenance.short_names(runs)
-    found = {kind: _matched(runs, names, kind, options or FigureOptions()) for kind in FIGURES}
-    return {kind: [_panel(*shown) for shown in matched.values()] for kind, matched in found.items() if matched}
+    found: dict[str, list[Panel]] = {}
+    for kind in FIGURES:
+        matched = _matched(runs, names, kind, options or FigureOptions())
+        found[kind] = [_panel(*shown) for shown in matched.values()]
+        found[kind] += _together(runs, names, kind, options or FigureOptions())
+    return {kind: panels for kind, panels in found.items() if panels}
 
 
 def caption(kind: str, options: FigureOptions) -> str:
     """What is compared."""
+    together = FIGURES[kind].together
+    if together is not None:
+        return together.note
     reduction = f" Shown: {options.reduction} over tokens." if kind in ("skip", "direct") else ""
     return (
         f"{FIGURES[kind].heading} of each model, as in the figures of the single runs below.{reduction} Equal colours "
@@ -59,6 +67,14 @@ def _matched(runs: Sequence[Run], names: Sequence[str], kind: str, options: Figu
             matched = found.setdefault(shown.key or shown.title, (name, shown.title, []))
             matched[2].append(replace(shown, title=run_name))
     return {key: matched for key, matched in found.items() if len(matched[2]) > 1}
+
+
+def _together(runs: Sequence[Run], names: Sequence[str], kind: str, options: FigureOptions) -> Sequence[Panel]:
+    there = [(run, name) for run, name in zip(runs, names) if FIGURES[kind].drawable(run)]
+    together = FIGURES[kind].together
+    if together is None or len(there) < 2:
+        return []
+    return together.panels([run for run, _ in there], [name for _, name in there], options)
 
 
 def _panel(name: str, title: str, maps: list[HeatMap]) -> Panel:

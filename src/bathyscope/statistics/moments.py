@@ -48,12 +48,7 @@ class Moments:
         gap = other.mean - self.mean
         step = gap / total
         m2 = self.m2 + other.m2 + gap * step * n * m
-        m3 = (
-            self.m3
-            + other.m3
-            + gap * step**2 * n * m * (n - m)
-            + 3 * step * (n * other.m2 - m * self.m2)
-        )
+        m3 = self.m3 + other.m3 + gap * step**2 * n * m * (n - m) + 3 * step * (n * other.m2 - m * self.m2)
         m4 = (
             self.m4
             + other.m4

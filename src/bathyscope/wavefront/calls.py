@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Protocol
 
@@ -12,7 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from bathyscope.anatomy.cache import CaptureCache
+from bathyscope.anatomy.family import Site
 from bathyscope.anatomy.replay import Replay, State
+from bathyscope.anatomy.sites import tapped
 
 Carry = dict[object, tuple[Tensor, ...]]
 
@@ -41,7 +43,11 @@ class CallPolicy:
 
 @dataclass(frozen=True)
 class CallResult:
-    """What one call did: rows ``first … first+len(after)−1`` of the asked ones, and the control beside them."""
+    """What one call did: rows ``first … first+len(after)−1`` of the asked ones, and the control beside them.
+
+    ``parts`` are the rows' contributions, and ``control_parts`` the control's where it was in this call; both are
+    empty unless sites were tapped.
+    """
 
     first: int
     before: Tensor
@@ -49,6 +55,8 @@ class CallResult:
     control_before: Tensor
     control_after: Tensor
     captured: CaptureCache
+    parts: Mapping[str, Tensor] = field(default_factory=dict)
+    control_parts: Mapping[str, Tensor] = field(default_factory=dict)
 
 
 def even_pieces(rows: int, most: int) -> Iterator[tuple[int, int]]:
@@ -83,8 +91,13 @@ class RowCaller:
         attends: bool = True,
         has_control: bool = True,
         edits: Edits | None = None,
+        taps: Mapping[str, Site] | None = None,
     ) -> Iterator[CallResult]:
-        """Runs the block on all rows, a call at a time; ``carry`` (per row) is read and updated in place."""
+        """Runs the block on all rows, a call at a time; ``carry`` (per row) is read and updated in place.
+
+        Args:
+            taps: sites whose contributions are read.
+        """
         per_call = max(1, self.policy.tokens // (rows.shape[1] * rows.shape[2]))
         control_before = rows[0].clone()  # the caller writes results back while later calls run
         control_after: Tensor | None = None
@@ -95,7 +108,7 @@ class RowCaller:
             picked = [0, *range(first, last)] if extra else slice(first, last)
             state = _slice_carry(carry, picked)
             cache = caches.make(picked) if caches is not None else CaptureCache()
-            with nullcontext() if edits is None else edits.during(block, picked):
+            with nullcontext() if edits is None else edits.during(block, picked), tapped(block, taps or {}) as taken:
                 out = self.replay.run(
                     block,
                     index,
@@ -107,11 +120,22 @@ class RowCaller:
                     state=state,
                 ).view(given.shape)
             _store_carry(carry, state, rows.shape[:2], first, last, extra)
-            after = out[1:] if extra else out
+            parts = {part: value.view(given.shape) for part, value in taken.items()}
+            own = slice(1, None) if extra else slice(None)
             if extra or first == 0:
                 control_after = out[0]
             assert control_after is not None
-            yield CallResult(first, before, after, control_before, control_after, cache)
+            with_control = has_control and (extra or first == 0)
+            yield CallResult(
+                first,
+                before,
+                out[own],
+                control_before,
+                control_after,
+                cache,
+                {part: value[own] for part, value in parts.items()},
+                {part: value[0] for part, value in parts.items()} if with_control else {},
+            )
 
 
 class Edits(Protocol):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 
 import torch
 from torch import Tensor
 
 from bathyscope.anatomy.anatomy import Anatomy
+from bathyscope.anatomy.attention import Seen, attending
 from bathyscope.anatomy.mode import evaluating
 from bathyscope.anatomy.replay import Replay, State
 from bathyscope.anatomy.sites import tapped
@@ -17,8 +19,9 @@ from bathyscope.wavefront.calls import CallPolicy, CallResult
 from bathyscope.wavefront.direct import DirectRows
 from bathyscope.wavefront.erase import ErasureRows
 from bathyscope.wavefront.full import FullRows
+from bathyscope.wavefront.parts import PartTaps
 from bathyscope.wavefront.plan import Late, compile_tracks
-from bathyscope.wavefront.probe import BaselineView, FinalStates, Probe, RowsView, TailStates
+from bathyscope.wavefront.probe import BaselineView, FinalStates, Probe, RowPartsView, RowsView, TailStates
 from bathyscope.wavefront.provider import BlockProvider, ResidentBlocks
 from bathyscope.wavefront.rows import (
     DirectBefore,
@@ -101,8 +104,11 @@ class _Sweep:
         self._late_in_full: list[Late] = [*channels, *([] if wave.tails else befores)]
         rows = _skips_first(dict.fromkeys([*others, *self._late_in_full]))
         tracks = compile_tracks(rows, self._anatomy.n_blocks, batch.size)
+        parts = PartTaps(_part_steps(probes), tracks, wave.anatomy.sites, self._show_parts)
         self._full = (
-            FullRows(tracks, self._replay, batch, wave.policy, wave.provider, wave.anatomy.sites, self._show_full)
+            FullRows(
+                tracks, self._replay, batch, wave.policy, wave.provider, wave.anatomy.sites, self._show_full, parts
+            )
             if tracks
             else None
         )
@@ -164,14 +170,18 @@ class _Sweep:
 
     def _advance_baseline(self, block: torch.nn.Module, index: int) -> None:
         wants_parts = any(probe.wants_parts for probe in self._probes)
+        wants_weights = any(probe.wants_weights for probe in self._probes)
         self._baseline_before = self._baseline
         prompts = torch.arange(self._batch.size, device=self._baseline.device)
-        with tapped(block, self._anatomy.sites if wants_parts else {}) as taken:
+        watch = attending(block, self._batch.size, self._batch.tokens) if wants_weights else nullcontext(Seen())
+        with tapped(block, self._anatomy.sites if wants_parts else {}) as taken, watch as seen:
             self._baseline = self._replay.run(block, index, self._baseline, prompts, state=self._baseline_state)
         self._finite.append(torch.isfinite(self._baseline).all())
         shape = self._baseline.shape
         parts = {part: value.reshape(shape) for part, value in taken.items()}
-        view = BaselineView(index, self._baseline_before, self._baseline, parts.get("attention"), parts.get("mlp"))
+        view = BaselineView(
+            index, self._baseline_before, self._baseline, parts.get("attention"), parts.get("mlp"), seen.attention
+        )
         for probe in self._probes:
             probe.baseline(view)
 
@@ -192,6 +202,11 @@ class _Sweep:
                 tail.advance(block, index, self._full)
             elif tail.first_boundary == index + 1:
                 tail.begin(self._full)
+
+    def _show_parts(self, view: RowPartsView) -> None:
+        for probe in self._probes:
+            if probe.part_steps:
+                probe.row_parts(view)
 
     def _show_full(self, index: int, served: Sequence[Sequence[Request]], result: CallResult) -> None:
         view = RowsView(
@@ -277,6 +292,15 @@ class _Sweep:
     def _tail_states(self, prompt: int, start: int, control_ND: Tensor, rows: dict[Request, Tensor]) -> TailStates:
         own = slice(start, self._batch.lengths[prompt])
         return TailStates(prompt, start, control_ND, self._baseline[prompt, own], rows)
+
+
+def _part_steps(probes: Sequence[Probe]) -> dict[ScheduleRow, set[int]]:
+    """Row → the steps at which any probe looks at its contributions."""
+    wanted: dict[ScheduleRow, set[int]] = {}
+    for probe in probes:
+        for row, steps in probe.part_steps.items():
+            wanted.setdefault(row, set()).update(steps)
+    return wanted
 
 
 def _skips_first(requests: dict[Request, None]) -> list[Request]:

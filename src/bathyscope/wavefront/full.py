@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
@@ -14,6 +14,7 @@ from bathyscope.anatomy.replay import Replay
 from bathyscope.anatomy.sites import silenced
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.calls import CacheMaker, CallPolicy, CallResult, Carry, Edits, RowCaller
+from bathyscope.wavefront.parts import PartTaps, Place
 from bathyscope.wavefront.plan import Birth, Fork, Track
 from bathyscope.wavefront.provider import BlockProvider
 from bathyscope.wavefront.rows import Request, ScheduleRow
@@ -32,6 +33,7 @@ class FullRows:
         tracks: compiled histories (see ``plan``).
         resid0_BTD: what enters block 0.
         show: called for every call of a block that rows take in step with the control.
+        parts: reads contributions in the calls where somebody wants them.
     """
 
     def __init__(
@@ -43,8 +45,10 @@ class FullRows:
         provider: BlockProvider,
         sites: Mapping[str, Site],
         show: Show,
+        parts: PartTaps,
     ) -> None:
         self._tracks = tracks
+        self._parts = parts
         self._sites = sites
         self._provider = provider
         self._show = show
@@ -86,10 +90,14 @@ class FullRows:
         by_slot = {self._slots[t]: t for t in joining}
         previous, replay = self._state[0].clone(), self._caller.replay
         caches, edits = CacheMaker() if capture else None, self._edits(by_slot)
-        for result in self._run(block, index, self._active, caches, edits):
-            slots = self._active[result.first : result.first + len(result.after)]
+        places = self._places(by_slot.get(slot) for slot in self._active)
+        taps = self._parts.taps(index, places)
+        for result in self._run(block, index, self._active, caches, edits, taps):
+            own = slice(result.first, result.first + len(result.after))
+            slots = self._active[own]
             served = [self._tracks[by_slot[s]].requests if s else () for s in slots]
             self._show(index, served, result)
+            self._parts.shown(index, places[own], result)
             self._state[self._at(slots)] = result.after
             if result.captured.keys is not None and result.captured.values is not None:
                 rows = len(result.after)
@@ -133,11 +141,13 @@ class FullRows:
         slots: Sequence[int],
         caches: CacheMaker | None = None,
         edits: Edits | None = None,
+        taps: Mapping[str, Site] | None = None,
     ) -> Iterator[CallResult]:
         at = self._at(slots)
         carry = None if self._carry is None else {k: tuple(t[at] for t in v) for k, v in self._carry.items()}
+        has_control = bool(slots and slots[0] == 0)
         yield from self._caller.calls(
-            block, index, self._state[at], carry, caches, has_control=bool(slots and slots[0] == 0), edits=edits
+            block, index, self._state[at], carry, caches, has_control=has_control, edits=edits, taps=taps
         )
         for key, tensors in (carry or {}).items():
             assert self._carry is not None
@@ -200,6 +210,10 @@ class FullRows:
         steps = self._tracks[track].steps
         return steps[self._done[track]] if self._done[track] < len(steps) else None
 
+    def _places(self, tracks: Iterable[int | None]) -> list[Place | None]:
+        """Where in their histories tracks are; None = the control."""
+        return [None if track is None else (track, self._done[track]) for track in tracks]
+
     def _stepped(self, track: int) -> None:
         self._done[track] += 1
         birth = self._tracks[track].birth
@@ -231,11 +245,12 @@ class FullRows:
                 return
             index = min(behind.values())
             tracks = sorted((t for t, n in behind.items() if n == index), key=lambda t: self._slots[t])
-            slots = [self._slots[t] for t in tracks]
+            slots, places = [self._slots[t] for t in tracks], self._places(tracks)
             with self._provider.block(index) as block:
-                for result in self._run(block, index, slots):
-                    at = self._at(slots[result.first : result.first + len(result.after)])
-                    self._state[at] = result.after
+                for result in self._run(block, index, slots, taps=self._parts.taps(index, places)):
+                    own = slice(result.first, result.first + len(result.after))
+                    self._parts.shown(index, places[own], result)
+                    self._state[self._at(slots[own])] = result.after
             for track in tracks:
                 self._stepped(track)
 

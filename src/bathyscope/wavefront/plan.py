@@ -117,7 +117,7 @@ def _program(request: ScheduleRow | SkipRow, n_blocks: int) -> tuple[Birth, tupl
             return Birth(request.block), tuple(range(request.block + 1, n_blocks))
         return _skipping(request.block, request.part, n_blocks, request.protect)
     prefix = request.schedule.clean_prefix
-    return Birth(prefix, protect=request.protect), request.schedule.order[prefix:]
+    return Birth(prefix, protect=request.protect), request.schedule.order[prefix : request.stop]
 
 
 def _skipping(

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from torch import Tensor
 
+from bathyscope.anatomy.attention import Attention
 from bathyscope.anatomy.readout import Readout
 from bathyscope.wavefront.batch import Batch
-from bathyscope.wavefront.rows import Erasure, Request
+from bathyscope.wavefront.rows import Erasure, Request, ScheduleRow
 
 
 @dataclass(frozen=True)
 class BaselineView:
     """One block of the plain forward: input and output [batch, tokens, width], and the contributions.
 
-    ``attention`` and ``mlp`` are None unless a probe wants parts and the family has them.
+    ``attention`` and ``mlp`` are None unless a probe wants parts and the family has them; ``weights`` unless one
+    wants attention weights and the block shows them. Weights may be read only while the view is shown.
     """
 
     block: int
@@ -24,6 +26,7 @@ class BaselineView:
     after_BTD: Tensor
     attention_BTD: Tensor | None
     mlp_BTD: Tensor | None
+    weights: Attention | None = None
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,24 @@ class RowsView:
     baseline_after: Tensor
     prompt: int | None = None
     start: int = 0
+
+
+@dataclass(frozen=True)
+class RowPartsView:
+    """Contributions of attention and MLP in one call of a block, for rows whose steps a probe has named.
+
+    Args:
+        block: the block that ran.
+        rows: (request, step of its schedule) → row of ``parts``; steps are counted from 0.
+        parts: "attention", "mlp" → [rows, batch, tokens, width].
+        control: the same of the row in which nothing is changed, [batch, tokens, width]; empty where it was not in
+            this call.
+    """
+
+    block: int
+    rows: Mapping[tuple[ScheduleRow, int], int]
+    parts: Mapping[str, Tensor]
+    control: Mapping[str, Tensor]
 
 
 @dataclass(frozen=True)
@@ -112,20 +133,35 @@ class ErasedStates:
 
 
 class Probe:
-    """One measure's observer for one batch. The methods do nothing unless a measure overrides them."""
+    """One measure's observer for one batch. The methods do nothing unless a measure overrides them.
+
+    ``part_steps`` names, for rows among the requests, the steps of their schedules (counted from 0) at which
+    their contributions are shown; every block that runs there shows the control row's too.
+    """
 
     def __init__(
-        self, requests: Sequence[Request] = (), *, wants_parts: bool = False, erasures: Sequence[Erasure] = ()
+        self,
+        requests: Sequence[Request] = (),
+        *,
+        wants_parts: bool = False,
+        wants_weights: bool = False,
+        erasures: Sequence[Erasure] = (),
+        part_steps: Mapping[ScheduleRow, Collection[int]] | None = None,
     ) -> None:
         self.requests = tuple(requests)
         self.wants_parts = wants_parts
+        self.wants_weights = wants_weights
         self.erasures = tuple(erasures)
+        self.part_steps = dict(part_steps or {})
 
     def baseline(self, view: BaselineView) -> None:
         """A block of the plain forward has run."""
 
     def rows(self, view: RowsView) -> None:
         """A block has run on rows of which at least one is this probe's."""
+
+    def row_parts(self, view: RowPartsView) -> None:
+        """A block has run on rows at steps of which at least one is in somebody's ``part_steps``, or on the control."""
 
     def block_done(self, block: int) -> None:
         """All rows of this block have been shown."""

@@ -18,11 +18,13 @@ from bathyscope.schedule import Schedule
 class ScheduleRow:
     """All tokens follow ``schedule``; the first ``protect`` tokens keep their real residual stream.
 
-    Protection needs every slot of the schedule to stand for a boundary, as in swaps.
+    Protection needs every slot of the schedule to stand for a boundary, as in swaps. With ``stop`` only that many
+    steps of the schedule are run, since nobody looks at what follows.
     """
 
     schedule: Schedule
     protect: int = 0
+    stop: int | None = None
 
     def __post_init__(self) -> None:
         if self.protect and len(self.schedule) != self.schedule.n_blocks:

@@ -45,6 +45,19 @@ class Panel:
 
 
 @dataclass(frozen=True)
+class Together:
+    """Several runs in one picture.
+
+    Args:
+        panels: from runs that all hold the measure, and their names.
+        note: what is compared.
+    """
+
+    panels: Callable[[Sequence[Run], Sequence[str], FigureOptions], Sequence[Panel]]
+    note: str
+
+
+@dataclass(frozen=True)
 class FigureKind:
     """One figure of a report.
 
@@ -57,6 +70,7 @@ class FigureKind:
         note: the part of the caption that is its own.
         maps: what a page may show with values under the pointer, and side by side for several runs, by panel
             name; None where the kind has no maps.
+        together: several runs in one picture; None where the kind compares none.
     """
 
     name: str
@@ -66,6 +80,7 @@ class FigureKind:
     panels: Callable[[Run, FigureOptions], Sequence[Panel]]
     note: Callable[[Run, FigureOptions], str]
     maps: Callable[[Run, FigureOptions], Mapping[str, HeatMap]] | None = None
+    together: Together | None = None
 
     def drawable(self, run: Run) -> bool:
         """Whether the run holds this figure's measure with something in it."""

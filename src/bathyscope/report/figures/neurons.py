@@ -50,15 +50,16 @@ def note(run: Run, options: FigureOptions) -> str:
     data = run["neurons"]
     threshold = f"{data.attrs['kurtosis']:g}"
     said = (
-        f"From the weights alone. A neuron whose effect on the tokens' logits has a kurtosis above {threshold} (normal: "
-        "3) acts on few tokens; it predicts them where the effect is skewed to the right and suppresses them where it "
-        "is skewed to the left. "
+        f"From the weights alone. A neuron whose effect on the tokens' logits has a kurtosis above {threshold} "
+        "(normal: 3) acts on few tokens; it predicts them where the effect is skewed to the right and suppresses them "
+        "where it is skewed to the left. "
     )
     if _shown(data) is not None:
+        tokens = int(data["class_tokens"].sel(token_class=_CLASS))
         said += (
-            f"Histograms: effect of single neurons on the {int(data['class_tokens'].sel(token_class=_CLASS))} tokens that "
-            'end in "ing" (outlined) and on all others (grey), each as shares of their own number; the neurons with the '
-            "largest difference between the two means, which is given above each. "
+            f'Histograms: effect of single neurons on the {tokens} tokens that end in "ing" (outlined) and on all '
+            "others (grey), each as shares of their own number; the neurons with the largest difference between the "
+            "two means, which is given above each. "
         )
     return said
 
@@ -105,8 +106,8 @@ def _top(data: xr.Dataset) -> Panel | None:
         for one in (shown.isel(rank=rank) for rank in range(min(5, shown.sizes["rank"])))
     )
     alt = (
-        f'{shown.sizes["rank"]} histograms of the effect of single neurons on the logits of tokens that end in "ing" and '
-        f"of all others. Differences of the means, largest first: {first}."
+        f'{shown.sizes["rank"]} histograms of the effect of single neurons on the logits of tokens that end in "ing" '
+        f"and of all others. Differences of the means, largest first: {first}."
     )
     return Panel("top_ing", partial(_draw, shown=shown, down=down), alt, size)
 

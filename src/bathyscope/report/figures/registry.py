@@ -19,6 +19,7 @@ from bathyscope.report.figures import (
     repeat,
     residual,
     skip,
+    stages,
     swap,
 )
 from bathyscope.report.figures.kind import FigureKind, Panel
@@ -43,6 +44,7 @@ FIGURES: Final[dict[str, FigureKind]] = {
         swap,
         repeat,
         neurons,
+        stages,
     )
 }
 

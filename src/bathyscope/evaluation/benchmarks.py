@@ -1,0 +1,192 @@
+"""Tasks of lm-evaluation-harness, with their documents from the hub or from files."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import logging
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from tqdm import tqdm
+
+from bathyscope.errors import OptionError, PromptError, did_you_mean
+from bathyscope.prompts.files import check_exists, read_rows
+
+_SCORED = ("loglikelihood", "multiple_choice")
+_NEEDED = ("lm_eval", "accelerate")
+_BRACKETS = re.compile(r"\[.*?\]")
+
+
+@dataclass(frozen=True, eq=False)
+class Benchmark:
+    """A task with its documents.
+
+    Args:
+        name: of the task.
+        task: the harness's own object.
+        source: the file its documents come from; None = as the harness has it.
+    """
+
+    name: str
+    task: Any
+    source: str | None = None
+
+
+def load_benchmarks(
+    tasks: Sequence[str | Benchmark], data: Mapping[str, str | Path] | None = None
+) -> tuple[Benchmark, ...]:
+    """The tasks with these names, ready to be asked zero-shot.
+
+    Args:
+        tasks: names that the harness knows (tasks, groups, tags), or benchmarks, which are taken as they are.
+        data: task → file (.jsonl, .csv or .parquet) whose rows are used instead of the hub's. HellaSwag's rows may
+            have ``ctx`` alone instead of the hub's ``ctx_a`` and ``ctx_b``.
+
+    Raises:
+        OptionError: the extra is not installed; no task, an unknown one, or one that is not scored by
+            log-likelihoods; a file for a task that was not asked for.
+        PromptError: the documents cannot be had, or a file lacks a column that the task reads.
+    """
+    require_harness()
+    files = {name: Path(path).expanduser() for name, path in (data or {}).items()}
+    for path in files.values():
+        check_exists(path)
+    names = [one for one in tasks if isinstance(one, str)]
+    if not tasks:
+        raise OptionError("tasks: none given; for example hellaswag, arc_easy, lambada_openai.")
+    unused = [name for name in files if name not in names]
+    if unused:
+        raise OptionError(f"data: {unused[0]!r} is none of the tasks asked for: {', '.join(names)}.")
+    found = [one for one in tasks if isinstance(one, Benchmark)]
+    with quietly():
+        manager: Any = _manager(tuple(names)) if names else None
+        for name in names:
+            if manager.task_index.get(name) is None:
+                raise OptionError(
+                    f"tasks: lm-evaluation-harness has no task {name!r}.{did_you_mean(name, _manager(()).all_tasks)} "
+                    "`lm-eval ls tasks` lists them all."
+                )
+            found += [_from_file(manager, name, files[name])] if name in files else _from_hub(manager, name)
+    for one in found:
+        _require_scored(one)
+    return tuple({one.name: one for one in found}.values())
+
+
+def require_harness() -> None:
+    """Raises OptionError where the extra is not installed."""
+    missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        raise OptionError(
+            f"Benchmarks are run by lm-evaluation-harness, and {missing[0]} is not installed; install the extra: "
+            "pip install 'bathyscope[eval]'."
+        )
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Without the bars and messages of the harness, which would come once for every schedule."""
+    import datasets
+
+    logger, hidden = logging.getLogger("lm_eval"), datasets.are_progress_bars_disabled()
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    datasets.disable_progress_bars()
+    try:
+        with patch.object(importlib.import_module("lm_eval.api.task"), "tqdm", partial(tqdm, disable=True)):
+            yield
+    finally:
+        logger.setLevel(before)
+        if not hidden:
+            datasets.enable_progress_bars()
+
+
+@lru_cache(maxsize=4)
+def _manager(names: tuple[str, ...]) -> Any:
+    """The harness's index of these tasks; of all of them where their files do not carry their names."""
+    tasks: Any = importlib.import_module("lm_eval.tasks")
+    everything = Path(tasks.__file__).parent
+    # indexing every task takes ten seconds
+    own = {name: next(everything.rglob(f"{name}.yaml"), None) for name in names if re.fullmatch(r"[\w.-]+", name)}
+    folders = {str(path.parent) for path in own.values() if path is not None}
+    if names and folders:
+        few = tasks.TaskManager(include_defaults=False, include_path=sorted(folders))
+        if all(few.task_index.get(name) is not None for name in names):
+            return few
+    return tasks.TaskManager()
+
+
+def _from_hub(manager: Any, name: str) -> list[Benchmark]:
+    try:
+        loaded = manager.load([name])["tasks"]
+    except Exception as error:  # whatever the hub's clients raise, the answer is the same
+        raise PromptError(
+            f"The documents of {name} cannot be loaded from the hub ({type(error).__name__}: "
+            f"{' '.join(str(error).split())[:200]}). Give them as a file: --data {name}=FILE (in Python: "
+            f"data={{{name!r}: FILE}})."
+        ) from error
+    return [Benchmark(own, task) for own, task in loaded.items()]
+
+
+def _from_file(manager: Any, name: str, path: Path) -> Benchmark:
+    from datasets import Dataset
+
+    rows = [dict(row) for row in read_rows(path)]
+    if not rows:
+        raise PromptError(f"{path} holds no row.")
+    columns = sorted({column for row in rows for column in row})
+    changes: dict[str, Any] = {
+        "task": name,
+        "custom_dataset": lambda **_: {"test": Dataset.from_list(rows)},
+        "dataset_kwargs": None,
+        "training_split": None,
+        "validation_split": None,
+        "fewshot_split": None,
+        "test_split": "test",
+    }
+    try:
+        if name == "hellaswag" and "ctx_a" not in columns:
+            rows, changes["process_docs"] = [hellaswag_from_ctx(row) for row in rows], None
+        # as the member of a group a known task may be changed
+        (task,) = manager.load([{"group": f"{name} from a file", "task": [changes]}])["tasks"].values()
+        task.build_all_requests(limit=1)
+    except Exception as error:  # templates and processing functions fail in many ways on missing columns
+        raise PromptError(
+            f"{path} does not suit the task {name} ({type(error).__name__}: {' '.join(str(error).split())[:200]}); "
+            f"its columns are {', '.join(columns)}."
+        ) from error
+    return Benchmark(name, task, str(path))
+
+
+def hellaswag_from_ctx(row: Mapping[str, Any]) -> dict[str, Any]:
+    """HellaSwag's document from a row that holds the whole context as ``ctx``.
+
+    The harness joins ``ctx_a`` and ``ctx_b``, the latter with a capital; where only their joint text is left, it is
+    taken as it stands.
+    """
+    return {
+        **row,
+        "query": _tidy(f"{row['activity_label']}: {row['ctx']}"),
+        "choices": [_tidy(ending) for ending in row["endings"]],
+    }
+
+
+def _tidy(text: str) -> str:
+    """Without WikiHow's brackets, as the harness has it."""
+    return _BRACKETS.sub("", text.strip().replace(" [title]", ". ")).replace("  ", " ")
+
+
+def _require_scored(one: Benchmark) -> None:
+    kind = one.task.OUTPUT_TYPE
+    if kind not in _SCORED:
+        raise OptionError(
+            f"tasks: {one.name} is scored by {kind}; allowed are tasks scored by the log-likelihood of given answers "
+            f"({', '.join(_SCORED)}), such as hellaswag, arc_easy, lambada_openai."
+        )
+    one.task.set_config("num_fewshot", 0)

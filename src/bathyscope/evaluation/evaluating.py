@@ -1,0 +1,208 @@
+"""``evaluate``: benchmarks of the normal model and of the model under schedules, resumable at every result."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bathyscope.anatomy.anatomy import config_of
+from bathyscope.anatomy.lengths import depends_on_padding
+from bathyscope.errors import OptionError, PromptError
+from bathyscope.evaluation.benchmarks import Benchmark, load_benchmarks
+from bathyscope.evaluation.result import Evaluation, assemble
+from bathyscope.evaluation.shelf import Score, Shelf, read_scores, read_settings
+from bathyscope.evaluation.variants import NORMAL, Variant, runnable, variants
+from bathyscope.model import Model
+from bathyscope.progress import ProgressBar
+from bathyscope.store.canonical import canonical
+from bathyscope.store.shards import encode
+from bathyscope.surgery.chain import Arguments
+from bathyscope.surgery.scheduled_model import scheduled
+
+if TYPE_CHECKING:
+    from bathyscope.evaluation.harness import LoadedLM
+
+TABLE, ARRAYS = "evaluation.csv", "evaluation.nc"
+
+
+def evaluate(
+    model: Model,
+    tasks: Sequence[str | Benchmark],
+    schedules: Sequence[str] = ("drop", "swap"),
+    data: Mapping[str, str | Path] | None = None,
+    limit: int | None = None,
+    batch_size: int = 8,
+    arguments: Arguments = "block",
+    out: str | Path | None = None,
+    progress: bool = False,
+) -> Evaluation:
+    """Runs tasks of lm-evaluation-harness zero-shot, under the normal model and under every schedule asked for.
+
+    Each schedule is applied to the model itself (``bathyscope.scheduled``) and the harness scores it as it scores
+    any model. Source: lad2024, layer interventions (HellaSwag, ARC-Easy and LAMBADA under drop, swap and repeat).
+
+    Args:
+        model: a loaded model with a tokenizer.
+        tasks: names of the harness's tasks, such as ``hellaswag,arc_easy,lambada_openai``; only those scored by
+            log-likelihoods.
+        schedules: ``drop``, ``swap`` (at every block), ``repeat:5`` (every window of five blocks run twice), or
+            single ones such as ``drop:5``, ``repeat:8+5``. The normal model is always evaluated.
+        data: task → file whose rows are used instead of the hub's.
+        limit: how many first documents of each task; None = all.
+        batch_size: requests in one forward.
+        arguments: masks and rotary tables follow the ``block`` or the ``slot``, as in ``bathyscope.scheduled``.
+        out: folder of the results; what is finished there is kept and not computed again. None = memory only.
+        progress: show a progress bar.
+
+    Raises:
+        OptionError: the extra is missing, an unknown task or schedule, a limit or batch size below 1.
+        PromptError: the model has no tokenizer, or documents cannot be had.
+        ModelError: a schedule cannot run.
+        StoreError: the folder holds another evaluation, cannot be written, or has a damaged file.
+    """
+    for name, value in (("limit", limit), ("batch_size", batch_size)):
+        if value is not None and value < 1:
+            raise OptionError(f"{name}={value} is out of range; allowed: 1 or more.")
+    found = variants(schedules, model.n_blocks)
+    benchmarks = load_benchmarks([tasks] if isinstance(tasks, str | Benchmark) else tasks, data)
+    if model.tokenizer is None:
+        raise PromptError("This model was made in memory and has no tokenizer; give one: load(..., tokenizer=...).")
+    from bathyscope.evaluation import harness
+
+    plan = runnable(found, model.checks, schedules)
+    requests = {one.name: harness.prepare(one, limit) for one in benchmarks}
+    settings = {
+        "model": model.name,
+        "weight_hash": model.weight_hash,
+        "precision": str(model.dtype).removeprefix("torch."),
+        "n_blocks": model.n_blocks,
+        "arguments": arguments,
+        "limit": limit,
+        "harness": harness.VERSION,
+    }
+    total = len(plan) * sum(count for count, _ in requests.values())
+    with _shelf(out, settings) as shelf, ProgressBar("Evaluating", total, quiet=not progress) as bar:
+        for one in benchmarks:
+            if shelf is not None:
+                shelf.begin(one.name, {"requests": requests[one.name][1], "source": one.source})
+        work = _Work(model, benchmarks, arguments, limit, {n: c for n, (c, _) in requests.items()}, bar, shelf)
+        scores = work.run(plan, _fitting(model, batch_size))
+        result = assemble(plan, scores, settings)
+        if shelf is not None:
+            shelf.write(TABLE, result.to_dataframe().to_csv(index=False).encode())
+            shelf.write(ARRAYS, encode({"evaluation": canonical(result.data, "evaluation")}))
+    return result
+
+
+def open_evaluation(folder: str | Path) -> Evaluation:
+    """All finished results of an evaluation on disk, also of one that was interrupted.
+
+    Raises:
+        StoreError: there is none, or a file is damaged.
+    """
+    path = Path(folder).expanduser()
+    settings = read_settings(path)
+    scores = list(read_scores(path))
+    names = sorted({score["schedule"] for score in scores}, key=_natural)
+    return assemble(variants(names, settings["n_blocks"]), scores, settings)
+
+
+class _Work:
+    """The results of a plan: read where they are finished, else computed."""
+
+    def __init__(
+        self,
+        model: Model,
+        benchmarks: Sequence[Benchmark],
+        arguments: Arguments,
+        limit: int | None,
+        requests: Mapping[str, int],
+        bar: ProgressBar,
+        shelf: Shelf | None,
+    ) -> None:
+        self._model, self._benchmarks, self._arguments, self._limit = model, benchmarks, arguments, limit
+        self._requests, self._bar, self._shelf = requests, bar, shelf
+        self._done = self._answering = 0
+
+    def run(self, plan: Sequence[Variant], batch_size: int) -> list[Score]:
+        """Schedule by schedule, so that a schedule is applied once for all its tasks."""
+        from bathyscope.evaluation.harness import LoadedLM
+
+        lm: LoadedLM | None = None
+        scores: list[Score] = []
+        for variant in plan:
+            finished = {one.name: self._find(variant, one) for one in self._benchmarks}
+            missing = [one for one in self._benchmarks if finished[one.name] is None]
+            self._advance(sum(self._requests[name] for name, score in finished.items() if score is not None))
+            if missing:
+                lm = lm or LoadedLM(self._model, batch_size, self._answered)
+                finished |= self._computed(lm, variant, missing)
+            scores += [score for score in finished.values() if score is not None]
+        return scores
+
+    def _find(self, variant: Variant, one: Benchmark) -> Score | None:
+        return None if self._shelf is None else self._shelf.find(variant.name, one.name)
+
+    def _computed(self, lm: LoadedLM, variant: Variant, missing: Sequence[Benchmark]) -> dict[str, Score]:
+        from bathyscope.evaluation.harness import score
+
+        found: dict[str, Score] = {}
+        with _running(self._model, variant, self._arguments):
+            for one in missing:
+                found[one.name] = {"schedule": variant.name, "task": one.name, **score(lm, one, self._limit)}
+                if self._shelf is not None:
+                    self._shelf.keep(variant.name, one.name, found[one.name])
+                self._advance(self._requests[one.name])
+        return found
+
+    def _answered(self, requests: int) -> None:
+        """Within a task; answers of one token may share a forward, so that the task's end corrects the count."""
+        self._answering += requests
+        self._bar.advance_to(self._done + self._answering)
+
+    def _advance(self, requests: int) -> None:
+        self._done, self._answering = self._done + requests, 0
+        self._bar.advance_to(self._done)
+
+
+@contextmanager
+def _running(model: Model, variant: Variant, arguments: Arguments) -> Iterator[None]:
+    """The normal model is left as it is: nothing of this program stands between it and the harness."""
+    if variant.name == NORMAL:
+        yield
+    else:
+        with scheduled(model, variant.schedule, arguments):
+            yield
+
+
+@contextmanager
+def _shelf(out: str | Path | None, settings: Mapping[str, Any]) -> Iterator[Shelf | None]:
+    if out is None:
+        yield None
+        return
+    shelf = Shelf(Path(out).expanduser(), settings)
+    try:
+        yield shelf
+    finally:
+        shelf.close()
+
+
+def _fitting(model: Model, batch_size: int) -> int:
+    """One request a batch where padding would change what the others of a batch get."""
+    if batch_size > 1 and depends_on_padding(config_of(model.hf)):
+        warnings.warn(
+            "Results of this model depend on how long the other texts of a batch are; batch_size is taken as 1.",
+            stacklevel=3,
+        )
+        return 1
+    return batch_size
+
+
+def _natural(name: str) -> tuple[str, int, str]:
+    """``drop:10`` after ``drop:9``; the normal model first."""
+    kind, _, rest = name.partition(":")
+    number = rest.partition("+")[0].partition(",")[0]
+    return ("" if name == NORMAL else kind, int(number) if number.isdecimal() else -1, name)

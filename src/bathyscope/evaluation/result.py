@@ -1,0 +1,131 @@
+"""What an evaluation gives: labelled arrays over schedules, tasks and metrics, paired with the normal model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from bathyscope.evaluation.shelf import Score
+from bathyscope.evaluation.variants import NORMAL, Variant
+from bathyscope.measures.base import variable
+
+SOURCE = "lad2024, layer interventions: benchmarks"
+_DIMS = ("schedule", "task", "metric")
+_MEANS = ("acc", "acc_norm", "loglikelihood")
+"""Metrics that are means over documents, so that a difference from the normal model pairs documents."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Evaluation:
+    """Benchmarks of one model under schedules.
+
+    Args:
+        data: over (schedule, task, metric) ``value``, ``stderr``, ``difference`` from the normal model and
+            ``difference_stderr``, both over the same documents; over (schedule, task, document) ``correct`` and
+            ``loglikelihood`` of the right answer. Coordinates of ``schedule``: ``kind``, ``block``, ``length``.
+            NaN where a task has no such metric or a result is missing.
+        scores: the results as they are on disk, with every answer's log-likelihood.
+    """
+
+    data: xr.Dataset
+    scores: tuple[Score, ...]
+
+    def __repr__(self) -> str:
+        sizes = self.data.sizes
+        return f"<Evaluation of {self.data.attrs['model']}: {sizes['schedule']} schedules, {sizes['task']} tasks>"
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row a schedule, task and metric that the task has."""
+        frame = self.data.drop_dims("document").to_dataframe().reset_index()
+        first = ["schedule", "kind", "block", "length", "task", "metric"]
+        ordered = frame[[*first, *(name for name in frame.columns if name not in first)]]
+        return ordered[ordered["value"].notna()].reset_index(drop=True)
+
+
+def assemble(variants: Sequence[Variant], scores: Sequence[Score], settings: Mapping[str, Any]) -> Evaluation:
+    """The arrays of finished results.
+
+    Args:
+        variants: the order of the schedules; those without any result are left out.
+        scores: results with ``schedule`` and ``task``.
+        settings: of the evaluation; what netCDF can hold of them becomes attributes.
+    """
+    by_place = {(score["schedule"], score["task"]): score for score in scores}
+    kept = [variant for variant in variants if any(variant.name == schedule for schedule, _ in by_place)]
+    tasks = list(dict.fromkeys(score["task"] for score in scores))
+    metrics = list(dict.fromkeys(name for score in scores for name in score["metrics"]))
+    longest = max((len(score["documents"]) for score in scores), default=0)
+    table = {name: np.full((len(kept), len(tasks), len(metrics)), np.nan) for name in _TABLE}
+    documents = {name: np.full((len(kept), len(tasks), longest), np.nan) for name in _DOCUMENTS}
+    for (schedule, task), score in by_place.items():
+        row = next((i for i, variant in enumerate(kept) if variant.name == schedule), None)
+        if row is None:
+            continue
+        place = (row, tasks.index(task))
+        normal = by_place.get((NORMAL, task))
+        for name, found in score["metrics"].items():
+            entry = (*place, metrics.index(name))
+            table["value"][entry], table["stderr"][entry] = _number(found["value"]), _number(found["stderr"])
+            if normal is not None and name in _MEANS:
+                table["difference"][entry], table["difference_stderr"][entry] = _paired(score, normal, name)
+        for name, metric in _DOCUMENTS.items():
+            values = per_document(score, metric)
+            documents[name][place][: len(values)] = values
+    dataset = xr.Dataset(
+        {name: variable(_DIMS, table[name], text, "as the metric", source=SOURCE) for name, text in _TABLE.items()}
+        | {
+            "correct": _over_documents(documents["correct"], "document answered rightly (0 or 1)", "1"),
+            "loglikelihood": _over_documents(
+                documents["loglikelihood"], "log-likelihood of the right answer", "nats", "Σ log p(token | before)"
+            ),
+        },
+        {
+            "schedule": np.array([variant.name for variant in kept], dtype=str),
+            "kind": ("schedule", np.array([variant.kind for variant in kept], dtype=str)),
+            "block": ("schedule", np.array([variant.block for variant in kept], dtype=np.int64)),
+            "length": ("schedule", np.array([variant.length for variant in kept], dtype=np.int64)),
+            "task": np.array(tasks, dtype=str),
+            "metric": np.array(metrics, dtype=str),
+            "document": np.arange(longest),
+        },
+        {name: value for name, value in settings.items() if isinstance(value, str | int | float)},
+    )
+    return Evaluation(dataset, tuple(scores))
+
+
+_TABLE = {
+    "value": "metric of the model under the schedule",
+    "stderr": "standard error over documents",
+    "difference": "metric under the schedule minus that of the normal model, on the same documents",
+    "difference_stderr": "standard error of the difference over documents",
+}
+_DOCUMENTS = {"correct": "acc", "loglikelihood": "loglikelihood"}
+
+
+def per_document(score: Score, metric: str) -> np.ndarray:
+    """A metric of each document [documents], NaN where it has none; ``loglikelihood`` is the right answer's."""
+    if metric != "loglikelihood":
+        return np.array([_number(document.get(metric)) for document in score["documents"]])
+    right = [(document["loglikelihoods"], document["right"]) for document in score["documents"]]
+    return np.array([np.nan if index is None else values[index] for values, index in right])
+
+
+def _paired(score: Score, normal: Score, metric: str) -> tuple[float, float]:
+    gaps = per_document(score, metric) - per_document(normal, metric)
+    if len(gaps) < 2:
+        return float(gaps.mean()), math.nan
+    return float(gaps.mean()), float(gaps.std(ddof=1) / math.sqrt(len(gaps)))
+
+
+def _over_documents(values: np.ndarray, long_name: str, units: str, formula: str = "") -> xr.Variable:
+    return variable(("schedule", "task", "document"), values, long_name, units, formula=formula, source=SOURCE)
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else float(value)

@@ -1,0 +1,39 @@
+"""A chain, then blocks whose contributions are a thousandth of the stream."""
+
+from __future__ import annotations
+
+import torch
+from transformers import LlamaForCausalLM
+
+from bathyscope.lab.planted.chain import add_step
+from bathyscope.lab.planted.construction import Construction
+from bathyscope.lab.planted.truth import chain_truth
+from bathyscope.lab.planted.wiring import blank_model
+
+BLOCKS, STEPS = 12, 5
+SEED = 2
+_INNER, _OUTER = 0.15, 1e-3
+"""Spread of the weights that read from the stream, and of those that write to it."""
+
+
+def build() -> LlamaForCausalLM:
+    """Blocks 5 … 11 have random weights, with tiny ones where they write to the stream."""
+    model = blank_model(BLOCKS, SEED)
+    for step in range(STEPS):
+        add_step(model, step, SEED, step=step)
+    draw = torch.Generator().manual_seed(SEED)
+    with torch.no_grad():
+        for block in model.model.layers[STEPS:]:
+            for name, weight in block.named_parameters():
+                if weight.ndim == 2:
+                    spread = _OUTER if name.split(".")[-2] in ("o_proj", "down_proj") else _INNER
+                    weight.copy_(spread * torch.randn(weight.shape, generator=draw))
+    return model
+
+
+NEAR_IDENTITY = Construction(
+    "near_identity",
+    "A chain of 5 steps, then 7 random blocks whose contributions are about a thousandth of the stream.",
+    chain_truth(BLOCKS, range(STEPS)),
+    build,
+)

@@ -1,0 +1,45 @@
+"""A chain, then blocks that write features of the token which nothing ever reads."""
+
+from __future__ import annotations
+
+import torch
+from transformers import LlamaForCausalLM
+
+from bathyscope.lab.planted.chain import add_step
+from bathyscope.lab.planted.construction import Construction
+from bathyscope.lab.planted.truth import chain_truth
+from bathyscope.lab.planted.wiring import ANSWER, VOCABULARY, WIDTH, add_linear, blank_model, read_out
+
+BLOCKS, STEPS = 12, 5
+SEED = 4
+CODE, FEATURES = slice(33, 41), slice(41, 64)
+"""Eight signs that tell tokens apart, written by the embedding; and the room for features of them."""
+SIZE = 0.5
+"""Norm of a feature; the stream's is √3."""
+
+
+def build() -> LlamaForCausalLM:
+    """Blocks 5 … 11 each write a random linear feature of the token's code, in directions drawn at random."""
+    model = blank_model(BLOCKS, SEED)
+    draw = torch.Generator().manual_seed(SEED)
+    code_VC = torch.randint(2, (VOCABULARY, 8), generator=draw) * 2.0 - 1
+    with torch.no_grad():
+        model.model.embed_tokens.weight[:, CODE] = code_VC / 8**0.5
+    for step in range(STEPS):
+        add_step(model, step, SEED, step=step, energy=3.0)
+    features = FEATURES.stop - FEATURES.start
+    for block in range(STEPS, BLOCKS):
+        matrix_DD = torch.zeros(WIDTH, WIDTH)
+        matrix_DD[FEATURES, CODE] = SIZE * torch.randn(features, 8, generator=draw) / features**0.5
+        add_linear(model, block, matrix_DD, energy=3.0)
+    read_out(model, ANSWER, SEED, energy=3.0)
+    return model
+
+
+UNREAD = Construction(
+    "unread",
+    "A chain of 5 steps, then 7 blocks that each write a feature of the token in a direction that no other block and "
+    "no unembedding reads.",
+    chain_truth(BLOCKS, range(STEPS)),
+    build,
+)

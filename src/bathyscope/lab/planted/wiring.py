@@ -1,0 +1,179 @@
+"""Llama models with weights set by hand: what a channel of the stream means, and the parts blocks are wired from.
+
+A stream h consists of *registers*, groups of channels that hold one of 16 symbols as a unit vector, and a channel
+``ONE`` that is never written and serves as bias and as the query and key of attention. Blocks see norm(h) =
+h·√WIDTH/‖h‖, so every part below is told ‖h‖² (``energy``) and undoes the factor. Weights that are not set are zero:
+such a part runs and adds exactly nothing.
+
+Shapes: N neurons, D channels (``WIDTH``), S symbols, V tokens (``VOCABULARY``).
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+from transformers import LlamaConfig, LlamaForCausalLM
+
+SYMBOLS = 16
+VOCABULARY = 64
+WIDTH = 64
+NEURONS = 320
+CONTEXT = 64
+FIRST = 0
+"""The token that all prompts begin with."""
+
+ANSWER = slice(0, 16)
+"""The register that the unembedding reads in most models; token v enters with the symbol v mod 16."""
+NEIGHBOUR = slice(16, 32)
+"""What attention has fetched from the token before; empty between blocks of a chain."""
+ONE = 32
+SECOND = slice(33, 49)
+"""A second register."""
+SPARE = slice(33, 64)
+"""All channels that no chain uses."""
+
+_OWN_LOGIT = 6.0
+"""By how much a symbol raises the tokens that carry it, over logits of unit spread."""
+_DRIVE = 20.0
+"""Gate of a neuron that is on; silu is the identity there and zero at its negative, both to nine digits."""
+_SHARPNESS = 40.0
+"""By how much the score of the token before exceeds all others, so that attention is one-hot."""
+
+
+def blank_model(blocks: int, seed: int, *, one: float = 1.0) -> LlamaForCausalLM:
+    """A Llama in float32 whose blocks add nothing: an embedding of symbols and a readout of ``ANSWER``, no more.
+
+    Args:
+        seed: of the readout.
+        one: the value of the channel ``ONE`` in every token.
+    """
+    config = LlamaConfig(
+        vocab_size=VOCABULARY,
+        hidden_size=WIDTH,
+        intermediate_size=NEURONS,
+        num_hidden_layers=blocks,
+        num_attention_heads=1,
+        num_key_value_heads=1,
+        max_position_embeddings=CONTEXT,
+        tie_word_embeddings=False,
+        # weights undo the norm's factor, which the usual 1e-6 would change with the size of the stream
+        rms_norm_eps=1e-12,
+        bos_token_id=FIRST,
+        eos_token_id=1,
+        pad_token_id=1,
+    )
+    with torch.random.fork_rng(devices=[]):
+        model = LlamaForCausalLM(config).eval()
+    with torch.no_grad():
+        for block in model.model.layers:
+            for weight in block.parameters():
+                if weight.ndim == 2:
+                    weight.zero_()
+        embedding_VD = torch.zeros(VOCABULARY, WIDTH)
+        embedding_VD[:, ANSWER] = symbols_of_tokens()
+        embedding_VD[:, ONE] = one
+        model.model.embed_tokens.weight.copy_(embedding_VD)
+    read_out(model, ANSWER, seed)
+    return model
+
+
+def symbols_of_tokens() -> Tensor:
+    """The symbol of every token as a unit vector, [V, S]."""
+    return torch.eye(SYMBOLS).repeat(VOCABULARY // SYMBOLS, 1)
+
+
+@torch.no_grad()
+def read_out(model: LlamaForCausalLM, register: slice, seed: int, *, energy: float = 2.0) -> None:
+    """Lets the unembedding read one register and nothing else.
+
+    A symbol predicts the four tokens that carry it, with different probabilities that sum to about 0.97, so that two
+    symbols predict nearly disjoint distributions.
+
+    Args:
+        energy: ‖h_L‖² for which a symbol of unit size gives these logits.
+    """
+    noise_VS = torch.randn(VOCABULARY, SYMBOLS, generator=torch.Generator().manual_seed(seed))
+    model.lm_head.weight.zero_()
+    model.lm_head.weight[:, register] = (_OWN_LOGIT * symbols_of_tokens() + noise_VS) / _factor(energy)
+
+
+@torch.no_grad()
+def look_back(
+    model: LlamaForCausalLM,
+    block: int,
+    source: slice,
+    target: slice,
+    *,
+    energy: float = 2.0,
+    one: float = 1.0,
+    through_SS: Tensor | None = None,
+) -> None:
+    """Attention that adds the register ``source`` of the token before to ``target``; token 0 sees itself.
+
+    Queries and keys are the channel ``ONE``; the key is turned by one position, so that rotary scores are largest
+    where the key stands one token back.
+
+    Args:
+        through_SS: what the register is multiplied by on the way; None = the identity.
+    """
+    attention = model.model.layers[block].self_attn
+    angles = model.model.rotary_emb.inv_freq.float()
+    half = len(angles)
+    # one token more or less turns all pairs; farther tokens score lower still
+    gap = float((1 - angles.cos()).sum())
+    size = math.sqrt(_SHARPNESS * math.sqrt(2 * half) / gap) / (_factor(energy) * one)
+    attention.q_proj.weight[:half, ONE] = size
+    attention.k_proj.weight[:half, ONE] = size * angles.cos()
+    attention.k_proj.weight[half:, ONE] = size * angles.sin()
+    through_SS = torch.eye(SYMBOLS) if through_SS is None else through_SS
+    attention.v_proj.weight[:SYMBOLS, source] = torch.eye(SYMBOLS) / _factor(energy)
+    attention.o_proj.weight[target, :SYMBOLS] = through_SS
+
+
+@torch.no_grad()
+def add_detectors(
+    model: LlamaForCausalLM,
+    block: int,
+    detect_ND: Tensor,
+    write_ND: Tensor,
+    *,
+    energy: float = 2.0,
+    one: float = 1.0,
+    first: int = 0,
+) -> None:
+    """Neurons that each add their row of ``write_ND`` to the stream where they are on.
+
+    Args:
+        detect_ND: neuron n is on where detect_ND[n]·h is ½ or more and off where it is −½ or less.
+        first: number of the first neuron that is used.
+    """
+    mlp = model.model.layers[block].mlp
+    used = slice(first, first + len(detect_ND))
+    mlp.gate_proj.weight[used] = detect_ND * 2 * _DRIVE / _factor(energy)
+    mlp.up_proj.weight[used, ONE] = 1 / (_factor(energy) * one)
+    mlp.down_proj.weight[:, used] = write_ND.T / _DRIVE
+
+
+@torch.no_grad()
+def add_linear(
+    model: LlamaForCausalLM,
+    block: int,
+    matrix_DD: Tensor,
+    *,
+    energy: float = 2.0,
+    one: float = 1.0,
+    first: int = 0,
+) -> None:
+    """Neurons that are always on and add matrix_DD·h to the stream (exactly linear where ‖h‖² = ``energy``)."""
+    mlp = model.model.layers[block].mlp
+    used = slice(first, first + WIDTH)
+    mlp.gate_proj.weight[used, ONE] = _DRIVE / (_factor(energy) * one)
+    mlp.up_proj.weight[used] = torch.eye(WIDTH) / _factor(energy)
+    mlp.down_proj.weight[:, used] = matrix_DD / _DRIVE
+
+
+def _factor(energy: float) -> float:
+    """What the norm multiplies a stream of ‖h‖² = ``energy`` by."""
+    return math.sqrt(WIDTH / energy)

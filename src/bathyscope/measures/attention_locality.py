@@ -1,0 +1,163 @@
+"""Attention locality: how much of its attention a block gives to the tokens just before, per offset.
+
+Mean of A[q, q−i] over heads and queries q ≥ i. A pair that a sliding window forbids counts with its weight, 0.
+Source: lad2024, attention to the previous tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import torch
+import xarray as xr
+from torch import Tensor
+
+from bathyscope.anatomy.attention import Attention
+from bathyscope.anatomy.attention_checks import attention_heads
+from bathyscope.errors import OptionError
+from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, variable
+from bathyscope.prompts.prompt import TokenizedPrompt
+from bathyscope.wavefront.batch import Batch
+from bathyscope.wavefront.probe import BaselineView
+
+PREVIOUS: Final = 5
+"""How many previous tokens are pooled."""
+_SELF: Final = 0
+_SOURCE: Final = "lad2024, attention to previous tokens"
+
+
+@dataclass(frozen=True)
+class AttentionLocalityOptions:
+    """Options of attention locality.
+
+    Args:
+        offsets: how many tokens before the query the key stands.
+    """
+
+    offsets: tuple[int, ...] = (1, 2, 4, 8, 16)
+
+
+class AttentionLocality(Measure[AttentionLocalityOptions]):
+    """Attention weights by offset, from one plain forward."""
+
+    name = "attention_locality"
+    options_type = AttentionLocalityOptions
+
+    def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
+        offsets = self.options.offsets
+        if not offsets or min(offsets) < 1 or len(set(offsets)) < len(offsets):
+            raise OptionError(
+                f"attention_locality: offsets={offsets} is not allowed; give one or more different whole numbers from "
+                "1 on (1 = the token just before)."
+            )
+        self._heads = max(attention_heads(facts.anatomy))
+
+    def rows_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
+        # attention once more, in the open: little in short prompts, as much as all the rest at some 2000 tokens
+        return 0.2 + tokens / 2000
+
+    def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
+        return AttentionLocalityProbe(self.options.offsets, facts.n_blocks, self._heads, batch)
+
+
+class AttentionLocalityProbe(MeasureProbe):
+    """Adds up weights by offset, block after block; weights themselves are not kept."""
+
+    def __init__(self, offsets: Sequence[int], n_blocks: int, heads: int, batch: Batch) -> None:
+        super().__init__(wants_weights=True)
+        self._offsets, self._batch = tuple(offsets), batch
+        self._summed = sorted({_SELF, *range(1, PREVIOUS + 1), *offsets})
+        # NaN stays where a block, or a head of a block with fewer of them, has no weights
+        shape = (batch.size, n_blocks, heads)
+        self._by_offset = torch.full((*shape, len(self._summed)), torch.nan, dtype=torch.float64)
+        self._first_key = torch.full(shape, torch.nan, dtype=torch.float64)
+
+    def baseline(self, view: BaselineView) -> None:
+        if view.weights is None:
+            return
+        by_offset, first_key = summed_weights(view.weights, self._batch.valid_BT, self._summed)
+        heads = by_offset.shape[1]
+        self._by_offset[:, view.block, :heads] = by_offset.cpu()
+        self._first_key[:, view.block, :heads] = first_key.cpu()
+
+    def result(self) -> xr.Dataset:
+        lengths = torch.tensor(self._batch.lengths, dtype=torch.float64)
+        pairs_BO = (lengths[:, None] - torch.tensor(self._summed)).clamp_min(0)
+        previous = [self._summed.index(i) for i in range(1, PREVIOUS + 1)]
+        pooled_BLH = self._by_offset[..., previous].sum(-1) / pairs_BO[:, None, None, previous].sum(-1)
+        mean_BLHO = self._by_offset / pairs_BO[:, None, None]
+        weight_BLO = mean_BLHO.nanmean(2)[..., [self._summed.index(i) for i in self._offsets]]
+        first_key_BLH = self._first_key / (lengths - 1)[:, None, None]
+        data = {
+            "weight": _labelled(
+                ("offset",), weight_BLO, "attention weight on the token i before the query", "mean of A[q,q−i] over q ≥ i"
+            ),
+            **_previous(pooled_BLH.nanmean(2)),
+            "self_weight": _labelled(
+                (), mean_BLHO[..., _SELF].nanmean(2), "attention weight on the query's own token", "mean of A[q,q]"
+            ),
+            "first_key": _labelled(
+                (), first_key_BLH.nanmean(2), "attention weight on the first token", "mean of A[q,0] over q ≥ 1"
+            ),
+            "head_prev1": _labelled(
+                ("head",), mean_BLHO[..., previous[0]], "a head's attention weight on the token before", "mean of A[q,q−1]"
+            ),
+            "head_prev5": _labelled(
+                ("head",),
+                pooled_BLH,
+                "a head's attention weight on one of the five tokens before",
+                "mean of A[q,q−i] over i = 1 … 5, q ≥ i",
+            ),
+        }
+        coords = {
+            "block": np.arange(weight_BLO.shape[1]),
+            "offset": list(self._offsets),
+            "head": np.arange(pooled_BLH.shape[2]),
+        }
+        return xr.Dataset(data, coords)
+
+
+def summed_weights(attention: Attention, valid_BT: Tensor, offsets: Sequence[int]) -> tuple[Tensor, Tensor]:
+    """Sums of weights over each prompt's queries.
+
+    Args:
+        attention: of one block on a batch of prompts.
+        valid_BT: True at real tokens.
+        offsets: how many tokens before the query the key stands, in any order.
+
+    Returns:
+        Σ A[q, q−i] for every offset i, [batch, heads, offsets], and Σ A[q, 0] over q ≥ 1, [batch, heads]; float64.
+    """
+    rows, heads, _, _ = attention.size
+    by_offset = torch.zeros(rows, heads, len(offsets), dtype=torch.float64, device=valid_BT.device)
+    first_key = by_offset.new_zeros(rows, heads)
+    for first, weights_BHQK in attention.chunks():
+        valid = valid_BT[:, first : first + weights_BHQK.shape[2]].double()
+        for column, offset in enumerate(offsets):
+            start = max(0, offset - first)  # the first query of the chunk that has such a key
+            diagonal_BHQ = weights_BHQK.diagonal(first - offset, dim1=2, dim2=3)
+            by_offset[:, :, column] += torch.einsum("bhq,bq->bh", diagonal_BHQ.double(), valid[:, start:])
+        later = slice(1 if first == 0 else 0, None)
+        first_key += torch.einsum("bhq,bq->bh", weights_BHQK[:, :, later, 0].double(), valid[:, later])
+    return by_offset, first_key
+
+
+def _previous(mean_BL: Tensor) -> dict[str, xr.Variable]:
+    return {
+        "mean_prev5": _labelled(
+            (),
+            mean_BL,
+            "attention weight on one of the five tokens before",
+            "mean of A[q,q−i] over i = 1 … 5, q ≥ i",
+        ),
+        "total_prev5": _labelled(
+            (), PREVIOUS * mean_BL, "attention weight on the five tokens before together", "5 · mean_prev5"
+        ),
+    }
+
+
+def _labelled(dims: tuple[str, ...], values: Tensor, long_name: str, formula: str) -> xr.Variable:
+    return variable(("prompt", "block", *dims), values, long_name, "1", formula=formula, source=_SOURCE)

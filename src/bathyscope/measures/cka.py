@@ -1,0 +1,275 @@
+"""CKA: how similar are the representations of two boundaries, whatever rotation or scale lies between them?
+
+Every boundary's representations of the same points are compared by unbiased HSIC, summed over minibatches (see
+``statistics.hsic`` for the formulas). The points are the prompts' last tokens, or tokens drawn from all of them.
+Source: lad2024, representational similarity.
+
+A minibatch is a group of neighbouring prompts of the survey, whatever shard they are computed in, and is run by
+itself when its first prompt's turn comes: so the result depends neither on ``batch_tokens`` nor on interruptions,
+and no representation needs to be kept. That costs one more plain forward a prompt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import xarray as xr
+from torch import Tensor
+
+from bathyscope.anatomy.anatomy import config_of
+from bathyscope.anatomy.lengths import depends_on_padding
+from bathyscope.errors import OptionError
+from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, require_range, variable
+from bathyscope.prompts.prompt import TokenizedPrompt
+from bathyscope.statistics.hsic import FEWEST, Array, HsicSums, even_groups, gram, minibatch_sums
+from bathyscope.statistics.hsic import cka as ratio
+from bathyscope.wavefront.batch import Batch, plan_batches
+from bathyscope.wavefront.engine import Wavefront
+from bathyscope.wavefront.probe import BaselineView, Probe
+
+TOKENS = ("last", "all", "rest")
+"""Kinds of points: prompts' last tokens; tokens drawn from all; those of the drawn ones that are no prompt's first."""
+
+GROUPS = 16
+"""Groups of prompts of a minibatch that are left out one at a time for the interval."""
+
+_TERMS = ("pair_pair", "pair_own", "own_own")
+_DIMS = ("tokens", "boundary", "boundary_other")
+_SOURCE = "lad2024, representational similarity"
+
+
+@dataclass(frozen=True)
+class CkaOptions:
+    """Options of CKA.
+
+    Args:
+        batch: prompts of a minibatch, at most; all minibatches are of nearly equal size.
+        tokens_batch: how many tokens of a minibatch's prompts are drawn for the comparison of tokens.
+        level: coverage of the intervals.
+    """
+
+    batch: int = 128
+    tokens_batch: int = 512
+    level: float = 0.95
+
+
+@dataclass(frozen=True)
+class Minibatch:
+    """Some neighbouring prompts, and the tokens drawn from them.
+
+    Args:
+        first: number of its first prompt in the survey.
+        drawn: per prompt the drawn positions.
+    """
+
+    first: int
+    prompts: tuple[TokenizedPrompt, ...]
+    drawn: tuple[tuple[int, ...], ...]
+
+    @property
+    def positions(self) -> list[tuple[int, int]]:
+        """(prompt, position) of every point: the last tokens, then the drawn ones."""
+        last = [(number, len(prompt) - 1) for number, prompt in enumerate(self.prompts)]
+        return last + [(number, position) for number, own in enumerate(self.drawn) for position in own]
+
+    def points(self, tokens: str) -> list[int]:
+        """Which of ``positions`` are of a kind."""
+        prompts, positions = len(self.prompts), self.positions
+        if tokens == "last":
+            return list(range(prompts))
+        return [i for i in range(prompts, len(positions)) if tokens == "all" or positions[i][1] > 0]
+
+    def groups(self, tokens: str) -> list[list[int]]:
+        """Points of a kind, as places among them, by group of prompts."""
+        owners = [self.positions[point][0] for point in self.points(tokens)]
+        found = [
+            [i for i, owner in enumerate(owners) if owner in group] for group in even_groups(len(self.prompts), GROUPS)
+        ]
+        return [group for group in found if group]
+
+
+class Cka(Measure[CkaOptions]):
+    """Similarity of representations between all pairs of boundaries."""
+
+    name = "cka"
+    options_type = CkaOptions
+
+    def unavailable(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> str | None:
+        return None if len(prompts) >= FEWEST else f"it needs at least {FEWEST} prompts; {len(prompts)} given"
+
+    def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
+        options = self.options
+        require_range("cka: batch", options.batch, FEWEST, 4096)
+        require_range("cka: tokens_batch", options.tokens_batch, 16, 8192)
+        if not 0 < options.level < 1:
+            raise OptionError(f"cka: level={options.level} is out of range; allowed: between 0 and 1, such as 0.95.")
+        if len(prompts) < FEWEST:
+            raise OptionError(
+                f"cka compares prompts by their last tokens and needs at least {FEWEST} of them; {len(prompts)} given. "
+                "Give more prompts, or leave cka out."
+            )
+        self.minibatches = minibatches(prompts, options, seed)
+
+    def rows_after(self, facts: ModelFacts, tokens: int) -> float:
+        return 1.0
+
+    def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
+        return CkaProbe(facts, [one for one in self.minibatches if one.first in indices])
+
+    def summarise(self, facts: ModelFacts, merged: xr.Dataset, seed: int) -> xr.Dataset | None:
+        degrees = [sum(max(len(m.groups(kind)) - 1, 0) for m in self.minibatches) for kind in TOKENS]
+        sums = {
+            kind: _restored(merged["hsic"].values[i], merged["hsic_covariance"].values[:, i], degrees[i])
+            for i, kind in enumerate(TOKENS)
+        }
+        return similarities(sums, self.options.level)
+
+
+class CkaProbe(MeasureProbe):
+    """Runs the minibatches that begin in one batch of the survey."""
+
+    def __init__(self, facts: ModelFacts, begun: Sequence[Minibatch]) -> None:
+        super().__init__()
+        self._minibatches = begun
+        boundaries = facts.n_blocks + 1
+        self._hsic = np.zeros((len(TOKENS), boundaries, boundaries))
+        self._covariance = np.zeros((len(_TERMS), *self._hsic.shape))
+
+    def after(self, wave: Wavefront, step: Callable[[float], None]) -> None:
+        for done, minibatch in enumerate(self._minibatches, start=1):
+            points_LND = representations(wave, minibatch)
+            for kind, tokens in enumerate(TOKENS):
+                grams_LNN = grams(points_LND, minibatch.points(tokens))
+                sums = minibatch_sums(grams_LNN, grams_LNN, minibatch.groups(tokens))
+                self._hsic[kind] += sums.values[0]
+                self._covariance[:, kind] += sums.covariance[[0, 0, 1], [0, 1, 2]]
+            step(done / len(self._minibatches))
+
+    def result(self) -> xr.Dataset:
+        data = {
+            "hsic": variable(
+                _DIMS,
+                self._hsic,
+                "unbiased HSIC of two boundaries, summed over minibatches",
+                "1",
+                formula="Σ HSIC₁(K_b, K_b')",
+                source=_SOURCE,
+            ),
+            "hsic_covariance": variable(
+                ("term", *_DIMS),
+                self._covariance,
+                "sampling covariance of HSIC₁, summed over minibatches",
+                "1",
+                formula=f"jackknife over at most {GROUPS} groups of prompts",
+                source=_SOURCE,
+            ),
+        }
+        for values in data.values():
+            values.attrs["merge"] = "sum"
+        index = np.arange(self._hsic.shape[-1])
+        coords = {"tokens": list(TOKENS), "term": list(_TERMS), "boundary": index, "boundary_other": index}
+        return xr.Dataset(data, coords)
+
+
+def minibatches(prompts: Sequence[TokenizedPrompt], options: CkaOptions, seed: int) -> list[Minibatch]:
+    """The prompts in order, in groups of nearly equal size, none below four prompts; tokens are drawn without
+    replacement, each of a minibatch's tokens with the same chance."""
+    pieces = max(1, min(-(-len(prompts) // options.batch), len(prompts) // FEWEST))
+    return [
+        _minibatch(number, [prompts[i] for i in picked], picked[0], options.tokens_batch, seed)
+        for number, picked in enumerate(even_groups(len(prompts), pieces))
+    ]
+
+
+def _minibatch(number: int, prompts: Sequence[TokenizedPrompt], first: int, size: int, seed: int) -> Minibatch:
+    ends = np.cumsum([len(prompt) for prompt in prompts])
+    drawn = np.random.default_rng([seed, number]).choice(ends[-1], min(size, ends[-1]), replace=False)
+    owners = np.searchsorted(ends, drawn, side="right")
+    starts = np.concatenate([[0], ends[:-1]])
+    by_prompt = [sorted((drawn[owners == p] - starts[p]).tolist()) for p in range(len(prompts))]
+    made = Minibatch(first, tuple(prompts), tuple(tuple(own) for own in by_prompt))
+    if len(made.points("rest")) < FEWEST:
+        raise OptionError(
+            f"cka: of {len(drawn)} drawn tokens fewer than {FEWEST} are not the first of a prompt; raise tokens_batch."
+        )
+    return made
+
+
+def representations(wave: Wavefront, minibatch: Minibatch) -> Tensor:
+    """The residual stream of a minibatch's points at all boundaries, [L+1, points, width], from plain forwards."""
+    anatomy = wave.anatomy
+    device = next(anatomy.model.parameters()).device
+    lengths = [len(prompt) for prompt in minibatch.prompts]
+    found: list[Tensor] = []
+    order: list[int] = []
+    for picked in plan_batches(lengths, 1, wave.policy.tokens, depends_on_padding(config_of(anatomy.model))):
+        row_of = {prompt: row for row, prompt in enumerate(picked)}
+        own = [(i, row_of[p], position) for i, (p, position) in enumerate(minibatch.positions) if p in row_of]
+        points = _Points([row for _, row, _ in own], [position for _, _, position in own])
+        wave.run(Batch.of([minibatch.prompts[p].ids for p in picked], device), [points])
+        found.append(torch.stack(points.boundaries))
+        order += [i for i, _, _ in own]
+    return torch.cat(found, dim=1)[:, np.argsort(order)]
+
+
+class _Points(Probe):
+    """The plain forward's residual stream at some tokens of a batch."""
+
+    def __init__(self, rows: Sequence[int], positions: Sequence[int]) -> None:
+        super().__init__()
+        self._at = torch.tensor(rows), torch.tensor(positions)
+        self.boundaries: list[Tensor] = []
+
+    def baseline(self, view: BaselineView) -> None:
+        if view.block == 0:
+            self._keep(view.before_BTD)
+        self._keep(view.after_BTD)
+
+    def _keep(self, resid_BTD: Tensor) -> None:
+        rows, positions = (index.to(resid_BTD.device) for index in self._at)
+        self.boundaries.append(resid_BTD[rows, positions].cpu())
+
+
+def grams(points_LND: Tensor, chosen: Sequence[int]) -> Array:
+    """Centred Gram matrices of the chosen points at all boundaries, [L+1, N, N]."""
+    return np.stack([gram(points_ND[list(chosen)].double().numpy()) for points_ND in points_LND])
+
+
+def similarities(sums: Mapping[str, HsicSums], level: float) -> xr.Dataset:
+    """CKA and its interval by kind of points."""
+    found = {kind: ratio(own, level) for kind, own in sums.items()}
+    text = f"end of the {level:.0%} interval of the CKA"
+    formula = "CKA ± Student's quantile × standard error, by a jackknife over groups of prompts"
+    data = {
+        "cka": variable(
+            _DIMS,
+            np.stack([one.values for one in found.values()]),
+            "CKA: similarity of the representations at two boundaries",
+            "1",
+            formula="Σ HSIC₁(K_b, K_b') / √(Σ HSIC₁(K_b, K_b) · Σ HSIC₁(K_b', K_b')), sums over minibatches",
+            source=_SOURCE,
+            direction="1 = the same up to rotation and scale, 0 = unrelated",
+        ),
+        "ci_low": variable(
+            _DIMS, np.stack([one.low for one in found.values()]), f"lower {text}", "1", formula=formula, source=_SOURCE
+        ),
+        "ci_high": variable(
+            _DIMS, np.stack([one.high for one in found.values()]), f"upper {text}", "1", formula=formula, source=_SOURCE
+        ),
+    }
+    first, second = data["cka"].shape[1:]
+    return xr.Dataset(data, {"tokens": list(found), "boundary": np.arange(first), "boundary_other": np.arange(second)})
+
+
+def _restored(hsic_LL: Array, terms_KLL: Array, degrees_of_freedom: int) -> HsicSums:
+    """The sums of one model with itself, in which a pair's other half is its mirror image."""
+    pair, mixed, own = terms_KLL
+    size = np.diagonal(hsic_LL)
+    variance = np.diagonal(own)
+    values = np.stack(np.broadcast_arrays(hsic_LL, size[:, None], size[None, :]))
+    first, second = np.broadcast_arrays(variance[:, None], variance[None, :])
+    covariance = np.array([[pair, mixed, mixed.T], [mixed, first, own], [mixed.T, own.T, second]])
+    return HsicSums(values, covariance, degrees_of_freedom)

@@ -1,0 +1,117 @@
+"""Signatures of how a model works at each depth: one value a block, taken from the results of other measures.
+
+Source: lad2024, stages of inference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from bathyscope.statistics.reduce import prompt_weighted_mean
+from bathyscope.statistics.stages import Curves
+
+FloatArray = NDArray[np.float64]
+
+SMALLEST: Final = 1e-6
+"""What is below counts as this before a logarithm is taken: rounding of float32."""
+
+
+@dataclass(frozen=True)
+class Signature:
+    """Where a curve over the blocks comes from.
+
+    Args:
+        measure: the dataset.
+        variable: its variable.
+        axis: the variable's dimension beside ``prompt``; a boundary counts for the block that ends there.
+        what: the curve in words.
+        log: it spans decades, and is compared by its logarithm.
+    """
+
+    measure: str
+    variable: str
+    axis: str
+    what: str
+    log: bool = False
+
+
+SIGNATURES: Final[Mapping[str, Signature]] = {
+    "drop_kl": Signature("drop", "kl", "dropped", "KL without the block", log=True),
+    "attention_prev5": Signature("attention_locality", "total_prev5", "block", "attention to the previous 5 tokens"),
+    "prediction_neurons": Signature("neurons", "prediction_fraction", "block", "share of prediction neurons"),
+    "suppression_neurons": Signature("neurons", "suppression_fraction", "block", "share of suppression neurons"),
+    "lens_entropy": Signature("lens", "entropy", "boundary", "entropy of the lens behind the block"),
+    "lens_kl": Signature("lens", "kl_lens_final", "boundary", "KL of the lens behind the block from the end"),
+    # position 0 is often an attention sink, whose norm would hide all others
+    "mlp_norm": Signature("residual", "norm_mlp_rest", "block", "norm of the MLP's contribution", log=True),
+}
+
+
+@dataclass(frozen=True)
+class Read:
+    """A signature's values.
+
+    Args:
+        values: [prompt, block], or [block] where no prompt changes them.
+        units: of the values.
+        reason: why it takes no part in the search for stages; empty where it does.
+    """
+
+    values: FloatArray
+    units: str
+    reason: str
+
+    @property
+    def mean(self) -> FloatArray:
+        """[block], over the prompts that have a value; each counts the same."""
+        return self.values if self.values.ndim == 1 else prompt_weighted_mean(self.values)
+
+
+def read_signatures(merged: Mapping[str, xr.Dataset], n_blocks: int) -> dict[str, Read]:
+    """Every signature, also those that cannot be used, from the merged datasets of a run."""
+    return {name: _read(one, merged, n_blocks) for name, one in SIGNATURES.items()}
+
+
+def joint_curves(read: Mapping[str, Read]) -> tuple[Curves, list[str]]:
+    """The usable signatures of the prompts that have all of them, as they are compared, and their names in order."""
+    used = {name: _compared(name, found.values) for name, found in read.items() if not found.reason}
+    varying = [name for name, values in used.items() if values.ndim == 2]
+    fixed = [name for name, values in used.items() if values.ndim == 1]
+    n_blocks = next(iter(read.values())).values.shape[-1]
+    by_prompt = np.empty((0, 0, n_blocks))
+    if varying:
+        by_prompt = np.stack([used[name] for name in varying], axis=1)
+        by_prompt = by_prompt[np.isfinite(by_prompt).all(axis=(1, 2))]
+    weights = np.array([used[name] for name in fixed]).reshape(-1, n_blocks)
+    return Curves(by_prompt, weights), [*varying, *fixed]
+
+
+def _read(one: Signature, merged: Mapping[str, xr.Dataset], n_blocks: int) -> Read:
+    if one.measure not in merged:
+        return Read(np.full(n_blocks, np.nan), "", f"{one.measure} was not measured")
+    array = merged[one.measure][one.variable]
+    if "norm" in array.dims:
+        array = array.sel(norm="recompute") if "recompute" in array["norm"].values else array.isel(norm=0)
+    if one.axis == "boundary":
+        array = array.isel(boundary=slice(1, None)).assign_coords(boundary=np.arange(n_blocks))
+    # blocks may have been chosen, or left out where the model cannot run without them
+    array = array.reindex({one.axis: np.arange(n_blocks)}).transpose(..., one.axis)
+    values = np.asarray(array.values, dtype=np.float64)
+    units = str(array.attrs.get("units", ""))
+    missing = int((~np.isfinite(values).reshape(-1, n_blocks).any(axis=0)).sum())
+    if missing:
+        return Read(values, units, f"{one.variable} of {one.measure} has no value at {missing} of {n_blocks} blocks")
+    found = Read(values, units, "")
+    if np.ptp(found.mean) > 0:
+        return found
+    return Read(values, units, f"{one.variable} of {one.measure} is {found.mean[0]:.3g} at every block")
+
+
+def _compared(name: str, values: FloatArray) -> FloatArray:
+    return np.log(np.maximum(values, SMALLEST)) if SIGNATURES[name].log else values

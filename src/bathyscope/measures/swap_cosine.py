@@ -1,0 +1,161 @@
+"""Swap cosines: do attention and MLP of two neighbouring blocks write the same in the other order?
+
+Blocks ℓ and ℓ+1 run in the order ℓ+1, ℓ. Per token, with x_l the contribution of block l's attention or MLP in
+the normal run and x̄_l the same in the swapped run: cos(x_ℓ, x̄_ℓ), the block in the other place; cos(x_ℓ, x̄_{ℓ+1}),
+the place with the other block; cos(x_ℓ, x_{ℓ+1}), both in the normal run. Source: lad2024, swap cosines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import xarray as xr
+from torch import Tensor
+
+from bathyscope.errors import ModelError
+from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, require_range, variable
+from bathyscope.measures.schedules import check_blocks, runnable
+from bathyscope.measures.tokens import mean_over_tokens
+from bathyscope.prompts.prompt import TokenizedPrompt
+from bathyscope.schedule import Schedule
+from bathyscope.wavefront.batch import Batch
+from bathyscope.wavefront.probe import BaselineView, RowPartsView
+from bathyscope.wavefront.rows import ScheduleRow
+
+PARTS = ("attention", "mlp")
+_SOURCE = "lad2024, swap cosines"
+_VARIABLES = {
+    "self": ("cosine of a contribution with its own in the other place", "cos(x_ℓ, x̄_ℓ)"),
+    "index": ("cosine of a contribution with that of the other block in the same place", "cos(x_ℓ, x̄_{ℓ+1})"),
+    "adjacent": ("cosine of the contributions of neighbouring blocks in the normal run", "cos(x_ℓ, x_{ℓ+1})"),
+}
+
+
+@dataclass(frozen=True)
+class SwapCosineOptions:
+    """Options of swap cosines.
+
+    Args:
+        blocks: the first block of each exchanged pair; None = each but the last.
+        protect_first: how many first tokens keep the standard schedule's residual stream; they enter no mean.
+    """
+
+    blocks: tuple[int, ...] | None = None
+    protect_first: int = 0
+
+
+class SwapCosine(Measure[SwapCosineOptions]):
+    """Cosines between contributions of the normal run and of runs in which two neighbouring blocks are swapped."""
+
+    name = "swap_cosine"
+    options_type = SwapCosineOptions
+
+    def unavailable(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> str | None:
+        if facts.n_blocks < 2:
+            return "this model has one block only"
+        return None if facts.checks.parts else "this model has no separable contributions of attention and MLP"
+
+    def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
+        if facts.n_blocks < 2:
+            raise ModelError("swap_cosine needs at least two blocks; this model has one.")
+        facts.require_parts(self.name)
+        blocks = check_blocks(self.options.blocks, facts.n_blocks - 1, self.name)
+        protect = self.options.protect_first
+        require_range("swap_cosine: protect_first", protect, 0, min(len(p) for p in prompts) - 1)
+        standard = Schedule.standard(facts.n_blocks)
+        swapped = {block: standard.swap(block) for block in blocks}
+        kept = runnable(swapped, facts, self.name, asked=self.options.blocks is not None)
+        self._rows = {block: ScheduleRow(schedule, protect, stop=block + 2) for block, schedule in kept.items()}
+
+    def rows_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
+        # each of the swapped rows runs two blocks
+        return 2 * (facts.n_blocks - 1) / facts.n_blocks
+
+    def readouts_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
+        return 0.0
+
+    def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
+        return SwapCosineProbe(self.options, batch, self._rows)
+
+
+class SwapCosineProbe(MeasureProbe):
+    """Compares contributions as the blocks pass; those of the control are kept for one block.
+
+    Args:
+        rows: ℓ → the row in which blocks ℓ and ℓ+1 are swapped.
+    """
+
+    def __init__(self, options: SwapCosineOptions, batch: Batch, rows: Mapping[int, ScheduleRow]) -> None:
+        super().__init__(
+            list(rows.values()),
+            wants_parts=True,
+            part_steps={row: (block, block + 1) for block, row in rows.items()},
+        )
+        self._batch, self._first = batch, options.protect_first
+        self._blocks = list(rows)
+        self._block_of = {row: block for block, row in rows.items()}
+        self._baseline: Mapping[str, Tensor | None] = {}
+        self._normal: dict[int, Mapping[str, Tensor]] = {}
+        self._found: dict[tuple[str, str, int], Tensor] = {}
+        self._noise = torch.zeros(batch.size, dtype=torch.float64, device=batch.ids_BT.device)
+
+    def baseline(self, view: BaselineView) -> None:
+        self._baseline = {"attention": view.attention_BTD, "mlp": view.mlp_BTD}
+
+    def row_parts(self, view: RowPartsView) -> None:
+        if view.control and view.block not in self._normal:
+            self._normal[view.block] = view.control
+            self._compare_control(view.block)
+        for (row, step), at in view.rows.items():
+            block = self._block_of.get(row)
+            if block is not None:
+                self._compare("index" if step == block else "self", block, {k: v[at] for k, v in view.parts.items()})
+
+    def block_done(self, block: int) -> None:
+        self._normal.pop(block - 1, None)
+
+    def _compare_control(self, block: int) -> None:
+        for part, value in self._normal[block].items():
+            plain = self._baseline[part]
+            assert plain is not None
+            self._noise = torch.maximum(self._noise, 1 - self._cosine(value, plain))
+        if block - 1 in self._blocks:
+            self._compare("adjacent", block - 1, self._normal[block])
+
+    def _compare(self, name: str, block: int, parts: Mapping[str, Tensor]) -> None:
+        for part, value in parts.items():
+            self._found[name, part, block] = self._cosine(self._normal[block][part], value)
+
+    def _cosine(self, one_BTD: Tensor, other_BTD: Tensor) -> Tensor:
+        cosine_BT = torch.cosine_similarity(one_BTD.double(), other_BTD.double(), dim=-1)
+        return mean_over_tokens(cosine_BT, self._batch, self._first)
+
+    def noise(self) -> np.ndarray:
+        return self._noise.cpu().numpy()
+
+    def result(self) -> xr.Dataset:
+        values = {
+            name: torch.stack([torch.stack([self._found[name, part, b] for b in self._blocks], -1) for part in PARTS], 1)
+            for name in _VARIABLES
+        }
+        if not all(bool(torch.isfinite(found).all()) for found in values.values()):
+            raise ModelError(
+                "A swapped pair of blocks gives NaN or Inf contributions on this input; load the model with a wider "
+                "dtype (dtype='float32')."
+            )
+        data = {
+            name: variable(
+                ("prompt", "part", "swapped"),
+                values[name],
+                long_name,
+                "1",
+                formula=f"mean over tokens of {formula}",
+                source=_SOURCE,
+                direction="1 = the same direction, 0 = orthogonal, negative = opposed",
+            )
+            for name, (long_name, formula) in _VARIABLES.items()
+        }
+        return xr.Dataset(data, {"part": list(PARTS), "swapped": np.array(self._blocks, dtype=np.int64)})

@@ -1,0 +1,101 @@
+"""Activations of chosen neurons at the last token of every prompt, and the model's own guess of the next token."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import accumulate
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bathyscope.anatomy.neurons import OutputWeights
+from bathyscope.model import Model
+from bathyscope.probing.gather import run_batches
+from bathyscope.wavefront.batch import Batch
+from bathyscope.wavefront.engine import Wavefront
+from bathyscope.wavefront.probe import FinalStates, Probe
+
+Place = tuple[int, int]
+
+
+class _LastToken(Probe):
+    """The most likely next token after every prompt."""
+
+    def finish(self, final: FinalStates) -> None:
+        last_BD = final.baseline_BTD[:, -1]
+        self.top1_B = final.readout(last_BD).argmax(-1).cpu()
+
+
+def visible_neurons(weights: Sequence[Sequence[OutputWeights]]) -> list[list[bool]]:
+    """By block and neuron: its activation is the input of a module. Not so within routed experts."""
+    return [[one.visible for one in block for _ in range(one.neurons)] for block in weights]
+
+
+def last_activations(
+    model: Model,
+    weights: Sequence[Sequence[OutputWeights]],
+    neurons: Sequence[Place],
+    prompts: Sequence[Sequence[int]],
+    progress: bool,
+) -> tuple[Tensor, Tensor]:
+    """Activations [prompts, neurons] at each prompt's last token in float32, and the top-1 next token [prompts].
+
+    Args:
+        weights: by block, as ``output_weights`` gives them.
+        neurons: (block, neuron), all visible.
+        prompts: token ids, all of one length.
+    """
+    activations = torch.empty(len(prompts), len(neurons))
+    top1 = torch.empty(len(prompts), dtype=torch.long)
+
+    def observe(wave: Wavefront, batch: Batch, picked: Sequence[int]) -> None:
+        probe = _LastToken()
+        with _tapped(weights, neurons, batch.size) as taken:
+            wave.run(batch, [probe])
+        activations[list(picked)] = taken
+        top1[list(picked)] = probe.top1_B
+
+    run_batches(model, prompts, observe, progress)
+    return activations, top1
+
+
+@contextmanager
+def _tapped(weights: Sequence[Sequence[OutputWeights]], neurons: Sequence[Place], prompts: int) -> Iterator[Tensor]:
+    """Filled while the blocks run once: the last token's activations [prompts, neurons]."""
+    taken = torch.full((prompts, len(neurons)), torch.nan)
+    handles = [
+        module.register_forward_pre_hook(_reader(taken, columns, places), with_kwargs=True)
+        for module, columns, places in _sources(weights, neurons)
+    ]
+    try:
+        yield taken
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _sources(
+    weights: Sequence[Sequence[OutputWeights]], neurons: Sequence[Place]
+) -> Iterator[tuple[nn.Module, list[int], list[int]]]:
+    """Modules, their inputs that are wanted, and the place of each in the list of neurons."""
+    for block, groups in enumerate(weights):
+        starts = accumulate((one.neurons for one in groups), initial=0)
+        for one, start in zip(groups, starts):
+            columns = {
+                place: neuron - start
+                for place, (own, neuron) in enumerate(neurons)
+                if own == block and start <= neuron < start + one.neurons
+            }
+            if columns:
+                yield one.owner, list(columns.values()), list(columns)
+
+
+def _reader(taken: Tensor, columns: list[int], places: list[int]) -> Any:
+    def read(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        given: Tensor = args[0] if args else next(iter(kwargs.values()))
+        # some families hand all tokens of all prompts over in one axis
+        taken[:, places] = given.reshape(len(taken), -1, given.shape[-1])[:, -1, columns].float().cpu()
+
+    return read

@@ -1,0 +1,92 @@
+"""Windows of a corpus whose last token is, or is not, of a class: as many of either, none overlapping another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bathyscope.errors import PromptError
+from bathyscope.prompts.corpus import corpus_prompts
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+_WHOLE = 1 << 40
+
+
+@dataclass(frozen=True)
+class Contexts:
+    """Contexts [contexts, window − 1], without the token that is to be told, and whether it is of the class.
+
+    Args:
+        ids: the tokens before it, BOS first where the tokenizer has one.
+        labels: 1 where the token that follows is of the class, else 0.
+        training: True where probes are fitted; half of either label.
+    """
+
+    ids: NDArray[np.int64]
+    labels: NDArray[np.int64]
+    training: NDArray[np.bool_]
+
+
+def balanced_contexts(
+    corpus: str | Path,
+    tokenizer: PreTrainedTokenizerBase,
+    in_class_V: NDArray[np.bool_],
+    *,
+    window: int,
+    count: int,
+    characters: int | None,
+    seed: int,
+) -> Contexts:
+    """``count`` contexts of ``window`` tokens, half of which end in a token of the class; fewer if the text has fewer.
+
+    Args:
+        corpus: UTF-8 text, gzipped where the name ends in ``.gz``.
+        in_class_V: True at the class's token ids.
+        characters: only the first so many of the file; None = all.
+        seed: of the choice, and of the split into training and held-out contexts.
+
+    Raises:
+        PromptError: the text is shorter than a window, or has no token of the class.
+    """
+    (whole,) = corpus_prompts(str(corpus), tokenizer=tokenizer, window=_WHOLE, limit=characters)
+    start = () if tokenizer.bos_token_id is None else (int(tokenizer.bos_token_id),)
+    stream = np.array((whole.ids or ())[len(start) :])
+    own = window - len(start)
+    if len(stream) < own:
+        raise PromptError(f"{corpus} has {len(stream)} tokens, fewer than one context of {window}; give a longer text.")
+    draw = np.random.default_rng(seed)
+    free = np.ones(len(stream), dtype=bool)
+    ends = np.arange(own - 1, len(stream))
+    of_class = in_class_V[stream[ends]]
+    positive = _without_overlap(draw.permutation(ends[of_class]), free, own, count // 2)
+    negative = _without_overlap(draw.permutation(ends[~of_class]), free, own, len(positive))
+    size = min(len(positive), len(negative))
+    if size < 1:
+        found = int(of_class.sum())
+        raise PromptError(
+            f"{corpus}: {found} of its {len(ends)} contexts of {window} tokens end in a token of the class, so that no "
+            "two can be set against each other; give a longer text."
+        )
+    chosen = [*positive[:size], *negative[:size]]
+    ids = np.array([[*start, *stream[end - own + 1 : end]] for end in chosen])
+    training = np.tile(np.arange(size) < (size + 1) // 2, 2)  # either label was drawn in random order
+    return Contexts(ids, np.repeat([1, 0], size), training)
+
+
+def _without_overlap(ends: NDArray[np.int64], free: NDArray[np.bool_], own: int, wanted: int) -> list[int]:
+    """The first ``wanted`` ends whose windows are free; marks their tokens as taken."""
+    chosen: list[int] = []
+    for end in ends.tolist():
+        if len(chosen) == wanted:
+            break
+        place = slice(end - own + 1, end + 1)
+        if free[place].all():
+            free[place] = False
+            chosen.append(end)
+    return chosen

@@ -1,0 +1,235 @@
+"""Whether a few neurons know that the next token ends in "ing", each alone and together.
+
+The neurons that act most on such tokens by their weights are read at the token before, those that predict and those
+that suppress apart, and a logistic probe is fitted to one or several of them. Source: lad2024, prediction ensembling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+import xarray as xr
+from numpy.typing import NDArray
+from transformers import PreTrainedModel
+
+from bathyscope.anatomy.neurons import OutputWeights, directions_of, output_weights
+from bathyscope.errors import ModelError, OptionError
+from bathyscope.measures.base import variable
+from bathyscope.measures.neuron_effects import moments
+from bathyscope.measures.neurons import effects_by_block, ranked
+from bathyscope.measures.token_classes import CLASSES, members
+from bathyscope.measures.unembedding import Unembedding
+from bathyscope.model import Model, load
+from bathyscope.probing.activations import last_activations, visible_neurons
+from bathyscope.probing.contexts import Contexts, balanced_contexts
+from bathyscope.probing.logistic import Accuracy, Fit, Settings, accuracy, fit
+
+KINDS = ("prediction", "suppression")
+CLASS = "ing"
+_LOOKED_AT = 256
+_SOURCE = "lad2024, prediction ensembling"
+
+Array = NDArray[np.float32]
+
+
+def ing_probe(
+    model: Model | PreTrainedModel | str | Path,
+    corpus: str | Path,
+    *,
+    contexts: int = 2000,
+    window: int = 24,
+    neurons: int = 32,
+    characters: int | None = 2_000_000,
+    C: float = 1.0,
+    resamples: int = 1000,
+    level: float = 0.95,
+    seed: int = 0,
+    progress: bool = True,
+) -> xr.Dataset:
+    """Accuracy of probes of single neurons and of ensembles: does the next token end in "ing"?
+
+    Args:
+        model: what ``load`` returns or takes.
+        corpus: UTF-8 text, gzipped where the name ends in ``.gz``.
+        contexts: how many, half of them ending in such a token; fewer if the text has fewer.
+        window: tokens of a context, the one that is told and a BOS included.
+        neurons: of either kind, those with the largest effect on such tokens.
+        characters: only the first so many of the corpus; None = all.
+        C: inverse strength of the probes' L2 penalty.
+        resamples: bootstrap resamples of the held-out contexts.
+        level: coverage of the intervals.
+        seed: of the choice of contexts, their split into two halves, and the resamples.
+        progress: show a progress bar on standard error when it takes long.
+
+    Returns:
+        By ``kind`` and ``rank``: block, neuron, effect, skew, and the accuracy of each neuron alone; by ``kind`` and
+        ``size``: the accuracy of the first so many neurons together, added in the order of their accuracy on the
+        training half; and top1_accuracy, of the model's own most likely token. Accuracies are on the held-out half.
+
+    Raises:
+        OptionError: an option out of range, or scikit-learn is not installed.
+        PromptError: the text is too short, or has too few tokens that end in "ing".
+        ModelError: the model cannot be loaded, or has no tokenizer, no such token, or no neurons to be read.
+    """
+    _check(contexts, window, neurons)
+    settings = Settings(float(C), resamples, level, seed)
+    loaded = model if isinstance(model, Model) else load(model)
+    chosen = _choose(loaded, neurons)
+    found = balanced_contexts(
+        corpus,
+        loaded.tokenizer,
+        chosen.in_class_V,
+        window=window,
+        count=contexts,
+        characters=characters,
+        seed=seed,
+    )
+    for part, where in (("Training half", found.training), ("Held-out half", ~found.training)):
+        settings.require_rows(found.labels[where], part)
+    places = [place for kind in KINDS for place in chosen.places[kind]]
+    activations, top1 = last_activations(loaded, chosen.weights, places, found.ids.tolist(), progress)
+    split = np.cumsum([0, *(len(chosen.places[kind]) for kind in KINDS)])
+    values = {kind: activations[:, split[n] : split[n + 1]].numpy() for n, kind in enumerate(KINDS)}
+    right = chosen.in_class_V[top1.numpy()] == (found.labels == 1)
+    dataset = _dataset(chosen, values, found, settings, accuracy(right[~found.training], settings), neurons)
+    held_out = int((~found.training).sum())
+    dataset.attrs |= {"model": loaded.name, "corpus": str(corpus), "held_out": held_out, "seed": seed}
+    dataset.attrs["training"] = len(found.labels) - held_out
+    return dataset
+
+
+def _check(contexts: int, window: int, neurons: int) -> None:
+    for name, value, least in (("contexts", contexts, 8), ("window", window, 4), ("neurons", neurons, 1)):
+        if isinstance(value, bool) or not hasattr(value, "__index__") or value < least:
+            raise OptionError(f"{name}={value!r} is not allowed; give a whole number, {least} or more.")
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """The neurons that are probed.
+
+    Args:
+        in_class_V: True at the token ids that end in "ing".
+        weights: output weights by block.
+        places: by kind the blocks and numbers of its neurons, largest effect first.
+        facts: by kind effect, skew and kurtosis of each.
+    """
+
+    in_class_V: NDArray[np.bool_]
+    weights: Sequence[Sequence[OutputWeights]]
+    places: dict[str, list[tuple[int, int]]]
+    facts: dict[str, list[tuple[float, float, float]]]
+
+
+@torch.no_grad()
+def _choose(model: Model, count: int) -> _Chosen:
+    """The neurons with the largest effect on the class, by the sign of their skew."""
+    tokenizer = model.tokenizer
+    if tokenizer is None:
+        raise ModelError("The corpus is text, and this model has no tokenizer; load it with tokenizer=.")
+    unembedding = Unembedding(model.anatomy.readout, set(tokenizer.get_vocab().values()))
+    kept = unembedding.kept_V.cpu().numpy()
+    of_class = members(tokenizer, kept.tolist())[list(CLASSES).index(CLASS)]
+    if not of_class.any():
+        raise ModelError(f'No token of the vocabulary of {model.name} ends in "{CLASS}".')
+    weights = output_weights(model.anatomy)
+    visible = visible_neurons(weights)
+    (effects_LN,) = effects_by_block(weights, unembedding, of_class[None])
+    for effects_N, seen_N in zip(effects_LN, visible):
+        effects_N[: len(seen_N)][~np.array(seen_N, dtype=bool)] = np.nan
+    chosen = _Chosen(
+        np.zeros(model.anatomy.vocabulary, dtype=bool), weights, {k: [] for k in KINDS}, {k: [] for k in KINDS}
+    )
+    chosen.in_class_V[kept[of_class]] = True
+    _take(chosen, effects_LN, unembedding, count)
+    if not all(chosen.places.values()):
+        raise ModelError(
+            f"{model.name} has no neurons of both kinds whose activations can be read (those of routed experts cannot)."
+        )
+    return chosen
+
+
+def _take(chosen: _Chosen, effects_LN: NDArray[np.float64], unembedding: Unembedding, count: int) -> None:
+    """Fills ``chosen`` with ``count`` neurons of either kind; moments are computed of no more than needed."""
+    order = ranked(effects_LN).tolist()
+    for first in range(0, len(order), _LOOKED_AT):
+        batch = order[first : first + _LOOKED_AT]
+        found = moments(torch.cat([directions_of(chosen.weights[b], [n]) for b, n in batch]), unembedding)
+        for (block, neuron), skew, kurtosis in zip(batch, found.skew.tolist(), found.kurtosis.tolist()):
+            kind = KINDS[0] if skew > 0 else KINDS[1]
+            if len(chosen.places[kind]) < count and skew != 0:
+                chosen.places[kind].append((block, neuron))
+                chosen.facts[kind].append((float(effects_LN[block, neuron]), skew, kurtosis))
+        if all(len(places) == count for places in chosen.places.values()):
+            return
+
+
+@dataclass(frozen=True)
+class _Probed:
+    """Probes of one kind's neurons: each alone, and ensembles; ``added`` are the ranks in the order they join."""
+
+    alone: list[Fit]
+    together: list[Fit]
+    added: list[int]
+
+
+def _probe(values: Array, found: Contexts, settings: Settings) -> _Probed:
+    def fitted(columns: Sequence[int]) -> Fit:
+        picked = values[:, list(columns)]
+        inside, labels = found.training, found.labels
+        return fit(picked[inside], labels[inside], picked[~inside], labels[~inside], settings)
+
+    alone = [fitted([column]) for column in range(values.shape[1])]
+    # the held-out half has no say in the order; equals stay in the order of their effects
+    added = sorted(range(len(alone)), key=lambda column: -alone[column].train_accuracy)
+    return _Probed(alone, [fitted(added[: size + 1]) for size in range(len(added))], added)
+
+
+def _dataset(
+    chosen: _Chosen, values: dict[str, Array], found: Contexts, settings: Settings, top1: Accuracy, count: int
+) -> xr.Dataset:
+    probed = {kind: _probe(values[kind], found, settings) for kind in KINDS}
+    level = f"{100 * settings.level:g} %"
+    data: dict[str, xr.Variable] = {}
+
+    def put(
+        name: str, dim: str, rows: Sequence[Sequence[float]], what: str, units: str = "1", none: float = np.nan
+    ) -> None:
+        padded = [[*row, *[none] * (count - len(row))] for row in rows]
+        data[name] = variable(("kind", dim), padded, what, units, source=_SOURCE)
+
+    for column, (name, none) in enumerate((("block", -1), ("neuron", -1))):
+        put(name, "rank", [[p[column] for p in chosen.places[k]] for k in KINDS], f"{name} (−1 = none)", name, none)
+    for column, (name, what, units) in enumerate(
+        (
+            ("effect", "mean effect on tokens of the class minus that on all others", "logits"),
+            ("skew", "skew of the neuron's cosines with the unembedding", "1"),
+            ("kurtosis", "kurtosis of the neuron's cosines with the unembedding", "1"),
+        )
+    ):
+        put(name, "rank", [[one[column] for one in chosen.facts[kind]] for kind in KINDS], what, units)
+    for prefix, dim, fits in (
+        ("", "rank", [probed[kind].alone for kind in KINDS]),
+        ("ensemble_", "size", [probed[kind].together for kind in KINDS]),
+    ):
+        judged = [[accuracy(one.correct, settings) for one in row] for row in fits]
+        of = "the neurons added so far" if prefix else "the neuron alone"
+        put(f"{prefix}accuracy", dim, [[a.value for a in row] for row in judged], f"accuracy of {of}, held-out half")
+        put(f"{prefix}ci_low", dim, [[a.low for a in row] for row in judged], f"lower end of the {level} interval")
+        put(f"{prefix}ci_high", dim, [[a.high for a in row] for row in judged], f"upper end of the {level} interval")
+        put(
+            f"{prefix}train_accuracy",
+            dim,
+            [[one.train_accuracy for one in row] for row in fits],
+            "on the training half",
+        )
+    put(
+        "added", "size", [probed[kind].added for kind in KINDS], "rank of the neuron that joins (−1 = none)", "rank", -1
+    )
+    for name, value in zip(("accuracy", "ci_low", "ci_high"), top1):
+        data[f"top1_{name}"] = variable((), value, f"{name} of the model's own top-1 token", "1", source=_SOURCE)
+    return xr.Dataset(data, {"kind": list(KINDS), "rank": np.arange(count), "size": np.arange(1, count + 1)})

@@ -1,0 +1,146 @@
+"""At which depth the meaning of a word in its sentence can be read: a linear probe at every boundary.
+
+The hidden states of a word's last token in two sentences tell a logistic probe whether the word means the same in
+both (Words in Context; Pilehvar and Camacho-Collados 2019). Source: lad2024, probes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+from transformers import PreTrainedModel
+
+from bathyscope.errors import ModelError, OptionError, did_you_mean
+from bathyscope.measures.base import variable
+from bathyscope.model import Model, load
+from bathyscope.probing.gather import token_states
+from bathyscope.probing.logistic import Fit, Settings, accuracy, fit
+from bathyscope.probing.wic_rows import Pair, Rows, read_pairs
+
+FEATURES = ("concatenation", "difference")
+_SOURCE = "lad2024, probes"
+_WHAT = "a word's meaning in two sentences"
+
+Array = NDArray[np.float32]
+
+
+def wic_probe(
+    model: Model | PreTrainedModel | str | Path,
+    train: Rows = None,
+    validation: Rows = None,
+    *,
+    features: Sequence[str] = ("concatenation",),
+    train_rows: int | None = None,
+    C: float | None = None,
+    resamples: int = 1000,
+    level: float = 0.95,
+    seed: int = 0,
+    progress: bool = True,
+) -> xr.Dataset:
+    """Accuracy of a linear probe of word meaning at every boundary.
+
+    Args:
+        model: what ``load`` returns or takes.
+        train: rows that probes are fitted to: a JSONL, CSV or parquet file with the columns of SuperGLUE's WiC, or
+            such rows; None = the data set on the hub.
+        validation: rows that accuracy is measured on; None = the data set on the hub.
+        features: of the two hidden states h and h': ``concatenation`` [h, h'], ``difference`` |h − h'|, or both.
+        train_rows: only the first so many rows of ``train``; None = all.
+        C: inverse strength of the L2 penalty; None = chosen at each boundary by cross-validation within ``train``.
+        resamples: bootstrap resamples of the validation rows.
+        level: coverage of the intervals.
+        seed: of folds and resamples.
+        progress: show a progress bar on standard error when it takes long.
+
+    Returns:
+        By ``features`` and ``boundary`` (0 … L): accuracy, ci_low, ci_high, train_accuracy and C; and majority, the
+        accuracy of always giving the label that most rows of ``train`` have.
+
+    Raises:
+        OptionError: an option out of range, or scikit-learn is not installed.
+        PromptError: rows that do not fit, too few of them, or of one label only.
+        ModelError: the model cannot be loaded, or has no tokenizer.
+    """
+    chosen = _checked_features(features)
+    settings = Settings(C, resamples, level, seed)
+    if train_rows is not None and train_rows < 1:
+        raise OptionError(f"train_rows={train_rows} is out of range; give a whole number, 1 or more.")
+    loaded = model if isinstance(model, Model) else load(model)
+    if loaded.tokenizer is None:
+        raise ModelError("WiC rows are text, and this model has no tokenizer; load it with tokenizer=.")
+    limit = loaded.max_tokens
+    fitted = read_pairs(train, "train", loaded.tokenizer, count=train_rows, max_tokens=limit)
+    judged = read_pairs(validation, "validation", loaded.tokenizer, max_tokens=limit)
+    labels, held_out_labels = _labels(fitted), _labels(judged)
+    settings.require_rows(labels, "Training rows")
+    settings.require_rows(held_out_labels, "Validation rows", least=1)
+    states = _states(loaded, [*fitted, *judged], progress)
+    fits = {
+        name: [
+            fit(x[: len(fitted)], labels, x[len(fitted) :], held_out_labels, settings)
+            for x in (_features(states[:, :, boundary], name) for boundary in range(states.shape[2]))
+        ]
+        for name in chosen
+    }
+    majority = float((held_out_labels == (2 * labels.sum() > len(labels))).mean())
+    dataset = _dataset(fits, settings, majority)
+    dataset.attrs |= {"model": loaded.name, "train_rows": len(fitted), "validation_rows": len(judged), "seed": seed}
+    return dataset
+
+
+def _checked_features(features: Sequence[str]) -> tuple[str, ...]:
+    asked = (features,) if isinstance(features, str) else tuple(features)
+    for name in asked:
+        if name not in FEATURES:
+            raise OptionError(
+                f"features={name!r} is unknown.{did_you_mean(str(name), FEATURES)} Allowed: {', '.join(FEATURES)}."
+            )
+    if not asked or len(set(asked)) < len(asked):
+        raise OptionError(f"features={list(asked)} is not allowed; give one of {', '.join(FEATURES)}, or both.")
+    return asked
+
+
+def _labels(pairs: Sequence[Pair]) -> NDArray[np.int64]:
+    return np.array([pair.label for pair in pairs])
+
+
+def _states(model: Model, pairs: Sequence[Pair], progress: bool) -> Array:
+    """The word's hidden states, [pairs, 2, boundaries, width]."""
+    uses = [use for pair in pairs for use in pair.uses]
+    states = token_states(model, [use.ids for use in uses], [use.token for use in uses], progress)
+    return np.asarray(states.unflatten(0, (len(pairs), 2)).numpy())
+
+
+def _features(states_P2D: Array, name: str) -> Array:
+    if name == "concatenation":
+        return states_P2D.reshape(len(states_P2D), -1)
+    return np.abs(states_P2D[:, 0] - states_P2D[:, 1])
+
+
+def _dataset(fits: dict[str, list[Fit]], settings: Settings, majority: float) -> xr.Dataset:
+    judged = [[accuracy(one.correct, settings) for one in row] for row in fits.values()]
+    level = f"{100 * settings.level:g} %"
+    described = {
+        "accuracy": ([[one.value for one in row] for row in judged], f"accuracy of a linear probe of {_WHAT}", "1"),
+        "ci_low": ([[one.low for one in row] for row in judged], f"lower end of the {level} interval", "1"),
+        "ci_high": ([[one.high for one in row] for row in judged], f"upper end of the {level} interval", "1"),
+        "train_accuracy": (
+            [[one.train_accuracy for one in row] for row in fits.values()],
+            "accuracy on the rows that the probe was fitted to",
+            "1",
+        ),
+        "C": ([[one.C for one in row] for row in fits.values()], "inverse strength of the L2 penalty", "1"),
+    }
+    data = {
+        name: variable(("features", "boundary"), values, long_name, units, source=_SOURCE)
+        for name, (values, long_name, units) in described.items()
+    }
+    data["majority"] = variable(
+        (), majority, "accuracy of always giving the label that most training rows have", "1", source=_SOURCE
+    )
+    boundaries = np.arange(len(next(iter(fits.values()))))
+    return xr.Dataset(data, {"features": list(fits), "boundary": boundaries})

@@ -1,0 +1,130 @@
+"""Words in context: rows of two sentences that use one word, in one meaning or in two, and the word's last token."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from bathyscope.errors import PromptError
+from bathyscope.prompts.files import read_rows
+from bathyscope.prompts.prompt import whole_number
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+HUB, CONFIG = "aps/super_glue", "wic"
+COLUMNS = ("word", "sentence1", "sentence2", "start1", "end1", "start2", "end2", "label")
+Rows = str | Path | Iterable[Mapping[str, Any]] | None
+Split = Literal["train", "validation"]
+
+
+@dataclass(frozen=True)
+class Use:
+    """A word in a sentence: the token ids and the place of the word's last token."""
+
+    ids: tuple[int, ...]
+    token: int
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two uses of a word, and whether it means the same in both (1) or not (0)."""
+
+    uses: tuple[Use, Use]
+    label: int
+
+
+def read_pairs(
+    source: Rows,
+    split: Split,
+    tokenizer: PreTrainedTokenizerBase,
+    *,
+    count: int | None = None,
+    max_tokens: int | None = None,
+) -> list[Pair]:
+    """The first ``count`` rows (None = all) as token ids.
+
+    Args:
+        source: a JSONL, CSV or parquet file with the columns of SuperGLUE's WiC, such rows themselves, or None = the
+            split of the data set on the hub.
+        max_tokens: of the model's context; None = unlimited.
+
+    Raises:
+        PromptError: the tokenizer tells no offsets, columns are missing, a row does not fit, or there are none.
+    """
+    if not tokenizer.is_fast:
+        raise PromptError(
+            f"{type(tokenizer).__name__} gives no character offsets, so the tokens of a word cannot be found; a "
+            "tokenizer with a tokenizer.json is needed."
+        )
+    where = f"{HUB} {CONFIG} ({split})" if source is None else str(source) if isinstance(source, str | Path) else split
+    pairs = []
+    for number, row in enumerate(islice(_rows(source, split), count), start=1):
+        try:
+            pairs.append(_pair(row, tokenizer, max_tokens))
+        except PromptError as error:
+            raise PromptError(f"WiC row {number} of {where}: {error}") from error
+    if not pairs:
+        raise PromptError(f"There are no WiC rows in {where}.")
+    if count is not None and len(pairs) < count:
+        raise PromptError(f"{count} rows asked for, but {where} has {len(pairs)}; ask for at most that.")
+    return pairs
+
+
+def _rows(source: Rows, split: Split) -> Iterable[Mapping[str, Any]]:
+    if source is None:
+        return _hub_rows(split)
+    return read_rows(source) if isinstance(source, str | Path) else source
+
+
+def _hub_rows(split: Split) -> Iterable[Mapping[str, Any]]:
+    import datasets
+
+    try:
+        return datasets.load_dataset(HUB, CONFIG, split=split)
+    # The library, its hub client and their network layers each raise kinds of their own.
+    except Exception as error:
+        reason = str(error).strip().split("\n")[0].rstrip(".") or type(error).__name__
+        raise PromptError(
+            f"{HUB} {CONFIG} (split {split!r}) could not be loaded from the hub: {reason}. Without a network give "
+            f"local files with the columns {', '.join(COLUMNS)}."
+        ) from error
+
+
+def _pair(row: Mapping[str, Any], tokenizer: PreTrainedTokenizerBase, max_tokens: int | None) -> Pair:
+    missing = [column for column in COLUMNS if column not in row]
+    if missing:
+        raise PromptError(f"it lacks {', '.join(missing)}. Columns needed: {', '.join(COLUMNS)}.")
+    label = _number(row, "label")
+    if label not in (0, 1):
+        raise PromptError(f"its label is {label}; allowed: 0 (two meanings) and 1 (one meaning).")
+    first, second = (_use(row, side, tokenizer, max_tokens) for side in ("1", "2"))
+    return Pair((first, second), label)
+
+
+def _use(row: Mapping[str, Any], side: str, tokenizer: PreTrainedTokenizerBase, max_tokens: int | None) -> Use:
+    sentence, start, end = row[f"sentence{side}"], _number(row, f"start{side}"), _number(row, f"end{side}")
+    if not isinstance(sentence, str) or not 0 <= start < end <= len(sentence):
+        raise PromptError(f"start{side}={start} and end{side}={end} do not lie within sentence{side}={sentence!r:.80}.")
+    encoded = tokenizer(sentence, return_offsets_mapping=True, verbose=False)
+    ids, spans = encoded["input_ids"], encoded["offset_mapping"]
+    covering = [place for place, (first, last) in enumerate(spans) if first < end and last > start]
+    if not covering:
+        raise PromptError(
+            f"no token covers the word {sentence[start:end]!r} of sentence{side}: the tokenizer's offsets miss it."
+        )
+    if max_tokens is not None and len(ids) > max_tokens:
+        raise PromptError(f"sentence{side} has {len(ids)} tokens, more than the {max_tokens} the model can take.")
+    return Use(tuple(ids), covering[-1])
+
+
+def _number(row: Mapping[str, Any], column: str) -> int:
+    value = row[column]
+    # a CSV file holds texts
+    found = int(value) if isinstance(value, str) and value.strip().lstrip("-").isdecimal() else whole_number(value)
+    if found is None:
+        raise PromptError(f"{column}={value!r} is no whole number.")
+    return found

@@ -1,0 +1,118 @@
+"""Attention locality: where attention goes, block by block: tokens before, the token itself, the first one.
+
+Source: lad2024 (attention to the previous tokens).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import FigureBase
+
+from bathyscope.report.figures import style
+from bathyscope.report.figures.colours import Colours
+from bathyscope.report.figures.heat_map import HeatMap, Side, describe_largest, draw_colour_bar, draw_heat
+from bathyscope.report.figures.kind import FigureKind, Panel
+from bathyscope.report.figures.lines import BLOCK_LABEL, Axis, Look, panel, series
+from bathyscope.report.figures.options import FigureOptions
+from bathyscope.report.figures.summary import describe
+from bathyscope.statistics.reduce import weighted_mean
+
+if TYPE_CHECKING:
+    from bathyscope.store.run import Run
+
+PREVIOUS: Final = 5
+_WEIGHT: Final = "attention weight (dimensionless)"
+_OFFSETS: Final = (
+    Look(style.BLUE, "o"),
+    Look(style.VERMILION, "s", "--"),
+    Look(style.GREEN, "^", "-."),
+    Look(style.PURPLE, "D", ":"),
+    Look(style.MUTED, "v"),
+    Look(style.INK, "x", "--"),
+)
+_PLACES: Final = {
+    "total_prev5": ("five tokens before, together", Look(style.BLUE, "o")),
+    "self_weight": ("token itself", Look(style.VERMILION, "s", "--")),
+    "first_key": ("first token", Look(style.MUTED, "D", ":")),
+}
+
+
+def panels(run: Run, options: FigureOptions) -> list[Panel]:
+    """Weights by place, by offset, and by head."""
+    data = run["attention_locality"]
+    drawn = [_places(data, options), _offsets(data, options), _heads(data, options)]
+    return [one for one in drawn if one is not None]
+
+
+def note(run: Run, options: FigureOptions) -> str:
+    """What is averaged, what counts twice, and how prompts are weighted."""
+    data = run["attention_locality"]
+    without = [int(block) for block in data["block"] if not np.isfinite(data["total_prev5"].sel(block=block)).any()]
+    blank = f" Blocks {', '.join(map(str, without))} show no attention weights." if without else ""
+    return (
+        "Attention weights, means over heads and queries; the total over the five tokens before is five times the mean "
+        "over such pairs. Near the start of a prompt the first token is also one of those before, and it often is an "
+        f"attention sink, so it is shown apart.{blank} {describe(options, data.sizes['prompt'])}"
+    )
+
+
+def _places(data: xr.Dataset, options: FigureOptions) -> Panel | None:
+    curves = [
+        series(data, name, label, look, options, "rest") for name, (label, look) in _PLACES.items() if name in data
+    ]
+    return panel("places", curves, Axis("Where attention goes", BLOCK_LABEL, _WEIGHT))
+
+
+def _offsets(data: xr.Dataset, options: FigureOptions) -> Panel | None:
+    curves = [
+        series(data, "weight", _ago(offset), look, options, "rest", partial(_at_offset, offset=offset))
+        for offset, look in zip(data["offset"].values.tolist(), _OFFSETS)
+    ]
+    return panel("offsets", curves, Axis("Attention to the token i before", BLOCK_LABEL, _WEIGHT, "auto"))
+
+
+def _ago(offset: int) -> str:
+    return f"i = {offset}"
+
+
+def _at_offset(weight: xr.DataArray, offset: int) -> xr.DataArray:
+    return weight.sel(offset=offset, drop=True)
+
+
+def _heads(data: xr.Dataset, options: FigureOptions) -> Panel | None:
+    total = PREVIOUS * data["head_prev5"].transpose("prompt", "block", "head").values
+    tokens = data["n_tokens"].values - 1
+    mean = weighted_mean(total, np.sign(tokens) if options.weighting == "prompts" else tokens)
+    if not np.isfinite(mean).any():
+        return None
+    shown = HeatMap(
+        values=mean,
+        title="Each head's attention to the five tokens before",
+        rows=Side(BLOCK_LABEL, "block"),
+        columns=Side("head (0-based index)", "head"),
+        quantity="attention weight on the five tokens before, together (dimensionless, linear)",
+        short="weight",
+        colours=Colours.spanning(mean, "linear", clips=False),
+    )
+    alt = f"Heat map of {mean.shape[0]} blocks by {mean.shape[1]} heads. {shown.title}: {describe_largest(shown)}."
+    return Panel("heads", partial(_draw_heads, shown=shown), alt, style.MAP_SIZE)
+
+
+def _draw_heads(figure: FigureBase, shown: HeatMap) -> None:
+    ax = figure.subplots()
+    draw_colour_bar(figure, draw_heat(ax, shown), [shown], [ax])
+
+
+FIGURE: Final = FigureKind(
+    name="attention_locality",
+    measure="attention_locality",
+    heading="Attention locality",
+    needs=("weight", "total_prev5"),
+    panels=panels,
+    note=note,
+)
+draw, caption = FIGURE.draw, FIGURE.caption

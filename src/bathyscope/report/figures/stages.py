@@ -1,0 +1,197 @@
+"""Stages of inference: signatures over the blocks with the boundaries of stages, and how many stages there are.
+
+Source: lad2024 (stages of inference).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import FigureBase
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
+from numpy.typing import NDArray
+
+from bathyscope.report.figures import stages_together, style
+from bathyscope.report.figures.kind import FigureKind, Panel, Together
+from bathyscope.report.figures.lines import BLOCK_LABEL, block_axis, log_ticks, whole_numbers
+from bathyscope.report.figures.options import FigureOptions
+from bathyscope.report.figures.stage_rows import ROW_INCHES, WIDTH, row_label, said_of, usable
+
+if TYPE_CHECKING:
+    from bathyscope.store.run import Run
+
+_AROUND_INCHES: Final = 1.1
+_INTERVAL_ALPHA: Final = 0.2
+
+
+def panels(run: Run, options: FigureOptions) -> list[Panel]:
+    """The signatures beneath each other, cut by the boundaries; and the error on held-out prompts."""
+    data = run["stages"]
+    made = []
+    shown = usable(data)
+    if shown.sizes["curve"]:
+        size = (WIDTH, _AROUND_INCHES + ROW_INCHES * shown.sizes["curve"])
+        made.append(Panel("signatures", partial(_draw, data=shown, band=options.band != "none"), _alt(shown), size))
+    if data["heldout_error"].notnull().any():
+        made.append(Panel("held_out", partial(_draw_evidence, data=data), _alt_evidence(data)))
+    return made
+
+
+def note(run: Run, options: FigureOptions) -> str:
+    """What is cut and how, what the stages are called, which signatures are missing, how many stages there are."""
+    data = run["stages"]
+    said = [
+        "Signatures of how the model works at each block, all cut at the same boundaries: where the curves, standardised "
+        "over the blocks, are nearest to steps. Lines: means over prompts, each counting the same, with "
+        f"{data.attrs['level']:.0%} bootstrap intervals; upright lines: boundaries, shaded over their intervals.",
+        _names(data),
+        _left_out(data),
+        str(data["boundary_reason"].values),
+        _number(data),
+    ]
+    return " ".join(f"{text.rstrip('.')}." for text in said if text)
+
+
+def _names(data: xr.Dataset) -> str:
+    if "stage_name" not in data.coords or data["boundary"].isnull().all():
+        return ""
+    return (
+        f"lad2024 calls what follows the boundaries {', '.join(data['stage_name'].values)}, after detokenization at the "
+        "beginning; the cut knows nothing of what the model does there"
+    )
+
+
+def _left_out(data: xr.Dataset) -> str:
+    reasons = {str(name): str(data["left_out"].sel(curve=name).values) for name in data["curve"].values}
+    listed = "; ".join(f"{name} ({reason})" for name, reason in reasons.items() if reason)
+    return f"Left out: {listed}" if listed else ""
+
+
+def _number(data: xr.Dataset) -> str:
+    """What the held-out error says about the number of stages."""
+    if data["best_k"].isnull():
+        return str(data["heldout_reason"].values)
+    best, most = int(data["best_k"]), int(data["k"].values[data["heldout_error"].notnull().values][-1])
+    many = f"; more than {most} were not tried, and may be better still" if best == most else ""
+    return (
+        "Held-out error: breaks and levels are chosen on some prompts and measured on others; whiskers: standard errors. "
+        "Smooth curves are described better by every further step, as the dotted line shows for straight ones: steps that "
+        f"leave more than that are no evidence of stages. Fewest stages not clearly worse than the best: {best}{many}"
+    )
+
+
+def _draw(figure: FigureBase, data: xr.Dataset, band: bool) -> None:
+    count = data.sizes["curve"]
+    axes = figure.subplots(count, 1, sharex=True, squeeze=False)[:, 0]
+    x = data["block"].values
+    for row, ax in enumerate(axes):
+        one = data.isel(curve=row)
+        marker = "o" if len(x) <= style.MARKERS_UP_TO else ""
+        ax.plot(x, one["signature"].values, "-", marker=marker, color=style.BLUE)
+        if band:
+            ends = one["signature_low"].values, one["signature_high"].values
+            ax.fill_between(x, *ends, color=style.BLUE, alpha=_INTERVAL_ALPHA, linewidth=0)
+        _value_axis(ax, one)
+        _mark(ax, data)
+    block_axis(axes[-1], BLOCK_LABEL, 0, len(x) - 1)
+    for ax in axes[:-1]:
+        ax.tick_params(axis="x", labelbottom=False)
+    _number_stages(axes[0], data)
+    axes[0].set_title("Signatures of the stages of inference", pad=16)
+
+
+def _value_axis(ax: Axes, one: xr.Dataset) -> None:
+    label = said_of(one)
+    if one["curve_scale"].item() == "log":
+        ax.set_yscale("log", nonpositive="mask")
+        ax.yaxis.set_major_locator(log_ticks(*ax.get_ylim()))
+        ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        ax.yaxis.set_minor_formatter(NullFormatter())
+        label += ", log scale"
+    else:
+        ax.yaxis.set_major_locator(MaxNLocator(3))
+    ax.set_ylabel(row_label(label), rotation=0, ha="right", va="center", fontsize=7.5)
+    ax.tick_params(axis="y", labelsize=7)
+
+
+def _mark(ax: Axes, data: xr.Dataset) -> None:
+    """Boundaries stand between two blocks, half a block before the first one of the stage."""
+    for stage in range(data.sizes["stage"]):
+        one = data.isel(stage=stage)
+        if one["boundary"].isnull():
+            continue
+        ax.vlines(
+            float(one["boundary"]) - 0.5, 0, 1, transform=ax.get_xaxis_transform(), color=style.VERMILION, linewidth=1.2
+        )
+        if one["ci_low"].notnull():
+            low, high = float(one["ci_low"]) - 0.5, float(one["ci_high"]) - 0.5
+            ax.axvspan(low, high, color=style.VERMILION, alpha=_INTERVAL_ALPHA, linewidth=0)
+
+
+def _number_stages(ax: Axes, data: xr.Dataset) -> None:
+    """1, 2, … above the stages."""
+    edges = _edges(data)
+    for stage, (first, end) in enumerate(zip(edges, edges[1:]), start=1):
+        place = (first + end - 1) / 2
+        above = ax.get_xaxis_transform()
+        ax.text(place, 1.03, str(stage), transform=above, ha="center", va="bottom", color=style.VERMILION, fontsize=8)
+
+
+def _edges(data: xr.Dataset) -> NDArray[np.float64]:
+    """First blocks of all stages, and L; empty where there are no boundaries."""
+    inner = data["boundary"].values
+    return np.array([]) if np.isnan(inner).any() else np.array([0.0, *inner, data.attrs["n_blocks"]])
+
+
+def _draw_evidence(figure: FigureBase, data: xr.Dataset) -> None:
+    ax = figure.subplots()
+    k, error = data["k"].values, data["heldout_error"].values
+    floor = float(data["floor"])
+    ramp = floor + (error[0] - floor) * data["unexplained_ramp"].values
+    ax.plot(k, ramp, ":", color=style.MUTED, marker="", label="if all curves were straight lines")
+    ax.errorbar(k, error, data["heldout_stderr"].values, fmt="o-", color=style.BLUE, label="held-out prompts")
+    best = int(data["best_k"])
+    label = "fewest not clearly worse"
+    ax.scatter([best], [error[best - 1]], s=90, facecolors="none", edgecolors=style.VERMILION, label=label, zorder=3)
+    ax.axhline(floor, color=style.MUTED, linewidth=0.9, linestyle=(0, (4, 3)), label="a stage for every block")
+    ax.set_ylim(bottom=0)
+    ax.xaxis.set_major_locator(whole_numbers())
+    ax.set_xlabel("number of stages (dimensionless)")
+    ax.set_ylabel("squared error (dimensionless)")
+    ax.set_title("How many stages")
+    figure.legend(loc="outside lower center", ncols=2)
+
+
+def _alt(data: xr.Dataset) -> str:
+    found = [
+        f"block {boundary:g} (interval {low:g} to {high:g})"
+        for boundary, low, high in zip(data["boundary"].values, data["ci_low"].values, data["ci_high"].values)
+    ]
+    where = f"Stages begin at {', '.join(found)}" if len(_edges(data)) else "No stages were found"
+    curves = "; ".join(
+        f"{said_of(one)}: {one['signature'].values[0]:.3g} at the first block, {one['signature'].values[-1]:.3g} at the last"
+        for one in (data.isel(curve=row) for row in range(data.sizes["curve"]))
+    )
+    return f"Line charts beneath each other, one a signature, against the block. {where}. {curves}."
+
+
+def _alt_evidence(data: xr.Dataset) -> str:
+    pairs = zip(data["k"].values, data["heldout_error"].values)
+    errors = "; ".join(f"{error:.3g} with {k}" for k, error in pairs if np.isfinite(error))
+    return f"Line chart, error of steps on held-out prompts against the number of stages: {errors}."
+
+
+FIGURE: Final = FigureKind(
+    name="stages",
+    measure="stages",
+    heading="Stages of inference",
+    needs=("signature",),
+    panels=panels,
+    note=note,
+    together=Together(stages_together.panels, stages_together.NOTE),
+)
+draw, caption = FIGURE.draw, FIGURE.caption

@@ -1,0 +1,120 @@
+"""Stages of several models over the share of their depth: signatures beneath each other, boundaries side by side.
+
+Source: lad2024 (stages of inference).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import FigureBase
+from matplotlib.ticker import MaxNLocator
+
+from bathyscope.report.figures import style
+from bathyscope.report.figures.kind import Panel
+from bathyscope.report.figures.lines import Look
+from bathyscope.report.figures.options import FigureOptions
+from bathyscope.report.figures.stage_rows import NAMES, ROW_INCHES, WIDTH, row_label, usable
+
+if TYPE_CHECKING:
+    from bathyscope.store.run import Run
+
+NOTE: Final = (
+    "Signatures of each model over the share of its depth, (block + ½)/L, each standardised over the model's own blocks, "
+    "so that shapes can be compared and sizes cannot. At the bottom the boundaries of the stages, boundary/L, with their "
+    "intervals; a row is a model."
+)
+
+_COLOURS: Final = (style.BLUE, style.VERMILION, style.GREEN, style.PURPLE, style.MUTED)
+_LINES: Final = ("-", "--", ":", "-.")
+_AROUND_INCHES: Final = 1.0
+_MODEL_INCHES: Final = 0.3
+_LETTERS: Final = 40
+
+
+def panels(runs: Sequence[Run], names: Sequence[str], options: FigureOptions) -> list[Panel]:
+    """One panel of all models; none where no signature is usable in two of them.
+
+    Args:
+        runs: those that hold stages.
+        names: of the models, to be shown.
+    """
+    models = [(name, run["stages"]) for name, run in zip(names, runs)]
+    there = [str(curve) for _, data in models for curve in usable(data)["curve"].values]
+    shown = [curve for curve in NAMES if there.count(curve) > 1]
+    if not shown:
+        return []
+    size = (WIDTH, _AROUND_INCHES + ROW_INCHES * len(shown) + 2 * _MODEL_INCHES * len(models))
+    return [Panel("signatures", partial(_draw, models=models, shown=shown), _alt(models, shown), size)]
+
+
+Model = tuple[str, xr.Dataset]
+
+
+def _draw(figure: FigureBase, models: Sequence[Model], shown: Sequence[str]) -> None:
+    heights = [ROW_INCHES] * len(shown) + [_MODEL_INCHES * (len(models) + 0.5)]
+    axes = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)
+    for ax, curve in zip(axes, shown):
+        for look, (_, data) in zip(_looks(len(models)), models):
+            _draw_curve(ax, data, curve, look)
+        ax.yaxis.set_major_locator(MaxNLocator(3))
+        ax.set_ylabel(
+            row_label(f"{NAMES[curve]} (standardised, dimensionless)"), rotation=0, ha="right", va="center", fontsize=7.5
+        )
+        ax.tick_params(axis="x", labelbottom=False)
+        ax.tick_params(axis="y", labelsize=7)
+    _draw_boundaries(axes[-1], models)
+    axes[0].set_title("Signatures of the stages of inference, model by model")
+    handles = [
+        axes[0].plot([], [], look.line, color=look.colour, marker=look.marker, label=name[-_LETTERS:])[0]
+        for look, (name, _) in zip(_looks(len(models)), models)
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=2)
+
+
+def _looks(count: int) -> list[Look]:
+    """Colour and line, different for up to twenty models."""
+    markers = ("o", "s", "^", "D", "v")
+    return [
+        Look(_COLOURS[i % len(_COLOURS)], markers[i % len(markers)], _LINES[i // len(_COLOURS) % len(_LINES)])
+        for i in range(count)
+    ]
+
+
+def _draw_curve(ax: Axes, data: xr.Dataset, curve: str, look: Look) -> None:
+    values = data["standardised"].sel(curve=curve).values
+    if np.isfinite(values).all():
+        marker = look.marker if len(values) <= style.MARKERS_UP_TO else ""
+        ax.plot((data["block"].values + 0.5) / len(values), values, look.line, color=look.colour, marker=marker)
+
+
+def _draw_boundaries(ax: Axes, models: Sequence[Model]) -> None:
+    """A row a model: where its stages after the first begin, with intervals."""
+    for row, (look, (_, data)) in enumerate(zip(_looks(len(models)), models)):
+        n_blocks = data.attrs["n_blocks"]
+        place = data["boundary"].values / n_blocks
+        ends = [data[name].values / n_blocks for name in ("ci_low", "ci_high")]
+        ax.hlines([row] * len(place), *ends, color=look.colour, linewidth=2, alpha=0.6)
+        ax.plot(place, [row] * len(place), linestyle="", color=look.colour, marker=look.marker, markersize=5)
+    ax.set_yticks([])
+    ax.set_ylim(len(models) - 0.4, -0.6)
+    ax.set_ylabel(row_label("boundaries of the stages (index)"), rotation=0, ha="right", va="center", fontsize=7.5)
+    ax.set_xlim(0, 1)
+    ax.set_xlabel("share of the depth (dimensionless)")
+
+
+def _alt(models: Sequence[Model], shown: Sequence[str]) -> str:
+    said = []
+    for name, data in models:
+        shares = ", ".join(f"{share:.2f}" for share in data["relative_depth"].values if np.isfinite(share))
+        said.append(f"{name}: {shares or 'none'}")
+    listed = ", ".join(NAMES[curve] for curve in shown)
+    return (
+        f"Line charts beneath each other over the share of the depth, one line a model: {listed}. Stages begin at these "
+        f"shares of the depth: {'; '.join(said)}."
+    )

@@ -1,0 +1,284 @@
+"""Stages: where several curves over the blocks change together, and how many such changes there are.
+
+The curves are fitted by one set of steps: all of them may change at a few common boundaries and are level between
+them. The boundaries are the exact least-squares ones, by dynamic programming; it is written out here because a
+bootstrap fits a thousand sets of curves, which takes it a second and a general change-point library minutes.
+Source: lad2024, stages of inference.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+from bathyscope.statistics.bootstrap import resample_counts, small_sample
+from bathyscope.statistics.reduce import weighted_mean
+
+FloatArray = NDArray[np.float64]
+Breaks = tuple[int, ...]
+
+
+class Curves(NamedTuple):
+    """Curves over L blocks that are to be cut together.
+
+    ``by_prompt`` is ``[P, C, L]``, one set of C curves a prompt, ``fixed`` ``[D, L]`` those that no prompt changes
+    (properties of weights). All values are finite.
+    """
+
+    by_prompt: FloatArray
+    fixed: FloatArray
+
+    @property
+    def n_blocks(self) -> int:
+        """L."""
+        return int(self.by_prompt.shape[-1])
+
+    def mean(self) -> FloatArray:
+        """``[C + D, L]``: the mean over prompts, then the fixed ones."""
+        return np.concatenate([self.by_prompt.mean(axis=0), self.fixed])
+
+
+class Boundaries(NamedTuple):
+    """Where stages after the first begin; each is ``[stages − 1]``, NaN where there is none."""
+
+    block: FloatArray
+    """First block of the stage, which is also the boundary that enters it."""
+    ci_low: FloatArray
+    ci_high: FloatArray
+    share: FloatArray
+    """Share of the resamples in which it is this very block."""
+    reason: str
+    """Why there are no boundaries or no intervals; empty where both exist."""
+
+
+class HeldOut(NamedTuple):
+    """Errors on prompts held out from the choice of breaks and levels, for 1 … K stages; each but the last ``[K]``.
+
+    In squared standard deviations of the curves over blocks, NaN where there are too few blocks or prompts.
+    """
+
+    error: FloatArray
+    stderr: FloatArray
+    excess: FloatArray
+    """Over the lowest error."""
+    excess_stderr: FloatArray
+    """Of the excess, from differences prompt by prompt: what prompts have in common cancels."""
+    floor: float
+    """The error with a stage for every block, which is how far prompts are from the mean of others."""
+    best: float
+    """The fewest stages whose excess is at most its standard error."""
+    reason: str
+    """Why there are no errors; empty where there are."""
+
+
+def standardised(curves: ArrayLike) -> FloatArray:
+    """Curves ``[..., L]`` less their mean over blocks, over their standard deviation; 0 where they are constant."""
+    values = np.asarray(curves, dtype=np.float64)
+    spread = values.std(axis=-1, keepdims=True)
+    centred = values - values.mean(axis=-1, keepdims=True)
+    return np.divide(centred, spread, out=np.zeros_like(centred), where=spread > 0)
+
+
+def segmentations(curves: ArrayLike, most: int, shortest: int = 1) -> list[Breaks]:
+    """The best cuts of curves ``[C, L]`` into 1 … ``most`` stages of at least ``shortest`` blocks.
+
+    Best leaves the least squares Σ (x − its stage's mean)² over all curves. Numbers of stages that do not fit into
+    the blocks are left out.
+
+    Returns
+    -------
+    For each number of stages the first block of every stage but the first, rising; ``[()]`` for one stage alone.
+    """
+    values = np.asarray(curves, dtype=np.float64)
+    n_blocks = values.shape[-1]
+    cost = _squares_left(values, shortest)
+    left = cost[0]
+    begins: list[NDArray[np.intp]] = []
+    found: list[Breaks] = [()]
+    for _ in range(1, min(most, n_blocks // shortest)):
+        # [i, j]: of the first j blocks, the last stage begins at i
+        through = left[:, None] + cost
+        begins.append(through.argmin(axis=0))
+        left = through.min(axis=0)
+        found.append(_traced(begins, n_blocks))
+    return found
+
+
+def step_fit(curves: FloatArray, breaks: Breaks) -> FloatArray:
+    """Curves ``[..., L]``, each block replaced by the mean of its stage."""
+    edges = (0, *breaks, curves.shape[-1])
+    fit = np.empty_like(curves)
+    for first, end in pairwise(edges):
+        fit[..., first:end] = curves[..., first:end].mean(axis=-1, keepdims=True)
+    return fit
+
+
+def stage_boundaries(
+    curves: Curves, stages: int, shortest: int, *, resamples: int, level: float, seed: int
+) -> Boundaries:
+    """Boundaries of a given number of stages, with intervals from resampling prompts.
+
+    Parameters
+    ----------
+    stages
+        At least 2.
+    shortest
+        Fewest blocks in a stage.
+    resamples, level
+        Number of bootstrap resamples; coverage of the intervals.
+    """
+    missing = np.full(stages - 1, np.nan)
+    n_prompts = len(curves.by_prompt)
+    if reason := _no_values(curves) or _too_few_blocks(stages, shortest, curves.n_blocks):
+        return Boundaries(missing, missing, missing, missing, reason)
+    block = np.array(segmentations(standardised(curves.mean()), stages, shortest)[-1], dtype=np.float64)
+    if n_prompts < 2:
+        return Boundaries(block, missing, missing, missing, "an interval needs at least two prompts, and there is one")
+    counts = resample_counts(n_prompts, resamples, np.random.default_rng(seed))
+    drawn = np.array(
+        [
+            segmentations(standardised(np.concatenate([mean, curves.fixed])), stages, shortest)[-1]
+            for mean in weighted_mean(curves.by_prompt, counts)
+        ],
+        dtype=np.float64,
+    )
+    ends = np.array([_interval(place, own, n_prompts, level) for place, own in zip(block, drawn.T)])
+    return Boundaries(block, ends[:, 0], ends[:, 1], (drawn == block).mean(axis=0), "")
+
+
+def mean_band(values: FloatArray, *, resamples: int, level: float, seed: int) -> tuple[FloatArray, FloatArray]:
+    """Interval of the mean over prompts of ``[P, ...]``, entry by entry, ``[...]`` each; NaN for a single prompt."""
+    if len(values) < 2:
+        return np.full(values.shape[1:], np.nan), np.full(values.shape[1:], np.nan)
+    counts = resample_counts(len(values), resamples, np.random.default_rng(seed))
+    low, high = np.quantile(weighted_mean(values, counts), _widened(len(values), level), axis=0)
+    return low, high
+
+
+def held_out_errors(curves: Curves, most: int, shortest: int, *, folds: int, seed: int) -> HeldOut:
+    """How well 1 … ``most`` stages, cut and levelled on some prompts, describe others.
+
+    Prompts are dealt into folds by ``seed``. Curves that no prompt changes take part in the choice of the breaks,
+    but not in the error: nothing of them can be held out.
+
+    Parameters
+    ----------
+    folds
+        At most; no more than there are prompts.
+    """
+    n_prompts, varying, _ = curves.by_prompt.shape
+    missing = np.full(most, np.nan)
+    if reason := _no_values(curves) or _not_held_out(n_prompts, varying):
+        return HeldOut(missing, missing, missing, missing, math.nan, math.nan, reason)
+    fold = np.random.default_rng(seed).permutation(n_prompts) % min(folds, n_prompts)
+    errors = np.full((n_prompts, most), np.nan)
+    floor = np.empty(n_prompts)
+    for number in np.unique(fold):
+        held = fold == number
+        train = Curves(curves.by_prompt[~held], curves.fixed).mean()
+        shape = standardised(train)
+        # in the training prompts' units, so that nothing of the held-out ones enters the fit
+        test = _in_units_of(train[:varying], curves.by_prompt[held])
+        for stages, breaks in enumerate(segmentations(shape, most, shortest)):
+            errors[held, stages] = ((test - step_fit(shape[:varying], breaks)) ** 2).mean(axis=(1, 2))
+        floor[held] = ((test - shape[:varying]) ** 2).mean(axis=(1, 2))
+    error = errors.mean(axis=0)
+    lowest = int(np.nanargmin(error))
+    over = errors - errors[:, [lowest]]
+    excess, excess_stderr = over.mean(axis=0), _stderr(over)
+    # numbers of stages that do not fit are NaN, which is never small enough
+    best = 1 + int(np.flatnonzero(excess <= excess_stderr)[0])
+    return HeldOut(error, _stderr(errors), excess, excess_stderr, float(floor.mean()), float(best), "")
+
+
+def left_by_ramp(n_blocks: int, most: int) -> FloatArray:
+    """``[most]``: the share of a straight line's variance over the blocks that 1 … ``most`` stages leave, about 1/k².
+
+    Steps describe any smooth curve better the more of them there are. Curves that have steps leave less than this.
+    """
+    found = np.full(most, np.nan)
+    for stages in range(1, min(most, n_blocks) + 1):
+        size, longer = divmod(n_blocks, stages)
+        within = longer * _line_squares(size + 1) + (stages - longer) * _line_squares(size)
+        found[stages - 1] = within / _line_squares(n_blocks) if n_blocks > 1 else np.nan
+    return found
+
+
+def _interval(place: float, drawn: FloatArray, n_prompts: int, level: float) -> tuple[float, float]:
+    """Whole blocks that hold the middle ``level`` of the resampled places, and the estimate.
+
+    An interval about the estimate by the resamples' standard error would hold the truth no more often and be up to
+    twice as wide, since a break jumps between places that may be far apart.
+    """
+    below, above = _widened(n_prompts, level)
+    low, high = np.quantile(drawn, below, method="lower"), np.quantile(drawn, above, method="higher")
+    return min(float(low), place), max(float(high), place)
+
+
+def _widened(n_prompts: int, level: float) -> tuple[float, float]:
+    """Levels of the two quantiles of resampled means that hold ``level``, further out the fewer prompts there are
+    (Hesterberg 2015)."""
+    trust = small_sample(np.ones(n_prompts))
+    reach = stats.t.ppf((1 + level) / 2, trust.degrees_of_freedom) / math.sqrt(trust.shrinkage)
+    return float(stats.norm.cdf(-reach)), float(stats.norm.cdf(reach))
+
+
+def _line_squares(blocks: int) -> float:
+    """Σ (x − mean)² of 0 … blocks − 1."""
+    return blocks * (blocks**2 - 1) / 12
+
+
+def _squares_left(values: FloatArray, shortest: int) -> FloatArray:
+    """``[L + 1, L + 1]``: what a stage of blocks i … j − 1 leaves, at [i, j]; infinite where it is too short."""
+    sums = np.pad(values.cumsum(axis=-1), ((0, 0), (1, 0)))
+    squares = np.pad((values**2).sum(axis=0).cumsum(), (1, 0))
+    place = np.arange(values.shape[-1] + 1)
+    length = place[None, :] - place[:, None]
+    total = sums[:, None, :] - sums[:, :, None]
+    left = squares[None, :] - squares[:, None] - (total**2).sum(axis=0) / np.maximum(length, 1)
+    return np.where(length >= shortest, left, np.inf)
+
+
+def _traced(begins: list[NDArray[np.intp]], n_blocks: int) -> Breaks:
+    """The beginnings of all stages but the first, from the last one backwards."""
+    end, breaks = n_blocks, []
+    for begin in reversed(begins):
+        end = int(begin[end])
+        breaks.append(end)
+    return tuple(reversed(breaks))
+
+
+def _in_units_of(train: FloatArray, curves: FloatArray) -> FloatArray:
+    """Curves ``[P, C, L]`` standardised by mean and spread over blocks of the training curves ``[C, L]``."""
+    spread = train.std(axis=-1, keepdims=True)
+    centred = curves - train.mean(axis=-1, keepdims=True)
+    return np.divide(centred, spread, out=np.zeros_like(centred), where=spread > 0)
+
+
+def _stderr(values: FloatArray) -> FloatArray:
+    """Standard error of the mean over the first axis."""
+    return np.asarray(values.std(axis=0, ddof=1) / math.sqrt(len(values)), dtype=np.float64)
+
+
+def _no_values(curves: Curves) -> str:
+    if not len(curves.by_prompt):
+        return "no prompt has a value of every curve"
+    return "" if len(curves.mean()) else "no curve changes over the blocks"
+
+
+def _too_few_blocks(stages: int, shortest: int, n_blocks: int) -> str:
+    if stages * shortest <= n_blocks:
+        return ""
+    need = stages * shortest
+    return f"{stages} stages of at least {shortest} blocks need {need} blocks, and the model has {n_blocks}"
+
+
+def _not_held_out(n_prompts: int, varying: int) -> str:
+    if not varying:
+        return "no curve differs between prompts, so that nothing can be held out"
+    return "" if n_prompts > 1 else "holding prompts out needs at least two of them, and there is one"
