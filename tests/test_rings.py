@@ -21,10 +21,10 @@ RINGS = (
     ("gradients", "prompts"),
     ("measures", "options"),
     # presets are data and know nothing of a survey, which takes them by name
-    ("assembly", "store", "papers", "progress", "bundled"),
+    ("assembly", "sharding", "store", "papers", "progress", "bundled"),
     ("model",),
     ("surveying", "surgery"),
-    ("estimate", "comparison", "probing", "evaluation"),
+    ("estimate", "comparison", "between", "probing", "evaluation"),
     ("report", "lab"),
     ("reproduce",),
     ("cli",),

@@ -18,6 +18,7 @@ from bathyscope.prompts.prompt import Prompt, PromptSet
 from bathyscope.schedule import Schedule
 
 if TYPE_CHECKING:
+    from bathyscope.between import cka
     from bathyscope.comparison import compare
     from bathyscope.model import Model, load
     from bathyscope.report import report
@@ -39,6 +40,7 @@ __all__ = [
     "Run",
     "Schedule",
     "StoreError",
+    "cka",
     "compare",
     "load",
     "open",
@@ -50,6 +52,7 @@ __all__ = [
 # torch and transformers take seconds to import; `bathyscope --help` and reading a run must not wait for them
 _LAZY = {
     "Model": ("bathyscope.model", "Model"),
+    "cka": ("bathyscope.between", "cka"),
     "compare": ("bathyscope.comparison", "compare"),
     "load": ("bathyscope.model", "load"),
     "survey": ("bathyscope.surveying", "survey"),

@@ -31,12 +31,11 @@ from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.source import Source, needs_tokenizer, resolve
 from bathyscope.prompts.tokenize import tokenize
 from bathyscope.prompts.tokenizer import tokenizer_hash
+from bathyscope.sharding import batch_room, shard_tokens, shards_of
 from bathyscope.store.run import Run
 from bathyscope.store.writer import RunWriter
 from bathyscope.wavefront.batch import Batch, plan_batches
 from bathyscope.wavefront.engine import Wavefront
-
-BATCH_TOKENS = 2048
 
 
 def survey(
@@ -62,7 +61,8 @@ def survey(
         measures: names, ``"all"``, or None for residual, lens, skip and effective_depth (or the preset's).
         out: folder of the run; an interrupted run there is resumed. None keeps everything in memory.
         seed: of sampled positions and of resampling; None = 0, or the preset's.
-        batch_tokens: tokens of prompts in one shard, the unit that is kept when a run is interrupted.
+        batch_tokens: tokens of prompts in one shard, the unit that is kept when a run is interrupted. None = 2048, or
+            more where the model is so small that it computes them in less than some seconds.
         preset: a paper's choices as defaults.
         beyond_context: prompts longer than the context the model declares: True = run them where positions
             are not looked up in a table, False = refuse; None = run those of data sets, with a warning, and
@@ -114,13 +114,7 @@ class SurveyPlan:
     @property
     def shards(self) -> list[tuple[int, int]]:
         """[first, last) prompts of each shard: consecutive prompts of about ``batch_tokens`` tokens."""
-        edges, tokens = [0], 0
-        for index, prompt in enumerate(self.prompts):
-            if tokens and tokens + len(prompt) > self.batch_tokens:
-                edges.append(index)
-                tokens = 0
-            tokens += len(prompt)
-        return list(zip(edges, [*edges[1:], len(self.prompts)]))
+        return shards_of([len(p) for p in self.prompts], self.batch_tokens)
 
     @property
     def tails_note(self) -> str:
@@ -159,16 +153,15 @@ class SurveyPlan:
 
     def compute(self, writer: RunWriter, progress: bool) -> None:
         """Computes and writes every missing shard."""
-        lengths = [len(p) for p in self.prompts]
-        weights = [sum(self._weight(n) for n in lengths[first:last]) for first, last in self.shards]
-        done = float(sum(weights[i] for i in range(len(weights)) if i not in writer.missing))
+        shards, missing = self.shards, writer.missing
+        weights = [sum(self._weight(len(p)) for p in self.prompts[first:last]) for first, last in shards]
+        done = float(sum(weights) - sum(weights[i] for i in missing))
         wave = Wavefront(self.model.anatomy, tails=self.model.checks.tails)
-        shards = self.shards
-        if writer.missing:
+        if missing:
             for measure in self.measures:
                 measure.begin(wave, self.references.get(measure.name, self.prompts))
         with ProgressBar(f"surveying {self.model.name}", sum(weights), done, quiet=not progress) as bar:
-            for index in writer.missing:
+            for index in missing:
                 first, last = shards[index]
                 writer.write(index, self._shard(wave, range(first, last), bar, done))
                 done += weights[index]
@@ -197,7 +190,8 @@ class SurveyPlan:
     def _shard(self, wave: Wavefront, indices: range, bar: ProgressBar, done: float) -> dict[str, xr.Dataset]:
         lengths = [len(self.prompts[i]) for i in indices]
         rows = max(1, round(self._rows(max(lengths))))
-        batches = plan_batches(lengths, rows, wave.policy.tokens, depends_on_padding(config_of(self.model.hf)))
+        room = batch_room(self.model.anatomy, self.model.dtype, wave.policy.tokens)
+        batches = plan_batches(lengths, rows, room, depends_on_padding(config_of(self.model.hf)))
         pieces: list[tuple[list[int], dict[str, xr.Dataset]]] = []
         for batch in batches:
             picked = [indices[i] for i in batch]
@@ -241,7 +235,7 @@ def plan_survey(
     chosen: Preset | None = preset_of(preset) if preset else None
     given = dict(options or {})
     made = _measures(measures, chosen, given)
-    batch_tokens = BATCH_TOKENS if batch_tokens is None else _checked_batch_tokens(batch_tokens)
+    batch_tokens = None if batch_tokens is None else _checked_batch_tokens(batch_tokens)
     seed = _checked_seed(seed if seed is not None else chosen.seed if chosen else 0)
     loaded = model if isinstance(model, Model) else load(model)
     tokenized, dataset, uses_tokenizer = _tokenized(loaded, prompts, seed, beyond_context)
@@ -259,7 +253,7 @@ def plan_survey(
         measures=made,
         seed=seed,
         preset=preset,
-        batch_tokens=batch_tokens,
+        batch_tokens=batch_tokens or shard_tokens(facts, made, max(len(p) for p in tokenized)),
         uses_tokenizer=uses_tokenizer,
         references=references,
     )

@@ -25,10 +25,14 @@ OPTIONS = {
     "erasure": {"reference": [[5, 9, 7, 30, 44, 12]], "future": True},
     "integrated_gradients": {"nodes": 4},
     "gradient": None,
+    "attention_locality": None,
     "drop": None,
     "swap": None,
     "repeat": {"length": 2},
+    "swap_cosine": None,
 }
+COLLECTIVE = {"cka"}
+"""It compares prompts with each other, and has no results of single ones."""
 ANSWERS = (2, 1, 3)
 L = 5
 
@@ -89,6 +93,12 @@ DIMS: dict[str, dict[str, tuple[str, ...]]] = {
         **dict.fromkeys(("probability", "answer_start"), ("prompt",)),
     },
     "gradient": dict.fromkeys(("norm", "norm_own", "norm_rest"), _BOUNDARY),
+    "attention_locality": {
+        "weight": ("prompt", "block", "offset"),
+        **dict.fromkeys(("mean_prev5", "total_prev5", "self_weight", "first_key"), ("prompt", "block")),
+        **dict.fromkeys(("head_prev1", "head_prev5"), ("prompt", "block", "head")),
+    },
+    "swap_cosine": dict.fromkeys(("self", "index", "adjacent"), ("prompt", "part", "swapped")),
     **{
         measure: {
             **dict.fromkeys(_SCHEDULE, ("prompt", index)),
@@ -126,9 +136,11 @@ COORDINATES = {
         "token": range(max(LENGTHS)),
     },
     "gradient": {"boundary": range(L + 1)},
+    "attention_locality": {"block": range(L), "offset": [1, 2, 4, 8, 16], "head": range(4)},
     "drop": {"dropped": range(L)},
     "swap": {"swapped": range(L - 1)},
     "repeat": {"start": range(L - 1)},
+    "swap_cosine": {"part": ["attention", "mlp"], "swapped": range(L - 1)},
 }
 
 
@@ -138,7 +150,8 @@ def datasets() -> dict[str, xr.Dataset]:
 
 
 def test_every_observing_measure_is_looked_at() -> None:
-    assert set(OPTIONS) == set(DIMS) == {name for name, measure in MEASURES.items() if not measure.derived}
+    observing = {name for name, measure in MEASURES.items() if not measure.derived}
+    assert set(OPTIONS) == set(DIMS) == observing - COLLECTIVE
 
 
 @pytest.mark.parametrize("measure", DIMS)

@@ -17,8 +17,12 @@ ORDER = [
     "drop",
     "swap",
     "repeat",
+    "swap_cosine",
+    "cka",
+    "attention_locality",
     "neurons",
     "effective_depth",
+    "stages",
 ]
 
 

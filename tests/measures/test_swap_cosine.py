@@ -27,7 +27,17 @@ SCALED = ["granite", "granitemoe", "hyperclovax", "minicpm3", "bloom", "mpt"]
 WINDOWS = ["gpt_neo", "ministral", "gemma3", "gpt_oss", "qwen2_windows"]
 PASSED_ON = ["gemma4", "gemma4_experts"]
 MIXERS = ["jamba", "qwen3_next", "lfm2", "falcon_h1", "recurrent_gemma"]
-OTHERS = ["llama", "gpt2", "opt", "llama4", "deepseek_v3", "mixtral", "llama_dynamic", "falcon_alibi", "gpt_neox_serial"]
+OTHERS = [
+    "llama",
+    "gpt2",
+    "opt",
+    "llama4",
+    "deepseek_v3",
+    "mixtral",
+    "llama_dynamic",
+    "falcon_alibi",
+    "gpt_neox_serial",
+]
 FAMILIES = [*PARALLEL, *POST_NORM, *SCALED, *WINDOWS, *PASSED_ON, *MIXERS, *OTHERS]
 NAMES = ("self", "index", "adjacent")
 ALONE: Mapping[str, Any] = {"swap_cosine": None}
@@ -158,7 +168,9 @@ def test_models_without_separable_parts() -> None:
 
 def test_a_block_may_not_run_before_the_one_it_takes_keys_and_values_from() -> None:
     known = waves.facts(waves.loaded("gemma4"))
-    neighbours = dataclasses.replace(known.checks, sources=(frozenset(), frozenset(), frozenset({1}), *[frozenset()] * 2))
+    neighbours = dataclasses.replace(
+        known.checks, sources=(frozenset(), frozenset(), frozenset({1}), *[frozenset()] * 2)
+    )
     facts = ModelFacts(known.anatomy, neighbours)
     with pytest.raises(ModelError, match=r"swap_cosine:1 cannot run: .* Leave 1 out of swap_cosine's blocks"):
         SwapCosine(SwapCosineOptions(blocks=(0, 1))).prepare(facts, waves.of_lengths(9), seed=0)

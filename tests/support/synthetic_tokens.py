@@ -12,6 +12,8 @@ import numpy as np
 import xarray as xr
 from support.synthetic import REDUCTIONS, synthetic_run
 from support.synthetic_neurons import neurons
+from support.synthetic_similarity import cka, swap_cosine
+from support.synthetic_stages import stages
 
 from bathyscope.measures.depth_score_levels import level_results
 from bathyscope.statistics.crossing import centre_of_mass
@@ -65,6 +67,10 @@ def complete_run(L: int = 12, prompts: int = 6, *, tokens: int = 20, seed: int =
     groups["depth_score"] = depth_scores(L, prompts, rng, groups["residual"])
     groups["gradient"] = gradient(L, prompts, rng, groups["residual"])
     groups["neurons"] = neurons(L, rng)
+    groups["swap_cosine"] = swap_cosine(L, prompts, rng, groups["residual"])
+    groups["cka"] = cka(L, groups["residual"])
+    groups["attention_locality"] = attention(L, prompts, rng, groups["residual"])
+    groups["stages"] = stages(groups)
     tree = xr.DataTree.from_dict({f"/{name}": dataset for name, dataset in groups.items()})
     return Run(tree, run.manifest)
 
@@ -174,6 +180,29 @@ def gradient(L: int, prompts: int, rng: np.random.Generator, like: xr.Dataset) -
     return xr.Dataset(
         {name: _variable(dims, array, name, "nats") for name, array in values.items()},
         coords={**coords, "boundary": np.arange(L + 1)},
+    )
+
+
+def attention(L: int, prompts: int, rng: np.random.Generator, like: xr.Dataset, heads: int = 4) -> xr.Dataset:
+    """Attention to the tokens before that fades with depth and with their distance."""
+    offsets = np.array([1, 2, 4, 8, 16])
+    depth = np.linspace(0, 2, L)[:, None]
+    weight = np.exp(-depth - offsets / 4) * rng.uniform(0.8, 1.2, (prompts, L, 5))
+    head = np.exp(-depth) * rng.uniform(0.02, 0.1, (prompts, L, heads))
+    block, by_head = ("prompt", "block"), ("prompt", "block", "head")
+    values = {
+        "weight": ((*block, "offset"), weight),
+        "mean_prev5": (block, head.mean(-1)),
+        "total_prev5": (block, 5 * head.mean(-1)),
+        "self_weight": (block, rng.uniform(0.05, 0.1, (prompts, L))),
+        "first_key": (block, rng.uniform(0.2, 0.6, (prompts, L))),
+        "head_prev1": (by_head, 2 * head),
+        "head_prev5": (by_head, head),
+    }
+    coords = {name: like[name] for name in ("prompt_id", "n_tokens", "dataset")}
+    return xr.Dataset(
+        {name: _variable(dims, array, name, "1") for name, (dims, array) in values.items()},
+        coords={**coords, "block": np.arange(L), "offset": offsets, "head": np.arange(heads)},
     )
 
 

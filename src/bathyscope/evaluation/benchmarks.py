@@ -75,7 +75,7 @@ def load_benchmarks(
                 )
             found += [_from_file(manager, name, files[name])] if name in files else _from_hub(manager, name)
     for one in found:
-        _require_scored(one)
+        _require_scored(one.name, one.task)
     return tuple({one.name: one for one in found}.values())
 
 
@@ -113,8 +113,8 @@ def _manager(names: tuple[str, ...]) -> Any:
     tasks: Any = importlib.import_module("lm_eval.tasks")
     everything = Path(tasks.__file__).parent
     # indexing every task takes ten seconds
-    own = {name: next(everything.rglob(f"{name}.yaml"), None) for name in names if re.fullmatch(r"[\w.-]+", name)}
-    folders = {str(path.parent) for path in own.values() if path is not None}
+    plain = [name for name in names if re.fullmatch(r"[\w.-]+", name)]
+    folders = {str(path.parent) for name in plain for path in everything.rglob(f"{name}.yaml")}
     if names and folders:
         few = tasks.TaskManager(include_defaults=False, include_path=sorted(folders))
         if all(few.task_index.get(name) is not None for name in names):
@@ -149,13 +149,17 @@ def _from_file(manager: Any, name: str, path: Path) -> Benchmark:
         "validation_split": None,
         "fewshot_split": None,
         "test_split": "test",
+        "num_fewshot": 0,
     }
     try:
         if name == "hellaswag" and "ctx_a" not in columns:
             rows, changes["process_docs"] = [hellaswag_from_ctx(row) for row in rows], None
         # as the member of a group a known task may be changed
         (task,) = manager.load([{"group": f"{name} from a file", "task": [changes]}])["tasks"].values()
+        _require_scored(name, task)
         task.build_all_requests(limit=1)
+    except OptionError:
+        raise
     except Exception as error:  # templates and processing functions fail in many ways on missing columns
         raise PromptError(
             f"{path} does not suit the task {name} ({type(error).__name__}: {' '.join(str(error).split())[:200]}); "
@@ -182,11 +186,10 @@ def _tidy(text: str) -> str:
     return _BRACKETS.sub("", text.strip().replace(" [title]", ". ")).replace("  ", " ")
 
 
-def _require_scored(one: Benchmark) -> None:
-    kind = one.task.OUTPUT_TYPE
-    if kind not in _SCORED:
+def _require_scored(name: str, task: Any) -> None:
+    if task.OUTPUT_TYPE not in _SCORED:
         raise OptionError(
-            f"tasks: {one.name} is scored by {kind}; allowed are tasks scored by the log-likelihood of given answers "
-            f"({', '.join(_SCORED)}), such as hellaswag, arc_easy, lambada_openai."
+            f"tasks: {name} is scored by {task.OUTPUT_TYPE}; allowed are tasks scored by the log-likelihood of given "
+            f"answers ({', '.join(_SCORED)}), such as hellaswag, arc_easy, lambada_openai."
         )
-    one.task.set_config("num_fewshot", 0)
+    task.set_config("num_fewshot", 0)

@@ -68,8 +68,7 @@ def evaluate(
             raise OptionError(f"{name}={value} is out of range; allowed: 1 or more.")
     found = variants(schedules, model.n_blocks)
     benchmarks = load_benchmarks([tasks] if isinstance(tasks, str | Benchmark) else tasks, data)
-    if model.tokenizer is None:
-        raise PromptError("This model was made in memory and has no tokenizer; give one: load(..., tokenizer=...).")
+    _require_tokenizer(model)
     from bathyscope.evaluation import harness
 
     plan = runnable(found, model.checks, schedules)
@@ -87,14 +86,19 @@ def evaluate(
     with _shelf(out, settings) as shelf, ProgressBar("Evaluating", total, quiet=not progress) as bar:
         for one in benchmarks:
             if shelf is not None:
-                shelf.begin(one.name, {"requests": requests[one.name][1], "source": one.source})
+                shelf.begin(one.name, requests[one.name][1], one.source)
         work = _Work(model, benchmarks, arguments, limit, {n: c for n, (c, _) in requests.items()}, bar, shelf)
         scores = work.run(plan, _fitting(model, batch_size))
-        result = assemble(plan, scores, settings)
         if shelf is not None:
-            shelf.write(TABLE, result.to_dataframe().to_csv(index=False).encode())
-            shelf.write(ARRAYS, encode({"evaluation": canonical(result.data, "evaluation")}))
-    return result
+            _write_derived(shelf)
+    return assemble(plan, scores, settings)
+
+
+def _write_derived(shelf: Shelf) -> None:
+    """Table and arrays of everything that is on disk, also from earlier calls."""
+    everything = open_evaluation(shelf.folder)
+    shelf.write(TABLE, everything.to_dataframe().to_csv(index=False).encode())
+    shelf.write(ARRAYS, encode({"evaluation": canonical(everything.data, "evaluation")}))
 
 
 def open_evaluation(folder: str | Path) -> Evaluation:
@@ -188,6 +192,16 @@ def _shelf(out: str | Path | None, settings: Mapping[str, Any]) -> Iterator[Shel
         yield shelf
     finally:
         shelf.close()
+
+
+def _require_tokenizer(model: Model) -> None:
+    if model.tokenizer is None:
+        raise PromptError("This model was made in memory and has no tokenizer; give one: load(..., tokenizer=...).")
+    if model.tokenizer.bos_token_id is None and model.tokenizer.eos_token_id is None:
+        raise PromptError(
+            "The tokenizer has neither a beginning-of-text nor an end-of-text token, one of which the harness puts "
+            "before an empty context; set tokenizer.bos_token."
+        )
 
 
 def _fitting(model: Model, batch_size: int) -> int:

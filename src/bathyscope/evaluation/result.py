@@ -59,7 +59,7 @@ def assemble(variants: Sequence[Variant], scores: Sequence[Score], settings: Map
     by_place = {(score["schedule"], score["task"]): score for score in scores}
     kept = [variant for variant in variants if any(variant.name == schedule for schedule, _ in by_place)]
     tasks = list(dict.fromkeys(score["task"] for score in scores))
-    metrics = list(dict.fromkeys(name for score in scores for name in score["metrics"]))
+    metrics = sorted({name for score in scores for name in score["metrics"]})
     longest = max((len(score["documents"]) for score in scores), default=0)
     table = {name: np.full((len(kept), len(tasks), len(metrics)), np.nan) for name in _TABLE}
     documents = {name: np.full((len(kept), len(tasks), longest), np.nan) for name in _DOCUMENTS}

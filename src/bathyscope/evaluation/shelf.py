@@ -33,7 +33,7 @@ class Shelf:
     """
 
     def __init__(self, folder: Path, settings: Mapping[str, Any]) -> None:
-        self._folder = folder
+        self.folder = folder
         wanted = json.loads(json.dumps({"schema": _SCHEMA, **settings, "tasks": {}}))
         try:
             if folder.is_dir() and any(folder.iterdir()) and not (folder / _SETTINGS).exists():
@@ -51,39 +51,43 @@ class Shelf:
             self._lock.release()
             raise
 
-    def begin(self, task: str, requests: Mapping[str, Any]) -> None:
-        """Registers a task with what identifies its requests.
+    def begin(self, task: str, requests: str, source: str | None) -> None:
+        """Registers a task.
+
+        Args:
+            task: its name.
+            requests: hash of all its requests.
+            source: where its documents come from, for the record.
 
         Raises:
             StoreError: the folder's results of this task come from other requests.
         """
-        known = self._settings["tasks"].get(task, requests)
-        _require_same(self._folder, known, requests, task)
-        self._settings["tasks"][task] = dict(requests)
+        known = self._settings["tasks"].setdefault(task, {"requests": requests, "source": source})
+        _require_same(self.folder, {"requests": known["requests"]}, {"requests": requests}, task)
         self._save()
 
     def find(self, schedule: str, task: str) -> Score | None:
         """A finished result, or None."""
-        path = _path(self._folder, schedule, task)
+        path = _path(self.folder, schedule, task)
         return read_score(path) if path.exists() else None
 
     def keep(self, schedule: str, task: str, score: Score) -> None:
         """Writes a finished result; it is wholly there or not at all."""
         content = {"schedule": schedule, "task": task, **score}
-        path = _path(self._folder, schedule, task)
+        path = _path(self.folder, schedule, task)
         path.parent.mkdir(exist_ok=True)
         write_atomically(path, json.dumps(content, allow_nan=False).encode())
 
     def write(self, name: str, content: bytes) -> None:
         """A file derived from all results."""
-        write_atomically(self._folder / name, content)
+        write_atomically(self.folder / name, content)
 
     def close(self) -> None:
         """Lets other processes write."""
         self._lock.release()
 
     def _save(self) -> None:
-        write_atomically(self._folder / _SETTINGS, json.dumps(self._settings, indent=2).encode())
+        write_atomically(self.folder / _SETTINGS, json.dumps(self._settings, indent=2).encode())
 
 
 def read_settings(folder: Path) -> dict[str, Any]:

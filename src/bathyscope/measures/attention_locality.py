@@ -93,7 +93,10 @@ class AttentionLocalityProbe(MeasureProbe):
         first_key_BLH = self._first_key / (lengths - 1)[:, None, None]
         data = {
             "weight": _labelled(
-                ("offset",), weight_BLO, "attention weight on the token i before the query", "mean of A[q,q−i] over q ≥ i"
+                ("offset",),
+                weight_BLO,
+                "attention weight on the token i before the query",
+                "mean of A[q,q−i] over q ≥ i",
             ),
             **_previous(pooled_BLH.nanmean(2)),
             "self_weight": _labelled(
@@ -103,7 +106,10 @@ class AttentionLocalityProbe(MeasureProbe):
                 (), first_key_BLH.nanmean(2), "attention weight on the first token", "mean of A[q,0] over q ≥ 1"
             ),
             "head_prev1": _labelled(
-                ("head",), mean_BLHO[..., previous[0]], "a head's attention weight on the token before", "mean of A[q,q−1]"
+                ("head",),
+                mean_BLHO[..., previous[0]],
+                "a head's attention weight on the token before",
+                "mean of A[q,q−1]",
             ),
             "head_prev5": _labelled(
                 ("head",),

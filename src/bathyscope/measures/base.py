@@ -110,7 +110,7 @@ class Measure(abc.ABC, Generic[Options]):
         self.options = options
 
     def unavailable(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> str | None:
-        """Why a survey of ``all`` measures leaves this one out, where ``prepare`` would refuse it; None = it does not."""
+        """Why a survey of ``all`` measures leaves this one out, where ``prepare`` would refuse it; None = it stays."""
         return None
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:

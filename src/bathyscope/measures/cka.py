@@ -84,7 +84,8 @@ class Minibatch:
 
     def groups(self, tokens: str) -> list[list[int]]:
         """Points of a kind, as places among them, by group of prompts."""
-        owners = [self.positions[point][0] for point in self.points(tokens)]
+        positions = self.positions
+        owners = [positions[point][0] for point in self.points(tokens)]
         found = [
             [i for i, owner in enumerate(owners) if owner in group] for group in even_groups(len(self.prompts), GROUPS)
         ]
@@ -241,7 +242,7 @@ def grams(points_LND: Tensor, chosen: Sequence[int]) -> Array:
 def similarities(sums: Mapping[str, HsicSums], level: float) -> xr.Dataset:
     """CKA and its interval by kind of points."""
     found = {kind: ratio(own, level) for kind, own in sums.items()}
-    text = f"end of the {level:.0%} interval of the CKA"
+    text = f"end of the {100 * level:g} % interval of the CKA"
     formula = "CKA ± Student's quantile × standard error, by a jackknife over groups of prompts"
     data = {
         "cka": variable(
@@ -260,6 +261,8 @@ def similarities(sums: Mapping[str, HsicSums], level: float) -> xr.Dataset:
             _DIMS, np.stack([one.high for one in found.values()]), f"upper {text}", "1", formula=formula, source=_SOURCE
         ),
     }
+    for end in ("ci_low", "ci_high"):
+        data[end].attrs["level"] = str(level)
     first, second = data["cka"].shape[1:]
     return xr.Dataset(data, {"tokens": list(found), "boundary": np.arange(first), "boundary_other": np.arange(second)})
 

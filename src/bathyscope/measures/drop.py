@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, require_range
-from bathyscope.measures.schedules import ScheduleProbe, check_blocks, runnable
+from bathyscope.measures.schedules import ScheduleProbe, check_blocks, check_positions, runnable
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.schedule import Schedule
 from bathyscope.wavefront.batch import Batch
@@ -20,10 +20,13 @@ class DropOptions:
     Args:
         blocks: which blocks are left out, one at a time; None = each.
         protect_first: how many first tokens keep the dropped block's real output.
+        positions: what means are over: "next" = the positions with a next token; "published" = these for the loss,
+            and all but the first for KL, agreement and entropy, as lad2024's published code has it.
     """
 
     blocks: tuple[int, ...] | None = None
     protect_first: int = 0
+    positions: str = "next"
 
 
 class Drop(Measure[DropOptions]):
@@ -33,6 +36,7 @@ class Drop(Measure[DropOptions]):
     options_type = DropOptions
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
+        check_positions(self.options.positions, self.name)
         blocks = check_blocks(self.options.blocks, facts.n_blocks, self.name)
         require_range("drop: protect_first", self.options.protect_first, 0, min(len(p) for p in prompts))
         standard = Schedule.standard(facts.n_blocks)
@@ -44,4 +48,4 @@ class Drop(Measure[DropOptions]):
         return facts.n_blocks / 2
 
     def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
-        return ScheduleProbe(facts, batch, self._rows, "dropped")
+        return ScheduleProbe(facts, batch, self._rows, "dropped", self.options.positions)

@@ -14,7 +14,7 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from bathyscope.errors import OptionError, did_you_mean
+from bathyscope.errors import OptionError, PromptError, did_you_mean
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, require_range, variable
 from bathyscope.measures.settling import is_deep, prediction_depth, settle_depth
 from bathyscope.prompts.prompt import TokenizedPrompt
@@ -23,6 +23,7 @@ from bathyscope.wavefront.compare import compare
 from bathyscope.wavefront.probe import BaselineView, FinalStates
 
 NORMS = ("recompute", "frozen")
+POSITIONS = ("all", "inner")
 HITS = (1, 3, 5, 10)
 _METRICS = (
     "kl_to_reference",
@@ -47,12 +48,15 @@ class LensOptions:
         norm: "recompute" = the final norm computed on h_b; "frozen" = divided by the final boundary's scale.
         bias: use the final norm's bias in the frozen lens.
         top_p: probability mass of the top set that KL is split by.
+        positions: what means are over: "all" = every token of a prompt (the cross-entropy: every one that has a next
+            token); "inner" = all but the first and the last.
     """
 
     k: int = 5
     norm: tuple[str, ...] = ("recompute",)
     bias: bool = True
     top_p: float = 0.9
+    positions: str = "all"
 
 
 class Lens(Measure[LensOptions]):
@@ -69,6 +73,17 @@ class Lens(Measure[LensOptions]):
                 )
         if not self.options.norm:
             raise OptionError("lens: norm is empty; give at least one of recompute, frozen.")
+        if self.options.positions not in POSITIONS:
+            raise OptionError(
+                f"lens: positions={self.options.positions!r} is unknown."
+                f"{did_you_mean(self.options.positions, POSITIONS)} Allowed: {', '.join(POSITIONS)}."
+            )
+        short = next((p for p in prompts if len(p) < 3), None)
+        if self.options.positions == "inner" and short is not None:
+            raise PromptError(
+                f"lens: prompt {short.id!r} has {len(short)} tokens, and positions='inner' leaves out the first and the "
+                "last; leave that prompt out, or give positions='all'."
+            )
         require_range("lens: k", self.options.k, 1, facts.anatomy.vocabulary)
         require_range("lens: top_p", self.options.top_p, 1e-6, 1.0)
         if "frozen" in self.options.norm:
@@ -129,7 +144,8 @@ class LensProbe(MeasureProbe):
 
     def _per_prompt(self, values_BN: Tensor) -> Tensor:
         """Mean over each prompt's tokens that have a value: [boundary, N] → [prompt, boundary], [N] → [prompt]."""
-        return torch.stack([piece.nanmean(-1) for piece in self._batch.split(values_BN)])
+        own = slice(1, -1) if self._options.positions == "inner" else slice(None)
+        return torch.stack([piece[..., own].nanmean(-1) for piece in self._batch.split(values_BN)])
 
     def result(self) -> xr.Dataset:
         several = len(self._options.norm) > 1

@@ -21,6 +21,7 @@ from bathyscope.measures.neurons import Neurons
 from bathyscope.measures.repeat import Repeat
 from bathyscope.measures.residual import Residual
 from bathyscope.measures.skip import Skip
+from bathyscope.measures.stages import Stages
 from bathyscope.measures.swap import Swap
 from bathyscope.measures.swap_cosine import SwapCosine
 
@@ -43,6 +44,7 @@ MEASURES: Mapping[str, type[Measure[Any]]] = {
         AttentionLocality,
         Neurons,
         EffectiveDepth,
+        Stages,
     )
 }
 DEFAULT = ("residual", "lens", "skip", "effective_depth")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from bathyscope.errors import OptionError
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
-from bathyscope.measures.schedules import ScheduleProbe
+from bathyscope.measures.schedules import ScheduleProbe, check_positions
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.schedule import Schedule
 from bathyscope.wavefront.batch import Batch
@@ -21,10 +21,12 @@ class RepeatOptions:
     Args:
         length: blocks in the window.
         times: how often each block of the window is repeated (1 = it runs twice).
+        positions: what means are over, "next" or "published"; as drop's.
     """
 
     length: int = 5
     times: int = 1
+    positions: str = "next"
 
 
 class Repeat(Measure[RepeatOptions]):
@@ -34,6 +36,7 @@ class Repeat(Measure[RepeatOptions]):
     options_type = RepeatOptions
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
+        check_positions(self.options.positions, self.name)
         length, times = self.options.length, self.options.times
         if not 1 <= length <= facts.n_blocks:
             raise OptionError(
@@ -50,4 +53,4 @@ class Repeat(Measure[RepeatOptions]):
         return (facts.n_blocks - self.options.length + 1) / 2 + self.options.length
 
     def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
-        return ScheduleProbe(facts, batch, self._rows, "start")
+        return ScheduleProbe(facts, batch, self._rows, "start", self.options.positions)

@@ -1,7 +1,7 @@
 """What drop, swap and repeat share: next-token statistics of the model under other schedules of its blocks.
 
-Per token, on the positions that have a next token: KL(normal ‖ intervened), top-1 agreement, entropy and
-cross-entropy of the next token. Source: lad2024, layer interventions.
+Per token: KL(normal ‖ intervened), top-1 agreement, entropy and cross-entropy of the next token, averaged over the
+positions that have a next token. Source: lad2024, layer interventions.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from bathyscope.errors import ModelError, OptionError
+from bathyscope.errors import ModelError, OptionError, did_you_mean
 from bathyscope.measures.base import MeasureProbe, ModelFacts, variable
 from bathyscope.schedule import Schedule
 from bathyscope.wavefront.batch import Batch
@@ -24,6 +24,9 @@ from bathyscope.wavefront.rows import Request
 
 _METRICS = ("kl_from_reference", "top1_agreement", "entropy", "loss")
 _SOURCE = "lad2024, layer interventions"
+POSITIONS = ("next", "published")
+"""Over which positions of a prompt of T tokens the means go: ``next``, 0 … T−2, those with a next token;
+``published``, 0 … T−2 for the loss and 1 … T−1 for everything else."""
 _VARIABLES = {
     "kl": ("kl_from_reference", "KL of the intervened from the normal prediction", "nats", "KL(p ‖ p̄)"),
     "top1_agreement": (
@@ -56,6 +59,19 @@ def check_blocks(blocks: Sequence[int] | None, allowed: int, measure: str) -> tu
     return tuple(int(b) for b in blocks)
 
 
+def check_positions(positions: str, measure: str) -> None:
+    """Refuses a set of positions that there is not.
+
+    Raises:
+        OptionError: names the allowed ones.
+    """
+    if positions not in POSITIONS:
+        raise OptionError(
+            f"{measure}: positions={positions!r} is unknown.{did_you_mean(positions, POSITIONS)} "
+            f"Allowed: {', '.join(POSITIONS)}."
+        )
+
+
 def runnable(schedules: Mapping[int, Schedule], facts: ModelFacts, measure: str, asked: bool) -> dict[int, Schedule]:
     """The schedules in which every block that takes its keys and values from another one finds them (Gemma 4).
 
@@ -85,11 +101,15 @@ class ScheduleProbe(MeasureProbe):
     Args:
         rows: index along the measure's dimension → its row.
         dimension: ``dropped``, ``swapped`` or ``start``.
+        positions: one of ``POSITIONS``.
     """
 
-    def __init__(self, facts: ModelFacts, batch: Batch, rows: Mapping[int, Request], dimension: str) -> None:
+    def __init__(
+        self, facts: ModelFacts, batch: Batch, rows: Mapping[int, Request], dimension: str, positions: str
+    ) -> None:
         super().__init__(list(rows.values()))
         self._facts, self._batch, self._rows, self._dimension = facts, batch, rows, dimension
+        self._positions = positions
         self._found: dict[str, Tensor] = {}
         self._noise = np.zeros(batch.size)
 
@@ -105,10 +125,9 @@ class ScheduleProbe(MeasureProbe):
             vocabulary=self._facts.anatomy.vocabulary,
             targets_N=batch.next_ids_N,
         )
-        scored = batch.next_ids_N >= 0
         for name, values in found.items():
-            kept = values.masked_fill(~scored, torch.nan)
-            self._found[name] = torch.stack([piece.nanmean(-1) for piece in batch.split(kept)]).cpu()
+            own = self._counted(name)
+            self._found[name] = torch.stack([piece[:, own].mean(-1) for piece in batch.split(values)]).cpu()
         plain = found["kl_from_reference"][-1]
         self._noise = np.array([float(piece.max()) for piece in batch.split(plain)])
         if not all(bool(torch.isfinite(values).all()) for values in self._found.values()):
@@ -116,6 +135,10 @@ class ScheduleProbe(MeasureProbe):
                 f"A schedule of {self._dimension} blocks gives NaN or Inf predictions on this input; load the model "
                 "with a wider dtype (dtype='float32')."
             )
+
+    def _counted(self, metric: str) -> slice:
+        """The positions of a prompt that a metric's mean is over."""
+        return slice(1, None) if self._positions == "published" and metric != "loss" else slice(None, -1)
 
     def noise(self) -> np.ndarray:
         return self._noise

@@ -138,7 +138,9 @@ class SwapCosineProbe(MeasureProbe):
 
     def result(self) -> xr.Dataset:
         values = {
-            name: torch.stack([torch.stack([self._found[name, part, b] for b in self._blocks], -1) for part in PARTS], 1)
+            name: torch.stack(
+                [torch.stack([self._found[name, part, b] for b in self._blocks], -1) for part in PARTS], 1
+            )
             for name in _VARIABLES
         }
         if not all(bool(torch.isfinite(found).all()) for found in values.values()):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -64,29 +66,26 @@ def balanced_contexts(
     free = np.ones(len(stream), dtype=bool)
     ends = np.arange(own - 1, len(stream))
     of_class = in_class_V[stream[ends]]
-    positive = _without_overlap(draw.permutation(ends[of_class]), free, own, count // 2)
-    negative = _without_overlap(draw.permutation(ends[~of_class]), free, own, len(positive))
-    size = min(len(positive), len(negative))
+    sides = (_without_overlap(draw.permutation(ends[side]), free, own) for side in (of_class, ~of_class))
+    # in turn, so that neither side takes the room of the other
+    pairs = list(islice(zip(*sides), count // 2))
+    size = len(pairs)
     if size < 1:
         found = int(of_class.sum())
         raise PromptError(
             f"{corpus}: {found} of its {len(ends)} contexts of {window} tokens end in a token of the class, so that no "
             "two can be set against each other; give a longer text."
         )
-    chosen = [*positive[:size], *negative[:size]]
+    chosen = [end for side in zip(*pairs) for end in side]
     ids = np.array([[*start, *stream[end - own + 1 : end]] for end in chosen])
     training = np.tile(np.arange(size) < (size + 1) // 2, 2)  # either label was drawn in random order
     return Contexts(ids, np.repeat([1, 0], size), training)
 
 
-def _without_overlap(ends: NDArray[np.int64], free: NDArray[np.bool_], own: int, wanted: int) -> list[int]:
-    """The first ``wanted`` ends whose windows are free; marks their tokens as taken."""
-    chosen: list[int] = []
+def _without_overlap(ends: NDArray[np.int64], free: NDArray[np.bool_], own: int) -> Iterator[int]:
+    """Ends whose windows are free when it is their turn; marks their tokens as taken."""
     for end in ends.tolist():
-        if len(chosen) == wanted:
-            break
         place = slice(end - own + 1, end + 1)
         if free[place].all():
             free[place] = False
-            chosen.append(end)
-    return chosen
+            yield end

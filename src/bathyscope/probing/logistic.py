@@ -114,7 +114,7 @@ def fit(train: Array, labels: Labels, held_out: Array, held_out_labels: Labels, 
                 model.fit(train, labels)
         except ConvergenceWarning as error:
             raise OptionError(
-                f"A probe has not converged after {_STEPS} steps; give a smaller C (now {chosen:g}): a stronger penalty."
+                f"A probe has not converged after {_STEPS} steps; give a C below {chosen:g}, a stronger penalty."
             ) from error
     return Fit(
         float((model.predict(train) == labels).mean()), np.asarray(model.predict(held_out) == held_out_labels), chosen

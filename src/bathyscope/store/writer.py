@@ -79,7 +79,8 @@ class RunWriter:
     @property
     def missing(self) -> list[int]:
         """Indices in the plan of the shards still to be computed, in order."""
-        return [i for i in range(len(self._manifest.identity.plan)) if i not in self.finished]
+        finished = self.finished
+        return [i for i in range(len(self._manifest.identity.plan)) if i not in finished]
 
     @property
     def is_finished(self) -> bool:

@@ -56,6 +56,20 @@ def test_several_norms_are_drawn_apart_and_named() -> None:
     assert "recompute (solid) and frozen (broken line)" in lens.caption(run)
 
 
+def test_entropies_of_two_norms_stand_side_by_side_on_one_scale() -> None:
+    run = synthetic_run(norms=("recompute", "frozen"))
+    axes = lens.draw(run, panels=["entropy"]).axes
+    tokens = run["lens"]["n_tokens"].values
+    for ax, norm in zip(axes, ("recompute", "frozen"), strict=True):
+        mean = tokens @ run["lens"]["entropy"].sel(norm=norm).values / tokens.sum()
+        np.testing.assert_allclose(curve(ax, f"entropy, {norm}")[1], mean)
+        assert len(ax.get_lines()) == 2
+        assert ax.get_title(loc="left") == f"entropy, {norm}"
+    assert axes[0].get_ylim() == axes[1].get_ylim()
+    assert "growth of the norm alone" in lens.caption(run)
+    assert "growth of the norm alone" not in lens.caption(RUN)
+
+
 @pytest.mark.parametrize(
     ("title", "row", "name", "label"),
     [

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 from transformers import LlamaForCausalLM
 
-from bathyscope.lab.planted.chain import add_step
-from bathyscope.lab.planted.construction import Construction
+from bathyscope.lab.planted.chain import CLEARED, add_step
+from bathyscope.lab.planted.construction import Construction, fooled
 from bathyscope.lab.planted.truth import Truth, chain_truth
 from bathyscope.lab.planted.wiring import ANSWER, ONE, SECOND, SYMBOLS, WIDTH, add_detectors, blank_model, read_out
 
@@ -16,7 +16,7 @@ SEED = 10
 
 
 def build() -> LlamaForCausalLM:
-    """Blocks 0 … 2 are a chain; block 4 copies its symbol to the register that is read out, block 8 if that is empty."""
+    """Blocks 0 … 2 are a chain. Block 4 copies its symbol to the register that is read out, 8 if that is empty."""
     model = blank_model(BLOCKS, SEED)
     for step in range(STEPS):
         add_step(model, step, SEED, step=step)
@@ -56,4 +56,27 @@ BACKED_UP = Construction(
     "nothing has been written there.",
     _truth(),
     build,
+    (
+        fooled(
+            "cosine",
+            "interpolated_cosine",
+            "change_point_cosine",
+            why="Block 4 writes into an empty register: nothing is taken away, and its cosine is zero like an idle "
+            "block's.",
+        ),
+        fooled(
+            "skip_all",
+            "skip_given_all",
+            "skip_received_all",
+            why="The effect of block 4 on block 8 is there to be seen, but it is relative to a contribution of zero, "
+            "and so a million (one over the smallest divisor): no other effect stands out beside it.",
+        ),
+        CLEARED,
+        fooled(
+            "skip_output_all",
+            "drop",
+            why="Leave block 4 out and block 8 does its work: that a block can be spared does not mean that it does "
+            "nothing.",
+        ),
+    ),
 )

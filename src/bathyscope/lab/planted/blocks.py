@@ -16,7 +16,7 @@ _REACHES = {"all": "at any token", "future": "at later tokens"}
 
 def block_readings() -> list[Reading]:
     """Skip and direct effects, influences, output effects, drop, swap, sizes and directions of contributions."""
-    return [*_effects(), *_influences(), *_outputs(), *_schedules(), *_contributions()]
+    return [*_effects(), *_influences(), *_outputs(), *_schedules(), _erasure(), *_contributions()]
 
 
 def _effects() -> list[Reading]:
@@ -95,6 +95,21 @@ def _schedules() -> list[Reading]:
     ]
 
 
+def _erasure() -> Reading:
+    return Reading(
+        "erasure",
+        "boundaries at which the answer needs an earlier token's stream",
+        _carrying,
+        lambda truth: frozenset(range(truth.last_gathering + 1)),
+    )
+
+
+def _carrying(run: Run) -> frozenset[int]:
+    effect = run["erasure"]["effect"]
+    predicting = int(run["erasure"]["answer_start"].min()) - 1
+    return marked(effect.isel(token=slice(0, predicting)).max("token"), "boundary")
+
+
 def _contributions() -> list[Reading]:
     sizes: dict[str, Callable[[xr.Dataset], xr.DataArray]] = {
         "contribution_norm": lambda residual: residual["norm_block"],
@@ -102,7 +117,9 @@ def _contributions() -> list[Reading]:
         "relative_contribution": lambda residual: residual["ratio_block"],
         "block_influence": lambda residual: 1 - residual["cos_neighbour"],
     }
-    return [Reading(name, _NEEDED, partial(_large, size=size), lambda truth: truth.needed) for name, size in sizes.items()]
+    return [
+        Reading(name, _NEEDED, partial(_large, size=size), lambda truth: truth.needed) for name, size in sizes.items()
+    ]
 
 
 def _large(run: Run, size: Callable[[xr.Dataset], xr.DataArray]) -> frozenset[int]:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from transformers import LlamaForCausalLM
 
+from bathyscope.lab.planted.construction import fooled
 from bathyscope.lab.planted.wiring import (
     ANSWER,
     NEIGHBOUR,
@@ -20,6 +21,19 @@ from bathyscope.lab.planted.wiring import (
     WIDTH,
     add_detectors,
     look_back,
+)
+
+CLEARED = fooled(
+    "direct_all",
+    "direct_future",
+    why="Each step clears what the one before it wrote. A direct effect takes a contribution out of a stream in which "
+    "it is no longer there, so that its opposite is put in, and steps that never read it stumble over that.",
+)
+COINCIDENCE = fooled(
+    "settle",
+    "frozen_settle",
+    why="A token counts as settled at the first boundary that comes near its final prediction, also where the next "
+    "step leads away again; by chance one step in sixteen comes by the final symbol.",
 )
 
 

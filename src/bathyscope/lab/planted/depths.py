@@ -1,4 +1,4 @@
-"""Readings that are one number: the estimators of effective depth, the frozen lens, depth scores, erasure."""
+"""Readings that are one number: the estimators of effective depth, the frozen lens, depth scores."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from bathyscope.lab.planted.reading import Reading, marked
+from bathyscope.lab.planted.reading import Reading
 from bathyscope.lab.planted.truth import Truth
 from bathyscope.measures.effective_depth import depth_inputs
 from bathyscope.statistics.crossing import kl_depth, overlap_depth
@@ -20,8 +20,8 @@ _WHOLE, _POSITION, _BOUNDARY = 1.0, 0.5, 0.0
 
 
 def depth_readings() -> list[Reading]:
-    """The fifteen estimators, the lens estimators with a frozen norm, depth scores, erasure."""
-    return [*_estimators(), *_frozen(), *_scores(), _erasure()]
+    """The fifteen estimators, the lens estimators with a frozen norm, depth scores."""
+    return [*_estimators(), *_frozen(), *_scores()]
 
 
 def _estimators() -> list[Reading]:
@@ -48,7 +48,7 @@ def _mean_source(truth: Truth) -> float:
 
 
 def _frozen() -> list[Reading]:
-    curves = {"kl": kl_depth, "overlap": overlap_depth}
+    curves: dict[str, Callable[[np.ndarray], np.ndarray]] = {"kl": kl_depth, "overlap": overlap_depth}
     found = [_depth(f"frozen_{name}", partial(_frozen_crossing, name=name, locate=f)) for name, f in curves.items()]
     tokens = [_depth(f"frozen_{name}", partial(_frozen_tokens, name=name)) for name in ("settle", "prediction")]
     return [*found, *tokens]
@@ -78,19 +78,3 @@ def _scores() -> list[Reading]:
 
 def _score(run: Run, name: str) -> float:
     return float(run["depth_score"][name].sel(reduction="mean").item())
-
-
-def _erasure() -> Reading:
-    return Reading(
-        "erasure",
-        "the last boundary at which the answer needs an earlier token's stream",
-        _last_erasure,
-        lambda truth: float(truth.last_gathering),
-    )
-
-
-def _last_erasure(run: Run) -> float:
-    effect = run["erasure"]["effect"]
-    predicting = int(run["erasure"]["answer_start"].min()) - 1
-    found = marked(effect.isel(token=slice(0, predicting)).max("token"), "boundary")
-    return float(max(found)) if found else float("nan")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import torch
 from transformers import LlamaForCausalLM
 
-from bathyscope.lab.planted.chain import add_step
-from bathyscope.lab.planted.construction import Construction
+from bathyscope.lab.planted.chain import CLEARED, add_step
+from bathyscope.lab.planted.construction import Construction, fooled, silent
 from bathyscope.lab.planted.truth import chain_truth
 from bathyscope.lab.planted.wiring import blank_model
 
 BLOCKS, STEPS = 12, 5
 SEED = 2
-_INNER, _OUTER = 0.15, 1e-3
+_INNER, _OUTER = 0.15, 1e-5
 """Spread of the weights that read from the stream, and of those that write to it."""
 
 
@@ -36,4 +36,27 @@ NEAR_IDENTITY = Construction(
     "A chain of 5 steps, then 7 random blocks whose contributions are about a thousandth of the stream.",
     chain_truth(BLOCKS, range(STEPS)),
     build,
+    (
+        fooled(
+            "cosine",
+            "interpolated_cosine",
+            why="A cosine knows no size: a contribution of a thousandth of the stream has a sign like any other, and "
+            "the last one that turns positive counts.",
+        ),
+        silent(
+            "smoothed_cosine",
+            why="For the same reason: as the signs fall here, the smoothed curve stays below zero to the end.",
+        ),
+        fooled(
+            "skip_all",
+            "skip_future",
+            "skip_given_all",
+            "skip_received_all",
+            "skip_given_future",
+            "skip_received_future",
+            why="Effects are relative to the contribution that changes: a tiny one that depends on the stream changes "
+            "as much as a large one. What the tiny ones give is rightly small; what they receive is not.",
+        ),
+        CLEARED,
+    ),
 )

@@ -5,10 +5,11 @@ from __future__ import annotations
 import torch
 from transformers import LlamaForCausalLM
 
-from bathyscope.lab.planted.construction import Construction
+from bathyscope.lab.planted.construction import Construction, fooled
 from bathyscope.lab.planted.truth import Truth
 from bathyscope.lab.planted.wiring import (
     ANSWER,
+    NEIGHBOUR,
     SECOND,
     SYMBOLS,
     WIDTH,
@@ -20,19 +21,23 @@ from bathyscope.lab.planted.wiring import (
 
 BLOCKS, WRITER, READER = 10, 2, 6
 SEED = 6
-STRENGTH = 3.0
-"""Size of what the reader adds, beside the token's own symbol of size 1 that the unembedding also reads."""
 
 
 def build() -> LlamaForCausalLM:
-    """Block 2 writes a permutation of the token's symbol to a second register; block 6 fetches it from the token before."""
+    """Block 2 writes a permutation of the token's symbol to a second register. Block 6 fetches what it wrote at the
+    token before, and puts that in the place of the token's own symbol.
+    """
     model = blank_model(BLOCKS, SEED)
     order = torch.randperm(SYMBOLS, generator=torch.Generator().manual_seed(SEED))
-    matrix_DD = torch.zeros(WIDTH, WIDTH)
-    matrix_DD[SECOND, ANSWER] = torch.eye(SYMBOLS)[order]
-    add_linear(model, WRITER, matrix_DD)
-    look_back(model, READER, SECOND, ANSWER, energy=3.0, through_SS=STRENGTH * torch.eye(SYMBOLS))
-    read_out(model, ANSWER, SEED, energy=(3.0 + STRENGTH**2) / STRENGTH**2)
+    same_SS = torch.eye(SYMBOLS)
+    writing_DD, replacing_DD = torch.zeros(2, WIDTH, WIDTH)
+    writing_DD[SECOND, ANSWER] = same_SS[order]
+    add_linear(model, WRITER, writing_DD)
+    look_back(model, READER, SECOND, NEIGHBOUR, energy=3.0)
+    replacing_DD[ANSWER, ANSWER], replacing_DD[ANSWER, NEIGHBOUR] = -same_SS, same_SS
+    replacing_DD[NEIGHBOUR, NEIGHBOUR] = -same_SS
+    add_linear(model, READER, replacing_DD, energy=4.0)
+    read_out(model, ANSWER, SEED, energy=3.0)
     return model
 
 
@@ -40,8 +45,8 @@ _USE = frozenset({(WRITER, READER)})
 
 RELAY = Construction(
     "relay",
-    "Block 2 writes a feature, block 6 reads the feature of the token before and writes the answer; the other 8 "
-    "blocks do nothing.",
+    "Block 2 writes a feature; block 6 puts that of the token before in the place of the token's own symbol; the other "
+    "8 blocks do nothing.",
     Truth(
         n_blocks=BLOCKS,
         depth=READER + 1,
@@ -53,4 +58,10 @@ RELAY = Construction(
         last_gathering=READER,
     ),
     build,
+    (
+        fooled(
+            "smoothed_cosine",
+            why="A single negative cosine is drawn out over the blocks behind it, whose zeros do not stop it.",
+        ),
+    ),
 )

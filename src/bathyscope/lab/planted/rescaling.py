@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from transformers import LlamaForCausalLM
 
-from bathyscope.lab.planted.chain import add_step
-from bathyscope.lab.planted.construction import Construction
+from bathyscope.lab.planted.chain import CLEARED, add_step
+from bathyscope.lab.planted.construction import Construction, fooled
 from bathyscope.lab.planted.truth import chain_truth
 from bathyscope.lab.planted.wiring import WIDTH, add_linear, blank_model
 
 BLOCKS, STEPS = 12, 5
-GROWTH = 2.0
+GROWTH = 1.5
 SEED = 3
 
 
 def build() -> LlamaForCausalLM:
-    """Each of the blocks 5 … 11 doubles the stream."""
+    """Each of the blocks 5 … 11 multiplies the stream by 1.5."""
     model = blank_model(BLOCKS, SEED)
     for step in range(STEPS):
         add_step(model, step, SEED, step=step)
@@ -27,11 +29,37 @@ def build() -> LlamaForCausalLM:
     return model
 
 
-NORM_GROWTH = GROWTH ** (BLOCKS - STEPS)
+_CHAIN = chain_truth(BLOCKS, range(STEPS))
 
 RESCALING = Construction(
     "rescaling",
-    f"A chain of 5 steps, then 7 blocks that each double the stream: its norm grows {NORM_GROWTH:g}-fold.",
-    chain_truth(BLOCKS, range(STEPS)),
+    "A chain of 5 steps, then 7 blocks that each make the stream half as long again, 17 times in all.",
+    # behind a longer stream the last step would add too little
+    replace(_CHAIN, ordered=_CHAIN.ordered | {STEPS - 1}),
     build,
+    (
+        fooled(
+            "frozen_kl",
+            "frozen_settle",
+            why="Divided by the final norm, the early streams are small and their distributions near-uniform: what the "
+            "curve shows is the growth of the norm. Ranks do not depend on it, so that overlap and top-1 are right.",
+        ),
+        fooled(
+            "skip_all",
+            "skip_future",
+            "skip_given_all",
+            "skip_received_all",
+            "skip_received_future",
+            why="A block that stretches the stream adds something else where the stream is another, so that it depends "
+            "on every step before it; its own work is of no use to the prediction.",
+        ),
+        CLEARED,
+        fooled(
+            "contribution_norm",
+            "contribution_norm_rest",
+            "relative_contribution",
+            why="These blocks add as much as any, all of it along the stream. Block influence looks at the direction "
+            "alone and is right.",
+        ),
+    ),
 )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from transformers import LlamaForCausalLM
 
-from bathyscope.lab.planted.chain import add_step
-from bathyscope.lab.planted.construction import Construction
+from bathyscope.lab.planted.chain import CLEARED, add_step
+from bathyscope.lab.planted.construction import Construction, fooled
 from bathyscope.lab.planted.truth import Truth, chain_truth
 from bathyscope.lab.planted.wiring import (
     ANSWER,
@@ -56,9 +56,29 @@ def _truth() -> Truth:
     )
 
 
+_LENS = ("kl", "overlap")
+
 ROTATED = Construction(
     "rotated",
     "A chain of 4 steps in a register that the unembedding does not read; block 9 turns it to the one that is read.",
     _truth(),
     build,
+    (
+        fooled(
+            "cosine",
+            "interpolated_cosine",
+            "smoothed_cosine",
+            "change_point_cosine",
+            why="Turning the stream is taking something away and writing something else, so that block 9 looks like "
+            "work on the answer.",
+        ),
+        fooled(
+            *(f"{how}{curve}" for how in ("", "interpolated_", "smoothed_", "change_point_") for curve in _LENS),
+            *(f"{how}{name}" for how in ("", "frozen_") for name in ("settle", "prediction")),
+            *(f"frozen_{curve}" for curve in _LENS),
+            why="The lens shows what the unembedding can read, not what has been worked out. Skip effects, depth "
+            "scores and erasure see that nothing more is worked out between blocks 3 and 9.",
+        ),
+        CLEARED,
+    ),
 )

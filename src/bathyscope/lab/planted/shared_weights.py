@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import torch
 from transformers import LlamaForCausalLM
 
-from bathyscope.lab.planted.construction import Construction
-from bathyscope.lab.planted.truth import chain_truth
+from bathyscope.lab.planted.construction import Construction, fooled, silent
+from bathyscope.lab.planted.truth import Truth
 from bathyscope.lab.planted.wiring import (
     ANSWER,
     SECOND,
@@ -19,9 +21,9 @@ from bathyscope.lab.planted.wiring import (
     symbols_of_tokens,
 )
 
-BLOCKS, STEPS = 12, 5
+BLOCKS, STEPS = 12, 4
 SEED = 7
-RATE = 0.5
+RATE = 0.4
 """Share of the way to the fixed point that is left after a step."""
 START = 8.0
 """Size of the wrong answer that the model begins with; the fixed point has about 1."""
@@ -31,7 +33,7 @@ ENERGY = ONE**2 + 3
 
 
 def build() -> LlamaForCausalLM:
-    """x ← x + (1−RATE)·(own + 0.8·R·x[t−1] − x) in every block: own symbol, and a rotation of the neighbour's x."""
+    """x ← x + (1−RATE)·(own + 0.3·R·x[t−1] − x) in every block: own symbol, and a rotation of the neighbour's x."""
     model = blank_model(BLOCKS, SEED, one=ONE)
     draw = torch.Generator().manual_seed(SEED)
     with torch.no_grad():
@@ -43,15 +45,81 @@ def build() -> LlamaForCausalLM:
     matrix_DD[ANSWER, ANSWER] = -(1 - RATE) * torch.eye(SYMBOLS)
     matrix_DD[ANSWER, SECOND] = (1 - RATE) * torch.eye(SYMBOLS)
     for block in range(BLOCKS):
-        look_back(model, block, ANSWER, ANSWER, energy=ENERGY, one=ONE, through_SS=(1 - RATE) * 0.8 * turned_SS)
+        look_back(model, block, ANSWER, ANSWER, energy=ENERGY, one=ONE, through_SS=(1 - RATE) * 0.3 * turned_SS)
         add_linear(model, block, matrix_DD, energy=ENERGY, one=ONE)
     read_out(model, ANSWER, SEED, energy=ENERGY)
     return model
 
 
+_STEPS = frozenset(range(STEPS))
+_USES = frozenset(combinations(range(STEPS), 2))
+
 SHARED_WEIGHTS = Construction(
     "shared_weights",
-    "",
-    chain_truth(BLOCKS, range(STEPS)),
+    "12 blocks with the same weights, which bring the answer from a wrong start to a fixed point; each leaves 0.4 of "
+    "the way. Behind 4 of them what is left of the start is a fifth as large as the answer.",
+    Truth(
+        n_blocks=BLOCKS,
+        depth=STEPS,
+        needed=_STEPS,
+        uses=_USES,
+        # what every step adds stays in the stream and is read by all later ones
+        direct_uses=_USES,
+        uses_across=_USES,
+        ordered=frozenset(),
+        last_gathering=STEPS - 1,
+    ),
     build,
+    (
+        silent(
+            "cosine",
+            "interpolated_cosine",
+            "smoothed_cosine",
+            why="At the fixed point attention and MLP go on writing what cancels, and the mean of their cosines stays "
+            "a little below zero to the last block.",
+        ),
+        fooled(
+            "interpolated_kl",
+            "interpolated_overlap",
+            "smoothed_kl",
+            "smoothed_overlap",
+            why="A gradual approach has no one depth. The thresholds, half of the largest KL and an overlap of 0.3, "
+            "are passed while what is left of the start is still half as large as the answer.",
+        ),
+        fooled(
+            "centre_of_mass",
+            "depth_score_layer",
+            "depth_score_output",
+            "skip_all",
+            "skip_future",
+            "skip_given_all",
+            "skip_received_all",
+            "skip_given_future",
+            "skip_received_future",
+            why="Without one block all later ones are a step behind, whichever it was. That changes each contribution "
+            "by the same share of itself, even where contributions have all but vanished, so that all blocks look "
+            "alike.",
+        ),
+        fooled(
+            "direct_all",
+            "direct_future",
+            why="An early contribution is large, and what its absence does to a late block is measured against that "
+            "block's own, which has all but vanished.",
+        ),
+        fooled(
+            "skip_output_all",
+            "skip_output_future",
+            "drop",
+            why="Eleven steps reach the fixed point as well as twelve: no single block is missed.",
+        ),
+        fooled(
+            "erasure",
+            why="At the fixed point every block still fetches from the token before, only to have it cancelled; had it "
+            "found another stream there, the answer would have moved.",
+        ),
+        fooled(
+            "block_influence",
+            why="One minus a cosine is quadratic in what is added, so that it fades twice as fast as contributions do.",
+        ),
+    ),
 )

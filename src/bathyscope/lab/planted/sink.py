@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 from transformers import LlamaForCausalLM
 
-from bathyscope.lab.planted.chain import add_step
-from bathyscope.lab.planted.construction import Construction
+from bathyscope.lab.planted.chain import CLEARED, COINCIDENCE, add_step
+from bathyscope.lab.planted.construction import Construction, fooled
+from bathyscope.lab.planted.idle import DRAWN_OUT
 from bathyscope.lab.planted.truth import chain_truth
 from bathyscope.lab.planted.wiring import ANSWER, FIRST, NEURONS, ONE, WIDTH, add_detectors, blank_model
 
@@ -27,19 +28,39 @@ def build() -> LlamaForCausalLM:
         model.model.embed_tokens.weight[FIRST, MARK] = 1
     for step in range(STEPS):
         add_step(model, step, SEED, step=step)
-    marked_D, written_D = torch.zeros(WIDTH), torch.zeros(WIDTH)
-    marked_D[MARK], marked_D[ONE], written_D[MASSIVE] = 1.0, -0.5, SIZE
-    add_detectors(model, RISE, marked_D[None], written_D[None], first=NEURONS - 1)
-    massive_D = torch.zeros(WIDTH)
-    # all other channels are lost beside the massive one, which also stands for ONE
-    massive_D[MASSIVE], massive_D[ONE] = 1.0, -0.5
-    add_detectors(model, FALL, massive_D[None], -written_D[None], first=NEURONS - 1)
+    risen_D, falls_D = torch.zeros(WIDTH), torch.zeros(WIDTH)
+    risen_D[MARK], risen_D[ONE] = 1.0, -0.5
+    falls_D[MASSIVE], falls_D[ONE] = 0.55 / SIZE, -0.05
+    written_D = torch.zeros(WIDTH)
+    written_D[MASSIVE] = SIZE
+    add_detectors(model, RISE, risen_D[None], written_D[None], first=NEURONS - 1)
+    # beside the massive channel all others are lost in the norm, so that it takes the place of ONE
+    energy = SIZE**2 + 2
+    add_detectors(model, FALL, falls_D[None], -written_D[None], energy=energy, carrier=MASSIVE, one=SIZE)
     return model
 
 
 SINK = Construction(
     "sink",
-    "",
+    "A chain of 5 steps. At position 0, which has no symbol, block 1 also writes a channel of 300, and block 10 takes "
+    "it away; the other blocks do nothing.",
     chain_truth(BLOCKS, range(STEPS)),
     build,
+    (
+        fooled(
+            "cosine",
+            "interpolated_cosine",
+            why="Where block 10 takes its massive activation away, the cosine is −1 at one token in 24 and zero at all "
+            "others: the mean is below zero, and turns behind it.",
+        ),
+        DRAWN_OUT,
+        COINCIDENCE,
+        CLEARED,
+        fooled(
+            "contribution_norm",
+            "relative_contribution",
+            why="A mean over 24 tokens is one token's where that one has 300 and the others about 1. Without position "
+            "0 (contribution_norm_rest) it is right.",
+        ),
+    ),
 )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from transformers import LlamaForCausalLM
 
-from bathyscope.lab.planted.chain import add_step
-from bathyscope.lab.planted.construction import Construction
+from bathyscope.lab.planted.chain import CLEARED, add_step
+from bathyscope.lab.planted.construction import Construction, fooled
 from bathyscope.lab.planted.truth import chain_truth
 from bathyscope.lab.planted.wiring import ANSWER, VOCABULARY, WIDTH, add_linear, blank_model, read_out
 
@@ -14,8 +14,8 @@ BLOCKS, STEPS = 12, 5
 SEED = 4
 CODE, FEATURES = slice(33, 41), slice(41, 64)
 """Eight signs that tell tokens apart, written by the embedding; and the room for features of them."""
-SIZE = 0.5
-"""Norm of a feature; the stream's is √3."""
+SIZE = 0.3
+"""Norm of a feature; the stream's is √3 before the first of them."""
 
 
 def build() -> LlamaForCausalLM:
@@ -30,7 +30,8 @@ def build() -> LlamaForCausalLM:
     features = FEATURES.stop - FEATURES.start
     for block in range(STEPS, BLOCKS):
         matrix_DD = torch.zeros(WIDTH, WIDTH)
-        matrix_DD[FEATURES, CODE] = SIZE * torch.randn(features, 8, generator=draw) / features**0.5
+        # orthonormal columns: the feature has this size whatever the token
+        matrix_DD[FEATURES, CODE] = SIZE * torch.linalg.qr(torch.randn(features, 8, generator=draw)).Q
         add_linear(model, block, matrix_DD, energy=3.0)
     read_out(model, ANSWER, SEED, energy=3.0)
     return model
@@ -42,4 +43,20 @@ UNREAD = Construction(
     "no unembedding reads.",
     chain_truth(BLOCKS, range(STEPS)),
     build,
+    (
+        fooled(
+            "cosine",
+            "interpolated_cosine",
+            "smoothed_cosine",
+            why="Directions drawn at random are not quite orthogonal to the stream: their cosines are a few "
+            "thousandths, of either sign, and the last one that turns positive counts.",
+        ),
+        CLEARED,
+        fooled(
+            "contribution_norm",
+            "contribution_norm_rest",
+            "relative_contribution",
+            why="What is written has a size, whether or not it is read.",
+        ),
+    ),
 )

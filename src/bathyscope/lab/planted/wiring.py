@@ -36,8 +36,8 @@ SPARE = slice(33, 64)
 
 _OWN_LOGIT = 6.0
 """By how much a symbol raises the tokens that carry it, over logits of unit spread."""
-_DRIVE = 20.0
-"""Gate of a neuron that is on; silu is the identity there and zero at its negative, both to nine digits."""
+_DRIVE = 150.0
+"""Gate of a neuron that is on; silu is the identity there and, in float32, exactly zero at its negative."""
 _SHARPNESS = 40.0
 """By how much the score of the token before exceeds all others, so that attention is one-hot."""
 
@@ -140,19 +140,21 @@ def add_detectors(
     write_ND: Tensor,
     *,
     energy: float = 2.0,
+    carrier: int = ONE,
     one: float = 1.0,
     first: int = 0,
 ) -> None:
     """Neurons that each add their row of ``write_ND`` to the stream where they are on.
 
     Args:
-        detect_ND: neuron n is on where detect_ND[n]·h is ½ or more and off where it is −½ or less.
+        detect_ND: neuron n is on where detect_ND[n]·h is ½, and off where it is −½ or less.
+        carrier: a channel that is ``one`` where neurons are on; what they write is in proportion to it.
         first: number of the first neuron that is used.
     """
     mlp = model.model.layers[block].mlp
     used = slice(first, first + len(detect_ND))
     mlp.gate_proj.weight[used] = detect_ND * 2 * _DRIVE / _factor(energy)
-    mlp.up_proj.weight[used, ONE] = 1 / (_factor(energy) * one)
+    mlp.up_proj.weight[used, carrier] = 1 / (_factor(energy) * one)
     mlp.down_proj.weight[:, used] = write_ND.T / _DRIVE
 
 

@@ -12,7 +12,7 @@ import xarray as xr
 
 from bathyscope.report.figures import strip, style
 from bathyscope.report.figures.kind import FigureKind, Panel
-from bathyscope.report.figures.lines import BOUNDARY_LABEL, Axis, Look, Positions, Series, panel, series, unit
+from bathyscope.report.figures.lines import BOUNDARY_LABEL, Axis, Look, Positions, Series, apart, panel, series, unit
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.strip import Row, Scale
 from bathyscope.report.figures.summary import describe
@@ -29,6 +29,13 @@ _SETTLING: Final = (
     "at which a token's prediction comes within 0.5 bits (Jensen–Shannon) of the final one; prediction depth: the "
     "first from which on its top-1 token is the final one; deep-thinking ratio: share of tokens that settle in the "
     "last 15 % of the model."
+)
+
+_TWO_NORMS: Final = (
+    " Recompute: the final norm as the model would apply it there. Frozen: the stream divided by its scale at the "
+    "final boundary. The stream grows with depth, so that the frozen lens shrinks the logits of early boundaries "
+    "towards a uniform prediction, with an entropy near log2 of the vocabulary: where its entropy falls and the "
+    "recomputed one does not, that is growth of the norm alone. lad2024 first drew the frozen one."
 )
 
 Curve = tuple[str, str, str, Positions]
@@ -57,14 +64,7 @@ def panels(run: Run, options: FigureOptions) -> list[Panel]:
             ("overlap", f"top-{k} overlap", style.GREEN, "tokens"),
             ("top1_agreement", "same top-1 token", style.PURPLE, "tokens"),
         ),
-        _panel(
-            data,
-            options,
-            "entropy",
-            "Uncertainty of the lens prediction",
-            "entropy",
-            ("entropy", "entropy", style.BLUE, "tokens"),
-        ),
+        _entropy(data, options),
         _panel(
             data,
             options,
@@ -83,7 +83,7 @@ def note(run: Run, options: FigureOptions) -> str:
     """What the lens is and which norms were used."""
     data = run["lens"]
     norms = [str(norm) for norm in data["norm"].values] if "norm" in data.dims else []
-    norm = f" Final norm: {' (solid) and '.join(norms)} (broken line)." if len(norms) > 1 else ""
+    norm = f" Final norm: {' (solid) and '.join(norms)} (broken line).{_TWO_NORMS}" if len(norms) > 1 else ""
     return (
         "Logit lens: final norm and unembedding applied to the residual stream at every boundary, compared "
         "with the model's own prediction; at the last boundary the two are the same."
@@ -101,6 +101,15 @@ def _panel(
         return None
     drawn = [one for curve in present for one in _curves(data, options, curve)]
     return panel(name, drawn, Axis(title, BOUNDARY_LABEL, f"{quantity} ({unit(data, present[0][0])})"))
+
+
+def _entropy(data: xr.Dataset, options: FigureOptions) -> Panel | None:
+    """One curve, or the norms' curves side by side."""
+    if "entropy" not in data:
+        return None
+    curves = _curves(data, options, ("entropy", "entropy", style.BLUE, "tokens"))
+    axis = Axis("Uncertainty of the lens prediction", BOUNDARY_LABEL, f"entropy ({unit(data, 'entropy')})")
+    return panel("entropy", curves, axis) if len(curves) == 1 else apart("entropy", curves, axis)
 
 
 def _settling(data: xr.Dataset, options: FigureOptions) -> Panel | None:

@@ -129,6 +129,16 @@ def panel(name: str, curves: Sequence[Series], axis: Axis) -> Panel | None:
     return Panel(name, partial(_draw, curves=shown, axis=axis), _alt(shown, axis))
 
 
+def apart(name: str, curves: Sequence[Series], axis: Axis) -> Panel | None:
+    """Each of these curves in axes of its own beside the others', on one scale, with the others behind it in grey."""
+    shown = [curve for curve in curves if not curve.empty]
+    if not shown:
+        return None
+    width, height = style.PANEL_SIZE
+    size = (1.6 * width if len(shown) > 1 else width, height)
+    return Panel(name, partial(_draw_apart, curves=shown, axis=axis), _alt(shown, axis), size)
+
+
 def whole_numbers() -> MaxNLocator:
     """Ticks at whole numbers, at most about nine."""
     return MaxNLocator(nbins=9, integer=True, min_n_ticks=1, steps=[1, 2, 4, 5, 8, 10])
@@ -167,6 +177,19 @@ def _draw(figure: FigureBase, curves: Sequence[Series], axis: Axis) -> None:
         # Below the axes, so that no legend ever covers a curve.
         in_one_row = sum(len(label) + 5 for label in labels) <= _LEGEND_CHARACTERS
         figure.legend(handles, labels, loc="outside lower center", ncols=len(labels) if in_one_row else 2)
+
+
+def _draw_apart(figure: FigureBase, curves: Sequence[Series], axis: Axis) -> None:
+    axes = figure.subplots(1, len(curves), sharey=True, squeeze=False)[0]
+    for ax, own in zip(axes, curves):
+        for other in curves:
+            if other is not own:
+                ax.plot(other.x, other.summary.mean, "-", color=style.GRID, zorder=1)
+        _draw_series(ax, own)
+        block_axis(ax, axis.x, own.x.min(), own.x.max())
+        ax.set_title(own.label, fontweight="normal")
+    axes[0].set_ylabel(axis.y)
+    figure.suptitle(axis.title, x=0.01, ha="left", fontsize=9.5, fontweight="bold")
 
 
 def _draw_series(ax: Axes, curve: Series) -> None:

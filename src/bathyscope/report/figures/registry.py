@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from bathyscope.errors import OptionError
 from bathyscope.report.figures import (
+    attention_locality,
+    cka,
     depth_score,
     direct,
     drop,
@@ -21,6 +23,7 @@ from bathyscope.report.figures import (
     skip,
     stages,
     swap,
+    swap_cosine,
 )
 from bathyscope.report.figures.kind import FigureKind, Panel
 from bathyscope.report.figures.options import FigureOptions
@@ -43,6 +46,9 @@ FIGURES: Final[dict[str, FigureKind]] = {
         drop,
         swap,
         repeat,
+        swap_cosine,
+        cka,
+        attention_locality,
         neurons,
         stages,
     )

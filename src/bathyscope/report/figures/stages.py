@@ -6,6 +6,7 @@ Source: lad2024 (stages of inference).
 from __future__ import annotations
 
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -45,8 +46,8 @@ def note(run: Run, options: FigureOptions) -> str:
     """What is cut and how, what the stages are called, which signatures are missing, how many stages there are."""
     data = run["stages"]
     said = [
-        "Signatures of how the model works at each block, all cut at the same boundaries: where the curves, standardised "
-        "over the blocks, are nearest to steps. Lines: means over prompts, each counting the same, with "
+        "Signatures of how the model works at each block, all cut at the same boundaries: where the curves, "
+        "standardised over the blocks, are nearest to steps. Lines: means over prompts, each counting the same, with "
         f"{data.attrs['level']:.0%} bootstrap intervals; upright lines: boundaries, shaded over their intervals.",
         _names(data),
         _left_out(data),
@@ -60,8 +61,8 @@ def _names(data: xr.Dataset) -> str:
     if "stage_name" not in data.coords or data["boundary"].isnull().all():
         return ""
     return (
-        f"lad2024 calls what follows the boundaries {', '.join(data['stage_name'].values)}, after detokenization at the "
-        "beginning; the cut knows nothing of what the model does there"
+        f"lad2024 calls what follows the boundaries {', '.join(data['stage_name'].values)}, after detokenization at "
+        "the beginning; the cut knows nothing of what the model does there"
     )
 
 
@@ -78,9 +79,10 @@ def _number(data: xr.Dataset) -> str:
     best, most = int(data["best_k"]), int(data["k"].values[data["heldout_error"].notnull().values][-1])
     many = f"; more than {most} were not tried, and may be better still" if best == most else ""
     return (
-        "Held-out error: breaks and levels are chosen on some prompts and measured on others; whiskers: standard errors. "
-        "Smooth curves are described better by every further step, as the dotted line shows for straight ones: steps that "
-        f"leave more than that are no evidence of stages. Fewest stages not clearly worse than the best: {best}{many}"
+        "Held-out error: breaks and levels are chosen on some prompts and measured on others; whiskers: standard "
+        "errors. Smooth curves are described better by every further step, as the dotted line shows for straight ones: "
+        "steps that leave more than that are no evidence of stages. Fewest stages not clearly worse than the best: "
+        f"{best}{many}"
     )
 
 
@@ -97,6 +99,7 @@ def _draw(figure: FigureBase, data: xr.Dataset, band: bool) -> None:
             ax.fill_between(x, *ends, color=style.BLUE, alpha=_INTERVAL_ALPHA, linewidth=0)
         _value_axis(ax, one)
         _mark(ax, data)
+    figure.align_ylabels(axes)
     block_axis(axes[-1], BLOCK_LABEL, 0, len(x) - 1)
     for ax in axes[:-1]:
         ax.tick_params(axis="x", labelbottom=False)
@@ -135,7 +138,7 @@ def _mark(ax: Axes, data: xr.Dataset) -> None:
 def _number_stages(ax: Axes, data: xr.Dataset) -> None:
     """1, 2, … above the stages."""
     edges = _edges(data)
-    for stage, (first, end) in enumerate(zip(edges, edges[1:]), start=1):
+    for stage, (first, end) in enumerate(pairwise(edges), start=1):
         place = (first + end - 1) / 2
         above = ax.get_xaxis_transform()
         ax.text(place, 1.03, str(stage), transform=above, ha="center", va="bottom", color=style.VERMILION, fontsize=8)
@@ -172,10 +175,9 @@ def _alt(data: xr.Dataset) -> str:
         for boundary, low, high in zip(data["boundary"].values, data["ci_low"].values, data["ci_high"].values)
     ]
     where = f"Stages begin at {', '.join(found)}" if len(_edges(data)) else "No stages were found"
-    curves = "; ".join(
-        f"{said_of(one)}: {one['signature'].values[0]:.3g} at the first block, {one['signature'].values[-1]:.3g} at the last"
-        for one in (data.isel(curve=row) for row in range(data.sizes["curve"]))
-    )
+    every = [data.isel(curve=row) for row in range(data.sizes["curve"])]
+    ends = [(said_of(one), one["signature"].values[0], one["signature"].values[-1]) for one in every]
+    curves = "; ".join(f"{said}: {first:.3g} at the first block, {last:.3g} at the last" for said, first, last in ends)
     return f"Line charts beneath each other, one a signature, against the block. {where}. {curves}."
 
 

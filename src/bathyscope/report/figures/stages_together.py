@@ -5,6 +5,7 @@ Source: lad2024 (stages of inference).
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -25,16 +26,17 @@ if TYPE_CHECKING:
     from bathyscope.store.run import Run
 
 NOTE: Final = (
-    "Signatures of each model over the share of its depth, (block + ½)/L, each standardised over the model's own blocks, "
-    "so that shapes can be compared and sizes cannot. At the bottom the boundaries of the stages, boundary/L, with their "
-    "intervals; a row is a model."
+    "Signatures of each model over the share of its depth, (block + ½)/L, each standardised over the model's own "
+    "blocks, so that shapes can be compared and sizes cannot. At the bottom the boundaries of the stages, boundary/L, "
+    "with their intervals; a row is a model."
 )
 
 _COLOURS: Final = (style.BLUE, style.VERMILION, style.GREEN, style.PURPLE, style.MUTED)
 _LINES: Final = ("-", "--", ":", "-.")
 _AROUND_INCHES: Final = 1.0
 _MODEL_INCHES: Final = 0.3
-_LETTERS: Final = 40
+_NAME_LETTERS: Final = 40
+_REASON_LETTERS: Final = 80
 
 
 def panels(runs: Sequence[Run], names: Sequence[str], options: FigureOptions) -> list[Panel]:
@@ -63,15 +65,14 @@ def _draw(figure: FigureBase, models: Sequence[Model], shown: Sequence[str]) -> 
         for look, (_, data) in zip(_looks(len(models)), models):
             _draw_curve(ax, data, curve, look)
         ax.yaxis.set_major_locator(MaxNLocator(3))
-        ax.set_ylabel(
-            row_label(f"{NAMES[curve]} (standardised, dimensionless)"), rotation=0, ha="right", va="center", fontsize=7.5
-        )
+        _label(ax, f"{NAMES[curve]} (standardised, dimensionless)")
         ax.tick_params(axis="x", labelbottom=False)
         ax.tick_params(axis="y", labelsize=7)
     _draw_boundaries(axes[-1], models)
+    figure.align_ylabels(axes)
     axes[0].set_title("Signatures of the stages of inference, model by model")
     handles = [
-        axes[0].plot([], [], look.line, color=look.colour, marker=look.marker, label=name[-_LETTERS:])[0]
+        axes[0].plot([], [], look.line, color=look.colour, marker=look.marker, label=name[-_NAME_LETTERS:])[0]
         for look, (name, _) in zip(_looks(len(models)), models)
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=2)
@@ -97,15 +98,23 @@ def _draw_boundaries(ax: Axes, models: Sequence[Model]) -> None:
     """A row a model: where its stages after the first begin, with intervals."""
     for row, (look, (_, data)) in enumerate(zip(_looks(len(models)), models)):
         n_blocks = data.attrs["n_blocks"]
+        if data["boundary"].isnull().all():
+            reason = textwrap.shorten(f"none: {data['boundary_reason'].item()}", _REASON_LETTERS, placeholder=" …")
+            ax.text(0.01, row, reason, va="center", color=look.colour, fontstyle="italic", fontsize=7)
+            continue
         place = data["boundary"].values / n_blocks
         ends = [data[name].values / n_blocks for name in ("ci_low", "ci_high")]
         ax.hlines([row] * len(place), *ends, color=look.colour, linewidth=2, alpha=0.6)
         ax.plot(place, [row] * len(place), linestyle="", color=look.colour, marker=look.marker, markersize=5)
     ax.set_yticks([])
     ax.set_ylim(len(models) - 0.4, -0.6)
-    ax.set_ylabel(row_label("boundaries of the stages (index)"), rotation=0, ha="right", va="center", fontsize=7.5)
+    _label(ax, "boundaries of the stages (index)")
     ax.set_xlim(0, 1)
     ax.set_xlabel("share of the depth (dimensionless)")
+
+
+def _label(ax: Axes, text: str) -> None:
+    ax.set_ylabel(row_label(text), rotation=0, ha="right", va="center", fontsize=7.5)
 
 
 def _alt(models: Sequence[Model], shown: Sequence[str]) -> str:
@@ -115,6 +124,6 @@ def _alt(models: Sequence[Model], shown: Sequence[str]) -> str:
         said.append(f"{name}: {shares or 'none'}")
     listed = ", ".join(NAMES[curve] for curve in shown)
     return (
-        f"Line charts beneath each other over the share of the depth, one line a model: {listed}. Stages begin at these "
-        f"shares of the depth: {'; '.join(said)}."
+        f"Line charts beneath each other over the share of the depth, one line a model: {listed}. Stages begin at "
+        f"these shares of the depth: {'; '.join(said)}."
     )

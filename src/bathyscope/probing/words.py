@@ -1,0 +1,132 @@
+"""Words after a fixed context, as token ids of one length, by the number of tokens the word is split into."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bathyscope.errors import OptionError, PromptError
+from bathyscope.prompts.files import open_text
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+CONTEXT = (
+    "What follows is a list of words that somebody once copied out of an old book, one after another and in no "
+    "particular order:"
+)
+_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
+_AT_ONCE = 1024
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A word and the token ids of the context with the word at its end."""
+
+    word: str
+    ids: tuple[int, ...]
+
+
+def read_words(words: str | Path | Sequence[str], characters: int | None) -> list[str]:
+    """Different words, in the order in which they first appear.
+
+    Args:
+        words: a list of words, or a UTF-8 text file, gzipped where its name ends in ``.gz``; of a text the words
+            are its runs of letters, with hyphens and apostrophes inside.
+        characters: of a text only the first so many; None = all.
+
+    Raises:
+        PromptError: no words, something in a list that is none, or a file that cannot be read.
+    """
+    if isinstance(words, str | Path):
+        with open_text(words) as file:
+            found = _WORD.findall(file.read() if characters is None else file.read(characters))
+        if not found:
+            raise PromptError(f"{words} holds no words; give a text, or a file with a word on every line.")
+        return list(dict.fromkeys(found))
+    for word in words:
+        if not isinstance(word, str) or not word or len(word.split()) != 1 or word != word.strip():
+            raise PromptError(f"{word!r} is no word; give texts without white space.")
+    if not words:
+        raise PromptError("The list of words is empty; give words.")
+    return list(dict.fromkeys(words))
+
+
+def place_words(
+    words: Sequence[str],
+    tokenizer: PreTrainedTokenizerBase,
+    pieces: Sequence[int],
+    *,
+    context: str,
+    window: int,
+    count: int,
+    least: int,
+    seed: int,
+) -> Mapping[int, list[Placed]]:
+    """Words that the tokenizer splits into ``pieces`` tokens, up to ``count`` of each number, in random order.
+
+    The token ids are the special tokens that the tokenizer puts in front, and the last ``window`` tokens of context
+    and word together. A word whose tokens cannot be told from the context's is left out.
+
+    Args:
+        pieces: the wanted numbers of tokens.
+        least: words of each number that are needed.
+        seed: of the order.
+
+    Raises:
+        OptionError: a context of fewer than ``window`` − 1 tokens.
+        PromptError: too few words of a number.
+    """
+    before = list(tokenizer(context, add_special_tokens=False, verbose=False)["input_ids"])
+    if len(before) < window - 1:
+        raise OptionError(
+            f"context={context!r:.60} has {len(before)} tokens, too few for a window of {window}; give a longer context "
+            f"or window={len(before) + 1}."
+        )
+    start = _in_front(context, before, tokenizer)
+    found: dict[int, list[Placed]] = {number: [] for number in pieces}
+    numbers: Counter[int] = Counter()
+    order = np.random.default_rng(seed).permutation(len(words)).tolist()
+    for first in range(0, len(order), _AT_ONCE):
+        if all(len(placed) >= count for placed in found.values()):
+            break
+        batch = [words[i] for i in order[first : first + _AT_ONCE]]
+        texts = [f"{context} {word}" for word in batch]
+        for word, ids in zip(batch, tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]):
+            number = len(ids) - len(before) if list(ids[: len(before)]) == before else 0
+            numbers[number] += 1
+            if len(found.get(number, range(count))) < count:
+                found[number].append(Placed(word, (*start, *ids[-window:])))
+    _require(found, numbers, least)
+    return found
+
+
+def _in_front(context: str, before: list[int], tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    """The special tokens that the tokenizer puts before a text."""
+    whole = list(tokenizer(context, verbose=False)["input_ids"])
+    places = range(len(whole) - len(before) + 1)
+    return whole[: next((i for i in places if whole[i : i + len(before)] == before), 0)]
+
+
+def _require(found: Mapping[int, list[Placed]], numbers: Counter[int], least: int) -> None:
+    lacking = [number for number, placed in found.items() if len(placed) < least]
+    if not lacking:
+        return
+    whole = sorted(number for number in numbers if number > 0)
+    seen = ", ".join(f"{numbers[number]} of {number}" for number in whole)
+    unclear = f", {numbers[0]} whose tokens run into the context's" if numbers[0] else ""
+    wanted = lacking[0]
+    raise PromptError(
+        f"{len(found[wanted])} of the {numbers.total()} words are split into {_tokens(wanted)}, and at least {least} are "
+        f"needed. Words by their number of tokens: {seen}{unclear}. Give more words, or another number of pieces."
+    )
+
+
+def _tokens(number: int) -> str:
+    return "1 token" if number == 1 else f"{number} tokens"

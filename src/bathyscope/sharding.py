@@ -1,0 +1,59 @@
+"""How a survey is cut: shards, the unit that is kept when it is interrupted, and batches, which are computed together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import torch
+
+from bathyscope.anatomy.anatomy import Anatomy
+from bathyscope.measures.base import Measure, ModelFacts
+
+SHARD_TOKENS: Final = 2048
+"""Tokens of prompts in one shard, at least, where nothing else is asked for."""
+_SHARD_WORK: Final = 5e10
+"""Multiply-adds in the blocks that are worth a file: some ten seconds of a small model on one core."""
+_BATCH_BYTES: Final = 16 << 20
+"""What the residual streams of a batch's rows may take where a batch holds more than one call's tokens."""
+_MOST_CALLS: Final = 4
+"""Beyond so many calls' tokens a larger batch is no faster."""
+
+
+def shard_tokens(facts: ModelFacts, measures: Sequence[Measure[Any]], longest: int) -> int:
+    """Tokens of prompts in one shard by default, a multiple of ``SHARD_TOKENS``.
+
+    Writing and reading a shard takes some tenths of a second whatever it holds, so that shards are longer where a
+    model is so small that it computes that many tokens in no time.
+
+    Args:
+        longest: tokens of the longest prompt.
+    """
+    parameters = sum(p.numel() for block in facts.anatomy.blocks for p in block.parameters())
+    rows = 1 + sum(m.rows_per_prompt(facts, longest) + m.rows_after(facts, longest) for m in measures)
+    return SHARD_TOKENS * max(1, round(_SHARD_WORK / (SHARD_TOKENS * rows * max(1, parameters))))
+
+
+def shards_of(lengths: Sequence[int], tokens: int) -> list[tuple[int, int]]:
+    """[first, last) prompts of each shard: consecutive prompts of at most ``tokens`` tokens, or a single longer one."""
+    edges, filled = [0], 0
+    for index, length in enumerate(lengths):
+        if filled and filled + length > tokens:
+            edges.append(index)
+            filled = 0
+        filled += length
+    return list(zip(edges, [*edges[1:], len(lengths)]))
+
+
+def batch_room(anatomy: Anatomy, dtype: torch.dtype, call_tokens: int) -> int:
+    """Rows × tokens that may be in one batch: a call's, or several calls' where the model is narrow.
+
+    Each batch costs some hundredths of a second beside its calls, which counts only in narrow models; in wide ones
+    more prompts at a time would only take memory.
+
+    Args:
+        dtype: of the residual stream.
+        call_tokens: rows × tokens in one call of a block.
+    """
+    room = _BATCH_BYTES // (anatomy.width * dtype.itemsize)
+    return max(call_tokens, min(_MOST_CALLS * call_tokens, room))
