@@ -316,7 +316,7 @@ def test_a_preset_sets_defaults_that_options_override() -> None:
     run = surveyed(preset="lad2024", measures=None, repeat={"times": 2}, seed=5)
     identity = run.manifest["identity"]
     assert set(run.measures) == {"residual", "lens", "drop", "swap", "repeat", "noise"}
-    assert identity["measures"]["repeat"] == {"length": 5, "times": 2}
+    assert identity["measures"]["repeat"] == {"length": 5, "times": 2, "positions": "next"}
     assert (identity["preset"], identity["seed"]) == ("lad2024", 5)
     published = surveyed(ids((9,)), preset="csordas2025", measures=["lens"])
     assert published.manifest["identity"]["seed"] == 123

@@ -13,9 +13,9 @@ import pytest
 import torch
 import xarray as xr
 from support import waves, zoo
+from support.built_heads import build_previous, even_gpt2
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from transformers import GPT2Config, GPT2LMHeadModel
 
 import bathyscope
 from bathyscope.anatomy import attention
@@ -103,34 +103,9 @@ def test_offsets_that_no_prompt_reaches_have_no_value() -> None:
     assert np.isfinite(found.weight[2]).all()
 
 
-def tiny_gpt2(tokens: int = 32, heads: int = 4) -> GPT2LMHeadModel:
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        config = GPT2Config(vocab_size=50, n_positions=tokens, n_embd=4 * tokens, n_layer=3, n_head=heads)
-        model = GPT2LMHeadModel(config).eval()
-    with torch.no_grad():
-        for block in model.transformer.h:
-            block.attn.c_attn.weight.zero_()  # no query, no key: every allowed token gets the same weight
-    return model
-
-
-def prev_token_head(model: GPT2LMHeadModel, block: int, head: int) -> None:
-    """Makes one head attend to the token before, by positions written into channels of their own."""
-    tokens, width = model.config.n_positions, model.config.n_embd
-    size = width // model.config.n_head
-    assert size >= tokens
-    with torch.no_grad():
-        model.transformer.wpe.weight[:, :tokens] = 30 * torch.eye(tokens)
-        projection = model.transformer.h[block].attn.c_attn.weight
-        query, key = head * size, width + head * size
-        strength = 6.0
-        projection[1:tokens, query : query + tokens - 1] += strength * torch.eye(tokens - 1)  # q asks for q − 1
-        projection[:tokens, key : key + tokens] += strength * torch.eye(tokens)
-
-
 def test_without_queries_attention_is_uniform() -> None:
     ids = [torch.arange(n).remainder(50).tolist() for n in (32, 17)]
-    found = locality(load(tiny_gpt2()), ids)
+    found = locality(load(even_gpt2(32)), ids)
     for number, one in enumerate(ids):
         uniform = [np.tril(np.ones((4, len(one), len(one)))) / np.arange(1, len(one) + 1)[:, None]]
         wanted = expected(uniform[0])
@@ -141,10 +116,10 @@ def test_without_queries_attention_is_uniform() -> None:
 
 @pytest.mark.parametrize(("block", "head"), [(0, 2), (1, 0)])
 def test_a_head_built_for_the_token_before_is_found(block: int, head: int) -> None:
-    model = tiny_gpt2()
-    prev_token_head(model, block, head)
+    model = even_gpt2(32)
+    build_previous(model, block, head)
     found = locality(load(model), [list(range(32)), list(range(20, 0, -1))])
-    plain = locality(load(tiny_gpt2()), [list(range(32)), list(range(20, 0, -1))])
+    plain = locality(load(even_gpt2(32)), [list(range(32)), list(range(20, 0, -1))])
     by_head = found.head_prev1.values.reshape(2, -1)
     assert (by_head.argmax(1) == 4 * block + head).all()
     assert (found.head_prev1[:, block, head] > 0.999).all()

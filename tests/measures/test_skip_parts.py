@@ -1,4 +1,4 @@
-"""Skipping attention or MLP alone: on every family with separable parts against one full forward per skip."""
+"""Skipping attention or MLP alone: on all plain families with separable parts against one full forward per skip."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bathyscope.measures.skip import Skip, SkipOptions
 CLOSE = 1e-5
 LENGTHS = (13, 8)
 PARTS = ("mlp", "attention")
-WITH_PARTS = [entry.name for entry in zoo.entries() if entry.parts]
+WITH_PARTS = [entry.name for entry in zoo.entries(plain=True) if entry.parts]
 WITHOUT_PARTS = [entry.name for entry in zoo.entries() if not entry.parts]
 
 

@@ -39,6 +39,14 @@ def test_every_number_has_one_entry(name: str, last: int) -> None:
         assert sum(figure.includes(number) for figure in figures) == 1
 
 
+def test_lad2024_has_the_figures_that_are_measurements() -> None:
+    figures = REPRODUCTIONS["lad2024"].figures
+    measured = {1, *range(5, 13), *range(14, 27)}
+    for number in range(1, 27):
+        assert sum(figure.includes(number) for figure in figures) == (number in measured)
+    assert [figure.label for figure in figures if figure.checked] == ["1", "10"]
+
+
 def test_only_numbers_that_are_known_go_without_a_mark() -> None:
     assert [figure.label for figure in CSORDAS.figures if figure.checked] == ["39–41"]
     assert CSORDAS.figures[1].label == "~2"

@@ -35,11 +35,22 @@ def test_several_files_that_could_be_meant(tmp_path: Path) -> None:
         local_data([str(tmp_path)])
 
 
+def test_a_text_stands_for_a_corpus(tmp_path: Path) -> None:
+    (tmp_path / "pile.txt.gz").touch()
+    book = tmp_path / "book.txt"
+    book.touch()
+    assert local_data([str(tmp_path)]) == {"pile": str(tmp_path / "pile.txt.gz")}
+    data = local_data([f"pile={book}"])
+    assert str(localised("pile.txt:2000?window=512", data, 3)) == f"{book}:3?window=512"
+    assert str(localised("pile.txt:2000?window=512", {})) == "pile.txt:2000?window=512"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("gsm9k=a.jsonl", "--data: 'gsm9k' is no data set. Did you mean 'gsm8k'? Allowed: aime2024,"),
         ("gsm8k=/nowhere/a.jsonl", "--data: there is no file '/nowhere/a.jsonl'."),
+        ("pile=a.jsonl", "--data pile=a.jsonl: pile is plain text; give a file ending in .txt, .txt.gz."),
         ("/nowhere", "--data '/nowhere' is no folder; give a folder, or NAME=FILE such as gsm8k=test.jsonl."),
     ],
 )

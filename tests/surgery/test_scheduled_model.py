@@ -23,13 +23,13 @@ from bathyscope.wavefront.engine import Wavefront
 from bathyscope.wavefront.probe import FinalStates, Probe
 from bathyscope.wavefront.rows import ScheduleRow
 
-SCHEDULES = ("drop:1", "swap:2", "repeat:1+2", "drop:0,swap:3")
+SCHEDULES = ("drop:0", "swap:2", "repeat:1+2")
 FAMILIES = (
     *("llama", "mistral", "ministral", "qwen2_windows", "diffllama", "smollm3_windows", "phi3", "gpt2", "gpt_neo"),
     *("gpt_neox", "opt", "bloom", "mpt", "falcon", "falcon_alibi", "phi", "cohere2", "ctrl", "olmo2", "olmo3"),
     *("gemma2", "gemma3", "gemma4_plain", "gemma4_unified", "gemma3_multimodal", "granite", "mixtral", "deepseek_v3"),
     *("lfm2", "lfm3", "jamba", "qwen3_next", "falcon_h1", "granitemoehybrid", "mamba", "mamba2", "nemotron_h"),
-    *("zamba2", "kimi_linear", "modernbert-decoder"),
+    *("zamba2", "modernbert-decoder"),
 )
 ALTERNATING = ("ministral", "gemma2", "gemma3", "olmo3", "cohere2", "cwm", "exaone4", "granite_swa")
 WITHOUT_CACHE = {"recurrent_gemma": "repeat:1+2", "bamba": "drop:1", "deepseek_v32": "swap:2"}
@@ -66,11 +66,11 @@ def wavefront(model: Model, ids: Tensor, schedule: Schedule) -> Tensor:
 
 
 def greedy(hf: PreTrainedModel, ids: Tensor, **given: Any) -> tuple[Tensor, Tensor]:
-    """Tokens and each step's logits [steps, batch, V] of six greedy steps."""
+    """Tokens and each step's logits [steps, batch, V] of five greedy steps."""
     out = hf.generate(
         ids,
         attention_mask=torch.ones_like(ids),
-        max_new_tokens=6,
+        max_new_tokens=5,
         do_sample=False,
         pad_token_id=0,
         eos_token_id=None,
@@ -113,15 +113,14 @@ def test_logits_are_those_of_one_forward_per_schedule_and_of_the_wavefront(name:
 def test_generate_gives_the_same_with_and_without_a_cache(name: str) -> None:
     model = waves.loaded(name)
     ids = ids_of(model, (9,))
-    seen = []
-    for text in ("standard", "drop:1", "swap:2", "repeat:1+2"):
+    plain = logits_of(model.hf, ids)[:, -1]
+    for text in ("drop:1", "swap:2", "repeat:1+2"):
         with scheduled(model, text) as hf:
             cached, cached_logits = greedy(hf, ids, use_cache=True)
             whole, logits = greedy(hf, ids, use_cache=False)
         assert torch.equal(cached, whole), text
         assert gap(cached_logits, logits) < 1e-3, text
-        seen.append(logits[0])
-    assert all(gap(other, seen[0]) > 1e-2 for other in seen[1:])
+        assert gap(logits[0], plain) > 1e-2, text
 
 
 @pytest.mark.parametrize("name", ["llama", "gpt2", "gemma2", "mixtral", "jamba", "falcon"])
@@ -303,7 +302,7 @@ def test_going_on_from_a_cache_is_refused_where_it_changes_the_result(name: str,
         with pytest.raises(ModelError, match=r"Going on from a cache changes .* by .*use_cache=False"):
             greedy(hf, ids_of(model), use_cache=True)
         tokens = greedy(hf, ids_of(model), use_cache=False)[0]
-    assert tokens.shape == (2, 23)
+    assert tokens.shape == (2, 22)
 
 
 def test_shared_keys_and_values_find_their_source() -> None:

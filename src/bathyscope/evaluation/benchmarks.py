@@ -14,8 +14,6 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from tqdm import tqdm
-
 from bathyscope.errors import OptionError, PromptError, did_you_mean
 from bathyscope.prompts.files import check_exists, read_rows
 
@@ -93,6 +91,7 @@ def require_harness() -> None:
 def quietly() -> Iterator[None]:
     """Without the bars and messages of the harness, which would come once for every schedule."""
     import datasets
+    from tqdm import tqdm
 
     logger, hidden = logging.getLogger("lm_eval"), datasets.are_progress_bars_disabled()
     before = logger.level

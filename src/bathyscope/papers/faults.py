@@ -1,4 +1,4 @@
-"""Faults of the papers' published code that an option of a measure reproduces, so that their marks can be recognised.
+"""Faults of the papers' published code that options of a measure reproduce, so that their marks can be recognised.
 
 Each is off by default. The presets ``…-as-published`` are made of this list, and a run's manifest, which holds the
 options, tells by it which faults the run reproduces.
@@ -17,32 +17,51 @@ class Fault:
 
     Args:
         paper: key of the paper.
-        measure: whose option reproduces it.
-        option: the option's name.
-        value: the option's value that reproduces it.
+        measure: whose options reproduce it.
+        options: the options that do so, all together.
         what: what the published code does.
         mark: by what it is recognised in results.
     """
 
     paper: str
     measure: str
-    option: str
-    value: Any
+    options: Mapping[str, Any]
     what: str
     mark: str
 
+    @property
+    def given(self) -> str:
+        """The options as they are written in documents, such as ``skip.axis=channels``."""
+        return ", ".join(f"{self.measure}.{name}={_text(value)}" for name, value in self.options.items())
+
     def note(self) -> str:
         """A sentence for captions."""
-        given = f"{self.measure}.{self.option}={self.value}"
-        return f"{given} reproduces a fault of {self.paper}'s published code: {self.what}"
+        verb = "reproduces" if len(self.options) == 1 else "reproduce"
+        return f"{self.given} {verb} a fault of {self.paper}'s published code: {self.what}"
+
+    def holds(self, options: Mapping[str, Any]) -> bool:
+        """Whether options of its measure, in the types of a call or of a manifest, reproduce it."""
+        return all(_text(options.get(name)) == _text(value) for name, value in self.options.items())
+
+
+def _text(value: Any) -> str:
+    """A value as it is typed; a tuple, and the list that a manifest makes of it, alike."""
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+_POSITIONS = {
+    "options": {"positions": "published"},
+    "what": "KL, agreement and entropy are means over the positions 1 … T−1, the loss over 0 … T−2.",
+    "mark": "Means differ by the first and the last position's share, less than 1 in T − 1; in a model that treats the "
+    "first token in a way of its own, by more where a block that does so is changed.",
+}
 
 
 FAULTS = (
     Fault(
         "csordas2025",
         "residual",
-        "mean_norms",
-        "last_prompt",
+        {"mean_norms": "last_prompt"},
         "mean norms are the last prompt's sum over the tokens of all prompts.",
         "Mean norms are too small by the ratio of all tokens to the last prompt's, about the number of prompts; the "
         "maxima, ratios and cosines are right, and so is the shape of each curve.",
@@ -50,16 +69,14 @@ FAULTS = (
     Fault(
         "csordas2025",
         "depth_score",
-        "first_answer_token",
-        False,
+        {"first_answer_token": False},
         "the prediction of the answer's first token is left out.",
         "Answers of one token are measured at no position that predicts any of them.",
     ),
     Fault(
         "hu2025",
         "residual",
-        "mean_contributions",
-        "width",
+        {"mean_contributions": "width"},
         "mean ratios and cosines are sums over tokens divided by the width of the stream.",
         "All means are scaled by the same factor, mean prompt length over width; signs, and with them the effective "
         "depth, survive.",
@@ -67,16 +84,14 @@ FAULTS = (
     Fault(
         "hu2025",
         "skip",
-        "axis",
-        "channels",
+        {"axis": "channels"},
         "future effects skip the channels 1 … t−1 of every token in place of the tokens 1 … t−1.",
         "The diagonal of the future effects is about √((t−1)/d) and slightly above, where it must be 0.",
     ),
     Fault(
         "hu2025",
         "erasure",
-        "reference_scale",
-        "width",
+        {"reference_scale": "width"},
         "the reference residual stream is a sum over tokens divided by the width of the stream.",
         "What is put in place of an erased token is the mean times mean prompt length over width, hence shorter "
         "where prompts are shorter than the stream is wide.",
@@ -84,11 +99,21 @@ FAULTS = (
     Fault(
         "hu2025",
         "integrated_gradients",
-        "baseline",
-        "channels",
+        {"baseline": "channels"},
         "the baseline is each token's mean over channels in place of the prompt's mean over tokens.",
         "The baseline is a constant vector per token, so that the attributions also count what all tokens share.",
     ),
+    Fault(
+        "lad2024",
+        "lens",
+        {"norm": ("frozen",), "bias": False},
+        "the stream is divided by the final boundary's scale, and the final norm's bias is left out.",
+        "Early boundaries look near-uniform, and their entropy is close to log₂ V: growth of the norm alone gives that "
+        "curve.",
+    ),
+    Fault("lad2024", "drop", **_POSITIONS),
+    Fault("lad2024", "swap", **_POSITIONS),
+    Fault("lad2024", "repeat", **_POSITIONS),
 )
 
 
@@ -97,7 +122,7 @@ def options_of(paper: str) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for fault in FAULTS:
         if fault.paper == paper:
-            found.setdefault(fault.measure, {})[fault.option] = fault.value
+            found.setdefault(fault.measure, {}).update(fault.options)
     return found
 
 
@@ -107,4 +132,4 @@ def faults_in(measures: Mapping[str, Mapping[str, Any]]) -> tuple[Fault, ...]:
     Args:
         measures: measure → its options, as a manifest's identity holds them.
     """
-    return tuple(fault for fault in FAULTS if measures.get(fault.measure, {}).get(fault.option) == fault.value)
+    return tuple(fault for fault in FAULTS if fault.holds(measures.get(fault.measure, {})))

@@ -54,8 +54,9 @@ _PAPERS: Mapping[str, Preset] = {
     "lad2024": Preset(
         measures=("residual", "lens", "drop", "swap", "repeat"),
         seed=0,
-        options={"repeat": {"length": 5}},
-        notes="All tokens, the first included, run the changed schedule; positions with a next token count.",
+        options={"lens": {"positions": "inner"}, "repeat": {"length": 5}},
+        notes="All tokens, the first included, run the changed schedule; positions with a next token count. The lens "
+        "leaves out each prompt's first and last position.",
     ),
 }
 

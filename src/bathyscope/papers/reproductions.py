@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bathyscope.papers import csordas2025, hu2025
+from bathyscope.papers import csordas2025, hu2025, lad2024
 from bathyscope.papers.reproduction import Reproduction
 
 REPRODUCTIONS: Mapping[str, Reproduction] = {
-    module.REPRODUCTION.paper: module.REPRODUCTION for module in (csordas2025, hu2025)
+    module.REPRODUCTION.paper: module.REPRODUCTION for module in (csordas2025, hu2025, lad2024)
 }

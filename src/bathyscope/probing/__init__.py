@@ -1,6 +1,10 @@
-"""Probes: what can be read off hidden states, or off a few neurons, with a linear classifier and labelled data."""
+"""Probes: what can be read off hidden states, or off a few neurons, with a linear classifier and labelled data.
+
+Also heads that gather the tokens of a word, found with words of one and of several tokens.
+"""
 
 from bathyscope.probing.ing import ing_probe
+from bathyscope.probing.subjoiner import subjoiner
 from bathyscope.probing.wic import wic_probe
 
-__all__ = ["ing_probe", "wic_probe"]
+__all__ = ["ing_probe", "subjoiner", "wic_probe"]

@@ -232,6 +232,6 @@ def _check(pieces: int, window: int, count: int, top: int, seed: int) -> None:
 def _require_room(model: Model, tokens: int, window: int) -> None:
     if model.max_tokens is not None and tokens > model.max_tokens:
         raise OptionError(
-            f"window={window} gives prompts of {tokens} tokens, and {model.name} takes {model.max_tokens}; give a smaller "
-            "window."
+            f"window={window} gives prompts of {tokens} tokens, and {model.name} takes {model.max_tokens}; give a "
+            "smaller window."
         )

@@ -86,7 +86,7 @@ def place_words(
     before = list(tokenizer(context, add_special_tokens=False, verbose=False)["input_ids"])
     if len(before) < window - 1:
         raise OptionError(
-            f"context={context!r:.60} has {len(before)} tokens, too few for a window of {window}; give a longer context "
+            f"context={context!r:.60} has {len(before)} tokens, too few for a window of {window}; give a longer one, "
             f"or window={len(before) + 1}."
         )
     start = _in_front(context, before, tokenizer)
@@ -123,8 +123,8 @@ def _require(found: Mapping[int, list[Placed]], numbers: Counter[int], least: in
     unclear = f", {numbers[0]} whose tokens run into the context's" if numbers[0] else ""
     wanted = lacking[0]
     raise PromptError(
-        f"{len(found[wanted])} of the {numbers.total()} words are split into {_tokens(wanted)}, and at least {least} are "
-        f"needed. Words by their number of tokens: {seen}{unclear}. Give more words, or another number of pieces."
+        f"{len(found[wanted])} of the {numbers.total()} words are split into {_tokens(wanted)}, and at least {least} "
+        f"are needed. Words by their number of tokens: {seen}{unclear}. Give more words, or another number of pieces."
     )
 
 

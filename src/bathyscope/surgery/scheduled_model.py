@@ -46,7 +46,7 @@ def scheduled(
         ModelError: the model already runs a schedule; a block would run before one whose keys and values it
             takes; the check before entry fails (with the measured gap).
     """
-    anatomy = model.anatomy if isinstance(model, Model) else anatomy_of(model)
+    anatomy = model.anatomy if isinstance(model, Model) else _resolved(model)
     hf, chosen = _checked(anatomy, schedule, arguments)
     checks = model.checks if isinstance(model, Model) else _measured(anatomy)
     _require_sources(anatomy, checks, chosen)
@@ -89,6 +89,11 @@ def _checked(anatomy: Anatomy, schedule: Schedule | str, arguments: str) -> tupl
             "for example 'drop:3,swap:1'."
         )
     return anatomy.model, chosen  # type: ignore[return-value]
+
+
+def _resolved(hf: PreTrainedModel) -> Anatomy:
+    with evaluating(hf):
+        return anatomy_of(hf)
 
 
 @torch.no_grad()

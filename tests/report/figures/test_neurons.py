@@ -50,7 +50,7 @@ def test_each_listed_neuron_has_its_two_histograms() -> None:
             np.testing.assert_array_equal(values, listed["histogram"].sel(side=side)[rank])
             np.testing.assert_array_equal(edges, listed["histogram_edge"][rank])
         block, neuron = int(listed["top_block"][rank]), int(listed["top_neuron"][rank])
-        assert ax.get_title().startswith(f"block {block}, {neuron}: ")
+        assert ax.get_title(loc="left").startswith(f"block {block}, {neuron}: ")
 
 
 def test_fewer_neurons_are_fewer_histograms() -> None:

@@ -1,4 +1,5 @@
-"""``bathyscope probe``: linear probes of hidden states (wic) and of single neurons (ing), on labelled data."""
+"""``bathyscope probe``: linear probes of hidden states (wic) and of single neurons (ing), on labelled data; sub-joiner
+heads have a file of their own."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ Format = Literal["table", "csv", "json"]
 Row = dict[str, Any]
 Given = Annotated[str | None, Parameter(show_default=False)]
 
-PROBES = ("wic", "ing")
+PROBES = ("wic", "ing", "subjoiner")
 _LOADING = options_of(load, leave_out=("model", "tokenizer"))
 _OF_LOADING = ("dtype", "device", "revision", "trust_remote_code")
 _LEFT_OUT = ("model", "train", "validation", "corpus", "progress")
@@ -154,6 +155,7 @@ def _cell(value: Any) -> str:
 app = App(name="probe", help_epilogue=_EXAMPLES)
 app.command(command(wic_command, flags(_LOADING) + flags(options_of(wic_probe, leave_out=_LEFT_OUT))), name="wic")
 app.command(command(ing_command, flags(_LOADING) + flags(options_of(ing_probe, leave_out=_LEFT_OUT))), name="ing")
+app.command("bathyscope.cli.commands.subjoiner:app", name="subjoiner", help="Heads that gather the tokens of a word.")
 
 
 @app.default

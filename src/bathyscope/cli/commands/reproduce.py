@@ -115,10 +115,11 @@ def reproduce_command(
     """Repeat a paper's tables or figures.
 
     Args:
-        target: csordas2025, hu2025, hu2025-table1 (effective depths) or hu2025-table2 (sizes of the models).
+        target: csordas2025, hu2025, hu2025-table1 (effective depths), hu2025-table2 (sizes of the models) or lad2024.
         models: names of the paper, other hub names, folders, or NAME=FOLDER, which stands for the paper's model of
             that name (not given = all of the paper's).
-        data: NAME=FILE, or a folder of files named after data sets, in place of the hub's copies.
+        data: NAME=FILE, or a folder of files named after data sets, in place of the hub's copies; lad2024's corpus
+            is a text file, pile=FILE.txt.
         figures: published numbers such as 2,3 (not given = all).
         prompts: prompts of each set (of each level of difficulty) in place of the paper's number.
         as_published: also reproduce the faults of the paper's published code.

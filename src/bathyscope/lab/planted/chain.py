@@ -1,9 +1,9 @@
 """The work that most planted models do: a chain of steps, each of which needs the one before.
 
 One step replaces the symbol x of a register by f(x, y), where y is the symbol of the token before. After n steps a
-token's symbol depends on n tokens before it; it predicts nothing of the final symbol until the last step; every step
-has a function of its own, so that their order matters; and x is never replaced by itself, so that no step's
-contribution is zero.
+token's symbol depends on n tokens before it, and every step has a function of its own, so that their order matters.
+A step goes 1, 2 or 3 symbols on, so that in five steps no symbol comes twice: no contribution is zero, and no token
+passes by its final symbol on the way.
 """
 
 from __future__ import annotations
@@ -29,12 +29,6 @@ CLEARED = fooled(
     why="Each step clears what the one before it wrote. A direct effect takes a contribution out of a stream in which "
     "it is no longer there, so that its opposite is put in, and steps that never read it stumble over that.",
 )
-COINCIDENCE = fooled(
-    "settle",
-    "frozen_settle",
-    why="A token counts as settled at the first boundary that comes near its final prediction, also where the next "
-    "step leads away again; by chance one step in sixteen comes by the final symbol.",
-)
 
 
 def add_step(
@@ -47,16 +41,16 @@ def add_step(
         energy: ‖h‖² before and after the block; its own register counts 1 of it.
     """
     look_back(model, block, register, NEIGHBOUR, energy=energy)
-    detect_ND, write_ND = _lookup(_next_symbol(seed, step), register)
+    detect_ND, write_ND = _lookup(next_symbol(seed, step), register)
     add_detectors(model, block, detect_ND, write_ND, energy=energy + 1)
 
 
-def _next_symbol(seed: int, step: int) -> Tensor:
-    """f(x, y), [S, S]: x plus 1 … S−1, which of them depends on x + y."""
+def next_symbol(seed: int, step: int) -> Tensor:
+    """f(x, y), [S, S]: x plus 1, 2 or 3; which of them depends on x + y."""
     draw = torch.Generator().manual_seed(1000 * seed + step)
-    steps_S = 1 + torch.randint(SYMBOLS - 1, (SYMBOLS,), generator=draw)
+    onward_S = torch.randint(1, 4, (SYMBOLS,), generator=draw)
     x = torch.arange(SYMBOLS)
-    return (x[:, None] + steps_S[(x[:, None] + x[None]) % SYMBOLS]) % SYMBOLS
+    return (x[:, None] + onward_S[(x[:, None] + x[None]) % SYMBOLS]) % SYMBOLS
 
 
 def _lookup(next_SS: Tensor, register: slice) -> tuple[Tensor, Tensor]:

@@ -7,7 +7,7 @@ from functools import partial
 
 from transformers import LlamaForCausalLM
 
-from bathyscope.lab.planted.chain import CLEARED, COINCIDENCE, add_step
+from bathyscope.lab.planted.chain import CLEARED, add_step
 from bathyscope.lab.planted.construction import Construction, Departure, fooled, silent
 from bathyscope.lab.planted.truth import chain_truth
 from bathyscope.lab.planted.wiring import blank_model
@@ -73,6 +73,5 @@ DOUBLED_BETWEEN = _planted(
     12,
     range(0, 10, 2),
     DRAWN_OUT,
-    COINCIDENCE,
     CLEARED,
 )

@@ -10,6 +10,7 @@ from bathyscope.lab.planted.blocks import block_readings
 from bathyscope.lab.planted.busy import BUSY
 from bathyscope.lab.planted.construction import Construction, Verdict
 from bathyscope.lab.planted.depths import depth_readings
+from bathyscope.lab.planted.detour import DETOUR
 from bathyscope.lab.planted.idle import DOUBLED_BETWEEN, IDENTITY, LATE
 from bathyscope.lab.planted.near_identity import NEAR_IDENTITY
 from bathyscope.lab.planted.reading import Reading, Value, verdict
@@ -29,6 +30,7 @@ CONSTRUCTIONS: Mapping[str, Construction] = {
         IDENTITY,
         DOUBLED_BETWEEN,
         LATE,
+        DETOUR,
         NEAR_IDENTITY,
         RESCALING,
         UNREAD,

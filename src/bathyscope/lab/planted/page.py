@@ -49,12 +49,11 @@ def _overview(cells: Table) -> Iterator[str]:
     for measure in READINGS:
         yield f"| `{measure}` | {' | '.join(cells[name][measure].verdict.value for name in cells)} |"
     yield ""
-    yield "How each is read:"
-    yield ""
-    yield "| measure | is read as |"
+    yield "| is read as | measures |"
     yield "|---|---|"
-    for measure, reading in READINGS.items():
-        yield f"| `{measure}` | {reading.says} |"
+    for says in dict.fromkeys(reading.says for reading in READINGS.values()):
+        alike = [f"`{measure}`" for measure, reading in READINGS.items() if reading.says == says]
+        yield f"| {says} | {', '.join(alike)} |"
     yield ""
 
 
@@ -64,7 +63,7 @@ def _section(construction: Construction, cells: Mapping[str, Cell]) -> Iterator[
     yield f"{construction.planted} {_described(construction.truth)}"
     yield ""
     if construction.departures:
-        yield "| | measure | why |"
+        yield "| | measure: says (is) | why |"
         yield "|:-:|---|---|"
         for departure in construction.departures:
             yield f"| {departure.verdict.value} | {_said(departure, cells)} | {departure.why} |"
@@ -79,20 +78,14 @@ def _described(truth: Truth) -> str:
 
 
 def _said(departure: Departure, cells: Mapping[str, Cell]) -> str:
-    listed = []
-    for measure in departure.measures:
-        cell = cells[measure]
-        if isinstance(cell.said, float) and math.isnan(cell.said):
-            listed.append(f"`{measure}`")
-        else:
-            listed.append(f"`{measure}` says {shown(cell.said)}, is {shown(cell.true)}")
-    return "; ".join(listed)
+    named = [(measure, cells[measure]) for measure in departure.measures]
+    return "; ".join(f"`{measure}`: {shown(cell.said)} ({shown(cell.true)})" for measure, cell in named)
 
 
 def shown(value: Value) -> str:
-    """A reading in a few characters: 4.5, ``0–4, 9``, ``2→6``, ``45 pairs``."""
+    """A reading in a few characters: 4.5, ``0–4, 9``, ``2→6``, ``45 pairs``, ``none``."""
     if isinstance(value, float):
-        return f"{value:.1f}"
+        return "none" if math.isnan(value) else f"{value:.1f}".removesuffix(".0")
     if not value:
         return "none"
     pairs = sorted(item for item in value if isinstance(item, tuple))

@@ -25,6 +25,8 @@ BLOCKS, STEPS = 12, 4
 SEED = 7
 RATE = 0.4
 """Share of the way to the fixed point that is left after a step."""
+COUPLING = 0.3
+"""Size in which the answer of the token before goes into a token's own."""
 START = 8.0
 """Size of the wrong answer that the model begins with; the fixed point has about 1."""
 ONE = 16.0
@@ -33,19 +35,19 @@ ENERGY = ONE**2 + 3
 
 
 def build() -> LlamaForCausalLM:
-    """x ← x + (1−RATE)·(own + 0.3·R·x[t−1] − x) in every block: own symbol, and a rotation of the neighbour's x."""
+    """x ← x + (1 − RATE)·(e + COUPLING·P·x[t−1] − x) in every block: e the token's symbol, P a permutation."""
     model = blank_model(BLOCKS, SEED, one=ONE)
     draw = torch.Generator().manual_seed(SEED)
     with torch.no_grad():
         wrong_VS = symbols_of_tokens()[:, torch.randperm(SYMBOLS, generator=draw)]
         model.model.embed_tokens.weight[:, ANSWER] = START * wrong_VS
         model.model.embed_tokens.weight[:, SECOND] = symbols_of_tokens()
-    turned_SS = torch.eye(SYMBOLS)[torch.randperm(SYMBOLS, generator=draw)]
+    permuted_SS = torch.eye(SYMBOLS)[torch.randperm(SYMBOLS, generator=draw)]
     matrix_DD = torch.zeros(WIDTH, WIDTH)
     matrix_DD[ANSWER, ANSWER] = -(1 - RATE) * torch.eye(SYMBOLS)
     matrix_DD[ANSWER, SECOND] = (1 - RATE) * torch.eye(SYMBOLS)
     for block in range(BLOCKS):
-        look_back(model, block, ANSWER, ANSWER, energy=ENERGY, one=ONE, through_SS=(1 - RATE) * 0.3 * turned_SS)
+        look_back(model, block, ANSWER, ANSWER, energy=ENERGY, one=ONE, through_SS=(1 - RATE) * COUPLING * permuted_SS)
         add_linear(model, block, matrix_DD, energy=ENERGY, one=ONE)
     read_out(model, ANSWER, SEED, energy=ENERGY)
     return model

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from transformers import LlamaForCausalLM
 
-from bathyscope.lab.planted.chain import CLEARED, COINCIDENCE, add_step
+from bathyscope.lab.planted.chain import CLEARED, add_step
 from bathyscope.lab.planted.construction import Construction, fooled
 from bathyscope.lab.planted.idle import DRAWN_OUT
 from bathyscope.lab.planted.truth import chain_truth
@@ -54,7 +54,6 @@ SINK = Construction(
             "others: the mean is below zero, and turns behind it.",
         ),
         DRAWN_OUT,
-        COINCIDENCE,
         CLEARED,
         fooled(
             "contribution_norm",

@@ -6,7 +6,7 @@ import torch
 from transformers import LlamaForCausalLM
 
 from bathyscope.lab.planted.chain import CLEARED, add_step
-from bathyscope.lab.planted.construction import Construction, fooled
+from bathyscope.lab.planted.construction import Construction, fooled, silent
 from bathyscope.lab.planted.truth import chain_truth
 from bathyscope.lab.planted.wiring import ANSWER, VOCABULARY, WIDTH, add_linear, blank_model, read_out
 
@@ -19,7 +19,7 @@ SIZE = 0.3
 
 
 def build() -> LlamaForCausalLM:
-    """Blocks 5 … 11 each write a random linear feature of the token's code, in directions drawn at random."""
+    """Blocks 5 … 11 each copy the token's code to eight channels drawn at random, with signs drawn at random."""
     model = blank_model(BLOCKS, SEED)
     draw = torch.Generator().manual_seed(SEED)
     code_VC = torch.randint(2, (VOCABULARY, 8), generator=draw) * 2.0 - 1
@@ -30,8 +30,10 @@ def build() -> LlamaForCausalLM:
     features = FEATURES.stop - FEATURES.start
     for block in range(STEPS, BLOCKS):
         matrix_DD = torch.zeros(WIDTH, WIDTH)
-        # orthonormal columns: the feature has this size whatever the token
-        matrix_DD[FEATURES, CODE] = SIZE * torch.linalg.qr(torch.randn(features, 8, generator=draw)).Q
+        # orthonormal columns, so that a feature has this size whatever the token: eight channels, each with a sign
+        channels = torch.randperm(features, generator=draw)[:8]
+        signs = torch.randint(2, (8,), generator=draw) * 2.0 - 1
+        matrix_DD[FEATURES, CODE] = SIZE * signs * torch.eye(features)[:, channels]
         add_linear(model, block, matrix_DD, energy=3.0)
     read_out(model, ANSWER, SEED, energy=3.0)
     return model
@@ -47,9 +49,12 @@ UNREAD = Construction(
         fooled(
             "cosine",
             "interpolated_cosine",
+            why="Directions drawn at random are not quite orthogonal to the stream: their cosines are some hundredths, "
+            "of either sign, and the last one that turns positive counts.",
+        ),
+        silent(
             "smoothed_cosine",
-            why="Directions drawn at random are not quite orthogonal to the stream: their cosines are a few "
-            "thousandths, of either sign, and the last one that turns positive counts.",
+            why="For the same reason: as the signs fall here, the smoothed curve stays below zero to the end.",
         ),
         CLEARED,
         fooled(

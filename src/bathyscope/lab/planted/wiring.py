@@ -30,9 +30,7 @@ NEIGHBOUR = slice(16, 32)
 """What attention has fetched from the token before; empty between blocks of a chain."""
 ONE = 32
 SECOND = slice(33, 49)
-"""A second register."""
-SPARE = slice(33, 64)
-"""All channels that no chain uses."""
+"""A second register. Channels from here on are used by some models only."""
 
 _OWN_LOGIT = 6.0
 """By how much a symbol raises the tokens that carry it, over logits of unit spread."""

@@ -1,0 +1,96 @@
+"""Sub-joiner heads: which heads gather the tokens of a word, on words that they were not ranked on.
+
+Drawn from what ``bathyscope.probing.subjoiner`` gives. Source: lad2024 (sub-joiner heads).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure, FigureBase
+
+from bathyscope.report.figures import style
+from bathyscope.report.figures.colours import Colours
+from bathyscope.report.figures.heat_map import HeatMap, Side, describe_largest, draw_colour_bar, draw_heat
+from bathyscope.report.figures.kind import Panel, arrange
+from bathyscope.report.figures.lines import BLOCK_LABEL
+
+_SCORE: Final = "sub-joiner score (dimensionless)"
+
+
+def draw(data: xr.Dataset) -> Figure:
+    """A map of all heads, and the first ones with their intervals, under a caption."""
+    figure = arrange(caption(data), panels(data))
+    with style.applied():
+        figure.draw_without_rendering()
+    return figure
+
+
+def caption(data: xr.Dataset) -> str:
+    """What is seen, the words, and the model."""
+    held_out = data["held_out"].values
+    split = int((held_out & data["split"].values).sum())
+    n = data.attrs["pieces"]
+    return (
+        f"{data.attrs['model']}: attention that a word's last token gives to the {n - 1} tokens before it, in words of "
+        f"{n} tokens minus in words of one; heads ranked on one half of the words and shown on the other ({split} "
+        f"words of {n} tokens, {int(held_out.sum()) - split} of one); bars: {data.attrs['level']:.0%} bootstrap "
+        "intervals, resampling these words."
+    )
+
+
+def panels(data: xr.Dataset) -> list[Panel]:
+    """The map, and the heads of the highest ranks."""
+    heat = _heat(data)
+    blocks, heads = heat.values.shape
+    alt = f"Heat map of {blocks} blocks by {heads} heads. {heat.title}: {describe_largest(heat)}."
+    size = (style.PANEL_SIZE[0], max(style.PANEL_SIZE[1], 1.2 + 0.26 * data.sizes["rank"]))
+    return [
+        Panel("heads", partial(_draw_heat, shown=heat), alt, style.MAP_SIZE),
+        Panel("top", partial(_draw_top, data=data), _alt(data), size),
+    ]
+
+
+def _heat(data: xr.Dataset) -> HeatMap:
+    values = data["score"].transpose("block", "head").values
+    return HeatMap(
+        values=values,
+        title="Sub-joiner heads, held-out words",
+        rows=Side(BLOCK_LABEL, "block"),
+        columns=Side("head (0-based index)", "head"),
+        quantity=_SCORE,
+        short="score",
+        colours=Colours.spanning(values, "signed", clips=False),
+    )
+
+
+def _draw_heat(figure: FigureBase, shown: HeatMap) -> None:
+    ax = figure.subplots()
+    draw_colour_bar(figure, draw_heat(ax, shown), [shown], [ax])
+
+
+def _draw_top(figure: FigureBase, data: xr.Dataset) -> None:
+    ax = figure.subplots()
+    places = np.arange(data.sizes["rank"])
+    ax.hlines(places, data["ci_low"], data["ci_high"], color=style.BLUE, linewidth=2.5)
+    ax.plot(data["top_score"], places, "o", color=style.BLUE, markersize=6, label="score")
+    ax.axvline(0, color=style.MUTED, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
+    ax.set_yticks(places, _names(data))
+    ax.set_ylim(len(places) - 0.5, -0.5)
+    ax.grid(visible=False, axis="y")
+    ax.set_xlabel(_SCORE)
+    ax.set_ylabel("head, best on the other half first (0-based index)")
+    ax.set_title("Heads of the highest ranks, held-out words")
+
+
+def _names(data: xr.Dataset) -> list[str]:
+    return [f"block {b}, head {h}" for b, h in zip(data["top_block"].values, data["top_head"].values)]
+
+
+def _alt(data: xr.Dataset) -> str:
+    columns = (data[name].values for name in ("top_score", "ci_low", "ci_high"))
+    said = (f"{name}: {score:.3g} ({low:.3g} to {high:.3g})" for name, score, low, high in zip(_names(data), *columns))
+    return f"Dots with intervals, sub-joiner scores of the heads of the highest ranks. {'; '.join(said)}."
