@@ -298,7 +298,8 @@ def test_a_model_in_training_is_measured_without_dropout() -> None:
 
 def test_noise_is_reported_per_prompt_and_measure(in_memory: bathyscope.Run) -> None:
     noise = in_memory["noise"]
-    assert noise["measure"].values.tolist() == ["skip", "direct", "depth_score", "erasure", "drop", "swap", "repeat"]
+    interventions = ["skip", "direct", "depth_score", "erasure", "drop", "swap", "repeat", "swap_cosine"]
+    assert noise["measure"].values.tolist() == interventions
     assert noise.floor.dims == ("measure",)
     assert (noise.floor >= 0).all()
     assert float(noise.floor.max()) < 1e-5

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -169,11 +169,14 @@ class SurveyPlan:
 
     def derived(self, merged: Mapping[str, xr.Dataset]) -> dict[str, xr.Dataset]:
         """Run-level results: derived measures, and the noise floor over all prompts."""
-        found = {m.name: m.derive(self.facts, merged, self.seed) for m in self.measures if m.derived}
+        found: dict[str, xr.Dataset] = {}
         for measure in self.measures:
             own = None if measure.derived else measure.summarise(self.facts, merged[measure.name], self.seed)
             if own is not None:
                 found[measure.name] = with_summary(merged[measure.name], own)
+        for measure in self.measures:  # one derived measure may need another
+            if measure.derived:
+                found[measure.name] = measure.derive(self.facts, {**merged, **found}, self.seed)
         if "noise" in merged:
             found["noise"] = noise_floor(merged["noise"])
         return found
@@ -240,8 +243,7 @@ def plan_survey(
     loaded = model if isinstance(model, Model) else load(model)
     tokenized, dataset, uses_tokenizer = _tokenized(loaded, prompts, seed, beyond_context)
     facts = ModelFacts(loaded.anatomy, loaded.checks, loaded.tokenizer if uses_tokenizer else None)
-    if _means_all(measures):
-        made = _possible(_with_answers_only(made, tokenized, given), facts, tokenized, given)
+    made = _possible(made, facts, tokenized, {*_named(measures, chosen), *given})
     for measure in made:
         measure.prepare(facts, tokenized, seed)
     references = {m.name: _reference(loaded, m.reference, seed) for m in made if m.reference is not None}
@@ -259,41 +261,28 @@ def plan_survey(
     )
 
 
-def _means_all(names: Sequence[str] | str | None) -> bool:
-    listed = names.split(",") if isinstance(names, str) else names or ()
-    return "all" in {name.strip() for name in listed}
-
-
-def _with_answers_only(
-    made: tuple[Measure[Any], ...], prompts: Sequence[TokenizedPrompt], given: Mapping[str, Any]
-) -> tuple[Measure[Any], ...]:
-    """All measures that these prompts allow: without any answer, those that look at answers are left out.
-
-    One whose options were given is wanted for itself, and refuses such prompts.
-    """
-    if any(p.answer_tokens for p in prompts):
-        return made
-    left_out = [m.name for m in made if m.needs_answers and m.name not in given]
-    if left_out:
-        warnings.warn(
-            f"No prompt has an answer, so that {', '.join(left_out)} of all measures are left out; give prompts with "
-            "answers (answer=…, or a data set that has them) to include them.",
-            stacklevel=4,
-        )
-    return tuple(m for m in made if m.name not in left_out)
+def _named(names: Sequence[str] | str | None, chosen: Preset | None) -> Sequence[str]:
+    """The measures as they were asked for."""
+    if isinstance(names, str):
+        return [name.strip() for name in names.split(",") if name.strip()]
+    return names if names is not None else chosen.measures if chosen else DEFAULT
 
 
 def _possible(
     made: tuple[Measure[Any], ...],
     facts: ModelFacts,
     prompts: Sequence[TokenizedPrompt],
-    given: Mapping[str, Any],
+    asked: Collection[str],
 ) -> tuple[Measure[Any], ...]:
-    """All measures that this model and these prompts allow; one whose options were given refuses them itself."""
-    reasons = {m.name: m.unavailable(facts, prompts) for m in made if m.name not in given}
+    """Without the measures that this model or these prompts do not allow; one asked for by name refuses them itself.
+
+    Args:
+        asked: measures that were named or given options, as against those that "all" or another measure brings in.
+    """
+    reasons = {m.name: m.unavailable(facts, prompts) for m in made if m.name not in asked}
     for name, reason in reasons.items():
         if reason is not None:
-            warnings.warn(f"{name} of all measures is left out: {reason}.", stacklevel=4)
+            warnings.warn(f"{name} is left out: {reason}.", stacklevel=4)
     return tuple(m for m in made if reasons.get(m.name) is None)
 
 
@@ -321,9 +310,7 @@ def _checked_seed(seed: int) -> int:
 def _measures(
     names: Sequence[str] | str | None, chosen: Preset | None, options: dict[str, Any]
 ) -> tuple[Measure[Any], ...]:
-    if isinstance(names, str):
-        names = [name.strip() for name in names.split(",") if name.strip()]
-    wanted = expand(names if names is not None else chosen.measures if chosen else DEFAULT)
+    wanted = expand(_named(names, chosen))
     for name in options:
         if name not in MEASURES:
             raise OptionError(

@@ -48,7 +48,9 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     draw = np.random.default_rng(0)
     path = tmp_path_factory.mktemp("data") / "corpus.txt"
-    path.write_text(" ".join(f"w{n}" + "ing" * (n % 3 == 0) for n in draw.integers(0, 98, 3000).tolist()), encoding="utf-8")
+    path.write_text(
+        " ".join(f"w{n}" + "ing" * (n % 3 == 0) for n in draw.integers(0, 98, 3000).tolist()), encoding="utf-8"
+    )
     return path
 
 

@@ -227,7 +227,7 @@ def test_errors(prompts: int, options: Mapping[str, Any], message: str) -> None:
 def test_of_all_measures_it_is_left_out_where_prompts_are_few() -> None:
     model, prompts = waves.loaded("llama"), ids(LENGTHS[:3])
     options: Any = {"repeat": {"length": 2}, "progress": False}
-    with pytest.warns(UserWarning, match=r"^cka of all measures is left out: it needs at least 4 prompts; 3 given\.$"):
+    with pytest.warns(UserWarning, match=r"^cka is left out: it needs at least 4 prompts; 3 given\.$"):
         run = bathyscope.survey(model, prompts, "all", **options)
     assert "cka" not in run.measures
     assert "swap_cosine" in run.measures

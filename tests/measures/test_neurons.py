@@ -192,6 +192,8 @@ def test_tokens_are_classed_by_how_they_are_written() -> None:
     tokenizer = word_tokenizer(["sing", "Inging", "12", "3x", "!?", "Ä", "ingest", "…"])
     ids = sorted(tokenizer.get_vocab().values())
     assert texts_within(tokenizer, ids)[1:] == ["a", "sing", "Inging", "12", "3x", "!?", "Ä", "ingest", "…"]
+    tokenizer.add_special_tokens({"additional_special_tokens": ["w!ing"]})
+    assert not members(tokenizer, [len(ids)]).any()
     found = dict(zip(CLASSES, members(tokenizer, ids)))
     assert {name: np.flatnonzero(row).tolist() for name, row in found.items()} == {
         "ing": [2, 3],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 
@@ -17,7 +19,7 @@ from bathyscope.measures.registry import MEASURES
 from bathyscope.papers.faults import FAULTS, Fault, faults_in
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "papers.md"
-IDS = [f"{fault.measure}.{fault.option}" for fault in FAULTS]
+IDS = [fault.given for fault in FAULTS]
 LENGTHS = (14, 9, 17)
 WIDTH = 64
 
@@ -32,8 +34,8 @@ def surveyed(preset: str, lengths: tuple[int, ...] = LENGTHS) -> bathyscope.Run:
 
 @pytest.mark.parametrize("fault", FAULTS, ids=IDS)
 def test_a_fault_is_no_default(fault: Fault) -> None:
-    defaults = MEASURES[fault.measure].options_type()
-    assert getattr(defaults, fault.option) != fault.value
+    defaults = asdict(MEASURES[fault.measure].options_type())
+    assert not any(fault.holds({**fault.options, name: defaults[name]}) for name in fault.options)
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=IDS)
@@ -41,7 +43,7 @@ def test_a_fault_changes_what_its_measure_finds_and_stands_in_the_manifest(fault
     ids = zoo.prompts(zoo.build("llama"), (22, 17))
     prompts = [bathyscope.Prompt(ids=own, answer_tokens=3, labels={"level": n}) for n, own in enumerate(ids)]
     found = []
-    for options in ({}, {fault.option: fault.value}):
+    for options in ({}, fault.options):
         model = waves.loaded("llama")
         run = bathyscope.survey(model, prompts, [fault.measure], **{fault.measure: options}, progress=False)
         found.append((run[fault.measure], faults_in(run.manifest["identity"]["measures"])))
@@ -49,13 +51,13 @@ def test_a_fault_changes_what_its_measure_finds_and_stands_in_the_manifest(fault
     assert none == ()
     assert named == (fault,)
     assert not right.identical(wrong)
-    assert fault.note().startswith(f"{fault.measure}.{fault.option}={fault.value} reproduces a fault of {fault.paper}")
+    assert re.match(rf"{re.escape(fault.given)} reproduces? a fault of {fault.paper}'s published code: ", fault.note())
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=IDS)
 def test_a_fault_is_documented(fault: Fault) -> None:
     rows = [line for line in DOCUMENT.read_text(encoding="utf-8").splitlines() if line.startswith("|")]
-    own = [row for row in rows if f"`{fault.measure}.{fault.option}={fault.value}`" in row]
+    own = [row for row in rows if f"`{fault.given}`" in row]
     assert len(own) == 1
     assert fault.paper in own[0]
 

@@ -110,7 +110,9 @@ class Measure(abc.ABC, Generic[Options]):
         self.options = options
 
     def unavailable(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> str | None:
-        """Why a survey of ``all`` measures leaves this one out, where ``prepare`` would refuse it; None = it stays."""
+        """Why a survey that does not ask for this measure by name leaves it out; None = it stays."""
+        if self.needs_answers and not any(p.answer_tokens for p in prompts):
+            return "no prompt has an answer; give prompts with answers (answer=…, or a data set that has them)"
         return None
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:

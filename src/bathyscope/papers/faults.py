@@ -49,14 +49,6 @@ def _text(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
-_POSITIONS = {
-    "options": {"positions": "published"},
-    "what": "KL, agreement and entropy are means over the positions 1 … T−1, the loss over 0 … T−2.",
-    "mark": "Means differ by the first and the last position's share, less than 1 in T − 1; in a model that treats the "
-    "first token in a way of its own, by more where a block that does so is changed.",
-}
-
-
 FAULTS = (
     Fault(
         "csordas2025",
@@ -108,12 +100,20 @@ FAULTS = (
         "lens",
         {"norm": ("frozen",), "bias": False},
         "the stream is divided by the final boundary's scale, and the final norm's bias is left out.",
-        "Early boundaries look near-uniform, and their entropy is close to log₂ V: growth of the norm alone gives that "
+        "Early boundaries look near-uniform, and the entropy starts near log₂ V: growth of the norm alone gives that "
         "curve.",
     ),
-    Fault("lad2024", "drop", **_POSITIONS),
-    Fault("lad2024", "swap", **_POSITIONS),
-    Fault("lad2024", "repeat", **_POSITIONS),
+    *(
+        Fault(
+            "lad2024",
+            measure,
+            {"positions": "published"},
+            "KL, agreement and entropy are means over the positions 1 … T−1, the loss over 0 … T−2.",
+            "Means differ by what the first and the last position add: most where prompts are short, and where a block "
+            "is changed that treats the first token in a way of its own.",
+        )
+        for measure in ("drop", "swap", "repeat")
+    ),
 )
 
 

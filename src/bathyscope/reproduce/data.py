@@ -69,17 +69,16 @@ def _corpus_name(spec: SourceSpec) -> str | None:
 
 
 def _in_folder(folder: Path) -> dict[str, str]:
-    found = {}
-    for name in corpora():
-        texts = [folder / f"{name}{suffix}" for suffix in CORPUS_SUFFIXES]
-        found |= {name: str(file) for file in texts if file.is_file()}
+    candidates = {name: [folder / f"{name}{suffix}" for suffix in CORPUS_SUFFIXES] for name in corpora()}
     for name, data_set in registry().items():
-        files = [folder / f"{name}{suffix}" for suffix in _SUFFIXES]
-        files += [
+        candidates[name] = [folder / f"{name}{suffix}" for suffix in _SUFFIXES]
+        candidates[name] += [
             file
             for file in sorted((folder / name).glob("*"))
             if file.name.endswith(_SUFFIXES) and file.name.lower().startswith((data_set.split or "").lower())
         ]
+    found = {}
+    for name, files in candidates.items():
         there = [str(file) for file in files if file.is_file()]
         if len(there) > 1:
             raise PromptError(

@@ -24,8 +24,8 @@ from bathyscope.lab.planted.wiring import (
 BLOCKS, STEPS = 12, 4
 SEED = 7
 RATE = 0.4
-"""Share of the way to the fixed point that is left after a step."""
-COUPLING = 0.3
+"""Share of the way to the fixed point that a step leaves, but for what comes from the token before."""
+COUPLING = 0.2
 """Size in which the answer of the token before goes into a token's own."""
 START = 8.0
 """Size of the wrong answer that the model begins with; the fixed point has about 1."""
@@ -35,7 +35,7 @@ ENERGY = ONE**2 + 3
 
 
 def build() -> LlamaForCausalLM:
-    """x ← x + (1 − RATE)·(e + COUPLING·P·x[t−1] − x) in every block: e the token's symbol, P a permutation."""
+    """x ← RATE·(x + COUPLING·P·x[t−1]) + (1 − RATE)·e in every block: e the token's symbol, P a permutation."""
     model = blank_model(BLOCKS, SEED, one=ONE)
     draw = torch.Generator().manual_seed(SEED)
     with torch.no_grad():
@@ -47,7 +47,7 @@ def build() -> LlamaForCausalLM:
     matrix_DD[ANSWER, ANSWER] = -(1 - RATE) * torch.eye(SYMBOLS)
     matrix_DD[ANSWER, SECOND] = (1 - RATE) * torch.eye(SYMBOLS)
     for block in range(BLOCKS):
-        look_back(model, block, ANSWER, ANSWER, energy=ENERGY, one=ONE, through_SS=(1 - RATE) * COUPLING * permuted_SS)
+        look_back(model, block, ANSWER, ANSWER, energy=ENERGY, one=ONE, through_SS=COUPLING * permuted_SS)
         add_linear(model, block, matrix_DD, energy=ENERGY, one=ONE)
     read_out(model, ANSWER, SEED, energy=ENERGY)
     return model
@@ -58,8 +58,8 @@ _USES = frozenset(combinations(range(STEPS), 2))
 
 SHARED_WEIGHTS = Construction(
     "shared_weights",
-    "12 blocks with the same weights, which bring the answer from a wrong start to a fixed point; each leaves 0.4 of "
-    "the way. Behind 4 of them what is left of the start is a fifth as large as the answer.",
+    "12 blocks with the same weights, which bring the answer from a wrong start to a fixed point; each leaves a little "
+    "less than half of the way. Behind 4 of them what is left of the start is about a third as large as the answer.",
     Truth(
         n_blocks=BLOCKS,
         depth=STEPS,
@@ -86,7 +86,7 @@ SHARED_WEIGHTS = Construction(
             "smoothed_kl",
             "smoothed_overlap",
             why="A gradual approach has no one depth. The thresholds, half of the largest KL and an overlap of 0.3, "
-            "are passed while what is left of the start is still half as large as the answer.",
+            "are passed while what is left of the start is still about as large as the answer.",
         ),
         fooled(
             "centre_of_mass",
