@@ -1,4 +1,4 @@
-"""How a survey is cut: shards, the unit that is kept when it is interrupted, and batches, which are computed together."""
+"""How a survey is cut: into shards, which are kept when it is interrupted, and batches, which are computed at once."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def test_only_what_is_needed_is_read(monkeypatch: pytest.MonkeyPatch, plain: Pre
 
     file = Endless()
     monkeypatch.setattr(corpus, "CHUNK", 1000)
-    stream = corpus._token_stream(file, plain, None)
+    stream = corpus._token_stream(corpus._Text("endless.txt", file, None), plain)
     assert next(stream) == whole(plain)[0]
     assert file.characters <= 3000
 
@@ -101,12 +101,27 @@ def test_limit_and_count(path: str, plain: PreTrainedTokenizerFast) -> None:
         corpus_prompts(path, tokenizer=plain, window=16, limit=500, count=1000)
 
 
-def test_short_text_gives_one_short_prompt(tmp_path: Path, with_bos: PreTrainedTokenizerFast) -> None:
+def test_a_text_shorter_than_the_context_is_one_short_prompt(tmp_path: Path, with_bos: PreTrainedTokenizerFast) -> None:
     file = tmp_path / "short.txt.gz"
     file.write_bytes(gzip.compress(b"The final answer"))
     expected = [[with_bos.bos_token_id, *whole(with_bos, "The final answer")]]
-    assert ids(corpus_prompts(str(file), tokenizer=with_bos, window=512)) == expected
-    assert ids(corpus_prompts(str(file), tokenizer=with_bos, chars=512)) == expected
+    assert ids(corpus_prompts(str(file), tokenizer=with_bos, context=512)) == expected
+
+
+def test_a_text_shorter_than_the_window_that_was_asked_for(tmp_path: Path, with_bos: PreTrainedTokenizerFast) -> None:
+    file = tmp_path / "short.txt"
+    file.write_text("The final answer")
+    own = 1 + len(whole(with_bos, "The final answer"))
+    with pytest.raises(PromptError) as caught:
+        corpus_prompts(str(file), tokenizer=with_bos, window=own + 1)
+    assert str(caught.value) == (
+        f"{file} holds {own} tokens, less than one window of {own + 1}; ask for less (window={own})."
+    )
+    assert len(corpus_prompts(str(file), tokenizer=with_bos, window=own)) == 1
+    with pytest.raises(PromptError, match=r"holds 16 characters, less than one piece of 17; ask for less \(chars=16\)"):
+        corpus_prompts(str(file), tokenizer=with_bos, chars=17)
+    with pytest.raises(PromptError, match="holds 9 characters in its first 9 characters, less than one piece of 10"):
+        corpus_prompts(str(file), tokenizer=with_bos, chars=10, limit=9)
 
 
 def test_text_of_exactly_one_window(tmp_path: Path, plain: PreTrainedTokenizerFast) -> None:
@@ -123,6 +138,43 @@ def test_too_little_text(tmp_path: Path, plain: PreTrainedTokenizerFast, text: s
     for size in ({"window": 8}, {"chars": 8}):
         with pytest.raises(PromptError, match="too little text: a prompt needs at least two tokens"):
             corpus_prompts(str(file), tokenizer=plain, **size)
+
+
+def test_tokens_limit_all_prompts_together(path: str, with_bos: PreTrainedTokenizerFast) -> None:
+    every = ids(corpus_prompts(path, tokenizer=with_bos, window=64))
+    for tokens, windows in ((64, 1), (127, 1), (128, 2), (10**6, len(every))):
+        assert ids(corpus_prompts(path, tokenizer=with_bos, window=64, tokens=tokens)) == every[:windows]
+    assert ids(corpus_prompts(path, tokenizer=with_bos, window=64, tokens=500, count=3)) == every[:3]
+    pieces = ids(corpus_prompts(path, tokenizer=with_bos, chars=100))
+    first = len(pieces[0]) + len(pieces[1])
+    assert ids(corpus_prompts(path, tokenizer=with_bos, chars=100, tokens=first)) == pieces[:2]
+    with pytest.raises(
+        PromptError, match=r"tokens=63 is less than one prompt, which has 64 tokens; ask for more tokens"
+    ):
+        corpus_prompts(path, tokenizer=with_bos, window=64, tokens=63)
+    with pytest.raises(PromptError, match="gives 2 prompts of this size, 3 asked for"):
+        corpus_prompts(path, tokenizer=with_bos, window=64, tokens=128, count=3)
+
+
+def test_each_id_is_kept_once(path: str, plain: PreTrainedTokenizerFast) -> None:
+    """A million tokens take eight bytes each, not forty."""
+    windows = ids(corpus_prompts(path, tokenizer=plain, window=64))
+    tokens = [token for window in windows for token in window]
+    assert max(tokens) > 256, "Python keeps small numbers once by itself"
+    assert len({id(token) for token in tokens}) == len(set(tokens))
+
+
+def test_files_that_hold_no_text(tmp_path: Path, plain: PreTrainedTokenizerFast) -> None:
+    whole_file = gzip.compress(TEXT.encode() * 20)
+    for name, content, message in (
+        ("model.txt", b"\x80\x02\x8a\nl\xfc", "is not UTF-8 text .*; convert it to UTF-8"),
+        ("zeros.txt", b"one\x00two\x00", r"is a binary file \(it holds NUL characters\); give plain text"),
+        ("cut.txt.gz", whole_file[:-9], "cannot be read: "),
+        ("altered.txt.gz", whole_file[:100] + b"\x00" * 40 + whole_file[140:], "cannot be read: "),
+    ):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(PromptError, match=f"{name} {message}"):
+            corpus_prompts(str(tmp_path / name), tokenizer=plain, window=8)
 
 
 def test_refused(path: str, plain: PreTrainedTokenizerFast) -> None:

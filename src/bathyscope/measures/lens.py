@@ -81,8 +81,8 @@ class Lens(Measure[LensOptions]):
         short = next((p for p in prompts if len(p) < 3), None)
         if self.options.positions == "inner" and short is not None:
             raise PromptError(
-                f"lens: prompt {short.id!r} has {len(short)} tokens, and positions='inner' leaves out the first and the "
-                "last; leave that prompt out, or give positions='all'."
+                f"lens: prompt {short.id!r} has {len(short)} tokens, and positions='inner' leaves out the first and "
+                "the last; leave that prompt out, or give positions='all'."
             )
         require_range("lens: k", self.options.k, 1, facts.anatomy.vocabulary)
         require_range("lens: top_p", self.options.top_p, 1e-6, 1.0)

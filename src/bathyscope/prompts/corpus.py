@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -25,44 +26,45 @@ def corpus_prompts(
     *,
     tokenizer: PreTrainedTokenizerBase | None,
     window: int | None = None,
+    context: int | None = None,
     chars: int | None = None,
     limit: int | None = None,
+    tokens: int | None = None,
     count: int | None = None,
 ) -> tuple[Prompt, ...]:
     """Cut a text file into prompts of token ids.
 
-    The text is one contiguous stream; windows do not stop at paragraphs. What is left over at the end and
-    fills no whole window (or piece) is dropped, unless it is all there is: a short text gives one short
-    prompt.
+    The text is one contiguous stream; windows do not stop at paragraphs. What is left over at the end and fills no
+    whole window (or piece) is dropped. No more of the file is read than the prompts need.
 
     Args:
         path: UTF-8 text, gzipped where the name ends in ``.gz``.
         tokenizer: the model's own; its BOS, where it has one, starts every prompt.
-        window: tokens per prompt, BOS included. One of ``window`` and ``chars`` is needed.
+        window: tokens per prompt, BOS included.
+        context: the window where neither ``window`` nor ``chars`` is given; only then a shorter text is one short
+            prompt. One of the three is needed.
         chars: characters per prompt; each piece is tokenised for itself. Goes before ``window``.
         limit: only the first ``limit`` characters of the file.
+        tokens: as many prompts as have at most this many tokens altogether, BOS included.
         count: how many prompts; None = all there are.
 
     Raises:
-        PromptError: no tokenizer, no size, a size too small, or fewer prompts in the text than asked for.
+        PromptError: no tokenizer, no size, a size too small, a text or a limit shorter than one prompt, fewer prompts
+            in the text than asked for, or a file that is no text.
     """
     check_exists(Path(path))
     if tokenizer is None:
         raise PromptError(f"{path} is text, and the model has no tokenizer; give token ids, or a tokenizer.")
-    if chars is None and window is None:
+    if chars is None and window is None and context is None:
         raise PromptError(f"{path}: how long is a window? Write {path}?window=512 (tokens) or ?chars=1000.")
     start = () if tokenizer.bos_token_id is None else (int(tokenizer.bos_token_id),)
     with open_text(path) as file:
+        text = _Text(path, file, limit)
         if chars is not None:
-            bodies = _pieces(file, tokenizer, chars, limit)
+            bodies = _pieces(text, tokenizer, start, chars)
         else:
-            assert window is not None
-            if window < 2:
-                raise PromptError(f"{path}: window={window} leaves nothing to predict; use at least 2 tokens.")
-            bodies = _windows(file, tokenizer, window - len(start), limit)
-        prompts = tuple(Prompt(ids=(*start, *body)) for body in islice(bodies, count))
-    if not prompts or len(prompts[0].ids or ()) < 2:
-        raise PromptError(f"{path} holds too little text: a prompt needs at least two tokens.")
+            bodies = _windows(text, tokenizer, start, window, context)
+        prompts = tuple(islice(_prompts(path, start, bodies, tokens), count))
     if count is not None and len(prompts) < count:
         raise PromptError(
             f"{path} gives {len(prompts)} prompts of this size, {count} asked for; ask for fewer or shorter ones."
@@ -70,17 +72,75 @@ def corpus_prompts(
     return prompts
 
 
-def _pieces(file: TextIO, tokenizer: PreTrainedTokenizerBase, chars: int, limit: int | None) -> Iterator[list[int]]:
-    first = True
-    for piece in _chunks(file, chars, limit):
-        if len(piece) == chars or first:
-            yield _encode(tokenizer, piece)
-        first = False
+@dataclass(frozen=True)
+class _Text:
+    """A text file, of which at most the first ``limit`` characters are read."""
+
+    path: str
+    file: TextIO
+    limit: int | None
+
+    def chunks(self, size: int) -> Iterator[str]:
+        """The text, ``size`` characters at a time."""
+        left = self.limit
+        while text := self.file.read(size if left is None else min(size, left)):
+            if "\0" in text:
+                raise PromptError(f"{self.path} is a binary file (it holds NUL characters); give plain text.")
+            yield text
+            left = None if left is None else left - len(text)
+
+    def too_short(self, what: str, unit: str, example: str) -> PromptError:
+        """What is said where the text fills no prompt of the size that was asked for."""
+        where = "" if self.limit is None else f" in its first {self.limit} characters"
+        return PromptError(f"{self.path} holds {what}{where}, less than one {unit}; ask for less ({example}).")
 
 
-def _windows(file: TextIO, tokenizer: PreTrainedTokenizerBase, size: int, limit: int | None) -> Iterator[list[int]]:
-    stream = _token_stream(file, tokenizer, limit)
+def _prompts(path: str, start: tuple[int, ...], bodies: Iterator[list[int]], tokens: int | None) -> Iterator[Prompt]:
+    known: dict[int, int] = {}  # a corpus holds each id many times: once as an object is enough
+    taken = 0
+    for body in bodies:
+        ids = tuple(known.setdefault(token, token) for token in (*start, *body))
+        if len(ids) < 2:
+            raise PromptError(f"{path} holds too little text: a prompt needs at least two tokens.")
+        if tokens is not None and taken + len(ids) > tokens:
+            if not taken:
+                raise PromptError(
+                    f"{path}: tokens={tokens} is less than one prompt, which has {len(ids)} tokens; ask for more "
+                    "tokens, or for a shorter window."
+                )
+            return
+        taken += len(ids)
+        yield Prompt(ids=ids)
+    if not taken:
+        raise PromptError(f"{path} holds too little text: a prompt needs at least two tokens.")
+
+
+def _pieces(text: _Text, tokenizer: PreTrainedTokenizerBase, start: tuple[int, ...], chars: int) -> Iterator[list[int]]:
+    for number, piece in enumerate(text.chunks(chars)):
+        if len(piece) < chars and number:
+            return
+        body = _encode(tokenizer, piece)
+        if len(piece) < chars and len(start) + len(body) >= 2:
+            raise text.too_short(f"{len(piece)} characters", f"piece of {chars}", f"chars={len(piece)}")
+        yield body
+
+
+def _windows(
+    text: _Text,
+    tokenizer: PreTrainedTokenizerBase,
+    start: tuple[int, ...],
+    window: int | None,
+    context: int | None,
+) -> Iterator[list[int]]:
+    length = window or context
+    assert length is not None
+    if length < 2:
+        raise PromptError(f"{text.path}: window={length} leaves nothing to predict; use at least 2 tokens.")
+    size, stream = length - len(start), _token_stream(text, tokenizer)
     body = list(islice(stream, size))
+    found = len(start) + len(body)
+    if window is not None and 2 <= found < window:
+        raise text.too_short(f"{found} tokens", f"window of {window}", f"window={found}")
     yield body
     while len(body) == size:
         body = list(islice(stream, size))
@@ -88,18 +148,11 @@ def _windows(file: TextIO, tokenizer: PreTrainedTokenizerBase, size: int, limit:
             yield body
 
 
-def _chunks(file: TextIO, size: int, limit: int | None) -> Iterator[str]:
-    left = limit
-    while text := file.read(size if left is None else min(size, left)):
-        yield text
-        left = None if left is None else left - len(text)
-
-
 def _encode(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
     return list(tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
 
 
-def _token_stream(file: TextIO, tokenizer: PreTrainedTokenizerBase, limit: int | None) -> Iterator[int]:
+def _token_stream(text: _Text, tokenizer: PreTrainedTokenizerBase) -> Iterator[int]:
     """The text's tokens, as if it were tokenised as a whole.
 
     Chunk by chunk, each with some of its neighbours' text around it; a token belongs to the chunk in which it
@@ -107,10 +160,10 @@ def _token_stream(file: TextIO, tokenizer: PreTrainedTokenizerBase, limit: int |
     the text is held in memory whole.
     """
     if not tokenizer.is_fast:
-        yield from _encode(tokenizer, "".join(_chunks(file, CHUNK, limit)))
+        yield from _encode(tokenizer, "".join(text.chunks(CHUNK)))
         return
     before, current = "", ""
-    for following in _chunks(file, CHUNK, limit):
+    for following in text.chunks(CHUNK):
         yield from _tokens_of(tokenizer, before, current, following[:OVERLAP])
         before, current = (before + current)[-OVERLAP:], following
     yield from _tokens_of(tokenizer, before, current, "")

@@ -118,9 +118,11 @@ def _from_spec(
     return corpus_prompts(
         spec.path,
         tokenizer=tokenizer,
-        window=spec.number("window") or window,
+        window=spec.number("window"),
+        context=window,
         chars=spec.number("chars"),
         limit=spec.number("limit"),
+        tokens=spec.number("tokens"),
         count=spec.count,
     )
 

@@ -5,7 +5,7 @@
     source    = data set | generated | corpus | prompt file
     data set  = NAME [":" COUNT] ["?" OPTIONS] ["@" FILE]     gsm8k:10    mquake?per_level=20&hops=2-4@rows.jsonl
     generated = NAME [":" COUNT] ["?" OPTIONS]                problems:60?steps=1-6    addition:20?digits=3
-    corpus    = FILE.txt[.gz] [":" COUNT] ["?" OPTIONS]       books.txt.gz:100?window=512
+    corpus    = FILE.txt[.gz] [":" COUNT] ["?" OPTIONS]       books.txt.gz:100?window=512    books.txt?tokens=1000000
     prompts   = FILE.jsonl[.gz] [":" COUNT]                   mine.jsonl
     OPTIONS   = KEY "=" VALUE ("&" KEY "=" VALUE)*
     LEVELS    = NUMBER ["-" NUMBER]                           2    1-6
@@ -15,8 +15,9 @@ levels of difficulty (``hops``, ``level``, ``steps``, ``digits``), these options
 ``per_level`` says how many prompts of each, in place of COUNT. ``split`` chooses a split of the hub's copy, and
 ``max_tokens`` counts a data set's limit in the model's own tokens. A corpus is cut into windows of ``window``
 tokens (default: the model's context), or into pieces of ``chars`` characters; ``limit`` keeps only its first
-characters. Whatever follows ``@`` is a path, whichever characters it holds. A corpus or prompt file whose name
-could be read as a data set (``gsm8k@home.txt``) is given with its folder (``./gsm8k@home.txt``).
+characters, and ``tokens`` no more prompts than have that many tokens altogether. Whatever follows ``@`` is a path,
+whichever characters it holds. A corpus or prompt file whose name could be read as a data set (``gsm8k@home.txt``) is
+given with its folder (``./gsm8k@home.txt``).
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ Kind = Literal["data set", "generated", "corpus", "prompt file"]
 LEVELS = ("hops", "level", "steps", "digits")
 """Options that choose levels of difficulty; each is also the label by which results are grouped."""
 
-_FILE_OPTIONS: Mapping[Kind, tuple[str, ...]] = {"corpus": ("window", "chars", "limit"), "prompt file": ()}
+_FILE_OPTIONS: Mapping[Kind, tuple[str, ...]] = {"corpus": ("window", "chars", "limit", "tokens"), "prompt file": ()}
 _TEXT_OPTIONS = ("split",)
 
 _NAMED = re.compile(r"(?P<name>[A-Za-z][\w-]+)(?::(?P<count>[^?@]*))?(?:\?(?P<options>[^@]*))?(?:@(?P<path>.*))?")
