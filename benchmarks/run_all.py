@@ -12,10 +12,14 @@ SCRIPTS = (
     "erasure_speed.py",
     "gradients_speed.py",
     "schedules_speed.py",
+    "corpus.py",
     "survey_overhead.py",
     "interval_coverage.py",
     "memory.py",
 )
+
+OF_THEIR_OWN = ("corpus.py", "interval_coverage.py")
+"""Scripts that take other flags; they run with their defaults."""
 
 
 def main() -> int:
@@ -23,7 +27,7 @@ def main() -> int:
     flags = sys.argv[1:]
     failed = 0
     for script in SCRIPTS:
-        own = [] if script == "interval_coverage.py" else flags
+        own = [] if script in OF_THEIR_OWN else flags
         failed |= subprocess.run([sys.executable, str(folder / script), *own], check=False).returncode
     return failed
 

@@ -10,7 +10,7 @@ from support import naive, waves, zoo
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from bathyscope.errors import OptionError
+from bathyscope.errors import OptionError, PromptError
 from bathyscope.measures.lens import Lens, LensOptions
 from bathyscope.model import load
 
@@ -172,9 +172,34 @@ def test_cross_entropy_of_the_last_boundary_is_the_models_loss() -> None:
         assert float(last[prompt]) == pytest.approx(expected, rel=1e-6)
 
 
+def test_inner_positions_leave_out_the_first_and_the_last() -> None:
+    model = zoo.build("gpt2")
+    found = lens("gpt2", positions="inner")
+    for prompt, own in enumerate(zoo.prompts(model, LENGTHS)):
+        h = naive.boundaries(model, naive.blocks_of(model), own)
+        with torch.no_grad():
+            reads = [model.lm_head(model.transformer.ln_f(one)) for one in h]
+        entropy = [naive.entropy_bits(read)[1:-1].mean().item() for read in reads]
+        # the position before the last one predicts the last token, so that the loss has the same positions
+        loss = [naive.loss(read, own)[1:].mean().item() for read in reads]
+        np.testing.assert_allclose(found.entropy[prompt], entropy, rtol=1e-5)
+        np.testing.assert_allclose(found.cross_entropy[prompt], loss, rtol=1e-5)
+
+
+def test_inner_positions_need_three_tokens() -> None:
+    known = waves.facts(waves.loaded("llama"))
+    Lens(LensOptions(positions="inner")).prepare(known, waves.of_lengths(9, 3), seed=0)
+    with pytest.raises(PromptError, match=r"prompt '1' has 2 tokens, and positions='inner' leaves out the first and"):
+        Lens(LensOptions(positions="inner")).prepare(known, waves.of_lengths(9, 2), seed=0)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        (
+            LensOptions(positions="iner"),
+            "lens: positions='iner' is unknown. Did you mean 'inner'? Allowed: all, inner.",
+        ),
         (
             LensOptions(norm=("frosen",)),
             "lens: norm='frosen' is unknown. Did you mean 'frozen'? Allowed: recompute, frozen.",

@@ -88,6 +88,30 @@ def test_protecting_every_token_changes_nothing(measure: str) -> None:
     np.testing.assert_array_equal(found.loss, np.repeat(found.baseline_loss.values[:, None], found.kl.shape[1], 1))
 
 
+@pytest.mark.parametrize(
+    ("measure", "index", "order"),
+    [("drop", 3, [0, 1, 2, 4]), ("swap", 2, [0, 1, 3, 2, 4]), ("repeat", 1, [0, 1, 1, 2, 2, 3, 4])],
+)
+def test_published_positions(measure: str, index: int, order: list[int]) -> None:
+    """KL, agreement and entropy without the first position and with the last one; the loss as ever."""
+    options = {"positions": "published", **({"length": 2} if measure == "repeat" else {})}
+    ids = zoo.prompts(zoo.build("llama"), LENGTHS)
+    found = waves.run(waves.loaded("llama"), ids, {measure: options})[measure]
+    other = rebuilt("llama", order)
+    for prompt, own in enumerate(ids):
+        base, changed = naive.logits(zoo.build("llama"), own), naive.logits(other, own)
+        expected = [
+            naive.kl(base, changed)[1:].mean().item(),
+            naive.agreement(base, changed)[1:].mean().item(),
+            naive.entropy_bits(changed)[1:].mean().item(),
+            naive.loss(changed, own).mean().item(),
+        ]
+        got = [float(found[metric][prompt, index]) for metric in TOKEN_METRICS]
+        assert got == pytest.approx(expected, rel=1e-5, abs=1e-5)
+        assert float(found.baseline_entropy[prompt]) == pytest.approx(naive.entropy_bits(base)[1:].mean().item())
+        assert float(found.baseline_loss[prompt]) == pytest.approx(naive.loss(base, own).mean().item())
+
+
 def test_only_the_asked_blocks() -> None:
     ids = zoo.prompts(zoo.build("llama"), LENGTHS)
     model = waves.loaded("llama")
@@ -133,6 +157,12 @@ def test_a_block_may_not_run_before_the_one_it_takes_from() -> None:
         (Swap(SwapOptions(protect_first=-1)), "swap: protect_first=-1 is out of range"),
         (Repeat(RepeatOptions(length=6)), "repeat: length=6 does not fit a model of 5 blocks; allowed: 1 to 5."),
         (Repeat(RepeatOptions(length=0)), "repeat: length=0 does not fit"),
+        (
+            Drop(DropOptions(positions="publisched")),
+            "drop: positions='publisched' is unknown. Did you mean 'published'? Allowed: next, published.",
+        ),
+        (Swap(SwapOptions(positions="all")), "swap: positions='all' is unknown."),
+        (Repeat(RepeatOptions(positions="")), "repeat: positions='' is unknown."),
         (Repeat(RepeatOptions(times=0)), "repeat: times=0 is out of range; allowed: 1 and more."),
     ],
 )

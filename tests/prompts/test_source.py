@@ -49,6 +49,8 @@ def test_corpus(tmp_path: Path, with_bos: PreTrainedTokenizerFast) -> None:
     assert [len(prompt.ids or ()) for prompt in prompts.prompts] == [10, 10, 10]
     own = resolve(f"{path}:3?window=7", tokenizer=with_bos, window=10)
     assert [len(prompt.ids or ()) for prompt in own.prompts] == [7, 7, 7]
+    limited = resolve(f"{path}?tokens=29", tokenizer=with_bos, window=10)
+    assert [prompt.ids for prompt in limited.prompts] == [prompt.ids for prompt in prompts.prompts[:2]]
     pieces = resolve(f"{path}?chars=31&limit=62", tokenizer=with_bos, window=10)
     assert [with_bos.decode(prompt.ids) for prompt in pieces.prompts] == ["<s>The ducks lay 16 eggs per day. "] * 2
 

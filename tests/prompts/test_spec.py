@@ -65,6 +65,12 @@ from bathyscope.prompts.spec import SourceSpec, parse
             "corpus",
             "s.txt?chars=1000&limit=20000",
         ),
+        (
+            "b.txt.gz?window=256&tokens=1000000",
+            SourceSpec(None, None, "b.txt.gz", (("window", 256), ("tokens", 1_000_000))),
+            "corpus",
+            "b.txt.gz?window=256&tokens=1000000",
+        ),
         ("mine.jsonl:3", SourceSpec(None, 3, "mine.jsonl"), "prompt file", "mine.jsonl:3"),
         (
             "mine.txt.jsonl.gz",

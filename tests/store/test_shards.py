@@ -39,7 +39,8 @@ def test_synthetic_shard_comes_back_bit_for_bit(tmp_path: Path) -> None:
     st.sampled_from(DTYPES).flatmap(
         lambda dtype: hnp.arrays(dtype, hnp.array_shapes(max_dims=3, min_side=0, max_side=4))
     ),
-    hnp.arrays(np.dtype("<U6"), 3, elements=st.text(max_size=6)),
+    # an array of text cannot hold closing NULs
+    hnp.arrays(np.dtype("<U6"), 3, elements=st.text(max_size=6).filter(lambda text: not text.endswith("\0"))),
 )
 def test_any_values_come_back_bit_for_bit(values: np.ndarray, text: np.ndarray) -> None:
     dims = [f"d{i}" for i in range(values.ndim)]

@@ -71,7 +71,10 @@ BACKED_UP = Construction(
             why="The effect of block 4 on block 8 is there to be seen, but it is relative to a contribution of zero, "
             "and so a million (one over the smallest divisor): no other effect stands out beside it.",
         ),
-        CLEARED,
+        fooled(
+            *CLEARED.measures,
+            why=f"{CLEARED.why} And the backup's contribution of zero makes its effects the only ones to stand out.",
+        ),
         fooled(
             "skip_output_all",
             "drop",

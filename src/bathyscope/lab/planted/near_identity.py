@@ -57,6 +57,9 @@ NEAR_IDENTITY = Construction(
             why="Effects are relative to the contribution that changes: a tiny one that depends on the stream changes "
             "as much as a large one. What the tiny ones give is rightly small; what they receive is not.",
         ),
-        CLEARED,
+        fooled(
+            *CLEARED.measures,
+            why=f"{CLEARED.why} And what is tiny is as easily changed as by a skip.",
+        ),
     ),
 )

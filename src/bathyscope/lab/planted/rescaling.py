@@ -53,7 +53,10 @@ RESCALING = Construction(
             why="A block that stretches the stream adds something else where the stream is another, so that it depends "
             "on every step before it; its own work is of no use to the prediction.",
         ),
-        CLEARED,
+        fooled(
+            *CLEARED.measures,
+            why=f"{CLEARED.why} And what stretches the stream depends on all of it.",
+        ),
         fooled(
             "contribution_norm",
             "contribution_norm_rest",

@@ -1,0 +1,58 @@
+"""How a survey is cut into shards and batches."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from support import waves
+
+import bathyscope
+from bathyscope.bundled import model_path
+from bathyscope.sharding import SHARD_TOKENS, batch_room, shard_tokens, shards_of
+from bathyscope.surveying import plan_survey
+
+
+@given(lengths=st.lists(st.integers(2, 30), min_size=1, max_size=40), tokens=st.integers(1, 100))
+def test_shards_hold_every_prompt_once_and_no_more_than_they_may(lengths: list[int], tokens: int) -> None:
+    shards = shards_of(lengths, tokens)
+    assert [i for first, last in shards for i in range(first, last)] == list(range(len(lengths)))
+    for first, last in shards:
+        assert sum(lengths[first:last]) <= tokens or last == first + 1
+    # no two neighbours would fit into one shard
+    assert all(sum(lengths[a:d]) > tokens for (a, _), (_, d) in pairwise(shards))
+
+
+def test_shards_are_longer_where_a_model_is_small() -> None:
+    schedules = {"drop": None, "swap": None, "repeat": {"length": 3}}
+    tiny = waves.facts(waves.loaded("llama"))
+    shipped = waves.facts(bathyscope.load(model_path(), dtype="float32"))
+    found = {
+        name: shard_tokens(known, list(waves.measures(schedules).values()), 256)
+        for name, known in (("tiny", tiny), ("shipped", shipped))
+    }
+    assert found["shipped"] == SHARD_TOKENS
+    assert found["tiny"] >= 10 * SHARD_TOKENS
+    assert found["tiny"] % SHARD_TOKENS == 0
+    # and where less is measured
+    assert shard_tokens(tiny, list(waves.measures({"lens": None}).values()), 256) > 3 * found["tiny"]
+
+
+def test_what_is_asked_for_goes_before() -> None:
+    ids = [[5, 6, 7, 8]] * 12
+    plans = [plan_survey(waves.loaded("llama"), ids, ["drop"], batch_tokens=tokens) for tokens in (None, 16)]
+    assert [len(plan.shards) for plan in plans] == [1, 3]
+    assert plans[0].identity()["batch_tokens"] >= SHARD_TOKENS
+    assert plans[1].identity()["batch_tokens"] == 16
+
+
+@pytest.mark.parametrize(("width", "dtype", "room"), [(64, torch.float32, 4000), (2048, torch.float32, 2048)])
+def test_narrow_models_take_more_prompts_at_a_time(width: int, dtype: torch.dtype, room: int) -> None:
+    anatomy = replace(waves.loaded("llama").anatomy, width=width)
+    assert batch_room(anatomy, dtype, 1000) == room
+    # a call's worth is always allowed, however wide the model
+    assert batch_room(replace(anatomy, width=1 << 20), dtype, 1000) == 1000
