@@ -47,8 +47,10 @@ def _as(wanted: Any, value: Any, where: str) -> Any:
         if value is None and type(None) in arguments:
             return None
         others = [a for a in arguments if a is not type(None)]
-        # of several kinds the measure itself tells which one was given
-        return _as(others[0], value, where) if len(others) == 1 else value
+        # which of several kinds was given is the measure's to tell, unless it is plainly none of them
+        kinds = tuple(a for a in others if isinstance(a, type))
+        unchecked = len(others) > 1 and (len(kinds) < len(others) or isinstance(value, kinds))
+        return value if unchecked else _as(others[0], value, where)
     if origin is tuple:
         if isinstance(value, str | int | float):
             value = (value,)

@@ -76,7 +76,13 @@ def test_every_flag_of_a_measure_reaches_the_run(model_folder: Path, prompts_fil
     flags += ["--skip.protect-first", "0", "--skip.positions", "[[4, 9], [11], []]", "--drop.blocks", "0,4"]
     assert main(asked(model_folder, prompts_file, out, "--seed", "5", *flags)) == 0
     found = measures_of(out)
-    assert found["lens"] == {"k": 3, "norm": ["recompute", "frozen"], "bias": False, "top_p": 0.9}
+    assert found["lens"] == {
+        "k": 3,
+        "norm": ["recompute", "frozen"],
+        "bias": False,
+        "top_p": 0.9,
+        "positions": "all",
+    }
     assert found["skip"] == {
         "parts": ["block"],
         "protect_first": 0,
@@ -98,9 +104,9 @@ def test_a_flag_overrides_the_recipe_and_the_recipe_a_preset(
     assert main(["survey", "--recipe", str(recipe)]) == 0
     assert main(["survey", "--recipe", str(recipe), "--lens.k", "2", "--out", str(tmp_path / "flags")]) == 0
     by_recipe, by_flags = measures_of(tmp_path / "recipe"), measures_of(tmp_path / "flags")
-    assert by_recipe["lens"] == {"k": 4, "norm": ["recompute"], "bias": True, "top_p": 0.5}
+    assert by_recipe["lens"] == {"k": 4, "norm": ["recompute"], "bias": True, "top_p": 0.5, "positions": "inner"}
     assert by_flags["lens"] == {**by_recipe["lens"], "k": 2}
-    assert by_recipe["repeat"] == by_flags["repeat"] == {"length": 2, "times": 1}
+    assert by_recipe["repeat"] == by_flags["repeat"] == {"length": 2, "times": 1, "positions": "next"}
     assert open_run(tmp_path / "recipe").manifest["identity"]["seed"] == 3
 
 

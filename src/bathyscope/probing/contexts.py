@@ -56,7 +56,7 @@ def balanced_contexts(
     Raises:
         PromptError: the text is shorter than a window, or has no token of the class.
     """
-    (whole,) = corpus_prompts(str(corpus), tokenizer=tokenizer, window=_WHOLE, limit=characters)
+    (whole,) = corpus_prompts(str(corpus), tokenizer=tokenizer, context=_WHOLE, limit=characters)
     start = () if tokenizer.bos_token_id is None else (int(tokenizer.bos_token_id),)
     stream = np.array((whole.ids or ())[len(start) :])
     own = window - len(start)
