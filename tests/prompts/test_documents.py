@@ -36,6 +36,11 @@ def test_every_generator_and_option_is_listed() -> None:
     for name, generator in GENERATORS.items():
         assert set(generator.axes) <= set(listed[name][1].split(", "))
     options = {key for data_set in registry().values() for key in data_set.options}
-    options |= {key for generator in GENERATORS.values() for key in generator.options} | {"window", "chars", "limit", "tokens"}
+    options |= {key for generator in GENERATORS.values() for key in generator.options} | {
+        "window",
+        "chars",
+        "limit",
+        "tokens",
+    }
     assert set(LEVELS) < options
     assert set(re.findall(r"`(\w+)=`", PAGE)) == options

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from bathyscope.anatomy.attention import Attention
 from bathyscope.anatomy.attention_checks import attention_heads
-from bathyscope.errors import OptionError
+from bathyscope.errors import ModelError, OptionError
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, variable
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.wavefront.batch import Batch
@@ -45,6 +45,13 @@ class AttentionLocality(Measure[AttentionLocalityOptions]):
 
     name = "attention_locality"
     options_type = AttentionLocalityOptions
+
+    def unavailable(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> str | None:
+        try:
+            attention_heads(facts.anatomy)
+        except ModelError as error:
+            return str(error).rstrip(".")
+        return None
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
         offsets = self.options.offsets
