@@ -12,7 +12,6 @@ from dataclasses import dataclass
 os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 
 import torch
-from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from bathyscope.model import Model, load
@@ -80,24 +79,74 @@ def timed(*runs: Callable[[], object], repeats: int = 3, device: str = "cpu") ->
     return best
 
 
-def matrix_rate(setting: Setting, tokens: int = 1600, dtype: torch.dtype = torch.float32, device: str = "cpu") -> float:
-    """FLOP/s that this machine reaches on the block's own matrices, in this process."""
-    x_ND = torch.randn(tokens, setting.width, dtype=dtype, device=device)
-    x_NM = torch.randn(tokens, setting.mlp, dtype=dtype, device=device)
-    square = torch.randn(setting.width, setting.width, dtype=dtype, device=device)
-    up = torch.randn(setting.mlp, setting.width, dtype=dtype, device=device)
-    down = torch.randn(setting.width, setting.mlp, dtype=dtype, device=device)
+class Floor:
+    """What the least number of FLOPs costs on this machine, measured in turn with the runs it is compared with.
 
-    def once() -> list[Tensor]:
-        linear = torch.nn.functional.linear
-        return [linear(x_ND, square) for _ in range(4)] + [
-            linear(x_ND, up),
-            linear(x_ND, up),
-            linear(x_NM, down),
-        ]
+    The rate moves by a third within minutes, so that it is taken at the same time, and for about a second at a
+    stretch, since a burst of milliseconds reaches what no run of seconds can. Two rates: of the blocks' matrix
+    products alone, and of the model's own plain pass over as many tokens, which adds what its norms, rotations,
+    softmax and activations cost and which no engine that calls the model's own blocks can beat by much.
+    """
 
-    once()
-    return tokens * setting.block_flops / timed(once, repeats=20, device=device)[0]
+    TOKENS = 4800
+    SECONDS = 1.0
+
+    def __init__(self, setting: Setting, model: Model, length: int, device: str = "cpu", backward: bool = False):
+        """Args: ``length`` of the plain pass's prompts; ``backward`` adds gradients with respect to its input."""
+        shapes = [(setting.width, setting.width)] * 4
+        shapes += [(setting.mlp, setting.width)] * 2 + [(setting.width, setting.mlp)]
+        self._inputs = {n: torch.randn(self.TOKENS, n, device=device) for n in (setting.width, setting.mlp)}
+        self._weights = [torch.randn(shape, device=device) for _ in range(setting.blocks) for shape in shapes]
+        self._product_flops = self.TOKENS * setting.block_flops * setting.blocks
+        rows = self.TOKENS // length
+        own = length * setting.block_flops * (2 if backward else 1)
+        own += setting.attention_flops(length, length / 2) * (3 if backward else 1)
+        self._pass_flops = rows * setting.blocks * own
+        self._model, self._backward = model.hf.base_model, backward
+        for weight in model.hf.parameters():
+            weight.requires_grad_(False)
+        self._given = model.hf.get_input_embeddings()(torch.randint(3, setting.vocabulary, (rows, length)).to(device))
+        self._times = [self._count(once, device) for once in (self._products, self._pass)]
+
+    def _products(self) -> None:
+        for weight in self._weights:
+            torch.nn.functional.linear(self._inputs[weight.shape[1]], weight)
+
+    def _pass(self) -> None:
+        with torch.set_grad_enabled(self._backward):
+            given = self._given.detach().requires_grad_(self._backward)
+            last = self._model(inputs_embeds=given, use_cache=False).last_hidden_state
+            if self._backward:
+                torch.autograd.grad(last.sum(), given)
+
+    def _count(self, once: Callable[[], None], device: str) -> int:
+        once()
+        return max(1, round(self.SECONDS / timed(once, repeats=1, device=device)[0]))
+
+    @property
+    def runs(self) -> tuple[Callable[[], None], Callable[[], None]]:
+        """The products alone and the plain passes, each about a second, to be timed with the others."""
+
+        def products() -> None:
+            for _ in range(self._times[0]):
+                self._products()
+
+        def passes() -> None:
+            for _ in range(self._times[1]):
+                self._pass()
+
+        return products, passes
+
+    def compared(self, flops: float, seconds: float, products: float, passes: float) -> dict[str, float]:
+        """A run of ``flops`` and ``seconds`` against both rates; ``products``, ``passes``: seconds of ``runs``."""
+        rate = self._times[0] * self._product_flops / products
+        pass_rate = self._times[1] * self._pass_flops / passes
+        return {
+            "floor_s": flops / rate,
+            "over_products": seconds / (flops / rate),
+            "over_plain_pass": seconds / (flops / pass_rate),
+            "gflops": rate / 1e9,
+        }
 
 
 def arguments(description: str) -> argparse.Namespace:

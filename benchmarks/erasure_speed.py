@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from common import Setting, arguments, matrix_rate, prompts, row, timed
+from common import Floor, Setting, arguments, prompts, row, timed
 from torch import Tensor
 
 from bathyscope import Prompt, survey
@@ -81,19 +81,16 @@ def main() -> None:
 
     gap = float((ours()[:, list(erased)] - sample()).abs().max())
     assert gap < 1e-5, f"the effects differ from the naive way by {gap}"
-    fast, part = timed(ours, sample, repeats=given.repeats, device=given.device)
+    floor = Floor(setting, model, TOKENS, given.device)
+    fast, part, *plain = timed(ours, sample, *floor.runs, repeats=given.repeats, device=given.device)
     slow = part * TOKENS / len(erased)
-    rate = matrix_rate(setting, device=given.device)
-    floor = flops(setting, TOKENS, ANSWER) / rate
     row(
         f"erasure, {setting.blocks} × {setting.width}, {TOKENS} tokens",
         wavefront_s=fast,
         naive_s=slow,
         naive_timed=f"{len(erased)} of {TOKENS} tokens",
         ratio=slow / fast,
-        floor_s=floor,
-        over_floor=fast / floor,
-        gflops=rate / 1e9,
+        **floor.compared(flops(setting, TOKENS, ANSWER), fast, *plain),
     )
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 import xarray as xr
-from common import Setting, arguments, matrix_rate, prompts, row, timed
+from common import Floor, Setting, arguments, prompts, row, timed
 from torch import Tensor
 
 from bathyscope import Prompt, survey
@@ -74,8 +74,7 @@ def naive(model: Model, ids: Sequence[int], blocks: Sequence[int], steps: int) -
     tokens = torch.tensor([list(ids)], device=model.device)
     answer, seen = tokens[0, -ANSWER:, None], slice(-1 - ANSWER, -1)
     actual = activations(model, tokens)
-    weights = list(model.hf.parameters())
-    for weight in weights:
+    for weight in model.hf.parameters():
         weight.requires_grad_(False)
     found = np.zeros((len(SITES), len(blocks), len(ids)))
     for s, site in enumerate(SITES):
@@ -89,8 +88,6 @@ def naive(model: Model, ids: Sequence[int], blocks: Sequence[int], steps: int) -
                 score = logits[0, seen].softmax(-1).gather(-1, answer).sum()
                 total += torch.autograd.grad(score, leaf)[0]
             found[s, column] = ((x - start) * total / steps).sum(-1)[0].cpu().numpy()
-    for weight in weights:
-        weight.requires_grad_(True)
     return found
 
 
@@ -116,21 +113,21 @@ def main() -> None:
     same = ours(mode="exact", steps=SAMPLED_STEPS).attribution.isel(block=blocks).values
     gap = np.abs(same - sample()).max() / np.abs(same).max()
     assert gap < 1e-4, f"attributions differ from the naive way by {gap} of the largest"
-    fast, part, one = timed(
+    floor = Floor(setting, model, TOKENS, given.device, backward=True)
+    fast, part, one, *plain = timed(
         lambda: ours(mode="fast", nodes=NODES),
         lambda: ours(mode="exact", steps=NODES),
         sample,
+        *floor.runs,
         repeats=given.repeats,
         device=given.device,
     )
-    rate = matrix_rate(setting, device=given.device)
     naive_s = one * STEPS / SAMPLED_STEPS * setting.blocks / len(blocks)
     measured = {
         "fast": (fast, NODES, ours(mode="fast", nodes=NODES), "in full"),
         "exact": (part * STEPS / NODES, STEPS, ours(mode="exact", steps=STEPS), f"{NODES} of {STEPS} steps"),
     }
     for mode, (seconds, points, found, how) in measured.items():
-        floor = flops(setting, TOKENS - 1, points) / rate
         row(
             f"integrated gradients ({mode}), {setting.blocks} × {setting.width}, {TOKENS} tokens",
             rows_s=seconds,
@@ -138,10 +135,8 @@ def main() -> None:
             naive_s=naive_s,
             naive_timed=f"{SAMPLED_STEPS} of {STEPS} steps, blocks {blocks}",
             ratio=naive_s / seconds,
-            floor_s=floor,
-            over_floor=seconds / floor,
             completeness=f"{float(np.abs(found.completeness).max()):.1e}",
-            gflops=rate / 1e9,
+            **floor.compared(flops(setting, TOKENS - 1, points), seconds, *plain),
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from common import Setting, arguments, matrix_rate, prompts, row, timed
+from common import LENGTHS, Floor, Setting, arguments, prompts, row, timed
 from naive import schedules
 
 from bathyscope import Schedule, survey
@@ -36,14 +36,16 @@ def main() -> None:
             found = torch.cat([torch.tensor(run[m][name][index].values) for m in ("drop", "swap")])
             gap = float((found - wanted[:, column]).abs().max())
             assert gap < 1e-4, f"{name} of prompt {index} differs from the naive way by {gap}"
-    fast, lean, published = timed(
+    floor = Floor(setting, model, LENGTHS[0], given.device)
+    fast, lean, published, *plain = timed(
         ours,
         lambda: [schedules(model, p, orders, baseline_each=False) for p in ids],
         lambda: [schedules(model, p, orders, baseline_each=True) for p in ids],
+        *floor.runs,
         repeats=given.repeats,
         device=given.device,
     )
-    floor = sum(flops(setting, len(p)) for p in ids) / matrix_rate(setting)
+    needed = sum(flops(setting, len(p)) for p in ids)
     row(
         f"drop + swap, {setting.blocks} × {setting.width}, {len(ids)} prompts",
         wavefront_s=fast,
@@ -51,8 +53,7 @@ def main() -> None:
         ratio=lean / fast,
         published_s=published,
         published_ratio=published / fast,
-        floor_s=floor,
-        over_floor=fast / floor,
+        **floor.compared(needed, fast, *plain),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from common import Setting, arguments, matrix_rate, prompts, row, timed
+from common import LENGTHS, Floor, Setting, arguments, prompts, row, timed
 from naive import skip_effects
 
 from bathyscope import survey
@@ -42,17 +42,15 @@ def main() -> None:
         for name, value in zip(("effect_all", "output_all", "effect_future", "output_future"), found):
             gap = float((torch.tensor(run[name][index].values) - value).abs().max())
             assert gap < 1e-4, f"{name} of prompt {index} differs from the naive way by {gap}"
-    fast, slow = timed(ours, naive, repeats=given.repeats, device=given.device)
-    rate = matrix_rate(setting)
-    floor = sum(flops(setting, len(p), t) for p, t in zip(ids, positions)) / rate
+    floor = Floor(setting, model, LENGTHS[0], given.device)
+    fast, slow, *plain = timed(ours, naive, *floor.runs, repeats=given.repeats, device=given.device)
+    needed = sum(flops(setting, len(p), t) for p, t in zip(ids, positions))
     row(
         f"skip, {setting.blocks} × {setting.width}, {len(ids)} prompts",
         wavefront_s=fast,
         naive_s=slow,
         ratio=slow / fast,
-        floor_s=floor,
-        over_floor=fast / floor,
-        gflops=rate / 1e9,
+        **floor.compared(needed, fast, *plain),
     )
 
 
