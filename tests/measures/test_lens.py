@@ -193,12 +193,32 @@ def test_inner_positions_need_three_tokens() -> None:
         Lens(LensOptions(positions="inner")).prepare(known, waves.of_lengths(9, 2), seed=0)
 
 
+def test_answer_positions_predict_the_answer() -> None:
+    model = zoo.build("gpt2")
+    ids, answers = zoo.prompts(model, LENGTHS), [1, 2, 3]
+    run = waves.run(waves.loaded("gpt2"), ids, {"lens": {"positions": "answer"}}, answers=answers)["lens"]
+    for prompt, (own, answer) in enumerate(zip(ids, answers)):
+        h = naive.boundaries(model, naive.blocks_of(model), own)
+        with torch.no_grad():
+            reads = [model.lm_head(model.transformer.ln_f(one)) for one in h]
+        entropy = [naive.entropy_bits(read)[-1 - answer : -1].mean().item() for read in reads]
+        loss = [naive.loss(read, own)[-answer:].mean().item() for read in reads]
+        np.testing.assert_allclose(run.entropy[prompt], entropy, rtol=1e-5)
+        np.testing.assert_allclose(run.cross_entropy[prompt], loss, rtol=1e-5)
+
+
+def test_answer_positions_need_an_answer() -> None:
+    known = waves.facts(waves.loaded("llama"))
+    with pytest.raises(PromptError, match=r"prompt '0' has no answer, and positions='answer' looks at nothing else"):
+        Lens(LensOptions(positions="answer")).prepare(known, waves.of_lengths(9, 3), seed=0)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (
             LensOptions(positions="iner"),
-            "lens: positions='iner' is unknown. Did you mean 'inner'? Allowed: all, inner.",
+            "lens: positions='iner' is unknown. Did you mean 'inner'? Allowed: all, inner, answer.",
         ),
         (
             LensOptions(norm=("frosen",)),

@@ -197,5 +197,6 @@ def _rows_per_call(captured: CaptureCache, state: Mapping[object, tuple[Tensor, 
 
 def _gap(found_ND: Tensor, wanted_ND: Tensor) -> float:
     """The largest ‖found − wanted‖ / ‖wanted‖ of any token."""
-    gap = torch.linalg.vector_norm(found_ND.float() - wanted_ND.float(), dim=-1)
-    return float((gap / torch.linalg.vector_norm(wanted_ND.float(), dim=-1).clamp_min(1e-12)).max())
+    found_ND, wanted_ND = found_ND.detach().float(), wanted_ND.detach().float()
+    gap = torch.linalg.vector_norm(found_ND - wanted_ND, dim=-1)
+    return float((gap / torch.linalg.vector_norm(wanted_ND, dim=-1).clamp_min(1e-12)).max())

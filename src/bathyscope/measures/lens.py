@@ -23,7 +23,7 @@ from bathyscope.wavefront.compare import compare
 from bathyscope.wavefront.probe import BaselineView, FinalStates
 
 NORMS = ("recompute", "frozen")
-POSITIONS = ("all", "inner")
+POSITIONS = ("all", "inner", "answer")
 HITS = (1, 3, 5, 10)
 _METRICS = (
     "kl_to_reference",
@@ -49,7 +49,7 @@ class LensOptions:
         bias: use the final norm's bias in the frozen lens.
         top_p: probability mass of the top set that KL is split by.
         positions: what means are over: "all" = every token of a prompt (the cross-entropy: every one that has a next
-            token); "inner" = all but the first and the last.
+            token); "inner" = all but the first and the last; "answer" = those that predict the answer's tokens.
     """
 
     k: int = 5
@@ -77,6 +77,12 @@ class Lens(Measure[LensOptions]):
             raise OptionError(
                 f"lens: positions={self.options.positions!r} is unknown."
                 f"{did_you_mean(self.options.positions, POSITIONS)} Allowed: {', '.join(POSITIONS)}."
+            )
+        unanswered = next((p for p in prompts if not p.answer_tokens), None)
+        if self.options.positions == "answer" and unanswered is not None:
+            raise PromptError(
+                f"lens: prompt {unanswered.id!r} has no answer, and positions='answer' looks at nothing else; leave that "
+                "prompt out, give its answer, or give positions='all'."
             )
         short = next((p for p in prompts if len(p) < 3), None)
         if self.options.positions == "inner" and short is not None:
@@ -144,8 +150,15 @@ class LensProbe(MeasureProbe):
 
     def _per_prompt(self, values_BN: Tensor) -> Tensor:
         """Mean over each prompt's tokens that have a value: [boundary, N] → [prompt, boundary], [N] → [prompt]."""
-        own = slice(1, -1) if self._options.positions == "inner" else slice(None)
-        return torch.stack([piece[..., own].nanmean(-1) for piece in self._batch.split(values_BN)])
+        pieces = zip(self._batch.split(values_BN), self._batch.answers)
+        return torch.stack([piece[..., self._looked_at(answer)].nanmean(-1) for piece, answer in pieces])
+
+    def _looked_at(self, answer_tokens: int | None) -> slice:
+        """The positions of one prompt that its means are over."""
+        if self._options.positions == "answer":
+            assert answer_tokens is not None
+            return slice(-1 - answer_tokens, -1)
+        return slice(1, -1) if self._options.positions == "inner" else slice(None)
 
     def result(self) -> xr.Dataset:
         several = len(self._options.norm) > 1
