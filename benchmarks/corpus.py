@@ -132,6 +132,7 @@ def _command(
     process = subprocess.Popen([*arguments, "--out", str(out)], env=environment)
     if kill_at is not None:
         while len(_shards(out)) < kill_at:
+            assert os.wait4(process.pid, os.WNOHANG)[0] == 0, "the command ended before it was killed"
             time.sleep(0.05)
         process.kill()
     _, status, used = os.wait4(process.pid, 0)

@@ -16,6 +16,7 @@ SCRIPTS = (
     "survey_overhead.py",
     "interval_coverage.py",
     "memory.py",
+    "maps.py",
 )
 
 OF_THEIR_OWN = ("corpus.py", "interval_coverage.py")

@@ -32,14 +32,6 @@ def csordas2025() -> tuple[Golden, bathyscope.Run]:
     return golden, bathyscope.survey(str(model), golden["tokens"], preset="csordas2025", progress=False)
 
 
-@cache
-def lad2024() -> tuple[Golden, bathyscope.Run]:
-    golden = json.loads((SHARED / "goldens/lad2024_tiny-gpt2.json").read_text())
-    model = SHARED / "checkpoints/tiny-gpt2"
-    run = bathyscope.survey(str(model), golden["ids"], preset="lad2024", repeat={"length": 3}, progress=False)
-    return golden, run
-
-
 def assert_close(got: xr.DataArray | np.ndarray, expected: object) -> None:
     values, wanted = np.asarray(got, dtype=np.float64), np.asarray(expected, dtype=np.float64)
     assert values.shape == wanted.shape
@@ -112,31 +104,6 @@ def test_mean_norms_carry_the_published_fault(key: str, variable: str) -> None:
 def test_lens(key: str, variable: str) -> None:
     golden, run = csordas2025()
     assert_close(run["lens"][variable].isel(boundary=slice(0, -1)), golden[key])
-
-
-VARIABLES = {
-    "kl": "kl",
-    "top1_agreement": "top1_agreement",
-    "entropy_bits": "entropy",
-    "loss_nats": "loss",
-}
-
-
-@pytest.mark.parametrize(("key", "measure"), [("drop", "drop"), ("swap", "swap"), ("repeat3", "repeat")])
-@pytest.mark.parametrize("metric", VARIABLES)
-def test_schedules(key: str, measure: str, metric: str) -> None:
-    golden, run = lad2024()
-    expected = np.array([entry["canonical"][metric] for entry in golden[key]])
-    assert_close(run[measure][VARIABLES[metric]], expected.T)
-
-
-@pytest.mark.parametrize("measure", ["drop", "swap", "repeat"])
-def test_the_baseline_of_schedules(measure: str) -> None:
-    golden, run = lad2024()
-    canonical = golden["baseline"]["canonical"]
-    assert_close(run[measure].baseline_entropy, canonical["entropy_bits"])
-    assert_close(run[measure].baseline_loss, canonical["loss_nats"])
-    assert np.allclose(canonical["kl"], 0, atol=1e-9)
 
 
 def test_a_trained_model_has_its_published_loss(tmp_path: Path, shared: Callable[[str], Path]) -> None:

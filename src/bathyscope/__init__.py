@@ -18,10 +18,13 @@ from bathyscope.prompts.prompt import Prompt, PromptSet
 from bathyscope.schedule import Schedule
 
 if TYPE_CHECKING:
-    from bathyscope.between import cka
-    from bathyscope.comparison import compare
+    from bathyscope.between.cka import cka
+    from bathyscope.between.maps import maps
+    from bathyscope.comparison import compare, grouped
     from bathyscope.model import Model, load
+    from bathyscope.performance import depth_performance
     from bathyscope.report import report
+    from bathyscope.solving import solved, solved_by
     from bathyscope.store.run import Run
     from bathyscope.store.run import open_run as open
     from bathyscope.surgery import scheduled
@@ -42,19 +45,29 @@ __all__ = [
     "StoreError",
     "cka",
     "compare",
+    "depth_performance",
+    "grouped",
     "load",
+    "maps",
     "open",
     "report",
     "scheduled",
+    "solved",
+    "solved_by",
     "survey",
 ]
 
 # torch and transformers take seconds to import; `bathyscope --help` and reading a run must not wait for them
 _LAZY = {
     "Model": ("bathyscope.model", "Model"),
-    "cka": ("bathyscope.between", "cka"),
+    "cka": ("bathyscope.between.cka", "cka"),
+    "maps": ("bathyscope.between.maps", "maps"),
     "compare": ("bathyscope.comparison", "compare"),
+    "depth_performance": ("bathyscope.performance", "depth_performance"),
+    "grouped": ("bathyscope.comparison", "grouped"),
     "load": ("bathyscope.model", "load"),
+    "solved": ("bathyscope.solving", "solved"),
+    "solved_by": ("bathyscope.solving", "solved_by"),
     "survey": ("bathyscope.surveying", "survey"),
     "Run": ("bathyscope.store.run", "Run"),
     "open": ("bathyscope.store.run", "open_run"),

@@ -13,13 +13,13 @@ from typing import Any, cast
 
 import torch
 from torch import nn
-from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
 from bathyscope.anatomy.anatomy import Anatomy, config_of, resolve
 from bathyscope.anatomy.checks import Checks, check, find_bad_weight
 from bathyscope.anatomy.generic import infer_family
 from bathyscope.anatomy.mode import evaluating
-from bathyscope.anatomy.registry import family_for
+from bathyscope.anatomy.registry import family_for, make_known
 from bathyscope.errors import ModelError
 
 _DTYPES = {
@@ -216,11 +216,18 @@ def _from_pretrained(
         )
     wanted: Any = "auto" if dtype is None else as_dtype(dtype)
     try:
+        _make_known(name, revision)
         return AutoModelForCausalLM.from_pretrained(
             name, dtype=wanted, revision=revision, trust_remote_code=trust_remote_code, use_safetensors=True
         )
     except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
         raise ModelError(f"{name} cannot be loaded as a causal language model: {_first_lines(error)}") from error
+
+
+def _make_known(name: str, revision: str | None) -> None:
+    """Lets the library know the type of a checkpoint that is one of this program's own."""
+    declared, _ = PreTrainedConfig.get_config_dict(name, revision=revision)
+    make_known(str(declared.get("model_type")))
 
 
 def _first_lines(error: Exception) -> str:
@@ -273,6 +280,7 @@ def load_config(name: str, revision: str | None = None, trust_remote_code: bool 
         ModelError: there is none.
     """
     try:
+        _make_known(name, revision)
         return AutoConfig.from_pretrained(name, revision=revision, trust_remote_code=trust_remote_code)
     except (OSError, ValueError, KeyError) as error:
         raise ModelError(f"{name} has no readable configuration: {_first_lines(error)}") from error

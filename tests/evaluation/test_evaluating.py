@@ -20,7 +20,7 @@ from lm_eval.evaluator import evaluate as harness_evaluate
 from lm_eval.models.huggingface import HFLM
 from torch import nn
 
-from bathyscope.errors import OptionError, PromptError, StoreError
+from bathyscope.errors import ModelError, OptionError, PromptError, StoreError
 from bathyscope.evaluation import Evaluation, evaluate, open_evaluation
 from bathyscope.evaluation.benchmarks import load_benchmarks
 from bathyscope.evaluation.harness import LoadedLM
@@ -247,10 +247,29 @@ def test_damaged_and_foreign_folders(bundled: Model, files: dict[str, Path], tmp
     assert json.loads(damaged.read_text(encoding="utf-8"))["schedule"] == "drop:5"
 
 
-def test_what_is_asked_wrongly_is_refused_before_any_forward(
-    bundled: Model, files: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+def test_predictions_that_are_no_numbers_are_no_result(
+    bundled: Model, files: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    model_call = LoadedLM._model_call
+    monkeypatch.setattr(LoadedLM, "_model_call", lambda *given: model_call(*given) * torch.nan)
+    with pytest.raises(
+        ModelError, match=r"arc_easy under the schedule standard: the model gives NaN or Inf .*dtype='float32'"
+    ):
+        evaluate(bundled, ["arc_easy"], ["drop:5"], {"arc_easy": files["arc_easy"]}, limit=1, out=tmp_path)
+    assert not list(tmp_path.glob("results/*/*.json"))
+
+
+def test_what_is_asked_wrongly_is_refused_before_any_forward(
+    bundled: Model, files: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LoadedLM, "_model_call", lambda *_: pytest.fail("the model ran"))
     arc = {"arc_easy": files["arc_easy"]}
+    given: Any = {"data": arc, "out": tmp_path / "out"}
+    with pytest.raises(OptionError, match=r"arguments='blok' is unknown\. Did you mean 'block'"):
+        evaluate(bundled, ["arc_easy"], ["drop:5"], arguments="blok", **given)
+    with pytest.raises(OptionError, match="arguments='slot' needs no more slots than the model has blocks"):
+        evaluate(bundled, ["arc_easy"], ["drop", "repeat:5"], arguments="slot", **given)
+    assert not (tmp_path / "out").exists()
     with pytest.raises(OptionError, match="limit=0 is out of range; allowed: 1 or more"):
         evaluate(bundled, ["arc_easy"], data=arc, limit=0)
     with pytest.raises(OptionError, match="batch_size=-1 is out of range"):

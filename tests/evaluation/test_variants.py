@@ -57,3 +57,6 @@ def test_what_cannot_run_is_left_out_or_refused() -> None:
     assert [one.name for one in kept] == ["standard", "drop:0", "drop:2", "drop:3", "drop:4"]
     with pytest.raises(ModelError, match=r"drop:1 cannot run: block 3 of this model takes .* block 1"):
         runnable(variants(["drop:1"], 5), checks, ["drop:1"])
+    for asked in ([" drop:1"], "swap:2, drop:1"):
+        with pytest.raises(ModelError, match="drop:1 cannot run"):
+            runnable(variants(asked, 5), checks, asked)

@@ -6,22 +6,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bathyscope.errors import PromptError
-from bathyscope.lab.corpus import Sources, generated_documents, held_out_sources, pack, training_sources
-from bathyscope.lab.recipe import DataMix
-from bathyscope.lab.tokenizer import special_ids, train_tokenizer
+from bathyscope.errors import OptionError, PromptError
+from bathyscope.lab.corpus import Sources, generated_documents, held_out_sources, pack, sample, training_sources
+from bathyscope.lab.tokenizer import special_ids, train_bpe
 
-TOKENIZER = train_tokenizer(["aaa bbb ccc"], 300)
+TOKENIZER = train_bpe(["aaa bbb ccc"] * 9, 258)
 BOS_ID, EOS_ID = special_ids(TOKENIZER)
+MIX = {"books": 0.6, "gsm8k": 0.15, "generated": 0.25}
 
 
-def repeated(letter: str) -> Sources:
-    """Each source writes one letter, in documents of three different lengths."""
-    return Sources(
-        books=lambda: itertools.repeat("a" * 40),
-        gsm8k=lambda: itertools.repeat("b" * 9),
-        generated=lambda: itertools.repeat(letter),
-    )
+def repeated() -> Sources:
+    """Each source writes one letter, in documents of a length of its own."""
+    return {
+        "books": lambda: itertools.repeat("a" * 40),
+        "gsm8k": lambda: itertools.repeat("b" * 9),
+        "generated": lambda: itertools.repeat("c"),
+    }
 
 
 def documents(stream: np.ndarray) -> list[list[int]]:
@@ -29,37 +29,47 @@ def documents(stream: np.ndarray) -> list[list[int]]:
     return [stream[start:end].tolist() for start, end in itertools.pairwise(starts)]
 
 
+def letters(ids: list[int]) -> str:
+    return TOKENIZER.decode(ids, skip_special_tokens=True)
+
+
 def test_stream_is_whole_documents_from_bos_to_eos() -> None:
-    stream = pack(repeated("c"), DataMix(), TOKENIZER, 2000)
+    stream = pack(repeated(), MIX, TOKENIZER, 2000)
     assert stream.dtype == np.uint16
     assert stream[0] == BOS_ID
     for ids in documents(stream)[:-1]:
         assert ids[-1] == EOS_ID
-        assert set(TOKENIZER.decode(ids)) in ({"a"}, {"b"}, {"c"})
+        assert set(letters(ids)) in ({"a"}, {"b"}, {"c"})
 
 
 def test_every_stretch_holds_the_mix() -> None:
-    stream = pack(repeated("c"), DataMix(books=3, gsm8k=1, generated=1), TOKENIZER, 5000)
+    stream = pack(repeated(), {"books": 3, "gsm8k": 1, "generated": 1}, TOKENIZER, 5000)
     for stretch in np.split(stream, 10):
         share = {"a": 0, "b": 0, "c": 0}
         for ids in documents(stretch):
-            share[TOKENIZER.decode(ids)[:1] or "c"] += len(ids)
+            share[letters(ids)[:1] or "c"] += len(ids)
         assert share["a"] / 500 == pytest.approx(0.6, abs=0.12)
         assert share["b"] / 500 == pytest.approx(0.2, abs=0.12)
 
 
 def test_a_source_without_a_share_is_left_out_and_a_finite_one_ends_the_stream() -> None:
-    finite = Sources(books=lambda: iter(["a", "aa"]), gsm8k=lambda: iter([]), generated=lambda: iter([]))
-    stream = pack(finite, DataMix(books=1, gsm8k=0, generated=0), TOKENIZER, 1000)
-    assert [TOKENIZER.decode(ids) for ids in documents(stream)] == ["a", "aa"]
+    finite: Sources = {"books": lambda: iter(["a", "aa"]), "gsm8k": lambda: iter(["b"])}
+    stream = pack(finite, {"books": 1.0}, TOKENIZER, 1000)
+    assert [letters(ids) for ids in documents(stream)] == ["a", "aa"]
+
+
+def test_a_sample_is_shared_out_by_the_mix() -> None:
+    texts = "".join(sample(repeated(), {"books": 3, "gsm8k": 1}, 8000))
+    assert texts.count("a") == pytest.approx(6000, abs=40)
+    assert texts.count("b") == pytest.approx(2000, abs=40)
 
 
 def test_training_never_sees_what_is_held_out(data_root: Path) -> None:
-    seen = training_sources(data_root, seed=0)
-    held_out = held_out_sources(data_root)
+    seen = training_sources(data_root, MIX, seed=0)
+    held_out = held_out_sources(data_root, MIX)
     for name, count in (("books", 12), ("gsm8k", 120), ("generated", 2000)):
-        training = set(itertools.islice(getattr(seen, name)(), count * 3))
-        unseen = set(itertools.islice(getattr(held_out, name)(), count))
+        training = set(itertools.islice(seen[name](), count * 3))
+        unseen = set(itertools.islice(held_out[name](), count))
         assert unseen
         # Single sums of one digit are few, so that some stand in both.
         assert len(unseen & training) <= 0.02 * len(unseen)
@@ -67,7 +77,7 @@ def test_training_never_sees_what_is_held_out(data_root: Path) -> None:
 
 def test_order_follows_the_seed(data_root: Path) -> None:
     def first(seed: int) -> list[str]:
-        return list(itertools.islice(training_sources(data_root, seed).gsm8k(), 30))
+        return list(itertools.islice(training_sources(data_root, MIX, seed)["gsm8k"](), 30))
 
     assert first(1) == first(1)
     assert first(1) != first(2)
@@ -75,14 +85,14 @@ def test_order_follows_the_seed(data_root: Path) -> None:
 
 def test_books_are_cut_between_paragraphs_and_nothing_is_lost(data_root: Path) -> None:
     text = (data_root / "text" / "books_valid.txt").read_text(encoding="utf-8")
-    pieces = list(held_out_sources(data_root).books())
+    pieces = list(held_out_sources(data_root, MIX)["books"]())
     assert "\n\n".join(pieces) == text
     assert max(map(len, pieces)) < 2200
     assert len(pieces) > 3
 
 
 def test_questions_stand_in_both_formats(data_root: Path) -> None:
-    paper, plain = itertools.islice(held_out_sources(data_root).gsm8k(), 2)
+    paper, plain = itertools.islice(held_out_sources(data_root, MIX)["gsm8k"](), 2)
     assert paper.startswith("Given the following problem, reason and give a final answer to the problem.\nProblem: ")
     assert "<<noted>>" in paper
     assert plain.startswith("Problem: ")
@@ -98,6 +108,24 @@ def test_generated_documents_hold_words_and_sums() -> None:
     assert singles > 4
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(PromptError, match=r"No training text at .*books_valid.txt; point --data at the folder"):
-        held_out_sources(tmp_path).books()
+@pytest.mark.parametrize("file", ["stories.txt", "stories.txt.gz"])
+def test_a_text_file_keeps_every_twentieth_document_from_training(data_root: Path, file: str) -> None:
+    held_out = list(held_out_sources(data_root, {file: 1.0})[file]())
+    seen = list(itertools.islice(training_sources(data_root, {file: 1.0}, seed=0)[file](), 38))
+    assert [text.split(".")[0] for text in held_out] == ["Story 0", "Story 20"]
+    assert {text.split(".")[0] for text in seen} == {f"Story {n}" for n in range(40) if n not in (0, 20)}
+
+
+def test_what_is_missing_is_named(tmp_path: Path) -> None:
+    with pytest.raises(PromptError, match=r"trains on text/books_valid.txt, but there is no .*; point --data at"):
+        held_out_sources(tmp_path, MIX)["books"]()
+    with pytest.raises(PromptError, match=r"but no data folder was given; point --data at the folder"):
+        held_out_sources(None, MIX)["books"]()
+    with pytest.raises(OptionError, match=r"'book' is no source; allowed: books, gsm8k, generated, or a text file"):
+        held_out_sources(tmp_path, {"book": 1.0})
+
+
+def test_a_file_too_short_to_hold_a_part_out_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "short.txt").write_text("one\n\ntwo", encoding="utf-8")
+    with pytest.raises(PromptError, match=r"short.txt gives 1 documents .* at least 20 are needed"):
+        held_out_sources(tmp_path, {"short.txt": 1.0})["short.txt"]()

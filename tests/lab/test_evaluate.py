@@ -3,53 +3,84 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from transformers import PreTrainedModel
 
-from bathyscope.lab.evaluate import held_out_losses, row_loss, rows
+from bathyscope.lab import evaluate
+from bathyscope.lab.batches import Encoded, windows
+from bathyscope.lab.evaluate import HeldOut, answer_scores, text_loss
 from bathyscope.lab.model import build_model
-from bathyscope.lab.recipe import ModelShape
+from bathyscope.lab.tasks.vocabulary import word_tokenizer
 
-SHAPE = ModelShape(blocks=2, width=32, heads=4, kv_heads=2, mlp_width=48, context=64, vocabulary=300)
-BOS_ID = 0
-
-
-def test_windows_predict_every_token_of_the_stream_once() -> None:
-    stream = np.arange(100, 160, dtype=np.uint16)
-    windows = torch.cat([rows(stream, start, 2, 10, BOS_ID) for start in (0, 20, 40)])
-    assert windows.shape == (6, 11)
-    assert (windows[:, 0] == BOS_ID).all()
-    assert windows[:, 1:].flatten().tolist() == stream.tolist()
+BEGIN, END = 0, 1
 
 
-def test_windows_wrap_round_at_the_end_of_the_stream() -> None:
-    assert rows(np.array([5, 6, 7], dtype=np.uint16), 2, 1, 4, BOS_ID).tolist() == [[BOS_ID, 7, 5, 6, 7]]
+@pytest.fixture(scope="module")
+def model() -> PreTrainedModel:
+    """Few words and large weights, so that its likeliest words differ."""
+    keys = {
+        "type": "llama",
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+    }
+    built = build_model({**keys, "initializer_range": 0.3}, word_tokenizer([f"w{n}" for n in range(9)]), 64, seed=1)
+    return built.eval()
 
 
-def test_loss_is_the_models_own() -> None:
-    model = build_model(SHAPE, seed=1, bos_id=0, eos_id=1)
-    # More tokens than one chunk of the readout, and not a multiple of it.
-    batch = torch.randint(0, 300, (9, 63), generator=torch.Generator().manual_seed(0))
+def test_text_loss_is_the_mean_of_the_models_own_over_whole_windows(
+    model: PreTrainedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = np.random.default_rng(0).integers(2, 12, 31 * 5 + 9).astype(np.uint16)
     with torch.no_grad():
-        ours = row_loss(model.model, model.lm_head, batch)
-        theirs = model(input_ids=batch, labels=batch).loss
-    assert float(ours) == pytest.approx(float(theirs), rel=1e-6)
+        each = [windows(stream, 31 * i, 1, 32, BEGIN) for i in range(5)]
+        expected = np.mean([float(model(input_ids=ids, labels=ids).loss) for ids in each])
+    assert text_loss(model, stream, 32, BEGIN) == pytest.approx(expected, rel=1e-6)
+    monkeypatch.setattr(evaluate, "ROWS_TOKENS", 64)
+    assert text_loss(model, stream, 32, BEGIN) == pytest.approx(expected, rel=1e-6)
 
 
-def test_held_out_loss_is_the_mean_over_whole_windows() -> None:
-    model = build_model(SHAPE, seed=1, bos_id=0, eos_id=1)
-    stream = np.random.default_rng(0).integers(2, 300, 70).astype(np.uint16)
-    given = held_out_losses(model, {"books": stream}, context=32, bos_id=BOS_ID)
+def greedy(model: PreTrainedModel, question: tuple[int, ...], count: int) -> tuple[int, ...]:
+    """The next ``count`` tokens, the likeliest one by one."""
+    ids = question
     with torch.no_grad():
-        expected = [
-            float(model(input_ids=window[None], labels=window[None]).loss)
-            for window in (rows(stream, 0, 1, 32, BOS_ID)[0], rows(stream, 32, 1, 32, BOS_ID)[0])
-        ]
-    assert given == {"books": pytest.approx(np.mean(expected), rel=1e-5)}
+        for _ in range(count):
+            ids = (*ids, int(model(torch.tensor([ids])).logits[0, -1].argmax()))
+    return ids[len(question) :]
 
 
-def test_fresh_weights_depend_on_the_seed_alone_and_start_near_uniform() -> None:
-    first, again, other = (build_model(SHAPE, seed, bos_id=0, eos_id=1) for seed in (1, 1, 2))
-    assert torch.equal(first.lm_head.weight, again.lm_head.weight)
-    assert not torch.equal(first.lm_head.weight, other.lm_head.weight)
-    assert first.lm_head.weight is first.model.embed_tokens.weight
-    stream = np.random.default_rng(0).integers(2, 300, 640).astype(np.uint16)
-    assert held_out_losses(first, {"x": stream}, 64, BOS_ID)["x"] == pytest.approx(np.log(300), abs=0.1)
+def test_an_answer_is_exact_where_greedy_decoding_writes_it(model: PreTrainedModel) -> None:
+    rng = np.random.default_rng(1)
+    examples, right = [], 0
+    for number in range(24):
+        question = (BEGIN, *map(int, rng.integers(2, 12, int(rng.integers(1, 6)))))
+        decoded = greedy(model, question, 3)
+        # one in three is what the model writes, one differs in its first token, one in its last
+        answer = (decoded, ((decoded[0] + 1) % 12, *decoded[1:]), (*decoded[:2], (decoded[2] + 1) % 12))[number % 3]
+        examples.append(Encoded((*question, *answer), 3))
+        right += greedy(model, question, 3) == answer
+    loss, accuracy = answer_scores(model, examples, END)
+    assert right == 8
+    assert accuracy == right / len(examples)
+    assert loss == pytest.approx(mean_answer_loss(model, examples), rel=1e-5)
+
+
+def mean_answer_loss(model: PreTrainedModel, examples: list[Encoded]) -> float:
+    losses = []
+    with torch.no_grad():
+        for example in examples:
+            chances = model(torch.tensor([example.ids])).logits[0].double().log_softmax(-1)
+            places = range(len(example.ids) - example.scored, len(example.ids))
+            losses += [-float(chances[place - 1, example.ids[place]]) for place in places]
+    return float(np.mean(losses))
+
+
+def test_scores_are_named_and_the_model_stays_in_its_mode(model: PreTrainedModel) -> None:
+    stream = np.random.default_rng(0).integers(2, 12, 40).astype(np.uint16)
+    held_out = HeldOut({"books": stream}, {"interpolate": [Encoded((0, 5, 6), 1)]}, context=16, begin=BEGIN, pad=END)
+    model.train()
+    scores = held_out.scores(model)
+    assert model.training
+    model.eval()
+    assert list(scores) == ["books_loss", "interpolate_loss", "interpolate_accuracy"]
+    assert scores["interpolate_accuracy"] in (0.0, 1.0)

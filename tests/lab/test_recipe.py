@@ -1,49 +1,75 @@
 from __future__ import annotations
 
-import dataclasses
-from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from bathyscope.errors import OptionError
-from bathyscope.lab.recipe import ModelShape, Recipe, Stage
+from bathyscope.lab.recipe import Recipe
+from bathyscope.lab.recipes import read_recipe, shipped
 
 
-def test_yaml_gives_the_recipe_back(toy_recipe: Recipe, tmp_path: Path) -> None:
+def test_yaml_gives_the_recipe_back(text_recipe: Any, tmp_path: Path) -> None:
     path = tmp_path / "toy.yaml"
-    path.write_text(toy_recipe.to_yaml(), encoding="utf-8")
-    assert Recipe.read(path) == toy_recipe
+    path.write_text(text_recipe().to_yaml(), encoding="utf-8")
+    assert read_recipe(path) == text_recipe()
 
 
-def test_hash_follows_content_not_formatting(toy_recipe: Recipe, tmp_path: Path) -> None:
-    content = yaml.safe_load(toy_recipe.to_yaml())
+def test_hash_follows_content_not_formatting(text_recipe: Any, tmp_path: Path) -> None:
+    content = yaml.safe_load(text_recipe().to_yaml())
     path = tmp_path / "toy.yaml"
     path.write_text("# a remark\n" + yaml.safe_dump(content, sort_keys=True), encoding="utf-8")
-    assert Recipe.read(path).hash() == toy_recipe.hash()
-    assert dataclasses.replace(toy_recipe, seed=4).hash() != toy_recipe.hash()
+    assert read_recipe(path).hash() == text_recipe().hash()
+    assert text_recipe(seed=4).hash() != text_recipe().hash()
 
 
-def test_stage_ends_where_it_says(toy_recipe: Recipe) -> None:
-    first, last = toy_recipe.stages
-    assert [toy_recipe.stage(share) for share in (0.0, 0.49, 0.5, 1.0)] == [first, first, last, last]
+def test_stages_end_at_their_share_of_tokens(text_recipe: Any) -> None:
+    assert text_recipe().stage_ends == (10, 20)
+    stages = [{"until": 0.5, "context": 32, "batch": 4}, {"context": 64, "batch": 4}]
+    assert text_recipe(stages=stages).stage_ends == (10, 15)
+    assert text_recipe(budget={"tokens": 20 * 128 + 1}).total_steps == 21
+
+
+def test_stages_end_at_their_share_of_steps(task_recipe: Any) -> None:
+    stages = [{"until": 0.25, "context": 32, "batch": 4}, {"context": 64, "batch": 2}]
+    assert task_recipe(stages=stages).stage_ends == (5, 20)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"batchs": 3}, "'batchs' is not an option of recipe"),
-        (
-            {"model": {"block": 3}},
-            "'block' is not an option of model; allowed: blocks, .* Did you mean 'blocks'",
-        ),
-        ({"stages": [{"until": 1.0, "context": 8}]}, "stages lacks batch"),
+        ({"batchs": 3}, r"recipe has no option 'batchs'\..* Allowed: name, seed"),
+        ({"budget": {"token": 3}}, r"budget has no option 'token'\. Did you mean 'tokens'\?"),
+        ({"stages": [{"until": 1.0, "context": 8}]}, "stages lacks batch; add it"),
+        ({"stages": [{"until": 0.9, "context": 8, "batch": 1}]}, r"stages end at \[0\.9\]; .* the last one 1\.0"),
+        ({"stages": 3}, "a list of mappings with context and batch is expected; 3 given"),
+        ({"budget": {"steps": 3, "tokens": 4}}, "give either steps or tokens"),
+        ({"budget": {"steps": 0}}, "steps=0 is not allowed; give more than 0"),
+        ({"optimisation": {"learning_rate": "3e-3"}}, "learning_rate takes a number; '3e-3' given"),
+        ({"optimisation": {"schedule": "linear"}}, "schedule='linear' is not allowed; give one of cosine, plateau"),
+        ({"loss": "answer"}, "texts have no answer"),
+        ({"tokenizer": "words"}, "words are a task's list; for texts give bpe or characters"),
+        ({"tokenizer": "bpe"}, "type bpe and vocabulary=None disagree; add vocabulary"),
+        ({"tokenizer": {"type": "characters", "vocabulary": 9}}, "disagree; leave out vocabulary"),
+        ({"tokenizer": None}, "a new model needs a tokenizer"),
+        ({"model": None}, "give either model .* or from"),
+        ({"from": "gpt2"}, "give either model .* or from"),
+        ({"model": None, "from": "gpt2"}, "tokenizer and initial weights are the checkpoint's"),
+        ({"task": {"name": "x"}}, "give either data .* or task"),
+        ({"data": {"mix": {"books": 0}}}, "give sources with positive shares"),
+        ({"measure": {"measures": ["skip"], "prompts": "x"}}, "compares with the checkpoint trained from; add from"),
     ],
 )
-def test_unknown_and_missing_options_are_refused(change: dict[str, object], message: str) -> None:
+def test_what_does_not_fit_is_refused(text_recipe: Any, change: dict[str, object], message: str) -> None:
     with pytest.raises(OptionError, match=message):
-        Recipe.from_dict({"name": "x", **change})
+        text_recipe(**change)
+
+
+def test_tokens_are_no_budget_for_problems(task_recipe: Any) -> None:
+    with pytest.raises(OptionError, match="problems differ in length, so give steps"):
+        task_recipe(budget={"tokens": 100})
 
 
 def test_a_recipe_without_a_name_is_refused() -> None:
@@ -51,26 +77,55 @@ def test_a_recipe_without_a_name_is_refused() -> None:
         Recipe.from_dict({})
 
 
-def test_parts_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(OptionError, match=r"the last one 1\.0"):
-        Recipe(name="x", stages=(Stage(until=0.9, context=8, batch=1),))
-    with pytest.raises(OptionError, match="A stage has context 1024, the model 512"):
-        Recipe(name="x", stages=(Stage(until=1.0, context=1024, batch=1),))
-    with pytest.raises(OptionError, match="heads a multiple of kv_heads"):
-        Recipe(name="x", model=ModelShape(heads=6, kv_heads=4))
+def test_overrides_reach_into_mappings_and_lists() -> None:
+    changed = read_recipe(
+        "smallest",
+        ["model.num_hidden_layers=8", "seed=2", "stages.0.batch=5", "budget.minutes=1.5", "task.options.hops=[1, 2]"],
+    )
+    assert changed.model is not None
+    assert changed.task is not None
+    assert changed.model["num_hidden_layers"] == 8
+    assert (changed.seed, changed.stages[0].batch, changed.budget.minutes) == (2, 5, 1.5)
+    assert changed.task.options["hops"] == [1, 2]
+    assert changed.name == read_recipe("smallest").name
 
 
-def test_a_missing_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="No recipe at"):
-        Recipe.read(tmp_path / "none.yaml")
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("seed", "'seed' sets nothing; write KEY=VALUE"),
+        ("stages.7.batch=3", "there is no '7' in"),
+        ("seed.x=3", "'x' cannot be set in 0"),
+        ("sed=3", "recipe has no option 'sed'. Did you mean 'seed'"),
+    ],
+)
+def test_overrides_that_lead_nowhere_are_refused(override: str, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        read_recipe("smallest", ["seed=0", override])
+
+
+def test_a_missing_recipe_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(
+        OptionError, match=r"No recipe 'smalest'\. Did you mean 'smallest'\? Give a YAML file or one of"
+    ):
+        read_recipe("smalest")
     (tmp_path / "list.yaml").write_text("- 1", encoding="utf-8")
     with pytest.raises(OptionError, match="holds list; a recipe is a mapping"):
-        Recipe.read(tmp_path / "list.yaml")
+        read_recipe(tmp_path / "list.yaml")
 
 
-def test_the_shipped_recipe_reads_and_holds_no_path() -> None:
-    path = Path(str(files("bathyscope.lab") / "recipes" / "bundled.yaml"))
-    recipe = Recipe.read(path)
-    assert recipe.model.blocks == 12
-    assert recipe.stages[-1].context == recipe.model.context
-    assert "/" not in "".join(line for line in path.read_text().splitlines() if not line.startswith("#"))
+@pytest.mark.parametrize("name", shipped())
+def test_a_shipped_recipe_reads_is_called_as_its_file_and_holds_no_path(name: str) -> None:
+    text = shipped()[name].read_text(encoding="utf-8")
+    assert text.startswith("# ")
+    lines = [line for line in text.splitlines() if not line.startswith(("#", "from: "))]
+    assert "/" not in "".join(lines)
+    assert read_recipe(name).name == name
+
+
+def test_the_bundled_recipe_is_what_the_bundled_model_was_trained_by() -> None:
+    recipe = read_recipe("bundled")
+    assert recipe.model is not None
+    assert recipe.model["num_hidden_layers"] == 12
+    assert recipe.total_steps == 5523
+    assert recipe.budget.tokens == 22_622_208

@@ -1,120 +1,307 @@
 from __future__ import annotations
 
-import dataclasses
+import errno
 import json
 import math
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM
 
-from bathyscope.errors import OptionError, StoreError
-from bathyscope.lab import checkpoint
+import bathyscope
+from bathyscope.errors import ModelError, OptionError, StoreError
+from bathyscope.lab import trainer
+from bathyscope.lab.folder import RunFolder
 from bathyscope.lab.recipe import Optimisation, Recipe
-from bathyscope.lab.train import Run, learning_rate, main
+from bathyscope.lab.train import Trained, train
+from bathyscope.lab.trainer import learning_rate
 
 
-def weights(run: Run) -> dict[str, torch.Tensor]:
-    return {name: parameter.detach().clone() for name, parameter in run.model.named_parameters()}
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    return load_file(folder / "model.safetensors")
+
+
+def metrics(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def assert_same(first: Path, second: Path) -> None:
+    """Same losses, and the same weights to the bit."""
+    assert metrics(first) == metrics(second)
+    expected = weights(first)
+    given = weights(second)
+    assert given.keys() == expected.keys()
+    assert all(torch.equal(given[name], tensor) for name, tensor in expected.items())
+
+
+def test_rates_rise_and_fall() -> None:
+    plateau = Optimisation(schedule="plateau", warmup_steps=10, decay=0.5, final_ratio=0.1)
+    assert learning_rate(plateau, step=0, share=0.0) == pytest.approx(0.1)
+    assert learning_rate(plateau, step=9, share=0.1) == learning_rate(plateau, step=50, share=0.5) == 1.0
+    assert learning_rate(plateau, step=75, share=0.75) == pytest.approx(0.1 + 0.9 * 0.5)
+    assert learning_rate(plateau, step=99, share=1.0) == pytest.approx(0.1)
+    cosine = Optimisation(warmup_steps=10, final_ratio=0.1)
+    assert learning_rate(cosine, step=4, share=0.0) == pytest.approx(0.5)
+    assert learning_rate(cosine, step=50, share=0.5) == pytest.approx(0.55)
+    assert learning_rate(cosine, step=99, share=1.0) == pytest.approx(0.1)
 
 
 @pytest.fixture(scope="module")
-def whole(toy_recipe: Recipe, data_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    run = Run(toy_recipe, data_root, tmp_path_factory.mktemp("whole"))
-    run.train()
-    return run
+def on_text(text_recipe: Any, data_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    return train(text_recipe(), tmp_path_factory.mktemp("runs") / "text", data_root, "cpu", progress=False)
 
 
-def test_rate_rises_stays_and_falls() -> None:
-    options = Optimisation(learning_rate=2.0, warmup_steps=10, decay=0.5, final_ratio=0.1)
-    assert learning_rate(options, step=0, share=0.0) == pytest.approx(0.2)
-    assert learning_rate(options, step=9, share=0.1) == 2.0
-    assert learning_rate(options, step=50, share=0.5) == 2.0
-    assert learning_rate(options, step=75, share=0.75) == pytest.approx(2.0 * (0.1 + 0.9 * 0.5))
-    assert learning_rate(options, step=99, share=1.0) == pytest.approx(0.2)
+@pytest.fixture(scope="module")
+def on_task(task_recipe: Any, tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    return train(task_recipe(), tmp_path_factory.mktemp("runs") / "task", device="cpu", progress=False)
 
 
-def test_a_run_ends_at_its_tokens_and_learns(whole: Run, toy_recipe: Recipe) -> None:
-    assert whole.progress.tokens == toy_recipe.optimisation.max_tokens
-    assert whole.progress.step == 20
-    lines = [json.loads(line) for line in (whole.out / "metrics.jsonl").read_text().splitlines()]
-    assert [line["step"] for line in lines] == [*range(1, 21), 20]
-    assert lines[0]["loss"] == pytest.approx(math.log(400), abs=0.3)
-    assert lines[19]["loss"] < lines[0]["loss"] - 0.5
-    assert set(lines[-1]["held_out"]) == {"books", "gsm8k", "generated"}
-    assert max(lines[-1]["held_out"].values()) < math.log(400) - 0.5
+def test_the_folder_is_a_checkpoint_and_holds_no_pickle(on_text: Trained) -> None:
+    files = {path.name for path in on_text.folder.iterdir() if not path.name.startswith(".")}
+    kinds = {Path(name).suffix for name in files}
+    assert {"config.json", "model.safetensors", "tokenizer.json", "README.md", "loss.png"} <= files
+    assert kinds == {".json", ".safetensors", ".md", ".png", ".yaml", ".jsonl"}
+    model = bathyscope.load(on_text.folder)
+    assert model.n_blocks == 2
+    run = bathyscope.survey(model, ["Tom has 3 cups and 4 plates."], ["residual"], progress=False)
+    assert run["residual"].sizes["prompt"] == 1
 
 
-def test_interrupted_and_resumed_equals_uninterrupted(
-    whole: Run, toy_recipe: Recipe, data_root: Path, tmp_path: Path
+def test_a_run_ends_at_its_tokens_and_learns(on_text: Trained) -> None:
+    records = metrics(on_text.folder)
+    steps = [record for record in records if "loss" in record]
+    assert [record["step"] for record in steps] == list(range(1, 21))
+    assert steps[-1]["tokens"] == on_text.summary["tokens"] == 20 * 128
+    assert steps[0]["loss"] == pytest.approx(math.log(400), abs=0.3)
+    assert steps[-1]["loss"] < steps[0]["loss"] - 0.5
+    held_out = [record for record in records if "held_out" in record]
+    assert [record["step"] for record in held_out] == [10, 20]
+    assert set(held_out[-1]["held_out"]) == {"books_loss", "gsm8k_loss", "generated_loss"}
+    assert steps[0]["learning_rate"] == pytest.approx(0.01 / 4)
+
+
+def test_losses_are_those_of_the_saved_weights(on_text: Trained) -> None:
+    last = metrics(on_text.folder)[-1]["held_out"]
+    for name, loss in on_text.summary["held_out"].items():
+        assert loss == pytest.approx(last[name], rel=1e-5)
+
+
+def test_the_card_says_what_was_done(on_text: Trained, on_task: Trained, text_recipe: Any) -> None:
+    card = (on_text.folder / "README.md").read_text(encoding="utf-8")
+    assert "2,560 tokens in 20 steps" in card
+    assert f"hash `{text_recipe().hash()}`" in card
+    assert "- 60% of the tokens: books" in card
+    assert f"| generated | {on_text.summary['held_out']['generated_loss']:.4f} |" in card
+    assert f"torch {torch.__version__}" in card
+    card = (on_task.folder / "README.md").read_text(encoding="utf-8")
+    assert "Problems of the task `pointer_chasing` (nodes 4, hops [1, 2])" in card
+    accuracy = on_task.summary["held_out"]["interpolate_accuracy"]
+    assert f"| {accuracy:.3f} (" in card
+
+
+def test_the_answers_loss_is_all_that_counts(on_task: Trained, task_recipe: Any) -> None:
+    first = metrics(on_task.folder)[0]
+    assert first["step"] == 1
+    # a fresh model is nearly uniform over all words, whatever counts; after 20 steps it knows where texts end
+    assert first["loss"] == pytest.approx(math.log(on_task_words(on_task)), abs=0.3)
+    assert metrics(on_task.folder)[-2]["loss"] < 0.7 * first["loss"]
+
+
+def on_task_words(trained: Trained) -> int:
+    return int(AutoModelForCausalLM.from_pretrained(trained.folder).config.vocab_size)
+
+
+def test_a_finished_run_is_not_made_again(on_task: Trained, task_recipe: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trainer.LabTrainer, "train", None)
+    assert train(task_recipe(), on_task.folder, device="cpu", progress=False).summary == on_task.summary
+
+
+def test_the_same_seed_gives_the_same_run_and_another_does_not(
+    on_task: Trained, task_recipe: Any, tmp_path: Path
 ) -> None:
-    Run(toy_recipe, data_root, tmp_path).train(stop_after=9)
-    resumed = Run(toy_recipe, data_root, tmp_path)
-    resumed.resume()
-    assert resumed.progress.step == 9
-    resumed.train()
-    expected = weights(whole)
-    for name, parameter in weights(resumed).items():
-        assert torch.equal(parameter, expected[name]), name
+    again = train(task_recipe(), tmp_path / "again", device="cpu", progress=False)
+    assert_same(on_task.folder, again.folder)
+    other = train(task_recipe(seed=4), tmp_path / "other", device="cpu", progress=False)
+    assert metrics(other.folder)[3]["loss"] != metrics(on_task.folder)[3]["loss"]
 
 
-def test_a_run_killed_between_checkpoints_repeats_the_lost_steps(
-    whole: Run, toy_recipe: Recipe, data_root: Path, tmp_path: Path
+DROPOUT = {"type": "gpt2", "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64, "resid_pdrop": 0.2}
+
+
+def test_killed_and_resumed_equals_uninterrupted(task_recipe: Any, tmp_path: Path) -> None:
+    """The process is really killed; dropout needs the generator's state, and stages change on the way."""
+    stages = [{"until": 0.5, "context": 64, "batch": 8}, {"context": 64, "batch": 4}]
+    recipe = task_recipe(model=DROPOUT, budget={"steps": 100}, saving={"every": 10}, stages=stages)
+    path = tmp_path / "recipe.yaml"
+    path.write_text(recipe.to_yaml(), encoding="utf-8")
+    out = tmp_path / "killed"
+    command = [
+        sys.executable,
+        "-m",
+        "bathyscope",
+        "lab",
+        "train",
+        str(path),
+        "--out",
+        str(out),
+        "--device",
+        "cpu",
+        "--quiet",
+    ]
+    process = subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    try:
+        wait_for_lines(out / "metrics.jsonl", 25, process)
+    finally:
+        os.kill(process.pid, signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    assert not (out / "training.json").exists()
+    reached = RunFolder(out, recipe).metrics()[-1]["step"]
+    assert 20 <= reached < 100
+    resumed = train(recipe, out, device="cpu", progress=False)
+    assert resumed.summary["steps"] == 100
+    whole = train(recipe, tmp_path / "whole", device="cpu", progress=False)
+    assert_same(whole.folder, resumed.folder)
+
+
+def wait_for_lines(path: Path, count: int, process: subprocess.Popen[bytes]) -> None:
+    for _ in range(60_000):
+        if path.is_file() and path.read_bytes().count(b"\n") >= count:
+            return
+        assert process.poll() is None, "the run ended before it could be killed"
+        time.sleep(0.002)
+    raise AssertionError("the run did not get so far")
+
+
+def test_stages_and_text_are_resumed_exactly(
+    on_text: Trained, text_recipe: Any, data_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = Run(toy_recipe, data_root, tmp_path)
-    for _ in range(7):
-        first.step()
-    first.save()
-    first.step()
-    (tmp_path / "checkpoints" / "writing_0000008").mkdir()
-    resumed = Run(toy_recipe, data_root, tmp_path)
-    resumed.resume()
-    assert resumed.progress.step == 7
-    resumed.train()
-    assert torch.equal(resumed.model.lm_head.weight, whole.model.lm_head.weight)
+    log = RunFolder.log
+
+    def interrupted(self: RunFolder, record: dict[str, Any]) -> None:
+        log(self, record)
+        if record["step"] == 9:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "log", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            train(text_recipe(), tmp_path, data_root, "cpu", progress=False)
+    assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["step-0000007"]
+    with (tmp_path / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 10, "lo')
+    train(text_recipe(), tmp_path, data_root, "cpu", progress=False)
+    assert_same(on_text.folder, tmp_path)
 
 
-def test_only_the_newest_checkpoints_are_kept(whole: Run) -> None:
-    kept = sorted(path.name for path in (whole.out / "checkpoints").iterdir())
-    assert kept == ["step_0000014", "step_0000020"]
-    assert not list(whole.out.rglob("*.pt"))
+def test_a_full_disk_is_said_and_the_same_call_goes_on(
+    on_task: Trained, task_recipe: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = RunFolder.log
+
+    def full(self: RunFolder, record: dict[str, Any]) -> None:
+        if record["step"] == 9:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        log(self, record)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "log", full)
+        with pytest.raises(StoreError, match=r"No space left on device\. Free some space .* step-0000007, is kept"):
+            train(task_recipe(), tmp_path, device="cpu", progress=False)
+    train(task_recipe(), tmp_path, device="cpu", progress=False)
+    assert_same(on_task.folder, tmp_path)
 
 
-def test_minutes_end_a_run(toy_recipe: Recipe, data_root: Path, tmp_path: Path) -> None:
-    hurried = dataclasses.replace(toy_recipe.optimisation, max_minutes=1e-9)
-    run = Run(dataclasses.replace(toy_recipe, optimisation=hurried), data_root, tmp_path)
-    run.train()
-    assert run.progress.step == 1
+def test_a_limit_in_minutes_ends_a_run_annealed(task_recipe: Any, tmp_path: Path) -> None:
+    recipe = task_recipe(budget={"steps": 20, "minutes": 1e-9})
+    trained = train(recipe, tmp_path, device="cpu", progress=False)
+    assert trained.summary["steps"] == 1
+    assert metrics(tmp_path)[0]["learning_rate"] == pytest.approx(0.01 * 0.1)
 
 
-def test_resuming_with_another_recipe_is_refused(whole: Run, toy_recipe: Recipe) -> None:
-    newest = checkpoint.latest(whole.out / "checkpoints")
-    assert newest is not None
-    other = dataclasses.replace(toy_recipe, seed=99).hash()
-    with pytest.raises(StoreError, match=f"was trained with recipe {toy_recipe.hash()}, not {other}; resume"):
-        checkpoint.load(newest, whole.model, whole.optimizer, other)
+def test_bfloat16_computes_otherwise_and_saves_as_asked(on_task: Trained, task_recipe: Any, tmp_path: Path) -> None:
+    recipe = task_recipe(precision="bfloat16", saving={"dtype": "bfloat16", "shard": "10KB"})
+    trained = train(recipe, tmp_path, device="cpu", progress=False)
+    model = AutoModelForCausalLM.from_pretrained(tmp_path)
+    assert model.dtype == torch.bfloat16
+    assert len(list(tmp_path.glob("*.safetensors"))) > 1
+    losses = [(a["loss"], b["loss"]) for a, b in zip(metrics(tmp_path), metrics(on_task.folder)) if "loss" in a]
+    assert all(given == pytest.approx(expected, abs=0.1) for given, expected in losses)
+    assert any(given != expected for given, expected in losses)
+    assert trained.summary["steps"] == 20
 
 
-def test_resuming_nothing_is_refused(toy_recipe: Recipe, data_root: Path, tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match=r"no checkpoint under .*; start without --resume"):
-        Run(toy_recipe, data_root, tmp_path).resume()
+@pytest.mark.parametrize(
+    "model",
+    [
+        {"type": "bathyscope_universal", "group_size": 1, "repeats": 2, "intermediate_size": 48},
+        {"type": "bathyscope_moeut", "group_size": 1, "repeats": 2, "head_dim": 8, "num_experts": 4}
+        | {"num_experts_per_tok": 2, "moe_intermediate_size": 16, "attention_experts": 2},
+    ],
+)
+def test_shared_layers_are_trained_resumed_and_loaded(model: dict[str, Any], task_recipe: Any, tmp_path: Path) -> None:
+    keys = {"hidden_size": 32, "num_attention_heads": 4, "max_position_embeddings": 64}
+    trained = train(task_recipe(model={**model, **keys}), tmp_path, device="cpu", progress=False)
+    assert bathyscope.load(trained.folder).n_blocks == 2
+    assert metrics(tmp_path)[-2]["loss"] < metrics(tmp_path)[0]["loss"] - 0.5
 
 
-def test_a_vocabulary_that_the_text_cannot_fill_is_refused(toy_recipe: Recipe, data_root: Path, tmp_path: Path) -> None:
-    large = dataclasses.replace(toy_recipe, model=dataclasses.replace(toy_recipe.model, vocabulary=40_000))
-    with pytest.raises(OptionError, match=r"pieces, not model\.vocabulary=40000; raise data\.tokenizer_characters"):
-        Run(large, data_root, tmp_path)
+def test_a_loss_that_is_not_finite_ends_the_run(task_recipe: Any, tmp_path: Path) -> None:
+    recipe = task_recipe(optimisation={"learning_rate": 1e30, "warmup_steps": 0, "clip": 0})
+    with pytest.raises(ModelError, match=r"The loss is nan at step \d+: training has diverged\. Lower optimisation"):
+        train(recipe, tmp_path, device="cpu", progress=False)
 
 
-def test_command_line_trains_and_resumes(whole: Run, toy_recipe: Recipe, data_root: Path, tmp_path: Path) -> None:
-    threads = torch.get_num_threads()
-    path = tmp_path / "toy.yaml"
-    path.write_text(toy_recipe.to_yaml(), encoding="utf-8")
-    out = tmp_path / "run"
-    main([str(path), "--data", str(data_root), "--out", str(out)])
-    main([str(path), "--data", str(data_root), "--out", str(out), "--resume"])
-    torch.set_num_threads(threads)
-    written = load_file(out / "checkpoints" / "step_0000020" / "model.safetensors")
-    for name, parameter in weights(whole).items():
-        assert torch.equal(written[name], parameter), name
+def test_a_folder_of_another_recipe_or_of_something_else_is_refused(
+    on_task: Trained, task_recipe: Any, tmp_path: Path
+) -> None:
+    with pytest.raises(
+        StoreError, match=r"belongs to another recipe .* give the same recipe to go on, or another folder"
+    ):
+        train(task_recipe(seed=99), on_task.folder, device="cpu", progress=False)
+    (tmp_path / "thesis.txt").write_text("all of it")
+    with pytest.raises(StoreError, match=r"holds thesis.txt but no training run; give an empty or a new folder"):
+        train(task_recipe(), tmp_path, device="cpu", progress=False)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"steps": True, "task": {"name": "arithmetic", "options": {"modules": ["mul"]}}, "tokenizer": "characters"},
+            "no intermediate steps",
+        ),
+        ({"task": {"name": "arithmetic"}}, "this task has no list of words; give bpe or characters"),
+        ({"task": {"name": "pointer_chase"}}, "'pointer_chase' is no task"),
+    ],
+)
+def test_tasks_that_do_not_fit_are_refused(
+    change: dict[str, Any], message: str, task_recipe: Any, tmp_path: Path
+) -> None:
+    with pytest.raises(OptionError, match=message):
+        train(task_recipe(**change), tmp_path, device="cpu", progress=False)
+
+
+def test_fine_tuning_goes_on_from_a_checkpoint_and_measures_both(
+    on_task: Trained, task_recipe: Any, tmp_path: Path
+) -> None:
+    prompts = tmp_path / "prompts.txt"
+    prompts.write_text("a > b ; b > a ; start a hop stay : b\n")
+    changes = {"model": None, "tokenizer": None, "from": str(on_task.folder), "optimisation": {"learning_rate": 1e-3}}
+    measure = {"measures": ["residual"], "prompts": str(prompts)}
+    recipe: Recipe = task_recipe(**changes, measure=measure, budget={"steps": 3})
+    tuned = train(recipe, tmp_path / "tuned", device="cpu", progress=False)
+    before, after = (bathyscope.open(tuned.folder / name) for name in ("before", "after"))
+    fresh = bathyscope.survey(str(on_task.folder), str(prompts), ["residual"], progress=False)
+    assert before["residual"].equals(fresh["residual"])
+    assert not after["residual"].equals(before["residual"])
+    first = metrics(tuned.folder)[0]["loss"]
+    assert first == pytest.approx(metrics(on_task.folder)[-2]["loss"], abs=0.3)
+    assert "Trained further from" in (tuned.folder / "README.md").read_text()

@@ -36,6 +36,8 @@ OTHER = [
     "deepseek_v3",
     "qwen3_moe",
     "gpt_oss",
+    "universal",
+    "moeut",
 ]
 WITHOUT_TAILS = ["openai-gpt", "qwen3_next", "lfm2", "jamba", "mamba2", "recurrent_gemma", "rwkv", "zamba2"]
 ONE_LENGTH = ["llama_dynamic", "phi3_longrope", "deepseek_v32"]

@@ -31,6 +31,7 @@ NAMES = [
     *("olmo2", "gemma2", "gemma3", "glm4"),  # norms on the outputs
     *("granite", "granitemoeshared", "hyperclovax"),  # scaled contributions
     *("mixtral", "llama4"),  # experts
+    *("universal", "moeut"),  # blocks that run several times
     *("bloom", "mpt", "opt", "gemma4"),  # residual-added outputs, flat outputs, other contributions
     *("jamba", "falcon_h1", "lfm2", "olmo_hybrid"),  # recurrences and convolutions
 ]

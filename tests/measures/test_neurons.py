@@ -170,6 +170,16 @@ def test_padding_of_the_vocabulary_has_no_say() -> None:
         np.testing.assert_allclose(found["mean"][2], expected.mean(1), atol=1e-6)
 
 
+@torch.no_grad()
+def test_a_vocabulary_of_nothing_but_padding_is_refused() -> None:
+    hf = zoo.entry("gpt2").build()
+    hf.lm_head.weight = torch.nn.Parameter(torch.zeros_like(hf.lm_head.weight))  # untied
+    with pytest.raises(
+        ModelError, match="all of its 120 rows are padding: they are zero, or no token of the tokenizer"
+    ):
+        census(hf)
+
+
 def test_the_live_model_stays_bit_for_bit() -> None:
     for name in ("gpt2", "gemma2", "qwen2_moe"):
         hf = zoo.entry(name).build()

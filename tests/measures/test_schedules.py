@@ -12,6 +12,7 @@ from support import naive, waves, zoo
 from torch import nn
 from transformers import PreTrainedModel
 
+import bathyscope
 from bathyscope.errors import ModelError, OptionError
 from bathyscope.measures.drop import Drop, DropOptions
 from bathyscope.measures.repeat import Repeat, RepeatOptions
@@ -61,6 +62,22 @@ def test_equals_a_model_built_that_way(name: str, measure: str, index: int, orde
         expected = statistics(naive.logits(zoo.build(name), own), naive.logits(other, own), own)
         got = [float(found[metric][prompt, index]) for metric in TOKEN_METRICS]
         assert got == pytest.approx(expected, rel=1e-5, abs=1e-5)
+
+
+@pytest.mark.parametrize("name", ["gemma2", "gemma3", "cohere2"])
+@pytest.mark.parametrize(("measure", "index", "order"), [("drop", 1, [0, 2, 3, 4]), ("swap", 2, [0, 1, 3, 2, 4])])
+def test_windows_and_rotary_tables_follow_the_block(name: str, measure: str, index: int, order: list[int]) -> None:
+    """As in a model whose list of window types is permuted along with its blocks, and not as in one left as it is."""
+    (ids,) = zoo.prompts(zoo.build(name), (20,))
+    found = waves.run(waves.loaded(name), [ids], {measure: None})[measure]
+    got = [float(found[metric].isel(prompt=0, **{found[metric].dims[1]: index})) for metric in TOKEN_METRICS]
+    by_slot, by_block = rebuilt(name, order), rebuilt(name, order)
+    by_block.config.layer_types = [by_block.config.layer_types[block] for block in order]
+    expected, other = (
+        statistics(naive.logits(zoo.build(name), ids), naive.logits(hf, ids), ids) for hf in (by_block, by_slot)
+    )
+    assert got == pytest.approx(expected, rel=1e-5, abs=1e-5)
+    assert got != pytest.approx(other, rel=1e-3, abs=1e-3)
 
 
 @pytest.mark.parametrize("protect_first", [1, 4])
@@ -170,3 +187,20 @@ def test_errors(measure: Drop | Swap | Repeat, message: str) -> None:
     with pytest.raises(OptionError) as caught:
         measure.prepare(waves.facts(waves.loaded("llama")), waves.of_lengths(9, 14), seed=0)
     assert message in str(caught.value)
+
+
+def test_of_all_measures_those_that_do_not_fit_a_shallow_model_are_left_out(
+    recwarn: pytest.WarningsRecorder,
+) -> None:
+    known, prompts = waves.facts(waves.loaded("llama")), waves.of_lengths(9)
+    assert Repeat(RepeatOptions()).unavailable(known, prompts) is None
+    assert Swap(SwapOptions()).unavailable(known, prompts) is None
+    reason = Repeat(RepeatOptions(length=6)).unavailable(known, prompts)
+    assert reason == "its window of 6 blocks is longer than the model, which has 5"
+    one_block = rebuilt("llama", [0])
+    run = bathyscope.survey(one_block, zoo.prompts(one_block, (9,)), "all", progress=False)
+    said = [str(one.message) for one in recwarn]
+    assert "repeat is left out: its window of 5 blocks is longer than the model, which has 1." in said
+    assert "swap is left out: this model has one block only." in said
+    assert not {"repeat", "swap", "swap_cosine"} & set(run.measures)
+    assert run["drop"].sizes["dropped"] == 1

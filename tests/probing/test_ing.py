@@ -200,7 +200,13 @@ def test_texts_that_give_no_contexts(
         ({"window": 3}, OptionError, "window=3 is not allowed; give a whole number, 4 or more"),
         ({"neurons": True}, OptionError, "neurons=True is not allowed"),
         ({"C": -1.0}, OptionError, "C=-1.0 is not allowed"),
+        ({"characters": 0}, OptionError, "characters=0 is not allowed; give a whole number, 1 or more"),
         ({"characters": 400}, PromptError, "give a longer text"),
+        (
+            {"window": 258},
+            OptionError,
+            "window=258 gives prompts of 257 tokens, and LlamaForCausalLM takes 256; give a",
+        ),
     ],
 )
 def test_mistakes(

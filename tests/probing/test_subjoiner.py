@@ -188,6 +188,7 @@ def test_words_that_run_into_the_context_are_left_out() -> None:
         ({"top": 0}, r"top=0 is not allowed"),
         ({"window": 4}, r"window=4 is not allowed; give a whole number, more than the 4 pieces"),
         ({"seed": -1}, r"seed=-1 is not allowed"),
+        ({"characters": -5}, r"characters=-5 is not allowed; give a whole number, 1 or more"),
         ({"level": 2.0}, r"level is 2\.0"),
         ({"context": "one by"}, r"context='one by' has 2 tokens, too few for a window of 16; .*or window=3"),
         ({"context": f"{CONTEXT} {CONTEXT}", "window": 30}, r"window=30 gives prompts of 30 tokens, and .* takes 24"),

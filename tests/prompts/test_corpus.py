@@ -117,6 +117,9 @@ def test_a_text_shorter_than_the_window_that_was_asked_for(tmp_path: Path, with_
     assert str(caught.value) == (
         f"{file} holds {own} tokens, less than one window of {own + 1}; ask for less (window={own})."
     )
+    # nothing is advised that the model could not take
+    with pytest.raises(PromptError, match=rf"one window of {own + 1}; ask for less \(window=3\)"):
+        corpus_prompts(str(file), tokenizer=with_bos, window=own + 1, context=3)
     assert len(corpus_prompts(str(file), tokenizer=with_bos, window=own)) == 1
     with pytest.raises(PromptError, match=r"holds 16 characters, less than one piece of 17; ask for less \(chars=16\)"):
         corpus_prompts(str(file), tokenizer=with_bos, chars=17)
@@ -131,18 +134,38 @@ def test_text_of_exactly_one_window(tmp_path: Path, plain: PreTrainedTokenizerFa
     assert ids(corpus_prompts(str(file), tokenizer=plain, window=len(tokens))) == [tokens]
 
 
-@pytest.mark.parametrize("text", ["", "T"])
-def test_too_little_text(tmp_path: Path, plain: PreTrainedTokenizerFast, text: str) -> None:
-    file = tmp_path / "a.txt"
-    file.write_text(text)
-    for size in ({"window": 8}, {"chars": 8}):
-        with pytest.raises(PromptError, match="too little text: a prompt needs at least two tokens"):
-            corpus_prompts(str(file), tokenizer=plain, **size)
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("a.txt", b""), ("a.txt", b"T"), ("a.txt.gz", b""), ("a.txt.gz", gzip.compress(b"")), ("a.txt.gz", b"T")],
+)
+@pytest.mark.parametrize("size", [{"window": 8}, {"context": 8}, {"chars": 8}])
+def test_too_little_text(
+    tmp_path: Path, plain: PreTrainedTokenizerFast, name: str, content: bytes, size: dict[str, int]
+) -> None:
+    file = tmp_path / name
+    file.write_bytes(gzip.compress(content) if content == b"T" and name.endswith(".gz") else content)
+    with pytest.raises(PromptError) as caught:
+        corpus_prompts(str(file), tokenizer=plain, **size)
+    assert str(caught.value) == (
+        f"{file} holds too little text: a prompt needs at least two tokens. Give a file that holds more."
+    )
+
+
+def test_pieces_of_a_single_token(tmp_path: Path, backend: Callable[..., object]) -> None:
+    file = tmp_path / "letters.txt"
+    file.write_text("a b")
+    without_bos = PreTrainedTokenizerFast(tokenizer_object=backend())
+    with pytest.raises(
+        PromptError, match=r"chars=1 cuts off a piece of a single token \('a'\), .*ask for longer pieces"
+    ):
+        corpus_prompts(str(file), tokenizer=without_bos, chars=1)
+    with_bos = PreTrainedTokenizerFast(tokenizer_object=backend(), bos_token="<s>")
+    assert [len(prompt.ids or ()) for prompt in corpus_prompts(str(file), tokenizer=with_bos, chars=1)] == [2, 2, 2]
 
 
 def test_tokens_limit_all_prompts_together(path: str, with_bos: PreTrainedTokenizerFast) -> None:
     every = ids(corpus_prompts(path, tokenizer=with_bos, window=64))
-    for tokens, windows in ((64, 1), (127, 1), (128, 2), (10**6, len(every))):
+    for tokens, windows in ((64, 1), (127, 1), (128, 2), (64 * len(every) + 63, len(every))):
         assert ids(corpus_prompts(path, tokenizer=with_bos, window=64, tokens=tokens)) == every[:windows]
     assert ids(corpus_prompts(path, tokenizer=with_bos, window=64, tokens=500, count=3)) == every[:3]
     pieces = ids(corpus_prompts(path, tokenizer=with_bos, chars=100))
@@ -154,6 +177,21 @@ def test_tokens_limit_all_prompts_together(path: str, with_bos: PreTrainedTokeni
         corpus_prompts(path, tokenizer=with_bos, window=64, tokens=63)
     with pytest.raises(PromptError, match="gives 2 prompts of this size, 3 asked for"):
         corpus_prompts(path, tokenizer=with_bos, window=64, tokens=128, count=3)
+
+
+def test_a_text_of_fewer_tokens_than_were_asked_for_is_used_up_and_said(
+    path: str, with_bos: PreTrainedTokenizerFast, recwarn: pytest.WarningsRecorder
+) -> None:
+    every = corpus_prompts(path, tokenizer=with_bos, window=64)
+    whole_windows = 64 * len(every)
+    assert corpus_prompts(path, tokenizer=with_bos, window=64, tokens=10**6, count=len(every)) == every
+    assert not recwarn.list
+    with pytest.warns(
+        UserWarning,
+        match=rf"fills prompts of {whole_windows} tokens altogether, fewer than tokens={whole_windows + 64}; all of "
+        r"them are taken\. Give a longer text for more\.",
+    ):
+        assert corpus_prompts(path, tokenizer=with_bos, window=64, tokens=whole_windows + 64) == every
 
 
 def test_each_id_is_kept_once(path: str, plain: PreTrainedTokenizerFast) -> None:
@@ -169,7 +207,10 @@ def test_files_that_hold_no_text(tmp_path: Path, plain: PreTrainedTokenizerFast)
     for name, content, message in (
         ("model.txt", b"\x80\x02\x8a\nl\xfc", "is not UTF-8 text .*; convert it to UTF-8"),
         ("zeros.txt", b"one\x00two\x00", r"is a binary file \(it holds NUL characters\); give plain text"),
-        ("cut.txt.gz", whole_file[:-9], "cannot be read: "),
+        ("latin.txt.gz", gzip.compress("café ".encode("latin-1")), "is not UTF-8 text .*; convert it to UTF-8"),
+        ("plain.txt.gz", TEXT.encode(), "cannot be read: Not a gzipped file"),
+        ("cut.txt.gz", whole_file[:-9], r"Compressed file ended before .*\. Copy or download it anew\."),
+        ("begun.txt.gz", whole_file[:5], "cannot be read: Compressed file ended before"),
         ("altered.txt.gz", whole_file[:100] + b"\x00" * 40 + whole_file[140:], "cannot be read: "),
     ):
         (tmp_path / name).write_bytes(content)

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+from types import MappingProxyType
 
+import numpy as np
 import pytest
 
 from bathyscope.errors import PromptError
 from bathyscope.prompts.prompt import Prompt
-from bathyscope.prompts.promptfile import read_prompts
+from bathyscope.prompts.promptfile import prompt_lines, read_prompts
 
 Write = Callable[..., str]
 
@@ -23,6 +26,20 @@ def test_every_field(write_jsonl: Write) -> None:
         Prompt(text="plain"),
     )
     assert [prompt.id for prompt in read_prompts(path, count=2)] == ["sum", "17"]
+
+
+def test_what_is_written_is_read_back(tmp_path: Path) -> None:
+    prompts = (
+        Prompt(text="1 + 1 = 2\n“two”\u2028", answer="2", id="sum", labels={"level": 3, "solved_by": "only deep"}),
+        Prompt(text="plain"),
+        Prompt(
+            ids=(4, 5, 6), answer_tokens=1, labels=MappingProxyType({"hops": np.int64(2), "share": np.float32(0.5)})
+        ),
+    )
+    path = tmp_path / "written.jsonl"
+    path.write_text(prompt_lines(prompts), encoding="utf-8")
+    assert read_prompts(str(path)) == prompts
+    assert prompt_lines(prompts[1:2]) == '{"text": "plain"}\n'
 
 
 def test_too_few(write_jsonl: Write) -> None:

@@ -40,6 +40,12 @@ def test_measures_are_datasets_of_the_tree(run: Run) -> None:
     assert run["skip"].sel(part="block").effect_all.shape == (6, 6, 6)
 
 
+def test_a_run_is_a_collection_of_its_measures(run: Run) -> None:
+    assert list(run) == ["skip", "erasure", "effective_depth", "noise"]
+    assert "skip" in run
+    assert "lens" not in run
+
+
 def test_unknown_measure_is_refused_with_a_guess(run: Run) -> None:
     with pytest.raises(OptionError) as caught:
         run["skipp"]

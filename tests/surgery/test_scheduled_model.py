@@ -29,7 +29,7 @@ FAMILIES = (
     *("gpt_neox", "opt", "bloom", "mpt", "falcon", "falcon_alibi", "phi", "cohere2", "ctrl", "olmo2", "olmo3"),
     *("gemma2", "gemma3", "gemma4_plain", "gemma4_unified", "gemma3_multimodal", "granite", "mixtral", "deepseek_v3"),
     *("lfm2", "lfm3", "jamba", "qwen3_next", "falcon_h1", "granitemoehybrid", "mamba", "mamba2", "nemotron_h"),
-    *("zamba2", "modernbert-decoder"),
+    *("zamba2", "modernbert-decoder", "universal", "moeut"),
 )
 ALTERNATING = ("ministral", "gemma2", "gemma3", "olmo3", "cohere2", "cwm", "exaone4", "granite_swa")
 WITHOUT_CACHE = {"recurrent_gemma": "repeat:1+2", "bamba": "drop:1", "deepseek_v32": "swap:2"}
@@ -187,6 +187,12 @@ def snapshot(model: nn.Module) -> dict[str, Any]:
     return found
 
 
+def assert_same_modules(model: nn.Module, before: dict[str, Any]) -> None:
+    after = snapshot(model)
+    assert after.keys() == before.keys()
+    assert [key for key in before if after[key] is not before[key] and after[key] != before[key]] == []
+
+
 @pytest.mark.parametrize("name", ["llama", "gemma3", "gpt2", "jamba", "gemma4_multimodal"])
 def test_nothing_is_left_behind(name: str) -> None:
     model = bathyscope.load(zoo.entry(name).build())
@@ -206,15 +212,36 @@ def test_nothing_is_left_behind(name: str) -> None:
         raise ZeroDivisionError
 
     assert naive.blocks_of(hf) is listed
-    after = snapshot(hf)
-    assert after.keys() == before.keys()
-    differing = [key for key in before if after[key] is not before[key] and after[key] != before[key]]
-    assert differing == []
+    assert_same_modules(hf, before)
     assert hf.config.to_dict() == config
     assert hf.state_dict().keys() == weights.keys()
     assert all(torch.equal(value, weights[key]) for key, value in hf.state_dict().items())
     hf.eval()
     assert torch.equal(logits_of(hf, ids), logits_of(zoo.build(name), ids))
+
+
+def test_an_error_in_a_forward_or_before_entry_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = bathyscope.load(zoo.entry("gemma2").build())
+    hf, ids = model.hf, ids_of(model)
+    expected, before = logits_of(hf, ids), snapshot(hf)
+
+    def failing(*_: Any) -> None:
+        raise ZeroDivisionError
+
+    with scheduled(model, "swap:1") as inside:
+        swapped = logits_of(inside, ids)
+        hook = model.anatomy.blocks[2].mlp.register_forward_hook(failing)
+        with pytest.raises(ZeroDivisionError):
+            greedy(inside, ids, use_cache=True)
+        hook.remove()
+        assert torch.equal(logits_of(inside, ids), swapped)
+    with monkeypatch.context() as patch:
+        patch.setattr("bathyscope.surgery.scheduled_model.expected_logits", lambda *_: torch.ones(1))
+        with pytest.raises(ModelError, match="does not run this schedule"), scheduled(model, "swap:1"):
+            pytest.fail("entered")
+
+    assert_same_modules(hf, before)
+    assert torch.equal(logits_of(hf, ids), expected)
 
 
 def test_weights_keep_their_names_inside() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -92,6 +92,7 @@ def resolve(model: nn.Module, family: Family) -> Anatomy:
     head = _require(model, family.head, family)
     if not isinstance(blocks, nn.ModuleList | Sequence) or len(blocks) == 0:
         raise ModelError(f"{family.name}: {family.blocks} is not a list of blocks.")
+    _require_own_modules(blocks, family)
     norm = submodule(model, family.final_norm) if family.final_norm else None
     returned = _observe(model, family, tuple(blocks))
     stream = unwrap(returned[-1])
@@ -123,6 +124,18 @@ def _require(model: nn.Module, path: str, family: Family) -> nn.Module:
             f"(bathyscope/anatomy/families); a family file for {type(model).__name__} is needed."
         )
     return found
+
+
+def _require_own_modules(blocks: Iterable[nn.Module], family: Family) -> None:
+    """Refuses a list in which a module stands twice: whatever is done to one of its runs would be done to all."""
+    first: dict[nn.Module, int] = {}
+    for place, block in enumerate(blocks):
+        if first.setdefault(block, place) != place:
+            raise ModelError(
+                f"{family.name}: {family.blocks} holds the same module at places {first[block]} and {place}. Runs of a "
+                "block can be told apart only where each is a module of its own: put a copy of the module at the later "
+                "place and assign the parameters of the first to it, so that they stay shared."
+            )
 
 
 def _number(config: Any, name: str | None) -> float | None:

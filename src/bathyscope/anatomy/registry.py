@@ -33,6 +33,16 @@ def family_for(model_type: str) -> Family | None:
     return index(families()).get(model_type)
 
 
+def make_known(model_type: str) -> None:
+    """Imports what implements a model type that the library does not have; nothing where it has it.
+
+    Its module is named in the family's file and not imported here, since it may lie further out in the program.
+    """
+    family = family_for(model_type)
+    if family is not None and family.implementation is not None:
+        importlib.import_module(family.implementation)
+
+
 def index(declared: tuple[Family, ...]) -> dict[str, Family]:
     """Model type → family.
 

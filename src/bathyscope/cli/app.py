@@ -37,13 +37,18 @@ for _name, _help in {
     "show": "Print the results of a run as a table, CSV or JSON.",
     "report": "Draw one or more runs: a self-contained HTML page, and figures as files.",
     "compare": "Differences of effective depth between runs: models, data sets, levels of difficulty.",
+    "group": "Depth on each group of a run's prompts, such as those that a shallower model solves too.",
+    "solved-by": "Label prompts by which of two models, a shallow and a deep one, solve them.",
+    "depth-performance": "Regression of a benchmark's score on the number of layers, from a table of models.",
     "reproduce": "Tables and figures of the papers, from the models at hand, beside what was published.",
     "evaluate": "Benchmarks of lm-evaluation-harness with blocks dropped, swapped and repeated.",
+    "maps": "The best affine map from every boundary of one model to every boundary of another.",
     "probe": 'Linear probes on labelled data: word meaning by depth, neurons that foretell "-ing".',
+    "lab": "Train small models by recipe: on texts, or on tasks that need depth.",
     "check": "Load a model and show what the checks of its anatomy measured, block by block.",
     "estimate": "Work, memory and time of a survey, from the model's configuration alone.",
 }.items():
-    app.command(f"bathyscope.cli.commands.{_name}:app", name=_name, help=_help)
+    app.command(f"bathyscope.cli.commands.{_name.replace('-', '_')}:app", name=_name, help=_help)
 
 
 @app.meta.default

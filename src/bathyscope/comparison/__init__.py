@@ -1,8 +1,9 @@
-"""Comparing runs: differences of effective depth between models, data sets and levels of difficulty."""
+"""Comparing runs, and groups of prompts within a run: differences of effective depth, with their uncertainty."""
 
 from __future__ import annotations
 
 from bathyscope.comparison.comparing import compare
+from bathyscope.comparison.grouping import grouped
 from bathyscope.comparison.result import Comparison
 
-__all__ = ["Comparison", "compare"]
+__all__ = ["Comparison", "compare", "grouped"]

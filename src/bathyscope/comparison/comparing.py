@@ -22,7 +22,6 @@ from bathyscope.statistics.estimate import DepthEstimate
 from bathyscope.store.run import Run, open_run
 
 NAN = math.nan
-_NOTHING = Contrast(NAN, (), NAN, NAN, NAN, NAN, NAN, NAN, NAN, ())
 
 
 def compare(
@@ -103,16 +102,14 @@ def _answer(
     order = [member for cohort in cohorts for member in cohort.members]
     contrasts, ratios, reasons = [], [], []
     for name in estimators:
-        found = _NOTHING
-        if all(name in of_side for of_side in readings):
-            terms = [
-                [
-                    Term(readings[member][name].take(prompts), asked.coefficients[member])
-                    for member, prompts in zip(cohort.members, cohort.prompts)
-                ]
-                for cohort in cohorts
+        terms = [
+            [
+                Term(readings[member][name].take(prompts), asked.coefficients[member])
+                for member, prompts in zip(cohort.members, cohort.prompts)
             ]
-            found = contrast(terms, resamples=resamples, level=level, seed=seed)
+            for cohort in cohorts
+        ]
+        found = contrast(terms, resamples=resamples, level=level, seed=seed)
         by_side = dict(zip(order, found.estimates))
         contrasts.append(found)
         ratios.append((by_side.get(0, NAN), by_side.get(len(asked.sides) - 1, NAN)))

@@ -116,7 +116,7 @@ def comparison_data(plan: Plan, rows: Sequence[Row], estimators: Sequence[str]) 
         "positive_share": (of("positive_share"), "share of resamples above 0", "1", "ties count half"),
         "exists_share": (of("exists_share"), "share of resamples in which all ratios exist", "1", ""),
         "p_value": (p_value, "two-sided p-value of no difference", "1", "1 − level of the interval that reaches 0"),
-        "p_holm": (_holm(p_value), "p-value corrected for all comparisons and estimators", "1", "Holm"),
+        "p_holm": (holm(p_value), "p-value corrected for all comparisons and estimators", "1", "Holm"),
         "n_prompts": ([[sum(c.n_prompts) for c in row] for row in contrasts], "prompts in use", "prompt", ""),
     }
     data = {
@@ -147,7 +147,8 @@ def _blocks(asked: Asked) -> float:
     return float(counts.pop()) if len(counts) == 1 and asked.coefficients == (-1.0, 1.0) else math.nan
 
 
-def _holm(p_values: NDArray[np.float64]) -> NDArray[np.float64]:
+def holm(p_values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """p-values of any shape corrected for their number (Holm); NaN stays NaN and is not counted."""
     corrected = np.full(p_values.shape, np.nan)
     there = np.isfinite(p_values)
     if there.any():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from bathyscope.anatomy.anatomy import config_of
 from bathyscope.anatomy.lengths import depends_on_padding
-from bathyscope.errors import OptionError, PromptError
+from bathyscope.errors import ModelError, OptionError, PromptError
 from bathyscope.evaluation.benchmarks import Benchmark, load_benchmarks
 from bathyscope.evaluation.result import Evaluation, assemble
 from bathyscope.evaluation.shelf import Score, Shelf, read_scores, read_settings
@@ -20,7 +21,7 @@ from bathyscope.progress import ProgressBar
 from bathyscope.store.canonical import canonical
 from bathyscope.store.shards import encode
 from bathyscope.surgery.chain import Arguments
-from bathyscope.surgery.scheduled_model import scheduled
+from bathyscope.surgery.scheduled_model import require_runnable, scheduled
 
 if TYPE_CHECKING:
     from bathyscope.evaluation.harness import LoadedLM
@@ -58,9 +59,10 @@ def evaluate(
         progress: show a progress bar.
 
     Raises:
-        OptionError: the extra is missing, an unknown task or schedule, a limit or batch size below 1.
+        OptionError: the extra is missing, an unknown task or schedule, a limit or batch size below 1, a schedule that
+            cannot be run by slot.
         PromptError: the model has no tokenizer, or documents cannot be had.
-        ModelError: a schedule cannot run.
+        ModelError: a schedule cannot run, or gives NaN or Inf.
         StoreError: the folder holds another evaluation, cannot be written, or has a damaged file.
     """
     for name, value in (("limit", limit), ("batch_size", batch_size)):
@@ -72,6 +74,8 @@ def evaluate(
     from bathyscope.evaluation import harness
 
     plan = runnable(found, model.checks, schedules)
+    for variant in plan:
+        require_runnable(model, variant.schedule, arguments)
     requests = {one.name: harness.prepare(one, limit) for one in benchmarks}
     settings = {
         "model": model.name,
@@ -157,6 +161,7 @@ class _Work:
         with _running(self._model, variant, self._arguments):
             for one in missing:
                 found[one.name] = {"schedule": variant.name, "task": one.name, **score(lm, one, self._limit)}
+                _require_finite(found[one.name])
                 if self._shelf is not None:
                     self._shelf.keep(variant.name, one.name, found[one.name])
                 self._advance(self._requests[one.name])
@@ -192,6 +197,15 @@ def _shelf(out: str | Path | None, settings: Mapping[str, Any]) -> Iterator[Shel
         yield shelf
     finally:
         shelf.close()
+
+
+def _require_finite(score: Score) -> None:
+    values = [value for document in score["documents"] for value in document["loglikelihoods"]]
+    if not all(map(math.isfinite, values)):
+        raise ModelError(
+            f"{score['task']} under the schedule {score['schedule']}: the model gives NaN or Inf log-likelihoods; load "
+            "it with a wider dtype (dtype='float32')."
+        )
 
 
 def _require_tokenizer(model: Model) -> None:

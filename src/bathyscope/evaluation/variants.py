@@ -46,9 +46,7 @@ def variants(asked: Sequence[str], n_blocks: int) -> tuple[Variant, ...]:
     Raises:
         OptionError: none of these, or a block out of range.
     """
-    if isinstance(asked, str):
-        asked = asked.split(",")
-    names = [NORMAL, *(name for text in asked for name in _names(text.strip(), n_blocks))]
+    names = [NORMAL, *(name for text in _texts(asked) for name in _names(text, n_blocks))]
     return tuple(_variant(name, n_blocks) for name in dict.fromkeys(names))
 
 
@@ -61,8 +59,9 @@ def runnable(found: Sequence[Variant], checks: Checks, asked: Sequence[str]) -> 
         ModelError: an asked schedule cannot run.
     """
     lacking = {variant.name: gap for variant in found if (gap := checks.lacking(variant.schedule))}
+    named = _texts(asked)
     for name, (block, source) in lacking.items():
-        if name in asked:
+        if name in named:
             raise ModelError(
                 f"{name} cannot run: block {block} of this model takes the keys and values of block {source}, which "
                 "would not have run before it. Leave it out of the schedules."
@@ -73,6 +72,10 @@ def runnable(found: Sequence[Variant], checks: Checks, asked: Sequence[str]) -> 
             stacklevel=3,
         )
     return tuple(variant for variant in found if variant.name not in lacking)
+
+
+def _texts(asked: str | Sequence[str]) -> list[str]:
+    return [text.strip() for text in (asked.split(",") if isinstance(asked, str) else asked)]
 
 
 def _names(text: str, n_blocks: int) -> list[str]:

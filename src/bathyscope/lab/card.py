@@ -1,77 +1,132 @@
-"""The model card of an exported checkpoint."""
+"""The model card of a finished run: data, tokens, losses, and what would make it again."""
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
-from bathyscope.lab.checkpoint import Progress
+from statsmodels.stats.proportion import proportion_confint
+
 from bathyscope.lab.recipe import Recipe
 
 CARD = """---
-license: apache-2.0
-language: en
-tags: [demonstration, interpretability]
+library_name: transformers
+tags: [bathyscope, interpretability]
 ---
-# The bathyscope demonstration model
+# {name}
 
-A small Llama-like decoder, trained from scratch for this package: {blocks} blocks, width {width}, {heads}
-query and {kv_heads} key heads, SwiGLU of {mlp_width}, context {context}, tied embeddings, and a byte-level
-BPE of {vocabulary} pieces in which every digit stands alone. {parameters:,} parameters in bfloat16.
+{origin}
+{parameters:,} parameters, saved in {dtype}. Trained with `bathyscope lab train`; for study, not for use.
 
-## Use
-It lets every measurement, figure and command be tried in seconds and without a download. Its layers have
-real structure, since it is trained, but it is a toy: it writes old-fashioned English without much sense,
-makes mistakes in arithmetic, and knows next to nothing of the world. Use it to demonstrate and test this
-tool, and for nothing else. Its books were printed in 1929 or earlier and carry the views of their time.
+## Data
+{data}
 
 ## Training
-- Data, by share of tokens: {books:.0%} public-domain English books, {gsm8k:.0%} GSM8K training problems
-  (MIT licence) in two formats, {generated:.0%} arithmetic problems of this package's own generator
-  (`bathyscope.prompts.problems`).
-- {tokens:,} tokens in {steps:,} steps and {minutes:.0f} minutes; processor cores: {threads}.
-- Recipe `{name}`, hash `{recipe_hash}`; see `bathyscope/lab/recipes/` and `python -m bathyscope.lab.train`.
-- AdamW, peak rate {rate:g}, linear warm-up and decay, bfloat16 products on float32 weights.
+- {tokens:,} tokens in {steps:,} steps and {minutes:.1f} minutes on {device}; loss on {loss}.
+- AdamW, peak rate {rate:g} ({schedule}), {warmup} steps of warm-up, weight decay {weight_decay:g}, clip {clip:g};
+  matrix products in {precision}; seed {seed}.
+- Loss of the last steps: {last_loss:.4f} nats per token. The curve is in `loss.png`, its data in `metrics.jsonl`.
 
-## Held-out loss
-Nats per token of this tokenizer, in windows of {context} tokens with BOS first, on books, GSM8K test problems
-and generated problems that were not trained on:
+## Held out
+{scores}
 
-| source | loss |
-|---|---|
-{losses}
-
-## Licence
-Apache-2.0, for weights and tokenizer.
+## Made by
+- Recipe `{name}`, hash `{recipe_hash}`: `recipe.yaml` beside this card.
+- Revision of bathyscope: {revision}.
+- Versions: {versions}.
 """
 
 
-def model_card(recipe: Recipe, progress: Progress, losses: Mapping[str, float], parameters: int) -> str:
+def model_card(recipe: Recipe, summary: Mapping[str, Any]) -> str:
     """The card in Markdown.
 
     Args:
-        losses: source → held-out loss in nats per token.
-        parameters: how many the model has, tied ones counted once.
+        recipe: that was carried out.
+        summary: what the run came to, as ``training.json`` holds it.
     """
-    mix, shape = recipe.data, recipe.model
-    total = mix.books + mix.gsm8k + mix.generated
+    options = recipe.optimisation
     return CARD.format(
-        blocks=shape.blocks,
-        width=shape.width,
-        heads=shape.heads,
-        kv_heads=shape.kv_heads,
-        mlp_width=shape.mlp_width,
-        context=shape.context,
-        vocabulary=shape.vocabulary,
-        parameters=parameters,
-        books=mix.books / total,
-        gsm8k=mix.gsm8k / total,
-        generated=mix.generated / total,
-        tokens=progress.tokens,
-        steps=progress.step,
-        minutes=progress.minutes,
-        threads=recipe.threads,
         name=recipe.name,
+        origin=_origin(recipe),
+        data=_data(recipe),
+        dtype=recipe.saving.dtype,
+        loss="all tokens" if recipe.loss == "all" else "the answer and the end token",
+        rate=options.learning_rate,
+        schedule=options.schedule,
+        warmup=options.warmup_steps,
+        weight_decay=options.weight_decay,
+        clip=options.clip,
+        precision=recipe.precision,
+        seed=recipe.seed,
+        scores=_scores(recipe, summary["held_out"]),
         recipe_hash=recipe.hash(),
-        rate=recipe.optimisation.learning_rate,
-        losses="\n".join(f"| {name} | {loss:.3f} |" for name, loss in losses.items()),
+        revision=summary["revision"] or "not under version control",
+        versions=", ".join(f"{library} {version}" for library, version in summary["versions"].items()),
+        **{key: summary[key] for key in ("parameters", "tokens", "steps", "minutes", "device", "last_loss")},
     )
+
+
+def revision() -> str | None:
+    """The git commit of this package's source, with ``-dirty`` where files differ; None outside a repository."""
+    file = Path(__file__)
+
+    def git(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = ["git", "-C", str(file.parent), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    try:
+        # a package installed into an environment inside another repository is not part of that one
+        if git("ls-files", "--error-unmatch", file.name).returncode:
+            return None
+        head = git("rev-parse", "HEAD").stdout.strip()
+        changed = git("status", "--porcelain", "--untracked-files=no").stdout.strip()
+    except FileNotFoundError:
+        return None
+    return f"{head}-dirty" if changed else head or None
+
+
+def _origin(recipe: Recipe) -> str:
+    if recipe.base is not None:
+        return f"Trained further from `{recipe.base}`."
+    keys = {key: value for key, value in (recipe.model or {}).items() if key != "type"}
+    shape = ", ".join(f"{key} {value}" for key, value in keys.items())
+    return f"A `{(recipe.model or {})['type']}` trained from scratch: {shape}."
+
+
+def _data(recipe: Recipe) -> str:
+    if recipe.data is not None:
+        total = sum(recipe.data.mix.values())
+        return "\n".join(f"- {share / total:.0%} of the tokens: {name}" for name, share in recipe.data.mix.items())
+    assert recipe.task is not None
+    options = ", ".join(f"{key} {value}" for key, value in recipe.task.options.items()) or "as by default"
+    count = "a new problem every time" if recipe.task.count is None else f"{recipe.task.count:,} different problems"
+    steps = "with" if recipe.steps else "without"
+    return f"Problems of the task `{recipe.task.name}` ({options}), {steps} written steps; {count}."
+
+
+def _scores(recipe: Recipe, scores: Mapping[str, float]) -> str:
+    """A table of the saved weights' losses and accuracies."""
+    losses = {key.removesuffix("_loss"): value for key, value in scores.items() if key.endswith("_loss")}
+    if recipe.data is not None:
+        rows = "\n".join(f"| {source} | {loss:.4f} |" for source, loss in losses.items())
+        return (
+            f"Nats per token of the saved weights, in windows of {recipe.context} tokens, on documents that were not "
+            f"trained on ({recipe.evaluation.final_tokens:,} tokens of each source).\n\n"
+            f"| source | loss |\n|---|---|\n{rows}"
+        )
+    count = recipe.evaluation.final_problems
+    rows = "\n".join(
+        f"| {split} | {loss:.4f} | {_share(scores[f'{split}_accuracy'], count)} |" for split, loss in losses.items()
+    )
+    return (
+        f"Of the saved weights, on {count:,} problems of each split: loss of the answer and the end token in nats per "
+        "token, and the share of problems whose whole answer is right when decoded greedily, with a 95 % Wilson "
+        f"interval.\n\n| split | loss | exact answers |\n|---|---|---|\n{rows}"
+    )
+
+
+def _share(accuracy: float, count: int) -> str:
+    low, high = proportion_confint(round(accuracy * count), count, method="wilson")
+    return f"{accuracy:.3f} ({low:.3f} to {high:.3f})"

@@ -1,92 +1,141 @@
-"""Training state on disk: weights and optimiser in safetensors, counters in JSON, whole or absent."""
+"""Where a run can be taken up again: tensors in safetensors, the rest in JSON, a folder whole or absent.
+
+The library's own checkpoints hold pickles, which run code when they are read; nothing here does.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors import SafetensorError
+from safetensors.torch import load_file, load_model, save_file, save_model
 from torch import nn
+from transformers import TrainerState
 
 from bathyscope.errors import StoreError
 
 KEPT = 2
 """How many checkpoints stay on disk; one would be lost if the disk filled up while it is replaced."""
 
+PARTIAL = ".partial-"
+WEIGHTS, OPTIMIZER, RANDOM = "model.safetensors", "optimizer.safetensors", "random.safetensors"
+PROGRESS = "progress.json"
+TRAINER_STATE = "trainer_state.json"
+"""As the library calls it, which reads it itself when a run goes on."""
 
-@dataclass
-class Progress:
-    """How far a run is. ``minutes`` counts training time only, over all its sittings."""
-
-    step: int = 0
-    tokens: int = 0
-    minutes: float = 0.0
-
-
-def save(
-    folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress, recipe_hash: str
-) -> Path:
-    """Write ``folder/step_XXXXXXX`` under a temporary name, rename it, and remove older ones."""
-    final = folder / f"step_{progress.step:07d}"
-    temporary = folder / f"writing_{progress.step:07d}"
-    shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir(parents=True)
-    save_file(dict(model.named_parameters()), temporary / "model.safetensors")
-    save_file(_optimizer_tensors(optimizer), temporary / "optimizer.safetensors")
-    content = {"recipe": recipe_hash, **asdict(progress)}
-    (temporary / "progress.json").write_text(json.dumps(content), encoding="utf-8")
-    shutil.rmtree(final, ignore_errors=True)
-    os.replace(temporary, final)
-    for old in sorted(folder.glob("step_*"))[:-KEPT]:
-        shutil.rmtree(old)
-    return final
+_NAME = re.compile(r"step-\d{7}")
 
 
 def latest(folder: Path) -> Path | None:
     """The newest whole checkpoint, or None."""
-    found = sorted(folder.glob("step_*"))
-    return found[-1] if found else None
+    found = [path for path in folder.glob("step-*") if _NAME.fullmatch(path.name)]
+    return max(found, default=None)
+
+
+def save(
+    folder: Path, step: int, model: nn.Module, optimizer: Any, progress: Mapping[str, Any], state: TrainerState
+) -> Path:
+    """Write ``folder/step-XXXXXXX`` under another name, force it to the disk, rename it, and remove older ones.
+
+    Args:
+        folder: of all checkpoints of a run.
+        step: how many steps are done.
+        model: whose parameters and buffers are kept, tied ones once.
+        optimizer: whose running means are kept.
+        progress: what else is needed, as JSON takes it.
+        state: the library's own counters.
+
+    Raises:
+        StoreError: it cannot be written; earlier checkpoints are untouched.
+    """
+    final = folder / f"step-{step:07d}"
+    temporary = folder / f"{PARTIAL}{final.name}"
+    try:
+        remove_partial(folder)
+        temporary.mkdir(parents=True)
+        save_model(model, str(temporary / WEIGHTS))
+        save_file(_optimizer_tensors(optimizer), temporary / OPTIMIZER)
+        save_file(_random_states(), temporary / RANDOM)
+        (temporary / PROGRESS).write_text(json.dumps(dict(progress)), encoding="utf-8")
+        state.save_to_json(str(temporary / TRAINER_STATE))
+        for path in temporary.iterdir():
+            _force_to_disk(path)
+        if final.exists():
+            shutil.rmtree(final)
+        os.replace(temporary, final)
+    except (OSError, SafetensorError) as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise unwritable(final, error, latest(folder)) from error
+    for old in sorted(folder.glob("step-*"))[:-KEPT]:
+        shutil.rmtree(old)
+    return final
+
+
+def unwritable(path: Path, error: Exception, last: Path | None) -> StoreError:
+    """What to say when a checkpoint cannot be written."""
+    reason = getattr(error, "strerror", None) or str(error)
+    kept = f"the last good checkpoint, {last.name}, is kept" if last is not None else "there is no earlier checkpoint"
+    return StoreError(
+        f"{path} cannot be written: {reason}. Free some space or mend the folder, then give the same command again "
+        f"to go on; {kept}."
+    )
 
 
 def load_weights(path: Path, model: nn.Module) -> None:
-    """Copy a checkpoint's weights into ``model`` in place, so that tied tensors stay tied."""
-    stored = load_file(path / "model.safetensors")
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            parameter.copy_(stored[name])
+    """Put a checkpoint's weights into ``model``, tied tensors staying tied."""
+    load_model(model, str(path / WEIGHTS))
 
 
-def load(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, recipe_hash: str) -> Progress:
-    """Put a checkpoint into ``model`` and ``optimizer``.
-
-    Raises:
-        StoreError: the checkpoint belongs to another recipe.
-    """
-    content = json.loads((path / "progress.json").read_text(encoding="utf-8"))
-    given = content.pop("recipe")
-    if given != recipe_hash:
-        raise StoreError(
-            f"{path} was trained with recipe {given}, not {recipe_hash}; resume with the same recipe or "
-            "train into another folder."
-        )
-    load_weights(path, model)
-    stored = load_file(path / "optimizer.safetensors")
+def load_optimizer(path: Path, optimizer: Any) -> None:
+    """Put a checkpoint's running means into ``optimizer``."""
     state = optimizer.state_dict()
     state["state"] = {}
-    for key, tensor in stored.items():
+    for key, tensor in load_file(path / OPTIMIZER).items():
         number, name = key.split("/")
         state["state"].setdefault(int(number), {})[name] = tensor
     optimizer.load_state_dict(state)
-    return Progress(**content)
 
 
-def _optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
+def load_random_states(path: Path) -> None:
+    """Put torch's generators where they were; dropout draws from them."""
+    stored = load_file(path / RANDOM)
+    torch.set_rng_state(stored["cpu"])
+    for number in range(torch.cuda.device_count()):
+        if f"cuda/{number}" in stored:
+            torch.cuda.set_rng_state(stored[f"cuda/{number}"], number)
+
+
+def load_progress(path: Path) -> dict[str, Any]:
+    """What was given as ``progress``."""
+    return dict(json.loads((path / PROGRESS).read_text(encoding="utf-8")))
+
+
+def remove_partial(folder: Path) -> None:
+    """Remove what a killed process left behind."""
+    for path in folder.glob(f"{PARTIAL}*"):
+        shutil.rmtree(path)
+
+
+def _optimizer_tensors(optimizer: Any) -> dict[str, torch.Tensor]:
     return {
         f"{number}/{name}": torch.as_tensor(value)
         for number, entries in optimizer.state_dict()["state"].items()
         for name, value in entries.items()
     }
+
+
+def _random_states() -> dict[str, torch.Tensor]:
+    states = {"cpu": torch.get_rng_state()}
+    return {**states, **{f"cuda/{n}": torch.cuda.get_rng_state(n) for n in range(torch.cuda.device_count())}}
+
+
+def _force_to_disk(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())

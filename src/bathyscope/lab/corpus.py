@@ -7,15 +7,14 @@ import itertools
 import json
 import random
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from tokenizers import Tokenizer
+from transformers import PreTrainedTokenizerBase
 
-from bathyscope.errors import PromptError
-from bathyscope.lab.recipe import DataMix
+from bathyscope.errors import OptionError, PromptError
 from bathyscope.lab.tokenizer import special_ids
 from bathyscope.prompts.problems import Problem, generate, to_prompt
 
@@ -24,52 +23,92 @@ BOOKS_VALID = Path("text/books_valid.txt")
 GSM8K_TRAIN = Path("gsm8k/train.jsonl")
 GSM8K_VALID = Path("gsm8k/test_first600.jsonl")
 
+NAMED = ("books", "gsm8k", "generated")
+TEXT_FILES = (".txt", ".txt.gz")
+
 PIECE_CHARACTERS = 2000
-"""Books are cut at paragraphs into documents of about this length, near the longest context in tokens."""
+"""Texts are cut at paragraphs into documents of about this length, near the longest context in tokens."""
+
+HELD_OUT_EVERY = 20
+"""Of a text file without a part of its own for it, every twentieth document is held out."""
 
 GENERATED_SEED = 1
 HELD_OUT_SEED = 2
 
 Documents = Iterator[str]
+Sources = Mapping[str, Callable[[], Documents]]
+"""The documents of one split by source; each call gives a fresh pass over them."""
 
 
-@dataclass(frozen=True)
-class Sources:
-    """The documents of one split; each call gives a fresh pass over them."""
+def training_sources(root: Path | None, mix: Mapping[str, float], seed: int) -> Sources:
+    """Endless training documents of the sources of a mix, in an order fixed by ``seed``.
 
-    books: Callable[[], Documents]
-    gsm8k: Callable[[], Documents]
-    generated: Callable[[], Documents]
-
-
-def training_sources(root: Path, seed: int) -> Sources:
-    """Endless training documents under ``root``, in an order fixed by ``seed``.
+    Args:
+        root: the data folder; None where every document is generated.
+        mix: source → share.
+        seed: of the order.
 
     Raises:
-        PromptError: a file is missing.
+        OptionError: an unknown source.
+        PromptError: a file is missing, or too short for a part to be held out.
     """
-    return Sources(
-        books=lambda: _endless(_book_pieces(_read(root / BOOKS_TRAIN)), seed),
-        gsm8k=lambda: _endless(_gsm8k_documents(_read(root / GSM8K_TRAIN)), seed),
-        generated=lambda: generated_documents(GENERATED_SEED),
-    )
+
+    def source(name: str) -> Callable[[], Documents]:
+        if name == "generated":
+            return lambda: generated_documents(GENERATED_SEED)
+        return lambda: _endless(_file_documents(root, name, held_out=False), seed)
+
+    return {name: source(name) for name in _checked(mix)}
 
 
-def held_out_sources(root: Path) -> Sources:
-    """Documents of books, questions and seeds that training never sees, in file order."""
-    return Sources(
-        books=lambda: iter(_book_pieces(_read(root / BOOKS_VALID))),
-        gsm8k=lambda: iter(_gsm8k_documents(_read(root / GSM8K_VALID))),
-        generated=lambda: generated_documents(HELD_OUT_SEED),
-    )
+def held_out_sources(root: Path | None, mix: Mapping[str, float]) -> Sources:
+    """Documents of books, questions and seeds that training never sees, in file order.
+
+    Raises:
+        OptionError, PromptError: as for `training_sources`.
+    """
+
+    def source(name: str) -> Callable[[], Documents]:
+        if name == "generated":
+            return lambda: generated_documents(HELD_OUT_SEED)
+        return lambda: iter(_file_documents(root, name, held_out=True))
+
+    return {name: source(name) for name in _checked(mix)}
 
 
-def _read(path: Path) -> str:
-    if not path.is_file():
-        raise PromptError(f"No training text at {path}; point --data at the folder that holds text/ and gsm8k/.")
+def _checked(mix: Mapping[str, float]) -> Mapping[str, float]:
+    for name in mix:
+        if name not in NAMED and not name.endswith(TEXT_FILES):
+            raise OptionError(
+                f"data: {name!r} is no source; allowed: {', '.join(NAMED)}, or a text file of the data folder "
+                f"({' or '.join(TEXT_FILES)})."
+            )
+    return mix
+
+
+def _file_documents(root: Path | None, name: str, held_out: bool) -> list[str]:
+    """Documents of a source to train on, or those held out."""
+    if name == "books":
+        return _pieces(_read(root, BOOKS_VALID if held_out else BOOKS_TRAIN))
+    if name == "gsm8k":
+        return _gsm8k_documents(_read(root, GSM8K_VALID if held_out else GSM8K_TRAIN))
+    pieces = _pieces(_read(root, Path(name)))
+    if len(pieces) < HELD_OUT_EVERY:
+        raise PromptError(
+            f"{name} gives {len(pieces)} documents of about {PIECE_CHARACTERS} characters; at least {HELD_OUT_EVERY} "
+            "are needed, so that one in twenty can be held out. Give more text, with blank lines between paragraphs."
+        )
+    return [piece for i, piece in enumerate(pieces) if (i % HELD_OUT_EVERY == 0) == held_out]
+
+
+def _read(root: Path | None, file: Path) -> str:
+    path = None if root is None else root / file
+    if path is None or not path.is_file():
+        where = "no data folder was given" if path is None else f"there is no {path}"
+        raise PromptError(f"The recipe trains on {file}, but {where}; point --data at the folder that holds it.")
     opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rt", encoding="utf-8") as file:
-        return str(file.read())
+    with opener(path, "rt", encoding="utf-8") as file_:
+        return str(file_.read())
 
 
 def _endless(documents: list[str], seed: int) -> Documents:
@@ -80,7 +119,7 @@ def _endless(documents: list[str], seed: int) -> Documents:
         yield from (documents[i] for i in order)
 
 
-def _book_pieces(text: str) -> list[str]:
+def _pieces(text: str) -> list[str]:
     """Runs of whole paragraphs of about `PIECE_CHARACTERS`; a longer paragraph is a piece of its own."""
     pieces: list[str] = []
     run: list[str] = []
@@ -135,21 +174,34 @@ def _text(problem: Problem) -> str:
     return to_prompt(problem).text or ""
 
 
-def pack(sources: Sources, mix: DataMix, tokenizer: Tokenizer, tokens: int) -> np.ndarray:
-    """One stream of at most ``tokens`` ids (uint16): documents as ``BOS text EOS``, one after the other.
+def sample(sources: Sources, mix: Mapping[str, float], characters: int) -> list[str]:
+    """Documents of every source, together about ``characters`` long and shared out by the mix."""
+    texts: list[str] = []
+    for name, share in mix.items():
+        left = share / sum(mix.values()) * characters
+        documents = sources[name]()
+        while left > 0:
+            texts.append(next(documents))
+            left -= len(texts[-1])
+    return texts
 
-    The next document always comes from the source that is furthest behind its share, so every stretch of
-    the stream holds the mix. It is shorter than ``tokens`` where a finite source runs out. Documents are not
-    masked from each other: tokens after an EOS still attend to the document before it, and learn from the
-    BOS that it has ended.
+
+def pack(
+    sources: Sources, mix: Mapping[str, float], tokenizer: PreTrainedTokenizerBase, tokens: int
+) -> np.ndarray[Any, Any]:
+    """One stream of at most ``tokens`` ids (uint16, or uint32 for large vocabularies): documents, one after the other.
+
+    A document is its text as the tokenizer encodes it and the end token. The next document always comes from
+    the source that is furthest behind its share, so every stretch of the stream holds the mix. It is shorter
+    than ``tokens`` where a finite source runs out. Documents are not masked from each other: tokens after an
+    end token still attend to the document before it, and learn that it has ended.
     """
-    shares = {"books": mix.books, "gsm8k": mix.gsm8k, "generated": mix.generated}
-    streams = {name: _encoded(getattr(sources, name)(), tokenizer) for name, share in shares.items() if share > 0}
+    streams = {name: _encoded(sources[name](), tokenizer) for name in mix}
     taken = dict.fromkeys(streams, 0)
-    stream = np.empty(tokens, dtype=np.uint16)
+    stream = np.empty(tokens, dtype=np.uint16 if len(tokenizer) <= 2**16 else np.uint32)
     filled = 0
     while filled < tokens:
-        name = min(streams, key=lambda source: taken[source] / shares[source])
+        name = min(streams, key=lambda source: taken[source] / mix[source])
         ids = next(streams[name], None)
         if ids is None:
             break
@@ -160,7 +212,7 @@ def pack(sources: Sources, mix: DataMix, tokenizer: Tokenizer, tokens: int) -> n
     return stream[:filled]
 
 
-def _encoded(documents: Documents, tokenizer: Tokenizer) -> Iterator[list[int]]:
-    _, eos_id = special_ids(tokenizer)
+def _encoded(documents: Documents, tokenizer: PreTrainedTokenizerBase) -> Iterator[list[int]]:
+    _, end = special_ids(tokenizer)
     while batch := list(itertools.islice(documents, 64)):
-        yield from ([*encoding.ids, eos_id] for encoding in tokenizer.encode_batch(batch))
+        yield from ([*ids, end] for ids in tokenizer(batch, verbose=False)["input_ids"])

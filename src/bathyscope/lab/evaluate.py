@@ -1,68 +1,92 @@
-"""Held-out loss of a model, source by source."""
+"""How well a model does on what it was not trained on: loss on texts by source, exact answers to a task's problems."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
-from tokenizers import Tokenizer
-from transformers import LlamaForCausalLM
+from transformers import PreTrainedModel
 
-from bathyscope.lab.corpus import held_out_sources, pack
-from bathyscope.lab.recipe import DataMix
+from bathyscope.lab.batches import IGNORED, Batch, Encoded, in_batches, padded, windows
 
-READOUT_TOKENS = 512
+ROWS_TOKENS = 4096
+"""Tokens of one batch of an evaluation, unless a single row is longer."""
 
-
-def held_out_streams(root: Path, tokenizer: Tokenizer, tokens: int) -> dict[str, np.ndarray]:
-    """Source → the first ``tokens`` ids of its held-out documents."""
-    sources = held_out_sources(root)
-    only = {
-        "books": DataMix(books=1.0, gsm8k=0.0, generated=0.0),
-        "gsm8k": DataMix(books=0.0, gsm8k=1.0, generated=0.0),
-        "generated": DataMix(books=0.0, gsm8k=0.0, generated=1.0),
-    }
-    return {name: pack(sources, mix, tokenizer, tokens) for name, mix in only.items()}
+Scores = dict[str, float]
+"""``<source>_loss`` and ``<split>_loss`` in nats per token, ``<split>_accuracy`` in shares of problems."""
 
 
-def rows(stream: np.ndarray, start: int, count: int, context: int, bos_id: int) -> torch.Tensor:
-    """``count`` consecutive windows from ``start`` (wrapping round), BOS first: int64 [count, context + 1].
+@dataclass(frozen=True)
+class HeldOut:
+    """What a run never trains on.
 
-    Every token of the stream is predicted exactly once, and position 0 is always BOS, as it is when the
-    model reads a prompt.
+    Args:
+        streams: source → packed tokens.
+        problems: split → problems as tokens.
+        context: tokens of a window of a stream.
+        begin: the token that opens every window.
+        pad: fills rows of problems up.
     """
-    picked = np.take(stream, np.arange(start, start + count * context), mode="wrap").astype(np.int64)
-    windows = torch.from_numpy(picked).view(count, context)
-    return torch.cat([torch.full((count, 1), bos_id), windows], dim=1)
 
+    streams: Mapping[str, np.ndarray[Any, Any]] = field(default_factory=dict)
+    problems: Mapping[str, Sequence[Encoded]] = field(default_factory=dict)
+    context: int = 2
+    begin: int = 0
+    pad: int = 0
 
-def row_loss(body: Any, head: torch.nn.Module, rows_BT: torch.Tensor) -> torch.Tensor:
-    """Mean cross-entropy in nats per token of windows [B, T+1].
-
-    ``body`` gives the normed final states, ``head`` the logits, which are compared in float32 and in
-    chunks that stay in the processor's cache.
-    """
-    states = body(input_ids=rows_BT[:, :-1], use_cache=False).last_hidden_state.flatten(0, 1)
-    targets = rows_BT[:, 1:].flatten()
-    summed = torch.zeros(())
-    for chunk, wanted in zip(states.split(READOUT_TOKENS), targets.split(READOUT_TOKENS), strict=True):
-        summed = summed + torch.nn.functional.cross_entropy(head(chunk).float(), wanted, reduction="sum")
-    return summed / len(targets)
+    def scores(self, model: PreTrainedModel) -> Scores:
+        """Losses and accuracies of a model, which is left in the mode it was in."""
+        training = model.training
+        model.eval()
+        found: Scores = {}
+        for source, stream in self.streams.items():
+            found[f"{source}_loss"] = text_loss(model, stream, self.context, self.begin)
+        for split, examples in self.problems.items():
+            found[f"{split}_loss"], found[f"{split}_accuracy"] = answer_scores(model, examples, self.pad)
+        model.train(training)
+        return found
 
 
 @torch.no_grad()
-def held_out_losses(
-    model: LlamaForCausalLM, streams: Mapping[str, np.ndarray], context: int, bos_id: int
-) -> dict[str, float]:
-    """Source → mean loss in nats per token over whole windows of ``context`` tokens."""
-    losses = {}
-    for name, stream in streams.items():
-        count = len(stream) // context
-        each = [
-            row_loss(model.model, model.lm_head, rows(stream, i * context, 1, context, bos_id)) for i in range(count)
-        ]
-        losses[name] = float(torch.stack(each).mean())
-    return losses
+def text_loss(model: PreTrainedModel, stream: np.ndarray[Any, Any], context: int, begin: int) -> float:
+    """Mean cross-entropy in nats per token over the whole windows of a stream (one that wraps, if it is shorter)."""
+    count = max(1, len(stream) // (context - 1))
+    rows = max(1, ROWS_TOKENS // context)
+    total = 0.0
+    for first in range(0, count, rows):
+        n = min(rows, count - first)
+        ids = windows(stream, first * (context - 1), n, context, begin)
+        total += float(_losses(model, {"input_ids": ids, "labels": ids})[0].double().sum())
+    return total / (count * (context - 1))
+
+
+@torch.no_grad()
+def answer_scores(model: PreTrainedModel, examples: Sequence[Encoded], pad: int) -> tuple[float, float]:
+    """Mean loss of the answers' tokens and ends, and the share of problems whose whole answer is right.
+
+    An answer is right if its every token, and the end after it, is the likeliest one given the tokens before
+    it. Decoding greedily would then write just that answer, and otherwise another one. Source: csordas2025,
+    sequence-exact accuracy.
+    """
+    widest = max(len(example.ids) for example in examples)
+    total, n_tokens, right = 0.0, 0, 0
+    for group in in_batches(examples, max(1, ROWS_TOKENS // widest)):
+        losses, hits, counted = _losses(model, padded(group, pad, answer_only=True))
+        total += float(losses.double().sum())
+        n_tokens += int(counted.sum())
+        right += int((hits | ~counted).all(dim=1).sum())
+    return total / n_tokens, right / len(examples)
+
+
+def _losses(model: PreTrainedModel, batch: Batch) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Loss of each next token (0 where it does not count), whether it is the likeliest, and whether it counts."""
+    given = {name: tensor.to(model.device) for name, tensor in batch.items()}
+    labels = given.pop("labels")[:, 1:]
+    logits = model(**given, use_cache=False).logits[:, :-1].float()
+    losses = torch.nn.functional.cross_entropy(
+        logits.flatten(0, 1), labels.flatten(), ignore_index=IGNORED, reduction="none"
+    )
+    return losses.view_as(labels), logits.argmax(-1) == labels, labels != IGNORED

@@ -5,123 +5,303 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping
+import typing
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import yaml
 
-from bathyscope.errors import OptionError, did_you_mean
+from bathyscope.errors import OptionError
+from bathyscope.options import coerce
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class ModelShape:
-    """A Llama-like decoder: RMSNorm, rotary positions, SwiGLU, grouped queries, tied embeddings."""
+class TextData:
+    """A mix of texts, packed into one stream of tokens.
 
-    blocks: int = 12
-    width: int = 192
-    heads: int = 6
-    kv_heads: int = 3
-    mlp_width: int = 512
-    context: int = 512
-    vocabulary: int = 4096
-
-
-@dataclass(frozen=True)
-class DataMix:
-    """Shares of the tokens by source, and how much is prepared.
-
-    ``books``, ``gsm8k`` and ``generated`` are proportions (any positive scale); ``tokens`` is the length of
-    the packed stream, ``tokenizer_characters`` how much text the vocabulary is trained on.
+    Args:
+        mix: source → share of the tokens (any positive scale). Sources are ``books``, ``gsm8k``, ``generated``, and
+            text files of the data folder by their path (``.txt``, or gzipped ``.txt.gz``).
+        tokens: length of the packed stream; a longer run begins it again.
+        tokenizer_characters: how much of the text the vocabulary is trained on.
     """
 
-    books: float = 0.60
-    gsm8k: float = 0.15
-    generated: float = 0.25
+    mix: Mapping[str, float]
     tokens: int = 24_000_000
     tokenizer_characters: int = 12_000_000
 
 
 @dataclass(frozen=True)
-class Stage:
-    """Batch shape until ``until``, a share of the whole run; the last stage ends at 1."""
+class TaskData:
+    """Problems of one task.
 
-    until: float
+    Args:
+        name: of a task of the laboratory.
+        options: of that task.
+        count: different training problems; None = a new one every time.
+    """
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    count: int | None = None
+
+
+@dataclass(frozen=True)
+class TokenizerChoice:
+    """Where token ids come from.
+
+    Args:
+        type: ``bpe`` (byte-level, digits stand alone), ``words`` (a token for each word of the task),
+            ``characters`` (byte-level without merges) or ``folder``.
+        vocabulary: pieces of a ``bpe``, special ones included.
+        folder: a checkpoint folder or hub name whose tokenizer is taken.
+    """
+
+    type: Literal["bpe", "words", "characters", "folder"] = "bpe"
+    vocabulary: int | None = None
+    folder: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_literals(self, "tokenizer")
+        for name, belongs_to in (("vocabulary", "bpe"), ("folder", "folder")):
+            given = getattr(self, name) is not None
+            if given != (self.type == belongs_to):
+                fix = f"leave out {name}" if given else f"add {name}"
+                raise OptionError(f"tokenizer: type {self.type} and {name}={getattr(self, name)} disagree; {fix}.")
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Shape of a batch until ``until``, a share of the whole run; the last stage ends at 1.
+
+    Args:
+        context: tokens of a row: the row's length for texts, the longest problem for a task.
+        batch: rows of a step.
+        until: share of the run at which the next stage begins.
+    """
+
     context: int
     batch: int
+    until: float = 1.0
+
+
+@dataclass(frozen=True)
+class Budget:
+    """When a run ends.
+
+    Args:
+        steps: optimiser steps.
+        tokens: positions read, in place of ``steps``; for texts only, where every step reads equally many.
+        minutes: end sooner, and anneal for it; the clock then decides the weights together with the seed.
+    """
+
+    steps: int | None = None
+    tokens: int | None = None
+    minutes: float | None = None
+
+    def __post_init__(self) -> None:
+        if (self.steps is None) == (self.tokens is None):
+            raise OptionError("budget: give either steps or tokens (and, if you like, minutes).")
+        for name, value in dataclasses.asdict(self).items():
+            if value is not None and value <= 0:
+                raise OptionError(f"budget: {name}={value} is not allowed; give more than 0, or leave it out.")
 
 
 @dataclass(frozen=True)
 class Optimisation:
-    """AdamW with a linear warm-up, a plateau and a linear decay to ``final_ratio`` of the peak rate.
+    """AdamW with a linear warm-up and a decay to ``final_ratio`` of the peak rate.
 
-    The run ends when ``max_tokens`` or ``max_minutes`` is reached, whichever is first; the rate follows the
-    larger of the two shares, so that the run always ends annealed. ``decay`` is a share of the run; the
-    warm-up is counted in steps, since compiling takes a minute before the first one.
+    Args:
+        learning_rate: the peak.
+        schedule: ``cosine`` falls from the warm-up on; ``plateau`` stays level and falls linearly at the end.
+        warmup_steps: steps up to the peak.
+        decay: share of the run in which a ``plateau`` falls.
+        final_ratio: of the last rate to the peak.
+        beta1: decay of the running mean of gradients.
+        beta2: decay of the running mean of squared gradients.
+        weight_decay: of matrices; norms and biases have none.
+        clip: largest norm of a gradient; 0 = no limit.
     """
 
-    learning_rate: float = 3e-3
-    warmup_steps: int = 150
+    learning_rate: float = 1e-3
+    schedule: Literal["cosine", "plateau"] = "cosine"
+    warmup_steps: int = 100
     decay: float = 0.6
-    final_ratio: float = 0.01
+    final_ratio: float = 0.1
     beta1: float = 0.9
     beta2: float = 0.95
     weight_decay: float = 0.1
     clip: float = 1.0
-    max_tokens: int = 20_000_000
-    max_minutes: float | None = None
+
+    def __post_init__(self) -> None:
+        _check_literals(self, "optimisation")
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What is held out.
+
+    Args:
+        every: steps between evaluations during training.
+        tokens: of each source of text, at each of them.
+        problems: of each split of a task, at each of them.
+        final_tokens: as ``tokens``, for the card.
+        final_problems: as ``problems``, for the card.
+    """
+
+    every: int = 500
+    tokens: int = 16_384
+    problems: int = 200
+    final_tokens: int = 131_072
+    final_problems: int = 1000
+
+
+@dataclass(frozen=True)
+class Saving:
+    """The finished checkpoint: the dtype of its weights, the size of its files, and how often a run is secured."""
+
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    shard: str = "5GB"
+    every: int = 500
+
+    def __post_init__(self) -> None:
+        _check_literals(self, "saving")
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """A survey before and after training.
+
+    Args:
+        measures: names of measures.
+        prompts: a source of prompts, as for a survey.
+        options: of measures, under their names.
+    """
+
+    measures: tuple[str, ...]
+    prompts: str
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """What ``python -m bathyscope.lab.train`` carries out.
+    """What ``bathyscope lab train`` carries out. In YAML, ``base`` is called ``from``.
 
-    ``autocast``: bfloat16 matrix products on float32 weights. ``compile``: through ``torch.compile``.
-    ``checkpoint_steps`` and ``evaluate_steps``: every how many steps.
+    Args:
+        name: of the model, for its card.
+        seed: of the weights' initial values, the order of texts and the problems.
+        model: ``type``, a model type of transformers or of the laboratory, and keys of its configuration.
+        base: a checkpoint folder or hub name to go on from, in place of ``model``.
+        data: texts to train on.
+        task: problems to train on, in place of ``data``.
+        tokenizer: where token ids come from; with ``from`` it is the checkpoint's own.
+        loss: on ``all`` tokens, or on the ``answer`` and the end token alone.
+        steps: write a problem's intermediate steps between question and answer.
+        stages: shapes of batches.
+        budget: when the run ends.
+        optimisation: the optimiser's options.
+        precision: ``bfloat16`` computes matrix products in bfloat16, on float32 weights.
+        compile: run the model through ``torch.compile``.
+        threads: of a CPU; None = all.
+        scaled_writes: matrices that write into the residual stream start 1/√(2·blocks) smaller, so that the
+            stream's size at the readout does not grow with depth.
+        evaluation: what is held out, and how often it is looked at.
+        saving: what the finished checkpoint looks like.
+        measure: what is surveyed before and after training; with ``from`` only.
     """
 
     name: str
     seed: int = 0
-    threads: int = 1
-    autocast: bool = True
-    compile: bool = False
-    checkpoint_steps: int = 500
-    evaluate_steps: int = 500
-    model: ModelShape = field(default_factory=ModelShape)
-    data: DataMix = field(default_factory=DataMix)
-    stages: tuple[Stage, ...] = (
-        Stage(until=0.6, context=256, batch=16),
-        Stage(until=1.0, context=512, batch=8),
-    )
+    model: Mapping[str, Any] | None = None
+    base: str | None = None
+    data: TextData | None = None
+    task: TaskData | None = None
+    tokenizer: TokenizerChoice | None = None
+    loss: Literal["all", "answer"] = "all"
+    steps: bool = False
+    stages: tuple[Stage, ...] = (Stage(context=256, batch=16),)
+    budget: Budget = field(default_factory=lambda: Budget(steps=1000))
     optimisation: Optimisation = field(default_factory=Optimisation)
+    precision: Literal["float32", "bfloat16"] = "float32"
+    compile: bool = False
+    threads: int | None = None
+    scaled_writes: bool = False
+    evaluation: Evaluation = field(default_factory=Evaluation)
+    saving: Saving = field(default_factory=Saving)
+    measure: Measuring | None = None
 
     def __post_init__(self) -> None:
+        _check_literals(self, "recipe")
+        self._check_origin()
+        self._check_data()
         untils = [stage.until for stage in self.stages]
-        if not untils or untils != sorted(untils) or untils[-1] != 1.0:
+        if not untils or untils != sorted(set(untils)) or untils[0] <= 0 or untils[-1] != 1.0:
             raise OptionError(f"stages end at {untils}; allowed: rising shares of the run, the last one 1.0.")
-        longest = max(stage.context for stage in self.stages)
-        if longest > self.model.context:
-            raise OptionError(
-                f"A stage has context {longest}, the model {self.model.context}; shorten the stage or raise "
-                "model.context."
-            )
-        if self.model.width % self.model.heads or self.model.heads % self.model.kv_heads:
-            raise OptionError(
-                f"width {self.model.width}, heads {self.model.heads}, kv_heads {self.model.kv_heads}: width "
-                "must be a multiple of heads, and heads a multiple of kv_heads."
-            )
+        if min(min(stage.context, stage.batch) for stage in self.stages) < 1 or self.context < 2:
+            raise OptionError("stages: a context has at least 2 tokens, and a batch at least 1 row.")
 
-    def stage(self, progress: float) -> Stage:
-        """The stage at a share of the run, 0 ≤ progress ≤ 1."""
-        return next((stage for stage in self.stages if progress < stage.until), self.stages[-1])
+    def _check_origin(self) -> None:
+        if (self.model is None) == (self.base is None):
+            raise OptionError("recipe: give either model (a new one) or from (a checkpoint to go on from).")
+        if self.model is not None and self.tokenizer is None:
+            raise OptionError("recipe: a new model needs a tokenizer: bpe, words, characters or folder.")
+        if self.base is None and self.measure is not None:
+            raise OptionError("measure: compares with the checkpoint trained from; add from, or survey afterwards.")
+        if self.base is not None and (self.tokenizer is not None or self.scaled_writes):
+            raise OptionError("from: tokenizer and initial weights are the checkpoint's; leave those keys out.")
+
+    def _check_data(self) -> None:
+        if (self.data is None) == (self.task is None):
+            raise OptionError("recipe: give either data (a mix of texts) or task (problems).")
+        if self.data is not None:
+            if not self.data.mix or not all(isinstance(s, int | float) and s > 0 for s in self.data.mix.values()):
+                raise OptionError(f"data: mix={dict(self.data.mix)}; give sources with positive shares.")
+            if self.loss == "answer" or self.steps:
+                raise OptionError("loss: answer and steps: true are for a task; texts have no answer.")
+        elif self.budget.tokens is not None:
+            raise OptionError("budget: tokens are for texts; problems differ in length, so give steps.")
+        if self.task is None and self.tokenizer is not None and self.tokenizer.type == "words":
+            raise OptionError("tokenizer: words are a task's list; for texts give bpe or characters.")
+
+    @property
+    def context(self) -> int:
+        """The longest row of any stage, in tokens."""
+        return max(stage.context for stage in self.stages)
+
+    @property
+    def stage_ends(self) -> tuple[int, ...]:
+        """For each stage, the step that no longer belongs to it; the last one is the number of steps."""
+        ends: list[int] = []
+        read = 0
+        for stage in self.stages:
+            begun = ends[-1] if ends else 0
+            if self.budget.steps is not None:
+                ends.append(max(begun, round(stage.until * self.budget.steps)))
+                continue
+            assert self.budget.tokens is not None
+            n_tokens = stage.batch * stage.context
+            count = max(0, -(-(round(stage.until * self.budget.tokens) - read) // n_tokens))
+            read += count * n_tokens
+            ends.append(begun + count)
+        return tuple(ends)
+
+    @property
+    def total_steps(self) -> int:
+        """Optimiser steps of the whole run."""
+        return self.stage_ends[-1]
 
     def to_dict(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
+        """The recipe as it would stand in a file, all options written out."""
+        content = json.loads(json.dumps(dataclasses.asdict(self)))
+        content["from"] = content.pop("base")
+        return dict(content)
 
     def to_yaml(self) -> str:
-        # Through JSON, which turns the tuples into lists that safe YAML can write.
-        return yaml.safe_dump(json.loads(json.dumps(self.to_dict())), sort_keys=False)
+        """The recipe as a file's text."""
+        return yaml.safe_dump(self.to_dict(), sort_keys=False, allow_unicode=True)
 
     def hash(self) -> str:
         """First 16 hex digits of the SHA-256 of the recipe's content; independent of its formatting."""
@@ -135,41 +315,54 @@ class Recipe:
             OptionError: an unknown or missing key, or values that do not fit together.
         """
         values = dict(content)
-        for name, part in (("model", ModelShape), ("data", DataMix), ("optimisation", Optimisation)):
-            if name in values:
+        if "from" in values:
+            values["base"] = values.pop("from")
+        if isinstance(values.get("tokenizer"), str):
+            values["tokenizer"] = {"type": values["tokenizer"]}
+        for name, part in _PARTS.items():
+            if values.get(name) is not None:
                 values[name] = _build(part, values[name], name)
         if "stages" in values:
-            values["stages"] = tuple(_build(Stage, stage, "stages") for stage in values["stages"])
-        recipe: Recipe = _build(cls, values, "recipe")
-        return recipe
-
-    @classmethod
-    def read(cls, path: Path) -> Recipe:
-        """A recipe from a YAML file.
-
-        Raises:
-            OptionError: no such file, not a mapping, or as in `from_dict`.
-        """
-        if not path.is_file():
-            raise OptionError(f"No recipe at {path}; give a YAML file such as lab/recipes/bundled.yaml.")
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-        if not isinstance(content, Mapping):
-            raise OptionError(f"{path} holds {type(content).__name__}; a recipe is a mapping of option: value.")
-        return cls.from_dict(content)
+            values["stages"] = tuple(_build(Stage, stage, "stages") for stage in _listed(values["stages"]))
+        return _build(cls, values, "recipe")
 
 
-def _build(cls: type[Any], values: Mapping[str, Any], where: str) -> Any:
-    allowed = {f.name: f for f in dataclasses.fields(cls)}
-    for key in values:
-        if key not in allowed:
+_PARTS: dict[str, type[Any]] = {
+    "data": TextData,
+    "task": TaskData,
+    "tokenizer": TokenizerChoice,
+    "budget": Budget,
+    "optimisation": Optimisation,
+    "evaluation": Evaluation,
+    "saving": Saving,
+    "measure": Measuring,
+}
+
+
+def _listed(stages: object) -> Sequence[Any]:
+    if isinstance(stages, str) or not isinstance(stages, Sequence):
+        raise OptionError(f"stages: a list of mappings with context and batch is expected; {stages!r} given.")
+    return stages
+
+
+def _build(cls: type[T], values: Any, where: str) -> T:
+    """``values`` as the dataclass, all required ones there."""
+    if isinstance(values, Mapping):
+        missing = [
+            f.name
+            for f in dataclasses.fields(cls)  # type: ignore[arg-type]
+            if f.name not in values and f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
+        ]
+        unknown = set(values) - {f.name for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
+        if missing and not unknown:
+            raise OptionError(f"{where} lacks {', '.join(missing)}; add it to the recipe.")
+    return coerce(cls, values, where)
+
+
+def _check_literals(part: Any, where: str) -> None:
+    """The values of options that take one of a few words."""
+    for name, hint in typing.get_type_hints(type(part)).items():
+        if get_origin(hint) is Literal and getattr(part, name) not in get_args(hint):
             raise OptionError(
-                f"{key!r} is not an option of {where}; allowed: {', '.join(allowed)}.{did_you_mean(key, allowed)}"
+                f"{where}: {name}={getattr(part, name)!r} is not allowed; give one of {', '.join(get_args(hint))}."
             )
-    missing = [
-        name
-        for name, f in allowed.items()
-        if name not in values and f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
-    ]
-    if missing:
-        raise OptionError(f"{where} lacks {', '.join(missing)}; add it to the recipe.")
-    return cls(**values)

@@ -1,26 +1,33 @@
-"""Byte-level BPE trained from scratch: digits stand alone, BOS is prepended by the tokenizer itself."""
+"""Tokenizers made from scratch for free text: byte-level BPE in which digits stand alone, or single characters."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from bathyscope.errors import ModelError
-
-BOS = "<|begin|>"
-EOS = "<|end|>"
+from bathyscope.errors import ModelError, OptionError
+from bathyscope.lab.tasks.vocabulary import BOS, EOS
 
 # A word with the blank before it, one digit, a run of signs, line ends, or blanks. Digits stand alone so that
 # a number's tokens are its decimal digits, whatever numbers the corpus held.
 PIECES = r" ?\p{L}+(?:'\p{L}+)?|\p{N}| ?[^\s\p{L}\p{N}]+|\s*[\r\n]+|\s+(?!\S)|\s+"
 
+SMALLEST_BPE = len(pre_tokenizers.ByteLevel.alphabet()) + 2
+"""Every byte, the begin and the end."""
 
-def train_tokenizer(texts: Iterable[str], vocabulary: int) -> Tokenizer:
-    """A byte-level BPE with exactly ``vocabulary`` pieces where the texts allow it.
+
+def train_bpe(texts: Iterable[str], vocabulary: int) -> PreTrainedTokenizerBase:
+    """A byte-level BPE with exactly ``vocabulary`` pieces.
 
     Every byte is a piece, so any text can be encoded and decoding gives it back unchanged.
+
+    Raises:
+        OptionError: the texts do not hold so many pieces, or the bytes alone are more.
     """
+    if vocabulary < SMALLEST_BPE:
+        raise OptionError(f"tokenizer: vocabulary={vocabulary} is not allowed; bytes alone take {SMALLEST_BPE}.")
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -36,23 +43,32 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int) -> Tokenizer:
         show_progress=False,
     )
     tokenizer.train_from_iterator(texts, trainer=trainer)
-    bos_id, _ = special_ids(tokenizer)
+    if tokenizer.get_vocab_size() != vocabulary:
+        raise OptionError(
+            f"The text gave {tokenizer.get_vocab_size()} pieces, not tokenizer.vocabulary={vocabulary}; give it more "
+            "text or lower the vocabulary."
+        )
     tokenizer.post_processor = processors.TemplateProcessing(
-        single=f"{BOS} $A", pair=f"{BOS} $A {BOS} $B", special_tokens=[(BOS, bos_id)]
+        single=f"{BOS} $A", pair=f"{BOS} $A {BOS} $B", special_tokens=[(BOS, tokenizer.token_to_id(BOS))]
     )
-    return tokenizer
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token=BOS, eos_token=EOS, pad_token=EOS)
 
 
-def special_ids(tokenizer: Tokenizer) -> tuple[int, int]:
-    """Ids of BOS and EOS.
+def character_tokenizer() -> PreTrainedTokenizerBase:
+    """A token for each byte of UTF-8, so one for each character of plain English and arithmetic."""
+    return train_bpe([], SMALLEST_BPE)
+
+
+def special_ids(tokenizer: PreTrainedTokenizerBase) -> tuple[int, int]:
+    """Ids of the token that opens a row and of the one that ends a text.
+
+    A tokenizer without a begin token opens rows with its end token, as its models were trained.
 
     Raises:
-        ModelError: the tokenizer has no such pieces, so it was not made by `train_tokenizer`.
+        ModelError: it has no end token.
     """
-    bos_id, eos_id = tokenizer.token_to_id(BOS), tokenizer.token_to_id(EOS)
-    if bos_id is None or eos_id is None:
-        raise ModelError(
-            f"The tokenizer lacks {BOS} or {EOS}; the lab trains with its own tokenizers only: remove "
-            "tokenizer.json from the run's folder and train again."
-        )
-    return bos_id, eos_id
+    end = tokenizer.eos_token_id
+    if not isinstance(end, int):
+        raise ModelError("The tokenizer has no end token (eos_token), which training needs; give it one and save it.")
+    begin = tokenizer.bos_token_id
+    return (begin if isinstance(begin, int) else end), end

@@ -100,8 +100,7 @@ class EffectiveDepth(Measure[EffectiveDepthOptions]):
 
 def depth_inputs(residual: xr.Dataset, lens: xr.Dataset, skip: xr.Dataset) -> DepthInputs:
     """What depth estimators work on, per prompt: cosines by block, lens by block input, token depths, skip effects."""
-    if "norm" in lens.dims:
-        lens = lens.sel(norm="recompute") if "recompute" in lens["norm"].values else lens.isel(norm=0)
+    lens = one_norm(lens)
     inputs = lens.isel(boundary=slice(0, -1))
     has_future = "effect_future" in skip and "block" in skip["part"].values
     future = skip["effect_future"].sel(part="block", reduction="max") if has_future else None
@@ -120,3 +119,10 @@ def depth_inputs(residual: xr.Dataset, lens: xr.Dataset, skip: xr.Dataset) -> De
         settle_depth=np.asarray(lens["settle_depth"].values, dtype=np.float64),
         prediction_depth=np.asarray(lens["prediction_depth"].values, dtype=np.float64),
     )
+
+
+def one_norm(lens: xr.Dataset) -> xr.Dataset:
+    """The lens whose norm is recomputed, where it was read with several; else the one there is."""
+    if "norm" not in lens.dims:
+        return lens
+    return lens.sel(norm="recompute") if "recompute" in lens["norm"].values else lens.isel(norm=0)

@@ -81,8 +81,8 @@ class Lens(Measure[LensOptions]):
         unanswered = next((p for p in prompts if not p.answer_tokens), None)
         if self.options.positions == "answer" and unanswered is not None:
             raise PromptError(
-                f"lens: prompt {unanswered.id!r} has no answer, and positions='answer' looks at nothing else; leave that "
-                "prompt out, give its answer, or give positions='all'."
+                f"lens: prompt {unanswered.id!r} has no answer, and positions='answer' looks at nothing else; leave "
+                "that prompt out, give its answer, or give positions='all'."
             )
         short = next((p for p in prompts if len(p) < 3), None)
         if self.options.positions == "inner" and short is not None:

@@ -35,6 +35,12 @@ class Repeat(Measure[RepeatOptions]):
     name = "repeat"
     options_type = RepeatOptions
 
+    def unavailable(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> str | None:
+        length, blocks = self.options.length, facts.n_blocks
+        return (
+            None if length <= blocks else f"its window of {length} blocks is longer than the model, which has {blocks}"
+        )
+
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
         check_positions(self.options.positions, self.name)
         length, times = self.options.length, self.options.times

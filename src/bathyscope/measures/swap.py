@@ -35,6 +35,9 @@ class Swap(Measure[SwapOptions]):
     name = "swap"
     options_type = SwapOptions
 
+    def unavailable(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> str | None:
+        return "this model has one block only" if facts.n_blocks < 2 else None
+
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
         if facts.n_blocks < 2:
             raise ModelError("swap needs at least two blocks; this model has one.")

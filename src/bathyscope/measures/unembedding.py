@@ -29,7 +29,7 @@ class Unembedding:
             whatever the tokenizer says.
 
     Raises:
-        ModelError: quantised weights, or a final norm of no known kind.
+        ModelError: quantised weights, a final norm of no known kind, or no row that is a token's.
     """
 
     def __init__(self, readout: Readout, known: Collection[int] | None = None) -> None:
@@ -39,6 +39,11 @@ class Unembedding:
         self.centred = kind is not None and kind.centred
         self._gain: Tensor | float = 1.0 if kind is None else kind.gain
         self.kept_V = self._kept(known)
+        if not len(self.kept_V):
+            raise ModelError(
+                f"Neurons are compared with the unembedding, and all of its {len(self._weight)} rows are padding: they "
+                "are zero, or no token of the tokenizer has their ids. Check the checkpoint and its tokenizer."
+            )
         self._mean_D: Tensor | float = 0.0
         sums = torch.stack([rows_VD.sum(0, dtype=torch.float64) for _, rows_VD in self.tiles()])
         self._mean_D = (sums.sum(0) / len(self.kept_V)).float()

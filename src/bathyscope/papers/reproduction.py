@@ -13,7 +13,7 @@ from typing import Any
 Questions = tuple[tuple[str, str], ...]
 """Pairs of a question and its answer; together they are a prompt."""
 
-TRAINED = "no survey of a published checkpoint: it needs models or maps that are trained first"
+TRAINED = "no survey of one published checkpoint: two models (bathyscope maps), or one trained first (bathyscope lab)"
 
 
 @dataclass(frozen=True)

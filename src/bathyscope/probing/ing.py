@@ -58,7 +58,7 @@ def ing_probe(
         contexts: how many, half of them ending in such a token; fewer if the text has fewer.
         window: tokens of a context, the one that is told and a BOS included.
         neurons: of either kind, those with the largest effect on such tokens.
-        characters: only the first so many of the corpus; None = all.
+        characters: only the first so many of the corpus (None, in Python: all).
         C: inverse strength of the probes' L2 penalty.
         resamples: bootstrap resamples of the held-out contexts.
         level: coverage of the intervals.
@@ -75,9 +75,14 @@ def ing_probe(
         PromptError: the text is too short, or has too few tokens that end in "ing".
         ModelError: the model cannot be loaded, or has no tokenizer, no such token, or no neurons to be read.
     """
-    _check(contexts, window, neurons)
+    _check(contexts, window, neurons, characters)
     settings = Settings(float(C), resamples, level, seed)
     loaded = model if isinstance(model, Model) else load(model)
+    if loaded.max_tokens is not None and window - 1 > loaded.max_tokens:
+        raise OptionError(
+            f"window={window} gives prompts of {window - 1} tokens, and {loaded.name} takes {loaded.max_tokens}; give "
+            "a smaller window."
+        )
     chosen = _choose(loaded, neurons)
     found = balanced_contexts(
         corpus,
@@ -102,8 +107,11 @@ def ing_probe(
     return dataset
 
 
-def _check(contexts: int, window: int, neurons: int) -> None:
-    for name, value, least in (("contexts", contexts, 8), ("window", window, 4), ("neurons", neurons, 1)):
+def _check(contexts: int, window: int, neurons: int, characters: int | None) -> None:
+    wanted = [("contexts", contexts, 8), ("window", window, 4), ("neurons", neurons, 1)]
+    if characters is not None:
+        wanted.append(("characters", characters, 1))
+    for name, value, least in wanted:
         if isinstance(value, bool) or not hasattr(value, "__index__") or value < least:
             raise OptionError(f"{name}={value!r} is not allowed; give a whole number, {least} or more.")
 

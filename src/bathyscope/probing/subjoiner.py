@@ -68,7 +68,7 @@ def subjoiner(
             front come on top.
         count: at most so many words of either kind, drawn at random.
         top: heads that are reported with an interval.
-        characters: only the first so many of a text; None = all.
+        characters: only the first so many of a text (None, in Python: all).
         resamples: bootstrap resamples of the held-out words.
         level: coverage of the intervals.
         seed: of the choice of words, of their halves, and of the resamples.
@@ -85,7 +85,7 @@ def subjoiner(
         PromptError: no words, or too few of n tokens or of one token.
         ModelError: the model cannot be loaded, has no tokenizer, or shows no attention weights.
     """
-    _check(pieces, window, count, top, seed)
+    _check(pieces, window, count, top, seed, characters)
     check_resampling(resamples, level)
     loaded = model if isinstance(model, Model) else load(model)
     if loaded.tokenizer is None:
@@ -221,8 +221,11 @@ def _dataset(measured: Measured, top: int, resamples: int, level: float, seed: i
     return xr.Dataset(data, coords)
 
 
-def _check(pieces: int, window: int, count: int, top: int, seed: int) -> None:
-    for name, value, least in (("pieces", pieces, 2), ("count", count, LEAST), ("top", top, 1), ("seed", seed, 0)):
+def _check(pieces: int, window: int, count: int, top: int, seed: int, characters: int | None) -> None:
+    wanted = [("pieces", pieces, 2), ("count", count, LEAST), ("top", top, 1), ("seed", seed, 0)]
+    if characters is not None:
+        wanted.append(("characters", characters, 1))
+    for name, value, least in wanted:
         if isinstance(value, bool) or not hasattr(value, "__index__") or value < least:
             raise OptionError(f"{name}={value!r} is not allowed; give a whole number, {least} or more.")
     if isinstance(window, bool) or not hasattr(window, "__index__") or window <= pieces:

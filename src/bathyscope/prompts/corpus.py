@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -19,6 +20,7 @@ CHUNK = 65_536
 """Characters tokenised at a time, so that a corpus of any size is read in little memory."""
 OVERLAP = 1_024
 """Characters shown on either side of a chunk, so that its edges are cut as in the whole text."""
+_TOO_LITTLE = "{} holds too little text: a prompt needs at least two tokens. Give a file that holds more."
 
 
 def corpus_prompts(
@@ -45,7 +47,8 @@ def corpus_prompts(
             prompt. One of the three is needed.
         chars: characters per prompt; each piece is tokenised for itself. Goes before ``window``.
         limit: only the first ``limit`` characters of the file.
-        tokens: as many prompts as have at most this many tokens altogether, BOS included.
+        tokens: as many prompts as have at most this many tokens altogether, BOS included; all prompts of a text that
+            has fewer, with a warning.
         count: how many prompts; None = all there are.
 
     Raises:
@@ -101,7 +104,7 @@ def _prompts(path: str, start: tuple[int, ...], bodies: Iterator[list[int]], tok
     for body in bodies:
         ids = tuple(known.setdefault(token, token) for token in (*start, *body))
         if len(ids) < 2:
-            raise PromptError(f"{path} holds too little text: a prompt needs at least two tokens.")
+            raise PromptError(_TOO_LITTLE.format(path))
         if tokens is not None and taken + len(ids) > tokens:
             if not taken:
                 raise PromptError(
@@ -112,7 +115,13 @@ def _prompts(path: str, start: tuple[int, ...], bodies: Iterator[list[int]], tok
         taken += len(ids)
         yield Prompt(ids=ids)
     if not taken:
-        raise PromptError(f"{path} holds too little text: a prompt needs at least two tokens.")
+        raise PromptError(_TOO_LITTLE.format(path))
+    if tokens is not None and taken + len(ids) <= tokens:
+        warnings.warn(
+            f"{path} fills prompts of {taken} tokens altogether, fewer than tokens={tokens}; all of them are taken. "
+            "Give a longer text for more.",
+            stacklevel=2,
+        )
 
 
 def _pieces(text: _Text, tokenizer: PreTrainedTokenizerBase, start: tuple[int, ...], chars: int) -> Iterator[list[int]]:
@@ -120,8 +129,14 @@ def _pieces(text: _Text, tokenizer: PreTrainedTokenizerBase, start: tuple[int, .
         if len(piece) < chars and number:
             return
         body = _encode(tokenizer, piece)
-        if len(piece) < chars and len(start) + len(body) >= 2:
+        enough = len(start) + len(body) >= 2
+        if len(piece) < chars and enough:
             raise text.too_short(f"{len(piece)} characters", f"piece of {chars}", f"chars={len(piece)}")
+        if len(piece) == chars and not enough:
+            raise PromptError(
+                f"{text.path}: chars={chars} cuts off a piece of a single token ({piece!r:.40}), and a prompt needs at "
+                "least two tokens; ask for longer pieces."
+            )
         yield body
 
 
@@ -140,7 +155,7 @@ def _windows(
     body = list(islice(stream, size))
     found = len(start) + len(body)
     if window is not None and 2 <= found < window:
-        raise text.too_short(f"{found} tokens", f"window of {window}", f"window={found}")
+        raise text.too_short(f"{found} tokens", f"window of {window}", f"window={min(found, context or found)}")
     yield body
     while len(body) == size:
         body = list(islice(stream, size))

@@ -32,7 +32,9 @@ def open_text(path: str | Path) -> Iterator[TextIO]:
             yield file
     except UnicodeDecodeError as error:
         raise PromptError(f"{path} is not UTF-8 text ({error.reason}); convert it to UTF-8.") from error
-    except (OSError, EOFError, zlib.error) as error:
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise PromptError(f"{path} cannot be read: {str(error).rstrip('.')}. Copy or download it anew.") from error
+    except OSError as error:
         raise PromptError(f"{path} cannot be read: {error}.") from error
 
 

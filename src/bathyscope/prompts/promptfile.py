@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any
 
@@ -29,6 +30,18 @@ def read_prompts(path: str, *, count: int | None = None) -> tuple[Prompt, ...]:
     if count is not None and len(rows) < count:
         raise PromptError(f"{path} holds {len(rows)} prompts, {count} asked for; ask for at most {len(rows)}.")
     return tuple(_prompt(row, f"{path}, prompt {number}") for number, row in enumerate(rows, start=1))
+
+
+def prompt_lines(prompts: Iterable[Prompt]) -> str:
+    """Prompts as the text of such a file; ``read_prompts`` gives them back."""
+    rows = [{field: getattr(prompt, field) for field in FIELDS} for prompt in prompts]
+    given = [{field: value for field, value in row.items() if value is not None and value != {}} for row in rows]
+    return "".join(json.dumps(row, ensure_ascii=False, default=_in_json) + "\n" for row in given)
+
+
+def _in_json(value: Any) -> Any:
+    """Labels in any mapping, with numbers of any library."""
+    return dict(value) if isinstance(value, Mapping) else value.item()
 
 
 def _prompt(row: Row, where: str) -> Prompt:

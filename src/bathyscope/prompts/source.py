@@ -14,6 +14,7 @@ from bathyscope.prompts.generated import GENERATORS, generated_prompts
 from bathyscope.prompts.prompt import Prompt, PromptSet, whole_number
 from bathyscope.prompts.promptfile import is_token_ids, read_prompts
 from bathyscope.prompts.spec import SourceSpec, parse
+from bathyscope.prompts.task_source import is_task, task_prompts
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -97,6 +98,9 @@ def label_of(source: Source) -> str:
 def _from_spec(
     spec: SourceSpec, seed: int, tokenizer: PreTrainedTokenizerBase | None, window: int | None
 ) -> tuple[Prompt, ...]:
+    if spec.name is not None and is_task(spec.name):
+        assert spec.count is not None
+        return task_prompts(spec.name, spec.count, spec.options, seed)
     if spec.name is not None and spec.name in GENERATORS:
         asked = {axis: spec.levels(axis) for axis in GENERATORS[spec.name].axes}
         levels = {axis: values for axis, values in asked.items() if values is not None}

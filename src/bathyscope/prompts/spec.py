@@ -2,9 +2,10 @@
 
 ::
 
-    source    = data set | generated | corpus | prompt file
+    source    = data set | generated | task | corpus | prompt file
     data set  = NAME [":" COUNT] ["?" OPTIONS] ["@" FILE]     gsm8k:10    mquake?per_level=20&hops=2-4@rows.jsonl
     generated = NAME [":" COUNT] ["?" OPTIONS]                problems:60?steps=1-6    addition:20?digits=3
+    task      = "task:" NAME [":" COUNT] ["?" OPTIONS]        see ``bathyscope.prompts.task_source``
     corpus    = FILE.txt[.gz] [":" COUNT] ["?" OPTIONS]       books.txt.gz:100?window=512    books.txt?tokens=1000000
     prompts   = FILE.jsonl[.gz] [":" COUNT]                   mine.jsonl
     OPTIONS   = KEY "=" VALUE ("&" KEY "=" VALUE)*
@@ -31,6 +32,7 @@ from typing import Literal
 from bathyscope.errors import PromptError, did_you_mean
 from bathyscope.prompts.datasets import registry
 from bathyscope.prompts.generated import GENERATORS
+from bathyscope.prompts.task_source import PREFIX, is_task, parse_task
 
 CORPUS_SUFFIXES = (".txt", ".txt.gz")
 PROMPT_FILE_SUFFIXES = (".jsonl", ".jsonl.gz")
@@ -67,7 +69,7 @@ class SourceSpec:
     def kind(self) -> Kind:
         """Which of the four kinds of source this is."""
         if self.name is not None:
-            return "generated" if self.name in GENERATORS else "data set"
+            return "generated" if self.name in GENERATORS or is_task(self.name) else "data set"
         return "corpus" if str(self.path).endswith(CORPUS_SUFFIXES) else "prompt file"
 
     def number(self, key: str) -> int | None:
@@ -111,6 +113,9 @@ def parse(text: str) -> SourceSpec:
     Raises:
         PromptError: the text is no source, or its count or options are not allowed.
     """
+    if is_task(text):
+        asked = parse_task(text)
+        return SourceSpec(asked.name, asked.size, None, asked.options)
     named = _NAMED.fullmatch(text)
     known = (*registry(), *GENERATORS)
     if named is not None and named["name"] in known:
@@ -126,7 +131,7 @@ def parse(text: str) -> SourceSpec:
 def _not_a_source(text: str, name: str, known: tuple[str, ...]) -> str:
     return (
         f"Prompts {text!r}: {name!r} is neither a data set nor a prompt file.{did_you_mean(name, known)} "
-        f"Allowed: {', '.join(known)}, or a file ending in {', '.join(CORPUS_SUFFIXES)} (plain text) or "
+        f"Allowed: {', '.join(known)}, {PREFIX}NAME, or a file ending in {', '.join(CORPUS_SUFFIXES)} (plain text) or "
         f"{', '.join(PROMPT_FILE_SUFFIXES)} (one prompt a line). To measure on this very text, give a list "
         f"of strings: [{text!r}]."
     )

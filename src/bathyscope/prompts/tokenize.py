@@ -167,7 +167,8 @@ def _check(prompt: TokenizedPrompt, max_tokens: int | None, vocab_size: int | No
     if max_tokens is not None and len(prompt) > max_tokens:
         raise PromptError(
             f"it has {len(prompt)} tokens, more than the {max_tokens} the model can take; shorten it, "
-            "leave it out, or give the text as a .txt file, which is cut into windows."
+            f"leave it out, or give the text as a .txt file, cut into windows of at most that many "
+            f"(?window={max_tokens})."
         )
     wrong = [i for i in prompt.ids if i < 0 or (vocab_size is not None and i >= vocab_size)]
     if wrong:

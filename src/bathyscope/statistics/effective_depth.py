@@ -8,11 +8,12 @@ Source: hu2025, Section 3 (the three criteria); csordas2025, depth score (centre
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from bathyscope.statistics.bootstrap import check_resampling
 from bathyscope.statistics.change_point import change_point, change_point_reason
@@ -34,6 +35,7 @@ from bathyscope.statistics.estimate import DepthEstimate, Means, Scale, estimate
 from bathyscope.statistics.smoothing import falling_fit, loess_fit, rising_fit
 
 FloatArray = NDArray[np.float64]
+Locate = Callable[[FloatArray], FloatArray]
 
 CURVES = ("cosine", "kl", "overlap")
 READINGS = ("", "interpolated_", "smoothed_", "change_point_")
@@ -44,6 +46,49 @@ ESTIMATORS = (
     "prediction",
     "centre_of_mass",
 )
+
+
+class Whole(NamedTuple):
+    """What makes an estimator whole-numbered."""
+
+    locate: Locate
+    """Mean curves ``[..., X]`` to whole-numbered depths ``[...]``, NaN where there is none."""
+    containing: Callable[[ArrayLike], FloatArray]
+    """The whole-numbered depths that belong to real-valued ones."""
+
+
+@dataclass(frozen=True)
+class Estimator:
+    """One estimator on one run: what each prompt gives, and how a depth is read off the prompts' mean."""
+
+    curve: str
+    """What it is read off; estimators of one curve share values and weights."""
+    values: FloatArray
+    """``[P, X]``; a prompt that is NaN throughout has no value."""
+    weights: FloatArray
+    """``[P]``, positive: token counts, or ones."""
+    locate: Locate
+    """Mean curves ``[..., X]`` to real-valued depths ``[...]``, NaN where there is none."""
+    explain: Callable[[FloatArray], str]
+    """Why a mean curve ``[X]`` has no depth; empty where it has one."""
+    last: int
+    """The largest depth there is."""
+    whole: Whole | None = None
+    """For a whole-numbered estimator: how its depth is read off, and off the real-valued one."""
+    grouped: bool = False
+    """It chooses between places, so that resamples lie in groups (see ``bootstrap_interval``)."""
+
+    def take(self, prompts: ArrayLike) -> Estimator:
+        """The same estimator on some of the prompts, in the order of the given indices (or a mask)."""
+        chosen = np.asarray(prompts)
+        return replace(self, values=self.values[chosen], weights=self.weights[chosen])
+
+    def read(self, means: Means, n_blocks: int, level: float) -> DepthEstimate:
+        """The depth with its interval, from the means of the estimator's values and weights."""
+        found = estimate(means, self.locate, self.explain, Scale(n_blocks, self.last, level), grouped=self.grouped)
+        if self.whole is None:
+            return found
+        return whole_estimate(found, float(self.whole.locate(means.curve)), self.whole.containing, n_blocks)
 
 
 def effective_depth(
@@ -79,19 +124,33 @@ def effective_depth(
         Where an option is out of its range.
     """
     check_resampling(resamples, level)
-    means = partial(Means.of, resamples=resamples, seed=seed)
-    blocks = Scale(curves.n_blocks, curves.n_blocks - 1, level)
+    means: dict[str, Means] = {}
     found: dict[str, DepthEstimate] = {}
+    for name, one in estimators(curves, kl_fraction, overlap_threshold).items():
+        if one.curve not in means:
+            means[one.curve] = Means.of(one.values, one.weights, resamples, seed)
+        found[name] = one.read(means[one.curve], curves.n_blocks, level)
+    return found
+
+
+def estimators(
+    curves: DepthInputs, kl_fraction: float = KL_FRACTION, overlap_threshold: float = OVERLAP_THRESHOLD
+) -> dict[str, Estimator]:
+    """All estimators on one run, in the order of :data:`ESTIMATORS`; what was not measured is NaN throughout.
+
+    Options, weights and errors are those of :func:`effective_depth`.
+    """
+    last = curves.n_blocks - 1
+    found: dict[str, Estimator] = {}
     for criterion in _criteria(curves, kl_fraction, overlap_threshold):
-        found |= _read(criterion, means(criterion.values, curves.n_tokens), blocks)
-    boundaries = blocks._replace(last=curves.n_blocks)
+        found |= _of_curve(criterion, curves.n_tokens, last)
     for name, depths in (("settle", curves.settle_depth), ("prediction", curves.prediction_depth)):
         values = np.full(len(curves.n_tokens), np.nan) if depths is None else depths
         why_none = partial(_token_reason, name, depths is not None)
-        found[name] = estimate(means(values[:, None], curves.n_tokens), _only_entry, why_none, boundaries)
-    effect = means(_effects(curves), np.ones(len(curves.n_tokens)))
+        found[name] = Estimator(name, values[:, None], curves.n_tokens, _only_entry, why_none, curves.n_blocks)
     why_none = partial(_effect_reason, curves.effect_future is not None)
-    found["centre_of_mass"] = estimate(effect, centre_of_mass, why_none, blocks)
+    ones = np.ones(len(curves.n_tokens))
+    found["centre_of_mass"] = Estimator("effect", _effects(curves), ones, centre_of_mass, why_none, last)
     return {name: found[name] for name in ESTIMATORS}
 
 
@@ -101,9 +160,8 @@ class _Criterion(NamedTuple):
     name: Criterion
     values: FloatArray
     locate: Callable[..., FloatArray]
-    containing: Callable[[float], FloatArray]
-    """The whole-numbered depth that belongs to an interpolated one."""
-    smooth: Callable[[FloatArray], FloatArray]
+    containing: Callable[[ArrayLike], FloatArray]
+    smooth: Locate
     explain: Callable[[FloatArray], str]
 
 
@@ -116,19 +174,24 @@ def _criteria(curves: DepthInputs, kl_fraction: float, overlap_threshold: float)
     yield _Criterion("overlap", curves.overlap, overlap, block_input_at, rising_fit, partial(why, "overlap"))
 
 
-def _read(criterion: _Criterion, means: Means, scale: Scale) -> dict[str, DepthEstimate]:
+def _of_curve(criterion: _Criterion, weights: FloatArray, last: int) -> dict[str, Estimator]:
     """The estimators of one curve."""
-    name, explain = criterion.name, criterion.explain
-    interpolated = partial(criterion.locate, interpolate=True)
-    position = estimate(means, interpolated, explain, scale)
-    depth = float(criterion.locate(means.curve))
-    why_none = partial(change_point_reason, name)
+    name, explain, smooth = criterion.name, criterion.explain, criterion.smooth
+    interpolated: Locate = partial(criterion.locate, interpolate=True)
+    whole = Whole(criterion.locate, criterion.containing)
+    of = partial(Estimator, name, criterion.values, weights, last=last)
     return {
-        name: whole_estimate(position, depth, criterion.containing, scale.n_blocks),
-        f"interpolated_{name}": position,
-        f"smoothed_{name}": estimate(means.fitted(criterion.smooth), interpolated, explain, scale),
-        f"change_point_{name}": estimate(means, change_point, why_none, scale, grouped=True),
+        name: of(locate=interpolated, explain=explain, whole=whole),
+        f"interpolated_{name}": of(locate=interpolated, explain=explain),
+        f"smoothed_{name}": of(
+            locate=partial(_smoothed, smooth, interpolated), explain=partial(_smoothed, smooth, explain)
+        ),
+        f"change_point_{name}": of(locate=change_point, explain=partial(change_point_reason, name), grouped=True),
     }
+
+
+def _smoothed(smooth: Locate, read: Callable[[FloatArray], Any], curve: FloatArray) -> Any:
+    return read(smooth(curve))
 
 
 def _only_entry(values: FloatArray) -> FloatArray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,14 @@ class Run:
     def measures(self) -> tuple[str, ...]:
         """Names of the datasets that are there."""
         return tuple(str(name) for name in self.tree.children)
+
+    def __contains__(self, measure: object) -> bool:
+        """Whether the run has a measure."""
+        return measure in self.measures
+
+    def __iter__(self) -> Iterator[str]:
+        """The names of the measures."""
+        return iter(self.measures)
 
     def __getitem__(self, measure: str) -> xr.Dataset:
         """Dataset of one measure.

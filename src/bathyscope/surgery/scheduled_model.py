@@ -48,10 +48,7 @@ def scheduled(
     """
     anatomy = model.anatomy if isinstance(model, Model) else _resolved(model)
     hf, chosen = _checked(anatomy, schedule, arguments)
-    checks = model.checks if isinstance(model, Model) else _measured(anatomy)
-    _require_sources(anatomy, checks, chosen)
-    if arguments == "slot":
-        _require_slots(hf, chosen)
+    _require_sources(anatomy, model.checks if isinstance(model, Model) else _measured(anatomy), chosen)
     path, _, name = anatomy.family.blocks.rpartition(".")
     owner = submodule(hf, path) if path else hf
     blocks = getattr(owner, name)
@@ -67,6 +64,16 @@ def scheduled(
     finally:
         setattr(owner, name, blocks)
         watch.remove()
+
+
+def require_runnable(model: Model, schedule: Schedule | str, arguments: Arguments) -> None:
+    """All that ``scheduled`` refuses without a forward.
+
+    Raises:
+        OptionError, ModelError: as ``scheduled``.
+    """
+    _, chosen = _checked(model.anatomy, schedule, arguments)
+    _require_sources(model.anatomy, model.checks, chosen)
 
 
 def _checked(anatomy: Anatomy, schedule: Schedule | str, arguments: str) -> tuple[PreTrainedModel, Schedule]:
@@ -88,6 +95,8 @@ def _checked(anatomy: Anatomy, schedule: Schedule | str, arguments: str) -> tupl
             "This model already runs a schedule; leave that context first. Changes are combined in one schedule, "
             "for example 'drop:3,swap:1'."
         )
+    if arguments == "slot":
+        _require_slots(anatomy.model, chosen)
     return anatomy.model, chosen  # type: ignore[return-value]
 
 

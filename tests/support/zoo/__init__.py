@@ -9,13 +9,13 @@ from __future__ import annotations
 from functools import lru_cache
 
 import torch
-from support.zoo import classic, dense, hybrid, moe, postnorm, refused, relatives, variants
+from support.zoo import classic, dense, hybrid, moe, postnorm, refused, relatives, shared, variants
 from support.zoo.entry import Entry
 from transformers import PreTrainedModel
 
 __all__ = ["Entry", "build", "entries", "entry", "names", "prompts"]
 
-PLAIN = (*dense.ENTRIES, *classic.ENTRIES, *postnorm.ENTRIES, *moe.ENTRIES, *hybrid.ENTRIES)
+PLAIN = (*dense.ENTRIES, *classic.ENTRIES, *postnorm.ENTRIES, *moe.ENTRIES, *hybrid.ENTRIES, *shared.ENTRIES)
 _TABLE: dict[str, Entry] = {}
 for _entry in (*PLAIN, *variants.ENTRIES, *relatives.ENTRIES, *refused.ENTRIES):
     if _entry.name in _TABLE:

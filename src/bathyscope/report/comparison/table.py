@@ -58,8 +58,8 @@ def rows(comparison: Comparison, number: int) -> list[list[str]]:
         low, high = values["ci_low"], values["ci_high"]
         interval = "–" if math.isnan(low) else f"{signed(low)} to {signed(high)}"
         blocks = [signed(values["depth_difference"], 1)] if _in_blocks(comparison, number) else []
-        ratios = [_plain(values[name]) for name in ("reference_ratio", "other_ratio")]
-        tests = [_p(values["p_value"]), _p(values["p_holm"]), signed(values["effect_size"], 1)]
+        ratios = [show_ratio(values[name]) for name in ("reference_ratio", "other_ratio")]
+        tests = [show_p(values["p_value"]), show_p(values["p_holm"]), signed(values["effect_size"], 1)]
         share = "–" if math.isnan(values["positive_share"]) else f"{values['positive_share']:.0%}"
         name = estimator_name(str(estimator))
         found.append([name, *ratios, signed(values["difference"]), interval, *blocks, *tests, share])
@@ -93,11 +93,13 @@ def _in_blocks(comparison: Comparison, number: int) -> bool:
     return bool(comparison.data["depth_difference"].isel(comparison=number).notnull().any())
 
 
-def _plain(value: float) -> str:
+def show_ratio(value: float) -> str:
+    """``0.125``, or a dash for what is missing."""
     return "–" if math.isnan(value) else f"{value:.3f}"
 
 
-def _p(value: float) -> str:
+def show_p(value: float) -> str:
+    """``0.034``, ``<0.001``, or a dash for what is missing."""
     if math.isnan(value):
         return "–"
     return "<0.001" if value < 0.001 else f"{value:.3f}"

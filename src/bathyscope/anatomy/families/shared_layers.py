@@ -1,0 +1,13 @@
+"""The laboratory's models whose group of blocks is repeated: every execution step is a block."""
+
+from __future__ import annotations
+
+from bathyscope.anatomy.family import Family
+
+FAMILY = Family(
+    name="shared_layers",
+    model_types=("bathyscope_moeut", "bathyscope_universal"),
+    implementation="bathyscope.lab.models",
+    notes="Block l is the l-th execution step. Steps that run the same block are modules of their own with the same "
+    "parameters, so that an intervention on one leaves the others alone.",
+)

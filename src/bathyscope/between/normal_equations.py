@@ -1,0 +1,80 @@
+"""Normal equations of many maps at once, streamed: sums over tokens in float64, on the device of the states.
+
+Batches are merged by their own means and centred products (after Chan, Golub and LeVeque 1983), so that a channel far
+from zero loses no digits, and the intercept is the means.
+
+Suffixes: S sources, D their width, T targets, E their width, N tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from bathyscope.statistics.least_squares import Array, Sums
+
+_BYTES = 8
+
+
+class NormalEquations:
+    """Sums over tokens for every pair of some sources and all targets, as ``statistics.least_squares.Sums`` has them.
+
+    Args:
+        sources, targets: number of boundaries.
+        widths: D and E.
+        device: where the sums are kept.
+    """
+
+    def __init__(self, sources: int, targets: int, widths: tuple[int, int], device: torch.device) -> None:
+        d, e = widths
+
+        def zeros(*shape: int) -> Tensor:
+            return torch.zeros(shape, dtype=torch.float64, device=device)
+
+        self.count = 0
+        self.mean_x_SD, self.mean_y_TE = zeros(sources, d), zeros(targets, e)
+        self.xx_SDD, self.xy_STDE, self.yy_T = zeros(sources, d, d), zeros(sources, targets, d, e), zeros(targets)
+
+    @staticmethod
+    def bytes(targets: int, widths: tuple[int, int]) -> int:
+        """What one source takes."""
+        d, e = widths
+        return _BYTES * d * (d + targets * e)
+
+    def add(self, x_SND: Sequence[Tensor], y_TNE: Sequence[Tensor]) -> None:
+        """Adds tokens; sources and targets in any floating-point dtype."""
+        found = len(x_SND[0])
+        # how far the new means are from the old ones, and what that adds to second moments
+        share, weight = found / (self.count + found), self.count * found / (self.count + found)
+        centred_x, moved_x = zip(*(self._centred(x, mean) for x, mean in zip(x_SND, self.mean_x_SD)))
+        for xx_DD, x_ND, moved_D in zip(self.xx_SDD, centred_x, moved_x):
+            xx_DD.addmm_(x_ND.T, x_ND).addr_(moved_D, moved_D, alpha=weight)
+        for t, given in enumerate(y_TNE):
+            y_NE, moved_E = self._centred(given, self.mean_y_TE[t])
+            self.yy_T[t] += (y_NE * y_NE).sum() + weight * (moved_E @ moved_E)
+            for xy_TDE, x_ND, moved_D in zip(self.xy_STDE, centred_x, moved_x):
+                xy_TDE[t].addmm_(x_ND.T, y_NE).addr_(moved_D, moved_E, alpha=weight)
+            self.mean_y_TE[t] += share * moved_E
+        for mean_D, moved_D in zip(self.mean_x_SD, moved_x):
+            mean_D += share * moved_D
+        self.count += found
+
+    def of(self, source: int) -> Iterator[Sums]:
+        """The sums of one source with each target, one target after the other."""
+        mean_x, xx = array(self.mean_x_SD[source]), array(self.xx_SDD[source])
+        for mean_y, xy, yy in zip(self.mean_y_TE, self.xy_STDE[source], self.yy_T):
+            yield Sums(self.count, mean_x, array(mean_y), xx, array(xy), float(yy))
+
+    def _centred(self, given: Tensor, mean: Tensor) -> tuple[Tensor, Tensor]:
+        """Values about their own mean, and that mean less ``mean``."""
+        values = given.to(mean)
+        own = values.mean(0)
+        return values - own, own - mean
+
+
+def array(values: Tensor) -> Array:
+    """As numpy has it; the same memory on a CPU."""
+    found: Array = values.cpu().numpy()
+    return found

@@ -1,0 +1,85 @@
+"""Prompts dealt out to fitting maps, choosing their ridge penalty, and testing them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bathyscope.errors import OptionError, PromptError
+
+FEWEST = 4
+"""Prompts: one to fit, one to choose by, two to test, since an interval over prompts needs two."""
+
+_COMFORTABLE = 4
+"""Tokens for each feature below which a map is far from what more text would give."""
+
+
+@dataclass(frozen=True)
+class Splits:
+    """Numbers of the prompts of each split, in ascending order; every prompt is in one of them."""
+
+    fit: tuple[int, ...]
+    choose: tuple[int, ...]
+    test: tuple[int, ...]
+
+
+def split(prompts: int, choose_share: float, test_share: float, seed: int) -> Splits:
+    """Deals out whole prompts at random.
+
+    Args:
+        prompts: how many there are.
+        choose_share, test_share: of all prompts, rounded, but at least one to choose by and two to test; the rest
+            are fitted to.
+
+    Raises:
+        OptionError: shares that are not above 0 or leave nothing to fit.
+        PromptError: fewer than four prompts.
+    """
+    for name, share in (("choose_share", choose_share), ("test_share", test_share)):
+        if not 0 < share < 1:
+            raise OptionError(f"{name}={share} is out of range; allowed: above 0 and below 1, such as 0.1.")
+    if choose_share + test_share >= 1:
+        raise OptionError(
+            f"choose_share={choose_share} and test_share={test_share} leave no prompts to fit maps to; together they "
+            "must be below 1."
+        )
+    if prompts < FEWEST:
+        raise PromptError(
+            f"Maps need at least {FEWEST} prompts (to fit, to choose the ridge penalty by, and two to test); {prompts} "
+            "given. Give more prompts, or cut a text into more windows (corpus.txt?window=256)."
+        )
+    test = min(max(2, round(prompts * test_share)), prompts - 2)
+    choose = min(max(1, round(prompts * choose_share)), prompts - test - 1)
+    order = np.random.default_rng(seed).permutation(prompts)
+    parts = np.split(order, [prompts - choose - test, prompts - test])
+    return Splits(*(tuple(sorted(part.tolist())) for part in parts))
+
+
+def require_tokens(splits: Splits, tokens: Callable[[Sequence[int]], int], width: int) -> None:
+    """Refuses fewer fitted tokens than a map has free values per target channel; warns where there are few.
+
+    Args:
+        tokens: how many tokens count in some prompts.
+        width: of the source's residual stream.
+
+    Raises:
+        PromptError: a map could give the fitted tokens exactly whatever the models do.
+    """
+    found, features = tokens(splits.fit), width + 1
+    prompts = len(splits.fit)
+    if found <= features:
+        times = -(-_COMFORTABLE * features // max(found, 1))
+        raise PromptError(
+            f"There are {found} tokens to fit maps to (of {prompts} prompts, position 0 left out), and a map from a "
+            f"residual stream of width {width} has {features} values for every channel of its target: it would "
+            f"give these tokens exactly. Give at least {times} times as much text."
+        )
+    if found < _COMFORTABLE * features:
+        warnings.warn(
+            f"Maps are fitted to {found} tokens with {features} values for every channel, fewer than {_COMFORTABLE} "
+            "tokens for each: their errors on the test prompts would be smaller with more text.",
+            stacklevel=3,
+        )

@@ -1,0 +1,120 @@
+"""The residual streams of two models on the same tokens, batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from bathyscope.anatomy.anatomy import config_of
+from bathyscope.anatomy.lengths import depends_on_padding
+from bathyscope.model import Model
+from bathyscope.prompts.prompt import TokenizedPrompt
+from bathyscope.wavefront.batch import Batch, plan_batches
+from bathyscope.wavefront.engine import Wavefront
+from bathyscope.wavefront.probe import BaselineView, Probe
+
+# What the states of a batch may take in float64. Larger batches are no faster.
+_STATE_BYTES = 512 << 20
+
+
+@dataclass(frozen=True)
+class States:
+    """Both models' residual stream at the same tokens, position 0 of every prompt left out.
+
+    Args:
+        prompts: numbers of the batch's prompts.
+        source: at some boundaries, each [tokens, width], prompt after prompt.
+        target: at all boundaries.
+        owners: for every token the place of its prompt in ``prompts``.
+    """
+
+    prompts: tuple[int, ...]
+    source: list[Tensor]
+    target: list[Tensor]
+    owners: Tensor
+
+
+class Streams:
+    """Runs two models on prompts that are the same token ids for both.
+
+    Args:
+        source, target: the models.
+        prompts: all prompts.
+    """
+
+    def __init__(self, source: Model, target: Model, prompts: Sequence[TokenizedPrompt]) -> None:
+        self.models = (source, target)
+        self.prompts = tuple(prompts)
+        self.device = _device(target)
+        self._waves = [Wavefront(model.anatomy, tails=model.checks.tails) for model in self.models]
+
+    @property
+    def boundaries(self) -> tuple[int, int]:
+        """L + 1 of both."""
+        return self.models[0].n_blocks + 1, self.models[1].n_blocks + 1
+
+    @property
+    def widths(self) -> tuple[int, int]:
+        """Widths of both residual streams."""
+        return self.models[0].anatomy.width, self.models[1].anatomy.width
+
+    def tokens(self, chosen: Sequence[int]) -> int:
+        """Tokens of some prompts without position 0."""
+        return sum(len(self.prompts[i]) - 1 for i in chosen)
+
+    def batches(self, chosen: Sequence[int], sources: int) -> list[list[int]]:
+        """Prompts that are run together, as their numbers.
+
+        Args:
+            sources: at how many boundaries the source's states are asked for.
+        """
+        per_token = 8 * (sources * self.widths[0] + self.boundaries[1] * self.widths[1])
+        room = min(_STATE_BYTES // per_token, *(wave.policy.tokens for wave in self._waves))
+        equal = any(depends_on_padding(config_of(model.hf)) for model in self.models)
+        planned = plan_batches([len(self.prompts[i]) for i in chosen], 1, room, equal)
+        return [[chosen[place] for place in batch] for batch in planned]
+
+    def states(self, picked: Sequence[int], sources: range) -> States:
+        """One batch through both models, each once.
+
+        Args:
+            sources: boundaries of the source model.
+        """
+        ids = [self.prompts[i].ids for i in picked]
+        found: list[list[Tensor]] = []
+        for model, wave, kept in zip(self.models, self._waves, (sources, range(self.boundaries[1]))):
+            batch = Batch.of(ids, model.device)
+            probe = _Boundaries(batch, kept, self.device)
+            wave.run(batch, [probe])
+            found.append(probe.taken)
+        lengths = torch.tensor([len(own) - 1 for own in ids], device=self.device)
+        owners = torch.arange(len(ids), device=self.device).repeat_interleave(lengths)
+        return States(tuple(picked), found[0], found[1], owners)
+
+
+class _Boundaries(Probe):
+    """The plain forward's residual stream at some boundaries, all tokens but the prompts' first."""
+
+    def __init__(self, batch: Batch, kept: range, device: torch.device) -> None:
+        super().__init__()
+        self._later_BT = batch.valid_BT.clone()
+        self._later_BT[:, 0] = False
+        self._kept, self._device = kept, device
+        self.taken: list[Tensor] = []
+
+    def baseline(self, view: BaselineView) -> None:
+        if view.block == 0:
+            self._keep(0, view.before_BTD)
+        self._keep(view.block + 1, view.after_BTD)
+
+    def _keep(self, boundary: int, resid_BTD: Tensor) -> None:
+        if boundary in self._kept:
+            self.taken.append(resid_BTD[self._later_BT.to(resid_BTD.device)].to(self._device))
+
+
+def _device(target: Model) -> torch.device:
+    """Where sums are kept: with the target model, whose states are more, unless float64 is unknown there."""
+    return target.device if target.device.type in ("cpu", "cuda") else torch.device("cpu")

@@ -1,0 +1,160 @@
+"""``bathyscope maps``: the best affine map from every boundary of one model to every boundary of another."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import App, Parameter
+
+from bathyscope.between.maps import maps
+from bathyscope.cli.console import quiet_libraries, say, write, write_json, write_table
+from bathyscope.cli.flags import command, flags, options_of
+from bathyscope.errors import OptionError
+from bathyscope.model import load
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+Format = Literal["table", "csv", "json"]
+
+ARRAYS = ".nc"
+COLUMNS = ("relative_error", "relative_error_low", "relative_error_high", "summed_error", "r2", "ridge")
+
+_LOADING = options_of(load, leave_out=("model", "tokenizer", "revision"))
+_OF_LOADING = ("dtype", "device", "trust_remote_code")
+_CALL = options_of(maps, leave_out=("source", "target", "prompts", "progress"))
+_IN_A_SHELL = {"ridge": "penalties to choose from, such as 0,1e-4,1; 1 is the mean variance of standardised features"}
+_EXAMPLES = """\
+Examples:
+  bathyscope maps Qwen/Qwen2.5-1.5B Qwen/Qwen2.5-14B --prompts "corpus.txt:400?window=512" --out maps.nc --out maps.png
+  bathyscope maps gpt2 gpt2-medium --prompts "corpus.txt:200?window=256" --memory 2 --format csv > maps.csv
+
+Both models must have one vocabulary, and the text many times as many tokens as the
+source model is wide."""
+
+
+def maps_command(
+    source: str,
+    target: str,
+    /,
+    *,
+    prompts: str,
+    out: Annotated[list[Path] | None, Parameter(show_default=False, negative=())] = None,
+    format: Format = "table",
+    quiet: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
+    **given: Any,
+) -> int:
+    """Map every boundary of one model to every boundary of another.
+
+    Args:
+        source: model that is mapped from: name on the hub, or a local folder.
+        target: model that is mapped to.
+        prompts: data set or file, as for survey.
+        out: also write the arrays (.nc) or a figure (.png, .svg, .pdf); may be given several times.
+        format: of the output; missing numbers are empty in CSV and null in JSON.
+        quiet: no progress and no messages; warnings and errors remain.
+    """
+    files = list(out or ())
+    _check(files)
+    if "ridge" in given:
+        given["ridge"] = _numbers(given["ridge"])
+    loading = {name: given.pop(name) for name in _OF_LOADING if name in given}
+    with quiet_libraries(downloads=not quiet):
+        say(f"Loading {source} and {target}.", quiet)
+        found = maps(load(source, **loading), load(target, **loading), prompts, progress=not quiet, **given)
+    _show(found, format)
+    _save(found, files, quiet)
+    return 0
+
+
+def pair_rows(found: xr.Dataset) -> list[dict[str, Any]]:
+    """A row for every source and target."""
+    return [
+        {"source": s, "target": t, **{name: float(found[name].values[s, t]) for name in COLUMNS}}
+        for s in found["source"].values.tolist()
+        for t in found["target"].values.tolist()
+    ]
+
+
+def _check(files: Sequence[Path]) -> None:
+    from bathyscope.report.render import FORMATS, check_format
+
+    for file in files:
+        format_ = file.suffix.removeprefix(".")
+        if not format_:
+            raise OptionError(f"--out {str(file)!r} says no kind of file; allowed: .nc, .{', .'.join(FORMATS)}.")
+        if file.suffix != ARRAYS:
+            check_format(format_)
+
+
+def _save(found: xr.Dataset, files: Sequence[Path], quiet: bool) -> None:
+    from bathyscope.between.map_results import encode_maps
+    from bathyscope.report.export import write_output
+    from bathyscope.report.figures.maps import draw
+    from bathyscope.report.render import render
+
+    for file in files:
+        content = encode_maps(found) if file.suffix == ARRAYS else render(draw(found), file.suffix.removeprefix("."))
+        write_output(file, content)
+        say(f"Written: {file}", quiet)
+
+
+def _show(found: xr.Dataset, format_: Format) -> None:
+    rows = pair_rows(found)
+    if format_ == "json":
+        write_json(rows)
+    elif format_ == "csv":
+        writer = csv.DictWriter(sys.stdout, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    else:
+        _show_table(found)
+
+
+def _show_table(found: xr.Dataset) -> None:
+    """Every source with its best target; then how best partners go with depth."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD)
+    for heading in ("source", "relative depth", "best target", "relative depth", "relative error", "R²"):
+        table.add_column(heading, justify="right")
+    for s, t in enumerate(found["best_target"].values.tolist()):
+        depths = (found["relative_depth_source"].values[s], found["relative_depth_target"].values[t])
+        error, low, high = (float(found[name].values[s, t]) for name in COLUMNS[:3])
+        said = f"{error:.3g} ({low:.3g} to {high:.3g})"
+        table.add_row(str(s), f"{depths[0]:.2f}", str(t), f"{depths[1]:.2f}", said, f"{float(found['r2'][s, t]):.3f}")
+    write_table(table)
+    for direction, text in (
+        ("best_target", "Best target of each source"),
+        ("best_source", "Best source of each target"),
+    ):
+        one = found.sel(direction=direction)
+        slope, deviation, rank = (
+            f"{float(one[name]):.2f} ({float(one[f'{name}_low']):.2f} to {float(one[f'{name}_high']):.2f})"
+            for name in ("slope", "deviation", "rank_correlation")
+        )
+        write(
+            f"{text}, by relative depth: slope {slope}; mean distance {deviation}, by chance "
+            f"{float(one['deviation_chance']):.2f}; rank correlation {rank}."
+        )
+    attrs = found.attrs
+    write(
+        f"Slope 1: at the same relative depth. Intervals of {attrs['level']:.0%} over {attrs['test_prompts']} test "
+        f"prompts; maps fitted to {attrs['fit_tokens']} tokens, ridge chosen on {attrs['choose_tokens']}."
+    )
+
+
+def _numbers(texts: Sequence[Any]) -> list[float]:
+    try:
+        return [float(text) for text in texts]
+    except (TypeError, ValueError) as error:
+        raise OptionError(f"--ridge takes numbers separated by commas, such as 0,1e-4,1; {texts!r} given.") from error
+
+
+app = App(name="maps", help_epilogue=_EXAMPLES)
+app.default(command(maps_command, [*flags(_LOADING), *flags(_CALL, texts=_IN_A_SHELL)]))

@@ -1,0 +1,89 @@
+"""``bathyscope solved-by``: prompts labelled by which of two models solve them, as a file that ``survey`` takes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import App, Parameter
+
+from bathyscope.cli.commands.survey import IN_A_SHELL, with_sources
+from bathyscope.cli.console import quiet_libraries, say, write, write_json
+from bathyscope.cli.flags import command, flags, options_of
+from bathyscope.errors import OptionError
+from bathyscope.model import load
+from bathyscope.prompts.promptfile import prompt_lines
+from bathyscope.prompts.solved_by import BOTH, CLASSES, ONLY_DEEP, ONLY_SHALLOW, SOLVED_BY
+from bathyscope.solving import solved_by
+
+if TYPE_CHECKING:
+    from bathyscope.prompts.prompt import PromptSet
+
+Format = Literal["table", "json"]
+
+_LOADING = options_of(load, leave_out=("model", "revision", "tokenizer"))
+_OF_LOADING = ("dtype", "device", "trust_remote_code")
+_OPTIONS = options_of(solved_by, leave_out=("shallow", "deep", "prompts", "progress"))
+_SUFFIX = ".jsonl"
+_EXAMPLES = """\
+Examples:
+  bathyscope solved-by ./shallow ./deep --prompts problems.jsonl --out labelled.jsonl
+  bathyscope survey ./deep --prompts labelled.jsonl --out runs/deep
+  bathyscope group runs/deep --by solved_by"""
+
+
+def solved_by_command(
+    shallow: str,
+    deep: str,
+    /,
+    *,
+    prompts: Annotated[list[str], Parameter(help=IN_A_SHELL["prompts"], negative=())],
+    out: Path,
+    format: Format = "table",
+    quiet: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
+    **given: Any,
+) -> int:
+    """Label prompts by the models that solve them.
+
+    Args:
+        shallow: the model of fewer blocks: name on the hub, or a local folder.
+        deep: the model of more blocks.
+        out: file of prompts to write (.jsonl), for survey --prompts.
+        format: of the summary on standard output.
+        quiet: no progress and no messages; warnings and errors remain.
+    """
+    from bathyscope.report.export import write_output
+
+    if out.suffix != _SUFFIX:
+        raise OptionError(f"The name {str(out)!r} must end in {_SUFFIX}; it is a file of prompts, one a line.")
+    loading = {name: given.pop(name) for name in _OF_LOADING if name in given}
+    sources = with_sources({"prompts": prompts})["prompts"]
+    say(f"Loading {shallow} and {deep}.", quiet)
+    with quiet_libraries(downloads=not quiet):
+        models = [load(name, **loading) for name in (shallow, deep)]
+        found = solved_by(models[0], models[1], sources, progress=not quiet, **given)
+    write_output(out, prompt_lines(found.prompts).encode("utf-8"))
+    _show(counts(found, given.get("label", SOLVED_BY)), len(found), format)
+    say(f"Written: {out}", quiet)
+    return 0
+
+
+def counts(prompts: PromptSet, label: str) -> dict[str, int]:
+    """Prompts of each class, classes without any included."""
+    there = Counter(prompt.labels[label] for prompt in prompts.prompts)
+    return {name: there[name] for name in CLASSES}
+
+
+def _show(found: dict[str, int], prompts: int, format_: Format) -> None:
+    if format_ == "json":
+        write_json({"prompts": prompts, "classes": found})
+        return
+    for name, count in found.items():
+        write(f"{name}: {count}")
+    shallow, deep = (found[name] + found[BOTH] for name in (ONLY_SHALLOW, ONLY_DEEP))
+    write(f"The shallow model solves {shallow} of {prompts} prompts, the deep one {deep}.")
+
+
+app = App(name="solved-by", help_epilogue=_EXAMPLES)
+app.default(command(solved_by_command, flags(_LOADING) + flags(_OPTIONS)))

@@ -1,0 +1,226 @@
+"""Depth by group of prompts: every estimator on each group of a run's prompts, and how the groups differ.
+
+Groups are two samples: different prompts, each group resampled on its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import combinations
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from bathyscope.comparison.groups import Groups
+from bathyscope.comparison.readings import ratio_reading
+from bathyscope.comparison.result import holm
+from bathyscope.comparison.side import sides_of
+from bathyscope.errors import OptionError, did_you_mean
+from bathyscope.measures.base import variable
+from bathyscope.measures.effective_depth import EffectiveDepth, one_norm
+from bathyscope.statistics.bootstrap import check_resampling
+from bathyscope.statistics.crossing import centre_of_mass
+from bathyscope.statistics.difference import Contrast, Reading, two_sample_difference
+from bathyscope.statistics.effective_depth import Estimator
+from bathyscope.statistics.effective_depth import estimators as estimators_of
+from bathyscope.statistics.estimate import DepthEstimate, Means
+from bathyscope.statistics.permutation import check_permutations, permutation_p
+from bathyscope.store.run import Run, open_run
+
+FloatArray = NDArray[np.float64]
+
+SHARE: Final = "deep_thinking_ratio"
+"""The one estimator that is a share of tokens itself, and no depth."""
+_SOURCE: Final = "hu2025, effective depth; csordas2025, depth score"
+
+
+def grouped(
+    run: Run | str | Path,
+    by: str,
+    *,
+    estimators: Sequence[str] | None = None,
+    resamples: int = 2000,
+    permutations: int = 9999,
+    level: float = 0.95,
+    seed: int = 0,
+) -> xr.Dataset:
+    """Every depth estimator on each group of a run's prompts, with intervals, and the differences between groups.
+
+    Args:
+        run: a run, or the folder of one, with residual, lens and skip (effective depths), depth_score, or all four.
+        by: label of the prompts that makes the groups, such as solved_by, level or hops; or dataset.
+        estimators: names of the estimators; None = all that the run allows.
+        resamples: bootstrap resamples of the prompts of each group.
+        permutations: random dealings of two groups' prompts; the smallest p-value is 1 / (1 + permutations).
+        level: coverage of the intervals.
+        seed: of resamples and dealings.
+
+    Returns:
+        By (estimator, group): value, the ratio (depth + 1)/L, its interval ci_low and ci_high, depth, n (prompts in
+        use) and reason (why something is missing); deep_thinking_ratio is a share of tokens and no depth. By (pair,
+        estimator), other − reference: difference, difference_low and difference_high, effect_size, p_value
+        (permutations), and p_holm, corrected for all tests of the dataset. Whole-numbered estimators have no p-value;
+        the interpolated ones are their test.
+
+    Raises:
+        OptionError: no such label or estimator, a label with one value or too many, a run without any estimator, or
+            an option out of its range.
+        StoreError: a folder holds no finished run.
+    """
+    check_resampling(resamples, level)
+    check_permutations(permutations)
+    if seed < 0:
+        raise OptionError(f"seed={seed} is not allowed; give a whole number of at least 0.")
+    opened = run if isinstance(run, Run) else open_run(run)
+    chosen, blocks = _chosen(_estimators(opened), estimators), _n_blocks(opened)
+    groups = Groups.of(opened, by)
+    parts = {name: [one.take(member) for member in groups.members()] for name, one in chosen.items()}
+    own = [[_depth(one, blocks, resamples, level, seed) for one in row] for row in parts.values()]
+    pairs = list(combinations(range(len(groups.names)), 2))
+    difference = partial(two_sample_difference, resamples=resamples, level=level, seed=seed)
+    test = partial(_p_value, permutations=permutations, seed=seed)
+    readings = {name: [_reading(name, one, blocks) for one in row] for name, row in parts.items()}
+    between = [[difference(row[a], row[b]) for row in readings.values()] for a, b in pairs]
+    p_values = np.array([[test(row[a], row[b]) for row in readings.values()] for a, b in pairs])
+    coords = {
+        "estimator": list(chosen),
+        "group": groups.names,
+        "pair": [f"{groups.names[b]} − {groups.names[a]}" for a, b in pairs],
+        "prompts": ("group", groups.sizes),
+        "reference": ("pair", [groups.names[a] for a, _ in pairs]),
+        "other": ("pair", [groups.names[b] for _, b in pairs]),
+    }
+    attrs = {"by": by, "run": opened.caption(), "n_blocks": blocks, "level": level, "resamples": resamples}
+    attrs |= {"permutations": permutations, "seed": seed}
+    return xr.Dataset({**_of_groups(parts, own, blocks), **_of_pairs(between, p_values)}, coords, attrs)
+
+
+def _estimators(run: Run) -> dict[str, Estimator]:
+    """Every estimator of which any prompt has a value."""
+    found: dict[str, Estimator] = {}
+    if all(measure in run.measures for measure in EffectiveDepth.requires):
+        side = sides_of([run])[0]
+        found |= estimators_of(side.curves, side.options.kl_fraction, side.options.overlap_threshold)
+        if SHARE in run["lens"]:
+            share = np.asarray(one_norm(run["lens"])[SHARE].values, dtype=np.float64)[:, None]
+            found[SHARE] = Estimator(SHARE, share, side.curves.n_tokens, _only_entry, _why_none, 1)
+    if "depth_score" in run.measures:
+        found |= _scores(run["depth_score"])
+    found = {name: one for name, one in found.items() if not np.isnan(one.values).all()}
+    if not found:
+        raise OptionError(
+            f"This run holds {', '.join(run.measures) or 'nothing'}; depths of groups are read off residual, lens and "
+            "skip together, or off depth_score. Survey again with measures=[..., 'effective_depth', 'depth_score']."
+        )
+    return found
+
+
+def _scores(depth_score: xr.Dataset) -> dict[str, Estimator]:
+    """Depth scores of groups: the centre of mass of the mean effect, as the measure itself has it for a level."""
+    found = {}
+    for kind in ("layer", "output"):
+        effect = depth_score[f"{kind}_effect"].sel(reduction="max").transpose("prompt", "skipped").values
+        name, ones = f"depth_score_{kind}", np.ones(len(effect))
+        found[name] = Estimator(name, effect, ones, centre_of_mass, _why_no_score, effect.shape[1] - 1)
+    return found
+
+
+def _chosen(found: Mapping[str, Estimator], names: Sequence[str] | None) -> dict[str, Estimator]:
+    wanted = list(found) if names is None else list(dict.fromkeys(names))
+    for name in wanted:
+        if name not in found:
+            raise OptionError(
+                f"This run has no estimator {name!r}.{did_you_mean(name, found)} Allowed: {', '.join(found)}."
+            )
+    if not wanted:
+        raise OptionError(f"No estimator was chosen; give at least one of: {', '.join(found)}.")
+    return {name: found[name] for name in wanted}
+
+
+def _n_blocks(run: Run) -> int:
+    return int(next(run[name].sizes["block"] for name in ("residual", "depth_score") if name in run.measures))
+
+
+def _depth(one: Estimator, blocks: int, resamples: int, level: float, seed: int) -> DepthEstimate:
+    return one.read(Means.of(one.values, one.weights, resamples, seed), blocks, level)
+
+
+def _reading(name: str, one: Estimator, blocks: int) -> Reading:
+    return Reading(one.values, one.weights, one.locate, (0.0, 1.0)) if name == SHARE else ratio_reading(one, blocks)
+
+
+def _p_value(reference: Reading, other: Reading, permutations: int, seed: int) -> float:
+    if reference.whole is not None:
+        return math.nan
+    return permutation_p(reference, other, permutations=permutations, seed=seed)
+
+
+def _of_groups(
+    parts: Mapping[str, Sequence[Estimator]], own: Sequence[Sequence[DepthEstimate]], blocks: int
+) -> dict[str, xr.Variable]:
+    """``own`` is [estimator][group]."""
+    is_share = np.array([name == SHARE for name in parts])[:, None]
+
+    def ratio(end: str) -> FloatArray:
+        values = _gathered(own, end)
+        return np.where(is_share, values, (values + 1) / blocks)
+
+    counts = [[int((~np.isnan(one.values).all(axis=1)).sum()) for one in row] for row in parts.values()]
+    depth = np.where(is_share, np.nan, _gathered(own, "depth"))
+    reasons = [[found.reason for found in row] for row in own]
+    return _variables(
+        ("estimator", "group"),
+        {
+            "value": (ratio("depth"), "effective depth ratio of the group", "1", "(depth + 1) / L"),
+            "ci_low": (ratio("ci_low"), "lower end of its interval", "1", "bootstrap over prompts"),
+            "ci_high": (ratio("ci_high"), "upper end of its interval", "1", "bootstrap over prompts"),
+            "depth": (depth, "effective depth of the group", "block", ""),
+            "n": (counts, "prompts in use", "prompt", ""),
+            "reason": (np.array(reasons, dtype=object), "why there is no value or no interval", "", ""),
+        },
+    )
+
+
+def _of_pairs(between: Sequence[Sequence[Contrast]], p_values: FloatArray) -> dict[str, xr.Variable]:
+    """``between`` and ``p_values`` are [pair][estimator]."""
+    interval, bootstrap = "end of the interval of the difference", "bootstrap over prompts"
+    effect_size = _gathered(between, "effect_size")
+    return _variables(
+        ("pair", "estimator"),
+        {
+            "difference": (_gathered(between, "estimate"), "difference of ratio", "1", "other − reference"),
+            "difference_low": (_gathered(between, "ci_low"), f"lower {interval}", "1", bootstrap),
+            "difference_high": (_gathered(between, "ci_high"), f"upper {interval}", "1", bootstrap),
+            "effect_size": (effect_size, "difference over the spread of single prompts", "1", "Cohen's d"),
+            "p_value": (p_values, "two-sided p-value of no difference", "1", "permutations of prompts over groups"),
+            "p_holm": (holm(p_values), "p-value corrected for all pairs and estimators", "1", "Holm"),
+        },
+    )
+
+
+def _variables(dims: Sequence[str], described: Mapping[str, tuple[Any, str, str, str]]) -> dict[str, xr.Variable]:
+    return {
+        name: variable(dims, values, long_name, units, formula=formula, source=_SOURCE)
+        for name, (values, long_name, units, formula) in described.items()
+    }
+
+
+def _gathered(rows: Sequence[Sequence[Any]], field: str) -> FloatArray:
+    return np.array([[getattr(found, field) for found in row] for row in rows], dtype=np.float64)
+
+
+def _only_entry(values: FloatArray) -> FloatArray:
+    return np.asarray(values[..., 0])
+
+
+def _why_none(mean: FloatArray) -> str:
+    return "" if np.isfinite(mean).all() else "no prompt of the group has a value"
+
+
+def _why_no_score(mean: FloatArray) -> str:
+    return _why_none(mean) or ("" if mean.any() else "the effect is zero at every block")

@@ -1,0 +1,119 @@
+"""The prompts of a run in groups, by one of their labels."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bathyscope.errors import OptionError, did_you_mean
+from bathyscope.prompts.solved_by import CLASSES
+from bathyscope.store.run import Run
+
+MOST: Final = 12
+"""Groups that are compared pair by pair; a label with more values than that names prompts rather than groups."""
+FEW: Final = 5
+"""Prompts of a group below which its intervals are rough."""
+
+_DATASET: Final = "dataset"
+_NO_LABELS: Final = ("prompt", "prompt_id", "n_tokens")
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Groups in order, and the number of each prompt's group (−1 = it has no label)."""
+
+    by: str
+    names: list[str]
+    of_prompt: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, run: Run, by: str) -> Groups:
+        """The groups of a run's prompts by one of their labels, or by ``dataset``.
+
+        Warns of prompts without the label, and of groups that are too small for intervals.
+
+        Raises:
+            OptionError: no such label; one value only, or too many.
+        """
+        values = _label(run, by).tolist()
+        there = [value for value in values if value == value and value != ""]
+        levels = list(dict.fromkeys(there))
+        if by != _DATASET:  # data sets keep the order in which they were given
+            levels.sort(key=_rank)
+        if len(levels) < 2:
+            raise OptionError(f"All labelled prompts have the same {by} ({_listed(levels)}); a comparison needs two.")
+        if len(levels) > MOST:
+            raise OptionError(
+                f"The label {by!r} has {len(levels)} values ({_listed(levels[:4])} …), and groups are compared pair by "
+                f"pair; at most {MOST} are allowed. Give a label with fewer values."
+            )
+        number = {level: place for place, level in enumerate(levels)}
+        of_prompt = np.array([number.get(value, -1) for value in values], dtype=np.intp)
+        found = cls(by, [_name(level) for level in levels], of_prompt)
+        found._warn_of_what_is_missing(len(values) - len(there))
+        return found
+
+    @property
+    def sizes(self) -> list[int]:
+        """Prompts of each group."""
+        return [int(member.sum()) for member in self.members()]
+
+    def members(self) -> Iterator[NDArray[np.bool_]]:
+        """For each group which prompts belong to it."""
+        return (self.of_prompt == place for place in range(len(self.names)))
+
+    def _warn_of_what_is_missing(self, unlabelled: int) -> None:
+        if unlabelled:
+            warnings.warn(
+                f"{unlabelled} of {len(self.of_prompt)} prompts have no label {self.by!r} and belong to no group.",
+                stacklevel=4,
+            )
+        small = [f"{name} ({size})" for name, size in zip(self.names, self.sizes) if size < FEW]
+        if small:
+            warnings.warn(
+                f"Groups of fewer than {FEW} prompts: {', '.join(small)}. Their intervals are rough, and a group of "
+                "one prompt has none.",
+                stacklevel=4,
+            )
+
+
+def _label(run: Run, by: str) -> NDArray[Any]:
+    """The label's value for each prompt."""
+    labels: dict[str, NDArray[Any]] = {}
+    for measure in run.measures:
+        for name, coordinate in run[measure].coords.items():
+            if coordinate.dims == ("prompt",) and name not in _NO_LABELS:
+                labels.setdefault(str(name), coordinate.values)
+    # beside results by level a prompt's own label has this name
+    found = labels.get(by, labels.get(f"prompt_{by}"))
+    if found is None:
+        raise OptionError(
+            f"The prompts of this run have no label {by!r}.{did_you_mean(by, labels)} Their labels: "
+            f"{', '.join(labels) or 'none'}. Labels are given with the prompts: Prompt(labels={{...}}), or a line of a "
+            "prompt file; which of two models solve a prompt is found by bathyscope.solved_by (bathyscope solved-by)."
+        )
+    return found
+
+
+def _rank(level: Any) -> tuple[int, float, str]:
+    """Order of groups: numbers, then classes of solved_by, then texts by the number in them, then others."""
+    if not isinstance(level, str):
+        return 0, float(level), ""
+    if level in CLASSES:
+        return 1, float(CLASSES.index(level)), ""
+    number = re.search(r"\d+(\.\d+)?", level)
+    return 2, float(number[0]) if number else np.inf, level
+
+
+def _name(level: Any) -> str:
+    return level if isinstance(level, str) else f"{level:g}"
+
+
+def _listed(levels: list[Any]) -> str:
+    return ", ".join(map(_name, levels)) or "none"

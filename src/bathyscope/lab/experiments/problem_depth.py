@@ -1,0 +1,171 @@
+"""Do models use more of their depth for problems that need more steps?
+
+Models of several depths are trained on one task by one recipe, with several seeds. Of each it is asked which levels of
+the task (k steps) it solves on held-out problems, and, over the levels it solves, whether readings of depth rise with
+k. Source: csordas2025 (depth score by difficulty), on tasks whose sequential depth is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import xarray as xr
+from statsmodels.stats.proportion import proportion_confint
+
+from bathyscope.comparison.result import holm
+from bathyscope.errors import OptionError
+from bathyscope.lab.experiments.problem_readings import MEASURES, OPTIONS, READINGS, readings
+from bathyscope.lab.recipe import Recipe
+from bathyscope.lab.recipes import read_recipe
+from bathyscope.lab.tasks import task
+from bathyscope.lab.train import train
+from bathyscope.model import Model, load
+from bathyscope.prompts.task_source import task_text
+from bathyscope.solving import solved
+from bathyscope.statistics.trend import trend
+from bathyscope.surveying import survey
+
+LEVEL: Final = "steps"
+"""The label of prompts that says how many steps a problem takes."""
+_COVERAGE: Final = 0.95
+
+
+@dataclass(frozen=True)
+class ProblemDepth:
+    """What is trained and asked.
+
+    Args:
+        recipe: of one model, on a task; blocks and seed are put in here.
+        blocks: depths of the models.
+        seeds: of weights and training problems; each is a model of its own.
+        asked: held-out problems of each level that say whether it is solved.
+        measured: held-out problems of each level that are measured.
+        solved_from: a level is solved where that share of its problems is.
+    """
+
+    recipe: str = "permutations"
+    blocks: tuple[int, ...] = (2, 4, 8, 12)
+    seeds: tuple[int, ...] = (0, 1, 2)
+    asked: int = 200
+    measured: int = 40
+    solved_from: float = 0.9
+
+    def __post_init__(self) -> None:
+        if not self.blocks or not self.seeds:
+            raise OptionError("blocks and seeds are empty; give at least one of each, such as blocks 2,4 and seeds 0.")
+        for name in ("asked", "measured"):
+            if getattr(self, name) < 1:
+                raise OptionError(f"{name}={getattr(self, name)} is out of range; give at least 1.")
+        if not 0 < self.solved_from <= 1:
+            raise OptionError(f"solved_from={self.solved_from} is out of range; give a share of problems, 0 to 1.")
+
+
+def problem_depth(
+    options: ProblemDepth,
+    out: str | Path,
+    device: str | None = None,
+    progress: bool = True,
+    changes: tuple[str, ...] = (),
+) -> xr.Dataset:
+    """Trains, asks and measures; what is finished under ``out`` is not done again.
+
+    Args:
+        options: what is trained and asked.
+        out: folder of models and runs.
+        device: as for ``train``.
+        progress: show progress bars on standard error.
+        changes: of the recipe, ``KEY=VALUE``.
+
+    Returns:
+        ``accuracy`` with ``accuracy_low``, ``accuracy_high`` (blocks, seed, steps): share of held-out problems solved,
+        Wilson's interval; ``solved`` (blocks, seed, steps). ``value`` (reading, blocks, seed, prompt): the readings in
+        blocks or boundaries. ``slope``, ``ci_low``, ``ci_high``, ``p_value``, ``p_holm`` (reading, blocks, seed): the
+        readings' trend over the steps of solved levels; NaN, and ``reason`` says why, where fewer than two are solved.
+
+    Raises:
+        OptionError: a recipe without a task, and as ``train``.
+        PromptError, ModelError, StoreError: as ``train`` and ``survey``.
+    """
+    folder = Path(out)
+    recipes = {
+        (blocks, seed): read_recipe(options.recipe, [*changes, f"model.num_hidden_layers={blocks}", f"seed={seed}"])
+        for blocks in options.blocks
+        for seed in options.seeds
+    }
+    levels = _levels(next(iter(recipes.values())))
+    columns = []
+    for (blocks, seed), recipe in recipes.items():
+        name = f"{blocks}-blocks-seed-{seed}"
+        trained = train(recipe, folder / "models" / name, device=device, progress=progress)
+        model = load(trained.folder, device=device)
+        column = _column(model, recipe, levels, options, folder / "runs" / name, progress)
+        columns.append(column.expand_dims(blocks=[blocks], seed=[seed]))
+    found = xr.combine_by_coords(columns, combine_attrs="drop_conflicts")
+    assert isinstance(found, xr.Dataset)
+    p_values = found["p_value"].values
+    found["p_holm"] = found["p_value"].copy(data=holm(p_values.ravel()).reshape(p_values.shape))
+    return found.assign_attrs({**{key: str(value) for key, value in asdict(options).items()}, **_said(recipes)})
+
+
+def _column(
+    model: Model, recipe: Recipe, levels: tuple[int, ...], options: ProblemDepth, out: Path, progress: bool
+) -> xr.Dataset:
+    """All there is to say of one model."""
+    assert recipe.task is not None
+    asked, measured = (
+        task_text(recipe.task.name, recipe.task.options, count * len(levels))
+        for count in (options.asked, options.measured)
+    )
+    answered = solved(model, asked, progress=progress)
+    right = [answered["solved"].values[answered[LEVEL].values == level] for level in levels]
+    accuracy = np.array([own.mean() for own in right])
+    low, high = proportion_confint(
+        np.array([own.sum() for own in right]), np.array([len(own) for own in right]), 1 - _COVERAGE, "wilson"
+    )
+    is_solved = accuracy >= options.solved_from
+    value = readings(survey(model, measured, MEASURES, out=out, progress=progress, **OPTIONS))
+    data = {
+        "accuracy": (LEVEL, accuracy),
+        "accuracy_low": (LEVEL, np.asarray(low)),
+        "accuracy_high": (LEVEL, np.asarray(high)),
+        "solved": (LEVEL, is_solved),
+        **trends(value, [level for level, one in zip(levels, is_solved) if one]),
+    }
+    per_prompt = (
+        value.rename({LEVEL: "prompt_steps"})
+        .reset_coords(drop=True)
+        .assign_coords(prompt_steps=("prompt", value[LEVEL].values))
+    )
+    return xr.Dataset({**data, "value": per_prompt}, {LEVEL: list(levels), "reading": list(READINGS)})
+
+
+def trends(value: xr.DataArray, levels: list[int]) -> dict[str, tuple[str, Any]]:
+    """Every reading's trend over the problems of some levels."""
+    own = value.isel(prompt=np.isin(value[LEVEL].values, levels))
+    found = [trend(own.sel(reading=name).values, own[LEVEL].values, coverage=_COVERAGE) for name in READINGS]
+    names: Mapping[str, str] = {"slope": "slope", "ci_low": "ci_low", "ci_high": "ci_high", "p_value": "p_value"}
+    data: dict[str, tuple[str, Any]] = {
+        name: ("reading", np.array([getattr(one, source) for one in found])) for name, source in names.items()
+    }
+    return {**data, "reason": ("reading", np.array([one.reason for one in found], dtype=object))}
+
+
+def _levels(recipe: Recipe) -> tuple[int, ...]:
+    """The levels that are trained on."""
+    if recipe.task is None:
+        raise OptionError(f"The recipe {recipe.name!r} trains on texts; depth by steps needs one with a task.")
+    levels = tuple(task(recipe.task.name, **recipe.task.options).levels("interpolate"))
+    if not all(isinstance(level, int) for level in levels):
+        raise OptionError(
+            f"The task {recipe.task.name!r} of the recipe {recipe.name!r} has no numbers of steps, but "
+            f"{', '.join(map(str, levels))}; take permutations, pointer_chasing or nested_arithmetic."
+        )
+    return tuple(level for level in levels if isinstance(level, int))
+
+
+def _said(recipes: Mapping[tuple[int, int], Recipe]) -> dict[str, str]:
+    return {"recipes": ", ".join(f"{blocks}×{seed}: {recipe.hash()}" for (blocks, seed), recipe in recipes.items())}

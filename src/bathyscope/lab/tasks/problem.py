@@ -1,0 +1,75 @@
+"""A problem with its answer, the text that is made of it, and what every task can do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, Protocol, get_args
+
+Split = Literal["train", "interpolate", "extrapolate"]
+SPLITS: tuple[Split, ...] = get_args(Split)
+"""To train on; held out, but like the training problems; harder than any of them."""
+
+Labels = Mapping[str, str | int | float]
+
+
+class Example(NamedTuple):
+    """A problem as one text, and which characters of it are the answer (``end`` excluded)."""
+
+    text: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A question with its answer.
+
+    Args:
+        question: everything before the steps or the answer.
+        answer: what is to be predicted.
+        steps: the written way from one to the other, without the answer; None where there is nothing to write.
+        labels: ``task``, ``split``, ``k`` (operations one after another in the direct solution) and the task's own.
+    """
+
+    question: str
+    answer: str
+    steps: str | None = None
+    labels: Labels = field(default_factory=dict)
+
+    def example(self, written: bool = False) -> Example:
+        """Question and answer, a blank between them; with the steps in the middle where they are to be ``written``."""
+        before = f"{self.question} {self.steps} " if written and self.steps is not None else f"{self.question} "
+        return Example(before + self.answer, len(before), len(before) + len(self.answer))
+
+
+class Task(Protocol):
+    """A family of problems, each known by its number, a seed and a split."""
+
+    @property
+    def name(self) -> str:
+        """As ``TASKS`` lists it."""
+
+    @property
+    def lower_bound(self) -> str:
+        """What is proven about the sequential steps that its problems need, with its source."""
+
+    @property
+    def controls(self) -> str:
+        """What keeps a model from finding answers in another way."""
+
+    @property
+    def words(self) -> tuple[str, ...] | None:
+        """All words, divided by blanks, of questions, steps and answers; None where texts are free."""
+
+    def levels(self, split: Split) -> Sequence[int] | Sequence[str]:
+        """What takes turns in a split: numbers of steps k, or names of modules."""
+
+    def problem(self, index: int, seed: int, split: Split) -> Problem:
+        """Problem ``index`` of a split, the same whichever others are asked for.
+
+        No problem stands in two splits, whatever the seeds. Levels (numbers of hops, modules …) take turns.
+
+        Raises:
+            OptionError: no such split, a negative index, or options that leave the split without problems.
+        """

@@ -1,0 +1,276 @@
+"""Depth against performance: a benchmark's score regressed on the number of layers, from a table of models."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from numpy.typing import NDArray
+
+from bathyscope.errors import OptionError, did_you_mean
+from bathyscope.measures.base import variable
+from bathyscope.prompts.files import read_rows
+from bathyscope.statistics.depth_performance import CONDITION_LIMIT, LAYERS, VIF_LIMIT, Regression, regress
+
+FloatArray = NDArray[np.float64]
+
+FEW_FAMILIES: Final = 10
+"""Families below which clustered errors are known to be too small."""
+
+_TEXTS: Final = ("name", "family")
+_POSITIVE: Final = (LAYERS, "d_model", "d_ff")
+_SOURCE: Final = "least squares over models"
+_ROWS: Final = "Rows are counted from 1, the header left out."
+
+
+def depth_performance(
+    table: str | Path | pd.DataFrame,
+    *,
+    score: str = "score",
+    covariates: Sequence[str] = ("d_model", "d_ff"),
+    fixed_effects: bool = False,
+    clustered: bool = False,
+    level: float = 0.95,
+) -> xr.Dataset:
+    """Least squares of a score on the number of layers, with other sizes of the models as covariates.
+
+    Args:
+        table: one row a model, as a DataFrame or a file (.csv, .jsonl, either may be gzipped, or .parquet). Columns:
+            name, family, layers, the covariates, and the score; others are left aside.
+        score: name of the score's column.
+        covariates: columns that are held constant; may be none.
+        fixed_effects: a constant for each family, so that only differences within families count.
+        clustered: also standard errors that allow models of one family to deviate together.
+        level: coverage of intervals and band.
+
+    Returns:
+        By ``term`` (intercept, layers, covariates): coefficient, partial_r2 and vif (variance inflation factor). By
+        ``errors`` and term: standard_error, ci_low, ci_high and p_value, where errors are plain, hc3 (robust against
+        unequal variances) and, where asked for, clustered. By ``point`` (layers): mean_response, the score to be
+        expected with the covariates at their means, and by errors and point its confidence band, band_low and
+        band_high. By ``model``: its row, and adjusted_layers and adjusted_score, the partial-regression plot, in which
+        the line of least squares is the mean response.
+
+    Raises:
+        OptionError: missing columns, values that are no numbers (with their rows), a model that stands there twice, a
+            column that does not vary, columns that follow from each other, or too few models.
+        PromptError: the file cannot be read.
+    """
+    _require_others(covariates, score)
+    rows = _rows(table)
+    wanted = list(dict.fromkeys([*_TEXTS, LAYERS, *covariates, score]))
+    _require_columns(rows, wanted)
+    names, families = (_texts(rows, column) for column in _TEXTS)
+    _require_different(names)
+    numbers = {column: _numbers(rows, column) for column in wanted if column not in _TEXTS}
+    fit = regress(
+        numbers[score],
+        numbers[LAYERS],
+        {name: numbers[name] for name in covariates},
+        families,
+        fixed_effects=fixed_effects,
+        clustered=clustered,
+        level=level,
+    )
+    _warn(fit, names, len(set(families)) if clustered else None)
+    by_model = {"score" if name == score else name: values for name, values in numbers.items()}
+    attrs = {"score": score, "fixed_effects": int(fixed_effects), "level": level}
+    return _dataset(fit, names, families, by_model).assign_attrs(attrs)
+
+
+def counted(data: xr.Dataset) -> str:
+    """``24 models of 4 families``."""
+    families = data.attrs["families"]
+    return f"{data.attrs['models']} models of {families} {'family' if families == 1 else 'families'}"
+
+
+def _dataset(
+    fit: Regression, names: Sequence[str], families: Sequence[str], by_model: Mapping[str, FloatArray]
+) -> xr.Dataset:
+    coords = {
+        "term": list(fit.terms),
+        "errors": list(fit.errors),
+        "point": fit.points,
+        "model": list(names),
+        "family": ("model", list(families)),
+    }
+    attrs = {
+        "models": len(names),
+        "families": len(set(families)),
+        "r2": fit.r2,
+        "r2_adjusted": fit.r2_adjusted,
+        "residual_degrees_of_freedom": fit.residual_degrees_of_freedom,
+        "condition_number": fit.condition_number,
+    }
+    given = {name: variable(("model",), values, name, "", source="given") for name, values in by_model.items()}
+    return xr.Dataset({**_of_terms(fit), **_of_points(fit), **_of_models(fit), **given}, coords, attrs)
+
+
+def _of_terms(fit: Regression) -> dict[str, xr.Variable]:
+    per_unit = "score per unit of the term"
+    own = {
+        "coefficient": (fit.coefficient, "coefficient", per_unit, "least squares"),
+        "partial_r2": (fit.partial_r2, "share that a term explains of what the others leave", "1", "t²/(t² + df)"),
+        "vif": (fit.vif, "variance inflation factor", "1", "1/(1 − R² of the term on the other terms)"),
+    }
+    by_errors = {
+        "standard_error": ("standard error of the coefficient", per_unit),
+        "ci_low": ("lower end of the coefficient's interval", per_unit),
+        "ci_high": ("upper end of the coefficient's interval", per_unit),
+        "p_value": ("two-sided p-value of a coefficient of 0", "1"),
+    }
+    found = {
+        name: variable(("term",), values, long_name, units, formula=formula, source=_SOURCE)
+        for name, (values, long_name, units, formula) in own.items()
+    }
+    for name, (long_name, units) in by_errors.items():
+        values = np.array([getattr(errors, name) for errors in fit.errors.values()])
+        found[name] = variable(("errors", "term"), values, long_name, units, formula="Student's t", source=_SOURCE)
+    freedom = [errors.degrees_of_freedom for errors in fit.errors.values()]
+    found["degrees_of_freedom"] = variable(
+        ("errors",), freedom, "degrees of freedom of Student's t", "1", source=_SOURCE
+    )
+    return found
+
+
+def _of_points(fit: Regression) -> dict[str, xr.Variable]:
+    mean = "score to be expected of a model of so many layers, covariates at their means"
+    found = {"mean_response": variable(("point",), fit.mean_response, mean, "score", formula="x'β", source=_SOURCE)}
+    for name, end in (("band_low", "lower"), ("band_high", "upper")):
+        values = np.array([getattr(errors, name) for errors in fit.errors.values()])
+        long_name, formula = f"{end} end of the confidence band of the regression", "x'β ± t·√(x'Vx)"
+        found[name] = variable(("errors", "point"), values, long_name, "score", formula=formula, source=_SOURCE)
+    return found
+
+
+def _of_models(fit: Regression) -> dict[str, xr.Variable]:
+    formula = "residual on covariates and families + mean"
+    return {
+        "adjusted_layers": variable(
+            ("model",),
+            fit.adjusted_layers,
+            "layers, covariates held constant",
+            "layer",
+            formula=formula,
+            source=_SOURCE,
+        ),
+        "adjusted_score": variable(
+            ("model",), fit.adjusted_score, "score, covariates held constant", "score", formula=formula, source=_SOURCE
+        ),
+    }
+
+
+def _rows(table: str | Path | pd.DataFrame) -> Sequence[Mapping[Any, Any]]:
+    if isinstance(table, pd.DataFrame):
+        return table.to_dict("records")
+    rows = list(read_rows(Path(table).expanduser()))
+    for number, row in enumerate(rows, start=1):
+        if None in row:
+            raise OptionError(
+                f"{table}: row {number} has more fields than the header has columns; quote a field that holds a comma. "
+                f"{_ROWS}"
+            )
+    # a file's header may be padded with blanks
+    return [{str(name).strip(): value for name, value in row.items()} for row in rows]
+
+
+def _require_others(covariates: Sequence[str], score: str) -> None:
+    if isinstance(covariates, str):
+        raise OptionError(f"covariates={covariates!r} is one text; give a list of columns: [{covariates!r}].")
+    taken = [name for name in covariates if name in (*_TEXTS, LAYERS, score)]
+    if taken:
+        raise OptionError(
+            f"{taken[0]!r} cannot be a covariate, since it is a part of the regression already; give other columns "
+            "with numbers, such as d_model and d_ff, or none."
+        )
+
+
+def _require_columns(rows: Sequence[Mapping[Any, Any]], wanted: Sequence[str]) -> None:
+    if not rows:
+        raise OptionError(f"The table has no rows; give one a model, with the columns {', '.join(wanted)}.")
+    given = list(dict.fromkeys(str(name) for row in rows for name in row))
+    missing = [name for name in wanted if name not in given]
+    if missing:
+        hints = "".join(did_you_mean(name, [own for own in given if own not in wanted]) for name in missing[:1])
+        raise OptionError(
+            f"The table has no column {', '.join(map(repr, missing))}.{hints} It has: {', '.join(given)}. Needed: "
+            f"{', '.join(wanted)} (other names: score= and covariates=, --score and --covariates)."
+        )
+
+
+def _texts(rows: Sequence[Mapping[Any, Any]], column: str) -> list[str]:
+    found = ["" if _is_missing(row.get(column)) else str(row[column]).strip() for row in rows]
+    empty = [str(number) for number, text in enumerate(found, start=1) if not text]
+    if empty:
+        raise OptionError(f"{column} is missing in row {', '.join(empty)}; every model needs one. {_ROWS}")
+    return found
+
+
+def _numbers(rows: Sequence[Mapping[Any, Any]], column: str) -> FloatArray:
+    found = np.array([_number(row.get(column)) for row in rows])
+    wrong = ~np.isfinite(found)
+    if wrong.any():
+        raise OptionError(f"{column} is not a number in {_places(rows, column, wrong)}. {_ROWS}")
+    if column in _POSITIVE and (found <= 0).any():
+        raise OptionError(f"{column} must be positive, and is not in {_places(rows, column, found <= 0)}. {_ROWS}")
+    return found
+
+
+def _number(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return math.nan
+
+
+def _places(rows: Sequence[Mapping[Any, Any]], column: str, wrong: NDArray[np.bool_]) -> str:
+    said = []
+    for place in np.flatnonzero(wrong).tolist():
+        value = rows[place].get(column)
+        said.append(f"row {place + 1} ({'nothing' if _is_missing(value) else repr(value)})")
+    return ", ".join(said)
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or value == "" or bool(value != value)
+
+
+def _require_different(names: Sequence[str]) -> None:
+    for name, times in Counter(names).items():
+        if times > 1:
+            places = [str(number) for number, own in enumerate(names, start=1) if own == name]
+            raise OptionError(
+                f"The model {name!r} stands in rows {', '.join(places)}; each counts once. Leave repeated rows out, or "
+                f"give several benchmarks a column each (score=, --score). {_ROWS}"
+            )
+
+
+def _warn(fit: Regression, names: Sequence[str], families: int | None) -> None:
+    if fit.collinear or fit.condition_number > CONDITION_LIMIT:
+        factors = ", ".join(f"{name} {factor:.3g}" for name, factor in zip(fit.terms[1:], fit.vif[1:]))
+        warnings.warn(
+            f"Layers and covariates grow together: variance inflation factors {factors} (large above {VIF_LIMIT:g}), "
+            f"condition number {fit.condition_number:.3g} (large above {CONDITION_LIMIT:g}). Their coefficients can "
+            "hardly be told apart, which their intervals show; models of unequal shape would tell more.",
+            stacklevel=3,
+        )
+    if fit.full_leverage:
+        alone = ", ".join(names[place] for place in fit.full_leverage)
+        warnings.warn(
+            f"The regression meets {alone} exactly whatever the score (the only model of its family?); robust errors "
+            "(hc3) do not exist then.",
+            stacklevel=3,
+        )
+    if families is not None and families < FEW_FAMILIES:
+        warnings.warn(
+            f"Errors clustered by {families} families are too small as a rule; {FEW_FAMILIES} families or more are "
+            "needed.",
+            stacklevel=3,
+        )

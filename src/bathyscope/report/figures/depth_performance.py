@@ -1,0 +1,85 @@
+"""Depth against performance: each model's score over its layers, covariates held constant, with the confidence band.
+
+Drawn from what ``bathyscope.depth_performance`` gives.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure, FigureBase
+
+from bathyscope.performance import counted
+from bathyscope.report.figures import style
+from bathyscope.report.figures.kind import Panel, arrange
+
+_MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X")
+_COLOURS: Final = (style.BLUE, style.VERMILION, style.GREEN, style.PURPLE, style.INK)
+# five colours and seven markers have no common divisor, so that the first 35 families all look different
+_LOOKS: Final = [(_COLOURS[n % len(_COLOURS)], _MARKERS[n % len(_MARKERS)]) for n in range(35)]
+_LEGEND_COLUMNS: Final = 3
+
+
+def draw(data: xr.Dataset) -> Figure:
+    """The partial-regression plot under a caption."""
+    figure = arrange(caption(data), panels(data))
+    with style.applied():
+        figure.draw_without_rendering()
+    return figure
+
+
+def caption(data: xr.Dataset) -> str:
+    """What points, line and bands are, and the coefficient of the layers."""
+    held = [*data["term"].values[2:], *(["family"] if data.attrs["fixed_effects"] else [])]
+    one = data.sel(term="layers", errors="plain")
+    low, high = float(one["ci_low"]), float(one["ci_high"])
+    constant = f", {' and '.join(held)} held constant" if held else ""
+    return (
+        f"{data.attrs['score']} against layers{constant}: {counted(data)}. "
+        f"Line: the regression, {float(one['coefficient']):+.3g} for each layer ({low:+.3g} to {high:+.3g}); "
+        f"filled: its {data.attrs['level']:.0%} confidence band (of the mean response, not of single models); dashed: "
+        "the band with errors robust against unequal variances (HC3)."
+    )
+
+
+def panels(data: xr.Dataset) -> list[Panel]:
+    """The one plot."""
+    rows = -(-len(set(data["family"].values.tolist())) // _LEGEND_COLUMNS)
+    size = (style.PANEL_SIZE[0] + 1.2, style.PANEL_SIZE[1] + 0.4 + 0.18 * rows)
+    return [Panel("regression", partial(_draw, data=data), _alt(data), size)]
+
+
+def _draw(figure: FigureBase, data: xr.Dataset) -> None:
+    ax = figure.subplots()
+    layers = data["point"].values
+    band = data.sel(errors="plain")
+    ax.fill_between(layers, band["band_low"], band["band_high"], color=style.MUTED, alpha=0.22, linewidth=0)
+    robust = data.sel(errors="hc3")
+    for end in ("band_low", "band_high"):
+        ax.plot(layers, robust[end], color=style.MUTED, linewidth=0.9, linestyle=(0, (4, 3)))
+    ax.plot(layers, data["mean_response"], color=style.INK)
+    families = dict.fromkeys(data["family"].values.tolist())
+    for number, family in enumerate(families):
+        own = data.isel(model=np.flatnonzero(data["family"].values == family))
+        colour, marker = _LOOKS[number % len(_LOOKS)]
+        ax.plot(own["adjusted_layers"], own["adjusted_score"], marker, color=colour, markersize=5, label=family)
+    held = data.sizes["term"] > 2 or data.attrs["fixed_effects"]
+    adjusted = ", adjusted" if held else ""
+    ax.set_xlabel(f"number of layers{adjusted}")
+    ax.set_ylabel(f"{data.attrs['score']}{adjusted}")
+    ax.set_title("Performance against depth")
+    figure.legend(loc="outside lower center", ncols=_LEGEND_COLUMNS)
+
+
+def _alt(data: xr.Dataset) -> str:
+    one = data.sel(term="layers", errors="plain")
+    ends = data["mean_response"].values[[0, -1]]
+    layers = data["point"].values[[0, -1]]
+    return (
+        f"Scatter plot of {data.attrs['models']} models with a straight line from {ends[0]:.3g} at {layers[0]:g} "
+        f"layers to {ends[1]:.3g} at {layers[1]:g}: {float(one['coefficient']):+.3g} for each layer "
+        f"({float(one['ci_low']):+.3g} to {float(one['ci_high']):+.3g}), with the confidence band around it."
+    )

@@ -1,0 +1,88 @@
+"""Depth by group of prompts: every estimator on every group, with intervals.
+
+Drawn from what ``bathyscope.grouped`` gives. Source: hu2025 (effective depth); csordas2025 (depth score).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure, FigureBase
+from matplotlib.ticker import MaxNLocator
+
+from bathyscope.comparison.grouping import SHARE
+from bathyscope.report.figures import style
+from bathyscope.report.figures.kind import Panel, arrange
+from bathyscope.report.table import estimator_name
+
+_MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X")
+_COLOURS: Final = (style.BLUE, style.VERMILION, style.GREEN, style.PURPLE, style.INK)
+_POINT_INCHES: Final = 0.13
+_GAP_INCHES: Final = 0.12
+_FRAME_INCHES: Final = 1.5
+_LEGEND_COLUMNS: Final = 4
+
+
+def draw(data: xr.Dataset) -> Figure:
+    """The estimators of all groups under a caption."""
+    figure = arrange(caption(data), panels(data))
+    with style.applied():
+        figure.draw_without_rendering()
+    return figure
+
+
+def caption(data: xr.Dataset) -> str:
+    """What dots and whiskers are, how many tests there are, and the run."""
+    tests = int(data["p_value"].notnull().sum())
+    below = int((data["p_holm"] < 1 - data.attrs["level"]).sum())
+    return (
+        f"Effective depth ratio (depth + 1)/L by {data.attrs['by']}. Dots: each group's own estimate; whiskers: "
+        f"{data.attrs['level']:.0%} bootstrap intervals over its prompts. After Holm's correction {below} of {tests} "
+        f"differences between groups have a p-value below {1 - data.attrs['level']:.2g}. {data.attrs['run']}"
+    )
+
+
+def panels(data: xr.Dataset) -> list[Panel]:
+    """One chart: a line for every estimator, a mark in it for every group."""
+    inches = _GAP_INCHES + _POINT_INCHES * data.sizes["group"]
+    size = (style.PANEL_SIZE[0] + 1.4, _FRAME_INCHES + inches * data.sizes["estimator"])
+    return [Panel("groups", partial(_draw, data=data), _alt(data), size)]
+
+
+def _draw(figure: FigureBase, data: xr.Dataset) -> None:
+    ax = figure.subplots()
+    lines, groups = np.arange(data.sizes["estimator"]), data.sizes["group"]
+    step = _POINT_INCHES / (_GAP_INCHES + _POINT_INCHES * groups)
+    for number, (name, prompts) in enumerate(zip(data["group"].values, data["prompts"].values)):
+        own = data.sel(group=name)
+        colour, marker = _COLOURS[number % len(_COLOURS)], _MARKERS[number % len(_MARKERS)]
+        places = lines + step * (number - (groups - 1) / 2)
+        ax.hlines(places, own["ci_low"], own["ci_high"], color=colour, linewidth=2, alpha=0.6)
+        ax.plot(own["value"], places, marker, color=colour, markersize=5, label=f"{name} ({prompts})")
+    ax.set_yticks(lines, [estimator_name(str(name)) for name in data["estimator"].values])
+    ax.set_ylim(len(lines) - 0.4, -0.6)
+    ax.grid(visible=False, axis="y")
+    for place in lines[1:]:
+        ax.axhline(place - 0.5, color=style.GRID, linewidth=0.6)
+    ax.xaxis.set_major_locator(MaxNLocator(nbins=6))
+    share = " (deep-thinking ratio: share of tokens)" if SHARE in data["estimator"].values else ""
+    ax.set_xlabel(f"effective depth ratio{share}")
+    ax.set_title(f"Depth by {data.attrs['by']}")
+    figure.legend(loc="outside lower center", ncols=_LEGEND_COLUMNS, title=f"{data.attrs['by']} (prompts)")
+
+
+def _alt(data: xr.Dataset) -> str:
+    said = []
+    for name in data["estimator"].values:
+        own = data.sel(estimator=name)
+        columns = (own[column].values for column in ("value", "ci_low", "ci_high"))
+        values = ", ".join(
+            f"{group} {value:.2f} ({low:.2f} to {high:.2f})" if np.isfinite(low) else f"{group} {value:.2f}"
+            for group, value, low, high in zip(data["group"].values, *columns)
+            if np.isfinite(value)
+        )
+        said.append(f"{estimator_name(str(name))}: {values or 'no estimate'}")
+    return f"Dots with intervals, effective depth ratio by {data.attrs['by']}. {'; '.join(said)}."

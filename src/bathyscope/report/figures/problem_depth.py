@@ -1,0 +1,153 @@
+"""Depth by number of steps: what models of several depths solve, and whether readings of depth rise with the steps.
+
+Drawn from what ``bathyscope.lab.experiments.problem_depth`` gives. Source: csordas2025 (depth by difficulty).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure, FigureBase
+
+from bathyscope.lab.experiments.problem_readings import READINGS
+from bathyscope.report.figures import style
+from bathyscope.report.figures.kind import Panel, arrange
+from bathyscope.report.figures.lines import whole_numbers
+
+_LOOKS: Final = (
+    (style.BLUE, "o", "-"),
+    (style.VERMILION, "s", "--"),
+    (style.GREEN, "^", "-."),
+    (style.PURPLE, "D", ":"),
+    (style.INK, "v", "-"),
+)
+_ROW_INCHES: Final = 0.14
+_FRAME_INCHES: Final = 1.4
+
+
+def draw(data: xr.Dataset) -> Figure:
+    """All panels under a caption."""
+    figure = arrange(caption(data), panels(data))
+    with style.applied():
+        figure.draw_without_rendering()
+    return figure
+
+
+def caption(data: xr.Dataset) -> str:
+    """What dots, fillings and whiskers are, and how many trends there are."""
+    tests = int(data["p_value"].notnull().sum())
+    rising = int(((data["p_holm"] < 0.05) & (data["slope"] > 0)).sum())
+    falling = int(((data["p_holm"] < 0.05) & (data["slope"] < 0)).sum())
+    return (
+        f"Recipe {data.attrs['recipe']}, {data.sizes['seed']} seeds. A level of k steps counts as solved where at "
+        f"least {float(data.attrs['solved_from']):.0%} of {data.attrs['asked']} held-out problems are; hollow marks: "
+        "not so with every seed. "
+        "Lines: means over seeds; bands: their range. Slopes with 95 % intervals are over solved levels alone, one for "
+        f"each seed: after Holm's correction {rising} of {tests} rise and {falling} fall."
+    )
+
+
+def panels(data: xr.Dataset) -> list[Panel]:
+    """Accuracy, every reading by steps, and the slopes."""
+    made = [Panel("accuracy", partial(_accuracy, data=data), _said(data, "accuracy", "share solved"))]
+    for name in data["reading"].values:
+        reading = READINGS[str(name)]
+        by_level = _by_level(data, str(name))
+        made.append(
+            Panel(
+                f"reading_{name}",
+                partial(_reading, data=data, name=str(name)),
+                _said(by_level.to_dataset(name="value"), "value", reading.title),
+            )
+        )
+    rows = data.sizes["reading"] * (data.sizes["blocks"] * data.sizes["seed"] + 1)
+    size = (style.PANEL_SIZE[0] + 1.4, _FRAME_INCHES + _ROW_INCHES * rows)
+    return [*made, Panel("slopes", partial(_slopes, data=data), _said_slopes(data), size)]
+
+
+def _by_level(data: xr.Dataset, name: str) -> xr.DataArray:
+    """Means over problems of one reading, (blocks, seed, steps)."""
+    value = data["value"].sel(reading=name)
+    found = value.groupby("prompt_steps").mean("prompt").rename(prompt_steps="steps")
+    return found.transpose("blocks", "seed", "steps")
+
+
+def _lines(ax: Axes, data: xr.Dataset, values: xr.DataArray) -> None:
+    for (colour, marker, line), blocks in zip(_LOOKS * len(values["blocks"]), values["blocks"].values):
+        own, right = values.sel(blocks=blocks), data["solved"].sel(blocks=blocks)
+        steps, mean = own["steps"].values, own.mean("seed").values
+        ax.plot(steps, mean, line, color=colour, label=f"{blocks} blocks")
+        ax.fill_between(steps, own.min("seed"), own.max("seed"), color=colour, alpha=0.18, linewidth=0)
+        every = right.all("seed").values
+        ax.plot(steps[every], mean[every], marker, color=colour, linestyle="none")
+        ax.plot(steps[~every], mean[~every], marker, color=colour, linestyle="none", markerfacecolor=style.PAPER)
+    ax.xaxis.set_major_locator(whole_numbers())
+    ax.set_xlabel("steps k of the problem")
+
+
+def _accuracy(figure: FigureBase, data: xr.Dataset) -> None:
+    ax = figure.subplots()
+    _lines(ax, data, data["accuracy"])
+    ax.axhline(float(data.attrs["solved_from"]), color=style.MUTED, linewidth=0.9, linestyle=(0, (4, 3)))
+    ax.set_ylim(-0.03, 1.03)
+    ax.set_ylabel("held-out problems solved (share)")
+    ax.set_title("Which problems are solved")
+    figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=4)
+
+
+def _reading(figure: FigureBase, data: xr.Dataset, name: str) -> None:
+    reading = READINGS[name]
+    ax = figure.subplots()
+    _lines(ax, data, _by_level(data, name))
+    ax.set_ylabel(f"depth ({reading.units})")
+    ax.set_title(reading.title[0].upper() + reading.title[1:])
+    figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=4)
+
+
+def _slopes(figure: FigureBase, data: xr.Dataset) -> None:
+    ax = figure.subplots()
+    place = 0.0
+    ticks: list[float] = []
+    names: list[str] = []
+    for name in data["reading"].values:
+        first = place
+        for (colour, marker, _), blocks in zip(_LOOKS * data.sizes["blocks"], data["blocks"].values):
+            for seed in data["seed"].values:
+                own = data.sel(reading=name, blocks=blocks, seed=seed)
+                ax.hlines(place, own["ci_low"], own["ci_high"], color=colour, linewidth=2, alpha=0.6)
+                label = f"{blocks} blocks" if not ticks and seed == data["seed"].values[0] else None
+                ax.plot(own["slope"], [place], marker, color=colour, markersize=4, label=label)
+                place += 1
+        ticks.append((first + place - 1) / 2)
+        names.append(READINGS[str(name)].title)
+        place += 1
+    ax.axvline(0, color=style.MUTED, linewidth=0.9, linestyle=(0, (4, 3)))
+    ax.set_yticks(ticks, names)
+    ax.set_ylim(place - 0.5, -1)
+    ax.grid(visible=False, axis="y")
+    ax.set_xlabel("slope (blocks or boundaries for each further step)")
+    ax.set_title("Does depth rise with the steps?")
+    figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=4)
+
+
+def _said(data: xr.Dataset, name: str, what: str) -> str:
+    said = []
+    for blocks in data["blocks"].values:
+        own = data[name].sel(blocks=blocks).mean("seed")
+        ends = ", ".join(f"{float(own.sel(steps=k)):.2f} at k={k}" for k in (own.steps.values[0], own.steps.values[-1]))
+        said.append(f"{blocks} blocks: {ends}")
+    return f"{what} by steps. {'; '.join(said)}."
+
+
+def _said_slopes(data: xr.Dataset) -> str:
+    said = []
+    for name in data["reading"].values:
+        own = data["slope"].sel(reading=name).values
+        there = own[np.isfinite(own)]
+        ends = f"{there.min():+.2f} to {there.max():+.2f}" if there.size else "none"
+        said.append(f"{READINGS[str(name)].title}: {ends}")
+    return f"Slopes over solved levels. {'; '.join(said)}."

@@ -1,0 +1,223 @@
+"""Does a benchmark's score go with the number of layers, other things being equal? Least squares over models.
+
+score = β₀ + β₁·layers + β₂·d_model + β₃·d_ff (+ a constant for each family) + ε. Models of one family grow in all
+three at once, so that the regression often cannot tell them apart: the variance inflation factors say how far. The
+confidence band is that of the regression, E[score | layers] with the covariates at their means, and includes what is
+not known of every coefficient at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from statsmodels.regression.linear_model import OLS
+from statsmodels.stats.outliers_influence import variance_inflation_factor
+
+from bathyscope.errors import OptionError
+
+FloatArray = NDArray[np.float64]
+
+LAYERS: Final = "layers"
+INTERCEPT: Final = "intercept"
+VIF_LIMIT: Final = 10.0
+"""Variance inflation factor above which a coefficient is hardly told from the others."""
+CONDITION_LIMIT: Final = 30.0
+"""Condition number of the standardised predictors above which the same holds of all of them."""
+
+_LEVERAGE_ONE = 1 - 1e-9
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Coefficients' standard errors of one kind, and what follows from them. Order of terms as in the regression."""
+
+    standard_error: FloatArray
+    """``[terms]``"""
+    ci_low: FloatArray
+    ci_high: FloatArray
+    p_value: FloatArray
+    """Two-sided, of a coefficient of 0."""
+    band_low: FloatArray
+    """``[points]``, ends of the band of the mean response."""
+    band_high: FloatArray
+    degrees_of_freedom: float
+
+
+@dataclass(frozen=True)
+class Regression:
+    """Score on layers and covariates."""
+
+    terms: tuple[str, ...]
+    """Intercept, layers, covariates; the constants of families are not among them. With families the intercept is
+    that of the average model."""
+    coefficient: FloatArray
+    """``[terms]``"""
+    errors: Mapping[str, Errors]
+    """``plain``; ``hc3``, robust against unequal variances; ``clustered`` by family, where it was asked for."""
+    partial_r2: FloatArray
+    """``[terms]``, share of what the others leave unexplained that a term explains; NaN for the intercept."""
+    vif: FloatArray
+    """``[terms]``, variance inflation factors; NaN for the intercept."""
+    condition_number: float
+    """Of the standardised predictors, constants of families included."""
+    r2: float
+    r2_adjusted: float
+    residual_degrees_of_freedom: int
+    points: FloatArray
+    """``[points]``, layers at which the band is given, from the fewest to the most."""
+    mean_response: FloatArray
+    """``[points]``, E[score | layers], covariates at their means."""
+    adjusted_layers: FloatArray
+    """``[models]``, what covariates leave of the layers, plus their mean: the partial-regression plot's x."""
+    adjusted_score: FloatArray
+    """``[models]``, what covariates leave of the score, plus its mean. The line through both is the mean response."""
+    full_leverage: tuple[int, ...]
+    """Models that the regression meets exactly whatever their score, so that ``hc3`` does not exist."""
+
+    @property
+    def collinear(self) -> list[str]:
+        """Terms whose variance inflation factor is above its limit."""
+        return [name for name, factor in zip(self.terms, self.vif) if factor > VIF_LIMIT]
+
+
+def regress(
+    score: FloatArray,
+    layers: FloatArray,
+    covariates: Mapping[str, FloatArray],
+    families: Sequence[str] | None = None,
+    *,
+    fixed_effects: bool = False,
+    clustered: bool = False,
+    level: float = 0.95,
+    points: int = 101,
+) -> Regression:
+    """Least squares of ``score`` on ``layers`` and covariates, all ``[models]``.
+
+    Parameters
+    ----------
+    families
+        Each model's family; needed for the next two.
+    fixed_effects
+        A constant for each family: only differences within families count.
+    clustered
+        Standard errors that allow models of one family to deviate together; they need many families.
+    level
+        Coverage of intervals and band, in (0, 1).
+    points
+        Where the band is computed, evenly spaced.
+
+    Raises
+    ------
+    OptionError
+        Where something does not vary, predictors are exactly collinear, or there are no more models than parameters.
+    """
+    if not 0 < level < 1:
+        raise OptionError(f"level is {level}; it is the wanted coverage: give a number between 0 and 1 (usual: 0.95).")
+    predictors = {LAYERS: layers, **covariates}
+    members = _members(families) if fixed_effects or clustered else None
+    design, terms = _design(predictors, members if fixed_effects else None)
+    _check(score, predictors, design, len(terms))
+    fit = OLS(score, design).fit()
+    full = tuple(np.flatnonzero(fit.get_influence().hat_matrix_diag > _LEVERAGE_ONE).tolist())
+    robust = None if full else fit.get_robustcov_results("HC3", use_t=True)
+    kinds = {"plain": fit, "hc3": robust, **(_by_family(fit, members) if clustered else {})}
+    at = np.tile(design.mean(axis=0), (points, 1))
+    at[:, 1] = np.linspace(layers.min(), layers.max(), points)
+    others, slopes = np.delete(design, 1, axis=1), list(range(1, len(terms)))
+    t = fit.tvalues[slopes]
+    return Regression(
+        terms=terms,
+        coefficient=fit.params[: len(terms)],
+        errors={kind: _errors(one, at, len(terms), level) for kind, one in kinds.items()},
+        partial_r2=np.array([math.nan, *(t**2 / (t**2 + fit.df_resid))]),
+        vif=np.array([math.nan, *(variance_inflation_factor(design, place) for place in slopes)]),
+        condition_number=_condition_number(design),
+        r2=float(fit.rsquared),
+        r2_adjusted=float(fit.rsquared_adj),
+        residual_degrees_of_freedom=int(fit.df_resid),
+        points=at[:, 1],
+        mean_response=at @ fit.params,
+        adjusted_layers=layers.mean() + OLS(layers, others).fit().resid,
+        adjusted_score=score.mean() + OLS(score, others).fit().resid,
+        full_leverage=full,
+    )
+
+
+def _members(families: Sequence[str] | None) -> NDArray[np.intp]:
+    """The number of each model's family."""
+    if families is None:
+        raise OptionError("Families were asked for and not given; every model needs one.")
+    return np.unique(np.asarray(families), return_inverse=True)[1]
+
+
+def _design(
+    predictors: Mapping[str, FloatArray], members: NDArray[np.intp] | None
+) -> tuple[FloatArray, tuple[str, ...]]:
+    """``[models, parameters]``: ones, predictors, and a centred indicator of every family but the first."""
+    columns = [np.ones(len(predictors[LAYERS])), *predictors.values()]
+    if members is not None:
+        indicators = (members[:, None] == np.arange(1, members.max() + 1)).astype(np.float64)
+        columns += list((indicators - indicators.mean(axis=0)).T)
+    return np.stack(columns, axis=1), (INTERCEPT, *predictors)
+
+
+def _check(score: FloatArray, predictors: Mapping[str, FloatArray], design: FloatArray, terms: int) -> None:
+    for name, values in {**predictors, "score": score}.items():
+        if np.ptp(values) == 0:
+            cure = "" if name in (LAYERS, "score") else f"; leave it out: covariates without {name!r}"
+            raise OptionError(f"All models have the same {name} ({values[0]:g}), which then explains nothing{cure}.")
+    models, parameters = design.shape
+    if models <= parameters:
+        what = ", ".join([INTERCEPT, *predictors])
+        families = f" and {parameters - terms} constants of families" if parameters > terms else ""
+        raise OptionError(
+            f"{models} models are too few for {parameters} parameters ({what}{families}); give at least "
+            f"{parameters + 1} models, or fewer covariates."
+        )
+    # columns of very unequal size, such as 24 layers and a width of 11008, must count alike
+    scaled = design / np.linalg.norm(design, axis=0)
+    for place, name in enumerate(predictors, start=1):
+        kept = [column for column in range(design.shape[1]) if column <= place or column >= terms]
+        if np.linalg.matrix_rank(scaled[:, kept], tol=1e-9) < len(kept):
+            before = list(predictors)[: place - 1]
+            of = " and ".join([*before, *(["the families"] if design.shape[1] > terms else [])])
+            raise OptionError(
+                f"{name} follows exactly from {of}, so that no regression tells them apart. Leave one out: choose the "
+                "covariates (for example d_model alone, where d_ff is always 4·d_model), or do without the families."
+            )
+
+
+def _by_family(fit: Any, members: NDArray[np.intp] | None) -> dict[str, Any]:
+    assert members is not None
+    if members.max() < 1:
+        raise OptionError(
+            "All models are of one family; clustered errors need at least two, and ten or more to be good."
+        )
+    return {"clustered": fit.get_robustcov_results("cluster", groups=members, use_t=True)}
+
+
+def _errors(fit: Any, at: FloatArray, terms: int, level: float) -> Errors:
+    """What one kind of covariance gives; NaN where it does not exist."""
+    if fit is None:
+        none, nowhere = np.full(terms, np.nan), np.full(len(at), np.nan)
+        return Errors(none, none, none, none, nowhere, nowhere, math.nan)
+    ends, band = fit.conf_int(1 - level), fit.t_test(at).conf_int(1 - level)
+    return Errors(
+        standard_error=fit.bse[:terms],
+        ci_low=ends[:terms, 0],
+        ci_high=ends[:terms, 1],
+        p_value=fit.pvalues[:terms],
+        band_low=band[:, 0],
+        band_high=band[:, 1],
+        degrees_of_freedom=float(getattr(fit, "df_resid_inference", None) or fit.df_resid),
+    )
+
+
+def _condition_number(design: FloatArray) -> float:
+    centred = design[:, 1:] - design[:, 1:].mean(axis=0)
+    return float(np.linalg.cond(centred / np.linalg.norm(centred, axis=0)))

@@ -1,0 +1,111 @@
+"""Least squares from sums: affine maps with a ridge penalty, all penalties from one decomposition.
+
+N tokens have features x and targets y; x̄, ȳ are their means, σ_d the deviation of feature d. The map x ↦ ȳ + W'(x − x̄)
+with penalty λ ≥ 0 minimises
+
+    Σ ‖(y − ȳ) − W'(x − x̄)‖² + λ N Σ_d σ_d² ‖W_d‖²,
+
+that is W_λ = P (e + λ)⁻¹ P' Σ (x − x̄)(y − ȳ)' / N, where U diag(e) U' is the features' correlation matrix and
+P = diag(1/σ) U. Penalties are counted in standardised features, whose mean eigenvalue is 1: so one value of λ means the
+same for every boundary, and a channel that is a thousand times larger than the others does not decide how much these
+are shrunk. The squared error on other tokens is a quadratic form in their sums; in the basis P it costs next to nothing
+for one more λ. Directions without variance in the fitted tokens have no weight, which for λ = 0 is the solution of
+least norm.
+
+Suffixes: D features, E width of the target, K directions with variance, R penalties, N tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.float64]
+
+# A float32 channel that differs at one of a million tokens deviates by more than this share of its mean.
+_CONSTANT = 1e-12
+
+
+@dataclass(frozen=True)
+class Sums:
+    """What least squares needs of the tokens: their number, means, and centred second moments.
+
+    Args:
+        count: N.
+        mean_x_D, mean_y_E: x̄ and ȳ.
+        xx_DD: Σ (x − x̄)(x − x̄)'.
+        xy_DE: Σ (x − x̄)(y − ȳ)'.
+        yy: Σ ‖y − ȳ‖².
+    """
+
+    count: int
+    mean_x_D: Array
+    mean_y_E: Array
+    xx_DD: Array
+    xy_DE: Array
+    yy: float
+
+    @classmethod
+    def of(cls, x_ND: ArrayLike, y_NE: ArrayLike) -> Sums:
+        """The sums of tokens that are all at hand."""
+        x, y = np.asarray(x_ND, dtype=np.float64), np.asarray(y_NE, dtype=np.float64)
+        mean_x, mean_y = x.mean(0), y.mean(0)
+        x, y = x - mean_x, y - mean_y
+        return cls(len(x), mean_x, mean_y, x.T @ x, x.T @ y, float((y * y).sum()))
+
+
+class RidgeMaps:
+    """The maps of one source: for any target and all penalties, from one decomposition.
+
+    Args:
+        fit: of the tokens that maps are fitted to, with whatever target: only what says x is used.
+        held: of the tokens that maps are judged by, likewise.
+        penalties: λ, 0 or more.
+    """
+
+    def __init__(self, fit: Sums, held: Sums, penalties: Sequence[float]) -> None:
+        self._values_K, self._basis_DK = _decomposed(fit.xx_DD / fit.count, fit.mean_x_D)
+        self._shares_RK = 1.0 / (self._values_K + np.asarray(penalties, dtype=np.float64)[:, None])
+        # everything held out is taken about the fitted tokens' means, through which the maps go
+        self._offset_K = self._basis_DK.T @ (held.mean_x_D - fit.mean_x_D)
+        self._held_KK = self._basis_DK.T @ held.xx_DD @ self._basis_DK
+        self._held_KK += held.count * np.outer(self._offset_K, self._offset_K)
+
+    @property
+    def rank(self) -> int:
+        """K, the number of directions in which the fitted tokens vary."""
+        return len(self._values_K)
+
+    def weights(self, fit: Sums, penalty: int) -> Array:
+        """W_λ, [D, E], for λ at the place ``penalty`` among the penalties."""
+        found: Array = self._basis_DK @ (self._shares_RK[penalty][:, None] * self._rotated(fit))
+        return found
+
+    def errors(self, fit: Sums, held: Sums) -> Array:
+        """Σ ‖error‖² over the held-out tokens for every penalty, [R], to rounding (which may leave −1e-16 · Σ ‖y‖²)."""
+        offset_E = held.mean_y_E - fit.mean_y_E
+        total = held.yy + held.count * float(offset_E @ offset_E)
+        fitted_KE = self._rotated(fit)
+        cross_KE = self._basis_DK.T @ held.xy_DE + held.count * np.outer(self._offset_K, offset_E)
+        linear_K = (fitted_KE * cross_KE).sum(1)
+        square_KK = self._held_KK * (fitted_KE @ fitted_KE.T)
+        shares = self._shares_RK
+        found: Array = total - 2 * shares @ linear_K + ((shares @ square_KK) * shares).sum(1)
+        return found
+
+    def _rotated(self, fit: Sums) -> Array:
+        found: Array = self._basis_DK.T @ fit.xy_DE / fit.count
+        return found
+
+
+def _decomposed(covariance_DD: Array, mean_D: Array) -> tuple[Array, Array]:
+    """Eigenvalues [K] of the correlation matrix, and P [D, K], for the directions that have variance."""
+    deviation_D = np.sqrt(np.maximum(np.diagonal(covariance_DD), 0.0))
+    varies_D = deviation_D > _CONSTANT * np.abs(mean_D)
+    inverse_D = np.divide(1.0, deviation_D, out=np.zeros_like(deviation_D), where=varies_D)
+    values, vectors = np.linalg.eigh(covariance_DD * inverse_D[:, None] * inverse_D)
+    kept = values > len(values) * np.finfo(np.float64).eps * max(values[-1], 0.0)
+    return values[kept], inverse_D[:, None] * vectors[:, kept]

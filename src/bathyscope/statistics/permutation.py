@@ -1,0 +1,93 @@
+"""Do two groups of prompts differ in an estimate? A permutation test of which prompt belongs to which.
+
+The null hypothesis is that the groups are exchangeable: prompts could have been dealt into them in any way. The test
+is exact for it whatever the estimator and whatever the prompts' weights, which stay with their prompts.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from bathyscope.errors import OptionError
+from bathyscope.statistics.difference import Reading
+
+FloatArray = NDArray[np.float64]
+
+_CHUNK = 1 << 22
+_ROUNDING = 1e-12
+
+
+def permutation_p(first: Reading, second: Reading, *, permutations: int = 9999, seed: int = 0) -> float:
+    """Two-sided p-value of no difference between one estimator on two groups of prompts.
+
+    The statistic is the size of the difference. Where there are no more than ``permutations`` ways to deal the prompts
+    into groups of these sizes, all of them are tried and it is the exact share; else it is (1 + those at least as far
+    apart) / (1 + ``permutations``), as the given way is one of the possible ones (Phipson and Smyth 2010). A dealing
+    in which a group has no estimate counts as one that is farther apart.
+
+    Parameters
+    ----------
+    first, second
+        Readings of the same estimator; prompts without a value are left out.
+    permutations
+        Number of random ways, at least 1; the smallest p-value is 1 / (1 + ``permutations``).
+    seed
+        Seed of the dealing; equal inputs and seed give equal results.
+
+    Returns
+    -------
+    NaN where a group has fewer than two prompts with a value, or no estimate.
+
+    Raises
+    ------
+    OptionError
+        Where ``permutations`` is below 1.
+    """
+    check_permutations(permutations)
+    groups = [reading.take(reading.has_value) for reading in (first, second)]
+    sizes = [len(group.weights) for group in groups]
+    if min(sizes) < 2 or any(math.isnan(float(group.estimate())) for group in groups):
+        return math.nan
+    pooled = Reading(
+        np.concatenate([group.values for group in groups]),
+        np.concatenate([group.weights for group in groups]),
+        first.locate,
+    )
+    found = stats.permutation_test(
+        np.split(np.arange(sum(sizes)), sizes[:1]),
+        lambda one, other, axis=-1: _apart(pooled, one, other),
+        permutation_type="independent",
+        vectorized=True,
+        n_resamples=permutations,
+        batch=max(1, _CHUNK // pooled.values.size),
+        alternative="greater",
+        random_state=np.random.default_rng([seed, 2]),
+        axis=-1,
+    )
+    return float(found.pvalue)
+
+
+def check_permutations(permutations: int) -> None:
+    """An OptionError where there are no permutations."""
+    if permutations < 1:
+        raise OptionError(f"permutations is {permutations}; give a whole number of at least 1 (usual: 9999).")
+
+
+def _apart(pooled: Reading, one: NDArray[np.intp], other: NDArray[np.intp]) -> FloatArray:
+    """How far the estimates of two groups are apart, ``[...]``, from their prompts' numbers ``[..., prompts]``."""
+    first, second = pooled.estimate(_counts(one, pooled)), pooled.estimate(_counts(other, pooled))
+    apart = np.abs(first - second)
+    # a difference that is rounding only is none
+    apart = np.where(apart <= _ROUNDING * np.maximum(np.abs(first), np.abs(second)), 0.0, apart)
+    return np.asarray(np.nan_to_num(apart, nan=np.inf))
+
+
+def _counts(prompts: NDArray[np.intp], pooled: Reading) -> FloatArray:
+    """Which prompts are in a group, ``[..., all prompts]``: 1 or 0."""
+    counts = np.zeros((*prompts.shape[:-1], len(pooled.weights)))
+    np.put_along_axis(counts, prompts, 1.0, axis=-1)
+    return counts

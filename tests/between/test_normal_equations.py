@@ -1,0 +1,46 @@
+"""Streamed sums are the sums of all tokens at once."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+
+from bathyscope.between.normal_equations import NormalEquations
+from bathyscope.statistics.least_squares import Sums
+
+SOURCES, TARGETS, D, E, N = 3, 2, 5, 4, 97
+
+
+def states(dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
+    """Sources [S, N, D] and targets [T, N, E] with a channel far from 0, as a massive activation is."""
+    draw = torch.Generator().manual_seed(0)
+    x = torch.randn(SOURCES, N, D, generator=draw, dtype=torch.float64)
+    y = torch.randn(TARGETS, N, E, generator=draw, dtype=torch.float64)
+    x[:, :, 1] += 1e5
+    y[:, :, 3] -= 1e5
+    return x.to(dtype), y.to(dtype)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("cuts", [(), (1,), (30, 31, 96), (50,)])
+def test_in_pieces_as_all_at_once(cuts: tuple[int, ...], dtype: torch.dtype) -> None:
+    x, y = states(dtype)
+    streamed = NormalEquations(SOURCES, TARGETS, (D, E), torch.device("cpu"))
+    for first, last in pairwise((0, *cuts, N)):
+        streamed.add(list(x[:, first:last]), list(y[:, first:last]))
+    for s in range(SOURCES):
+        for t, found in enumerate(streamed.of(s)):
+            expected = Sums.of(x[s].double().numpy(), y[t].double().numpy())
+            assert found.count == N
+            for name in ("mean_x_D", "mean_y_E", "xx_DD", "xy_DE", "yy"):
+                # of tokens of size 1e5 in double precision, after their squares of 1e10 have cancelled
+                np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-10, atol=1e-8)
+            assert abs(found.xx_DD).max() < 1e3 or dtype is torch.bfloat16
+
+
+def test_what_one_source_takes() -> None:
+    one = NormalEquations(1, TARGETS, (D, E), torch.device("cpu"))
+    assert one.bytes(TARGETS, (D, E)) == one.xx_SDD.nbytes + one.xy_STDE.nbytes

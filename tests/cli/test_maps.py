@@ -1,0 +1,77 @@
+"""``bathyscope maps``: what is printed and written is what the Python call gives."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+import xarray as xr
+from support import zoo
+
+import bathyscope
+from bathyscope.between.map_results import open_maps
+from bathyscope.cli import main
+from bathyscope.cli.commands.maps import pair_rows
+from bathyscope.errors import PromptError
+
+OPTIONS = ["--resamples", "20", "--quiet"]
+
+
+@pytest.fixture(scope="module")
+def prompts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Thirty prompts of twenty token ids."""
+    path = tmp_path_factory.mktemp("prompts") / "ids.jsonl"
+    rows = [json.dumps({"ids": ids}) for ids in zoo.prompts(zoo.build("llama"), (20,) * 30)]
+    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    return path
+
+
+def arguments(model: Path, prompts: Path, *more: str) -> list[str]:
+    return ["maps", str(model), str(model), "--prompts", str(prompts), *OPTIONS, *more]
+
+
+def test_a_row_for_every_pair(model_folder: Path, prompts: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        main(arguments(model_folder, prompts, "--ridge", "0,1e-3", "--sources-per-pass", "4", "--format", "csv")) == 0
+    )
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    expected = bathyscope.maps(
+        model_folder, model_folder, prompts, ridge=(0, 1e-3), sources_per_pass=4, resamples=20, progress=False
+    )
+    assert [{name: float(value) for name, value in row.items()} for row in rows] == pair_rows(expected)
+    assert len(rows) == 36
+    assert {row["ridge"] for row in rows} == {"0.0", "0.001"}
+
+
+def test_the_table_says_where_the_diagonal_is_and_files_are_written(
+    model_folder: Path, prompts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = [tmp_path / "new" / name for name in ("maps.nc", "maps.png")]
+    assert main(arguments(model_folder, prompts, *(part for file in files for part in ("--out", str(file))))) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "source relative depth best target relative depth relative error R²" in out
+    assert "Best target of each source, by relative depth: slope 1.00 (1.00 to 1.00); mean distance 0.00" in out
+    assert "of 95% over 6 test prompts; maps fitted to 399 tokens, ridge chosen on 57." in out
+    expected = bathyscope.maps(model_folder, model_folder, prompts, resamples=20, progress=False)
+    xr.testing.assert_identical(open_maps(files[0]), expected)
+    assert files[1].read_bytes().startswith(b"\x89PNG")
+
+
+def test_mistakes_are_told_before_a_model_is_loaded(prompts: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nowhere = Path("no-such-model")
+    for out, said in (
+        ("maps.gif", "Figure format 'gif' is not known; allowed: png, svg, pdf."),
+        ("maps", "--out 'maps' says no kind of file; allowed: .nc, .png, .svg, .pdf."),
+    ):
+        assert main(arguments(nowhere, prompts, "--out", out)) == 2
+        assert capsys.readouterr().err == f"error: {said}\n"
+    assert main(arguments(nowhere, prompts, "--ridge", "0,small")) == 2
+    assert "--ridge takes numbers separated by commas, such as 0,1e-4,1" in capsys.readouterr().err
+
+
+def test_too_little_text(model_folder: Path, prompts_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments(model_folder, prompts_file)) == PromptError.exit_code
+    assert "Maps need at least 4 prompts" in capsys.readouterr().err

@@ -1,0 +1,109 @@
+"""Depth by number of steps: what is asked is what was trained on, and nothing finished is done again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import xarray as xr
+
+from bathyscope import load
+from bathyscope.errors import OptionError
+from bathyscope.lab.experiments import ProblemDepth, problem_depth
+from bathyscope.lab.experiments.problem_depth import trends
+from bathyscope.lab.experiments.problem_readings import READINGS
+from bathyscope.lab.tasks import task
+
+TINY = (
+    "model.hidden_size=16",
+    "model.intermediate_size=32",
+    "model.num_attention_heads=2",
+    "model.num_key_value_heads=2",
+    "task.options.factors=[1, 3]",
+    "task.options.beyond=[4, 4]",
+    "stages.0.batch=16",
+    "budget.steps=50",
+    "optimisation.warmup_steps=5",
+    "evaluation.problems=4",
+    "evaluation.final_problems=4",
+)
+OPTIONS = ProblemDepth(blocks=(1, 2), seeds=(0, 1), asked=12, measured=4)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("experiment")
+
+
+@pytest.fixture(scope="module")
+def found(folder: Path) -> xr.Dataset:
+    return problem_depth(OPTIONS, folder, device="cpu", progress=False, changes=TINY)
+
+
+def test_accuracy_is_that_of_greedy_answers(found: xr.Dataset, folder: Path) -> None:
+    made = task("permutations", factors=(1, 3), beyond=(4, 4), elements="generators", answer="image")
+    for blocks in OPTIONS.blocks:
+        model = load(folder / "models" / f"{blocks}-blocks-seed-1")
+        tokenizer = model.tokenizer
+        assert tokenizer is not None
+        right: dict[int, list[bool]] = {1: [], 2: [], 3: []}
+        for index in range(36):
+            problem = made.problem(index, 0, "interpolate")
+            ids = tokenizer(problem.question, return_tensors="pt").input_ids
+            with torch.no_grad():
+                answer = int(model.hf(ids).logits[0, -1].argmax())
+            right[int(problem.labels["k"])].append(tokenizer.decode([answer]).strip() == problem.answer)
+        wanted = [np.mean(right[level]) for level in (1, 2, 3)]
+        np.testing.assert_array_equal(found.accuracy.sel(blocks=blocks, seed=1, steps=[1, 2, 3]), wanted)
+    assert 0 < float(found.accuracy.mean()) < 1
+    assert bool((found.accuracy_low <= found.accuracy + 1e-12).all())
+    assert bool((found.accuracy <= found.accuracy_high + 1e-12).all())
+
+
+def test_readings_have_a_value_for_every_problem(found: xr.Dataset) -> None:
+    assert dict(found.value.sizes) == {"blocks": 2, "seed": 2, "reading": len(READINGS), "prompt": 12}
+    assert sorted(found.prompt_steps.values) == [1] * 4 + [2] * 4 + [3] * 4
+    assert list(found.reading.values) == list(READINGS)
+    deep = found.value.sel(blocks=2)
+    assert bool((deep.sel(reading="lens_settle") <= 2).all())
+    assert bool(deep.sel(reading="erasure").notnull().all())
+
+
+def test_unsolved_levels_have_no_trend_and_say_why(found: xr.Dataset) -> None:
+    assert not found.solved.any()
+    assert bool(found.slope.isnull().all())
+    assert "at least 3 prompts" in str(found.reason.values[0, 0, 0])
+
+
+def test_what_is_finished_is_not_done_again(found: xr.Dataset, folder: Path) -> None:
+    weights = sorted(folder.rglob("model.safetensors"))
+    before = [path.stat().st_mtime_ns for path in weights]
+    again = problem_depth(OPTIONS, folder, device="cpu", progress=False, changes=TINY)
+    assert len(before) == 4
+    assert [path.stat().st_mtime_ns for path in weights] == before
+    xr.testing.assert_identical(again, found)
+
+
+def test_the_trend_is_over_solved_levels() -> None:
+    steps = np.repeat([1, 2, 3, 4], 10)
+    noise = np.random.default_rng(0).normal(0, 0.01, (len(READINGS), 40))
+    # 2 blocks a step up to three steps, and nothing of the kind at four, which is not solved
+    value = xr.DataArray(
+        np.where(steps == 4, 0, 2 * steps) + noise, {"steps": ("prompt", steps)}, ("reading", "prompt")
+    )
+    own = trends(value.assign_coords(reading=list(READINGS)), [1, 2, 3])
+    np.testing.assert_allclose(own["slope"][1], 2, atol=0.01)
+    assert (own["p_value"][1] < 0.01).all()
+
+
+def test_errors() -> None:
+    with pytest.raises(OptionError, match=r"solved_from=1\.5 is out of range; give a share of problems, 0 to 1\."):
+        ProblemDepth(solved_from=1.5)
+    with pytest.raises(OptionError, match="blocks and seeds are empty; give at least one of each"):
+        ProblemDepth(blocks=())
+    with pytest.raises(OptionError, match="'depth_12' trains on texts; depth by steps needs one with a task"):
+        problem_depth(ProblemDepth(recipe="depth_12"), "unused")
+    with pytest.raises(OptionError, match=r"has no numbers of steps, but .*take permutations, pointer_chasing or"):
+        problem_depth(ProblemDepth(recipe="arithmetic_transformer"), "unused")

@@ -1,0 +1,169 @@
+"""``bathyscope.depth_performance``: tables from files and frames, labelled results, warnings and refusals."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bathyscope
+from bathyscope.errors import OptionError, PromptError
+from bathyscope.statistics.depth_performance import regress
+
+DRAW = np.random.default_rng(0)
+N = 24
+LAYERS = DRAW.integers(6, 60, N)
+D_MODEL = 64 * DRAW.integers(8, 64, N)
+D_FF = D_MODEL * DRAW.integers(1, 9, N)
+TABLE = pd.DataFrame(
+    {
+        "name": [f"model {number}" for number in range(N)],
+        "family": [f"family {number % 4}" for number in range(N)],
+        "layers": LAYERS,
+        "d_model": D_MODEL,
+        "d_ff": D_FF,
+        "score": 0.2 + 0.004 * LAYERS + 0.03 * DRAW.normal(size=N),
+        "hellaswag": 0.4 + 0.03 * DRAW.normal(size=N),
+        "note": "left aside",
+    }
+)
+
+
+@pytest.fixture(autouse=True)
+def no_unexpected_warning() -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+def test_every_number_is_that_of_the_statistics() -> None:
+    found = bathyscope.depth_performance(TABLE, level=0.9)
+    fit = regress(
+        TABLE["score"].to_numpy(float),
+        LAYERS.astype(float),
+        {"d_model": D_MODEL.astype(float), "d_ff": D_FF.astype(float)},
+        level=0.9,
+    )
+    assert found["term"].values.tolist() == ["intercept", "layers", "d_model", "d_ff"]
+    assert found["errors"].values.tolist() == ["plain", "hc3"]
+    for name in ("coefficient", "partial_r2", "vif", "mean_response", "adjusted_layers", "adjusted_score"):
+        np.testing.assert_array_equal(found[name].values, getattr(fit, name), err_msg=name)
+    for name in ("standard_error", "ci_low", "ci_high", "p_value", "band_low", "band_high", "degrees_of_freedom"):
+        for kind in ("plain", "hc3"):
+            own = found[name].sel(errors=kind).values
+            np.testing.assert_array_equal(own, getattr(fit.errors[kind], name), err_msg=name)
+    np.testing.assert_array_equal(found["point"].values, fit.points)
+    np.testing.assert_array_equal(found["layers"].values, LAYERS)
+    assert found["family"].values.tolist() == TABLE["family"].tolist()
+    assert (found.attrs["models"], found.attrs["families"], found.attrs["level"]) == (N, 4, 0.9)
+    for name, values in found.data_vars.items():
+        assert {"long_name", "units", "formula", "source"} <= set(values.attrs), name
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".jsonl", ".parquet"])
+def test_files_are_tables_too(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"models{suffix}"
+    if suffix == ".jsonl":
+        TABLE.to_json(path, orient="records", lines=True, double_precision=15)
+    elif suffix == ".parquet":
+        TABLE.to_parquet(path)
+    else:
+        TABLE.to_csv(path, index=False)
+    found, wanted = bathyscope.depth_performance(str(path)), bathyscope.depth_performance(TABLE)
+    np.testing.assert_allclose(found["coefficient"].values, wanted["coefficient"].values, rtol=1e-9)
+    assert found["model"].values.tolist() == wanted["model"].values.tolist()
+
+
+def test_other_columns_can_be_chosen() -> None:
+    found = bathyscope.depth_performance(
+        TABLE.drop(columns=["score", "d_ff"]), score="hellaswag", covariates=["d_model"]
+    )
+    assert found["term"].values.tolist() == ["intercept", "layers", "d_model"]
+    np.testing.assert_array_equal(found["score"].values, TABLE["hellaswag"])
+    alone = bathyscope.depth_performance(TABLE, covariates=[])
+    np.testing.assert_allclose(alone["coefficient"].values[::-1], np.polyfit(LAYERS, TABLE["score"], 1))
+    np.testing.assert_allclose(alone["adjusted_layers"].values, LAYERS)
+
+
+def test_fixed_effects_hold_the_family_constant() -> None:
+    moved = TABLE.assign(score=TABLE["score"] + 3 * (TABLE["family"] == "family 2"))
+    found, wanted = (bathyscope.depth_performance(table, fixed_effects=True) for table in (moved, TABLE))
+    np.testing.assert_allclose(found["coefficient"].values[1:], wanted["coefficient"].values[1:], rtol=1e-6)
+    assert found.attrs["fixed_effects"] == 1
+
+
+def test_what_cannot_be_told_apart_is_said() -> None:
+    grown = TABLE.assign(d_model=64 * LAYERS + DRAW.integers(-8, 9, N))
+    with pytest.warns(
+        UserWarning, match=r"inflation factors layers \d+.*, d_model .*condition number .* hardly be told"
+    ):
+        bathyscope.depth_performance(grown, covariates=["d_model"])
+    lonely = TABLE.assign(family=["alone", *TABLE["family"][1:]])
+    with pytest.warns(UserWarning, match="The regression meets model 0 exactly whatever the score"):
+        bathyscope.depth_performance(lonely, fixed_effects=True)
+    with pytest.warns(UserWarning, match="Errors clustered by 4 families are too small as a rule; 10 families or more"):
+        found = bathyscope.depth_performance(TABLE, clustered=True)
+    assert found["errors"].values.tolist() == ["plain", "hc3", "clustered"]
+
+
+def changed(column: str, values: dict[int, Any]) -> pd.DataFrame:
+    """The table with some values of a column replaced."""
+    given = TABLE[column].astype(object)
+    for row, value in values.items():
+        given[row] = value
+    return TABLE.assign(**{column: given})
+
+
+@pytest.mark.parametrize(
+    ("table", "options", "said"),
+    [
+        (
+            TABLE.rename(columns={"layers": "n_layers", "d_ff": "ffn"}),
+            {},
+            "The table has no column 'layers', 'd_ff'. Did you mean 'n_layers'? It has: name, family, n_layers, "
+            "d_model, ffn, score, hellaswag, note. Needed: name, family, layers, d_model, d_ff, score (other names:",
+        ),
+        (TABLE, {"score": "mmlu"}, "The table has no column 'mmlu'."),
+        (TABLE[:0], {}, "The table has no rows; give one a model, with the columns name, family, layers"),
+        (
+            changed("layers", {1: "twelve", 3: "", 4: None}),
+            {},
+            "layers is not a number in row 2 ('twelve'), row 4 (nothing), row 5 (nothing). Rows are counted from 1",
+        ),
+        (changed("score", {0: float("inf")}), {}, "score is not a number in row 1 (inf)"),
+        (changed("d_model", {2: "4,096"}), {}, "d_model is not a number in row 3 ('4,096')"),
+        (changed("d_ff", {2: 0, 5: -4}), {}, "d_ff must be positive, and is not in row 3 (0), row 6 (-4)"),
+        (changed("family", {7: " "}), {}, "family is missing in row 8; every model needs one"),
+        (
+            changed("name", {9: "model 2"}),
+            {},
+            "The model 'model 2' stands in rows 3, 10; each counts once. Leave repeated rows out, or give several",
+        ),
+        (TABLE[:3], {}, "3 models are too few for 4 parameters"),
+        (TABLE.assign(d_ff=4 * D_MODEL), {}, "d_ff follows exactly from layers and d_model"),
+        (TABLE, {"covariates": "d_model"}, "covariates='d_model' is one text; give a list of columns: ['d_model']."),
+        (TABLE, {"covariates": ["layers"]}, "'layers' cannot be a covariate, since it is a part of the regression"),
+    ],
+)
+def test_mistakes(table: pd.DataFrame, options: dict[str, Any], said: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        bathyscope.depth_performance(table, **options)
+    assert said in str(caught.value)
+
+
+def test_mistakes_in_files(tmp_path: Path) -> None:
+    path = tmp_path / "models.csv"
+    path.write_text("name,family,layers,d_model,d_ff,score\na,b,1,2,3,0.5\nc,d,1,2,3,0,5\n", encoding="utf-8")
+    with pytest.raises(OptionError, match="row 2 has more fields than the header has columns; quote a field"):
+        bathyscope.depth_performance(path)
+    path.write_text("name;family;layers;d_model;d_ff;score\na;b;1;2;3;0.5\n", encoding="utf-8")
+    with pytest.raises(OptionError, match=r"It has: name;family;layers;d_model;d_ff;score\. Needed: name, family"):
+        bathyscope.depth_performance(path)
+    with pytest.raises(PromptError, match=r"model\.csv does not exist\. Did you mean 'models\.csv'\?"):
+        bathyscope.depth_performance(tmp_path / "model.csv")
+    with pytest.raises(PromptError, match=r"unknown kind of file; allowed: \.jsonl"):
+        bathyscope.depth_performance("models.xlsx")
