@@ -50,6 +50,19 @@ def test_only_chosen_experts_count(tmp_path: Path) -> None:
     assert found.block_flops == pytest.approx(2 * found.blocks * (one + pairs))
 
 
+def test_only_chosen_experts_of_attention_count(tmp_path: Path) -> None:
+    found = given("moeut", tmp_path, tokens=2)
+    config = zoo.entry("moeut").config()
+    heads, size, width = config.num_attention_heads, config.head_dim, config.hidden_size
+    queries_and_keys = 2 * width * heads * size
+    values_and_outputs = 2 * width * heads * size * config.attention_experts_per_tok
+    routers = width * (2 * heads * config.attention_experts + config.num_experts)
+    expert = 2 * width * config.moe_intermediate_size
+    one = 2 * (queries_and_keys + values_and_outputs + routers + config.num_experts_per_tok * expert)
+    pairs = 2 * 2 * heads * size
+    assert found.block_flops == pytest.approx(2 * found.blocks * (one + pairs))
+
+
 def test_rows_readouts_time_and_memory_add_up(tmp_path: Path) -> None:
     plain = given("llama", tmp_path, tokens=24, count=3)
     drop = given("llama", tmp_path, tokens=24, count=3, measures="drop")

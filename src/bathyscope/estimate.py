@@ -275,16 +275,43 @@ def _forward_flops(anatomy: Anatomy, tokens: int) -> float:
 
 def _active_weights(anatomy: Anatomy, block: nn.Module) -> float:
     """Weights of matrices that one token meets; of experts only the chosen ones."""
-    config = config_of(anatomy.model)
-    counts = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
-    experts = next((getattr(config, n) for n in counts if getattr(config, n, None)), 1)
-    chosen = next((getattr(config, n) for n in ("num_experts_per_tok", "moe_k") if getattr(config, n, None)), 1)
     active = 0.0
     for name, weight in block.named_parameters():
         if weight.ndim >= 2:
-            routed = ".experts." in f".{name}."
-            active += weight.numel() * (chosen / experts if routed else 1.0)
+            kind = next((kind for kind in _EXPERTS if any(part in f".{name}." for part in kind.parts)), None)
+            active += weight.numel() * (1.0 if kind is None else kind.share(config_of(anatomy.model)))
     return active
+
+
+@dataclass(frozen=True)
+class _Experts:
+    """A kind of experts, by parts of their weights' names.
+
+    Args:
+        counts, chosen: what configurations call the number of experts, and that of those a token meets.
+    """
+
+    parts: tuple[str, ...]
+    counts: tuple[str, ...]
+    chosen: tuple[str, ...]
+
+    def share(self, config: object) -> float:
+        """The part of the experts that one token meets."""
+        count, chosen = (
+            next((getattr(config, name) for name in names if getattr(config, name, None)), 1)
+            for names in (self.counts, self.chosen)
+        )
+        return float(chosen / count)
+
+
+_EXPERTS = (
+    _Experts(
+        (".experts.",),
+        ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"),
+        ("num_experts_per_tok", "moe_k"),
+    ),
+    _Experts((".value_experts.", ".output_experts."), ("attention_experts",), ("attention_experts_per_tok",)),
+)
 
 
 def _attention_width(anatomy: Anatomy) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 import sys
@@ -34,6 +35,13 @@ def write_table(table: Table) -> None:
     from rich.console import Console
 
     Console(file=sys.stdout, width=None if sys.stdout.isatty() else _PIPE_WIDTH).print(table)
+
+
+def write_csv(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Records under the names of the first one's fields; NaN, like None, is empty."""
+    writer = csv.DictWriter(sys.stdout, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({key: "" if value != value else value for key, value in row.items()} for row in rows)
 
 
 def write_json(value: Any) -> None:

@@ -144,6 +144,25 @@ def test_extrapolation_is_larger_or_longer_than_any_training_problem() -> None:
         assert {problem.labels["k"] for problem in some(module, "extrapolate")} == {9, 10, 11}
 
 
+def test_few_digits_bound_training_and_extrapolation_goes_two_beyond() -> None:
+    made = task("arithmetic", modules=("add_or_sub", "mul", "div", "nearest_integer_root"), entropy=(2, 4))
+    digits: dict[tuple[str, str], list[int]] = {}
+    for split in ("train", "interpolate", "extrapolate"):
+        for index in range(400):
+            problem = made.problem(index, 0, split)
+            module, numbers = str(problem.labels["module"]), re.findall(NUMBER, words_of(problem))
+            taken = numbers if module in ("add_or_sub", "mul") else numbers[:1]
+            count = sum(character.isdigit() for number in taken for character in number)
+            digits.setdefault((module, split), []).append(count)
+    for module in ("add_or_sub", "mul", "div"):
+        own = [digits[module, split] for split in ("train", "interpolate", "extrapolate")]
+        assert max(own[0] + own[1]) <= 4 < min(own[2])
+        assert max(own[2]) <= 9  # six, each number rounded up, and noughts before a decimal point
+    assert max(digits["nearest_integer_root", "train"]) <= 5
+    with pytest.raises(OptionError, match="arithmetic: entropy reaches from 1 to 4; allowed: 2 to 16"):
+        task("arithmetic", entropy=(1, 4))
+
+
 def test_modules_take_turns_and_those_without_harder_problems_stay_out() -> None:
     made = task("arithmetic")
     assert [made.problem(index, 0, "train").labels["module"] for index in range(10)] == [*MODULES, "add_or_sub"]

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 import math
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
-from bathyscope.cli.console import say, write, write_json, write_table
+from bathyscope.cli.console import say, write, write_csv, write_json, write_table
 from bathyscope.cli.flags import command, flags, options_of
 from bathyscope.performance import counted, depth_performance
 
@@ -80,9 +78,7 @@ def _show(found: xr.Dataset, format_: Format) -> None:
     if format_ == "json":
         write_json(rows)
     elif format_ == "csv":
-        writer = csv.DictWriter(sys.stdout, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({key: "" if value != value else value for key, value in row.items()} for row in rows)
+        write_csv(rows)
     else:
         _show_table(rows, found)
 

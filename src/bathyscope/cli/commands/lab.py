@@ -8,7 +8,9 @@ from typing import Annotated, Any, Literal
 from cyclopts import App, Parameter
 
 from bathyscope.cli import session
+from bathyscope.cli.commands.depth_family import run_depth_family
 from bathyscope.cli.commands.problem_depth import run_problem_depth
+from bathyscope.cli.commands.sharing import run_sharing
 from bathyscope.cli.console import quiet_libraries, say, write, write_json, write_table
 from bathyscope.cli.flags import command, flags, options_of
 from bathyscope.cli.main import INTERRUPTED
@@ -17,7 +19,7 @@ from bathyscope.lab.checkpoint import latest, load_progress
 from bathyscope.lab.recipes import read_recipe, shipped
 from bathyscope.lab.train import Trained, train
 
-COMMANDS = ("train", "recipes", "problem-depth")
+COMMANDS = ("train", "recipes", "problem-depth", "sharing", "depth-family")
 _TRAINING = options_of(train, leave_out=("recipe", "out", "progress"))
 _EXAMPLES = """\
 Examples:
@@ -27,6 +29,8 @@ Examples:
   bathyscope lab train fine_tune --set from=models/base --out models/tuned
   bathyscope compare models/tuned/before models/tuned/after
   bathyscope lab problem-depth --blocks 2,4,8 --out experiments/permutations
+  bathyscope lab sharing --out experiments/sharing
+  bathyscope lab depth-family --data texts --out experiments/family
 
 An interrupted run goes on when the same command is given again."""
 
@@ -107,6 +111,8 @@ app = App(name="lab", help_epilogue=_EXAMPLES)
 app.command(command(train_command, flags(_TRAINING)), name="train")
 app.command(recipes_command, name="recipes")
 app.command(run_problem_depth, name="problem-depth")
+app.command(run_depth_family, name="depth-family")
+app.command(run_sharing, name="sharing")
 
 
 @app.default

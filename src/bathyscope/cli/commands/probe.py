@@ -3,8 +3,6 @@ heads have a file of their own."""
 
 from __future__ import annotations
 
-import csv
-import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -12,7 +10,7 @@ from cyclopts import App, Parameter
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from bathyscope.cli.console import quiet_libraries, say, write, write_json, write_table
+from bathyscope.cli.console import quiet_libraries, say, write, write_csv, write_json, write_table
 from bathyscope.cli.flags import command, flags, options_of
 from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.model import load
@@ -133,9 +131,7 @@ def _show(rows: Sequence[Row], format_: Format, remark: str) -> None:
     if format_ == "json":
         write_json(rows)
     elif format_ == "csv":
-        writer = csv.DictWriter(sys.stdout, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+        write_csv(rows)
     else:
         table = Table(box=SIMPLE_HEAD)
         for heading in rows[0]:

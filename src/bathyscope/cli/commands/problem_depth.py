@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 import math
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from bathyscope.cli.console import quiet_libraries, say, write_json, write_table
+from bathyscope.cli.console import quiet_libraries, say, write_csv, write_json, write_table
 from bathyscope.cli.flags import command, flags
 from bathyscope.lab.experiments import ProblemDepth, problem_depth
 
@@ -75,9 +73,7 @@ def _show(rows: Sequence[Row], format_: Format) -> None:
     if format_ == "json":
         write_json(rows)
     elif format_ == "csv":
-        writer = csv.DictWriter(sys.stdout, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({key: "" if value != value else value for key, value in row.items()} for row in rows)
+        write_csv(rows)
     else:
         _show_table(rows)
 

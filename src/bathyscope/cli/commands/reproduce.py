@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +10,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import App, Parameter
 
 from bathyscope.cli import session
-from bathyscope.cli.console import quiet_libraries, say, write, write_json, write_table
+from bathyscope.cli.console import quiet_libraries, say, write, write_csv, write_json, write_table
 from bathyscope.cli.flags import command, flags, options_of
 from bathyscope.cli.main import INTERRUPTED
 from bathyscope.cli.reproduction import (
@@ -237,9 +235,7 @@ def _list(target: Target, figures: Sequence[Figure], format_: Format) -> int:
 
 def _write_csv(rows: Sequence[Row]) -> None:
     if rows:
-        writer = csv.DictWriter(sys.stdout, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+        write_csv(rows)
 
 
 def _numbers(figures: str | None, target: Target) -> list[int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import sys
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -10,7 +9,7 @@ from cyclopts import App, Parameter
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from bathyscope.cli.console import write, write_json, write_table
+from bathyscope.cli.console import write, write_csv, write_json, write_table
 from bathyscope.cli.summary import variables
 from bathyscope.store.run import Run, open_run
 
@@ -62,9 +61,7 @@ def _show_contents(run: Run, format_: Format) -> None:
     if format_ == "json":
         write_json(rows)
     elif format_ == "csv":
-        writer = csv.DictWriter(sys.stdout, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+        write_csv(rows)
     else:
         write(run.caption())
         table = Table(box=SIMPLE_HEAD)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
-from bathyscope.cli.console import quiet_libraries, say, write, write_json, write_table
+from bathyscope.cli.console import quiet_libraries, say, write, write_csv, write_json, write_table
 from bathyscope.cli.flags import command, flags, options_of
 from bathyscope.model import load
 from bathyscope.probing.subjoiner import subjoiner
@@ -87,9 +85,7 @@ def _show(found: xr.Dataset, format_: Format) -> None:
     if format_ == "json":
         write_json(rows)
     elif format_ == "csv":
-        writer = csv.DictWriter(sys.stdout, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+        write_csv(rows)
     else:
         _show_table(rows, found)
 

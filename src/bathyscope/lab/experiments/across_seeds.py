@@ -32,7 +32,7 @@ def differences(value: xr.DataArray, between: str) -> xr.Dataset:
         value: with ``seed`` and ``between``, a dimension of two.
 
     Returns:
-        ``difference``, ``difference_low``, ``difference_high`` and ``difference_seeds`` (how many have a value in both).
+        ``difference``, ``difference_low``, ``difference_high`` and ``difference_seeds`` (how many have both values).
     """
     if value.sizes[between] != 2:
         raise ValueError(f"{between} has {value.sizes[between]} members; a difference is between two")

@@ -25,10 +25,7 @@ _LEGEND_COLUMNS: Final = 3
 
 def draw(data: xr.Dataset) -> Figure:
     """The partial-regression plot under a caption."""
-    figure = arrange(caption(data), panels(data))
-    with style.applied():
-        figure.draw_without_rendering()
-    return figure
+    return arrange(caption(data), panels(data))
 
 
 def caption(data: xr.Dataset) -> str:

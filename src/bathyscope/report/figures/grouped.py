@@ -28,10 +28,7 @@ _LEGEND_COLUMNS: Final = 4
 
 def draw(data: xr.Dataset) -> Figure:
     """The estimators of all groups under a caption."""
-    figure = arrange(caption(data), panels(data))
-    with style.applied():
-        figure.draw_without_rendering()
-    return figure
+    return arrange(caption(data), panels(data))
 
 
 def caption(data: xr.Dataset) -> str:

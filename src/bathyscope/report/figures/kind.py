@@ -92,11 +92,7 @@ class FigureKind:
         Raises:
             OptionError: the run lacks the measure, all its values are missing, or a panel is unknown.
         """
-        figure = compose(run, self._choose(run, options or FigureOptions(), panels))
-        with style.applied():
-            # Ticks come into being at the first drawing and take their looks from that moment's settings.
-            figure.draw_without_rendering()
-        return figure
+        return compose(run, self._choose(run, options or FigureOptions(), panels))
 
     def caption(self, run: Run, options: FigureOptions | None = None) -> str:
         """What is seen, which published fault is reproduced, then model, data, counts and the noise floor."""
@@ -147,6 +143,8 @@ def arrange(heading: str, panels: Sequence[Panel]) -> Figure:
             shares = [panel.size[0] for panel in row] + ([width - own_width] if own_width < width else [])
             for panel, cell in zip(row, strip.subfigures(1, len(shares), squeeze=False, width_ratios=shares).flat):
                 panel.draw(cell)
+        # ticks come into being at the first drawing and take their looks from that moment's settings
+        figure.draw_without_rendering()
     return figure
 
 

@@ -31,10 +31,7 @@ _DIRECTIONS: Final = {
 
 def draw(data: xr.Dataset) -> Figure:
     """Both maps and the best partners by relative depth, under a caption."""
-    figure = arrange(caption(data), panels(data))
-    with style.applied():
-        figure.draw_without_rendering()
-    return figure
+    return arrange(caption(data), panels(data))
 
 
 def caption(data: xr.Dataset) -> str:

@@ -31,10 +31,7 @@ _FRAME_INCHES: Final = 1.4
 
 def draw(data: xr.Dataset) -> Figure:
     """All panels under a caption."""
-    figure = arrange(caption(data), panels(data))
-    with style.applied():
-        figure.draw_without_rendering()
-    return figure
+    return arrange(caption(data), panels(data))
 
 
 def caption(data: xr.Dataset) -> str:

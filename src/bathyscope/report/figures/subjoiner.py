@@ -23,10 +23,7 @@ _SCORE: Final = "sub-joiner score (dimensionless)"
 
 def draw(data: xr.Dataset) -> Figure:
     """A map of all heads, and the first ones with their intervals, under a caption."""
-    figure = arrange(caption(data), panels(data))
-    with style.applied():
-        figure.draw_without_rendering()
-    return figure
+    return arrange(caption(data), panels(data))
 
 
 def caption(data: xr.Dataset) -> str:

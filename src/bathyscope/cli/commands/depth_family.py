@@ -1,0 +1,162 @@
+"""``bathyscope lab depth-family``: whether models that are given more blocks use more of them."""
+
+from __future__ import annotations
+
+import csv
+import math
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from bathyscope.cli.console import quiet_libraries, say, write, write_json, write_table
+from bathyscope.cli.flags import command, flags
+from bathyscope.lab.experiments import DepthFamily, depth_family
+from bathyscope.lab.experiments.family_maps import DIAGONAL
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+Format = Literal["table", "csv", "json"]
+Row = dict[str, Any]
+FIGURE, RESULTS = "depth-family.png", "depth-family.nc"
+_RATIO = ("ratio", "ratio_low", "ratio_high")
+_TREND = ("slope", "prompt_low", "prompt_high", "model_low", "model_high", "slope_proportional", "p_value", "p_holm")
+
+
+def depth_family_command(
+    *,
+    out: Path,
+    data: Annotated[Path | None, Parameter(show_default=False)] = None,
+    set: Annotated[list[str] | None, Parameter(metavar="KEY=VALUE", negative=(), show_default=False)] = None,
+    device: Annotated[str | None, Parameter(show_default=False)] = None,
+    format: Format = "table",
+    quiet: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
+    **given: Any,
+) -> int:
+    """Train models that differ in their number of blocks alone, and ask whether effective depth grows with it.
+
+    An interrupted experiment goes on when the same command is given again.
+
+    Args:
+        out: folder of models, runs, maps, the figure and the results (netCDF).
+        data: folder that holds the texts to train on; models that are given need none.
+        set: change an option of the recipes, by its path with dots; may be given several times.
+        device: "cpu" or "cuda"; not given = the first accelerator, else the CPU.
+        format: of the output; missing numbers are empty in CSV and null in JSON.
+        quiet: no progress and no messages; warnings and errors remain.
+    """
+    from bathyscope.report.export import write_output
+    from bathyscope.report.figures.depth_family import draw
+    from bathyscope.report.render import render
+
+    options = DepthFamily(**given)
+    with quiet_libraries(downloads=not quiet):
+        found = depth_family(options, out, data, device=device, progress=not quiet, changes=tuple(set or ()))
+    found.to_netcdf(out / RESULTS, engine="h5netcdf")
+    write_output(out / FIGURE, render(draw(found), "png"))
+    if format == "table":
+        _show(found)
+    else:
+        _export([*member_rows(found), *trend_rows(found), *map_rows(found)], format)
+    say(f"Written: {out / FIGURE}, {out / RESULTS}", quiet)
+    return 0
+
+
+def member_rows(found: xr.Dataset) -> list[Row]:
+    """A row for every member and estimator: losses, depth and ratio."""
+    rows: list[Row] = []
+    for name in found["member"].values.tolist():
+        own = found.sel(member=name)
+        head: Row = {"member": name, "norms": str(own["member_norms"].values), "blocks": int(own["blocks"])}
+        head |= {f"{text}_loss": float(own["loss"].sel(text=text)) for text in own["text"].values.tolist()}
+        for estimator in found["estimator"].values.tolist():
+            one = own.sel(estimator=estimator)
+            values = {key: float(one[key]) for key in ("depth", *_RATIO)}
+            rows.append({**head, "estimator": estimator, **values})
+    return rows
+
+
+def trend_rows(found: xr.Dataset) -> list[Row]:
+    """A row for every place of norms that several depths have, and estimator: the trend of the ratio."""
+    rows: list[Row] = []
+    for norms in found["norms"].values.tolist() if "norms" in found.coords else ():
+        for estimator in found["estimator"].values.tolist():
+            one = found.sel(norms=norms, estimator=estimator)
+            row: Row = {"norms": norms, "estimator": estimator, **{key: float(one[key]) for key in _TREND}}
+            rows.append({**row, **{key: bool(one[key]) for key in ("stable", "proportional")}})
+    return rows
+
+
+def map_rows(found: xr.Dataset) -> list[Row]:
+    """A row for every map between members and direction: its diagonal statistics; none without maps."""
+    rows: list[Row] = []
+    for name in found["map"].values.tolist() if "map" in found.coords else ():
+        for direction in found["direction"].values.tolist():
+            one = found.sel(map=name, direction=direction)
+            values = {key: float(one[f"map_{key}"]) for key in DIAGONAL}
+            rows.append({"map": name, "direction": direction, **values})
+    return rows
+
+
+def _export(rows: Sequence[Row], format_: Format) -> None:
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    if format_ == "json":
+        write_json(rows)
+        return
+    writer = csv.DictWriter(sys.stdout, columns, restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({key: "" if value != value else value for key, value in row.items()} for row in rows)
+
+
+def _show(found: xr.Dataset) -> None:
+    """Ratios of the members by estimator, with the trend beside them, and what it is about."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    members = found["member"].values.tolist()
+    series = found["norms"].values.tolist() if "norms" in found.coords else []
+    table = Table(box=SIMPLE_HEAD, title="Effective depth ratio, and its slope for each doubling of blocks")
+    for heading in (
+        "estimator",
+        *members,
+        *(text for one in series for text in (f"slope, {one}", "same relative depth")),
+    ):
+        table.add_column(heading, justify="left" if heading == "estimator" else "right")
+    for text in found["text"].values.tolist():
+        losses = [f"{float(found['loss'].sel(member=name, text=text)):.3f}" for name in members]
+        table.add_row(f"{text} loss", *losses, *[""] * (2 * len(series)))
+    for estimator in found["estimator"].values.tolist():
+        own = found.sel(estimator=estimator)
+        cells = [_number(own["ratio"].sel(member=name), ".2f") for name in members]
+        for norms in series:
+            one = own.sel(norms=norms)
+            cells += [_slope(one), _number(one["slope_proportional"], "+.3f")]
+        table.add_row(estimator.replace("_", " "), *cells)
+    write_table(table)
+    write("Intervals over seeds and prompts where depths have several seeds, else over prompts. * holds 0.")
+    if found.attrs["note"]:
+        write(str(found.attrs["note"]))
+    for row in map_rows(found):
+        write(
+            f"{row['map']}, {row['direction'].replace('_', ' ')}: slope {row['slope']:.2f} ({row['slope_low']:.2f} to "
+            f"{row['slope_high']:.2f}; 1 = same relative depth), mean distance {row['deviation']:.2f} "
+            f"({row['deviation_low']:.2f} to {row['deviation_high']:.2f}; by chance {row['deviation_chance']:.2f})."
+        )
+
+
+def _slope(one: xr.Dataset) -> str:
+    kind = "prompt" if math.isnan(float(one["model_low"])) else "model"
+    if math.isnan(float(one[f"{kind}_low"])):
+        return _number(one["slope"], "+.3f")
+    ends = f"{float(one[f'{kind}_low']):+.3f} to {float(one[f'{kind}_high']):+.3f}"
+    return f"{float(one['slope']):+.3f} ({ends}){'*' if bool(one['stable']) else ''}"
+
+
+def _number(value: xr.DataArray, form: str) -> str:
+    return "–" if math.isnan(float(value)) else format(float(value), form)
+
+
+run_depth_family = command(depth_family_command, flags(DepthFamily))

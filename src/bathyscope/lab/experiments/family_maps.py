@@ -1,0 +1,85 @@
+"""Maps between members of a depth family: does a boundary's best partner sit at the same relative depth?
+
+Each map is a file of ``bathyscope maps`` in the experiment's folder. Source: csordas2025, maps between models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import xarray as xr
+
+from bathyscope.between.map_results import encode_maps, open_maps
+from bathyscope.between.maps import maps
+from bathyscope.errors import StoreError
+from bathyscope.model import Model
+from bathyscope.prompts.hash import prompts_hash
+from bathyscope.prompts.source import Source
+from bathyscope.store.atomic import write_atomically
+from bathyscope.surveying import plan_survey
+
+ARROW: Final = " → "
+_STATISTICS: Final = ("slope", "deviation", "rank_correlation")
+DIAGONAL: Final = (
+    *(f"{name}{end}" for name in _STATISTICS for end in ("", "_low", "_high")),
+    "deviation_chance",
+    "deviation_constant",
+)
+
+
+def diagonal(
+    pairs: Mapping[str, tuple[Model, Model]],
+    prompts: Source,
+    folder: Path,
+    *,
+    resamples: int,
+    level: float,
+    seed: int,
+    progress: bool,
+) -> xr.Dataset:
+    """The diagonal statistics of each map, named ``map_…`` (map, direction).
+
+    Args:
+        pairs: name → source and target.
+        folder: of the files; maps that are there already are read.
+        resamples, level, seed: as for ``maps``.
+
+    Raises:
+        StoreError: a file there holds maps of other models, prompts or options.
+        OptionError, PromptError: as ``maps``.
+    """
+    settings: dict[str, Any] = {"resamples": resamples, "level": level, "seed": seed}
+    found = []
+    for name, (source, target) in pairs.items():
+        file = folder / f"{name.replace(ARROW, '-to-')}.nc"
+        plan = plan_survey(source, prompts, ["residual"], seed=seed)
+        identity = {
+            "source_weights": source.weight_hash,
+            "target_weights": target.weight_hash,
+            "prompt_hash": prompts_hash(plan.prompts),
+            **settings,
+        }
+        if file.is_file():
+            own = _kept(file, identity)
+        else:
+            own = maps(source, target, prompts, progress=progress, **settings).assign_attrs(identity)
+            folder.mkdir(parents=True, exist_ok=True)
+            write_atomically(file, encode_maps(own))
+        found.append(own[list(DIAGONAL)].reset_coords(drop=True))
+    if not found:
+        return xr.Dataset()
+    made = xr.concat(found, "map", combine_attrs="drop").assign_coords(map=list(pairs))
+    return made.rename({name: f"map_{name}" for name in DIAGONAL})
+
+
+def _kept(file: Path, identity: Mapping[str, Any]) -> xr.Dataset:
+    kept = open_maps(file)
+    unlike = [key.replace("_", " ") for key, value in identity.items() if kept.attrs.get(key) != value]
+    if unlike:
+        raise StoreError(
+            f"{file} holds maps with other {', '.join(unlike)}; give the same models, prompts and options to go on, or "
+            "another folder."
+        )
+    return kept

@@ -1,0 +1,77 @@
+"""What is read from one model of the trained comparison: its depths, and maps of the four problems of the paper."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import xarray as xr
+
+from bathyscope.lab.batches import encode
+from bathyscope.lab.evaluate import answer_scores
+from bathyscope.lab.tasks.arithmetic import probes
+from bathyscope.lab.tasks.problem import Problem
+from bathyscope.lab.tokenizer import special_ids
+from bathyscope.measures.depth_score_levels import SCORES
+from bathyscope.model import Model
+from bathyscope.prompts.prompt import Prompt
+from bathyscope.statistics.depth_score import depth_score
+from bathyscope.store.run import Run
+from bathyscope.surveying import survey
+
+MEASURES: Final = ("effective_depth", "depth_score")
+
+
+def depths(model: Model, prompts: str, out: Path, progress: bool) -> xr.Dataset:
+    """Effective depths and depth scores on held-out problems, with the run's intervals over prompts.
+
+    Returns:
+        ``depth``, ``depth_low``, ``depth_high`` in blocks, ``ratio``, ``ratio_low``, ``ratio_high``, ``depth_reason``
+        (estimator); ``score``, ``score_low``, ``score_high`` (effect) in blocks: the depth score of all prompts.
+    """
+    run = survey(model, prompts, MEASURES, out=out, progress=progress)
+    own = run["effective_depth"]
+    found = {"depth": own["depth"], "depth_low": own["ci_low"], "depth_high": own["ci_high"]}
+    ratios = {name.replace("depth", "ratio"): (value + 1) / model.n_blocks for name, value in found.items()}
+    data = xr.Dataset({**found, **ratios, "depth_reason": own["reason"]}).drop_attrs()
+    return data.assign(_scores(run).data_vars).assign_coords(effect=list(SCORES))
+
+
+def _scores(run: Run) -> xr.Dataset:
+    largest = run["depth_score"].sel(reduction="max")
+    found = [depth_score(largest[name].values, "mean") for name in ("effect", "output_effect")]
+    fields = {"score": "score", "score_low": "ci_low", "score_high": "ci_high"}
+    return xr.Dataset(
+        {name: ("effect", np.array([getattr(one, field) for one in found])) for name, field in fields.items()}
+    )
+
+
+def probe_maps(model: Model, reference: str, out: Path, progress: bool) -> xr.Dataset:
+    """Erasure maps of the four problems that csordas2025 looks at one by one.
+
+    Args:
+        reference: prompts whose mean residual stream takes the erased one's place.
+
+    Returns:
+        ``erasure`` (probe, boundary, token): change of the answer's probabilities, NaN beyond a problem's end;
+        ``piece`` (probe, token): the tokens as texts; ``answer_start``, ``n_tokens`` (probe); ``solved`` (probe):
+        whether the answer and the end after it are what greedy decoding gives.
+    """
+    asked = [Prompt(text=one.example().text, answer=one.answer) for one in probes()]
+    options = {"reference": reference, "max_tokens": None}
+    own = survey(model, asked, ["erasure"], out=out, progress=progress, erasure=options)["erasure"]
+    dims = {"erasure": ("prompt", "boundary", "token"), "piece": ("prompt", "token")}
+    values = {"erasure": own["effect"], "piece": own["piece"]}
+    data = {name: (("probe", *dims[name][1:]), values[name].transpose(*dims[name]).values) for name in dims}
+    plain = {name: ("probe", own[name].values) for name in ("answer_start", "n_tokens")}
+    coords = {"boundary": own["boundary"].values, "token": own["token"].values}
+    right = {"solved": ("probe", [_is_right(model, one) for one in probes()])}
+    return xr.Dataset({**data, **plain, **right}, {"probe": [one.question for one in probes()], **coords})
+
+
+def _is_right(model: Model, problem: Problem) -> bool:
+    tokenizer = model.tokenizer
+    assert tokenizer is not None
+    _, accuracy = answer_scores(model.hf, [encode(problem, tokenizer)], special_ids(tokenizer)[1])
+    return accuracy == 1
