@@ -27,6 +27,8 @@ from bathyscope.prompts.tokenizer import load_tokenizer
 HELD_OUT_SPLITS: tuple[Split, ...] = ("interpolate", "extrapolate")
 HELD_OUT_SEED = 0
 """Every seed of a recipe is judged on the same problems."""
+VOCABULARY_SEED = 0
+"""Every seed of a recipe reads the same tokens, so that losses and depths of its models can be compared."""
 SAMPLED_PROBLEMS = 10_000
 """Of a task, for the vocabulary of a BPE."""
 
@@ -148,8 +150,8 @@ def _tokenizer(folder: RunFolder, data: Path | None, task: Task | None) -> PreTr
 def _sampled(recipe: Recipe, data: Path | None, task: Task | None) -> list[str]:
     """Training text that a vocabulary is made from."""
     if task is not None:
-        problems = (_problem(task, index, recipe.seed) for index in range(SAMPLED_PROBLEMS))
+        problems = (_problem(task, index, VOCABULARY_SEED) for index in range(SAMPLED_PROBLEMS))
         return [problem.example(written=recipe.steps).text for problem in problems]
     assert recipe.data is not None
     mix = recipe.data.mix
-    return sample(training_sources(data, mix, recipe.seed), mix, recipe.data.tokenizer_characters)
+    return sample(training_sources(data, mix, VOCABULARY_SEED), mix, recipe.data.tokenizer_characters)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,7 +12,7 @@ import yaml
 
 from bathyscope.errors import ModelError, OptionError
 from bathyscope.lab.folder import RECIPE, SUMMARY
-from bathyscope.lab.recipe import Recipe, TokenizerChoice
+from bathyscope.lab.recipe import Recipe
 from bathyscope.lab.recipes import read_recipe
 from bathyscope.lab.train import train
 
@@ -123,21 +123,13 @@ def trained(
 ) -> list[dict[str, Any]]:
     """What each member's training came to; what is not trained yet, is.
 
-    A vocabulary follows the order of the texts, and that the seed. So that all seeds see the same tokens, later seeds
-    of a recipe take the tokenizer of its first.
-
     Raises:
         OptionError, PromptError, ModelError, StoreError: as ``train``.
     """
-    first: dict[str, Member] = {}
     summaries = []
     for member in members:
-        origin = first.setdefault(member.recipe.name, member)
         if member.given:
             summaries.append(dict(json.loads((member.folder / SUMMARY).read_text(encoding="utf-8"))))
-            continue
-        recipe = member.recipe
-        if origin is not member and recipe.tokenizer is not None and recipe.tokenizer.type == "bpe":
-            recipe = replace(recipe, tokenizer=TokenizerChoice("folder", folder=str(origin.folder)))
-        summaries.append(train(recipe, member.folder, data, device, progress).summary)
+        else:
+            summaries.append(train(member.recipe, member.folder, data, device, progress).summary)
     return summaries
