@@ -39,8 +39,9 @@ def caption(data: xr.Dataset) -> str:
     tests = int(data["p_value"].notnull().sum())
     rising = int(((data["p_holm"] < 0.05) & (data["slope"] > 0)).sum())
     falling = int(((data["p_holm"] < 0.05) & (data["slope"] < 0)).sum())
+    seeds = "1 seed" if data.sizes["seed"] == 1 else f"{data.sizes['seed']} seeds"
     return (
-        f"Recipe {data.attrs['recipe']}, {data.sizes['seed']} seeds. A level of k steps counts as solved where at "
+        f"Recipe {data.attrs['recipe']}, {seeds}. A level of k steps counts as solved where at "
         f"least {float(data.attrs['solved_from']):.0%} of {data.attrs['asked']} held-out problems are; hollow marks: "
         "not so with every seed. "
         "Lines: means over seeds; bands: their range. Slopes with 95 % intervals are over solved levels alone, one for "
