@@ -145,16 +145,16 @@ def test_idle_blocks_put_the_diagonal_where_they_are(order: Any, factor: float) 
 def test_blocks_of_sources_change_nothing(block: int) -> None:
     got = mapped(sources_per_pass=block)
     assert got.attrs["passes"] == -(-4 // block)
-    _same(got, found())
+    assert_same(got, found())
 
 
 def test_batches_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Prompt by prompt against all that fit in a call."""
     monkeypatch.setattr(streams, "_STATE_BYTES", 1)
-    _same(mapped(), found())
+    assert_same(mapped(), found())
 
 
-def _same(one: xr.Dataset, other: xr.Dataset) -> None:
+def assert_same(one: xr.Dataset, other: xr.Dataset) -> None:
     for name in other.data_vars:
         np.testing.assert_allclose(one[name], other[name], rtol=1e-9, atol=1e-12, err_msg=str(name))
 
@@ -215,7 +215,7 @@ def test_position_0_plays_no_part() -> None:
     assert float(naive.boundaries(hf, naive.blocks_of(hf), ids()[0])[-1, 0].abs().max()) > 1e6
     seen = Streams(source(), model, tokenized).states([0], range(4))
     assert [len(one) for one in (*seen.source, *seen.target)] == [len(ids()[0]) - 1] * 10
-    _same(mapped(other=model), found())
+    assert_same(mapped(other=model), found())
 
 
 def test_the_same_again_and_another_split_with_another_seed() -> None:

@@ -56,7 +56,7 @@ def loglikelihoods(found: Evaluation, schedule: str, task: str) -> list[list[flo
     return [document["loglikelihoods"] for document in score["documents"]]
 
 
-def compare(found: Evaluation, model: Model, tasks: Any, limit: int | None = None) -> None:
+def assert_scores_by_hand(found: Evaluation, model: Model, tasks: Any, limit: int | None = None) -> None:
     """Equal to the edited model's to 1e-5 of each value; different from the normal model's."""
     normal: dict[str, list[list[float]]] = {}
     for schedule in ("standard", *SCHEDULES):
@@ -83,7 +83,7 @@ def finished(
 def test_scores_are_those_of_a_model_edited_by_hand(
     finished: tuple[Evaluation, Path], bundled: Model, files: dict[str, Path]
 ) -> None:
-    compare(finished[0], bundled, load_benchmarks(TASKS, files))
+    assert_scores_by_hand(finished[0], bundled, load_benchmarks(TASKS, files))
 
 
 def test_scores_of_the_real_benchmarks(bundled: Model, shared: Callable[[str], Path]) -> None:
@@ -96,7 +96,7 @@ def test_scores_of_the_real_benchmarks(bundled: Model, shared: Callable[[str], P
     tasks = load_benchmarks(TASKS, data)
     found = evaluate(bundled, tasks, SCHEDULES, limit=DOCUMENTS)
     assert found.data.sizes["document"] == DOCUMENTS
-    compare(found, bundled, tasks, DOCUMENTS)
+    assert_scores_by_hand(found, bundled, tasks, DOCUMENTS)
 
 
 def test_a_log_likelihood_is_the_sum_over_the_answers_tokens(finished: tuple[Evaluation, Path], bundled: Model) -> None:

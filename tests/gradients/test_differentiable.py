@@ -100,4 +100,9 @@ def test_a_model_without_values_is_asked_for_its_dtypes_only() -> None:
     anatomy = anatomy_of(zoo.entry("llama").build())
     with torch.device("meta"):
         outline = AutoModelForCausalLM.from_config(zoo.entry("llama").config())
+    flags = [p.requires_grad for p in outline.parameters()]
     require_differentiable(replace(anatomy, model=outline), "gradient")
+    assert all(p.is_meta for p in outline.parameters())
+    assert [p.requires_grad for p in outline.parameters()] == flags
+    with pytest.raises(ModelError):
+        require_differentiable(replace(anatomy, model=outline.to(torch.float8_e4m3fn)), "gradient")

@@ -53,18 +53,18 @@ def test_parity_with_one_forward_per_skip(name: str) -> None:
             got = found.sel(part=part).isel(prompt=prompt)
             for s in (0, len(blocks) // 2, len(blocks) - 1):
                 stream, logits = naive.skip_all(model, blocks, ids, s, part)
-                close(got.effect_all[s], naive.effects(base, stream).amax(-1))
-                close(got.output_all[s], naive.output_change(base_logits, logits).max())
+                assert_near(got.effect_all[s], naive.effects(base, stream).amax(-1))
+                assert_near(got.output_all[s], naive.output_change(base_logits, logits).max())
                 later = [(t, naive.skip_future(model, blocks, ids, s, t, part)) for t in positions(ids)]
-                close(
+                assert_near(
                     got.effect_future[s],
                     torch.cat([naive.effects(base, stream)[:, t:] for t, (stream, _) in later], -1).amax(-1),
                 )
                 changes = [naive.output_change(base_logits, logits)[t:] for t, (_, logits) in later]
-                close(got.output_future[s], torch.cat(changes).max())
+                assert_near(got.output_future[s], torch.cat(changes).max())
 
 
-def close(got: xr.DataArray, expected: torch.Tensor) -> None:
+def assert_near(got: xr.DataArray, expected: torch.Tensor) -> None:
     wanted = expected.double().numpy()
     assert got.shape == wanted.shape
     assert (np.abs(got.values - wanted) / np.maximum(1, np.abs(wanted))).max() <= CLOSE
@@ -139,8 +139,8 @@ def test_the_published_slip_skips_channels(name: str) -> None:
                 effects.append(naive.effects(base, stream)[:, t:])
                 changes.append(naive.output_change(base_logits, logits)[t:])
             cell = found.isel(prompt=prompt)
-            close(cell.effect_future[s], torch.cat(effects, -1).amax(-1))
-            close(cell.output_future[s], torch.cat(changes).max())
+            assert_near(cell.effect_future[s], torch.cat(effects, -1).amax(-1))
+            assert_near(cell.output_future[s], torch.cat(changes).max())
 
 
 def without_channels(model: PreTrainedModel, ids: list[int], s: int, channels: range) -> tuple[torch.Tensor, ...]:

@@ -9,12 +9,16 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from bathyscope.cli import session
 
 if TYPE_CHECKING:
+    import pandas as pd
     from rich.table import Table
+
+Format = Literal["table", "csv", "json"]
+"""Of a command's results."""
 
 _PIPE_WIDTH = 160
 
@@ -37,11 +41,23 @@ def write_table(table: Table) -> None:
     Console(file=sys.stdout, width=None if sys.stdout.isatty() else _PIPE_WIDTH).print(table)
 
 
-def write_csv(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Records under the names of the first one's fields; NaN, like None, is empty."""
-    writer = csv.DictWriter(sys.stdout, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({key: "" if value != value else value for key, value in row.items()} for row in rows)
+def write_data(rows: Sequence[Mapping[str, Any]] | pd.DataFrame, format_: Format) -> bool:
+    """Records as CSV or JSON, missing numbers empty or null; False for a table, which the command draws itself."""
+    if format_ == "table":
+        return False
+    if not isinstance(rows, Sequence):
+        if format_ == "csv":
+            rows.to_csv(sys.stdout, index=False)
+        else:
+            write_json(rows.astype(object).where(rows.notna(), None).to_dict("records"))
+    elif format_ == "json":
+        write_json(rows)
+    elif rows:
+        names = dict.fromkeys(name for row in rows for name in row)
+        writer = csv.DictWriter(sys.stdout, list(names), restval="", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({key: "" if value != value else value for key, value in row.items()} for row in rows)
+    return True
 
 
 def write_json(value: Any) -> None:

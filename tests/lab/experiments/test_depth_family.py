@@ -164,9 +164,9 @@ def test_the_command_shows_and_writes_what_was_found(
     monkeypatch.setattr(figure, "draw", lambda data: Figure())
     arguments = ["--models", "a,b", "--seeds", "0,1", "--data", "texts", "--set", "budget.steps=3", "--format", form]
     assert main(["lab", "depth-family", "--out", str(tmp_path), "--maps", *arguments]) == 0
-    (options, out, data), named = asked[0]
+    (options, out), named = asked[0]
     assert options == DepthFamily(models=("a", "b"), seeds=(0, 1), maps=True)
-    assert (out, data, named["changes"]) == (tmp_path, Path("texts"), ("budget.steps=3",))
+    assert (out, Path(named["data"]), named["changes"]) == (tmp_path, Path("texts"), ("budget.steps=3",))
     assert (tmp_path / "depth-family.png").read_bytes().startswith(b"\x89PNG")
     with xr.open_dataset(tmp_path / "depth-family.nc", engine="h5netcdf") as kept:
         np.testing.assert_array_equal(kept["slope"], found["slope"])

@@ -187,7 +187,10 @@ def test_every_variable_is_documented(found: xr.Dataset) -> None:
 
 
 def test_the_recipes_of_the_package_can_be_compared() -> None:
-    check_comparable([read_recipe(name) for name in Sharing().recipes], Sharing())
+    recipes = [read_recipe(name) for name in Sharing().recipes]
+    check_comparable(recipes, Sharing())
+    with pytest.raises(OptionError, match="parameters differ by"):
+        check_comparable(recipes, Sharing(tolerance=0.0))
 
 
 @pytest.mark.parametrize(

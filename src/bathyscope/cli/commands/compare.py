@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
-from bathyscope.cli.console import say, write, write_json, write_table
+from bathyscope.cli.console import Format, say, write, write_data, write_table
 from bathyscope.cli.flags import command, flags, options_of
 from bathyscope.comparison import compare
 from bathyscope.errors import OptionError
@@ -18,7 +17,6 @@ from bathyscope.store.run import open_run
 if TYPE_CHECKING:
     from bathyscope.comparison import Comparison
 
-Format = Literal["table", "csv", "json"]
 Pair = tuple[str, str]
 
 _DERIVED = options_of(compare, leave_out=("runs", "pairs", "paired"))
@@ -68,11 +66,7 @@ def _show(found: Comparison, format_: Format) -> None:
     if format_ == "table":
         _show_tables(found)
         return
-    frame = found.to_dataframe()
-    if format_ == "json":
-        write_json(frame.astype(object).where(frame.notna(), None).to_dict("records"))
-    else:
-        frame.to_csv(sys.stdout, index=False)
+    write_data(found.to_dataframe(), format_)
     for note in found.notes:
         say(f"note: {note}.")
     say(found.summary())

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import csv
 import math
-import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from cyclopts import Parameter
-
-from bathyscope.cli.console import quiet_libraries, say, write, write_json, write_table
-from bathyscope.cli.flags import command, flags
+from bathyscope.cli.console import Format, write, write_data, write_table
+from bathyscope.cli.experiment import Changes, Quiet, carried_out, experiment_flags, write_results
+from bathyscope.cli.flags import command
 from bathyscope.lab.experiments import DepthFamily, depth_family
 from bathyscope.lab.experiments.family_maps import DIAGONAL
 
 if TYPE_CHECKING:
     import xarray as xr
 
-Format = Literal["table", "csv", "json"]
 Row = dict[str, Any]
-FIGURE, RESULTS = "depth-family.png", "depth-family.nc"
 _RATIO = ("ratio", "ratio_low", "ratio_high")
 _TREND = ("slope", "prompt_low", "prompt_high", "model_low", "model_high", "slope_proportional", "p_value", "p_holm")
 
@@ -29,11 +23,9 @@ _TREND = ("slope", "prompt_low", "prompt_high", "model_low", "model_high", "slop
 def depth_family_command(
     *,
     out: Path,
-    data: Annotated[Path | None, Parameter(show_default=False)] = None,
-    set: Annotated[list[str] | None, Parameter(metavar="KEY=VALUE", negative=(), show_default=False)] = None,
-    device: Annotated[str | None, Parameter(show_default=False)] = None,
+    set: Changes = None,
     format: Format = "table",
-    quiet: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
+    quiet: Quiet = False,
     **given: Any,
 ) -> int:
     """Train models that differ in their number of blocks alone, and ask whether effective depth grows with it.
@@ -42,26 +34,16 @@ def depth_family_command(
 
     Args:
         out: folder of models, runs, maps, the figure and the results (netCDF).
-        data: folder that holds the texts to train on; models that are given need none.
         set: change an option of the recipes, by its path with dots; may be given several times.
-        device: "cpu" or "cuda"; not given = the first accelerator, else the CPU.
         format: of the output; missing numbers are empty in CSV and null in JSON.
         quiet: no progress and no messages; warnings and errors remain.
     """
-    from bathyscope.report.export import write_output
     from bathyscope.report.figures.depth_family import draw
-    from bathyscope.report.render import render
 
-    options = DepthFamily(**given)
-    with quiet_libraries(downloads=not quiet):
-        found = depth_family(options, out, data, device=device, progress=not quiet, changes=tuple(set or ()))
-    found.to_netcdf(out / RESULTS, engine="h5netcdf")
-    write_output(out / FIGURE, render(draw(found), "png"))
-    if format == "table":
+    found = carried_out(depth_family, DepthFamily, given, out, set, quiet)
+    write_results(found, draw, out, "depth-family", quiet)
+    if not write_data([*member_rows(found), *trend_rows(found), *map_rows(found)], format):
         _show(found)
-    else:
-        _export([*member_rows(found), *trend_rows(found), *map_rows(found)], format)
-    say(f"Written: {out / FIGURE}, {out / RESULTS}", quiet)
     return 0
 
 
@@ -99,16 +81,6 @@ def map_rows(found: xr.Dataset) -> list[Row]:
             values = {key: float(one[f"map_{key}"]) for key in DIAGONAL}
             rows.append({"map": name, "direction": direction, **values})
     return rows
-
-
-def _export(rows: Sequence[Row], format_: Format) -> None:
-    columns = list(dict.fromkeys(key for row in rows for key in row))
-    if format_ == "json":
-        write_json(rows)
-        return
-    writer = csv.DictWriter(sys.stdout, columns, restval="", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({key: "" if value != value else value for key, value in row.items()} for row in rows)
 
 
 def _show(found: xr.Dataset) -> None:
@@ -159,4 +131,4 @@ def _number(value: xr.DataArray, form: str) -> str:
     return "–" if math.isnan(float(value)) else format(float(value), form)
 
 
-run_depth_family = command(depth_family_command, flags(DepthFamily))
+run_depth_family = command(depth_family_command, experiment_flags(depth_family, DepthFamily))

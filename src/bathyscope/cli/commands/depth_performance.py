@@ -5,18 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
-from bathyscope.cli.console import say, write, write_csv, write_json, write_table
+from bathyscope.cli.console import Format, say, write, write_data, write_table
 from bathyscope.cli.flags import command, flags, options_of
 from bathyscope.performance import counted, depth_performance
 
 if TYPE_CHECKING:
     import xarray as xr
 
-Format = Literal["table", "csv", "json"]
 Row = dict[str, Any]
 
 _BY_ERRORS = ("standard_error", "ci_low", "ci_high", "p_value")
@@ -75,11 +74,7 @@ def coefficient_rows(found: xr.Dataset) -> list[Row]:
 
 def _show(found: xr.Dataset, format_: Format) -> None:
     rows = coefficient_rows(found)
-    if format_ == "json":
-        write_json(rows)
-    elif format_ == "csv":
-        write_csv(rows)
-    else:
+    if not write_data(rows, format_):
         _show_table(rows, found)
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import pandas as pd
 from cyclopts import App, Parameter
@@ -15,7 +14,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from bathyscope.cli import session
-from bathyscope.cli.console import quiet_libraries, say, write, write_json, write_table
+from bathyscope.cli.console import Format, quiet_libraries, say, write, write_data, write_table
 from bathyscope.cli.flags import command, flags, options_of
 from bathyscope.cli.main import INTERRUPTED
 from bathyscope.errors import OptionError
@@ -27,7 +26,6 @@ from bathyscope.model import load
 if TYPE_CHECKING:
     from bathyscope.evaluation.benchmarks import Benchmark
 
-Format = Literal["table", "csv", "json"]
 
 _LOADING = options_of(load, leave_out=("model", "tokenizer"))
 _CALL = options_of(evaluate, leave_out=("model", "tasks", "progress"))
@@ -104,11 +102,7 @@ def _default_out(model: str) -> str:
 
 def _show(found: Evaluation, format_: Format) -> None:
     frame = found.to_dataframe()
-    if format_ == "json":
-        write_json(frame.astype(object).where(frame.notna(), None).to_dict("records"))
-    elif format_ == "csv":
-        frame.to_csv(sys.stdout, index=False)
-    else:
+    if not write_data(frame, format_):
         for task in dict.fromkeys(frame["task"]):
             write_table(_table(task, frame[frame["task"] == task]))
         write("Value ± standard error over documents; in brackets the difference from the normal model on the same")

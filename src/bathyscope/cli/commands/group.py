@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
-from bathyscope.cli.console import say, write, write_json, write_table
+from bathyscope.cli.console import Format, say, write, write_data, write_table
 from bathyscope.cli.flags import command, flags, options_of
 from bathyscope.comparison import grouped
 from bathyscope.store.run import open_run
@@ -17,7 +16,6 @@ from bathyscope.store.table import tidy
 if TYPE_CHECKING:
     import xarray as xr
 
-Format = Literal["table", "csv", "json"]
 
 _EXAMPLES = """\
 Examples:
@@ -61,14 +59,8 @@ def group_command(
 
 
 def _show(found: xr.Dataset, format_: Format) -> None:
-    if format_ == "table":
+    if not write_data(tidy(found), format_):
         _show_tables(found)
-        return
-    frame = tidy(found)
-    if format_ == "json":
-        write_json(frame.astype(object).where(frame.notna(), None).to_dict("records"))
-    else:
-        frame.to_csv(sys.stdout, index=False)
 
 
 def _show_tables(found: xr.Dataset) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
 from bathyscope.between.maps import maps
-from bathyscope.cli.console import quiet_libraries, say, write, write_csv, write_json, write_table
+from bathyscope.cli.console import Format, quiet_libraries, say, write, write_data, write_table
 from bathyscope.cli.flags import command, flags, options_of
 from bathyscope.errors import OptionError
 from bathyscope.model import load
@@ -17,7 +17,6 @@ from bathyscope.model import load
 if TYPE_CHECKING:
     import xarray as xr
 
-Format = Literal["table", "csv", "json"]
 
 ARRAYS = ".nc"
 COLUMNS = ("relative_error", "relative_error_low", "relative_error_high", "summed_error", "r2", "ridge")
@@ -103,11 +102,7 @@ def _save(found: xr.Dataset, files: Sequence[Path], quiet: bool) -> None:
 
 def _show(found: xr.Dataset, format_: Format) -> None:
     rows = pair_rows(found)
-    if format_ == "json":
-        write_json(rows)
-    elif format_ == "csv":
-        write_csv(rows)
-    else:
+    if not write_data(rows, format_):
         _show_table(found)
 
 

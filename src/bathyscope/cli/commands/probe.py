@@ -4,13 +4,13 @@ heads have a file of their own."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from bathyscope.cli.console import quiet_libraries, say, write, write_csv, write_json, write_table
+from bathyscope.cli.console import Format, quiet_libraries, say, write, write_data, write_table
 from bathyscope.cli.flags import command, flags, options_of
 from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.model import load
@@ -20,7 +20,6 @@ from bathyscope.probing.wic import wic_probe
 if TYPE_CHECKING:
     import xarray as xr
 
-Format = Literal["table", "csv", "json"]
 Row = dict[str, Any]
 Given = Annotated[str | None, Parameter(show_default=False)]
 
@@ -128,11 +127,7 @@ def _probed(
 
 
 def _show(rows: Sequence[Row], format_: Format, remark: str) -> None:
-    if format_ == "json":
-        write_json(rows)
-    elif format_ == "csv":
-        write_csv(rows)
-    else:
+    if not write_data(rows, format_):
         table = Table(box=SIMPLE_HEAD)
         for heading in rows[0]:
             table.add_column(heading.replace("_", " "))

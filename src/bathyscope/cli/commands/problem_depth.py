@@ -5,29 +5,25 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from cyclopts import Parameter
-
-from bathyscope.cli.console import quiet_libraries, say, write_csv, write_json, write_table
-from bathyscope.cli.flags import command, flags
+from bathyscope.cli.console import Format, write_data, write_table
+from bathyscope.cli.experiment import Changes, Quiet, carried_out, experiment_flags, write_results
+from bathyscope.cli.flags import command
 from bathyscope.lab.experiments import ProblemDepth, problem_depth
 
 if TYPE_CHECKING:
     import xarray as xr
 
-Format = Literal["table", "csv", "json"]
 Row = dict[str, Any]
-FIGURE, RESULTS = "problem-depth.png", "problem-depth.nc"
 
 
 def problem_depth_command(
     *,
     out: Path,
-    set: Annotated[list[str] | None, Parameter(metavar="KEY=VALUE", negative=(), show_default=False)] = None,
-    device: Annotated[str | None, Parameter(show_default=False)] = None,
+    set: Changes = None,
     format: Format = "table",
-    quiet: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
+    quiet: Quiet = False,
     **given: Any,
 ) -> int:
     """Train models of several depths on one task, and ask whether depth rises with the steps of a problem.
@@ -37,20 +33,16 @@ def problem_depth_command(
     Args:
         out: folder of models, runs, the figure and the results (netCDF).
         set: change an option of the recipe, by its path with dots; may be given several times.
-        device: "cpu" or "cuda"; not given = the first accelerator, else the CPU.
         format: of the output; missing numbers are empty in CSV and null in JSON.
         quiet: no progress and no messages; warnings and errors remain.
     """
-    from bathyscope.report.export import write_output
     from bathyscope.report.figures.problem_depth import draw
-    from bathyscope.report.render import render
 
-    with quiet_libraries(downloads=not quiet):
-        found = problem_depth(ProblemDepth(**given), out, device=device, progress=not quiet, changes=tuple(set or ()))
-    found.to_netcdf(out / RESULTS, engine="h5netcdf")
-    write_output(out / FIGURE, render(draw(found), "png"))
-    _show(rows_of(found), format)
-    say(f"Written: {out / FIGURE}, {out / RESULTS}", quiet)
+    found = carried_out(problem_depth, ProblemDepth, given, out, set, quiet)
+    write_results(found, draw, out, "problem-depth", quiet)
+    rows = rows_of(found)
+    if not write_data(rows, format):
+        _show_table(rows)
     return 0
 
 
@@ -67,15 +59,6 @@ def rows_of(found: xr.Dataset) -> list[Row]:
                 row |= {f"{name}_{key}": float(one[key]) for key in ("slope", "ci_low", "ci_high", "p_value", "p_holm")}
             rows.append(row)
     return rows
-
-
-def _show(rows: Sequence[Row], format_: Format) -> None:
-    if format_ == "json":
-        write_json(rows)
-    elif format_ == "csv":
-        write_csv(rows)
-    else:
-        _show_table(rows)
 
 
 def _show_table(rows: Sequence[Row]) -> None:
@@ -102,4 +85,4 @@ def _slope(slope: float, p_holm: float) -> str:
     return f"{slope:+.2f}{'*' if p_holm < 0.05 else ''}"
 
 
-run_problem_depth = command(problem_depth_command, flags(ProblemDepth))
+run_problem_depth = command(problem_depth_command, experiment_flags(problem_depth, ProblemDepth))

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
 from bathyscope.cli import session
-from bathyscope.cli.console import quiet_libraries, say, write, write_csv, write_json, write_table
+from bathyscope.cli.console import Format, quiet_libraries, say, write, write_data, write_json, write_table
 from bathyscope.cli.flags import command, flags, options_of
 from bathyscope.cli.main import INTERRUPTED
 from bathyscope.cli.reproduction import (
     DEPTH_LEGEND,
     SIZE_LEGEND,
-    Row,
     depth_rows,
     depth_summary,
     depth_table,
@@ -41,8 +40,6 @@ from bathyscope.reproduce.depths import depth_pairs
 from bathyscope.reproduce.figures import Drawn, chosen_figures, draw, surveys_of, wanted
 from bathyscope.reproduce.models import NamedModel, chosen_models
 from bathyscope.reproduce.sizes import SizePair, size_pairs
-
-Format = Literal["table", "csv", "json"]
 
 _LOADING = options_of(load, leave_out=("model", "revision", "trust_remote_code", "tokenizer"))
 _EXAMPLES = """\
@@ -199,7 +196,7 @@ def _show(found: Found, format_: Format) -> None:
         return
     if format_ == "csv":
         by_table = {"table1": depth_rows(pairs), "table2": size_rows(sizes)}
-        _write_csv(drawn_rows(found.drawn) if table is None else by_table[table])
+        write_data(drawn_rows(found.drawn) if table is None else by_table[table], format_)
         for line in missing_lines(missing):
             say(line)
         return
@@ -223,19 +220,12 @@ def _list(target: Target, figures: Sequence[Figure], format_: Format) -> int:
         _show(Found(target, models, (), (), target.depths, sizes), format_)
         return 0
     rows = figure_rows(target.paper, figures)
-    if format_ == "json":
-        write_json(rows)
-    elif format_ == "csv":
-        _write_csv([{name: "; ".join(v) if isinstance(v, list) else v for name, v in row.items()} for row in rows])
-    else:
+    if format_ == "csv":
+        rows = [{name: "; ".join(v) if isinstance(v, list) else v for name, v in row.items()} for row in rows]
+    if not write_data(rows, format_):
         write_table(figure_table(rows))
         write("~: numbered by the order in which the paper treats its measurements, not checked against the paper.")
     return 0
-
-
-def _write_csv(rows: Sequence[Row]) -> None:
-    if rows:
-        write_csv(rows)
 
 
 def _numbers(figures: str | None, target: Target) -> list[int]:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import sys
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from bathyscope.cli.console import write, write_csv, write_json, write_table
+from bathyscope.cli.console import Format, write, write_data, write_table
 from bathyscope.cli.summary import variables
 from bathyscope.store.run import Run, open_run
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Format = Literal["table", "csv", "json"]
 _EXAMPLES = """\
 Examples:
   bathyscope show runs/qwen
@@ -58,11 +56,7 @@ def show(
 
 def _show_contents(run: Run, format_: Format) -> None:
     rows = variables(run)
-    if format_ == "json":
-        write_json(rows)
-    elif format_ == "csv":
-        write_csv(rows)
-    else:
+    if not write_data(rows, format_):
         write(run.caption())
         table = Table(box=SIMPLE_HEAD)
         for heading in rows[0]:
@@ -76,9 +70,5 @@ def _show_contents(run: Run, format_: Format) -> None:
 
 
 def _show_rows(frame: pd.DataFrame, format_: Format) -> None:
-    if format_ == "json":
-        write_json(frame.astype(object).where(frame.notna(), None).to_dict("records"))
-    elif format_ == "csv":
-        frame.to_csv(sys.stdout, index=False)
-    else:
+    if not write_data(frame, format_):
         write(frame.to_string(index=False, na_rep="–"))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
-from bathyscope.cli.console import quiet_libraries, say, write, write_csv, write_json, write_table
+from bathyscope.cli.console import Format, quiet_libraries, say, write, write_data, write_table
 from bathyscope.cli.flags import command, flags, options_of
 from bathyscope.model import load
 from bathyscope.probing.subjoiner import subjoiner
@@ -15,7 +15,6 @@ from bathyscope.probing.subjoiner import subjoiner
 if TYPE_CHECKING:
     import xarray as xr
 
-Format = Literal["table", "csv", "json"]
 
 COLUMNS = {
     "top_block": "block",
@@ -82,11 +81,7 @@ def head_rows(found: xr.Dataset) -> list[dict[str, Any]]:
 
 def _show(found: xr.Dataset, format_: Format) -> None:
     rows = head_rows(found)
-    if format_ == "json":
-        write_json(rows)
-    elif format_ == "csv":
-        write_csv(rows)
-    else:
+    if not write_data(rows, format_):
         _show_table(rows, found)
 
 

@@ -18,6 +18,7 @@ from statsmodels.stats.proportion import proportion_confint
 
 from bathyscope.comparison.result import holm
 from bathyscope.errors import OptionError
+from bathyscope.lab.experiments.checks import require_one_at_least
 from bathyscope.lab.experiments.problem_readings import MEASURES, OPTIONS, READINGS, readings
 from bathyscope.lab.recipe import Recipe
 from bathyscope.lab.recipes import read_recipe
@@ -57,9 +58,7 @@ class ProblemDepth:
     def __post_init__(self) -> None:
         if not self.blocks or not self.seeds:
             raise OptionError("blocks and seeds are empty; give at least one of each, such as blocks 2,4 and seeds 0.")
-        for name in ("asked", "measured"):
-            if getattr(self, name) < 1:
-                raise OptionError(f"{name}={getattr(self, name)} is out of range; give at least 1.")
+        require_one_at_least(self, "asked", "measured")
         if not 0 < self.solved_from <= 1:
             raise OptionError(f"solved_from={self.solved_from} is out of range; give a share of problems, 0 to 1.")
 

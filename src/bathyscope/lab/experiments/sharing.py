@@ -19,6 +19,7 @@ import xarray as xr
 
 from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.lab.experiments.across_seeds import differences, means
+from bathyscope.lab.experiments.checks import require_one_at_least
 from bathyscope.lab.experiments.exact_answers import exact_answers
 from bathyscope.lab.experiments.sharing_readings import depths, probe_maps
 from bathyscope.lab.model import build_model
@@ -80,9 +81,7 @@ class Sharing:
         for name in ("losses", "seeds"):
             if len(set(getattr(self, name))) < len(getattr(self, name)):
                 raise OptionError(f"{name} names one twice; name each once.")
-        for name in ("asked", "measured"):
-            if getattr(self, name) < 1:
-                raise OptionError(f"{name}={getattr(self, name)} is out of range; give at least 1.")
+        require_one_at_least(self, "asked", "measured")
         if not self.tolerance >= 0:
             raise OptionError(
                 f"tolerance={self.tolerance} is out of range; give a share of the parameters, such as 0.01."

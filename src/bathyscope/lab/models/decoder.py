@@ -107,6 +107,8 @@ class SharedLayerPreTrainedModel(PreTrainedModel):
 class SharedLayerModel(SharedLayerPreTrainedModel):
     """The decoder without its unembedding."""
 
+    attention_type: ClassVar[type[CausalAttention]]
+    feed_forward_type: ClassVar[type[nn.Module]]
     _can_record_outputs = {"hidden_states": SharedBlock, "attentions": CausalAttention}  # noqa: RUF012
 
     def __init__(self, config: SharedLayerConfig) -> None:
@@ -123,7 +125,7 @@ class SharedLayerModel(SharedLayerPreTrainedModel):
 
     def make_block(self, step: int) -> SharedBlock:
         """The block of an execution step, with weights of its own."""
-        raise NotImplementedError
+        return SharedBlock(self.config, self.attention_type(self.config, step), self.feed_forward_type(self.config))
 
     def _tie_steps(self) -> dict[str, str]:
         """Gives every repeated block the parameters of its first run; their names, and whose parameters they are."""

@@ -66,16 +66,14 @@ class MoeutModel(SharedLayerModel):
 
     config: MoeutConfig
     config_class = MoeutConfig
+    attention_type = SwitchHead
+    feed_forward_type = ExpertFeedForward
     _can_record_outputs = {  # noqa: RUF012
         "hidden_states": SharedBlock,
         "attentions": CausalAttention,
         "feed_forward_scores": OutputRecorder(Router, index=_SCORES, layer_name="mlp"),
         "attention_scores": OutputRecorder(Router, index=_SCORES, layer_name="self_attn"),
     }
-
-    def make_block(self, step: int) -> SharedBlock:
-        """The block of an execution step, with weights of its own."""
-        return SharedBlock(self.config, SwitchHead(self.config, step), ExpertFeedForward(self.config))
 
 
 class MoeutForCausalLM(SharedLayerForCausalLM):

@@ -10,7 +10,7 @@ from transformers.activations import ACT2FN
 
 from bathyscope.lab.models.attention import CausalAttention
 from bathyscope.lab.models.config import SharedLayerConfig
-from bathyscope.lab.models.decoder import SharedBlock, SharedLayerForCausalLM, SharedLayerModel
+from bathyscope.lab.models.decoder import SharedLayerForCausalLM, SharedLayerModel
 
 
 @strict
@@ -58,10 +58,8 @@ class UniversalTransformerModel(SharedLayerModel):
 
     config: UniversalTransformerConfig
     config_class = UniversalTransformerConfig
-
-    def make_block(self, step: int) -> SharedBlock:
-        """The block of an execution step, with weights of its own."""
-        return SharedBlock(self.config, CausalAttention(self.config, step), FeedForward(self.config))
+    attention_type = CausalAttention
+    feed_forward_type = FeedForward
 
 
 class UniversalTransformerForCausalLM(SharedLayerForCausalLM):
