@@ -122,7 +122,7 @@ def depth_family(
         options: what is trained and measured.
         out: folder of models, runs and maps.
         data: folder of the texts that recipes train on.
-        device: as for ``train``.
+        device: ``cpu`` or ``cuda``; None = the first accelerator, else the CPU.
         progress: show progress bars on standard error.
         changes: of the recipes, ``KEY=VALUE``.
 

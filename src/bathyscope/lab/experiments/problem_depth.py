@@ -75,7 +75,7 @@ def problem_depth(
     Args:
         options: what is trained and asked.
         out: folder of models and runs.
-        device: as for ``train``.
+        device: ``cpu`` or ``cuda``; None = the first accelerator, else the CPU.
         progress: show progress bars on standard error.
         changes: of the recipe, ``KEY=VALUE``.
 

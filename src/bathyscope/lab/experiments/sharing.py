@@ -100,7 +100,7 @@ def sharing(
     Args:
         options: what is trained and asked.
         out: folder of models, runs and scores.
-        device: as for ``train``.
+        device: ``cpu`` or ``cuda``; None = the first accelerator, else the CPU.
         progress: show progress bars on standard error.
         changes: of both recipes, ``KEY=VALUE``.
 
