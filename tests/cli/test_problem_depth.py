@@ -26,20 +26,30 @@ def test_rows_are_the_results_on_disk(tmp_path: Path, capsys: pytest.CaptureFixt
     asked += ["--out", str(tmp_path), "--quiet", "--device", "cpu", *TINY]
     assert main([*asked, "--format", "json"]) == 0
     out, err = capsys.readouterr()
-    rows = json.loads(out, parse_constant=lambda name: pytest.fail(f"{name} in JSON"))
+    every = json.loads(out, parse_constant=lambda name: pytest.fail(f"{name} in JSON"))
+    rows = [row for row in every if "blocks" in row]
+    classes = [row for row in every if "solved_by" in row]
     assert err == ""
     assert [(row["blocks"], row["seed"]) for row in rows] == [(1, 3), (2, 3)]
     with xr.open_dataset(tmp_path / "problem-depth.nc", engine="h5netcdf") as found:
         assert [row["accuracy_2"] for row in rows] == found["accuracy"].sel(seed=3, steps=2).values.tolist()
         assert rows[0]["erasure_slope"] is None
         assert found.attrs["recipe"] == "permutations"
+        assert len(classes) == 2 * 5 * 4
+        for row in classes:
+            one = found.sel({key: row[key] for key in ("pair", "seed", "solved_by", "read_in", "reading")})
+            assert row["problems"] == int(one["class_count"])
+            assert row["mean"] == (None if one["class_mean"].isnull() else float(one["class_mean"]))
+        assert sum(row["problems"] for row in classes) == 2 * 5 * 8
     assert (tmp_path / "problem-depth.png").read_bytes().startswith(b"\x89PNG")
     # finished: read again, in other formats
     assert main([*asked, "--format", "csv"]) == 0
-    again = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    again = [row for row in csv.DictReader(io.StringIO(capsys.readouterr().out)) if row["blocks"]]
     assert [float(row["accuracy_1"]) for row in again] == [row["accuracy_1"] for row in rows]
     assert main(asked) == 0
-    assert "k=1" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "k=1" in shown
+    assert "Depth in 2 blocks by who solves a problem" in shown
 
 
 def test_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
 import xarray as xr
 
 from bathyscope.cli import main
+from bathyscope.cli.commands.sharing import _show_correlations
 
 RECIPE = """\
 name: {name}
@@ -32,7 +34,9 @@ def test_the_results_are_written_and_printed(tmp_path: Path, capsys: pytest.Capt
     assert main([*arguments, "--set", "budget.steps=3", "--format", "json"]) == 0
     printed = capsys.readouterr()
     assert f"Written: {out / 'sharing.png'}, {out / 'sharing.nc'}" in printed.err
-    rows = {row["quantity"]: row for row in json.loads(printed.out)}
+    every = json.loads(printed.out)
+    rows = {row["quantity"]: row for row in every if "quantity" in row}
+    correlations = [row for row in every if "depth_of" in row]
     with xr.open_dataset(out / "sharing.nc", engine="h5netcdf") as found:
         own = found.sel(loss="answer", quantity="training_loss")
         row = rows["training_loss"]
@@ -41,6 +45,8 @@ def test_the_results_are_written_and_printed(tmp_path: Path, capsys: pytest.Capt
         assert row["difference_low"] is None
         assert row["pairs"] == 1
         assert len(rows) == found.sizes["quantity"]
+        assert len(correlations) == 2 * found.sizes["depth_of"]
+        assert all(row["correlation"] is None and row["models"] <= 2 for row in correlations)
     assert main([*arguments, "--set", "budget.steps=3", "--quiet"]) == 0
     printed = capsys.readouterr()
     assert printed.err == ""
@@ -51,3 +57,13 @@ def test_the_results_are_written_and_printed(tmp_path: Path, capsys: pytest.Capt
 def test_mistakes_name_what_is_allowed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["lab", "sharing", "--out", "unused", "--losses", "anser"]) == 2
     assert "losses: 'anser' is not allowed. Did you mean 'answer'? Allowed: all, answer." in capsys.readouterr().err
+
+
+def test_correlations_are_printed_where_there_are_any(capsys: pytest.CaptureFixture[str]) -> None:
+    values = {"correlation": 0.61, "correlation_low": 0.05, "correlation_high": 0.88}
+    row = {"depth_of": "ratio/settle", "over": "within", **values, "correlation_p": 0.04, "correlation_holm": 0.2}
+    _show_correlations([{**row, "models": 12}, {**row, "depth_of": "ratio/kl", "correlation": math.nan, "models": 2}])
+    printed = capsys.readouterr().out
+    assert "within recipe and loss" in printed
+    assert "0.61 (0.05 to 0.88)" in printed
+    assert "ratio/kl" not in printed

@@ -23,7 +23,9 @@ from transformers import (
 )
 
 import bathyscope
+from bathyscope.errors import OptionError
 from bathyscope.lab.models import UniversalTransformerConfig, UniversalTransformerForCausalLM
+from bathyscope.lab.models.rotary import rotary_turn
 
 NAMES = ("universal", "moeut")
 STEPS, GROUP = 6, 2
@@ -242,3 +244,42 @@ def test_a_universal_transformer_is_a_plain_decoder_with_the_same_weights(group:
     with torch.no_grad():
         assert gap(model(ids).logits, plain(ids).logits) < 1e-5
     assert (sum(p.numel() for p in model.parameters()) == sum(p.numel() for p in plain.parameters())) == (repeats == 1)
+
+
+def test_a_block_that_norms_the_sum_is_the_plain_formula() -> None:
+    model = own_copy("mixed_norms")
+    resid = model.model.embed_tokens(ids_of(model, 9)).detach()
+    block, plain = model.model.layers[0], model.model.layers[1]
+    heard: list[Tensor] = []
+    for part in (block.self_attn, block.mlp):
+        part.register_forward_hook(lambda module, given, output: heard.extend([given[0], given[1]]))
+    with torch.no_grad():
+        stream = model(ids_of(model, 9), output_hidden_states=True).hidden_states
+        first, second = block.input_layernorm, block.post_attention_layernorm
+        turn = rotary_turn(torch.arange(9)[None], model.config.rotary_entries, model.config.rope_theta, resid)
+        mask = torch.full((9, 9), -torch.inf).triu(1)[None, None]
+        middle = first(resid + block.self_attn(resid, resid, turn, mask)[0])
+        after = second(middle + block.mlp(middle, middle))
+    assert gap(stream[1], after) < 1e-5
+    assert heard[0] is heard[1]  # the parts read the stream itself
+    assert type(plain) is not type(block)
+    assert gap(stream[1], resid) > 0.1
+
+
+def test_places_of_norms_beyond_the_group_are_refused() -> None:
+    with pytest.raises(OptionError, match=r"post_norm_blocks=3 of group_size=2; give 0 to 2\."):
+        UniversalTransformerConfig(group_size=2, repeats=2, post_norm_blocks=3)
+
+
+def test_matrices_are_drawn_alike_where_a_deviation_is_given() -> None:
+    config = UniversalTransformerConfig(
+        vocab_size=300, hidden_size=64, group_size=2, repeats=1, num_attention_heads=4, intermediate_size=96
+    )
+    spread = {}
+    for std in (None, 0.05):
+        config.initializer_range = std
+        drawn = UniversalTransformerForCausalLM(config).state_dict()
+        spread[std] = {name: float(value.std()) for name, value in drawn.items() if value.ndim > 1}
+    assert all(abs(found - 0.05) < 0.003 for found in spread[0.05].values())
+    down = spread[None]["model.layers.0.mlp.down_proj.weight"]
+    assert abs(down - (2 / 2 / 96) ** 0.5) < 0.005

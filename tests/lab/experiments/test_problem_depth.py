@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -75,6 +76,17 @@ def test_unsolved_levels_have_no_trend_and_say_why(found: xr.Dataset) -> None:
     assert not found.solved.any()
     assert bool(found.slope.isnull().all())
     assert "at least 3 prompts" in str(found.reason.values[0, 0, 0])
+
+
+def test_it_is_known_of_each_measured_problem_who_solves_it(found: xr.Dataset, folder: Path) -> None:
+    fewer = problem_depth(replace(OPTIONS, asked=4), folder, device="cpu", progress=False, changes=TINY)
+    shares = found.right.groupby("prompt_steps").mean("prompt").rename(prompt_steps="steps")
+    xr.testing.assert_allclose(shares.transpose(*fewer.accuracy.dims), fewer.accuracy)
+    more = problem_depth(replace(OPTIONS, asked=1), folder, device="cpu", progress=False, changes=TINY)
+    xr.testing.assert_identical(more.right, found.right)
+    assert set(np.unique(more.accuracy)) == {0.0, 1.0}
+    assert list(found.pair.values) == ["1 and 2 blocks"]
+    assert (found.class_count.sum("solved_by") == 12).all()
 
 
 def test_what_is_finished_is_not_done_again(found: xr.Dataset, folder: Path) -> None:

@@ -8,6 +8,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from bathyscope.lab.experiments.problem_classes import by_class
 from bathyscope.lab.experiments.problem_readings import READINGS
 from bathyscope.report.figures.problem_depth import caption, draw, panels
 
@@ -75,3 +76,24 @@ def test_readings_are_means_of_a_level(data: xr.Dataset) -> None:
     line = axes["Boundaries at which a token matters"].lines[0]
     np.testing.assert_allclose(line.get_ydata(), [1.5, 3.0, 4.5])
     assert axes["Does depth rise with the steps?"].get_xlabel().startswith("slope (blocks or boundaries")
+
+
+@pytest.fixture
+def classed(data: xr.Dataset) -> xr.Dataset:
+    """With classes: the deep model solves everything, the shallow one what takes one step."""
+    right = xr.DataArray(np.ones((2, 2, 15), bool), {"blocks": BLOCKS, "seed": SEEDS}, ("blocks", "seed", "prompt"))
+    right[0, :, 5:] = False
+    return data.merge(by_class(data["value"], right, data["prompt_steps"].values))
+
+
+def test_marks_of_classes_are_their_means(classed: xr.Dataset) -> None:
+    assert [panel.name for panel in panels(classed)][-len(READINGS) :] == [f"classes_{name}" for name in READINGS]
+    assert panels(classed)[-1].alt.endswith("only deep: 3.75; both: 1.50.")
+    assert "which of the models of 2 and 4 blocks solve a problem" in caption(classed)
+    figure = draw(classed)
+    ax = [ax for ax in figure.findobj(Axes) if ax.get_xlabel() == "solved by"][-1]
+    for line in ax.lines:
+        np.testing.assert_allclose(line.get_ydata(), [np.nan, np.nan, 3.75, 1.5])
+    assert {line.get_label() for line in ax.lines} >= {"read in 4 blocks", "read in 2 blocks"}
+    labels = [tick.get_text() for tick in ax.get_xticklabels()]
+    assert labels == ["neither\nn = 0", "only shallow\nn = 0", "only deep\nk = 2.5, n = 10", "both\nk = 1.0, n = 5"]

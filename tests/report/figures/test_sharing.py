@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bathyscope.lab.experiments.across_seeds import differences, means
+from bathyscope.lab.experiments.depth_and_accuracy import depth_and_accuracy
 from bathyscope.lab.experiments.sharing import in_a_row
 from bathyscope.report.figures.sharing import caption, draw, panels
 
@@ -63,7 +64,8 @@ def data() -> xr.Dataset:
         {"asked": "200"},
     )
     value = in_a_row(made)
-    return made.assign({"value": value, **means(value).data_vars, **differences(value, "recipe").data_vars})
+    summed_up = (means(value), differences(value, "recipe"), depth_and_accuracy(value))
+    return made.assign({"value": value, **{k: v for one in summed_up for k, v in one.data_vars.items()}})
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +82,7 @@ def test_panels(data: xr.Dataset) -> None:
     names = [panel.name for panel in panels(data)]
     assert names == [
         *("accuracy_interpolate", "accuracy_extrapolate", "depth_all", "depth_answer", "differences"),
-        *("erasure_0", "erasure_1"),
+        *("correlations", "erasure_0", "erasure_1"),
     ]
     mean = float(data.accuracy.sel(recipe="plain", loss="all", split="interpolate", module="mul").mean())
     assert f"plain: all mul {mean:.2f}" in panels(data)[0].alt
@@ -135,3 +137,19 @@ def test_maps_have_a_models_own_boundaries_and_tokens(data: xr.Dataset, figure: 
     wanted = data.erasure.sel(recipe="shared", loss="all", seed=4).isel(probe=1)[:3, :5]
     np.testing.assert_array_equal(shared[1].images[0].get_array(), wanted)
     assert [label.get_text() for label in shared[1].get_xticklabels()] == ["Q", ":", "4", "␣", "A"]
+
+
+def test_correlations_are_drawn_over_all_models_and_within(data: xr.Dataset, figure: Figure) -> None:
+    (ax,) = titled(figure, "Depth and accuracy on harder problems")
+    marks = [line for line in ax.lines if line.get_marker() == "D"]
+    drawn = [float(line.get_xdata()[0]) for line in marks]
+    np.testing.assert_allclose(drawn, data.correlation.values.ravel())
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == [
+        *("ratio/cosine", "ratio/centre of mass", "score/layer", "score/output")
+    ]
+    assert "12 models" in ax.get_xlabel()
+
+
+def test_without_correlations_there_is_no_such_panel(data: xr.Dataset) -> None:
+    few = data.assign(correlation=data.correlation * np.nan)
+    assert "correlations" not in [panel.name for panel in panels(few)]

@@ -10,6 +10,7 @@ from support.zoo.entry import ALTERNATING, GROUPED, HEAD, TIED, WINDOW, Entry, c
 from support.zoo.hybrid import CONVOLUTIONS, MAMBA
 from support.zoo.moe import ROUTED
 from support.zoo.postnorm import GRANITE
+from support.zoo.shared import REPEATED
 
 SHORT = 12
 """A trained length between the zoo's prompt lengths, so that prompts fall into different rotary regimes."""
@@ -144,6 +145,13 @@ ENTRIES = (
         "opt",
         config("opt", OPT_NAMES, TIED, do_layer_norm_before=False, word_embed_proj_dim=32),
         "norms after the sum, projected embedding and head (350m)",
+        parts=False,
+    ),
+    Entry(
+        "mixed_norms",
+        "shared_layers",
+        config("bathyscope_universal", REPEATED, post_norm_blocks=1),
+        "norms after the sum in every other block",
         parts=False,
     ),
     Entry(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 Row = dict[str, Any]
+_ENDS = ("mean", "low", "high")
 
 
 def problem_depth_command(
@@ -40,9 +42,11 @@ def problem_depth_command(
 
     found = carried_out(problem_depth, ProblemDepth, given, out, set, quiet)
     write_results(found, draw, out, "problem-depth", quiet)
-    rows = rows_of(found)
-    if not write_data(rows, format):
+    rows, classes = rows_of(found), class_rows(found)
+    if not write_data([*rows, *classes], format):
         _show_table(rows)
+        if classes:
+            _show_classes(found)
     return 0
 
 
@@ -58,6 +62,20 @@ def rows_of(found: xr.Dataset) -> list[Row]:
                 one = own.sel(reading=name)
                 row |= {f"{name}_{key}": float(one[key]) for key in ("slope", "ci_low", "ci_high", "p_value", "p_holm")}
             rows.append(row)
+    return rows
+
+
+def class_rows(found: xr.Dataset) -> list[Row]:
+    """A row for every two depths, seed, class, model that is read and reading; none with one depth."""
+    if "pair" not in found.coords:
+        return []
+    rows: list[Row] = []
+    dims = ("pair", "seed", "read_in", "reading", "solved_by")
+    for chosen in itertools.product(*(found[dim].values.tolist() for dim in dims)):
+        one = found.sel(dict(zip(dims, chosen)))
+        row: Row = dict(zip(dims, chosen))
+        row |= {"problems": int(one["class_count"]), "mean_steps": float(one["class_steps"])}
+        rows.append(row | {key: float(one[f"class_{key}"]) for key in _ENDS})
     return rows
 
 
@@ -77,6 +95,44 @@ def _show_table(rows: Sequence[Row]) -> None:
         slopes = [_slope(row[f"{name}_slope"], row[f"{name}_p_holm"]) for name in readings]
         table.add_row(str(row["blocks"]), str(row["seed"]), *(f"{row[key]:.2f}" for key in accuracies), *slopes)
     write_table(table)
+
+
+def _show_classes(found: xr.Dataset) -> None:
+    """The shallowest against the deepest models, read in the deep one."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    from bathyscope.report.figures.problem_depth import widest
+
+    own = widest(found)
+    assert own is not None
+    table = Table(
+        box=SIMPLE_HEAD,
+        title=f"Depth in {int(own['deep'])} blocks by who solves a problem ({own['pair'].item()}), 95 % intervals",
+    )
+    classes = own["solved_by"].values.tolist()
+    for heading in ("seed", "", *classes, "only deep − both at equal k"):
+        table.add_column(heading, justify="left" if heading == "" else "right")
+    for seed in own["seed"].values.tolist():
+        of_seed = own.sel(seed=seed, read_in="deep")
+        counted = [
+            f"{int(one['class_count'])} (k {float(one['class_steps']):.1f})" if int(one["class_count"]) else "0"
+            for one in (of_seed.sel(solved_by=name) for name in classes)
+        ]
+        table.add_row(str(seed), "problems", *counted, "")
+        for name in own["reading"].values.tolist():
+            one = of_seed.sel(reading=name)
+            cells = [_cell(one.sel(solved_by=of), [f"class_{key}" for key in _ENDS]) for of in classes]
+            same = _cell(one, ["same_steps", "same_steps_low", "same_steps_high"])
+            table.add_row("", name.replace("_", " "), *cells, same)
+    write_table(table)
+
+
+def _cell(one: xr.Dataset, names: Sequence[str]) -> str:
+    mean, low, high = (float(one[name]) for name in names)
+    if math.isnan(mean):
+        return "–"
+    return f"{mean:.2f}" if math.isnan(low) else f"{mean:.2f} ({low:.2f} to {high:.2f})"
 
 
 def _slope(slope: float, p_holm: float) -> str:

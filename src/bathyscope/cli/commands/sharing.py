@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 Row = dict[str, Any]
+_CORRELATION = ("correlation", "correlation_low", "correlation_high", "correlation_p", "correlation_holm")
 
 
 def sharing_command(
@@ -40,9 +41,10 @@ def sharing_command(
 
     found = carried_out(sharing, Sharing, given, out, set, quiet)
     write_results(found, draw, out, "sharing", quiet)
-    rows = rows_of(found)
-    if not write_data(rows, format):
+    rows, correlations = rows_of(found), correlation_rows(found)
+    if not write_data([*rows, *correlations], format):
         _show_table(rows, found["recipe"].values.tolist(), found.sizes["seed"])
+        _show_correlations(correlations)
     return 0
 
 
@@ -62,6 +64,17 @@ def rows_of(found: xr.Dataset) -> list[Row]:
     return rows
 
 
+def correlation_rows(found: xr.Dataset) -> list[Row]:
+    """A row for every depth, over all models and within recipe and loss: its correlation with accuracy."""
+    rows: list[Row] = []
+    for name in found["depth_of"].values.tolist() if "depth_of" in found.coords else ():
+        for over in found["over"].values.tolist():
+            one = found.sel(depth_of=name, over=over)
+            values = {key: float(one[key]) for key in _CORRELATION}
+            rows.append({"depth_of": name, "over": over, **values, "models": int(one["correlation_models"])})
+    return rows
+
+
 def _show_table(rows: Sequence[Row], recipes: Sequence[str], seeds: int) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
@@ -76,6 +89,24 @@ def _show_table(rows: Sequence[Row], recipes: Sequence[str], seeds: int) -> None
     for row in rows:
         cells = [_cell(row[name], row[f"{name}_low"], row[f"{name}_high"]) for name in (*recipes, "difference")]
         table.add_row(row["loss"], row["quantity"].replace("_", " "), *cells)
+    write_table(table)
+
+
+def _show_correlations(rows: Sequence[Row]) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    shown = [row for row in rows if not math.isnan(row["correlation"])]
+    if not shown:
+        return
+    table = Table(box=SIMPLE_HEAD, title="Rank correlation with accuracy on harder problems, over trained models")
+    for heading in ("depth", "over", "models", "correlation", "p (Holm)"):
+        table.add_column(heading, justify="left" if heading in ("depth", "over") else "right")
+    for row in shown:
+        over = "all models" if row["over"] == "all" else "within recipe and loss"
+        cell = _cell(row["correlation"], row["correlation_low"], row["correlation_high"])
+        p_value = f"{row['correlation_p']:.3f} ({row['correlation_holm']:.3f})"
+        table.add_row(row["depth_of"].replace("_", " "), over, str(row["models"]), cell, p_value)
     write_table(table)
 
 

@@ -53,8 +53,8 @@ class DepthFamily:
     """What is trained and measured.
 
     Args:
-        recipes: of the models that are trained; None = depth_6, depth_12, depth_24, depth_12_peri and depth_12_post,
-            or none where models are given.
+        recipes: of the models that are trained; None = depth_6, depth_12, depth_24, depth_12_peri, depth_12_post and
+            depth_12_mixed, or none where models are given.
         seeds: of weights and order of texts; each is a model of its own. One alone cannot tell depth from seed.
         models: folders that bathyscope lab train finished, as further members.
         prompts: that all models are surveyed on, any source.

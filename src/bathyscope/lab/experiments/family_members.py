@@ -16,7 +16,7 @@ from bathyscope.lab.recipe import Recipe
 from bathyscope.lab.recipes import read_recipe
 from bathyscope.lab.train import train
 
-FAMILY: Final = ("depth_6", "depth_12", "depth_24", "depth_12_peri", "depth_12_post")
+FAMILY: Final = ("depth_6", "depth_12", "depth_24", "depth_12_peri", "depth_12_post", "depth_12_mixed")
 _BLOCK_KEYS: Final = ("num_hidden_layers", "n_layer", "group_size", "repeats")
 _FREE: Final = ("name", "seed", "tokenizer", "threads", "compile", "evaluation", "saving")
 """What members of one series may differ in, besides blocks: nothing that changes what a model is trained to be. (That
@@ -43,13 +43,15 @@ class Member:
 
     @property
     def norms(self) -> str:
-        """Where the norms stand: pre, peri or post; else the model type, or the checkpoint it was trained from."""
+        """Where the norms stand: pre, peri, post or mixed; else the model type, or the checkpoint it came from."""
         model = self.recipe.model
         if model is None:
             return f"{self.recipe.base}"
         kind = str(model.get("type"))
         if kind == "hyperclovax":
             return "peri" if model.get("use_post_norm") else "pre"
+        if kind == "bathyscope_universal" and model.get("post_norm_blocks"):
+            return "mixed"
         return {"llama": "pre", "olmo2": "post"}.get(kind, kind)
 
 

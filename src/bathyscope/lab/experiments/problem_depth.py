@@ -19,6 +19,7 @@ from statsmodels.stats.proportion import proportion_confint
 from bathyscope.comparison.result import holm
 from bathyscope.errors import OptionError
 from bathyscope.lab.experiments.checks import require_one_at_least
+from bathyscope.lab.experiments.problem_classes import by_class
 from bathyscope.lab.experiments.problem_readings import MEASURES, OPTIONS, READINGS, readings
 from bathyscope.lab.recipe import Recipe
 from bathyscope.lab.recipes import read_recipe
@@ -84,6 +85,8 @@ def problem_depth(
         Wilson's interval; ``solved`` (blocks, seed, steps). ``value`` (reading, blocks, seed, prompt): the readings in
         blocks or boundaries. ``slope``, ``ci_low``, ``ci_high``, ``p_value``, ``p_holm`` (reading, blocks, seed): the
         readings' trend over the steps of solved levels; NaN, and ``reason`` says why, where fewer than two are solved.
+        ``right`` (blocks, seed, prompt): whether a measured problem is answered rightly; and of every two depths what
+        ``by_class`` gives.
 
     Raises:
         OptionError: a recipe without a task, and as ``train``.
@@ -107,6 +110,7 @@ def problem_depth(
     assert isinstance(found, xr.Dataset)
     p_values = found["p_value"].values
     found["p_holm"] = found["p_value"].copy(data=holm(p_values.ravel()).reshape(p_values.shape))
+    found = found.merge(by_class(found["value"], found["right"], found["prompt_steps"].values), join="exact")
     return found.assign_attrs({**{key: str(value) for key, value in asdict(options).items()}, **_said(recipes)})
 
 
@@ -117,10 +121,12 @@ def _column(
     assert recipe.task is not None
     asked, measured = (
         task_text(recipe.task.name, recipe.task.options, count * len(levels))
-        for count in (options.asked, options.measured)
+        for count in (max(options.asked, options.measured), options.measured)
     )
     answered = solved(model, asked, progress=progress)
-    right = [answered["solved"].values[answered[LEVEL].values == level] for level in levels]
+    # more problems of a kind begin with fewer of it
+    first = answered.isel(prompt=slice(options.asked * len(levels)))
+    right = [first["solved"].values[first[LEVEL].values == level] for level in levels]
     accuracy = np.array([own.mean() for own in right])
     low, high = proportion_confint(
         np.array([own.sum() for own in right]), np.array([len(own) for own in right]), 1 - _COVERAGE, "wilson"
@@ -139,7 +145,10 @@ def _column(
         .reset_coords(drop=True)
         .assign_coords(prompt_steps=("prompt", value[LEVEL].values))
     )
-    return xr.Dataset({**data, "value": per_prompt}, {LEVEL: list(levels), "reading": list(READINGS)})
+    its_answers = ("prompt", answered["solved"].values[: per_prompt.sizes["prompt"]] == 1)
+    return xr.Dataset(
+        {**data, "value": per_prompt, "right": its_answers}, {LEVEL: list(levels), "reading": list(READINGS)}
+    )
 
 
 def trends(value: xr.DataArray, levels: list[int]) -> dict[str, tuple[str, Any]]:

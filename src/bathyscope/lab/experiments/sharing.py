@@ -20,6 +20,7 @@ import xarray as xr
 from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.lab.experiments.across_seeds import differences, means
 from bathyscope.lab.experiments.checks import require_one_at_least
+from bathyscope.lab.experiments.depth_and_accuracy import depth_and_accuracy
 from bathyscope.lab.experiments.exact_answers import exact_answers
 from bathyscope.lab.experiments.sharing_readings import depths, probe_maps
 from bathyscope.lab.model import build_model
@@ -109,7 +110,8 @@ def sharing(
         counts, last fiftieth of the steps), and what ``exact_answers``, ``depths`` and ``probe_maps`` give. ``value``
         (recipe, loss, seed, quantity): all losses, accuracies, depth ratios and depth scores in a row;
         ``mean``, ``mean_low``, ``mean_high``, ``mean_seeds`` (recipe, loss, quantity) and ``difference``,
-        ``difference_low``, ``difference_high``, ``difference_seeds`` (loss, quantity) as in ``across_seeds``.
+        ``difference_low``, ``difference_high``, ``difference_seeds`` (loss, quantity) as in ``across_seeds``. Over all
+        models what ``depth_and_accuracy`` gives.
 
     Raises:
         OptionError: recipes that cannot be compared; raised before training.
@@ -132,7 +134,12 @@ def sharing(
     said = {key: str(one) for key, one in asdict(options).items()}
     hashes = ", ".join(f"{one.name} {one.loss} {one.seed}: {one.hash()}" for one in recipes.values())
     return found.assign(
-        {"value": value, **means(value).data_vars, **differences(value, "recipe").data_vars}
+        {
+            "value": value,
+            **means(value).data_vars,
+            **differences(value, "recipe").data_vars,
+            **depth_and_accuracy(value).data_vars,
+        }
     ).assign_attrs({**said, "hashes": hashes})
 
 

@@ -28,11 +28,17 @@ class SharedLayerConfig(PreTrainedConfig):
         rope_theta: base of its wavelengths.
         norm: ``"layer_norm"`` or ``"rms_norm"``, before attention, before the feed-forward part and before the readout.
         norm_eps: their epsilon.
+        post_norm_blocks: how many of the group's first blocks norm the sum of the stream and what attention or the
+            feed-forward part adds to it, rather than what these read. With a quarter of them it is Mix-LN (Li, Yin &
+            Liu 2024).
+        initializer_range: standard deviation of all freshly drawn matrices; None = √(2 / steps) of the scale that
+            keeps variances, and embeddings of about unit norm.
         max_position_embeddings: the context it is trained for; positions come from no table.
 
     Raises:
         OptionError: a group of no blocks, a ``num_hidden_layers`` that disagrees with ``group_size`` × ``repeats``, an
-            unknown norm, heads that do not fit the width, or a ``rotary_share`` that leaves an odd number of entries.
+            unknown norm, more ``post_norm_blocks`` than the group has, heads that do not fit the width, or a
+            ``rotary_share`` that leaves an odd number of entries.
     """
 
     keys_to_ignore_at_inference: ClassVar = ["past_key_values"]
@@ -48,6 +54,8 @@ class SharedLayerConfig(PreTrainedConfig):
     rope_theta: float = 10000.0
     norm: str = "layer_norm"
     norm_eps: float = 1e-5
+    post_norm_blocks: int = 0
+    initializer_range: float | None = None
     max_position_embeddings: int = 1024
     use_cache: bool = True
     pad_token_id: int | None = None
@@ -68,7 +76,17 @@ class SharedLayerConfig(PreTrainedConfig):
         _require_rotary(self.rotary_share, self.head_dim)
         if self.norm not in _NORMS:
             raise OptionError(f"norm={self.norm!r} is unknown; allowed: {', '.join(_NORMS)}.")
+        if not 0 <= self.post_norm_blocks <= self.group_size:
+            raise OptionError(
+                f"post_norm_blocks={self.post_norm_blocks} of group_size={self.group_size}; give 0 to "
+                f"{self.group_size}."
+            )
         super().__post_init__(**kwargs)
+
+    @property
+    def parts_add(self) -> bool:
+        """Whether what attention and the feed-forward part contribute sums to what every block adds."""
+        return self.post_norm_blocks == 0
 
     @property
     def rotary_entries(self) -> int:

@@ -72,6 +72,34 @@ class SharedBlock(GradientCheckpointingLayer):
         return hidden_states + added
 
 
+class PostNormBlock(SharedBlock):
+    """A step that norms the sums: x′ = norm(x + attention(x)), then x″ = norm(x′ + feed-forward(x′)).
+
+    What a part adds goes through a norm together with the stream, so that x″ − x is not the sum of two contributions.
+    """
+
+    def forward(
+        self,
+        hidden_states: Tensor,
+        position_embeddings: Turn,
+        attention_mask: Tensor | None = None,
+        past_key_values: Any = None,
+        **kwargs: Any,
+    ) -> Tensor:
+        """The stream [batch, tokens, width] after the step."""
+        attended, _ = self.self_attn(
+            hidden_states,
+            hidden_states,
+            position_embeddings=position_embeddings,
+            attention_mask=attention_mask,
+            past_key_values=past_key_values,
+            **kwargs,
+        )
+        hidden_states = self.input_layernorm(hidden_states + attended)
+        normed: Tensor = self.post_attention_layernorm(hidden_states + self.mlp(hidden_states, hidden_states))
+        return normed
+
+
 class SharedLayerPreTrainedModel(PreTrainedModel):
     """What the models of this package have in common for the library."""
 
@@ -79,7 +107,7 @@ class SharedLayerPreTrainedModel(PreTrainedModel):
     config_class = SharedLayerConfig
     base_model_prefix = "model"
     supports_gradient_checkpointing = True
-    _no_split_modules = ["SharedBlock"]  # noqa: RUF012 — the library declares these as instance variables
+    _no_split_modules = ["SharedBlock", "PostNormBlock"]  # noqa: RUF012 — the library declares these as instance variables
     _skip_keys_device_placement = ["past_key_values"]  # noqa: RUF012
     _supports_flash_attn = True
     _supports_sdpa = True
@@ -88,16 +116,16 @@ class SharedLayerPreTrainedModel(PreTrainedModel):
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
-        """Matrices at √(2 / steps) of the scale that keeps variances; embeddings of about unit norm."""
-        steps = self.config.group_size * self.config.repeats
+        """Matrices at √(2 / steps) of the scale that keeps variances, embeddings of about unit norm; or all alike."""
+        steps, std = self.config.group_size * self.config.repeats, self.config.initializer_range
         if isinstance(module, nn.Embedding):
-            init.normal_(module.weight, std=module.embedding_dim**-0.5)
+            init.normal_(module.weight, std=module.embedding_dim**-0.5 if std is None else std)
             return
         if isinstance(module, nn.LayerNorm | nn.RMSNorm):
             module.reset_parameters()
             return
         for _, weight in module.named_parameters(recurse=False):
-            init.normal_(weight, std=math.sqrt(2 / steps / self._inputs(weight)))
+            init.normal_(weight, std=math.sqrt(2 / steps / self._inputs(weight)) if std is None else std)
 
     def _inputs(self, weight: Tensor) -> int:
         """How many numbers an output of a matrix sums: [to, from], or [experts, from, to]."""
@@ -125,7 +153,9 @@ class SharedLayerModel(SharedLayerPreTrainedModel):
 
     def make_block(self, step: int) -> SharedBlock:
         """The block of an execution step, with weights of its own."""
-        return SharedBlock(self.config, self.attention_type(self.config, step), self.feed_forward_type(self.config))
+        post_norm = step % self.config.group_size < self.config.post_norm_blocks
+        kind = PostNormBlock if post_norm else SharedBlock
+        return kind(self.config, self.attention_type(self.config, step), self.feed_forward_type(self.config))
 
     def _tie_steps(self) -> dict[str, str]:
         """Gives every repeated block the parameters of its first run; their names, and whose parameters they are."""

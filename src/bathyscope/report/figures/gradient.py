@@ -11,6 +11,7 @@ from bathyscope.report.figures import style
 from bathyscope.report.figures.kind import FigureKind, Panel
 from bathyscope.report.figures.lines import BOUNDARY_LABEL, Axis, Look, panel, series, unit
 from bathyscope.report.figures.options import FigureOptions
+from bathyscope.report.figures.runs_together import Compared, together
 from bathyscope.report.figures.summary import describe
 
 if TYPE_CHECKING:
@@ -52,5 +53,14 @@ FIGURE: Final = FigureKind(
     needs=tuple(_CURVES),
     panels=panels,
     note=note,
+    together=together(
+        "gradient",
+        (
+            Compared("norm", "Gradient of the loss by depth", "norm ({unit} per activation unit)"),
+            Compared("norm_own", "Gradient through the token's own position", "norm ({unit} per activation unit)"),
+        ),
+        "Norm of the gradient of each model's mean loss with respect to its residual stream, over the share of its "
+        "depth; lines: means over prompts, bands: as in the figures of the single runs below.",
+    ),
 )
 draw, caption = FIGURE.draw, FIGURE.caption

@@ -65,6 +65,7 @@ class Axis:
         y: label of the other, unit included.
         scale: ``"auto"`` takes a logarithm where positive values span more than a factor of 50.
         rules: horizontal reference lines, height → name.
+        whole: the depth axis counts blocks or boundaries, rather than being a share of the depth.
     """
 
     title: str
@@ -72,6 +73,7 @@ class Axis:
     y: str
     scale: Literal["linear", "log", "auto"] = "linear"
     rules: dict[float, str] = field(default_factory=dict)
+    whole: bool = True
 
 
 Positions = Literal["tokens", "next_tokens", "rest", "prompts"]
@@ -165,7 +167,11 @@ def _draw(figure: FigureBase, curves: Sequence[Series], axis: Axis) -> None:
         _draw_series(ax, curve)
     for height, name in axis.rules.items():
         ax.axhline(height, color=style.MUTED, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1, label=name or None)
-    block_axis(ax, axis.x, min(c.x.min() for c in curves), max(c.x.max() for c in curves))
+    if axis.whole:
+        block_axis(ax, axis.x, min(c.x.min() for c in curves), max(c.x.max() for c in curves))
+    else:
+        ax.set_xlim(-0.02, 1.02)
+        ax.set_xlabel(axis.x)
     label = axis.y
     if axis.scale == "log" or (axis.scale == "auto" and _spans_decades(curves)):
         _log_axis(ax)

@@ -25,6 +25,9 @@ _LOOKS: Final = (
     (style.PURPLE, "D", ":"),
     (style.INK, "v", "-"),
 )
+_ROLES: Final = {"deep": (style.BLUE, "o", 0.08), "shallow": (style.VERMILION, "s", -0.08)}
+"""Colour, marker and place beside the class of the model that is read."""
+_SEEDS_APART: Final = 0.05
 _ROW_INCHES: Final = 0.14
 _FRAME_INCHES: Final = 1.4
 
@@ -46,11 +49,29 @@ def caption(data: xr.Dataset) -> str:
         "not so with every seed. "
         "Lines: means over seeds; bands: their range. Slopes with 95 % intervals are over solved levels alone, one for "
         f"each seed: after Holm's correction {rising} of {tests} rise and {falling} fall."
+        f"{_said_of_classes(data)}"
+    )
+
+
+def widest(data: xr.Dataset) -> xr.Dataset | None:
+    """The classes of the shallowest and the deepest models; None with one depth."""
+    if "pair" not in data.coords:
+        return None
+    return data.isel(pair=int((data["deep"] - data["shallow"]).argmax("pair")))
+
+
+def _said_of_classes(data: xr.Dataset) -> str:
+    own = widest(data)
+    if own is None:
+        return ""
+    return (
+        f" Classes: which of the models of {int(own['shallow'])} and {int(own['deep'])} blocks solve a problem; a mark "
+        "is a seed, with its 95 % interval over problems; numbers under a class: mean steps, and problems a seed."
     )
 
 
 def panels(data: xr.Dataset) -> list[Panel]:
-    """Accuracy, every reading by steps, and the slopes."""
+    """Accuracy, every reading by steps, the slopes, and every reading by which of two models solve a problem."""
     made = [Panel("accuracy", partial(_accuracy, data=data), _said(data, "accuracy", "share solved"))]
     for name in data["reading"].values:
         reading = READINGS[str(name)]
@@ -64,7 +85,12 @@ def panels(data: xr.Dataset) -> list[Panel]:
         )
     rows = data.sizes["reading"] * (data.sizes["blocks"] * data.sizes["seed"] + 1)
     size = (style.PANEL_SIZE[0] + 1.4, _FRAME_INCHES + _ROW_INCHES * rows)
-    return [*made, Panel("slopes", partial(_slopes, data=data), _said_slopes(data), size)]
+    made.append(Panel("slopes", partial(_slopes, data=data), _said_slopes(data), size))
+    own = widest(data)
+    if own is not None:
+        for name in data["reading"].values.tolist():
+            made.append(Panel(f"classes_{name}", partial(_classes, own=own, name=name), _said_classes(own, name)))
+    return made
 
 
 def _by_level(data: xr.Dataset, name: str) -> xr.DataArray:
@@ -130,6 +156,40 @@ def _slopes(figure: FigureBase, data: xr.Dataset) -> None:
     ax.set_xlabel("slope (blocks or boundaries for each further step)")
     ax.set_title("Does depth rise with the steps?")
     figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=4)
+
+
+def _classes(figure: FigureBase, own: xr.Dataset, name: str) -> None:
+    reading, classes = READINGS[name], own["solved_by"].values.tolist()
+    ax = figure.subplots()
+    for role, (colour, marker, beside) in _ROLES.items():
+        for number, seed in enumerate(own["seed"].values):
+            one = own.sel(reading=name, read_in=role, seed=seed)
+            x = np.arange(len(classes)) + beside + np.sign(beside) * _SEEDS_APART * number
+            ax.vlines(x, one["class_low"], one["class_high"], color=colour, linewidth=1.6, alpha=0.6)
+            label = None if number else f"read in {int(own[role])} blocks"
+            ax.plot(x, one["class_mean"], marker, color=colour, linestyle="none", markersize=4, label=label)
+    ticks = []
+    for one in classes:
+        of_class = own.sel(solved_by=one)
+        counts = of_class["class_count"].values
+        steps = float((of_class["class_steps"].fillna(0) * counts).sum()) / max(counts.sum(), 1)
+        size = f"{counts.min()}" if counts.min() == counts.max() else f"{counts.min()}–{counts.max()}"
+        ticks.append(f"{one}\n{f'k = {steps:.1f}, ' if counts.any() else ''}n = {size}")
+    ax.set_xticks(range(len(classes)), ticks, fontsize=7)
+    ax.set_xlim(-0.5, len(classes) - 0.5)
+    ax.set_xlabel("solved by")
+    ax.set_ylabel(f"depth ({reading.units})")
+    ax.set_title(f"{reading.title[0].upper()}{reading.title[1:]}, by class")
+    figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=2)
+
+
+def _said_classes(own: xr.Dataset, name: str) -> str:
+    said = []
+    for one in own["solved_by"].values.tolist():
+        mean = own["class_mean"].sel(reading=name, read_in="deep", solved_by=one).mean("seed")
+        if bool(mean.notnull()):
+            said.append(f"{one}: {float(mean):.2f}")
+    return f"{READINGS[name].title} in {int(own['deep'])} blocks by which model solves a problem. {'; '.join(said)}."
 
 
 def _said(data: xr.Dataset, name: str, what: str) -> str:

@@ -27,6 +27,7 @@ from bathyscope.report.figures.lines import (
     unit,
 )
 from bathyscope.report.figures.options import FigureOptions
+from bathyscope.report.figures.runs_together import Compared, together
 from bathyscope.report.figures.summary import Summary, describe
 
 if TYPE_CHECKING:
@@ -171,5 +172,15 @@ FIGURE: Final = FigureKind(
     needs=("norm_resid", "ratio_block", "cos_block", "cos_neighbour"),
     panels=panels,
     note=note,
+    together=together(
+        "residual",
+        (
+            Compared("norm_resid", "Mean norm of the residual stream", "norm (activation units)", "tokens"),
+            Compared("largest", "Largest activation of any token and channel", "|activation| (activation units)"),
+            Compared("largest_ratio", "Largest activation against the median one", "largest / median ({unit})"),
+        ),
+        "Norms and largest activations of each model over the share of its depth. Means of norms are over tokens, of "
+        "largest activations over prompts; bands: as in the figures of the single runs below.",
+    ),
 )
 draw, caption = FIGURE.draw, FIGURE.caption

@@ -60,8 +60,8 @@ def caption(data: xr.Dataset) -> str:
 
 
 def panels(data: xr.Dataset) -> list[Panel]:
-    """Accuracy by split, effective depths by loss, differences, and the maps of every problem."""
-    return [*_accuracies(data), *_depths(data), _differences(data), *_maps(data)]
+    """Accuracy by split, effective depths by loss, differences, depth and accuracy, and the maps of every problem."""
+    return [*_accuracies(data), *_depths(data), _differences(data), *_correlations(data), *_maps(data)]
 
 
 def _accuracies(data: xr.Dataset) -> Iterator[Panel]:
@@ -160,6 +160,40 @@ def _draw_differences(figure: FigureBase, own: xr.Dataset, label: str) -> None:
     _name_rows(ax, rows)
     ax.set_xlabel(label)
     ax.set_title("Differences, paired by seed")
+    figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=2)
+
+
+def _correlations(data: xr.Dataset) -> list[Panel]:
+    """How depths go with accuracy on harder problems, over models; none where too few have both."""
+    if "correlation" not in data:
+        return []
+    own = data[["correlation", "correlation_low", "correlation_high", "correlation_models"]]
+    own = own.isel(depth_of=own["correlation"].notnull().any("over").values)
+    if not own.sizes["depth_of"]:
+        return []
+    size = (_WIDE[0], _FRAME_INCHES + _ROW_INCHES * own.sizes["depth_of"] * 3)
+    said = "; ".join(
+        f"{one}: {float(own['correlation'].sel(depth_of=one, over='all')):+.2f}" for one in own["depth_of"].values
+    )
+    alt = f"Rank correlation of depth with accuracy on harder problems, over all models. {said}."
+    return [Panel("correlations", partial(_draw_correlations, own=own), alt, size)]
+
+
+def _draw_correlations(figure: FigureBase, own: xr.Dataset) -> None:
+    ax = figure.subplots()
+    kinds = {"all": "over all models", "within": "within recipe and loss"}
+    rows = _rows(own["depth_of"].values.tolist(), list(kinds))
+    for place, name, over in rows:
+        one = own.sel(depth_of=name, over=over)
+        ax.hlines(place, one["correlation_low"], one["correlation_high"], color=style.INK, linewidth=1.5, alpha=0.5)
+        face = style.INK if over == "all" else style.PAPER
+        label = kinds[over] if name == own["depth_of"].values[0] else None
+        ax.plot(one["correlation"], [place], "D", color=style.INK, markerfacecolor=face, label=label)
+    ax.axvline(0, color=style.MUTED, linewidth=0.9, linestyle=(0, (4, 3)))
+    _name_rows(ax, rows)
+    ax.set_xlim(-1.03, 1.03)
+    ax.set_xlabel(f"rank correlation (Spearman; {int(own['correlation_models'].max())} models, 95 % intervals)")
+    ax.set_title("Depth and accuracy on harder problems")
     figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=2)
 
 

@@ -20,6 +20,7 @@ from bathyscope.report.figures import style
 from bathyscope.report.figures.kind import Panel
 from bathyscope.report.figures.lines import Look
 from bathyscope.report.figures.options import FigureOptions
+from bathyscope.report.figures.runs_together import looks
 from bathyscope.report.figures.stage_rows import NAMES, ROW_INCHES, WIDTH, row_label, usable
 
 if TYPE_CHECKING:
@@ -31,8 +32,6 @@ NOTE: Final = (
     "with their intervals; a row is a model."
 )
 
-_COLOURS: Final = (style.BLUE, style.VERMILION, style.GREEN, style.PURPLE, style.MUTED)
-_LINES: Final = ("-", "--", ":", "-.")
 _AROUND_INCHES: Final = 1.0
 _MODEL_INCHES: Final = 0.3
 _NAME_LETTERS: Final = 40
@@ -62,7 +61,7 @@ def _draw(figure: FigureBase, models: Sequence[Model], shown: Sequence[str]) -> 
     heights = [ROW_INCHES] * len(shown) + [_MODEL_INCHES * (len(models) + 0.5)]
     axes = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)
     for ax, curve in zip(axes, shown):
-        for look, (_, data) in zip(_looks(len(models)), models):
+        for look, (_, data) in zip(looks(len(models)), models):
             _draw_curve(ax, data, curve, look)
         ax.yaxis.set_major_locator(MaxNLocator(3))
         _label(ax, f"{NAMES[curve]} (standardised, dimensionless)")
@@ -73,18 +72,9 @@ def _draw(figure: FigureBase, models: Sequence[Model], shown: Sequence[str]) -> 
     axes[0].set_title("Signatures of the stages of inference, model by model")
     handles = [
         axes[0].plot([], [], look.line, color=look.colour, marker=look.marker, label=name[-_NAME_LETTERS:])[0]
-        for look, (name, _) in zip(_looks(len(models)), models)
+        for look, (name, _) in zip(looks(len(models)), models)
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=2)
-
-
-def _looks(count: int) -> list[Look]:
-    """Colour and line, different for up to twenty models."""
-    markers = ("o", "s", "^", "D", "v")
-    return [
-        Look(_COLOURS[i % len(_COLOURS)], markers[i % len(markers)], _LINES[i // len(_COLOURS) % len(_LINES)])
-        for i in range(count)
-    ]
 
 
 def _draw_curve(ax: Axes, data: xr.Dataset, curve: str, look: Look) -> None:
@@ -96,7 +86,7 @@ def _draw_curve(ax: Axes, data: xr.Dataset, curve: str, look: Look) -> None:
 
 def _draw_boundaries(ax: Axes, models: Sequence[Model]) -> None:
     """A row a model: where its stages after the first begin, with intervals."""
-    for row, (look, (_, data)) in enumerate(zip(_looks(len(models)), models)):
+    for row, (look, (_, data)) in enumerate(zip(looks(len(models)), models)):
         n_blocks = data.attrs["n_blocks"]
         if data["boundary"].isnull().all():
             reason = textwrap.shorten(f"none: {data['boundary_reason'].item()}", _REASON_LETTERS, placeholder=" …")

@@ -1,0 +1,117 @@
+"""Depth by which of two models solve a problem: neither, one of them alone, or both.
+
+Problems that only the deep model solves tend to take more steps than those that both solve, so that a reading that
+differs between the classes may do so because of the steps. So two things are said: the mean reading of each class, with
+the mean number of steps beside it, and how much the reading of problems that only the deep model solves differs from
+that of those that both solve *at the same number of steps*. Source: csordas2025 (its reviewers' question).
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any, Final
+
+import numpy as np
+import statsmodels.api as sm
+import xarray as xr
+from numpy.typing import NDArray
+
+from bathyscope.prompts.solved_by import BOTH, CLASSES, ONLY_DEEP, class_of
+from bathyscope.statistics.bootstrap import bootstrap_interval, resample_counts
+
+COVERAGE: Final = 0.95
+RESAMPLES: Final = 1000
+FEW: Final = 5
+"""Problems of a class below which it has a mean and no interval."""
+
+FloatArray = NDArray[np.float64]
+Triple = tuple[float, float, float]
+_NONE: Final[Triple] = (np.nan, np.nan, np.nan)
+
+
+def by_class(value: xr.DataArray, right: xr.DataArray, steps: NDArray[np.int_]) -> xr.Dataset:
+    """Readings of the classes of every two models of different depth and one seed.
+
+    Args:
+        value: (reading, blocks, seed, prompt).
+        right: (blocks, seed, prompt), whether a model solves a problem.
+        steps: of the problems, [prompt].
+
+    Returns:
+        By ``pair`` (coordinates ``shallow`` and ``deep``, numbers of blocks), seed and ``solved_by``: ``class_count``,
+        ``class_steps`` (mean number of steps), and, also by reading and ``read_in`` (which of the two models is read),
+        ``class_mean``, ``class_low``, ``class_high`` (bootstrap over problems). By pair, seed, reading and ``read_in``:
+        ``same_steps``, ``same_steps_low``, ``same_steps_high``, only deep less both at equal steps (least squares with
+        a level for every number of steps, heteroscedasticity-robust interval). NaN where there are too few problems.
+        No variables with fewer than two depths.
+    """
+    pairs = list(combinations(sorted(int(blocks) for blocks in value["blocks"].values), 2))
+    if not pairs:
+        return xr.Dataset()
+    found = xr.concat(
+        [
+            xr.concat([_pair(value, right, steps, pair, seed) for seed in value["seed"].values], "seed")
+            for pair in pairs
+        ],
+        "pair",
+    )
+    names = [f"{shallow} and {deep} blocks" for shallow, deep in pairs]
+    coords: dict[str, Any] = {"pair": names, "seed": value["seed"].values, "solved_by": list(CLASSES)}
+    coords |= {"shallow": ("pair", [a for a, _ in pairs]), "deep": ("pair", [b for _, b in pairs])}
+    return found.assign_coords(coords)
+
+
+def _pair(
+    value: xr.DataArray, right: xr.DataArray, steps: NDArray[np.int_], pair: tuple[int, int], seed: Any
+) -> xr.Dataset:
+    """The classes of two models of one seed."""
+    shallow, deep = (right.sel(blocks=blocks, seed=seed).values.astype(bool) for blocks in pair)
+    classes = np.array([class_of(bool(one), bool(other)) for one, other in zip(shallow, deep)])
+    parts = []
+    for role, blocks in zip(("shallow", "deep"), pair):
+        own = value.sel(blocks=blocks, seed=seed).transpose("reading", "prompt").values
+        means = np.array([[_mean(row[classes == name]) for name in CLASSES] for row in own])
+        same = np.array([_at_equal_steps(row, classes, steps) for row in own])
+        data: dict[str, Any] = {
+            name: (("reading", "solved_by"), means[..., end])
+            for end, name in enumerate(("class_mean", "class_low", "class_high"))
+        }
+        data |= {
+            name: ("reading", same[:, end])
+            for end, name in enumerate(("same_steps", "same_steps_low", "same_steps_high"))
+        }
+        parts.append(xr.Dataset(data, {"reading": value["reading"].values}).assign_coords(read_in=role))
+    members = [classes == name for name in CLASSES]
+    counts = {
+        "class_count": ("solved_by", [int(member.sum()) for member in members]),
+        "class_steps": ("solved_by", [float(steps[member].mean()) if member.any() else np.nan for member in members]),
+    }
+    return xr.concat(parts, "read_in").assign(counts)
+
+
+def _mean(values: FloatArray) -> Triple:
+    """Mean of the problems that have a value, and its interval."""
+    values = values[np.isfinite(values)]
+    if not values.size:
+        return _NONE
+    mean, ones = float(values.mean()), np.ones(values.size)
+    if values.size < FEW:
+        return mean, np.nan, np.nan
+    drawn = resample_counts(values.size, RESAMPLES, np.random.default_rng(0)) @ values / values.size
+    low, high = bootstrap_interval(mean, drawn, ones, level=COVERAGE, limits=(-np.inf, np.inf))
+    return mean, low, high
+
+
+def _at_equal_steps(values: FloatArray, classes: NDArray[Any], steps: NDArray[np.int_]) -> Triple:
+    """Only deep less both, from the numbers of steps that hold problems of both classes."""
+    of_both = {int(k) for k in steps[(classes == BOTH) & np.isfinite(values)]}
+    shared = of_both & {int(k) for k in steps[(classes == ONLY_DEEP) & np.isfinite(values)]}
+    kept = np.isin(classes, (ONLY_DEEP, BOTH)) & np.isfinite(values) & np.isin(steps, list(shared))
+    levels = np.unique(steps[kept])
+    only_deep = classes[kept] == ONLY_DEEP
+    if min(only_deep.sum(), (~only_deep).sum()) < FEW:
+        return _NONE
+    columns = np.column_stack([only_deep, steps[kept, None] == levels]).astype(np.float64)
+    fitted = sm.OLS(values[kept], columns).fit(cov_type="HC3", use_t=True)
+    low, high = fitted.conf_int(1 - COVERAGE)[0]
+    return float(fitted.params[0]), float(low), float(high)

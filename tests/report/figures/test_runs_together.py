@@ -1,0 +1,50 @@
+"""Several runs in one picture: each model's own means over the share of its depth."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.artists import bands, curve
+from support.synthetic import replaced
+from support.synthetic_tokens import complete_run
+
+from bathyscope.report.figures.kind import draw_panel
+from bathyscope.report.figures.options import FigureOptions
+from bathyscope.report.side_by_side import caption, side_by_side
+
+RUNS = [
+    complete_run(L=blocks, prompts=3, tokens=6, model=name) for blocks, name in ((3, "org/small"), (6, "org/large"))
+]
+
+
+@pytest.mark.parametrize(
+    ("measure", "variable", "label"),
+    [
+        ("residual", "largest", "|activation| (activation units)"),
+        ("residual", "largest_ratio", "largest / median (dimensionless)"),
+        ("gradient", "norm", "norm (nats per activation unit)"),
+        ("gradient", "norm_own", "norm (nats per activation unit)"),
+    ],
+)
+def test_a_line_for_each_model_over_the_share_of_its_depth(measure: str, variable: str, label: str) -> None:
+    panel = next(panel for panel in side_by_side(RUNS)[measure] if panel.name == variable)
+    (ax,) = draw_panel(panel).axes
+    for run, name, blocks in zip(RUNS, ("org/small", "org/large"), (3, 6)):
+        x, y = curve(ax, name)
+        np.testing.assert_allclose(x, np.arange(blocks + 1) / blocks)
+        np.testing.assert_allclose(y, run[measure][variable].mean("prompt").values)
+    assert len(bands(ax)) == 2
+    assert ax.get_ylabel().removesuffix(", log scale") == label
+    assert ax.get_xlabel() == "boundary / number of blocks (share of the depth)"
+    assert ax.get_xlim() == (-0.02, 1.02)
+
+
+def test_a_variable_that_one_run_alone_holds_is_left_out() -> None:
+    few = replaced(RUNS[0], "residual", RUNS[0]["residual"].drop_vars("largest"))
+    assert [panel.name for panel in side_by_side(RUNS)["residual"]] == ["norm_resid", "largest", "largest_ratio"]
+    assert [panel.name for panel in side_by_side([few, RUNS[1]])["residual"]] == ["norm_resid", "largest_ratio"]
+
+
+def test_the_caption_says_what_lines_are() -> None:
+    assert "over the share of its depth" in caption("gradient", FigureOptions())
+    assert "largest activations over prompts" in caption("residual", FigureOptions())
