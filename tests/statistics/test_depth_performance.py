@@ -160,11 +160,11 @@ def test_the_only_model_of_a_family_leaves_no_robust_errors() -> None:
 
 def test_intervals_cover_the_planted_slope() -> None:
     covered = []
-    for seed in range(200):
+    for seed in range(1000):
         table = TABLE.assign(score=0.004 * TABLE["layers"] + 0.05 * np.random.default_rng([seed, 1]).normal(size=N))
         errors = regressed(table).errors["plain"]
         covered.append(errors.ci_low[1] <= 0.004 <= errors.ci_high[1])
-    assert np.mean(covered) == pytest.approx(0.95, abs=0.04)
+    assert 0.93 <= np.mean(covered) <= 0.97
 
 
 @pytest.mark.parametrize(
