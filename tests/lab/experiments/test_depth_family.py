@@ -21,7 +21,7 @@ from bathyscope.cli.commands import depth_family as command
 from bathyscope.errors import ModelError, OptionError, PromptError, StoreError
 from bathyscope.lab.experiments import DepthFamily, depth_family
 from bathyscope.lab.experiments.depth_family import ONE_SEED
-from bathyscope.lab.experiments.family_members import members_of
+from bathyscope.lab.experiments.family_members import FAMILY, members_of
 from bathyscope.report.figures import depth_family as figure
 from bathyscope.statistics.effective_depth import ESTIMATORS
 
@@ -110,6 +110,14 @@ def test_trends_are_over_the_series_that_has_several_depths(found: xr.Dataset) -
     assert float(own["model_low"]) < float(own["prompt_low"]) <= float(own["slope"])
 
 
+def test_the_place_of_norms_is_read_off_the_recipe(recipes: dict[str, str], tmp_path: Path) -> None:
+    members = members_of(FAMILY, [0], [], [], tmp_path)
+    assert [one.norms for one in members] == ["pre", "pre", "pre", "peri", "post", "mixed"]
+    universal = ["model.type=bathyscope_universal", "model.post_norm_blocks=0"]
+    (plain,) = members_of(["depth_12_mixed"], [0], [], universal, tmp_path)
+    assert plain.norms == "bathyscope_universal"
+
+
 def test_placements_are_compared_with_the_member_of_their_depth_and_seed(found: xr.Dataset, folder: Path) -> None:
     pairs = [f"four_post-seed-{seed} − four-seed-{seed}" for seed in (0, 1)]
     assert list(found.pair.values) == pairs
@@ -174,14 +182,18 @@ def test_the_command_shows_and_writes_what_was_found(
     if form == "table":
         assert "Effective depth ratio, and its slope for each doubling of blocks" in printed
         assert "two-seed-0 → four-seed-0, best target: slope" in printed
+        assert "Difference of the ratio by the place of norms" in printed
         return
     rows = list(csv.DictReader(io.StringIO(printed)))
     of_mass = [row for row in rows if row["estimator"] == "centre_of_mass"]
     wanted = found.sel(estimator="centre_of_mass")
-    assert [row["member"] for row in of_mass] == [*found.member.values, ""]
-    assert [float(row["depth"]) for row in of_mass[:-1]] == wanted["depth"].values.tolist()
-    assert float(of_mass[-1]["slope"]) == wanted["slope"].item()
-    assert [float(row["books_loss"]) for row in of_mass[:-1]] == found["loss"].sel(text="books").values.tolist()
+    members, (trend, *pairs) = of_mass[: found.sizes["member"]], of_mass[found.sizes["member"] :]
+    assert [row["member"] for row in members] == found.member.values.tolist()
+    assert [float(row["depth"]) for row in members] == wanted["depth"].values.tolist()
+    assert float(trend["slope"]) == wanted["slope"].item()
+    assert [float(row["books_loss"]) for row in members] == found["loss"].sel(text="books").values.tolist()
+    assert [row["pair"] for row in pairs] == found.pair.values.tolist()
+    assert [float(row["difference"]) for row in pairs] == wanted["difference"].values.tolist()
     assert sum(row["map"] != "" for row in rows) == 4
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 _RATIO = ("ratio", "ratio_low", "ratio_high")
+_DIFFERENCE = ("difference", "difference_low", "difference_high", "difference_p_value", "difference_p_holm")
 _TREND = ("slope", "prompt_low", "prompt_high", "model_low", "model_high", "slope_proportional", "p_value", "p_holm")
 
 
@@ -42,7 +44,7 @@ def depth_family_command(
 
     found = carried_out(depth_family, DepthFamily, given, out, set, quiet)
     write_results(found, draw, out, "depth-family", quiet)
-    if not write_data([*member_rows(found), *trend_rows(found), *map_rows(found)], format):
+    if not write_data([*member_rows(found), *trend_rows(found), *pair_rows(found), *map_rows(found)], format):
         _show(found)
     return 0
 
@@ -69,6 +71,16 @@ def trend_rows(found: xr.Dataset) -> list[Row]:
             one = found.sel(norms=norms, estimator=estimator)
             row: Row = {"norms": norms, "estimator": estimator, **{key: float(one[key]) for key in _TREND}}
             rows.append({**row, **{key: bool(one[key]) for key in ("stable", "proportional")}})
+    return rows
+
+
+def pair_rows(found: xr.Dataset) -> list[Row]:
+    """A row for every member with norms elsewhere and estimator: its ratio less that of the member of its depth."""
+    rows: list[Row] = []
+    for pair in found["pair"].values.tolist() if "pair" in found.coords else ():
+        for estimator in found["estimator"].values.tolist():
+            one = found.sel(pair=pair, estimator=estimator)
+            rows.append({"pair": pair, "estimator": estimator, **{key: float(one[key]) for key in _DIFFERENCE}})
     return rows
 
 
@@ -111,12 +123,39 @@ def _show(found: xr.Dataset) -> None:
     write("Intervals over seeds and prompts where depths have several seeds, else over prompts. * holds 0.")
     if found.attrs["note"]:
         write(str(found.attrs["note"]))
+    _show_pairs(pair_rows(found))
     for row in map_rows(found):
         write(
             f"{row['map']}, {row['direction'].replace('_', ' ')}: slope {row['slope']:.2f} ({row['slope_low']:.2f} to "
             f"{row['slope_high']:.2f}; 1 = same relative depth), mean distance {row['deviation']:.2f} "
             f"({row['deviation_low']:.2f} to {row['deviation_high']:.2f}; by chance {row['deviation_chance']:.2f})."
         )
+
+
+def _show_pairs(rows: Sequence[Row]) -> None:
+    """Differences of the ratio between places of norms; nothing where all members have one place."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    if not rows:
+        return
+    pairs = list(dict.fromkeys(row["pair"] for row in rows))
+    table = Table(box=SIMPLE_HEAD, title="Difference of the ratio by the place of norms; ** Holm < 5 %")
+    table.add_column("estimator")
+    for pair in pairs:
+        table.add_column(pair, justify="right")
+    for estimator in dict.fromkeys(row["estimator"] for row in rows):
+        own = {row["pair"]: row for row in rows if row["estimator"] == estimator}
+        table.add_row(estimator.replace("_", " "), *(_difference(own[pair]) for pair in pairs))
+    write_table(table)
+
+
+def _difference(row: Row) -> str:
+    if math.isnan(row["difference"]):
+        return "–"
+    ends = f"{row['difference_low']:+.2f} to {row['difference_high']:+.2f}"
+    clear = "**" if row["difference_p_holm"] < 0.05 else ""
+    return f"{row['difference']:+.2f} ({ends}){clear}"
 
 
 def _slope(one: xr.Dataset) -> str:
