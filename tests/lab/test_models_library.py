@@ -266,9 +266,11 @@ def test_a_block_that_norms_the_sum_is_the_plain_formula() -> None:
     assert gap(stream[1], resid) > 0.1
 
 
-def test_places_of_norms_beyond_the_group_are_refused() -> None:
+def test_options_out_of_range_are_refused() -> None:
     with pytest.raises(OptionError, match=r"post_norm_blocks=3 of group_size=2; give 0 to 2\."):
         UniversalTransformerConfig(group_size=2, repeats=2, post_norm_blocks=3)
+    with pytest.raises(OptionError, match=r"initializer_range=0\.0 is no standard deviation; give a number above 0"):
+        UniversalTransformerConfig(group_size=2, repeats=2, initializer_range=0.0)
 
 
 def test_matrices_are_drawn_alike_where_a_deviation_is_given() -> None:

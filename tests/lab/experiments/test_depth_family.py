@@ -22,6 +22,7 @@ from bathyscope.errors import ModelError, OptionError, PromptError, StoreError
 from bathyscope.lab.experiments import DepthFamily, depth_family
 from bathyscope.lab.experiments.depth_family import ONE_SEED
 from bathyscope.lab.experiments.family_members import FAMILY, members_of
+from bathyscope.lab.recipes import read_recipe
 from bathyscope.report.figures import depth_family as figure
 from bathyscope.statistics.effective_depth import ESTIMATORS
 
@@ -116,6 +117,24 @@ def test_the_place_of_norms_is_read_off_the_recipe(recipes: dict[str, str], tmp_
     universal = ["model.type=bathyscope_universal", "model.post_norm_blocks=0"]
     (plain,) = members_of(["depth_12_mixed"], [0], [], universal, tmp_path)
     assert plain.norms == "bathyscope_universal"
+    (post,) = members_of(["depth_12_mixed"], [0], [], ["model.post_norm_blocks=12"], tmp_path)
+    assert post.norms == "post, of the sum"
+
+
+def test_a_mixed_series_keeps_the_share_of_blocks_that_norm_the_sum(tmp_path: Path) -> None:
+    def other(blocks: int, post: int, repeats: int = 1) -> str:
+        changes = [f"model.group_size={blocks}", f"model.post_norm_blocks={post}", f"model.repeats={repeats}"]
+        recipe = read_recipe("depth_12_mixed", [*changes, f"name=other_{blocks}_{post}_{repeats}"])
+        path = tmp_path / f"{recipe.name}.yaml"
+        path.write_text(yaml.safe_dump(recipe.to_dict()), encoding="utf-8")
+        return str(path)
+
+    assert len(members_of(["depth_12_mixed", other(24, 6)], [0], [], [], tmp_path)) == 2
+    said = r"differ in model\.post_norm_blocks / group_size, so that a trend would not be one of depth"
+    with pytest.raises(OptionError, match=said):
+        members_of(["depth_12_mixed", other(24, 3)], [0], [], [], tmp_path)
+    with pytest.raises(OptionError, match=r"differ in model\.repeats, so that"):
+        members_of(["depth_12_mixed", other(4, 1, 3)], [0], [], [], tmp_path)
 
 
 def test_placements_are_compared_with_the_member_of_their_depth_and_seed(found: xr.Dataset, folder: Path) -> None:

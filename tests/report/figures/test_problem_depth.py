@@ -87,8 +87,9 @@ def classed(data: xr.Dataset) -> xr.Dataset:
 
 
 def test_marks_of_classes_are_their_means(classed: xr.Dataset) -> None:
-    assert [panel.name for panel in panels(classed)][-len(READINGS) :] == [f"classes_{name}" for name in READINGS]
-    assert panels(classed)[-1].alt.endswith("only deep: 3.75; both: 1.50.")
+    names = [panel.name for panel in panels(classed)]
+    assert names[-len(READINGS) - 1 :] == [*(f"classes_{name}" for name in READINGS), "same_steps"]
+    assert panels(classed)[-2].alt.endswith("only deep: 3.75; both: 1.50.")
     assert "which of the models of 2 and 4 blocks solve a problem" in caption(classed)
     figure = draw(classed)
     ax = [ax for ax in figure.findobj(Axes) if ax.get_xlabel() == "solved by"][-1]
@@ -97,3 +98,21 @@ def test_marks_of_classes_are_their_means(classed: xr.Dataset) -> None:
     assert {line.get_label() for line in ax.lines} >= {"read in 4 blocks", "read in 2 blocks"}
     labels = [tick.get_text() for tick in ax.get_xticklabels()]
     assert labels == ["neither\nn = 0", "only shallow\nn = 0", "only deep\nk = 2.5, n = 10", "both\nk = 1.0, n = 5"]
+
+
+def test_differences_at_equal_steps_are_drawn_with_their_intervals(classed: xr.Dataset) -> None:
+    shape = classed["same_steps"].shape
+    drawn = np.arange(np.prod(shape), dtype=float).reshape(shape)
+    known = classed.assign(
+        {
+            f"same_steps{end}": (classed["same_steps"].dims, drawn + gap)
+            for end, gap in (("", 0), ("_low", -1), ("_high", 2))
+        }
+    )
+    axes = titled(draw(known))
+    ax = axes["Is a problem that only the deep model solves read deeper?"]
+    marks = [float(line.get_xdata()[0]) for line in ax.lines if len(line.get_xdata()) == 1]
+    wanted = known["same_steps"].isel(pair=0).sel(read_in=["deep", "shallow"]).transpose("reading", "read_in", "seed")
+    np.testing.assert_array_equal(marks, wanted.values.ravel())
+    (first, *_) = ax.collections
+    np.testing.assert_array_equal(first.get_segments()[0][:, 0], [marks[0] - 1, marks[0] + 2])

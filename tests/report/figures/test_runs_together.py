@@ -45,6 +45,36 @@ def test_a_variable_that_one_run_alone_holds_is_left_out() -> None:
     assert [panel.name for panel in side_by_side([few, RUNS[1]])["residual"]] == ["norm_resid", "largest_ratio"]
 
 
+def test_a_run_looks_the_same_in_all_panels() -> None:
+    third = complete_run(L=4, prompts=3, tokens=6, model="org/third")
+    few = replaced(RUNS[0], "residual", RUNS[0]["residual"].drop_vars("largest"))
+    found = {panel.name: draw_panel(panel).axes[0] for panel in side_by_side([few, RUNS[1], third])["residual"]}
+    for name in ("org/large", "org/third"):
+        looks = {
+            (line.get_color(), line.get_marker())
+            for ax in found.values()
+            for line in ax.lines
+            if line.get_label() == name
+        }
+        assert len(looks) == 1
+    assert [line.get_label() for line in found["largest"].lines] == ["org/large", "org/third"]
+
+
+def test_one_run_with_a_value_is_no_comparison() -> None:
+    none = replaced(RUNS[0], "residual", RUNS[0]["residual"].assign(largest=RUNS[0]["residual"]["largest"] * np.nan))
+    assert "largest" not in [panel.name for panel in side_by_side([none, RUNS[1]])["residual"]]
+
+
+def test_norms_are_means_over_tokens() -> None:
+    panel = next(panel for panel in side_by_side(RUNS)["residual"] if panel.name == "norm_resid")
+    data = RUNS[1]["residual"]
+    weighted = data["norm_resid"].weighted(data["n_tokens"]).mean("prompt")
+    np.testing.assert_allclose(curve(draw_panel(panel).axes[0], "org/large")[1], weighted.values)
+    assert "lowest" in panel.alt
+    assert "at 0.167" in panel.alt or "at 1" in panel.alt
+    assert "0.16666" not in panel.alt
+
+
 def test_the_caption_says_what_lines_are() -> None:
     assert "over the share of its depth" in caption("gradient", FigureOptions())
     assert "largest activations over prompts" in caption("residual", FigureOptions())

@@ -64,7 +64,7 @@ def data() -> xr.Dataset:
         {"asked": "200"},
     )
     value = in_a_row(made)
-    summed_up = (means(value), differences(value, "recipe"), depth_and_accuracy(value))
+    summed_up = (means(value), differences(value, "recipe"), depth_and_accuracy(value, made["n_blocks"]))
     return made.assign({"value": value, **{k: v for one in summed_up for k, v in one.data_vars.items()}})
 
 

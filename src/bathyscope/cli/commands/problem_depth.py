@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 _ENDS = ("mean", "low", "high")
+_SAME_STEPS = ("same_steps", "same_steps_low", "same_steps_high")
+_DIFFERENCE = "only deep − both at equal steps"
 
 
 def problem_depth_command(
@@ -66,16 +68,24 @@ def rows_of(found: xr.Dataset) -> list[Row]:
 
 
 def class_rows(found: xr.Dataset) -> list[Row]:
-    """A row for every two depths, seed, class, model that is read and reading; none with one depth."""
+    """A row for every two depths, seed, model that is read, reading and class, and the difference at equal steps.
+
+    None with one depth.
+    """
     if "pair" not in found.coords:
         return []
     rows: list[Row] = []
-    dims = ("pair", "seed", "read_in", "reading", "solved_by")
+    dims = ("pair", "seed", "read_in", "reading")
     for chosen in itertools.product(*(found[dim].values.tolist() for dim in dims)):
-        one = found.sel(dict(zip(dims, chosen)))
-        row: Row = dict(zip(dims, chosen))
-        row |= {"problems": int(one["class_count"]), "mean_steps": float(one["class_steps"])}
-        rows.append(row | {key: float(one[f"class_{key}"]) for key in _ENDS})
+        own = found.sel(dict(zip(dims, chosen)))
+        head: Row = dict(zip(dims, chosen))
+        for name in own["solved_by"].values.tolist():
+            one = own.sel(solved_by=name)
+            row = {**head, "solved_by": name, "problems": int(one["class_values"])}
+            row |= {"mean_steps": float(one["class_steps"])}
+            rows.append(row | {key: float(one[f"class_{key}"]) for key in _ENDS})
+        ends = {key: float(own[name]) for key, name in zip(_ENDS, _SAME_STEPS)}
+        rows.append({**head, "solved_by": _DIFFERENCE, **ends})
     return rows
 
 
@@ -111,7 +121,7 @@ def _show_classes(found: xr.Dataset) -> None:
         title=f"Depth in {int(own['deep'])} blocks by who solves a problem ({own['pair'].item()}), 95 % intervals",
     )
     classes = own["solved_by"].values.tolist()
-    for heading in ("seed", "", *classes, "only deep − both at equal k"):
+    for heading in ("seed", "", *classes, _DIFFERENCE):
         table.add_column(heading, justify="left" if heading == "" else "right")
     for seed in own["seed"].values.tolist():
         of_seed = own.sel(seed=seed, read_in="deep")
@@ -123,7 +133,7 @@ def _show_classes(found: xr.Dataset) -> None:
         for name in own["reading"].values.tolist():
             one = of_seed.sel(reading=name)
             cells = [_cell(one.sel(solved_by=of), [f"class_{key}" for key in _ENDS]) for of in classes]
-            same = _cell(one, ["same_steps", "same_steps_low", "same_steps_high"])
+            same = _cell(one, _SAME_STEPS)
             table.add_row("", name.replace("_", " "), *cells, same)
     write_table(table)
 

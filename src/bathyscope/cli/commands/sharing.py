@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     import xarray as xr
 
 Row = dict[str, Any]
+_CORRELATION_TITLE = (
+    "Rank correlation with accuracy on harder problems, over trained models; over all of them the interval takes "
+    "models for independent, which those of one recipe are not"
+)
 _CORRELATION = ("correlation", "correlation_low", "correlation_high", "correlation_p", "correlation_holm")
 
 
@@ -99,13 +103,14 @@ def _show_correlations(rows: Sequence[Row]) -> None:
     shown = [row for row in rows if not math.isnan(row["correlation"])]
     if not shown:
         return
-    table = Table(box=SIMPLE_HEAD, title="Rank correlation with accuracy on harder problems, over trained models")
+    table = Table(box=SIMPLE_HEAD, title=_CORRELATION_TITLE)
     for heading in ("depth", "over", "models", "correlation", "p (Holm)"):
         table.add_column(heading, justify="left" if heading in ("depth", "over") else "right")
     for row in shown:
         over = "all models" if row["over"] == "all" else "within recipe and loss"
         cell = _cell(row["correlation"], row["correlation_low"], row["correlation_high"])
-        p_value = f"{row['correlation_p']:.3f} ({row['correlation_holm']:.3f})"
+        tested = not math.isnan(row["correlation_p"])
+        p_value = f"{row['correlation_p']:.3f} ({row['correlation_holm']:.3f})" if tested else "–"
         table.add_row(row["depth_of"].replace("_", " "), over, str(row["models"]), cell, p_value)
     write_table(table)
 

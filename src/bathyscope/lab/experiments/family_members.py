@@ -12,6 +12,7 @@ import yaml
 
 from bathyscope.errors import ModelError, OptionError
 from bathyscope.lab.folder import RECIPE, SUMMARY
+from bathyscope.lab.models.config import SharedLayerConfig
 from bathyscope.lab.recipe import Recipe
 from bathyscope.lab.recipes import read_recipe
 from bathyscope.lab.train import train
@@ -50,8 +51,8 @@ class Member:
         kind = str(model.get("type"))
         if kind == "hyperclovax":
             return "peri" if model.get("use_post_norm") else "pre"
-        if kind == "bathyscope_universal" and model.get("post_norm_blocks"):
-            return "mixed"
+        if kind.startswith("bathyscope_") and model.get("post_norm_blocks"):
+            return "post, of the sum" if _post_norm_share(model) == 1 else "mixed"
         return {"llama": "pre", "olmo2": "post"}.get(kind, kind)
 
 
@@ -109,8 +110,18 @@ def _require_alike(members: Sequence[Member]) -> None:
 
 def _deciding(recipe: Recipe) -> dict[str, Any]:
     content = {key: value for key, value in recipe.to_dict().items() if key not in _FREE}
-    content["model"] = {key: value for key, value in (content["model"] or {}).items() if key not in _BLOCK_KEYS}
+    model = content["model"] or {}
+    content["model"] = {key: value for key, value in model.items() if key not in _BLOCK_KEYS}
+    if content["model"].pop("post_norm_blocks", 0):
+        # the same share of the blocks; in repeated groups the kinds take turns
+        content["model"] |= {"post_norm_blocks / group_size": _post_norm_share(model), "repeats": model.get("repeats")}
     return content
+
+
+def _post_norm_share(model: Mapping[str, Any]) -> float:
+    """The share of blocks that norm the sum; of a group whose size is not given, that of the type's default."""
+    size = model.get("group_size") or SharedLayerConfig.group_size
+    return float(model["post_norm_blocks"]) / float(size)
 
 
 def _flat(content: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

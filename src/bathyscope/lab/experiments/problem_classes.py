@@ -15,6 +15,7 @@ import numpy as np
 import statsmodels.api as sm
 import xarray as xr
 from numpy.typing import NDArray
+from scipy import stats
 
 from bathyscope.prompts.solved_by import BOTH, CLASSES, ONLY_DEEP, class_of
 from bathyscope.statistics.bootstrap import bootstrap_interval, resample_counts
@@ -40,10 +41,11 @@ def by_class(value: xr.DataArray, right: xr.DataArray, steps: NDArray[np.int_]) 
     Returns:
         By ``pair`` (coordinates ``shallow`` and ``deep``, numbers of blocks), seed and ``solved_by``: ``class_count``,
         ``class_steps`` (mean number of steps), and, also by reading and ``read_in`` (which of the two models is read),
-        ``class_mean``, ``class_low``, ``class_high`` (bootstrap over problems). By pair, seed, reading and ``read_in``:
-        ``same_steps``, ``same_steps_low``, ``same_steps_high``, only deep less both at equal steps (least squares with
-        a level for every number of steps, heteroscedasticity-robust interval). NaN where there are too few problems.
-        No variables with fewer than two depths.
+        ``class_values`` (problems that have the reading), ``class_mean``, ``class_low``, ``class_high`` (bootstrap over
+        problems). By pair, seed, reading and ``read_in``: ``same_steps``, ``same_steps_low``, ``same_steps_high``, only
+        deep less both at equal steps (least squares with a level for every number of steps, interval robust to unequal
+        variances, with the degrees of freedom of the smaller class). NaN where there are too few problems; no interval
+        where all problems agree. No variables with fewer than two depths.
     """
     pairs = list(combinations(sorted(int(blocks) for blocks in value["blocks"].values), 2))
     if not pairs:
@@ -76,6 +78,8 @@ def _pair(
             name: (("reading", "solved_by"), means[..., end])
             for end, name in enumerate(("class_mean", "class_low", "class_high"))
         }
+        there = [[int(np.isfinite(row[classes == name]).sum()) for name in CLASSES] for row in own]
+        data["class_values"] = (("reading", "solved_by"), there)
         data |= {
             name: ("reading", same[:, end])
             for end, name in enumerate(("same_steps", "same_steps_low", "same_steps_high"))
@@ -95,7 +99,7 @@ def _mean(values: FloatArray) -> Triple:
     if not values.size:
         return _NONE
     mean, ones = float(values.mean()), np.ones(values.size)
-    if values.size < FEW:
+    if values.size < FEW or _agree(values):
         return mean, np.nan, np.nan
     drawn = resample_counts(values.size, RESAMPLES, np.random.default_rng(0)) @ values / values.size
     low, high = bootstrap_interval(mean, drawn, ones, level=COVERAGE, limits=(-np.inf, np.inf))
@@ -112,6 +116,16 @@ def _at_equal_steps(values: FloatArray, classes: NDArray[Any], steps: NDArray[np
     if min(only_deep.sum(), (~only_deep).sum()) < FEW:
         return _NONE
     columns = np.column_stack([only_deep, steps[kept, None] == levels]).astype(np.float64)
-    fitted = sm.OLS(values[kept], columns).fit(cov_type="HC3", use_t=True)
-    low, high = fitted.conf_int(1 - COVERAGE)[0]
-    return float(fitted.params[0]), float(low), float(high)
+    fitted = sm.OLS(values[kept], columns).fit(cov_type="HC3")
+    difference = float(fitted.params[0])
+    if _agree(fitted.resid, float(np.abs(values[kept]).max())):
+        return difference, np.nan, np.nan
+    freedom = min(only_deep.sum(), (~only_deep).sum()) - 1
+    reach = float(stats.t.ppf((1 + COVERAGE) / 2, freedom) * fitted.bse[0])
+    return difference, difference - reach, difference + reach
+
+
+def _agree(values: FloatArray, scale: float | None = None) -> bool:
+    """Whether values differ by rounding alone: no spread from which an interval could follow."""
+    size = float(np.abs(values).max()) if scale is None else scale
+    return bool(np.ptp(values) <= 1e-12 * size)

@@ -138,7 +138,7 @@ def sharing(
             "value": value,
             **means(value).data_vars,
             **differences(value, "recipe").data_vars,
-            **depth_and_accuracy(value).data_vars,
+            **depth_and_accuracy(value, found["n_blocks"]).data_vars,
         }
     ).assign_attrs({**said, "hashes": hashes})
 

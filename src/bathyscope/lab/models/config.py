@@ -26,19 +26,20 @@ class SharedLayerConfig(PreTrainedConfig):
         head_dim: width of a head; None = ``hidden_size`` shared out among the heads.
         rotary_share: share of each head's entries that rotary embedding turns, the first ones.
         rope_theta: base of its wavelengths.
-        norm: ``"layer_norm"`` or ``"rms_norm"``, before attention, before the feed-forward part and before the readout.
+        norm: ``"layer_norm"`` or ``"rms_norm"``, before attention, before the feed-forward part (but for
+            ``post_norm_blocks``) and before the readout.
         norm_eps: their epsilon.
         post_norm_blocks: how many of the group's first blocks norm the sum of the stream and what attention or the
-            feed-forward part adds to it, rather than what these read. With a quarter of them it is Mix-LN (Li, Yin &
-            Liu 2024).
+            feed-forward part adds to it, rather than what these read. With a quarter of them, run once, it is Mix-LN
+            (Li, Yin & Liu 2024).
         initializer_range: standard deviation of all freshly drawn matrices; None = √(2 / steps) of the scale that
             keeps variances, and embeddings of about unit norm.
         max_position_embeddings: the context it is trained for; positions come from no table.
 
     Raises:
         OptionError: a group of no blocks, a ``num_hidden_layers`` that disagrees with ``group_size`` × ``repeats``, an
-            unknown norm, more ``post_norm_blocks`` than the group has, heads that do not fit the width, or a
-            ``rotary_share`` that leaves an odd number of entries.
+            unknown norm, more ``post_norm_blocks`` than the group has, heads that do not fit the width, a
+            ``rotary_share`` that leaves an odd number of entries, or an ``initializer_range`` of 0 or less.
     """
 
     keys_to_ignore_at_inference: ClassVar = ["past_key_values"]
@@ -80,6 +81,11 @@ class SharedLayerConfig(PreTrainedConfig):
             raise OptionError(
                 f"post_norm_blocks={self.post_norm_blocks} of group_size={self.group_size}; give 0 to "
                 f"{self.group_size}."
+            )
+        if self.initializer_range is not None and not self.initializer_range > 0:
+            raise OptionError(
+                f"initializer_range={self.initializer_range} is no standard deviation; give a number above 0, such as "
+                "0.02, or leave it out."
             )
         super().__post_init__(**kwargs)
 

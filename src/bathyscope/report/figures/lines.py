@@ -225,9 +225,12 @@ def _alt(curves: Sequence[Series], axis: Axis) -> str:
         mean = curve.summary.mean
         kept = np.flatnonzero(np.isfinite(mean))
         first, last, lowest, highest = kept[0], kept[-1], np.nanargmin(mean), np.nanargmax(mean)
-        said.append(
-            f"{curve.label}: {mean[first]:.3g} at {curve.x[first]}, {mean[last]:.3g} at {curve.x[last]}, "
-            f"lowest {mean[lowest]:.3g} at {curve.x[lowest]}, highest {mean[highest]:.3g} at "
-            f"{curve.x[highest]}"
-        )
+        places = (first, last, lowest, highest)
+        at = [f"{mean[place]:.3g} at {_place(curve.x[place])}" for place in places]
+        said.append(f"{curve.label}: {at[0]}, {at[1]}, lowest {at[2]}, highest {at[3]}")
     return f"Line chart, {axis.title.lower()}: {axis.y} against {axis.x}. {'; '.join(said)}."
+
+
+def _place(x: Any) -> str:
+    """A block, a boundary or its share of the depth."""
+    return f"{x:.3g}" if isinstance(x, np.floating) else str(x)

@@ -28,6 +28,8 @@ _LOOKS: Final = (
 _ROLES: Final = {"deep": (style.BLUE, "o", 0.08), "shallow": (style.VERMILION, "s", -0.08)}
 """Colour, marker and place beside the class of the model that is read."""
 _SEEDS_APART: Final = 0.05
+_WIDEST: Final = 0.36
+"""Of a class's unit of width, for the seeds on either side."""
 _ROW_INCHES: Final = 0.14
 _FRAME_INCHES: Final = 1.4
 
@@ -66,7 +68,9 @@ def _said_of_classes(data: xr.Dataset) -> str:
         return ""
     return (
         f" Classes: which of the models of {int(own['shallow'])} and {int(own['deep'])} blocks solve a problem; a mark "
-        "is a seed, with its 95 % interval over problems; numbers under a class: mean steps, and problems a seed."
+        "is a seed, with its 95 % interval over problems where there are enough; numbers under a class: mean steps, "
+        "and problems a seed. Classes differ in steps too; the last picture compares them at equal steps, with 95 % "
+        "intervals that are not corrected for their number."
     )
 
 
@@ -90,6 +94,9 @@ def panels(data: xr.Dataset) -> list[Panel]:
     if own is not None:
         for name in data["reading"].values.tolist():
             made.append(Panel(f"classes_{name}", partial(_classes, own=own, name=name), _said_classes(own, name)))
+        rows = own.sizes["reading"] * (2 * own.sizes["seed"] + 1)
+        size = (style.PANEL_SIZE[0] + 1.4, _FRAME_INCHES + _ROW_INCHES * rows)
+        made.append(Panel("same_steps", partial(_same_steps, own=own), _said_same_steps(own), size))
     return made
 
 
@@ -164,7 +171,8 @@ def _classes(figure: FigureBase, own: xr.Dataset, name: str) -> None:
     for role, (colour, marker, beside) in _ROLES.items():
         for number, seed in enumerate(own["seed"].values):
             one = own.sel(reading=name, read_in=role, seed=seed)
-            x = np.arange(len(classes)) + beside + np.sign(beside) * _SEEDS_APART * number
+            apart = min(_SEEDS_APART, _WIDEST / own.sizes["seed"])
+            x = np.arange(len(classes)) + beside + np.sign(beside) * apart * number
             ax.vlines(x, one["class_low"], one["class_high"], color=colour, linewidth=1.6, alpha=0.6)
             label = None if number else f"read in {int(own[role])} blocks"
             ax.plot(x, one["class_mean"], marker, color=colour, linestyle="none", markersize=4, label=label)
@@ -181,6 +189,40 @@ def _classes(figure: FigureBase, own: xr.Dataset, name: str) -> None:
     ax.set_ylabel(f"depth ({reading.units})")
     ax.set_title(f"{reading.title[0].upper()}{reading.title[1:]}, by class")
     figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=2)
+
+
+def _same_steps(figure: FigureBase, own: xr.Dataset) -> None:
+    ax = figure.subplots()
+    place = 0.0
+    ticks: list[float] = []
+    for name in own["reading"].values:
+        first = place
+        for role, (colour, marker, _) in _ROLES.items():
+            for number, seed in enumerate(own["seed"].values):
+                one = own.sel(reading=name, read_in=role, seed=seed)
+                ax.hlines(place, one["same_steps_low"], one["same_steps_high"], color=colour, linewidth=2, alpha=0.6)
+                label = f"read in {int(own[role])} blocks" if not ticks and not number else None
+                ax.plot(one["same_steps"], [place], marker, color=colour, markersize=4, label=label)
+                place += 1
+        ticks.append((first + place - 1) / 2)
+        place += 1
+    ax.axvline(0, color=style.MUTED, linewidth=0.9, linestyle=(0, (4, 3)))
+    ax.set_yticks(ticks, [READINGS[str(name)].title for name in own["reading"].values])
+    ax.set_ylim(place - 0.5, -1)
+    ax.grid(visible=False, axis="y")
+    ax.set_xlabel("only the deep model − both, at equal steps (blocks or boundaries)")
+    ax.set_title("Is a problem that only the deep model solves read deeper?")
+    figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=2)
+
+
+def _said_same_steps(own: xr.Dataset) -> str:
+    said = []
+    for name in own["reading"].values:
+        values = own["same_steps"].sel(reading=name, read_in="deep").values
+        there = values[np.isfinite(values)]
+        ends = f"{there.min():+.2f} to {there.max():+.2f}" if there.size else "none"
+        said.append(f"{READINGS[str(name)].title}: {ends}")
+    return f"Only the deep model less both, at equal steps, read in {int(own['deep'])} blocks. {'; '.join(said)}."
 
 
 def _said_classes(own: xr.Dataset, name: str) -> str:

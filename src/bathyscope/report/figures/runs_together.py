@@ -51,20 +51,19 @@ def together(measure: str, compared: Sequence[Compared], note: str) -> Together:
     """A panel for every variable that two runs or more hold, a line a run."""
 
     def panels(runs: Sequence[Run], names: Sequence[str], options: FigureOptions) -> list[Panel]:
-        held = [(name, run[measure]) for name, run in zip(names, runs)]
-        made = [_panel(one, [(name, data) for name, data in held if one.name in data], options) for one in compared]
+        # a run looks the same in all panels, whether or not every run is in each of them
+        named = [(name, look, run[measure]) for name, look, run in zip(names, looks(len(runs)), runs)]
+        made = [_panel(one, [held for held in named if one.name in held[2]], options) for one in compared]
         return [one for one in made if one is not None]
 
     return Together(panels, note)
 
 
-def _panel(one: Compared, held: Sequence[tuple[str, xr.Dataset]], options: FigureOptions) -> Panel | None:
-    if len(held) < 2:
-        return None
-    curves = [
-        series(data, one.name, name, look, options, one.positions) for look, (name, data) in zip(looks(len(held)), held)
-    ]
+def _panel(one: Compared, held: Sequence[tuple[str, Look, xr.Dataset]], options: FigureOptions) -> Panel | None:
+    curves = [series(data, one.name, name, look, options, one.positions) for name, look, data in held]
     # a curve's places are boundaries 0 … L
-    curves = [replace(curve, x=curve.x / curve.x.max()) for curve in curves]
-    y = one.y.format(unit=unit(held[0][1], one.name))
+    curves = [replace(curve, x=curve.x / curve.x.max()) for curve in curves if not curve.empty]
+    if len(curves) < 2:
+        return None
+    y = one.y.format(unit=unit(held[0][2], one.name))
     return panel(one.name, curves, Axis(one.title, SHARE_LABEL, y, "auto", whole=False))

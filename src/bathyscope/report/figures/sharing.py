@@ -54,6 +54,8 @@ def caption(data: xr.Dataset) -> str:
         "intervals over prompts. Differences: "
         f"{recipes[0]} less {recipes[1]}, paired by seed, with Student's 95 % intervals over {seeds} seeds"
         f"{', wide as they are for so few' if seeds < 5 else ''}; not corrected for their number. "
+        "Rank correlations: 95 % intervals; over all models they take these for independent, which models of one "
+        "recipe are not. "
         f"Erasure: seed {data['seed'].values[0]}; equal colours are equal values in all maps of one problem, and where "
         "a column fades, the token is no longer needed; triangles: tokens at which a token of the answer is predicted."
     )
@@ -173,9 +175,12 @@ def _correlations(data: xr.Dataset) -> list[Panel]:
         return []
     size = (_WIDE[0], _FRAME_INCHES + _ROW_INCHES * own.sizes["depth_of"] * 3)
     said = "; ".join(
-        f"{one}: {float(own['correlation'].sel(depth_of=one, over='all')):+.2f}" for one in own["depth_of"].values
+        f"{one}: {', '.join(f'{value:+.2f}' for value in own['correlation'].sel(depth_of=one).values)}"
+        for one in own["depth_of"].values
     )
-    alt = f"Rank correlation of depth with accuracy on harder problems, over all models. {said}."
+    alt = (
+        f"Rank correlation of depth with accuracy on harder problems: over all models, within recipe and loss. {said}."
+    )
     return [Panel("correlations", partial(_draw_correlations, own=own), alt, size)]
 
 
