@@ -266,13 +266,38 @@ def test_other_tokens_are_refused() -> None:
         mapped(*models, prompts=texts)
 
 
-def with_words(shift: int) -> Model:
-    """A model whose tokenizer gives words numbers from ``shift`` on."""
+def with_words(shift: int, *further: str) -> Model:
+    """A model whose tokenizer gives words, and further ones after all others, numbers from ``shift`` on."""
     words = ("the", "old", "house", "a", "light", "was", "seen", "in", "at", "edge")
-    vocabulary = {word: number + shift for number, word in enumerate([*words, "<unk>"])}
+    vocabulary = {word: number + shift for number, word in enumerate([*words, "<unk>", *further])}
     backend = Tokenizer(WordLevel(vocabulary, unk_token="<unk>"))
     backend.pre_tokenizer = Whitespace()
     return waves.load(zoo.entry("llama").build(), tokenizer=PreTrainedTokenizerFast(tokenizer_object=backend))
+
+
+def test_ids_that_mean_something_else_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Streams, "states", lambda *_: pytest.fail("computed"))
+    models = [with_words(shift) for shift in (0, 1)]
+    with pytest.raises(
+        PromptError,
+        match=r"though the ids are the same: token id 3 is 'a' for \w+ and 'house' for \w+\. A map goes from token to "
+        r"token: give models of one vocabulary\. \(A tokenizer that was not found can be given: load\(",
+    ):
+        mapped(*models, prompts=[[3, 4, 5]] * 20)
+    with pytest.raises(PromptError, match=r"token id 11 is no token for \w+ and 'more' for"):
+        mapped(models[0], with_words(0, "more"), prompts=[[3, 4, 11]] * 20)
+    other = type(small())(small().config.__class__(n_layer=3, n_embd=24, n_head=2, vocab_size=121)).double()
+    message = "Llama.* has a vocabulary of 120 token ids and GPT2.* one of 121, and their tokenizers, .* not both known"
+    with pytest.raises(PromptError, match=message):
+        mapped(models[0], other.eval())
+
+
+def test_ids_that_mean_the_same_where_they_are_used_are_mapped() -> None:
+    prompts = [[number % 10 for number in own] for own in ids()]
+    with_more = mapped(with_words(0), with_words(0, "more"), prompts=prompts, sources_per_pass=6)
+    # a tokenizer that is not known says nothing against one that is
+    without = mapped(with_words(0), waves.load(zoo.entry("llama").build()), prompts=prompts, sources_per_pass=6)
+    assert_same(with_more, without)
 
 
 def test_few_tokens_are_refused_and_not_many_are_warned_of() -> None:

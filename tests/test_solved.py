@@ -152,6 +152,21 @@ def test_each_model_reads_text_with_its_own_tokenizer() -> None:
     assert [prompt.text for prompt in found.prompts] == [prompt.text for prompt in prompts]
 
 
+def test_ids_that_mean_something_else_to_the_other_model_are_refused() -> None:
+    words = [f"w{number}" for number in range(zoo.build("llama").config.vocab_size - 2)]
+    shallow, deep = (load(zoo.entry("llama").build(), tokenizer=word_tokenizer(own)) for own in (words, words[::-1]))
+    prompt = Prompt(ids=[1, 2, 3], answer_tokens=1)
+    message = (
+        r"Prompts of given are given as token ids, and these mean something else to the other model: token id 2 is "
+        r"'w0' for Llama\w+ and 'w117' for Llama\w+\. Give the prompts as text, which each model reads with its own"
+    )
+    with pytest.raises(PromptError, match=message):
+        bathyscope.solved_by(shallow, deep, [prompt], progress=False)
+    # <unk> and a are the same in both, and text is no id
+    same = [Prompt(ids=[1, 0, 1], answer_tokens=1), Prompt(text="w3 w4", answer="w4")]
+    assert len(bathyscope.solved_by(shallow, deep, same, progress=False)) == 2
+
+
 def test_prompts_that_cannot_be_asked_are_left_out_and_the_others_keep_names_and_sources() -> None:
     prompts, classes = asked()
     unanswered = Prompt(ids=prompts[0].ids, id="no answer")

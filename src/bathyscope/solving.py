@@ -29,6 +29,7 @@ from bathyscope.prompts.prompt import Prompt, PromptSet, TokenizedPrompt
 from bathyscope.prompts.solved_by import SOLVED_BY, class_of
 from bathyscope.prompts.source import Source, needs_tokenizer, resolve
 from bathyscope.prompts.tokenize import RESERVED_LABELS
+from bathyscope.prompts.vocabularies import vocabularies_differ
 from bathyscope.surveying import SurveyPlan, plan_survey
 from bathyscope.wavefront.batch import Batch, plan_batches
 from bathyscope.wavefront.engine import Wavefront
@@ -90,7 +91,8 @@ def solved_by(
     """The prompts with a label that says which of two models solve them: neither, only shallow, only deep, both.
 
     A survey of what is returned has the label as a coordinate of every result. Each model reads the prompts with its
-    own tokenizer; token ids must mean the same to both.
+    own tokenizer; token ids must mean the same to both: where both tokenizers are known, the tokens of all ids given
+    are compared, otherwise only the sizes of the vocabularies.
 
     Args:
         shallow, deep: what ``load`` returns or takes; ``deep`` has at least as many blocks.
@@ -103,7 +105,8 @@ def solved_by(
 
     Raises:
         OptionError: the first model is the deeper one; a name that results use themselves.
-        PromptError: no prompt with an answer; prompts that have a label of this name.
+        PromptError: no prompt with an answer; prompts that have a label of this name, or are given as token ids that
+            mean something else to the other model.
         ModelError: a model cannot be loaded.
     """
     if label in RESERVED_LABELS or not label:
@@ -116,6 +119,7 @@ def solved_by(
     tokenizer = models[0].tokenizer if needs_tokenizer(given) else None
     resolved = resolve(given, seed=seed, tokenizer=tokenizer, window=models[0].max_tokens)
     _require_free(resolved, label)
+    _require_same_ids(resolved, *models)
     plans = [_plan(model, resolved, seed, beyond_context) for model in models]
     answers = [[p.answer_tokens is not None for p in plan.prompts] for plan in plans]
     asked = np.logical_and.reduce(answers)
@@ -232,6 +236,18 @@ def _require_free(prompts: PromptSet, label: str) -> None:
         raise PromptError(
             f"{taken} of {len(prompts)} prompts of {prompts.dataset} have a label {label!r} already; choose another "
             "name (label=, --label), so that results of several pairs of models can stand beside each other."
+        )
+
+
+def _require_same_ids(prompts: PromptSet, shallow: Model, deep: Model) -> None:
+    """Token ids are read by both models as they stand."""
+    given = {token for prompt in prompts.prompts for token in prompt.ids or ()}
+    reason = vocabularies_differ(shallow, deep, given) if given else None
+    if reason is not None:
+        raise PromptError(
+            f"Prompts of {prompts.dataset} are given as token ids, and these mean something else to the other model: "
+            f"{reason}. Give the prompts as text, which each model reads with its own tokenizer, or models of one "
+            "vocabulary. (A tokenizer that was not found can be given: load(model, tokenizer=…).)"
         )
 
 

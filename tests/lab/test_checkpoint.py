@@ -86,3 +86,63 @@ def test_a_full_disk_leaves_the_last_good_checkpoint(
         save(tmp_path, 2, model, optimizer)
     assert [path.name for path in tmp_path.iterdir()] == ["step-0000001"]
     assert {file.name: file.read_bytes() for file in good.iterdir()} == before
+
+
+DAMAGES = [
+    ("model.safetensors", "cut", r"model\.safetensors: Error while deserializing header: .*"),
+    ("optimizer.safetensors", "cut", r"optimizer\.safetensors: Error while deserializing header: .*"),
+    ("random.safetensors", "emptied", r"random\.safetensors: Error while deserializing header: .*"),
+    ("progress.json", "cut", r"progress\.json: Unterminated .*"),
+    ("trainer_state.json", "removed", r"trainer_state\.json: .*No such file .*"),
+]
+
+
+def damage(path: Path, how: str) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2] if how == "cut" else b"")
+    if how == "removed":
+        path.unlink()
+
+
+@pytest.mark.parametrize(("file", "how", "message"), DAMAGES)
+def test_a_damaged_checkpoint_is_passed_over_with_a_warning(tmp_path: Path, file: str, how: str, message: str) -> None:
+    older, newer = (save(tmp_path, step, *made(seed=1)) for step in (1, 2))
+    damage(newer / file, how)
+    with pytest.warns(
+        UserWarning, match=rf"step-0000002 is damaged \({message}\); going on from the older step-0000001"
+    ):
+        assert checkpoint.to_resume(tmp_path) == older
+    assert checkpoint.latest(tmp_path) == older
+
+
+@pytest.mark.parametrize(("file", "how", "message"), DAMAGES)
+def test_without_a_whole_checkpoint_the_remedy_is_said(tmp_path: Path, file: str, how: str, message: str) -> None:
+    damage(save(tmp_path, 1, *made(seed=1)) / file, how)
+    with pytest.raises(
+        StoreError, match=rf"step-0000001 is damaged \({message}\), and no whole .* or remove .* to begin again"
+    ):
+        checkpoint.to_resume(tmp_path)
+
+
+def test_whole_checkpoints_are_gone_on_from_without_a_word(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+    assert checkpoint.to_resume(tmp_path) is None
+    path = save(tmp_path, 1, *made(seed=1))
+    assert checkpoint.to_resume(tmp_path) == path
+    assert not recwarn.list
+
+
+def test_a_damaged_newer_checkpoint_takes_no_place_from_whole_ones(tmp_path: Path) -> None:
+    for step in (1, 9):
+        save(tmp_path, step, *made(seed=1))
+    damage(tmp_path / "step-0000009" / "progress.json", "cut")
+    save(tmp_path, 2, *made(seed=1))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["step-0000001", "step-0000002"]
+
+
+def test_the_parameter_that_is_not_finite_is_named() -> None:
+    model, _ = made(seed=1)
+    model.register_buffer("mask", torch.full((2,), -torch.inf))
+    assert checkpoint.not_finite(model) is None
+    with torch.no_grad():
+        model[1].bias[2] = torch.inf
+    assert checkpoint.not_finite(model) == "1.bias"

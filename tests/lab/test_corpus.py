@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import gzip
 import itertools
+import random
 from pathlib import Path
 
 import numpy as np
@@ -123,6 +125,88 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
         held_out_sources(None, MIX)["books"]()
     with pytest.raises(OptionError, match=r"'book' is no source; allowed: books, gsm8k, generated, or a text file"):
         held_out_sources(tmp_path, {"book": 1.0})
+
+
+@pytest.mark.parametrize(
+    ("source", "file", "held_out"),
+    [
+        ("books", "text/books_train.txt.gz", False),
+        ("books", "text/books_valid.txt", True),
+        ("gsm8k", "gsm8k/train.jsonl", False),
+        ("gsm8k", "gsm8k/test_first600.jsonl", True),
+    ],
+)
+@pytest.mark.parametrize("content", ["", "\n \n\n"])
+def test_an_empty_file_is_refused(tmp_path: Path, source: str, file: str, held_out: bool, content: str) -> None:
+    """Endless documents of no document would keep training waiting for ever."""
+    written(tmp_path / file, content.encode())
+    sources = held_out_sources(tmp_path, MIX) if held_out else training_sources(tmp_path, MIX, seed=0)
+    with pytest.raises(PromptError, match=rf"{file} holds no text; fill it, or leave its source out of the recipe"):
+        sources[source]()
+
+
+def test_an_empty_file_of_ones_own_is_refused(tmp_path: Path) -> None:
+    written(tmp_path / "mine.txt", b"")
+    with pytest.raises(PromptError, match=r"mine.txt gives 0 documents .* at least 20 are needed"):
+        training_sources(tmp_path, {"mine.txt": 1.0}, seed=0)["mine.txt"]()
+
+
+GOOD = '{"question": "One and one?", "answer": "1 + 1 = 2 #### 2"}'
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{'question': 1}", r"line 3: no JSON \(Expecting property name .*\); a line is .*; mend it or take it out"),
+        ('{"question": "Why?"}', r"line 3: \{'question': 'Why\?'\} has no texts question and answer; a line is"),
+        ('{"question": "Why?", "answer": 4}', "line 3: .* has no texts question and answer; a line is"),
+        ("[1, 2]", r"line 3: \[1, 2\] has no texts question and answer"),
+        ('{"question": "Why?", "answer": "4"}', "line 3: the answer holds #### 0 times; .* the number after ####"),
+        ('{"question": "Why?", "answer": "#### 4 #### 5"}', "line 3: the answer holds #### 2 times"),
+    ],
+)
+def test_a_line_of_questions_that_is_none_is_named(tmp_path: Path, line: str, message: str) -> None:
+    written(tmp_path / "gsm8k" / "train.jsonl", f"{GOOD}\n\n{line}\n{GOOD}\n".encode())
+    with pytest.raises(PromptError, match=rf"gsm8k/train.jsonl, {message}"):
+        training_sources(tmp_path, MIX, seed=0)["gsm8k"]()
+
+
+def test_blank_lines_and_unusual_line_separators_are_no_questions(tmp_path: Path) -> None:
+    separated = GOOD.replace("One", "One\u2028")
+    written(tmp_path / "gsm8k" / "test_first600.jsonl", f"{GOOD}\r\n\r\n{separated}\r\n".encode())
+    documents = list(held_out_sources(tmp_path, MIX)["gsm8k"]())
+    assert len(documents) == 4
+    assert documents[3] == "Problem: One\u2028 and one?\nAnswer: 1 + 1 = 2\nThe final answer is 2"
+
+
+def packed_in_part() -> bytes:
+    return gzip.compress(random.Random(0).randbytes(5000).hex().encode())[:3000]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        (
+            "a.txt.gz",
+            b"plain text",
+            r" is no gzip file \(Not a gzipped file .*\); pack it with gzip, or name it without",
+        ),
+        ("a.txt.gz", packed_in_part(), r" is damaged \(Compressed file ended .*\); copy or pack it again"),
+        ("a.txt.gz", gzip.compress(b"text")[:10] + b"\xff" * 30, r" is damaged \(.*\); copy or pack it again"),
+        ("a.txt", b"one\ntwo\ncaf\xe9\n", r", line 3: not UTF-8 \(byte 0xe9\); save the file as UTF-8"),
+        ("a.txt.gz", gzip.compress(b"one\ncaf\xe9\n"), r", line 2: not UTF-8 \(byte 0xe9\)"),
+    ],
+    ids=["plain", "cut off", "garbled", "Latin-1", "packed Latin-1"],
+)
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(PromptError, match=rf"{name}{message}"):
+        held_out_sources(tmp_path, {name: 1.0})[name]()
+
+
+def written(path: Path, content: bytes) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
 
 
 def test_a_file_too_short_to_hold_a_part_out_is_refused(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ Parity with one forward per intervention is tested with all other families (entr
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,9 @@ import bathyscope
 from bathyscope.anatomy.neurons import output_weights
 from bathyscope.errors import ModelError
 from bathyscope.lab.models import UniversalTransformerConfig, UniversalTransformerForCausalLM
+from bathyscope.measures.registry import MEASURES
 from bathyscope.model import Model, load
+from bathyscope.prompts.prompt import Prompt
 
 STEPS, GROUP = 6, 2
 OPTIONS: dict[str, Any] = {
@@ -104,19 +107,52 @@ def test_experts_are_the_neurons_of_every_step() -> None:
         assert only.neurons == config.num_experts * config.moe_intermediate_size
 
 
-def test_a_survey_of_all_measures_runs_on_a_folder(tmp_path: Any) -> None:
-    zoo.build("moeut").save_pretrained(tmp_path / "moeut")
+BY_STEP = {
+    # measure → a variable that has a value everywhere, its axis of depth, and how long that is
+    "residual": ("norm_block", "block", STEPS),
+    "lens": ("kl_lens_final", "boundary", STEPS + 1),
+    "skip": ("effect_all", "skipped", STEPS),
+    "direct": ("effect_all", "block", STEPS),
+    "depth_score": ("effect", "skipped", STEPS),
+    "erasure": ("effect", "boundary", STEPS + 1),
+    "integrated_gradients": ("attribution", "block", STEPS),
+    "gradient": ("norm", "boundary", STEPS + 1),
+    "drop": ("kl", "dropped", STEPS),
+    "swap": ("kl", "swapped", STEPS - 1),
+    "repeat": ("kl", "start", STEPS - 1),
+    "swap_cosine": ("self", "swapped", STEPS - 1),
+    "cka": ("cka", "boundary", STEPS + 1),
+    "attention_locality": ("total_prev5", "block", STEPS),
+    "neurons": ("kurtosis", "block", STEPS),
+    "stages": ("signature", "block", STEPS),
+}
+
+
+@pytest.mark.parametrize("name", ["universal", "moeut"])
+def test_a_survey_of_all_measures_runs_on_a_folder(name: str, tmp_path: Path) -> None:
+    zoo.build(name).save_pretrained(tmp_path / name)
     run = bathyscope.survey(
-        bathyscope.load(tmp_path / "moeut", device="cpu"),
-        zoo.prompts(zoo.build("moeut"), (20, 17)),
-        measures=["residual", "lens", "skip", "neurons", "attention_locality", "effective_depth"],
+        bathyscope.load(tmp_path / name, device="cpu"),
+        [Prompt(ids=ids, answer_tokens=2) for ids in zoo.prompts(zoo.build(name), (16,) * 4)],
+        measures="all",
         out=tmp_path / "runs",
+        progress=False,
+        repeat={"length": 2},
+        integrated_gradients={"steps": 2},
+        stages={"stages": 2, "resamples": 20},
     )
-    assert run["skip"].sizes["skipped"] == STEPS
-    assert run["neurons"].sizes["block"] == STEPS
-    assert run["attention_locality"].sizes["block"] == STEPS
-    fractions = run["neurons"].prediction_fraction.values
-    np.testing.assert_array_equal(fractions[:GROUP], fractions[GROUP : 2 * GROUP])
+    assert {*BY_STEP, "effective_depth"} == set(MEASURES)
+    for measure, (variable, axis, size) in BY_STEP.items():
+        values = run[measure][variable]
+        assert np.isfinite(values).all(), measure
+        assert float(values.std()) > 0, measure
+        assert values[axis].values.tolist() == list(range(size)), measure
+    depths = run["effective_depth"].sel(estimator=["settle", "prediction", "centre_of_mass"])
+    assert ((depths.depth >= 0) & (depths.depth <= STEPS)).all()
+    np.testing.assert_allclose(depths.ratio, (depths.depth + 1) / STEPS)
+    # neurons are weights, and those come back with the group
+    tails = run["neurons"].kurtosis.values
+    np.testing.assert_array_equal(tails[:GROUP], tails[GROUP : 2 * GROUP])
 
 
 def test_a_list_that_holds_a_module_twice_is_refused_with_the_way_out() -> None:

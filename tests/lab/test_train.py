@@ -17,8 +17,9 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
 import bathyscope
-from bathyscope.errors import ModelError, OptionError, StoreError
-from bathyscope.lab import trainer
+from bathyscope.errors import OptionError, PromptError, StoreError
+from bathyscope.lab import card, trainer
+from bathyscope.lab.curve import draw_curve, save_curve
 from bathyscope.lab.folder import RunFolder
 from bathyscope.lab.recipe import Optimisation, Recipe
 from bathyscope.lab.train import Trained, train
@@ -105,6 +106,57 @@ def test_the_card_says_what_was_done(on_text: Trained, on_task: Trained, text_re
     assert "Problems of the task `pointer_chasing` (nodes 4, hops [1, 2])" in card
     accuracy = on_task.summary["held_out"]["interpolate_accuracy"]
     assert f"| {accuracy:.3f} (" in card
+
+
+def test_with_steps_the_card_says_that_they_are_given(on_task: Trained, task_recipe: Any, tmp_path: Path) -> None:
+    task = {"name": "nested_arithmetic", "options": {"leaves": 4, "depth": [2, 2], "beyond": [3, 3], "modulus": 5}}
+    train(task_recipe(task=task, steps=True, budget={"steps": 2}), tmp_path, device="cpu", progress=False)
+    card = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert "on 12 problems of each split, given the true steps: loss of the answer" in card
+    assert "| exact answers, given the true steps |" in card
+    assert "Whether the model would write those steps itself is not tested." in card
+    assert "steps itself" not in (on_task.folder / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_card_holds_the_revision(on_text: Trained) -> None:
+    card = (on_text.folder / "README.md").read_text(encoding="utf-8")
+    assert f"- Revision of bathyscope: {on_text.summary['revision'] or 'not under version control'}.\n" in card
+
+
+def test_the_revision_is_the_commit_and_says_when_files_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "card.py"
+    file.write_text("first")
+    monkeypatch.setattr(card, "__file__", str(file))
+    git(tmp_path, "init")
+    assert card.revision() is None  # beside a repository's files, not one of them
+    git(tmp_path, "add", "card.py")
+    git(tmp_path, "-c", "user.name=x", "-c", "user.email=x@x", "commit", "-m", "first")
+    head = git(tmp_path, "rev-parse", "HEAD")
+    assert len(head) == 40
+    assert card.revision() == head
+    file.write_text("second")
+    assert card.revision() == f"{head}-dirty"
+
+
+def git(folder: Path, *arguments: str) -> str:
+    """Runs git on a repository of the test's own."""
+    done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def test_the_curve_is_drawn_from_the_metrics(on_task: Trained, tmp_path: Path) -> None:
+    records = metrics(on_task.folder)
+    panel = draw_curve(records, "toy task").axes[0]
+    drawn = {str(line.get_label()): line.get_xydata() for line in panel.get_lines()}
+    steps = [(record["step"], record["loss"]) for record in records if "loss" in record]
+    assert drawn["training, each step"].tolist() == [list(point) for point in steps]
+    held_out = [(r["step"], r["held_out"]["extrapolate_loss"]) for r in records if "held_out" in r]
+    assert drawn["held out: extrapolate (answers)"].tolist() == [list(point) for point in held_out]
+    assert (len(steps), len(held_out)) == (20, 2)
+    save_curve(records, "toy task", tmp_path / "all.png")
+    save_curve(records[1:], "toy task", tmp_path / "fewer.png")
+    assert (on_task.folder / "loss.png").read_bytes() == (tmp_path / "all.png").read_bytes()
+    assert (on_task.folder / "loss.png").read_bytes() != (tmp_path / "fewer.png").read_bytes()
 
 
 def test_the_answers_loss_is_all_that_counts(on_task: Trained, task_recipe: Any) -> None:
@@ -253,10 +305,94 @@ def test_shared_layers_are_trained_resumed_and_loaded(model: dict[str, Any], tas
     assert metrics(tmp_path)[-2]["loss"] < metrics(tmp_path)[0]["loss"] - 0.5
 
 
-def test_a_loss_that_is_not_finite_ends_the_run(task_recipe: Any, tmp_path: Path) -> None:
-    recipe = task_recipe(optimisation={"learning_rate": 1e30, "warmup_steps": 0, "clip": 0})
-    with pytest.raises(ModelError, match=r"The loss is nan at step \d+: training has diverged\. Lower optimisation"):
-        train(recipe, tmp_path, device="cpu", progress=False)
+def test_a_damaged_checkpoint_is_passed_over_and_the_run_ends_the_same(
+    on_task: Trained, task_recipe: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupt_at(monkeypatch, task_recipe(), tmp_path, step=16)
+    (tmp_path / "checkpoints" / "step-0000014" / "model.safetensors").write_bytes(b"{")
+    with pytest.warns(UserWarning, match="step-0000014 is damaged .* going on from the older step-0000007"):
+        train(task_recipe(), tmp_path, device="cpu", progress=False)
+    assert_same(on_task.folder, tmp_path)
+
+
+def interrupt_at(monkeypatch: pytest.MonkeyPatch, recipe: Recipe, folder: Path, step: int) -> None:
+    """A run that is stopped after the record of a step."""
+    log = RunFolder.log
+
+    def interrupted(self: RunFolder, record: dict[str, Any]) -> None:
+        log(self, record)
+        if record["step"] == step:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "log", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            train(recipe, folder, device="cpu", progress=False)
+
+
+def test_a_run_whose_checkpoints_are_all_damaged_says_so(
+    task_recipe: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupt_at(monkeypatch, task_recipe(), tmp_path, step=9)
+    (tmp_path / "checkpoints" / "step-0000007" / "progress.json").unlink()
+    with pytest.raises(StoreError, match=r"step-0000007 is damaged \(progress.json: .* remove .*/checkpoints to begin"):
+        train(task_recipe(), tmp_path, device="cpu", progress=False)
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        {"model": {"type": "lama"}},
+        {"task": {"name": "pointer_chase"}},
+        {"stages": [{"context": 8, "batch": 4}]},
+        {"tokenizer": {"type": "bpe", "vocabulary": 2000}},
+    ],
+)
+def test_a_corrected_recipe_takes_the_folder_of_the_mistaken_one(
+    mistake: dict[str, Any], on_task: Trained, task_recipe: Any, tmp_path: Path
+) -> None:
+    with pytest.raises((OptionError, PromptError)):
+        train(task_recipe(**mistake), tmp_path, device="cpu", progress=False)
+    train(task_recipe(), tmp_path, device="cpu", progress=False)
+    assert_same(on_task.folder, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [{"measures": ["residul"]}, {"prompts": "nowhere.txt"}, {"options": {"residual": {"colour": 1}}}],
+)
+def test_a_corrected_measure_takes_the_folder_too(
+    mistake: dict[str, Any], on_task: Trained, task_recipe: Any, tmp_path: Path
+) -> None:
+    given = {"model": None, "tokenizer": None, "from": str(on_task.folder), "budget": {"steps": 1}}
+    (tmp_path / "prompts.txt").write_text("a > b ; b > a ; start a hop stay : b\n")
+    measure = {"measures": ["residual"], "prompts": str(tmp_path / "prompts.txt")}
+    with pytest.raises((OptionError, PromptError)):
+        train(task_recipe(**given, measure={**measure, **mistake}), tmp_path / "out", device="cpu", progress=False)
+    train(task_recipe(**given, measure=measure), tmp_path / "out", device="cpu", progress=False)
+
+
+def test_what_was_prepared_by_the_mistaken_recipe_is_not_used(
+    on_text: Trained, text_recipe: Any, data_root: Path, tmp_path: Path
+) -> None:
+    """Tokenizer and stream are there already when the model turns out wrong."""
+    mistaken = text_recipe(model={"type": "llama", "hidden": 3}, seed=8, tokenizer={"type": "bpe", "vocabulary": 300})
+    with pytest.raises(OptionError, match="has no key 'hidden'"):
+        train(mistaken, tmp_path, data_root, "cpu", progress=False)
+    assert (tmp_path / "stream.npy").is_file()
+    train(text_recipe(), tmp_path, data_root, "cpu", progress=False)
+    assert_same(on_text.folder, tmp_path)
+
+
+@pytest.mark.parametrize("step", [3, 9])
+def test_a_folder_with_steps_of_another_recipe_is_refused(
+    step: int, task_recipe: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the first checkpoint there are only records; both belong to the recipe that made them."""
+    interrupt_at(monkeypatch, task_recipe(), tmp_path, step)
+    with pytest.raises(StoreError, match="belongs to another recipe"):
+        train(task_recipe(seed=99), tmp_path, device="cpu", progress=False)
+    assert RunFolder(tmp_path, task_recipe()).metrics()[-1]["step"] == step
 
 
 def test_a_folder_of_another_recipe_or_of_something_else_is_refused(

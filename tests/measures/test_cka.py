@@ -66,7 +66,7 @@ def loops(one: Sequence[Array], other: Sequence[Array]) -> Array:
     return found
 
 
-@pytest.mark.parametrize("name", ["llama", "gpt2", "gemma4", "llama_longrope", "jamba"])
+@pytest.mark.parametrize("name", ["llama", "gpt2", "gemma4", "llama_longrope", "jamba", "universal", "moeut"])
 def test_equals_loops_over_the_models_own_states(name: str) -> None:
     got = surveyed(waves.loaded(name))
     for tokens in TOKENS:

@@ -19,6 +19,7 @@ NAMES = [
     *("olmo2", "gemma2", "granite", "mixtral", "llama4", "bloom", "mpt", "opt", "opt_post_norm"),
     *("gemma4", "gemma4_plain"),  # keys and values of one block used by later ones
     *("mamba", "jamba", "lfm2", "qwen3_next", "openai-gpt"),  # no rows of one token
+    *("universal", "moeut"),  # blocks that run several times
 ]
 PARTS = ("norm", "norm_own", "norm_rest")
 

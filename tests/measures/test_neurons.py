@@ -83,7 +83,22 @@ def mixtral(hf: PreTrainedModel, block: int) -> np.ndarray:
     return cosines(out, hf.lm_head.weight, hf.model.norm.weight, centred=False)
 
 
-NAIVE = {"llama": llama, "gpt2": gpt2, "gemma": gemma, "opt_projected": opt, "olmo2": olmo2, "mixtral": mixtral}
+def universal(hf: PreTrainedModel, block: int) -> np.ndarray:
+    """Blocks are runs of a block, with its weights."""
+    out = hf.model.layers[block].mlp.down_proj.weight.T
+    return cosines(out, hf.lm_head.weight, hf.model.norm.weight, centred=True)
+
+
+def moeut(hf: PreTrainedModel, block: int) -> np.ndarray:
+    """Experts' matrices are held as [from, to]."""
+    out = torch.cat(list(hf.model.layers[block].mlp.experts.down_proj))
+    return cosines(out, hf.lm_head.weight, hf.model.norm.weight, centred=True)
+
+
+NAIVE = {
+    **{"llama": llama, "gpt2": gpt2, "gemma": gemma, "opt_projected": opt, "olmo2": olmo2, "mixtral": mixtral},
+    **{"universal": universal, "moeut": moeut},
+}
 
 
 @pytest.mark.parametrize("name", NAIVE)
@@ -91,7 +106,7 @@ NAIVE = {"llama": llama, "gpt2": gpt2, "gemma": gemma, "opt_projected": opt, "ol
 def test_moments_of_all_cosines(name: str) -> None:
     hf = zoo.build(name)
     found = census(hf)
-    for block in range(5):
+    for block in found["block"].values:
         z = NAIVE[name](hf, block)
         expected = {
             "mean": z.mean(1),

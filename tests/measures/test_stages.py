@@ -81,9 +81,10 @@ def test_planted_stages_and_their_number() -> None:
     assert found.attrs["n_prompts"] == 8
 
 
-def test_signatures_are_those_of_the_other_measures() -> None:
-    merged = observed("llama")
-    found = derived(merged, 5)
+@pytest.mark.parametrize("name", ["llama", "universal", "moeut"])
+def test_signatures_are_those_of_the_other_measures(name: str) -> None:
+    merged = observed(name)
+    found = derived(merged, merged["drop"].sizes["dropped"])
     lens, blocks = merged["lens"].isel(boundary=slice(1, None)), merged["neurons"]
     expected = {
         "drop_kl": merged["drop"].kl.mean("prompt"),
@@ -95,9 +96,9 @@ def test_signatures_are_those_of_the_other_measures() -> None:
         "mlp_norm": merged["residual"].norm_mlp_rest.mean("prompt"),
     }
     assert list(expected) == list(SIGNATURES) == found["curve"].values.tolist()
-    for name, values in expected.items():
-        np.testing.assert_allclose(found.signature.sel(curve=name), values.values, err_msg=name)
-        assert (found.signature_low <= found.signature).sel(curve=name).all() or name.endswith("neurons")
+    for curve, values in expected.items():
+        np.testing.assert_allclose(found.signature.sel(curve=curve), values.values, err_msg=curve)
+        assert (found.signature_low <= found.signature).sel(curve=curve).all() or curve.endswith("neurons")
     units = dict(zip(found["curve"].values, found["curve_units"].values))
     assert (units["drop_kl"], units["lens_entropy"], units["mlp_norm"]) == ("nats", "bits", "1")
 

@@ -37,6 +37,8 @@ OTHERS = [
     "llama_dynamic",
     "falcon_alibi",
     "gpt_neox_serial",
+    "universal",
+    "moeut",
 ]
 FAMILIES = [*PARALLEL, *POST_NORM, *SCALED, *WINDOWS, *PASSED_ON, *MIXERS, *OTHERS]
 NAMES = ("self", "index", "adjacent")

@@ -32,6 +32,7 @@ from bathyscope.errors import OptionError, PromptError
 from bathyscope.model import Model
 from bathyscope.progress import ProgressBar
 from bathyscope.prompts.source import Source
+from bathyscope.prompts.vocabularies import vocabularies_differ
 from bathyscope.statistics.bootstrap import check_resampling
 from bathyscope.statistics.least_squares import Array, RidgeMaps
 from bathyscope.surveying import SurveyPlan, plan_survey
@@ -59,7 +60,9 @@ def maps(
     """How well every boundary of one model is an affine map of every boundary of another.
 
     Args:
-        source, target: what ``load`` returns or takes; both must see the same token ids.
+        source, target: what ``load`` returns or takes; both must see the same token ids, which must mean the same to
+            both: where both tokenizers are known, the tokens of all ids in the prompts are compared, otherwise only
+            the sizes of the vocabularies.
         prompts: as for ``survey``: at least four, with more tokens than the source is wide, better many times as many.
         ridge: penalties to choose from, each 0 or more; 1 is the mean variance of standardised features.
         choose_share: share of the prompts that penalties are chosen by.
@@ -179,6 +182,7 @@ def _require_same_tokens(first: SurveyPlan, second: SurveyPlan) -> None:
     pairs = zip_longest(first.prompts, second.prompts)
     differs = next(((one, other) for one, other in pairs if one is None or other is None or one.ids != other.ids), None)
     if differs is None:
+        _require_same_meaning(first, second)
         return
     name = next(prompt.id for prompt in differs if prompt is not None)
     lengths = [f"{len(prompt or ())} tokens for {plan.model.name}" for prompt, plan in zip(differs, (first, second))]
@@ -187,6 +191,16 @@ def _require_same_tokens(first: SurveyPlan, second: SurveyPlan) -> None:
         "map goes from token to token: give models of one vocabulary, or prompts as token ids. (A text file is cut "
         "into windows of a model's context unless the window is given: corpus.txt?window=256.)"
     )
+
+
+def _require_same_meaning(first: SurveyPlan, second: SurveyPlan) -> None:
+    """The same ids are not enough: prompts given as ids have them with any two models."""
+    reason = vocabularies_differ(first.model, second.model, (token for prompt in first.prompts for token in prompt.ids))
+    if reason is not None:
+        raise PromptError(
+            f"The two models see other tokens, though the ids are the same: {reason}. A map goes from token to token: "
+            "give models of one vocabulary. (A tokenizer that was not found can be given: load(model, tokenizer=…).)"
+        )
 
 
 def _block(streams: Streams, memory: float, asked: int | None) -> int:

@@ -9,17 +9,18 @@ import json
 import os
 import re
 import shutil
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, load_model, save_file, save_model
 from torch import nn
 from transformers import TrainerState
 
-from bathyscope.errors import StoreError
+from bathyscope.errors import ModelError, StoreError
 
 KEPT = 2
 """How many checkpoints stay on disk; one would be lost if the disk filled up while it is replaced."""
@@ -35,8 +36,71 @@ _NAME = re.compile(r"step-\d{7}")
 
 def latest(folder: Path) -> Path | None:
     """The newest whole checkpoint, or None."""
-    found = [path for path in folder.glob("step-*") if _NAME.fullmatch(path.name)]
-    return max(found, default=None)
+    return next((path for path in _newest_first(folder) if _damage(path) is None), None)
+
+
+def to_resume(folder: Path) -> Path | None:
+    """The checkpoint to go on from: the newest whole one, with a warning where newer ones are damaged; None = none yet.
+
+    Raises:
+        StoreError: there are checkpoints, and all are damaged.
+    """
+    damaged: list[str] = []
+    for path in _newest_first(folder):
+        damage = _damage(path)
+        if damage is None:
+            for what in damaged:
+                warnings.warn(
+                    f"{what}; going on from the older {path.name}, the steps since are taken again.", stacklevel=2
+                )
+            return path
+        damaged.append(f"{path} is damaged ({damage})")
+    if damaged:
+        raise StoreError(
+            f"{damaged[0]}, and no whole checkpoint lies beside it. Put a copy of it back, or remove {folder} to begin "
+            "again with the same command."
+        )
+    return None
+
+
+def _newest_first(folder: Path) -> list[Path]:
+    return sorted((path for path in folder.glob("step-*") if _NAME.fullmatch(path.name)), reverse=True)
+
+
+def _damage(path: Path) -> str | None:
+    """What of a checkpoint is missing or cut off; None where all of it can be read."""
+    for name in (WEIGHTS, OPTIMIZER, RANDOM):
+        try:
+            with safe_open(path / name, "pt"):  # compares the file's length with what its header promises
+                pass
+        except (OSError, SafetensorError) as error:
+            return f"{name}: {error}"
+    for name in (PROGRESS, TRAINER_STATE):
+        try:
+            dict(json.loads((path / name).read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError) as error:
+            return f"{name}: {error}"
+    return None
+
+
+def not_finite(model: nn.Module) -> str | None:
+    """The first parameter that holds a NaN or an infinity, or None. (Of buffers, masks may hold infinities.)"""
+    return next((name for name, tensor in model.named_parameters() if not bool(tensor.isfinite().all())), None)
+
+
+def diverged(what: str, folder: Path) -> ModelError:
+    """What to say when a loss, a gradient or a weight is not finite.
+
+    Args:
+        what: is not finite, and when.
+        folder: of all checkpoints of the run.
+    """
+    last = latest(folder)
+    kept = f"The last checkpoint before, {last}, is kept" if last is not None else "There is no checkpoint before"
+    return ModelError(
+        f"{what}: training has diverged. Lower optimisation.learning_rate, or lengthen optimisation.warmup_steps; that "
+        f"makes another recipe, which needs a new folder (--out). {kept}."
+    )
 
 
 def save(
@@ -73,9 +137,16 @@ def save(
     except (OSError, SafetensorError) as error:
         shutil.rmtree(temporary, ignore_errors=True)
         raise unwritable(final, error, latest(folder)) from error
-    for old in sorted(folder.glob("step-*"))[:-KEPT]:
-        shutil.rmtree(old)
+    _remove_all_but(folder, final)
     return final
+
+
+def _remove_all_but(folder: Path, final: Path) -> None:
+    """Keep ``final`` and what came just before it; later ones are damaged, and were not gone on from."""
+    found = _newest_first(folder)
+    at = found.index(final)
+    for path in (*found[:at], *found[at + KEPT :]):
+        shutil.rmtree(path)
 
 
 def unwritable(path: Path, error: Exception, last: Path | None) -> StoreError:

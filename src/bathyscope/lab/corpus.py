@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import io
 import itertools
 import json
 import random
 import re
+import reprlib
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -35,6 +38,8 @@ HELD_OUT_EVERY = 20
 GENERATED_SEED = 1
 HELD_OUT_SEED = 2
 
+_GSM8K_LINE = 'a line is {"question": "…", "answer": "… #### 42"}, the number after ####; mend it or take it out.'
+
 Documents = Iterator[str]
 Sources = Mapping[str, Callable[[], Documents]]
 """The documents of one split by source; each call gives a fresh pass over them."""
@@ -50,7 +55,7 @@ def training_sources(root: Path | None, mix: Mapping[str, float], seed: int) -> 
 
     Raises:
         OptionError: an unknown source.
-        PromptError: a file is missing, or too short for a part to be held out.
+        PromptError: a file is missing, empty or damaged, or too short for a part to be held out.
     """
 
     def source(name: str) -> Callable[[], Documents]:
@@ -89,10 +94,12 @@ def _checked(mix: Mapping[str, float]) -> Mapping[str, float]:
 def _file_documents(root: Path | None, name: str, held_out: bool) -> list[str]:
     """Documents of a source to train on, or those held out."""
     if name == "books":
-        return _pieces(_read(root, BOOKS_VALID if held_out else BOOKS_TRAIN))
+        path = _found(root, BOOKS_VALID if held_out else BOOKS_TRAIN)
+        return _some(_pieces(_read(path)), path)
     if name == "gsm8k":
-        return _gsm8k_documents(_read(root, GSM8K_VALID if held_out else GSM8K_TRAIN))
-    pieces = _pieces(_read(root, Path(name)))
+        path = _found(root, GSM8K_VALID if held_out else GSM8K_TRAIN)
+        return _some(_gsm8k_documents(_read(path), path), path)
+    pieces = _pieces(_read(_found(root, Path(name))))
     if len(pieces) < HELD_OUT_EVERY:
         raise PromptError(
             f"{name} gives {len(pieces)} documents of about {PIECE_CHARACTERS} characters; at least {HELD_OUT_EVERY} "
@@ -101,14 +108,40 @@ def _file_documents(root: Path | None, name: str, held_out: bool) -> list[str]:
     return [piece for i, piece in enumerate(pieces) if (i % HELD_OUT_EVERY == 0) == held_out]
 
 
-def _read(root: Path | None, file: Path) -> str:
+def _found(root: Path | None, file: Path) -> Path:
     path = None if root is None else root / file
     if path is None or not path.is_file():
         where = "no data folder was given" if path is None else f"there is no {path}"
         raise PromptError(f"The recipe trains on {file}, but {where}; point --data at the folder that holds it.")
-    opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rt", encoding="utf-8") as file_:
-        return str(file_.read())
+    return path
+
+
+def _some(documents: list[str], path: Path) -> list[str]:
+    """The documents; without any, training would look for the next one for ever."""
+    if not documents:
+        raise PromptError(f"{path} holds no text; fill it, or leave its source out of the recipe's data.")
+    return documents
+
+
+def _read(path: Path) -> str:
+    """A file's text, unpacked; a damaged one is refused by name and line."""
+    try:
+        content = path.read_bytes()
+        content = gzip.decompress(content) if path.suffix == ".gz" else content
+    except gzip.BadGzipFile as error:
+        raise PromptError(f"{path} is no gzip file ({error}); pack it with gzip, or name it without .gz.") from error
+    except (EOFError, zlib.error) as error:
+        raise PromptError(f"{path} is damaged ({error}); copy or pack it again.") from error
+    except OSError as error:
+        raise PromptError(f"{path} cannot be read: {error.strerror}; let it be read, or give another file.") from error
+    try:
+        content.decode()
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise PromptError(
+            f"{path}, line {line}: not UTF-8 (byte 0x{content[error.start]:02x}); save the file as UTF-8."
+        ) from error
+    return io.TextIOWrapper(io.BytesIO(content), encoding="utf-8").read()  # every kind of line end is \n then
 
 
 def _endless(documents: list[str], seed: int) -> Documents:
@@ -136,21 +169,37 @@ def _pieces(text: str) -> list[str]:
     return pieces
 
 
-def _gsm8k_documents(text: str) -> list[str]:
+def _gsm8k_documents(text: str, path: Path) -> list[str]:
     """Every item in the surveyed papers' format, and once plainly, without calculator annotations."""
     documents = []
-    for line in text.splitlines():
-        item = json.loads(line)
-        rationale, answer = item["answer"].split("####")
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        question, rationale, answer = _gsm8k_item(line, f"{path}, line {number}")
         documents.append(
             "Given the following problem, reason and give a final answer to the problem.\n"
-            f"Problem: {item['question']}\n"
+            f"Problem: {question}\n"
             'Your response should end with "The final answer is [answer]" where [answer] is the response to '
-            f"the problem.\n\n{rationale}The final answer is {answer.strip()}"
+            f"the problem.\n\n{rationale}The final answer is {answer}"
         )
         plain = re.sub(r"<<.*?>>", "", rationale).strip()
-        documents.append(f"Problem: {item['question']}\nAnswer: {plain}\nThe final answer is {answer.strip()}")
+        documents.append(f"Problem: {question}\nAnswer: {plain}\nThe final answer is {answer}")
     return documents
+
+
+def _gsm8k_item(line: str, where: str) -> tuple[str, str, str]:
+    """Question, rationale and answer of a line."""
+    try:
+        item = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise PromptError(f"{where}: no JSON ({error}); {_GSM8K_LINE}") from error
+    question, solution = (item.get("question"), item.get("answer")) if isinstance(item, dict) else (None, None)
+    if not isinstance(question, str) or not isinstance(solution, str):
+        raise PromptError(f"{where}: {reprlib.repr(item)} has no texts question and answer; {_GSM8K_LINE}")
+    parts = solution.split("####")
+    if len(parts) != 2:
+        raise PromptError(f"{where}: the answer holds #### {len(parts) - 1} times; {_GSM8K_LINE}")
+    return question, parts[0], parts[1].strip()
 
 
 def generated_documents(seed: int) -> Documents:

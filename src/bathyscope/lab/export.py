@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Mapping
 from importlib.metadata import version
@@ -42,25 +43,34 @@ def export(
         What the run came to, as ``training.json`` holds it.
 
     Raises:
-        ModelError: the tokenizer loads with other ids than it was made with.
+        ModelError: weights or losses are not finite, or the tokenizer loads with other ids than it was made with.
         StoreError: the folder cannot be written; the run's checkpoints are untouched.
     """
     recipe, out = folder.recipe, folder.finished
     device = model.device
+    model.to(getattr(torch, recipe.saving.dtype))
+    bad = checkpoint.not_finite(model)
+    if bad is not None:
+        raise checkpoint.diverged(f"{bad} is not finite in {recipe.saving.dtype}", folder.checkpoints)
     try:
         shutil.rmtree(out, ignore_errors=True)
         out.mkdir()
-        _save_model(model, tokenizer, out, recipe.saving.dtype, recipe.saving.shard)
+        _save_model(model, tokenizer, out, recipe.saving.shard)
         tokenizer.save_pretrained(out)
         _check_tokenizer(tokenizer, out)
-        metrics = folder.metrics()
+        metrics, held_out = folder.metrics(), saved_scores(out, final, device)
+        for name, value in held_out.items():
+            if not math.isfinite(value):
+                raise checkpoint.diverged(
+                    f"The {name.replace('_', ' ')} of the last weights is {value}", folder.checkpoints
+                )
         summary = {
             "recipe": recipe.name,
             "recipe_hash": recipe.hash(),
             **progress,
             "parameters": model.num_parameters(),
             "last_loss": _last_loss(metrics),
-            "held_out": saved_scores(out, final, device),
+            "held_out": held_out,
             "revision": revision(),
             "versions": {
                 **library_versions(),
@@ -76,8 +86,7 @@ def export(
     return summary
 
 
-def _save_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, out: Path, dtype: str, shard: str) -> None:
-    model.to(getattr(torch, dtype))
+def _save_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, out: Path, shard: str) -> None:
     model.config.use_cache = True  # off while it trains
     model.generation_config = GenerationConfig(
         bos_token_id=tokenizer.bos_token_id, eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.eos_token_id

@@ -15,7 +15,7 @@ from bathyscope.errors import StoreError
 from bathyscope.lab import checkpoint
 from bathyscope.lab.recipe import Recipe
 from bathyscope.store.atomic import write_atomically
-from bathyscope.store.lock import LOCK, RunLock
+from bathyscope.store.lock import LOCK, OWNER, RunLock
 
 RECIPE, METRICS, SUMMARY, CARD, CURVE = "recipe.yaml", "metrics.jsonl", "training.json", "README.md", "loss.png"
 
@@ -42,8 +42,8 @@ class RunFolder:
         """The exclusive right to write here.
 
         Raises:
-            StoreError: another process writes, another recipe was begun here, or the folder cannot be written, now or
-                later when the disk is full.
+            StoreError: another process writes, something was trained here by another recipe, or the folder cannot be
+                written, now or later when the disk is full.
         """
         try:
             self._refuse_others_files()
@@ -64,24 +64,39 @@ class RunFolder:
     def _refuse_others_files(self) -> None:
         if not self.path.is_dir() or (self.path / RECIPE).is_file():
             return
-        strange = sorted(p.name for p in self.path.iterdir() if p.name != LOCK and not p.name.startswith(".partial-"))
+        names = sorted(path.name for path in self.path.iterdir())
+        strange = [name for name in names if name not in (LOCK, OWNER) and not name.startswith(checkpoint.PARTIAL)]
         if strange:
             raise StoreError(f"{self.path} holds {strange[0]} but no training run; give an empty or a new folder.")
 
     def _claim(self) -> None:
+        """Write the recipe down, also over another one by which nothing has been trained here."""
         path = self.path / RECIPE
-        if not path.is_file():
-            write_atomically(path, self.recipe.to_yaml().encode())
-        elif path.read_text(encoding="utf-8") != self.recipe.to_yaml():
-            raise StoreError(
-                f"{self.path} belongs to another recipe (its {RECIPE} differs from the one given); give the same "
-                "recipe to go on, or another folder."
-            )
+        if path.is_file() and path.read_text(encoding="utf-8") == self.recipe.to_yaml():
+            return
+        if path.is_file():
+            if self._has_begun():
+                raise StoreError(
+                    f"{self.path} belongs to another recipe (its {RECIPE} differs from the one given); give the same "
+                    "recipe to go on, or another folder."
+                )
+            self._remove_prepared()
+        write_atomically(path, self.recipe.to_yaml().encode())
+
+    def _has_begun(self) -> bool:
+        """Whether something was trained here; a survey from before knows by itself what it belongs to."""
+        saved = any(self.checkpoints.glob("step-*")) or self.summary() is not None
+        return saved or bool(self.metrics())
+
+    def _remove_prepared(self) -> None:
+        """Remove what was made for the data of another recipe."""
+        shutil.rmtree(self.tokenizer, ignore_errors=True)
+        self.stream.unlink(missing_ok=True)
 
     def log(self, record: dict[str, Any]) -> None:
         """Add a line to the metrics."""
         with (self.path / METRICS).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(record) + "\n")
+            file.write(json.dumps(record, allow_nan=False) + "\n")
 
     def metrics(self) -> list[dict[str, Any]]:
         """All records in order; a line that a killed process left unfinished is not one."""
@@ -106,7 +121,7 @@ class RunFolder:
         for path in sorted(self.finished.iterdir()):
             os.replace(path, self.path / path.name)
         self.finished.rmdir()
-        write_atomically(self.path / SUMMARY, (json.dumps(summary, indent=2) + "\n").encode())
+        write_atomically(self.path / SUMMARY, (json.dumps(summary, indent=2, allow_nan=False) + "\n").encode())
         for folder in (self.checkpoints, self.tokenizer):
             shutil.rmtree(folder, ignore_errors=True)
         self.stream.unlink(missing_ok=True)

@@ -5,14 +5,28 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import math
 import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar, get_args, get_origin
+from typing import Any, Literal, TypeVar, get_args
 
 import yaml
 
 from bathyscope.errors import OptionError
+from bathyscope.lab.ranges import (
+    Count,
+    CountFrom0,
+    FileSize,
+    Memory,
+    NotNegative,
+    Positive,
+    PositiveShare,
+    Seed,
+    Share,
+    Tokens,
+    check_values,
+)
 from bathyscope.options import coerce
 
 T = TypeVar("T")
@@ -30,8 +44,14 @@ class TextData:
     """
 
     mix: Mapping[str, float]
-    tokens: int = 24_000_000
-    tokenizer_characters: int = 12_000_000
+    tokens: Count = 24_000_000
+    tokenizer_characters: Count = 12_000_000
+
+    def __post_init__(self) -> None:
+        check_values(self, "data")
+        shares = list(self.mix.values()) if isinstance(self.mix, Mapping) else []
+        if not shares or not all(isinstance(share, int | float) and 0 < share < math.inf for share in shares):
+            raise OptionError(f"data: mix={self.mix!r}; give sources with positive shares, such as {{books: 1.0}}.")
 
 
 @dataclass(frozen=True)
@@ -46,7 +66,10 @@ class TaskData:
 
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)
-    count: int | None = None
+    count: Count | None = None
+
+    def __post_init__(self) -> None:
+        check_values(self, "task")
 
 
 @dataclass(frozen=True)
@@ -61,11 +84,11 @@ class TokenizerChoice:
     """
 
     type: Literal["bpe", "words", "characters", "folder"] = "bpe"
-    vocabulary: int | None = None
+    vocabulary: Count | None = None
     folder: str | None = None
 
     def __post_init__(self) -> None:
-        _check_literals(self, "tokenizer")
+        check_values(self, "tokenizer")
         for name, belongs_to in (("vocabulary", "bpe"), ("folder", "folder")):
             given = getattr(self, name) is not None
             if given != (self.type == belongs_to):
@@ -83,9 +106,12 @@ class Stage:
         until: share of the run at which the next stage begins.
     """
 
-    context: int
-    batch: int
-    until: float = 1.0
+    context: Tokens
+    batch: Count
+    until: PositiveShare = 1.0
+
+    def __post_init__(self) -> None:
+        check_values(self, "stages")
 
 
 @dataclass(frozen=True)
@@ -98,16 +124,14 @@ class Budget:
         minutes: end sooner, and anneal for it; the clock then decides the weights together with the seed.
     """
 
-    steps: int | None = None
-    tokens: int | None = None
-    minutes: float | None = None
+    steps: Count | None = None
+    tokens: Count | None = None
+    minutes: Positive | None = None
 
     def __post_init__(self) -> None:
         if (self.steps is None) == (self.tokens is None):
             raise OptionError("budget: give either steps or tokens (and, if you like, minutes).")
-        for name, value in dataclasses.asdict(self).items():
-            if value is not None and value <= 0:
-                raise OptionError(f"budget: {name}={value} is not allowed; give more than 0, or leave it out.")
+        check_values(self, "budget")
 
 
 @dataclass(frozen=True)
@@ -126,18 +150,18 @@ class Optimisation:
         clip: largest norm of a gradient; 0 = no limit.
     """
 
-    learning_rate: float = 1e-3
+    learning_rate: Positive = 1e-3
     schedule: Literal["cosine", "plateau"] = "cosine"
-    warmup_steps: int = 100
-    decay: float = 0.6
-    final_ratio: float = 0.1
-    beta1: float = 0.9
-    beta2: float = 0.95
-    weight_decay: float = 0.1
-    clip: float = 1.0
+    warmup_steps: CountFrom0 = 100
+    decay: Share = 0.6
+    final_ratio: Share = 0.1
+    beta1: Memory = 0.9
+    beta2: Memory = 0.95
+    weight_decay: NotNegative = 0.1
+    clip: NotNegative = 1.0
 
     def __post_init__(self) -> None:
-        _check_literals(self, "optimisation")
+        check_values(self, "optimisation")
 
 
 @dataclass(frozen=True)
@@ -152,11 +176,14 @@ class Evaluation:
         final_problems: as ``problems``, for the card.
     """
 
-    every: int = 500
-    tokens: int = 16_384
-    problems: int = 200
-    final_tokens: int = 131_072
-    final_problems: int = 1000
+    every: Count = 500
+    tokens: Count = 16_384
+    problems: Count = 200
+    final_tokens: Count = 131_072
+    final_problems: Count = 1000
+
+    def __post_init__(self) -> None:
+        check_values(self, "evaluation")
 
 
 @dataclass(frozen=True)
@@ -164,11 +191,11 @@ class Saving:
     """The finished checkpoint: the dtype of its weights, the size of its files, and how often a run is secured."""
 
     dtype: Literal["float32", "bfloat16"] = "float32"
-    shard: str = "5GB"
-    every: int = 500
+    shard: FileSize = "5GB"
+    every: Count = 500
 
     def __post_init__(self) -> None:
-        _check_literals(self, "saving")
+        check_values(self, "saving")
 
 
 @dataclass(frozen=True)
@@ -214,7 +241,7 @@ class Recipe:
     """
 
     name: str
-    seed: int = 0
+    seed: Seed = 0
     model: Mapping[str, Any] | None = None
     base: str | None = None
     data: TextData | None = None
@@ -227,21 +254,19 @@ class Recipe:
     optimisation: Optimisation = field(default_factory=Optimisation)
     precision: Literal["float32", "bfloat16"] = "float32"
     compile: bool = False
-    threads: int | None = None
+    threads: Count | None = None
     scaled_writes: bool = False
     evaluation: Evaluation = field(default_factory=Evaluation)
     saving: Saving = field(default_factory=Saving)
     measure: Measuring | None = None
 
     def __post_init__(self) -> None:
-        _check_literals(self, "recipe")
+        check_values(self, "recipe")
         self._check_origin()
         self._check_data()
         untils = [stage.until for stage in self.stages]
-        if not untils or untils != sorted(set(untils)) or untils[0] <= 0 or untils[-1] != 1.0:
+        if not untils or untils != sorted(set(untils)) or untils[-1] != 1.0:
             raise OptionError(f"stages end at {untils}; allowed: rising shares of the run, the last one 1.0.")
-        if min(min(stage.context, stage.batch) for stage in self.stages) < 1 or self.context < 2:
-            raise OptionError("stages: a context has at least 2 tokens, and a batch at least 1 row.")
 
     def _check_origin(self) -> None:
         if (self.model is None) == (self.base is None):
@@ -257,8 +282,6 @@ class Recipe:
         if (self.data is None) == (self.task is None):
             raise OptionError("recipe: give either data (a mix of texts) or task (problems).")
         if self.data is not None:
-            if not self.data.mix or not all(isinstance(s, int | float) and s > 0 for s in self.data.mix.values()):
-                raise OptionError(f"data: mix={dict(self.data.mix)}; give sources with positive shares.")
             if self.loss == "answer" or self.steps:
                 raise OptionError("loss: answer and steps: true are for a task; texts have no answer.")
         elif self.budget.tokens is not None:
@@ -356,13 +379,20 @@ def _build(cls: type[T], values: Any, where: str) -> T:
         unknown = set(values) - {f.name for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
         if missing and not unknown:
             raise OptionError(f"{where} lacks {', '.join(missing)}; add it to the recipe.")
+        hints = typing.get_type_hints(cls)
+        values = {name: _read_number(hints.get(name), value) for name, value in values.items()}
     return coerce(cls, values, where)
 
 
-def _check_literals(part: Any, where: str) -> None:
-    """The values of options that take one of a few words."""
-    for name, hint in typing.get_type_hints(type(part)).items():
-        if get_origin(hint) is Literal and getattr(part, name) not in get_args(hint):
-            raise OptionError(
-                f"{where}: {name}={getattr(part, name)!r} is not allowed; give one of {', '.join(get_args(hint))}."
-            )
+def _read_number(hint: Any, value: Any) -> Any:
+    """The number that an option takes where YAML reads a text (``1e-3`` without a point) or ``1.0e+4`` for a count."""
+    kinds = {hint, *get_args(hint)} & {int, float}
+    if not kinds or not isinstance(value, str | float):
+        return value
+    try:
+        number = float(value)
+    except ValueError:
+        return value
+    if float in kinds:
+        return number
+    return int(number) if number.is_integer() else value

@@ -64,8 +64,9 @@ def train(
     Raises:
         OptionError: the recipe cannot be carried out, or the extra is not installed; raised before training.
         PromptError: missing texts, or problems that do not fit the rows.
-        ModelError: the checkpoint to go on from cannot be used, the device is not there, or the loss is not finite.
-        StoreError: the folder belongs to another recipe or process, or cannot be written.
+        ModelError: the checkpoint to go on from cannot be used, the device is not there, or training has diverged.
+        StoreError: the folder belongs to another recipe or process, cannot be written, or all its checkpoints are
+            damaged.
     """
     require_accelerate()
     recipe = recipe if isinstance(recipe, Recipe) else read_recipe(recipe)
@@ -93,10 +94,10 @@ def require_accelerate() -> None:
 def _carried_out(folder: RunFolder, data: Path | None, device: str, progress: bool) -> dict[str, Any]:
     """The run's steps from where it is to its end."""
     recipe = folder.recipe
+    newest = checkpoint.to_resume(folder.checkpoints)
     prepared = prepare(folder, data)
     model = _model(recipe, prepared)
     _measure(folder, BEFORE, str(recipe.base), device, progress)
-    newest = checkpoint.latest(folder.checkpoints)
     folder.forget_after(0 if newest is None else checkpoint.load_progress(newest)["step"])
     bar = TrainingBar(f"Training {recipe.name}") if progress else None
     callbacks: list[TrainerCallback] = [bar] if bar is not None else []

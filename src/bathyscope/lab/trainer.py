@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sized
+from collections.abc import Callable, Mapping, Sized
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,7 +12,7 @@ import torch
 from torch.utils.data import Dataset, SequentialSampler
 from transformers import PreTrainedModel, PrinterCallback, Trainer, TrainerCallback, TrainingArguments
 
-from bathyscope.errors import ModelError, OptionError
+from bathyscope.errors import OptionError
 from bathyscope.lab import checkpoint
 from bathyscope.lab.batches import Batch
 from bathyscope.lab.evaluate import HeldOut
@@ -96,6 +96,7 @@ class LabTrainer(Trainer):
         assert isinstance(self.model, PreTrainedModel)
         with self.accelerator.autocast():
             scores = self.held_out.scores(self.model)
+        self._require_finite({f"held-out {name.replace('_', ' ')}": value for name, value in scores.items()})
         self._log({"step": self.state.global_step, "held_out": scores})
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, scores)
         return scores
@@ -105,11 +106,8 @@ class LabTrainer(Trainer):
         if "loss" not in logs:
             return
         step = self.state.global_step
-        if not math.isfinite(logs["loss"]):
-            raise ModelError(
-                f"The loss is {logs['loss']} at step {step}: training has diverged. Lower optimisation.learning_rate, "
-                "or lengthen optimisation.warmup_steps."
-            )
+        # a step whose gradient is not finite has a finite loss, and leaves weights that are not
+        self._require_finite({"loss": logs["loss"], "gradient norm": float(logs["grad_norm"])})
         record = {
             "step": step,
             "tokens": int(self.state.num_input_tokens_seen),
@@ -122,6 +120,12 @@ class LabTrainer(Trainer):
         if self.share(step) >= 1.0 and step < self.state.max_steps:
             self.control.should_training_stop = self.control.should_evaluate = self.control.should_save = True
 
+    def _require_finite(self, values: Mapping[str, float]) -> None:
+        """Raises ModelError where a value is not finite; it is not logged, and the step not saved."""
+        for name, value in values.items():
+            if not math.isfinite(value):
+                raise checkpoint.diverged(f"The {name} is {value} at step {self.state.global_step}", self.folder)
+
     def _track_num_input_tokens(self, inputs: Batch) -> None:
         counted = inputs["attention_mask"].sum() if "attention_mask" in inputs else inputs["input_ids"].numel()
         self.state.num_input_tokens_seen += int(counted)
@@ -132,6 +136,9 @@ class LabTrainer(Trainer):
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         assert self.model is not None
         assert self.lr_scheduler is not None
+        bad = checkpoint.not_finite(self.model)
+        if bad is not None:
+            raise checkpoint.diverged(f"{bad} is not finite after step {self.state.global_step}", self.folder)
         progress = {
             "recipe": self.recipe.hash(),
             "step": self.state.global_step,

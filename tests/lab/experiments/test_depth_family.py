@@ -147,6 +147,19 @@ def test_placements_are_compared_with_the_member_of_their_depth_and_seed(found: 
     assert float(own["difference_low"]) == float(wanted["ci_low"][0])
 
 
+def test_profiles_are_means_over_prompts_of_each_boundary(found: xr.Dataset, folder: Path) -> None:
+    for name, blocks in (("two-seed-1", 2), ("four_post-seed-0", 4)):
+        run = bathyscope.open(folder / "runs" / name)
+        own = found.sel(member=name)
+        for key, wanted in (("largest", run["residual"]["largest"]), ("gradient", run["gradient"]["norm"])):
+            np.testing.assert_allclose(own[key].values[: blocks + 1], wanted.mean("prompt").values)
+            assert own[key].values[blocks + 1 :].size == 4 - blocks
+            assert np.isnan(own[key].values[blocks + 1 :]).all()
+            there = own.isel(boundary=slice(0, blocks + 1))
+            assert (there[f"{key}_low"] <= there[key]).all()
+            assert (there[key] <= there[f"{key}_high"]).all()
+
+
 def test_maps_are_between_depths_and_placements(found: xr.Dataset, folder: Path) -> None:
     names = ["two-seed-0 → four-seed-0", "four-seed-0 → four_post-seed-0"]
     assert sorted(found["map"].values) == sorted(names)
@@ -184,13 +197,22 @@ def test_trained_folders_take_the_place_of_training(found: xr.Dataset, folder: P
 
 @pytest.mark.parametrize("form", ["csv", "table"])
 def test_the_command_shows_and_writes_what_was_found(
-    form: str, found: xr.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    form: str,
+    found: xr.Dataset,
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     asked: list[Any] = []
     monkeypatch.setattr(command, "depth_family", lambda *given, **named: asked.append((given, named)) or found)
     monkeypatch.setattr(figure, "draw", lambda data: Figure())
     arguments = ["--models", "a,b", "--seeds", "0,1", "--data", "texts", "--set", "budget.steps=3", "--format", form]
+    shutil.copytree(folder / "maps", tmp_path / "maps")
     assert main(["lab", "depth-family", "--out", str(tmp_path), "--maps", *arguments]) == 0
+    drawn = [path.with_suffix(".png").read_bytes() for path in (tmp_path / "maps").glob("*.nc")]
+    assert len(drawn) == found.sizes["map"]
+    assert all(picture.startswith(b"\x89PNG") for picture in drawn)
     (options, out), named = asked[0]
     assert options == DepthFamily(models=("a", "b"), seeds=(0, 1), maps=True)
     assert (out, Path(named["data"]), named["changes"]) == (tmp_path, Path("texts"), ("budget.steps=3",))
@@ -202,6 +224,7 @@ def test_the_command_shows_and_writes_what_was_found(
         assert "Effective depth ratio, and its slope for each doubling of blocks" in printed
         assert "two-seed-0 → four-seed-0, best target: slope" in printed
         assert "Difference of the ratio by the place of norms" in printed
+        assert "Largest activations and gradients by boundary" in printed
         return
     rows = list(csv.DictReader(io.StringIO(printed)))
     of_mass = [row for row in rows if row["estimator"] == "centre_of_mass"]
@@ -214,6 +237,9 @@ def test_the_command_shows_and_writes_what_was_found(
     assert [row["pair"] for row in pairs] == found.pair.values.tolist()
     assert [float(row["difference"]) for row in pairs] == wanted["difference"].values.tolist()
     assert sum(row["map"] != "" for row in rows) == 4
+    boundaries = [row for row in rows if row["boundary"] != ""]
+    assert len(boundaries) == 2 * 3 + 4 * 5
+    assert float(boundaries[-1]["gradient"]) == found["gradient"].isel(member=-1, boundary=4).item()
 
 
 def test_maps_of_other_options_are_refused(found: xr.Dataset, options: DepthFamily, folder: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -110,12 +111,32 @@ def test_the_trend_is_over_solved_levels() -> None:
     assert (own["p_value"][1] < 0.01).all()
 
 
-def test_errors() -> None:
-    with pytest.raises(OptionError, match=r"solved_from=1\.5 is out of range; give a share of problems, 0 to 1\."):
-        ProblemDepth(solved_from=1.5)
-    with pytest.raises(OptionError, match="blocks and seeds are empty; give at least one of each"):
-        ProblemDepth(blocks=())
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"solved_from": 1.5}, r"solved_from=1\.5 is out of range; give a share of problems, 0 to 1\."),
+        ({"blocks": ()}, "blocks and seeds are empty; give at least one of each"),
+        ({"blocks": (2, 0)}, r"blocks: 0 is out of range; give whole numbers of at least 1\."),
+        ({"seeds": (-1,)}, r"seeds: -1 is out of range; give whole numbers of at least 0\."),
+        ({"blocks": (2, 4, 2)}, r"blocks names 2 twice; name each once\."),
+        ({"seeds": (0, 0)}, r"seeds names 0 twice; name each once\."),
+        ({"asked": 0}, r"asked=0 is out of range; give at least 1\."),
+    ],
+)
+def test_options_are_checked(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        ProblemDepth(**given)
+
+
+def test_recipes_that_cannot_be_asked_are_refused_before_training(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="'depth_12' trains on texts; depth by steps needs one with a task"):
-        problem_depth(ProblemDepth(recipe="depth_12"), "unused")
+        problem_depth(ProblemDepth(recipe="depth_12"), tmp_path)
     with pytest.raises(OptionError, match=r"has no numbers of steps, but .*take permutations, pointer_chasing or"):
-        problem_depth(ProblemDepth(recipe="arithmetic_transformer"), "unused")
+        problem_depth(ProblemDepth(recipe="arithmetic_transformer"), tmp_path)
+    message = (
+        r"The recipe 'permutations' trains on written steps \(steps: true\), but this experiment asks for the answer "
+        r"right after the question, without them; train without them too: --set steps=false\."
+    )
+    with pytest.raises(OptionError, match=message):
+        problem_depth(ProblemDepth(), tmp_path, changes=("steps=true",))
+    assert not list(tmp_path.iterdir())

@@ -123,6 +123,10 @@ def test_depths_are_shares_of_each_models_own_steps(found: xr.Dataset) -> None:
     np.testing.assert_allclose(found.ratio_low, (found.depth_low + 1) / found.n_blocks)
     assert bool(((found.score >= 0) & (found.score <= found.n_blocks - 1)).all())
     assert bool((found.score_low <= found.score).all())
+    assert bool((found.erasure_depth <= found.n_blocks).all())
+    assert bool((found.erasure_depth > 0).all())
+    assert bool((found.erasure_depth_low <= found.erasure_depth).all())
+    assert bool((found.erasure_depth <= found.erasure_depth_high).all())
 
 
 def test_erasure_maps_are_of_the_four_problems(found: xr.Dataset) -> None:
@@ -199,7 +203,9 @@ def test_the_recipes_of_the_package_can_be_compared() -> None:
         ({"recipes": ("smallest",)}, "recipes has 1 members; give the two that are to be compared"),
         ({"losses": ()}, "losses and seeds are empty; give at least one of each"),
         ({"losses": ("anser",)}, r"'anser' is not allowed\. Did you mean 'answer'\? Allowed: all, answer\."),
-        ({"seeds": (1, 1)}, "seeds names one twice; name each once"),
+        ({"losses": ("all", "answer", "all")}, r"losses names all twice; name each once\."),
+        ({"seeds": (0, 1, 1)}, r"seeds names 1 twice; name each once\."),
+        ({"seeds": (0, -1)}, r"seeds: -1 is out of range; give whole numbers of at least 0\."),
         ({"asked": 0}, "asked=0 is out of range; give at least 1"),
         ({"tolerance": -1.0}, r"tolerance=-1\.0 is out of range; give a share of the parameters, such as 0\.01"),
     ],
@@ -224,4 +230,6 @@ def test_recipes_that_cannot_be_compared(tmp_path: Path) -> None:
     longer.write_text(recipe.to_yaml(), encoding="utf-8")
     with pytest.raises(OptionError, match="and longer differ in budget, so that their seeds are no pairs"):
         sharing(Sharing((Sharing().recipes[0], str(longer))), tmp_path)
+    with pytest.raises(OptionError, match=r"recipe 'arithmetic_transformer' trains on written steps .*set steps=false"):
+        sharing(Sharing(), tmp_path, changes=("steps=true",))
     assert not (tmp_path / "models").exists()

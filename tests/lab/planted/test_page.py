@@ -12,9 +12,12 @@ import pytest
 from bathyscope.errors import OptionError
 from bathyscope.lab.planted import CONSTRUCTIONS, Cell
 from bathyscope.lab.planted.page import BEGIN, END, shown, with_table, write_table
+from bathyscope.lab.planted.surveyed import MEASURES as SURVEYED
+from bathyscope.measures.registry import MEASURES
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "design" / "planted_depth.md"
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
+NAME = re.compile(r"`(\w+)`")
 
 
 @pytest.fixture(scope="module")
@@ -29,6 +32,19 @@ def test_the_document_holds_the_table_as_it_is(cells: dict[str, dict[str, Cell]]
     # a last digit may fall otherwise on another processor
     pairs = zip(NUMBER.findall(written), NUMBER.findall(anew), strict=True)
     assert all(abs(float(a) - float(b)) < 0.15 for a, b in pairs)
+
+
+def test_every_measure_is_either_judged_or_named_with_the_reason() -> None:
+    written = PAGE.read_text(encoding="utf-8")
+    begin, end = "with one survey each:", "Why the others are left out"
+    judged = NAME.findall(written.partition(begin)[2].partition(end)[0])
+    assert sorted(judged) == sorted(SURVEYED)
+    listed = written.partition("## Not judged")[2].partition("\n## ")[0].partition(BEGIN)[0]
+    reasons = [line.partition(":") for line in listed.splitlines() if line.startswith("- ")]
+    unjudged = [name for names, _, _ in reasons for name in NAME.findall(names)]
+    assert sorted([*judged, *unjudged]) == sorted(MEASURES)
+    assert all(reason.strip() for _, _, reason in reasons)
+    assert f"Of the {len(MEASURES)} measures" in listed
 
 
 def test_the_table_replaces_what_stands_between_the_marks(tmp_path: Path, cells: dict[str, dict[str, Cell]]) -> None:

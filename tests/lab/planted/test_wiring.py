@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 from torch import Tensor
-from transformers import LlamaForCausalLM
 
 import bathyscope
+from bathyscope.lab.models import UniversalTransformerForCausalLM
 from bathyscope.lab.planted import (
     CONSTRUCTIONS,
     backup,
@@ -32,6 +32,7 @@ from bathyscope.lab.planted.wiring import (
     SYMBOLS,
     VOCABULARY,
     WIDTH,
+    Planted,
     add_detectors,
     add_linear,
     blank_model,
@@ -68,13 +69,13 @@ def chained(ids: list[int], seed: int, steps: int) -> list[int]:
 
 
 @torch.no_grad()
-def predicted(model: LlamaForCausalLM, ids_BT: Tensor) -> list[list[int]]:
+def predicted(model: Planted, ids_BT: Tensor) -> list[list[int]]:
     """The symbol of the token that is predicted at every position."""
     return (model(input_ids=ids_BT).logits.argmax(-1) % SYMBOLS).tolist()
 
 
 @torch.no_grad()
-def boundaries(model: LlamaForCausalLM, ids_BT: Tensor) -> Tensor:
+def boundaries(model: Planted, ids_BT: Tensor) -> Tensor:
     """h_0 … h_L, the last one before the final norm, [L+1, B, T, D]."""
     seen = [model.model.embed_tokens(ids_BT)]
     hooks = [block.register_forward_hook(lambda _m, _a, out: seen.append(out)) for block in model.model.layers]
@@ -99,11 +100,13 @@ def test_a_relay_predicts_the_feature_of_the_token_before(ids_BT: Tensor) -> Non
         assert [order[symbol] for symbol in symbols] == [token % SYMBOLS for token in before]
 
 
-def test_blocks_with_the_same_weights_reach_the_fixed_point(ids_BT: Tensor) -> None:
+def test_one_block_run_again_and_again_reaches_the_fixed_point(ids_BT: Tensor) -> None:
     model = CONSTRUCTIONS["shared_weights"].build()
-    first = model.model.layers[0].state_dict()
-    for block in model.model.layers[1:]:
-        assert all(torch.equal(value, first[name]) for name, value in block.state_dict().items())
+    assert isinstance(model, UniversalTransformerForCausalLM)
+    assert (model.config.group_size, model.config.repeats, len(model.model.layers)) == (1, 12, 12)
+    first = dict(model.model.layers[0].named_parameters())
+    for step in model.model.layers[1:]:
+        assert all(value is first[name] for name, value in step.named_parameters())
     resid_LBTD = boundaries(model, ids_BT)
     change_L = (resid_LBTD[1:] - resid_LBTD[:-1]).norm(dim=-1).mean((1, 2))
     shrinks = change_L[3:9] / change_L[2:8]
@@ -158,6 +161,13 @@ def test_attention_fetches_the_register_of_the_token_before_and_no_other(ids_BT:
     assert torch.equal(after[..., ANSWER], before[..., ANSWER])
     torch.testing.assert_close(after[:, 1:, NEIGHBOUR], before[:, :-1, ANSWER], atol=1e-6, rtol=0)
     torch.testing.assert_close(after[:, 0, NEIGHBOUR], before[:, 0, ANSWER], atol=1e-6, rtol=0)
+
+
+def test_a_step_of_the_universal_transformer_is_a_llama_block(ids_BT: Tensor) -> None:
+    shared = CONSTRUCTIONS["shared_weights"].build()
+    plain = blank_model(12, seed=0)
+    plain.load_state_dict(shared.state_dict())
+    torch.testing.assert_close(boundaries(plain, ids_BT), boundaries(shared, ids_BT), atol=1e-5, rtol=1e-5)
 
 
 def _detector(symbol: int) -> tuple[Tensor, Tensor]:

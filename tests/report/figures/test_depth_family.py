@@ -8,6 +8,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from bathyscope.lab.experiments.family_profiles import PROFILES
 from bathyscope.report.figures.depth_family import caption, draw, panels
 
 BLOCKS = np.array([6, 6, 12, 24, 24, 12])
@@ -32,6 +33,11 @@ def data() -> xr.Dataset:
     proportional = (coefficients / BLOCKS[:5]).sum() / (coefficients**2).sum()
     values |= {"slope": (trend, slope), "slope_proportional": (trend, np.full((1, 3), proportional))}
     values |= {name: (trend, np.array([[True, True, False]])) for name in ("stable", "proportional")}
+    boundary = np.arange(25.0)
+    grown = np.where(boundary <= BLOCKS[:, None], 1 + boundary * np.arange(1, 7)[:, None], np.nan)
+    for name in PROFILES:
+        for end, change in (("", 1.0), ("_low", 0.9), ("_high", 1.2)):
+            values[f"{name}{end}"] = (("member", "boundary"), grown * change)
     coords = {
         "member": [f"m{n}" for n in range(6)],
         "member_norms": ("member", NORMS),
@@ -55,7 +61,7 @@ def test_the_caption_says_what_intervals_are_about(data: xr.Dataset) -> None:
 
 def test_an_estimator_without_values_has_no_panel(data: xr.Dataset) -> None:
     made = {panel.name: panel for panel in panels(data)}
-    assert list(made) == ["slopes", "interpolated_kl", "settle"]
+    assert list(made) == ["slopes", "interpolated_kl", "settle", *PROFILES]
     assert "m0: 0.80 of 6 blocks; m1: 0.70 of 6 blocks" in made["interpolated_kl"].alt
     assert "pre norms: 2 of 2 intervals hold 0, 2 the slope of the same relative depth" in made["slopes"].alt
 
@@ -75,6 +81,19 @@ def test_ratio_and_depth_stand_beside_each_other(data: xr.Dataset) -> None:
     assert (pre.get_marker(), post.get_marker()) == ("o", "s")
     depth = next(ax for ax in axes_of(draw(data)) if ax.get_ylabel() == "depth (block)")
     np.testing.assert_allclose(depth.lines[0].get_ydata(), RATIO[:5] * BLOCKS[:5] - 1)
+
+
+def test_profiles_are_drawn_over_the_share_of_the_depth(data: xr.Dataset) -> None:
+    by_title = {ax.get_title("left"): ax for ax in axes_of(draw(data))}
+    ax = by_title["Norm of the gradient of the loss"]
+    assert ax.get_ylabel() == "nats per activation unit, log scale"
+    for line, blocks, number in zip(ax.lines, BLOCKS, range(1, 7)):
+        np.testing.assert_allclose(line.get_xdata(), np.arange(blocks + 1) / blocks)
+        np.testing.assert_allclose(line.get_ydata(), 1 + np.arange(blocks + 1) * number)
+    assert len({(line.get_color(), line.get_linestyle()) for line in ax.lines}) == 6
+    assert len(ax.collections) == 6
+    alt = next(panel.alt for panel in panels(data) if panel.name == "largest")
+    assert f"m1: 1 at the first boundary, {1 + 2 * BLOCKS[1]:.3g} at the last" in alt
 
 
 def test_whiskers_are_the_intervals(data: xr.Dataset) -> None:

@@ -45,6 +45,7 @@ def data() -> xr.Dataset:
                 for name, gap in (("ratio", 0), ("ratio_low", -0.1), ("ratio_high", 0.1))
             },
             "score": ((*MODELS, "effect"), drawn(2)),
+            "erasure_depth": (MODELS, drawn()),
             "erasure": ((*MODELS, "probe", "boundary", "token"), erasure),
             "piece": ((*MODELS, "probe", "token"), np.broadcast_to(list("Q:4 A1"), (*shape, 2, 6)).astype(object)),
             "n_tokens": ((*MODELS, "probe"), n_tokens),
@@ -145,7 +146,7 @@ def test_correlations_are_drawn_over_all_models_and_within(data: xr.Dataset, fig
     drawn = [float(line.get_xdata()[0]) for line in marks]
     np.testing.assert_allclose(drawn, data.correlation.values.ravel())
     assert [tick.get_text() for tick in ax.get_yticklabels()] == [
-        *("ratio/cosine", "ratio/centre of mass", "score/layer", "score/output")
+        *("ratio/cosine", "ratio/centre of mass", "score/layer", "score/output", "erasure depth")
     ]
     assert "12 models" in ax.get_xlabel()
 

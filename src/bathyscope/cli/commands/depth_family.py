@@ -12,6 +12,7 @@ from bathyscope.cli.experiment import Changes, Quiet, carried_out, experiment_fl
 from bathyscope.cli.flags import command
 from bathyscope.lab.experiments import DepthFamily, depth_family
 from bathyscope.lab.experiments.family_maps import DIAGONAL
+from bathyscope.lab.experiments.family_profiles import PROFILES
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -44,9 +45,22 @@ def depth_family_command(
 
     found = carried_out(depth_family, DepthFamily, given, out, set, quiet)
     write_results(found, draw, out, "depth-family", quiet)
-    if not write_data([*member_rows(found), *trend_rows(found), *pair_rows(found), *map_rows(found)], format):
+    _draw_maps(out / "maps")
+    parts = (member_rows, trend_rows, pair_rows, profile_rows, map_rows)
+    if not write_data([row for part in parts for row in part(found)], format):
         _show(found)
     return 0
+
+
+def _draw_maps(folder: Path) -> None:
+    """A figure beside each map."""
+    from bathyscope.between.map_results import open_maps
+    from bathyscope.report.export import write_output
+    from bathyscope.report.figures.maps import draw
+    from bathyscope.report.render import render
+
+    for file in sorted(folder.glob("*.nc")):
+        write_output(file.with_suffix(".png"), render(draw(open_maps(file)), "png"))
 
 
 def member_rows(found: xr.Dataset) -> list[Row]:
@@ -81,6 +95,18 @@ def pair_rows(found: xr.Dataset) -> list[Row]:
         for estimator in found["estimator"].values.tolist():
             one = found.sel(pair=pair, estimator=estimator)
             rows.append({"pair": pair, "estimator": estimator, **{key: float(one[key]) for key in _DIFFERENCE}})
+    return rows
+
+
+def profile_rows(found: xr.Dataset) -> list[Row]:
+    """A row for every member and boundary: largest activations and the gradient of the loss, with intervals."""
+    rows: list[Row] = []
+    for name in found["member"].values.tolist():
+        own = found.sel(member=name)
+        for boundary in range(int(own["blocks"]) + 1):
+            one = own.sel(boundary=boundary)
+            values = {f"{key}{end}": float(one[f"{key}{end}"]) for key in PROFILES for end in ("", "_low", "_high")}
+            rows.append({"member": name, "boundary": boundary, **values})
     return rows
 
 
@@ -124,6 +150,7 @@ def _show(found: xr.Dataset) -> None:
     if found.attrs["note"]:
         write(str(found.attrs["note"]))
     _show_pairs(pair_rows(found))
+    _show_profiles(found)
     for row in map_rows(found):
         write(
             f"{row['map']}, {row['direction'].replace('_', ' ')}: slope {row['slope']:.2f} ({row['slope_low']:.2f} to "
@@ -156,6 +183,29 @@ def _difference(row: Row) -> str:
     ends = f"{row['difference_low']:+.2f} to {row['difference_high']:+.2f}"
     clear = "**" if row["difference_p_holm"] < 0.05 else ""
     return f"{row['difference']:+.2f} ({ends}){clear}"
+
+
+def _show_profiles(found: xr.Dataset) -> None:
+    """Where activations are largest, and how the gradient goes from the first boundary to the last."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, title="Largest activations and gradients by boundary, means over prompts")
+    for heading in ("member", "largest activation", "of median", "gradient, first", "gradient, last"):
+        table.add_column(heading, justify="left" if heading == "member" else "right")
+    for name in found["member"].values.tolist():
+        own = found.sel(member=name)
+        cells = []
+        for key in ("largest", "largest_ratio"):
+            boundary = int(own[key].argmax("boundary"))
+            cells.append(f"{_with_ends(own.isel(boundary=boundary), key)} at h_{boundary}")
+        cells += [_with_ends(own.isel(boundary=boundary), "gradient") for boundary in (0, int(own["blocks"]))]
+        table.add_row(name, *cells)
+    write_table(table)
+
+
+def _with_ends(one: xr.Dataset, key: str) -> str:
+    return f"{float(one[key]):.3g} ({float(one[f'{key}_low']):.3g} to {float(one[f'{key}_high']):.3g})"
 
 
 def _slope(one: xr.Dataset) -> str:

@@ -28,6 +28,7 @@ Examples:
   bathyscope lab train pointer_chasing --set model.num_hidden_layers=8 --seed 2 --out models/pointers_8
   bathyscope lab train fine_tune --set from=models/base --out models/tuned
   bathyscope compare models/tuned/before models/tuned/after
+  bathyscope report models/tuned/before models/tuned/after --out tuned.html
   bathyscope lab problem-depth --blocks 2,4,8 --out experiments/permutations
   bathyscope lab sharing --out experiments/sharing
   bathyscope lab depth-family --data texts --out experiments/family

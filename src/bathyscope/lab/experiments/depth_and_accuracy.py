@@ -22,8 +22,8 @@ FloatArray = NDArray[np.float64]
 
 ACCURACY: Final = "accuracy/extrapolate/all"
 """The quantity that depths are correlated with."""
-SCORE: Final = "score/"
-DEPTHS: Final = ("ratio/", SCORE)
+IN_BLOCKS: Final = ("score/", "erasure_depth")
+DEPTHS: Final = ("ratio/", *IN_BLOCKS)
 """Beginnings of the names of depths."""
 KINDS: Final = ("all", "within")
 COVERAGE: Final = 0.95
@@ -52,7 +52,7 @@ def depth_and_accuracy(value: xr.DataArray, n_blocks: xr.DataArray) -> xr.Datase
     if ACCURACY not in value["quantity"].values or not names:
         return xr.Dataset()
     depths = value.sel(quantity=names)
-    in_blocks = depths["quantity"].str.startswith(SCORE)
+    in_blocks = xr.DataArray([name.startswith(IN_BLOCKS) for name in names], dims="quantity")
     models = depths.where(~in_blocks, depths / n_blocks).stack(model=_MODEL)
     wanted = value.sel(quantity=ACCURACY).stack(model=_MODEL).values
     groups = np.unique([f"{recipe} {loss}" for recipe, loss, _ in models["model"].values], return_inverse=True)[1]

@@ -23,6 +23,8 @@ from bathyscope.comparison.side import sides_of
 from bathyscope.errors import OptionError, PromptError
 from bathyscope.lab.experiments.family_maps import ARROW, diagonal
 from bathyscope.lab.experiments.family_members import FAMILY, Member, members_of, trained
+from bathyscope.lab.experiments.family_profiles import MEASURES as OF_PROFILES
+from bathyscope.lab.experiments.family_profiles import profiles
 from bathyscope.lab.experiments.family_trend import SCORES, depth_trend, n_blocks, score_readings
 from bathyscope.measures.base import variable
 from bathyscope.measures.registry import DEFAULT
@@ -58,7 +60,8 @@ class DepthFamily:
         seeds: of weights and order of texts; each is a model of its own. One alone cannot tell depth from seed.
         models: folders that bathyscope lab train finished, as further members.
         prompts: that all models are surveyed on, any source.
-        measures: to survey besides residual, lens, skip, effective_depth and, where prompts have answers, depth_score.
+        measures: to survey besides residual, lens, skip, effective_depth, gradient and, where prompts have answers,
+            depth_score.
         maps: also map the boundaries of members to each other's (needs many more tokens than models are wide).
         resamples: bootstrap resamples of the prompts.
         level: coverage of the intervals.
@@ -128,10 +131,10 @@ def depth_family(
 
     Returns:
         By ``member``: ``loss`` (member, text), held out, in nats per token; ``depth``, ``ratio`` with their intervals
-        over prompts (member, estimator). By ``norms``, for each place of norms that several depths have: what
-        ``depth_trend`` gives (norms, estimator). By ``pair``, members of equal depth and seed with norms elsewhere:
-        ``difference`` of the ratio, other − reference, paired (pair, estimator). With maps by ``map`` and
-        ``direction``: the diagonal statistics of ``maps`` between members.
+        over prompts (member, estimator); what ``profiles`` gives (member, boundary). By ``norms``, for each place of
+        norms that several depths have: what ``depth_trend`` gives (norms, estimator). By ``pair``, members of equal
+        depth and seed with norms elsewhere: ``difference`` of the ratio, other − reference, paired (pair, estimator).
+        With maps by ``map`` and ``direction``: the diagonal statistics of ``maps`` between members; ``map_seconds``.
 
     Raises:
         OptionError: members that differ in more than depth and seed, and as ``train`` and ``survey``.
@@ -169,7 +172,8 @@ def _measures(models: Sequence[Model], members: Sequence[Member], options: Depth
                 "(corpus.txt?window=256) where contexts differ."
             )
     has_answers = any(prompt.answer_tokens is not None for prompt in plans[0].prompts)
-    return list(dict.fromkeys([*DEFAULT, *(["depth_score"] if has_answers else []), *options.measures]))
+    scores = ["depth_score"] if has_answers else []
+    return list(dict.fromkeys([*DEFAULT, *OF_PROFILES, *scores, *options.measures]))
 
 
 def _surveyed(model: Model, measures: Sequence[str], out: Path, options: DepthFamily, progress: bool) -> Run:
@@ -181,6 +185,7 @@ def family_results(measured: Sequence[Measured], options: DepthFamily) -> xr.Dat
     members = [one.member for one in measured]
     blocks = [n_blocks(one.run) for one in measured]
     parts = [_losses(measured), _depths(measured, options)]
+    parts.append(profiles([one.run for one in measured], **options.settings))
     series: dict[str, list[int]] = {}
     for number, member in enumerate(members):
         series.setdefault(member.norms, []).append(number)

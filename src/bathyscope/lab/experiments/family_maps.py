@@ -5,6 +5,7 @@ Each map is a file of ``bathyscope maps`` in the experiment's folder. Source: cs
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -39,7 +40,7 @@ def diagonal(
     seed: int,
     progress: bool,
 ) -> xr.Dataset:
-    """The diagonal statistics of each map, named ``map_…`` (map, direction).
+    """The diagonal statistics of each map, named ``map_…`` (map, direction), and what it took (``map_seconds``).
 
     Args:
         pairs: name → source and target.
@@ -64,14 +65,16 @@ def diagonal(
         if file.is_file():
             own = _kept(file, identity)
         else:
-            own = maps(source, target, prompts, progress=progress, **settings).assign_attrs(identity)
+            began = time.monotonic()
+            own = maps(source, target, prompts, progress=progress, **settings)
+            own = own.assign_attrs(identity, seconds=time.monotonic() - began)
             folder.mkdir(parents=True, exist_ok=True)
             write_atomically(file, encode_maps(own))
-        found.append(own[list(DIAGONAL)].reset_coords(drop=True))
+        found.append(own[list(DIAGONAL)].reset_coords(drop=True).assign(seconds=own.attrs["seconds"]))
     if not found:
         return xr.Dataset()
     made = xr.concat(found, "map", combine_attrs="drop").assign_coords(map=list(pairs))
-    return made.rename({name: f"map_{name}" for name in DIAGONAL})
+    return made.rename({name: f"map_{name}" for name in (*DIAGONAL, "seconds")})
 
 
 def _kept(file: Path, identity: Mapping[str, Any]) -> xr.Dataset:

@@ -18,7 +18,12 @@ from statsmodels.stats.proportion import proportion_confint
 
 from bathyscope.comparison.result import holm
 from bathyscope.errors import OptionError
-from bathyscope.lab.experiments.checks import require_one_at_least
+from bathyscope.lab.experiments.checks import (
+    require_each_at_least,
+    require_each_once,
+    require_no_written_steps,
+    require_one_at_least,
+)
 from bathyscope.lab.experiments.problem_classes import by_class
 from bathyscope.lab.experiments.problem_readings import MEASURES, OPTIONS, READINGS, readings
 from bathyscope.lab.recipe import Recipe
@@ -42,8 +47,8 @@ class ProblemDepth:
 
     Args:
         recipe: of one model, on a task; blocks and seed are put in here.
-        blocks: depths of the models.
-        seeds: of weights and training problems; each is a model of its own.
+        blocks: depths of the models, each 1 or more.
+        seeds: of weights and training problems, each 0 or more; each is a model of its own.
         asked: held-out problems of each level that say whether it is solved.
         measured: held-out problems of each level that are measured.
         solved_from: a level is solved where that share of its problems is.
@@ -59,6 +64,9 @@ class ProblemDepth:
     def __post_init__(self) -> None:
         if not self.blocks or not self.seeds:
             raise OptionError("blocks and seeds are empty; give at least one of each, such as blocks 2,4 and seeds 0.")
+        require_each_at_least(self, "blocks", 1)
+        require_each_at_least(self, "seeds", 0)
+        require_each_once(self, "blocks", "seeds")
         require_one_at_least(self, "asked", "measured")
         if not 0 < self.solved_from <= 1:
             raise OptionError(f"solved_from={self.solved_from} is out of range; give a share of problems, 0 to 1.")
@@ -89,7 +97,7 @@ def problem_depth(
         ``by_class`` gives.
 
     Raises:
-        OptionError: a recipe without a task, and as ``train``.
+        OptionError: a recipe without a task or with written steps (both before any training), and as ``train``.
         PromptError, ModelError, StoreError: as ``train`` and ``survey``.
     """
     folder = Path(out)
@@ -166,6 +174,7 @@ def _levels(recipe: Recipe) -> tuple[int, ...]:
     """The levels that are trained on."""
     if recipe.task is None:
         raise OptionError(f"The recipe {recipe.name!r} trains on texts; depth by steps needs one with a task.")
+    require_no_written_steps(recipe)
     levels = tuple(task(recipe.task.name, **recipe.task.options).levels("interpolate"))
     if not all(isinstance(level, int) for level in levels):
         raise OptionError(

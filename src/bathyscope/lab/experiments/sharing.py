@@ -19,7 +19,12 @@ import xarray as xr
 
 from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.lab.experiments.across_seeds import differences, means
-from bathyscope.lab.experiments.checks import require_one_at_least
+from bathyscope.lab.experiments.checks import (
+    require_each_at_least,
+    require_each_once,
+    require_no_written_steps,
+    require_one_at_least,
+)
 from bathyscope.lab.experiments.depth_and_accuracy import depth_and_accuracy
 from bathyscope.lab.experiments.exact_answers import exact_answers
 from bathyscope.lab.experiments.sharing_readings import depths, probe_maps
@@ -42,6 +47,7 @@ QUANTITIES: Final = {
     "accuracy": "1",
     "ratio": "1",
     "score": "block",
+    "erasure_depth": "boundary",
 }
 """Variables that are summed up over seeds, and their units."""
 
@@ -79,9 +85,8 @@ class Sharing:
                 raise OptionError(
                     f"losses: {loss!r} is not allowed.{did_you_mean(loss, LOSSES)} Allowed: {', '.join(LOSSES)}."
                 )
-        for name in ("losses", "seeds"):
-            if len(set(getattr(self, name))) < len(getattr(self, name)):
-                raise OptionError(f"{name} names one twice; name each once.")
+        require_each_at_least(self, "seeds", 0)
+        require_each_once(self, "losses", "seeds")
         require_one_at_least(self, "asked", "measured")
         if not self.tolerance >= 0:
             raise OptionError(
@@ -108,7 +113,7 @@ def sharing(
     Returns:
         By recipe, loss and seed: ``parameters``, ``n_blocks`` (execution steps), ``training_loss`` (nats per token that
         counts, last fiftieth of the steps), and what ``exact_answers``, ``depths`` and ``probe_maps`` give. ``value``
-        (recipe, loss, seed, quantity): all losses, accuracies, depth ratios and depth scores in a row;
+        (recipe, loss, seed, quantity): all losses, accuracies and depths in a row;
         ``mean``, ``mean_low``, ``mean_high``, ``mean_seeds`` (recipe, loss, quantity) and ``difference``,
         ``difference_low``, ``difference_high``, ``difference_seeds`` (loss, quantity) as in ``across_seeds``. Over all
         models what ``depth_and_accuracy`` gives.
@@ -197,6 +202,7 @@ def check_comparable(recipes: Sequence[Recipe], options: Sharing) -> None:
                 f"recipes: {source!r} is no new model on the task {TASK}, whose problems are asked and measured here; "
                 "give a recipe with model: and task: {name: arithmetic}."
             )
+        require_no_written_steps(recipe)
     if first.name == second.name:
         raise OptionError(f"recipes: both are called {first.name!r}; give them different names (name: in the recipe).")
     parts = [part for part in ALIKE if getattr(first, part) != getattr(second, part)]

@@ -10,32 +10,49 @@ import xarray as xr
 
 from bathyscope.lab.batches import encode
 from bathyscope.lab.evaluate import answer_scores
+from bathyscope.lab.experiments.problem_readings import persistence
 from bathyscope.lab.tasks.arithmetic import probes
 from bathyscope.lab.tasks.problem import Problem
 from bathyscope.lab.tokenizer import special_ids
 from bathyscope.measures.depth_score_levels import SCORES
 from bathyscope.model import Model
 from bathyscope.prompts.prompt import Prompt
+from bathyscope.statistics.bootstrap import bootstrap_interval, resample_counts
 from bathyscope.statistics.depth_score import depth_score
 from bathyscope.store.run import Run
 from bathyscope.surveying import survey
 
-MEASURES: Final = ("effective_depth", "depth_score")
+MEASURES: Final = ("effective_depth", "depth_score", "erasure")
+_COVERAGE: Final = 0.95
+_RESAMPLES: Final = 1000
 
 
 def depths(model: Model, prompts: str, out: Path, progress: bool) -> xr.Dataset:
-    """Effective depths and depth scores on held-out problems, with the run's intervals over prompts.
+    """Effective depths, depth scores and erasure depth on held-out problems, with intervals over prompts.
 
     Returns:
         ``depth``, ``depth_low``, ``depth_high`` in blocks, ``ratio``, ``ratio_low``, ``ratio_high``, ``depth_reason``
-        (estimator); ``score``, ``score_low``, ``score_high`` (effect) in blocks: the depth score of all prompts.
+        (estimator); ``score``, ``score_low``, ``score_high`` (effect) in blocks: the depth score of all prompts;
+        ``erasure_depth``, ``erasure_depth_low``, ``erasure_depth_high`` in boundaries: at how many a token of the
+        question matters (``persistence``), the mean over prompts.
     """
-    run = survey(model, prompts, MEASURES, out=out, progress=progress)
+    run = survey(model, prompts, MEASURES, out=out, progress=progress, erasure={"max_tokens": None})
     own = run["effective_depth"]
     found = {"depth": own["depth"], "depth_low": own["ci_low"], "depth_high": own["ci_high"]}
     ratios = {name.replace("depth", "ratio"): (value + 1) / model.n_blocks for name, value in found.items()}
     data = xr.Dataset({**found, **ratios, "depth_reason": own["reason"]}).drop_attrs()
-    return data.assign(_scores(run).data_vars).assign_coords(effect=list(SCORES))
+    data = data.assign(_scores(run).data_vars).assign_coords(effect=list(SCORES))
+    return data.assign(_erasure_depth(run["erasure"]))
+
+
+def _erasure_depth(erasure: xr.Dataset) -> dict[str, float]:
+    values = persistence(erasure)
+    values = values[np.isfinite(values)]
+    mean, low, high = float(values.mean()) if values.size else np.nan, np.nan, np.nan
+    if values.size > 1:
+        drawn = resample_counts(values.size, _RESAMPLES, np.random.default_rng(0)) @ values / values.size
+        low, high = bootstrap_interval(mean, drawn, np.ones(values.size), level=_COVERAGE, limits=(0.0, np.inf))
+    return {"erasure_depth": mean, "erasure_depth_low": low, "erasure_depth_high": high}
 
 
 def _scores(run: Run) -> xr.Dataset:

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
-from transformers import LlamaForCausalLM
-
 from bathyscope.lab.planted.truth import Truth
+from bathyscope.lab.planted.wiring import Planted
 
 
 class Verdict(Enum):
@@ -59,7 +58,7 @@ class Construction:
     name: str
     planted: str
     truth: Truth
-    build: Callable[[], LlamaForCausalLM]
+    build: Callable[[], Planted]
     departures: tuple[Departure, ...] = ()
 
     def departure(self, measure: str) -> Departure | None:

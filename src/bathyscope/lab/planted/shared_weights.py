@@ -1,12 +1,12 @@
-"""Blocks that all have the same weights and bring the stream to a fixed point, half of the way with each step."""
+"""One block, run again and again, that brings the stream to a fixed point, half of the way with each step."""
 
 from __future__ import annotations
 
 from itertools import combinations
 
 import torch
-from transformers import LlamaForCausalLM
 
+from bathyscope.lab.models import UniversalTransformerForCausalLM
 from bathyscope.lab.planted.construction import Construction, fooled, silent
 from bathyscope.lab.planted.truth import Truth
 from bathyscope.lab.planted.wiring import (
@@ -15,7 +15,7 @@ from bathyscope.lab.planted.wiring import (
     SYMBOLS,
     WIDTH,
     add_linear,
-    blank_model,
+    blank_universal,
     look_back,
     read_out,
     symbols_of_tokens,
@@ -34,9 +34,9 @@ ONE = 16.0
 ENERGY = ONE**2 + 3
 
 
-def build() -> LlamaForCausalLM:
-    """x ← RATE·(x + COUPLING·P·x[t−1]) + (1 − RATE)·e in every block: e the token's symbol, P a permutation."""
-    model = blank_model(BLOCKS, SEED, one=ONE)
+def build() -> UniversalTransformerForCausalLM:
+    """x ← RATE·(x + COUPLING·P·x[t−1]) + (1 − RATE)·e in every step: e the token's symbol, P a permutation."""
+    model = blank_universal(BLOCKS, SEED, one=ONE)
     draw = torch.Generator().manual_seed(SEED)
     with torch.no_grad():
         wrong_VS = symbols_of_tokens()[:, torch.randperm(SYMBOLS, generator=draw)]
@@ -46,9 +46,9 @@ def build() -> LlamaForCausalLM:
     matrix_DD = torch.zeros(WIDTH, WIDTH)
     matrix_DD[ANSWER, ANSWER] = -(1 - RATE) * torch.eye(SYMBOLS)
     matrix_DD[ANSWER, SECOND] = (1 - RATE) * torch.eye(SYMBOLS)
-    for block in range(BLOCKS):
-        look_back(model, block, ANSWER, ANSWER, energy=ENERGY, one=ONE, through_SS=COUPLING * permuted_SS)
-        add_linear(model, block, matrix_DD, energy=ENERGY, one=ONE)
+    # there is no other block: all steps run these weights
+    look_back(model, 0, ANSWER, ANSWER, energy=ENERGY, one=ONE, through_SS=COUPLING * permuted_SS)
+    add_linear(model, 0, matrix_DD, energy=ENERGY, one=ONE)
     read_out(model, ANSWER, SEED, energy=ENERGY)
     return model
 
@@ -58,8 +58,9 @@ _USES = frozenset(combinations(range(STEPS), 2))
 
 SHARED_WEIGHTS = Construction(
     "shared_weights",
-    "12 blocks with the same weights, which bring the answer from a wrong start to a fixed point; each leaves a little "
-    "less than half of the way. Behind 4 of them what is left of the start is about a third as large as the answer.",
+    "A universal transformer: one block, run 12 times, brings the answer from a wrong start to a fixed point; each run "
+    "leaves a little less than half of the way. Behind 4 of them what is left of the start is about a third as large "
+    "as the answer.",
     Truth(
         n_blocks=BLOCKS,
         depth=STEPS,

@@ -1,4 +1,4 @@
-"""Llama models with weights set by hand: what a channel of the stream means, and the parts blocks are wired from.
+"""Llama blocks with weights set by hand: what a channel of the stream means, and the parts blocks are wired from.
 
 A stream h consists of *registers*, groups of channels that hold one of 16 symbols as a unit vector, and a channel
 ``ONE`` that is never written and serves as bias and as the query and key of attention. Blocks see norm(h) =
@@ -11,16 +11,23 @@ Shapes: N neurons, D channels (``WIDTH``), S symbols, V tokens (``VOCABULARY``).
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM
+
+from bathyscope.lab.models import UniversalTransformerConfig, UniversalTransformerForCausalLM
+
+Planted = LlamaForCausalLM | UniversalTransformerForCausalLM
+"""Their blocks are the same, module for module, with the same names."""
 
 SYMBOLS = 16
 VOCABULARY = 64
 WIDTH = 64
 NEURONS = 320
 CONTEXT = 64
+THETA = 10000.0
 FIRST = 0
 """The token that all prompts begin with."""
 
@@ -39,6 +46,19 @@ _DRIVE = 150.0
 _SHARPNESS = 40.0
 """By how much the score of the token before exceeds all others, so that attention is one-hot."""
 
+# weights undo the norm's factor, which the usual 1e-6 would change with the size of the stream
+_EPSILON = 1e-12
+_SHAPE: dict[str, Any] = {
+    "vocab_size": VOCABULARY,
+    "hidden_size": WIDTH,
+    "intermediate_size": NEURONS,
+    "num_attention_heads": 1,
+    "max_position_embeddings": CONTEXT,
+    "bos_token_id": FIRST,
+    "eos_token_id": 1,
+    "pad_token_id": 1,
+}
+
 
 def blank_model(blocks: int, seed: int, *, one: float = 1.0) -> LlamaForCausalLM:
     """A Llama in float32 whose blocks add nothing: an embedding of symbols and a readout of ``ANSWER``, no more.
@@ -48,33 +68,49 @@ def blank_model(blocks: int, seed: int, *, one: float = 1.0) -> LlamaForCausalLM
         one: the value of the channel ``ONE`` in every token.
     """
     config = LlamaConfig(
-        vocab_size=VOCABULARY,
-        hidden_size=WIDTH,
-        intermediate_size=NEURONS,
+        **_SHAPE,
         num_hidden_layers=blocks,
-        num_attention_heads=1,
         num_key_value_heads=1,
-        max_position_embeddings=CONTEXT,
+        rms_norm_eps=_EPSILON,
+        rope_parameters={"rope_type": "default", "rope_theta": THETA},
         tie_word_embeddings=False,
-        # weights undo the norm's factor, which the usual 1e-6 would change with the size of the stream
-        rms_norm_eps=1e-12,
-        bos_token_id=FIRST,
-        eos_token_id=1,
-        pad_token_id=1,
     )
     with torch.random.fork_rng(devices=[]):
         model = LlamaForCausalLM(config).eval()
-    with torch.no_grad():
-        for block in model.model.layers:
-            for weight in block.parameters():
-                if weight.ndim == 2:
-                    weight.zero_()
-        embedding_VD = torch.zeros(VOCABULARY, WIDTH)
-        embedding_VD[:, ANSWER] = symbols_of_tokens()
-        embedding_VD[:, ONE] = one
-        model.model.embed_tokens.weight.copy_(embedding_VD)
-    read_out(model, ANSWER, seed)
+    _blank(model, seed, one)
     return model
+
+
+def blank_universal(steps: int, seed: int, *, one: float = 1.0) -> UniversalTransformerForCausalLM:
+    """The same with a single block that is run ``steps`` times: whatever is wired in block 0 is in every step."""
+    config = UniversalTransformerConfig(
+        **_SHAPE,
+        group_size=1,
+        repeats=steps,
+        norm="rms_norm",
+        norm_eps=_EPSILON,
+        rotary_share=1.0,
+        rope_theta=THETA,
+        hidden_act="silu",
+        gated_mlp=True,
+    )
+    with torch.random.fork_rng(devices=[]):
+        model = UniversalTransformerForCausalLM(config).eval()
+    _blank(model, seed, one)
+    return model
+
+
+@torch.no_grad()
+def _blank(model: Planted, seed: int, one: float) -> None:
+    for block in model.model.layers:
+        for weight in block.parameters():
+            if weight.ndim == 2:
+                weight.zero_()
+    embedding_VD = torch.zeros(VOCABULARY, WIDTH)
+    embedding_VD[:, ANSWER] = symbols_of_tokens()
+    embedding_VD[:, ONE] = one
+    model.model.embed_tokens.weight.copy_(embedding_VD)
+    read_out(model, ANSWER, seed)
 
 
 def symbols_of_tokens() -> Tensor:
@@ -83,7 +119,7 @@ def symbols_of_tokens() -> Tensor:
 
 
 @torch.no_grad()
-def read_out(model: LlamaForCausalLM, register: slice, seed: int, *, energy: float = 2.0) -> None:
+def read_out(model: Planted, register: slice, seed: int, *, energy: float = 2.0) -> None:
     """Lets the unembedding read one register and nothing else.
 
     A symbol predicts the four tokens that carry it, with different probabilities that sum to about 0.97, so that two
@@ -99,7 +135,7 @@ def read_out(model: LlamaForCausalLM, register: slice, seed: int, *, energy: flo
 
 @torch.no_grad()
 def look_back(
-    model: LlamaForCausalLM,
+    model: Planted,
     block: int,
     source: slice,
     target: slice,
@@ -117,7 +153,8 @@ def look_back(
         through_SS: what the register is multiplied by on the way; None = the identity.
     """
     attention = model.model.layers[block].self_attn
-    angles = model.model.rotary_emb.inv_freq.float()
+    # what a pair of entries is turned by from one token to the next, as the models compute it
+    angles = 1.0 / THETA ** (torch.arange(0, WIDTH, 2) / WIDTH)
     half = len(angles)
     # one token more or less turns all pairs; farther tokens score lower still
     gap = float((1 - angles.cos()).sum())
@@ -132,7 +169,7 @@ def look_back(
 
 @torch.no_grad()
 def add_detectors(
-    model: LlamaForCausalLM,
+    model: Planted,
     block: int,
     detect_ND: Tensor,
     write_ND: Tensor,
@@ -158,7 +195,7 @@ def add_detectors(
 
 @torch.no_grad()
 def add_linear(
-    model: LlamaForCausalLM,
+    model: Planted,
     block: int,
     matrix_DD: Tensor,
     *,

@@ -14,8 +14,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure, FigureBase
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
+from bathyscope.lab.experiments.family_profiles import PROFILES
 from bathyscope.report.figures import style
 from bathyscope.report.figures.kind import Panel, arrange
+from bathyscope.report.figures.runs_together import SHARE_LABEL, looks
 
 _LOOKS: Final = ((style.BLUE, "o"), (style.VERMILION, "s"), (style.GREEN, "^"), (style.PURPLE, "D"), (style.INK, "v"))
 _PAIR_SIZE: Final = (5.7, 2.5)
@@ -39,7 +41,8 @@ def caption(data: xr.Dataset) -> str:
     said = (
         f"Models of one recipe and other numbers of blocks, surveyed on the same prompts ({data.attrs['prompts']}). "
         f"Marks: models, by where their norms stand; whiskers: {float(data.attrs['level']):.0%} intervals over "
-        "prompts; lines: means over seeds; dotted: what models would show that do the same at the same relative depth."
+        "prompts; lines: means over seeds; dotted: what models would show that do the same at the same relative depth. "
+        "Activations and gradients: a line a model, with its interval over prompts."
     )
     return f"{said} {data.attrs['note']}".strip()
 
@@ -55,6 +58,8 @@ def panels(data: xr.Dataset) -> list[Panel]:
         own = data.sel(estimator=name)
         if bool(own["ratio"].notnull().any()):
             made.append(Panel(name, partial(_draw_pair, own=own, name=name), _said(own, name), _PAIR_SIZE))
+    for name, profile in PROFILES.items():
+        made.append(Panel(name, partial(_draw_profile, data=data, name=name), _said_profile(data, name, profile.title)))
     return made
 
 
@@ -106,6 +111,34 @@ def _draw_lines(ax: Axes, members: xr.Dataset, own: xr.Dataset, kind: str, colou
     ratio = relative + offset / fine
     line = ratio if kind == "ratio" else np.maximum(fine * ratio - 1, 0)
     ax.plot(fine, line, ":", color=style.INK, linewidth=1.2, zorder=1, label="same relative depth")
+
+
+def _draw_profile(figure: FigureBase, data: xr.Dataset, name: str) -> None:
+    """A line a member over the share of its depth, with its interval over prompts."""
+    ax = figure.subplots()
+    profile = PROFILES[name]
+    for look, member in zip(looks(data.sizes["member"]), data["member"].values):
+        own = data.sel(member=member)
+        blocks = int(own["blocks"])
+        own = own.isel(boundary=slice(0, blocks + 1))
+        x = own["boundary"].values / blocks
+        ax.plot(x, own[name], look.line, color=look.colour, marker=look.marker, markersize=2.5, label=str(member))
+        ax.fill_between(x, own[f"{name}_low"], own[f"{name}_high"], color=look.colour, alpha=0.2, linewidth=0)
+    ax.set_yscale("log", nonpositive="mask")
+    ax.set_xlim(-0.02, 1.02)
+    ax.set_xlabel(SHARE_LABEL)
+    units = "dimensionless" if name == "largest_ratio" else "activation units" if name == "largest" else profile.units
+    ax.set_ylabel(f"{units}, log scale")
+    ax.set_title(profile.title[0].upper() + profile.title[1:])
+    figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=7)
+
+
+def _said_profile(data: xr.Dataset, name: str, title: str) -> str:
+    said = []
+    for member in data["member"].values:
+        own = data[name].sel(member=member).dropna("boundary")
+        said.append(f"{member}: {float(own[0]):.3g} at the first boundary, {float(own[-1]):.3g} at the last")
+    return f"{title[0].upper()}{title[1:]} over the share of the depth. {'; '.join(said)}."
 
 
 def _block_axis(ax: Axes, blocks: np.ndarray) -> None:
