@@ -136,7 +136,7 @@ def test_text_of_exactly_one_window(tmp_path: Path, plain: PreTrainedTokenizerFa
 
 @pytest.mark.parametrize(
     ("name", "content"),
-    [("a.txt", b""), ("a.txt", b"T"), ("a.txt.gz", b""), ("a.txt.gz", gzip.compress(b"")), ("a.txt.gz", b"T")],
+    [("a.txt", b""), ("a.txt", b"T"), ("a.txt.gz", b""), ("a.txt.gz", gzip.compress(b"", mtime=0)), ("a.txt.gz", b"T")],
 )
 @pytest.mark.parametrize("size", [{"window": 8}, {"context": 8}, {"chars": 8}])
 def test_too_little_text(
@@ -203,11 +203,11 @@ def test_each_id_is_kept_once(path: str, plain: PreTrainedTokenizerFast) -> None
 
 
 def test_files_that_hold_no_text(tmp_path: Path, plain: PreTrainedTokenizerFast) -> None:
-    whole_file = gzip.compress(TEXT.encode() * 20)
+    whole_file = gzip.compress(TEXT.encode() * 20, mtime=0)
     for name, content, message in (
         ("model.txt", b"\x80\x02\x8a\nl\xfc", "is not UTF-8 text .*; convert it to UTF-8"),
         ("zeros.txt", b"one\x00two\x00", r"is a binary file \(it holds NUL characters\); give plain text"),
-        ("latin.txt.gz", gzip.compress("café ".encode("latin-1")), "is not UTF-8 text .*; convert it to UTF-8"),
+        ("latin.txt.gz", gzip.compress("café ".encode("latin-1"), mtime=0), "is not UTF-8 text .*; convert it to UTF-8"),
         ("plain.txt.gz", TEXT.encode(), "cannot be read: Not a gzipped file"),
         ("cut.txt.gz", whole_file[:-9], r"cannot be read: Compressed .*reached\. Copy or download it anew\."),
         ("begun.txt.gz", whole_file[:5], "cannot be read: Compressed file ended before"),
