@@ -207,7 +207,11 @@ def test_files_that_hold_no_text(tmp_path: Path, plain: PreTrainedTokenizerFast)
     for name, content, message in (
         ("model.txt", b"\x80\x02\x8a\nl\xfc", "is not UTF-8 text .*; convert it to UTF-8"),
         ("zeros.txt", b"one\x00two\x00", r"is a binary file \(it holds NUL characters\); give plain text"),
-        ("latin.txt.gz", gzip.compress("café ".encode("latin-1"), mtime=0), "is not UTF-8 text .*; convert it to UTF-8"),
+        (
+            "latin.txt.gz",
+            gzip.compress("café ".encode("latin-1"), mtime=0),
+            "is not UTF-8 text .*; convert it to UTF-8",
+        ),
         ("plain.txt.gz", TEXT.encode(), "cannot be read: Not a gzipped file"),
         ("cut.txt.gz", whole_file[:-9], r"cannot be read: Compressed .*reached\. Copy or download it anew\."),
         ("begun.txt.gz", whole_file[:5], "cannot be read: Compressed file ended before"),
