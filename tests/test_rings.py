@@ -24,7 +24,7 @@ RINGS = (
     # presets are data and know nothing of a survey, which takes them by name
     ("assembly", "sharding", "store", "papers", "progress", "bundled"),
     ("model",),
-    ("surveying", "surgery"),
+    ("surveying", "surgery", "vocabularies"),
     ("estimate", "comparison", "between", "probing", "evaluation", "solving", "performance"),
     ("lab",),
     ("report",),

@@ -29,8 +29,8 @@ from bathyscope.prompts.prompt import Prompt, PromptSet, TokenizedPrompt
 from bathyscope.prompts.solved_by import SOLVED_BY, class_of
 from bathyscope.prompts.source import Source, needs_tokenizer, resolve
 from bathyscope.prompts.tokenize import RESERVED_LABELS
-from bathyscope.prompts.vocabularies import vocabularies_differ
 from bathyscope.surveying import SurveyPlan, plan_survey
+from bathyscope.vocabularies import vocabularies_differ
 from bathyscope.wavefront.batch import Batch, plan_batches
 from bathyscope.wavefront.engine import Wavefront
 from bathyscope.wavefront.probe import FinalStates, Probe

@@ -32,10 +32,10 @@ from bathyscope.errors import OptionError, PromptError
 from bathyscope.model import Model
 from bathyscope.progress import ProgressBar
 from bathyscope.prompts.source import Source
-from bathyscope.prompts.vocabularies import vocabularies_differ
 from bathyscope.statistics.bootstrap import check_resampling
 from bathyscope.statistics.least_squares import Array, RidgeMaps
 from bathyscope.surveying import SurveyPlan, plan_survey
+from bathyscope.vocabularies import vocabularies_differ
 
 RIDGE = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
 """Penalties to choose from, in units of the mean variance of standardised features."""
