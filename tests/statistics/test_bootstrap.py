@@ -10,6 +10,7 @@ from bathyscope.errors import OptionError
 from bathyscope.statistics.bootstrap import (
     BIAS_FACTOR,
     bootstrap_interval,
+    mean_interval,
     check_resampling,
     resample_counts,
     small_sample,
@@ -81,6 +82,18 @@ def test_the_interval_of_a_plain_mean_is_students() -> None:
     )
     expected = stats.t.interval(0.9, 11, loc=values.mean(), scale=stats.sem(values))
     assert (low, high) == pytest.approx(expected, abs=0.02)
+
+
+def test_the_interval_of_a_mean_is_students_and_cut_to_what_a_mean_can_be() -> None:
+    values = np.random.default_rng(0).exponential(size=12)
+    found = mean_interval(values, resamples=40_000)
+    students = stats.t.interval(0.95, 11, values.mean(), stats.sem(values))
+    # it is extended against the bias of the resamples' median, which is small here
+    np.testing.assert_allclose(found, students, atol=0.1 * values.std())
+    assert mean_interval(values, limits=(0.0, values.mean())).high == values.mean()
+    assert mean_interval(values, level=0.5).low > found.low
+    assert mean_interval(values, seed=3) == mean_interval(values, seed=3) != mean_interval(values)
+    assert all(math.isnan(end) for end in mean_interval(values[:1]))
 
 
 def test_the_end_away_from_the_bias_moves_and_the_other_stays() -> None:

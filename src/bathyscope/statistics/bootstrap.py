@@ -125,6 +125,25 @@ def bootstrap_interval(
     return Interval(max(low, limits[0]), min(high, limits[1]))
 
 
+def mean_interval(
+    values: ArrayLike,
+    *,
+    resamples: int = 1000,
+    level: float = 0.95,
+    seed: int = 0,
+    limits: tuple[float, float] = (-math.inf, math.inf),
+) -> Interval:
+    """Interval of the mean of ``values`` [prompts], each prompt counting the same, by :func:`bootstrap_interval`.
+
+    Means of the same seed and number of prompts are resampled alike. NaN ends with fewer than two prompts.
+    """
+    given = np.asarray(values, dtype=np.float64)
+    if given.size < 2:
+        return Interval(math.nan, math.nan)
+    drawn = resample_counts(given.size, resamples, np.random.default_rng(seed)) @ given / given.size
+    return bootstrap_interval(float(given.mean()), drawn, np.ones(given.size), level=level, limits=limits)
+
+
 def check_resampling(resamples: int, level: float) -> None:
     """An OptionError where there are no resamples or ``level`` is not in (0, 1)."""
     if resamples < 1:

@@ -15,7 +15,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bathyscope.measures.base import variable
-from bathyscope.statistics.bootstrap import bootstrap_interval, resample_counts
+from bathyscope.statistics.bootstrap import mean_interval
 from bathyscope.store.run import Run
 
 FloatArray = NDArray[np.float64]
@@ -31,6 +31,7 @@ class Profile:
         title: what it is.
         units: of it.
         formula: of one prompt's value.
+        axis: the units in words, for a figure.
     """
 
     measure: str
@@ -38,15 +39,28 @@ class Profile:
     title: str
     units: str
     formula: str
+    axis: str
 
 
 PROFILES: Final = {
-    "largest": Profile("residual", "largest", "largest activation", "1", "max over tokens and channels of |h_b|"),
+    "largest": Profile(
+        "residual", "largest", "largest activation", "1", "max over tokens and channels of |h_b|", "activation units"
+    ),
     "largest_ratio": Profile(
-        "residual", "largest_ratio", "largest activation over the median", "1", "max |h_b| / median |h_b|"
+        "residual",
+        "largest_ratio",
+        "largest activation over the median",
+        "1",
+        "max |h_b| / median |h_b|",
+        "dimensionless",
     ),
     "gradient": Profile(
-        "gradient", "norm", "norm of the gradient of the loss", "nats per activation unit", "‖∂ mean loss / ∂h_b‖₂"
+        "gradient",
+        "norm",
+        "norm of the gradient of the loss",
+        "nats per activation unit",
+        "‖∂ mean loss / ∂h_b‖₂",
+        "nats per activation unit",
     ),
 }
 MEASURES: Final = ("residual", "gradient")
@@ -76,13 +90,8 @@ def profiles(runs: Sequence[Run], *, resamples: int, level: float, seed: int) ->
 
 def _means(values_PB: FloatArray, resamples: int, level: float, seed: int) -> FloatArray:
     """Mean and ends of its interval, [3, boundaries]."""
-    prompts = len(values_PB)
-    mean_B = values_PB.mean(0)
-    if prompts < 2:
-        return np.stack([mean_B, np.full_like(mean_B, np.nan), np.full_like(mean_B, np.nan)])
-    drawn_RB = resample_counts(prompts, resamples, np.random.default_rng(seed)) @ values_PB / prompts
     ends = [
-        bootstrap_interval(float(mean), drawn, np.ones(prompts), level=level, limits=(0.0, np.inf))
-        for mean, drawn in zip(mean_B, drawn_RB.T)
+        mean_interval(values, resamples=resamples, level=level, seed=seed, limits=(0.0, np.inf))
+        for values in values_PB.T
     ]
-    return np.vstack([mean_B, np.array(ends).T])
+    return np.vstack([values_PB.mean(0), np.array(ends).T])

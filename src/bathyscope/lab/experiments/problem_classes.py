@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from bathyscope.prompts.solved_by import BOTH, CLASSES, ONLY_DEEP, class_of
-from bathyscope.statistics.bootstrap import bootstrap_interval, resample_counts
+from bathyscope.statistics.bootstrap import mean_interval
 
 COVERAGE: Final = 0.95
-RESAMPLES: Final = 1000
 FEW: Final = 5
 """Problems of a class below which it has a mean and no interval."""
 
@@ -98,12 +97,10 @@ def _mean(values: FloatArray) -> Triple:
     values = values[np.isfinite(values)]
     if not values.size:
         return _NONE
-    mean, ones = float(values.mean()), np.ones(values.size)
+    mean = float(values.mean())
     if values.size < FEW or _agree(values):
         return mean, np.nan, np.nan
-    drawn = resample_counts(values.size, RESAMPLES, np.random.default_rng(0)) @ values / values.size
-    low, high = bootstrap_interval(mean, drawn, ones, level=COVERAGE, limits=(-np.inf, np.inf))
-    return mean, low, high
+    return mean, *mean_interval(values, level=COVERAGE)
 
 
 def _at_equal_steps(values: FloatArray, classes: NDArray[Any], steps: NDArray[np.int_]) -> Triple:

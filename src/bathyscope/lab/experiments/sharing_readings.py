@@ -17,14 +17,12 @@ from bathyscope.lab.tokenizer import special_ids
 from bathyscope.measures.depth_score_levels import SCORES
 from bathyscope.model import Model
 from bathyscope.prompts.prompt import Prompt
-from bathyscope.statistics.bootstrap import bootstrap_interval, resample_counts
+from bathyscope.statistics.bootstrap import mean_interval
 from bathyscope.statistics.depth_score import depth_score
 from bathyscope.store.run import Run
 from bathyscope.surveying import survey
 
 MEASURES: Final = ("effective_depth", "depth_score", "erasure")
-_COVERAGE: Final = 0.95
-_RESAMPLES: Final = 1000
 
 
 def depths(model: Model, prompts: str, out: Path, progress: bool) -> xr.Dataset:
@@ -48,10 +46,8 @@ def depths(model: Model, prompts: str, out: Path, progress: bool) -> xr.Dataset:
 def _erasure_depth(erasure: xr.Dataset) -> dict[str, float]:
     values = persistence(erasure)
     values = values[np.isfinite(values)]
-    mean, low, high = float(values.mean()) if values.size else np.nan, np.nan, np.nan
-    if values.size > 1:
-        drawn = resample_counts(values.size, _RESAMPLES, np.random.default_rng(0)) @ values / values.size
-        low, high = bootstrap_interval(mean, drawn, np.ones(values.size), level=_COVERAGE, limits=(0.0, np.inf))
+    mean = float(values.mean()) if values.size else np.nan
+    low, high = mean_interval(values, limits=(0.0, np.inf))
     return {"erasure_depth": mean, "erasure_depth_low": low, "erasure_depth_high": high}
 
 

@@ -59,17 +59,26 @@ class SharedBlock(GradientCheckpointingLayer):
         **kwargs: Any,
     ) -> Tensor:
         """The stream [batch, tokens, width] after the step."""
+        first, second = self.input_layernorm, self.post_attention_layernorm
         attended, _ = self.self_attn(
             hidden_states,
-            self.input_layernorm(hidden_states),
+            self.read(hidden_states, first),
             position_embeddings=position_embeddings,
             attention_mask=attention_mask,
             past_key_values=past_key_values,
             **kwargs,
         )
-        hidden_states = hidden_states + attended
-        added: Tensor = self.mlp(hidden_states, self.post_attention_layernorm(hidden_states))
-        return hidden_states + added
+        hidden_states = self.joined(hidden_states + attended, first)
+        return self.joined(hidden_states + self.mlp(hidden_states, self.read(hidden_states, second)), second)
+
+    def read(self, stream: Tensor, norm: nn.Module) -> Tensor:
+        """What a part is given as the normed stream."""
+        normed: Tensor = norm(stream)
+        return normed
+
+    def joined(self, total: Tensor, norm: nn.Module) -> Tensor:
+        """The stream after a part, from the sum of the stream and what the part adds."""
+        return total
 
 
 class PostNormBlock(SharedBlock):
@@ -78,25 +87,13 @@ class PostNormBlock(SharedBlock):
     What a part adds goes through a norm together with the stream, so that x″ − x is not the sum of two contributions.
     """
 
-    def forward(
-        self,
-        hidden_states: Tensor,
-        position_embeddings: Turn,
-        attention_mask: Tensor | None = None,
-        past_key_values: Any = None,
-        **kwargs: Any,
-    ) -> Tensor:
-        """The stream [batch, tokens, width] after the step."""
-        attended, _ = self.self_attn(
-            hidden_states,
-            hidden_states,
-            position_embeddings=position_embeddings,
-            attention_mask=attention_mask,
-            past_key_values=past_key_values,
-            **kwargs,
-        )
-        hidden_states = self.input_layernorm(hidden_states + attended)
-        normed: Tensor = self.post_attention_layernorm(hidden_states + self.mlp(hidden_states, hidden_states))
+    def read(self, stream: Tensor, norm: nn.Module) -> Tensor:
+        """The stream as it is."""
+        return stream
+
+    def joined(self, total: Tensor, norm: nn.Module) -> Tensor:
+        """The sum, normed."""
+        normed: Tensor = norm(total)
         return normed
 
 

@@ -127,8 +127,7 @@ def _draw_profile(figure: FigureBase, data: xr.Dataset, name: str) -> None:
     ax.set_yscale("log", nonpositive="mask")
     ax.set_xlim(-0.02, 1.02)
     ax.set_xlabel(SHARE_LABEL)
-    units = "dimensionless" if name == "largest_ratio" else "activation units" if name == "largest" else profile.units
-    ax.set_ylabel(f"{units}, log scale")
+    ax.set_ylabel(f"{profile.axis}, log scale")
     ax.set_title(profile.title[0].upper() + profile.title[1:])
     figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=7)
 
