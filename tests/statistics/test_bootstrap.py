@@ -10,8 +10,8 @@ from bathyscope.errors import OptionError
 from bathyscope.statistics.bootstrap import (
     BIAS_FACTOR,
     bootstrap_interval,
-    mean_interval,
     check_resampling,
+    mean_interval,
     resample_counts,
     small_sample,
 )
