@@ -44,6 +44,7 @@ def test_the_result_is_printed_as_it_is_stored(folder: Path, capsys: pytest.Capt
     loss = json.loads((folder / "training.json").read_text(encoding="utf-8"))["held_out"]["interpolate_loss"]
     assert "interpolate loss" in printed.out
     assert f"{loss:.4f}" in printed.out
+    assert "accuracies are shares of exact answers, given the true steps." in " ".join(printed.out.split())
 
 
 def test_an_interrupted_run_says_what_is_kept_and_how_to_go_on(

@@ -153,6 +153,8 @@ def test_the_curve_is_drawn_from_the_metrics(on_task: Trained, tmp_path: Path) -
     held_out = [(r["step"], r["held_out"]["extrapolate_loss"]) for r in records if "held_out" in r]
     assert drawn["held out: extrapolate (answers)"].tolist() == [list(point) for point in held_out]
     assert (len(steps), len(held_out)) == (20, 2)
+    given = draw_curve(records, "toy task", ", given the true steps")
+    assert given.axes[1].get_ylabel() == "exact answers (share of problems), given the true steps"
     save_curve(records, "toy task", tmp_path / "all.png")
     save_curve(records[1:], "toy task", tmp_path / "fewer.png")
     assert (on_task.folder / "loss.png").read_bytes() == (tmp_path / "all.png").read_bytes()

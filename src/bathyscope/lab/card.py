@@ -117,15 +117,14 @@ def _scores(recipe: Recipe, scores: Mapping[str, float]) -> str:
             f"| source | loss |\n|---|---|\n{rows}"
         )
     count = recipe.evaluation.final_problems
-    given = ", given the true steps" if recipe.steps else ""
     remark = " Whether the model would write those steps itself is not tested." if recipe.steps else ""
     rows = "\n".join(
         f"| {split} | {loss:.4f} | {_share(scores[f'{split}_accuracy'], count)} |" for split, loss in losses.items()
     )
     return (
-        f"Of the saved weights, on {count:,} problems of each split{given}: loss of the answer and the end token in "
-        "nats per token, and the share of problems whose whole answer is right when decoded greedily, with a 95 % "
-        f"Wilson interval.{remark}\n\n| split | loss | exact answers{given} |\n|---|---|---|\n{rows}"
+        f"Of the saved weights, on {count:,} problems of each split{recipe.given}: loss of the answer and the end "
+        "token in nats per token, and the share of problems whose whole answer is right when decoded greedily, with a "
+        f"95 % Wilson interval.{remark}\n\n| split | loss | exact answers{recipe.given} |\n|---|---|---|\n{rows}"
     )
 
 

@@ -17,12 +17,13 @@ SMOOTHED = 50
 """The trend is the mean of about a fiftieth of all steps."""
 
 
-def draw_curve(metrics: Sequence[dict[str, Any]], name: str) -> Figure:
+def draw_curve(metrics: Sequence[dict[str, Any]], name: str, given: str = "") -> Figure:
     """The figure of a run; accuracies have a panel of their own.
 
     Args:
         metrics: records of steps (``step``, ``loss``) and of evaluations (``step``, ``held_out``).
         name: of the model.
+        given: what held-out problems are given besides the question (``Recipe.given``).
     """
     evaluations = [record for record in metrics if "held_out" in record]
     scores = list(dict.fromkeys(key for record in evaluations for key in record["held_out"]))
@@ -35,7 +36,7 @@ def draw_curve(metrics: Sequence[dict[str, Any]], name: str) -> Figure:
     panels[0].set(ylabel="loss (nats per token)", title=f"Training of {name}")
     if accuracies:
         _draw_scores(panels[1], evaluations, accuracies)
-        panels[1].set(ylabel="problems with an exact answer", ylim=(-0.03, 1.03))
+        panels[1].set(ylabel=f"exact answers (share of problems){given}", ylim=(-0.03, 1.03))
     for panel in panels:
         panel.grid(alpha=0.3)
         panel.spines[["top", "right"]].set_visible(False)
@@ -44,9 +45,9 @@ def draw_curve(metrics: Sequence[dict[str, Any]], name: str) -> Figure:
     return figure
 
 
-def save_curve(metrics: Sequence[dict[str, Any]], name: str, path: Path) -> None:
+def save_curve(metrics: Sequence[dict[str, Any]], name: str, path: Path, given: str = "") -> None:
     """Writes the figure as a PNG file."""
-    draw_curve(metrics, name).savefig(path, dpi=144, format="png", metadata={"Software": None})
+    draw_curve(metrics, name, given).savefig(path, dpi=144, format="png", metadata={"Software": None})
 
 
 def _draw_steps(panel: Axes, records: Sequence[dict[str, Any]]) -> None:

@@ -16,7 +16,9 @@ ROWS_TOKENS = 4096
 """Tokens of one batch of an evaluation, unless a single row is longer."""
 
 Scores = dict[str, float]
-"""``<source>_loss`` and ``<split>_loss`` in nats per token, ``<split>_accuracy`` in shares of problems."""
+"""``<source>_loss`` and ``<split>_loss`` in nats per token, ``<split>_accuracy`` in shares of problems.
+
+With ``steps`` of a recipe both are of the answer given the true steps."""
 
 
 @dataclass(frozen=True)

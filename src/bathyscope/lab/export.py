@@ -78,7 +78,7 @@ def export(
                 "tokenizers": version("tokenizers"),
             },
         }
-        save_curve(metrics, recipe.name, out / CURVE)
+        save_curve(metrics, recipe.name, out / CURVE, recipe.given)
         (out / CARD).write_text(model_card(recipe, summary), encoding="utf-8")
         folder.finish(summary)
     except (OSError, SafetensorError) as error:

@@ -316,6 +316,11 @@ class Recipe:
         """Optimiser steps of the whole run."""
         return self.stage_ends[-1]
 
+    @property
+    def given(self) -> str:
+        """What held-out problems are given besides the question, to follow "exact answers"; empty where nothing."""
+        return ", given the true steps" if self.steps else ""
+
     def to_dict(self) -> dict[str, Any]:
         """The recipe as it would stand in a file, all options written out."""
         content = json.loads(json.dumps(dataclasses.asdict(self)))

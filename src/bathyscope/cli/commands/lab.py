@@ -69,7 +69,7 @@ def train_command(
     if format == "json":
         write_json(trained.summary)
     else:
-        _show(trained)
+        _show(trained, chosen.given)
     say(f"Written: {trained.folder}", quiet)
     return 0
 
@@ -91,7 +91,7 @@ def _interrupted(out: Path, planned: int) -> str:
     return f"Interrupted: {done:,} of {planned:,} steps are kept in {out}. To go on: {session.current().command_line}"
 
 
-def _show(trained: Trained) -> None:
+def _show(trained: Trained, given: str) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
@@ -104,7 +104,8 @@ def _show(trained: Trained) -> None:
     write_table(table)
     write(
         f"{summary['steps']:,} steps, {summary['tokens']:,} tokens, {summary['minutes']:.1f} minutes; "
-        f"{summary['parameters']:,} parameters. Losses are in nats per token, accuracies are shares of exact answers."
+        f"{summary['parameters']:,} parameters. Losses are in nats per token, accuracies are shares of exact "
+        f"answers{given}."
     )
 
 
