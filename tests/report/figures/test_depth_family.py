@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from bathyscope.lab.experiments.family_profiles import PROFILES
 from bathyscope.report.figures.depth_family import caption, draw, panels
+from bathyscope.report.render import render
 
 BLOCKS = np.array([6, 6, 12, 24, 24, 12])
 RATIO = np.array([0.8, 0.7, 0.6, 0.5, 0.4, 0.55])
@@ -94,6 +95,14 @@ def test_profiles_are_drawn_over_the_share_of_the_depth(data: xr.Dataset) -> Non
     assert len(ax.collections) == 6
     alt = next(panel.alt for panel in panels(data) if panel.name == "largest")
     assert f"m1: 1 at the first boundary, {1 + 2 * BLOCKS[1]:.3g} at the last" in alt
+
+
+def test_numbers_on_axes_hold_no_markup(data: xr.Dataset) -> None:
+    figure = draw(data)
+    render(figure, "png")
+    numbers = [label.get_text() for ax in axes_of(figure) for label in [*ax.get_xticklabels(), *ax.get_yticklabels()]]
+    assert {"6", "12", "24", "10", "100"} <= set(numbers)
+    assert not [number for number in numbers if "$" in number]
 
 
 def test_whiskers_are_the_intervals(data: xr.Dataset) -> None:

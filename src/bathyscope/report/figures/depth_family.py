@@ -17,6 +17,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from bathyscope.lab.experiments.family_profiles import PROFILES
 from bathyscope.report.figures import style
 from bathyscope.report.figures.kind import Panel, arrange
+from bathyscope.report.figures.lines import log_axis
 from bathyscope.report.figures.runs_together import SHARE_LABEL, looks
 
 _LOOKS: Final = ((style.BLUE, "o"), (style.VERMILION, "s"), (style.GREEN, "^"), (style.PURPLE, "D"), (style.INK, "v"))
@@ -124,7 +125,7 @@ def _draw_profile(figure: FigureBase, data: xr.Dataset, name: str) -> None:
         x = own["boundary"].values / blocks
         ax.plot(x, own[name], look.line, color=look.colour, marker=look.marker, markersize=2.5, label=str(member))
         ax.fill_between(x, own[f"{name}_low"], own[f"{name}_high"], color=look.colour, alpha=0.2, linewidth=0)
-    ax.set_yscale("log", nonpositive="mask")
+    log_axis(ax)
     ax.set_xlim(-0.02, 1.02)
     ax.set_xlabel(SHARE_LABEL)
     ax.set_ylabel(f"{profile.axis}, log scale")

@@ -174,7 +174,7 @@ def _draw(figure: FigureBase, curves: Sequence[Series], axis: Axis) -> None:
         ax.set_xlabel(axis.x)
     label = axis.y
     if axis.scale == "log" or (axis.scale == "auto" and _spans_decades(curves)):
-        _log_axis(ax)
+        log_axis(ax)
         label += ", log scale"
     ax.set_ylabel(label)
     ax.set_title(axis.title)
@@ -212,7 +212,8 @@ def _spans_decades(curves: Sequence[Series]) -> bool:
     return bool((values > 0).all() and values.max() > 50 * values.min())
 
 
-def _log_axis(ax: Axes) -> None:
+def log_axis(ax: Axes) -> None:
+    """A logarithmic axis of values that are drawn already, with plain numbers on it (marks of powers are markup)."""
     ax.set_yscale("log", nonpositive="mask")
     ax.yaxis.set_major_locator(log_ticks(*ax.get_ylim()))
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))

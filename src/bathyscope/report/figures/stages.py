@@ -13,12 +13,12 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
-from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from bathyscope.report.figures import stages_together, style
 from bathyscope.report.figures.kind import FigureKind, Panel, Together
-from bathyscope.report.figures.lines import BLOCK_LABEL, block_axis, log_ticks, whole_numbers
+from bathyscope.report.figures.lines import BLOCK_LABEL, block_axis, log_axis, whole_numbers
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.stage_rows import ROW_INCHES, WIDTH, row_label, said_of, usable
 
@@ -110,10 +110,7 @@ def _draw(figure: FigureBase, data: xr.Dataset, band: bool) -> None:
 def _value_axis(ax: Axes, one: xr.Dataset) -> None:
     label = said_of(one)
     if one["curve_scale"].item() == "log":
-        ax.set_yscale("log", nonpositive="mask")
-        ax.yaxis.set_major_locator(log_ticks(*ax.get_ylim()))
-        ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        ax.yaxis.set_minor_formatter(NullFormatter())
+        log_axis(ax)
         label += ", log scale"
     else:
         ax.yaxis.set_major_locator(MaxNLocator(3))
