@@ -3,6 +3,7 @@ from __future__ import annotations
 import functools
 
 import numpy as np
+import pytest
 import xarray as xr
 from matplotlib.figure import Figure
 from support.artists import axes_titled, curve, visible_texts
@@ -68,10 +69,19 @@ def test_maps_hold_the_values_and_share_of_variance_ends_at_0() -> None:
     assert r2.get_clim() == (0, 1)
 
 
-def test_axes_name_the_models() -> None:
-    ax = axes_titled(drawn(), "Relative error")
-    assert ax.get_ylabel() == "boundary of the source, example/shallow"
-    assert ax.get_xlabel() == "boundary of the target, example/deep"
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (("example/shallow", "/home/me/models/deep"), ("shallow", "deep")),
+        (("one/model", "other/model"), ("one/model", "other/model")),
+    ],
+)
+def test_axes_name_the_models(names: tuple[str, str], said: tuple[str, str]) -> None:
+    data = found().assign_attrs(source_model=names[0], target_model=names[1])
+    ax = axes_titled(maps.draw(data), "Relative error")
+    assert ax.get_ylabel() == f"boundary of the source, {said[0]}"
+    assert ax.get_xlabel() == f"boundary of the target, {said[1]}"
+    assert maps.caption(data).startswith(f"{names[0]} (source) → {names[1]} (target)")
 
 
 def test_best_partners_by_relative_depth() -> None:

@@ -6,6 +6,7 @@ Drawn from what ``bathyscope.maps`` gives. Source: csordas2025 (maps between mod
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -60,6 +61,7 @@ def panels(data: xr.Dataset) -> list[Panel]:
 
 def _heat(data: xr.Dataset, name: str) -> HeatMap:
     values = data[name].transpose("source", "target").values
+    source, target = _short_names(data)
     title, quantity = _SHOWN[name]
     if name == "r2":
         values = np.where(values < 0, 0.0, values)
@@ -69,12 +71,19 @@ def _heat(data: xr.Dataset, name: str) -> HeatMap:
     return HeatMap(
         values=values,
         title=title,
-        rows=Side(f"boundary of the source, {data.attrs['source_model']}", "source boundary"),
-        columns=Side(f"boundary of the target, {data.attrs['target_model']}", "target boundary"),
+        rows=Side(f"boundary of the source, {source}", "source boundary"),
+        columns=Side(f"boundary of the target, {target}", "target boundary"),
         quantity=quantity,
         short=name.replace("_", " "),
         colours=colours,
     )
+
+
+def _short_names(data: xr.Dataset) -> tuple[str, str]:
+    """Both models without folders or owners, where that tells them apart; the caption has the whole names."""
+    source, target = (str(data.attrs[f"{side}_model"]) for side in ("source", "target"))
+    short = Path(source).name, Path(target).name
+    return short if short[0] != short[1] else (source, target)
 
 
 def _draw_heat(figure: FigureBase, shown: HeatMap, data: xr.Dataset) -> None:
