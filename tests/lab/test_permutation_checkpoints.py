@@ -1,0 +1,49 @@
+"""The models of permutations that the repository keeps: their recipes, and how many steps each solves."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import bathyscope
+from bathyscope.lab.recipes import read_recipe
+from bathyscope.solving import solved
+
+KEPT = Path(__file__).parents[2] / "checkpoints"
+DEPTHS = (2, 4, 8)
+PROBLEMS = 400
+
+
+def told(blocks: int) -> float:
+    """Share of held-out problems of 1 to 8 steps with an exact answer, as the folder says."""
+    summary = json.loads((KEPT / f"permutations_{blocks}" / "training.json").read_text(encoding="utf-8"))
+    return float(summary["held_out"]["interpolate_accuracy"])
+
+
+@pytest.mark.parametrize("blocks", DEPTHS)
+def test_a_model_is_made_by_the_recipe(blocks: int) -> None:
+    changes = [f"model.num_hidden_layers={blocks}", "compile=true", "saving.dtype=bfloat16"]
+    assert read_recipe(KEPT / f"permutations_{blocks}" / "recipe.yaml") == read_recipe("permutations", changes)
+
+
+@pytest.mark.parametrize("blocks", DEPTHS)
+def test_a_model_solves_what_its_folder_says(blocks: int) -> None:
+    task = read_recipe("permutations").task
+    assert task is not None
+    prompts = "&".join(["elements=generators", "answer=image", "factors=1-8", "split=interpolate"])
+    assert task.options == {"factors": [1, 8], "beyond": [9, 9], "elements": "generators", "answer": "image"}
+    found = solved(
+        bathyscope.load(KEPT / f"permutations_{blocks}"),
+        f"task:permutations:{PROBLEMS}?{prompts}&beyond=9-9",
+        progress=False,
+    )
+    right = found["solved"].groupby(found["steps"]).mean()
+    assert right.sel(steps=1) == 1
+    # five standard deviations of a share at even odds
+    assert float(found["solved"].mean()) == pytest.approx(told(blocks), abs=5 * 0.5 / PROBLEMS**0.5)
+
+
+def test_deeper_models_solve_more() -> None:
+    assert told(2) < told(4) < told(8)
