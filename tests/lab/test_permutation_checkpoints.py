@@ -9,6 +9,7 @@ import pytest
 
 import bathyscope
 from bathyscope.lab.recipes import read_recipe
+from bathyscope.prompts.task_source import task_text
 from bathyscope.solving import solved
 
 KEPT = Path(__file__).parents[2] / "checkpoints"
@@ -32,13 +33,8 @@ def test_a_model_is_made_by_the_recipe(blocks: int) -> None:
 def test_a_model_solves_what_its_folder_says(blocks: int) -> None:
     task = read_recipe("permutations").task
     assert task is not None
-    prompts = "&".join(["elements=generators", "answer=image", "factors=1-8", "split=interpolate"])
-    assert task.options == {"factors": [1, 8], "beyond": [9, 9], "elements": "generators", "answer": "image"}
-    found = solved(
-        bathyscope.load(KEPT / f"permutations_{blocks}"),
-        f"task:permutations:{PROBLEMS}?{prompts}&beyond=9-9",
-        progress=False,
-    )
+    prompts = task_text(task.name, task.options, PROBLEMS)
+    found = solved(bathyscope.load(KEPT / f"permutations_{blocks}"), prompts, progress=False)
     right = found["solved"].groupby(found["steps"]).mean()
     assert right.sel(steps=1) == 1
     # five standard deviations of a share at even odds
