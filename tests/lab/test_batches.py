@@ -71,11 +71,20 @@ def test_steps_stand_between_question_and_answer_and_are_not_scored() -> None:
     assert encoded.scored == 2
 
 
-@pytest.mark.parametrize("tokenizer", [character_tokenizer(), train_bpe(["Q: A: -1 2 3 4"] * 9, 260)])
-def test_an_answer_of_several_tokens_is_found_by_its_characters(tokenizer: Any) -> None:
-    encoded = encode(Problem("Q: 5 - 17 A:", "-12"), tokenizer)
-    assert tokenizer.decode(encoded.ids[-encoded.scored : -1]).strip() == "-12"
-    assert encoded.scored in (3, 4, 5)
+@pytest.mark.parametrize(
+    ("tokenizer", "signed"),
+    [
+        (character_tokenizer(), ["Ġ", "-", "1", "2"]),
+        (train_bpe(["Q: A: -1 2 3 4"] * 9, 260), ["Ġ-", "1", "2"]),
+    ],
+)
+def test_a_question_is_what_stands_before_an_answer_of_any_sign(tokenizer: Any, signed: list[str]) -> None:
+    """Else where the scored tokens begin would tell the sign: here blank and minus are one token, blank and 1 two."""
+    asked = tokenizer("Q: 5 - 17 A:")["input_ids"]
+    for answer, pieces in (("-12", signed), ("12", ["Ġ", "1", "2"])):
+        encoded = encode(Problem("Q: 5 - 17 A:", answer), tokenizer)
+        assert list(encoded.ids[: -encoded.scored]) == asked
+        assert tokenizer.convert_ids_to_tokens(encoded.ids[-encoded.scored : -1]) == pieces
 
 
 def test_a_word_that_is_not_known_is_refused() -> None:

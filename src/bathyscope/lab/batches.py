@@ -94,7 +94,8 @@ def encode(problem: Problem, tokenizer: PreTrainedTokenizerBase, steps: bool = F
     Raises:
         PromptError: a word is not in the vocabulary, or a token reaches from the question into the answer.
     """
-    text, start, _ = problem.example(written=steps)
+    example = problem.example(written=steps)
+    text, start = example
     encoded = tokenizer(text, return_offsets_mapping=True, return_special_tokens_mask=True)
     ids = encoded["input_ids"]
     if tokenizer.unk_token_id is not None and tokenizer.unk_token_id in ids:
@@ -104,7 +105,7 @@ def encode(problem: Problem, tokenizer: PreTrainedTokenizerBase, steps: bool = F
     _, end = special_ids(tokenizer)
     if ids[-1] != end:
         ids = [*ids, end]
-    return Encoded(tuple(ids), answer_token_count(text[:start], problem.answer, spans) + 1)
+    return Encoded(tuple(ids), answer_token_count(text[:start], example.answer, spans) + 1)
 
 
 def require_fit(example: Encoded, context: int, name: str) -> None:

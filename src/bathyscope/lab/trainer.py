@@ -59,6 +59,7 @@ class LabTrainer(Trainer):
     ) -> None:
         self.recipe, self.held_out, self.folder, self._log = recipe, held_out, folder, log
         self._minutes_before, self._began = 0.0, time.monotonic()
+        self._penalty = 0.0
         super().__init__(
             model=model,
             args=_arguments(recipe, folder, device),
@@ -101,6 +102,22 @@ class LabTrainer(Trainer):
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, scores)
         return scores
 
+    def compute_loss(
+        self,
+        model: torch.nn.Module,
+        inputs: dict[str, torch.Tensor | Any],
+        return_outputs: bool = False,
+        num_items_in_batch: torch.Tensor | int | None = None,
+    ) -> Any:
+        """The library's loss; what of it is no cross-entropy, such as MoEUT's regulariser, is kept for the record."""
+        loss, outputs = super().compute_loss(model, inputs, True, num_items_in_batch)
+        penalty = outputs.get("aux_loss")
+        if penalty is not None:
+            assert isinstance(self.model, PreTrainedModel)
+            # the library's mixtures of experts weigh what they give, the laboratory's give what they add
+            self._penalty = float(penalty.detach()) * getattr(self.model.config, "router_aux_loss_coef", 1.0)
+        return (loss, outputs) if return_outputs else loss
+
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """A record of one step; the library's own summary at the end of a run is left out."""
         if "loss" not in logs:
@@ -111,7 +128,8 @@ class LabTrainer(Trainer):
         record = {
             "step": step,
             "tokens": int(self.state.num_input_tokens_seen),
-            "loss": logs["loss"],
+            "loss": logs["loss"] - self._penalty,
+            "penalty": self._penalty,
             "learning_rate": logs["learning_rate"],
             "gradient_norm": float(logs["grad_norm"]),
         }

@@ -94,7 +94,8 @@ def task_prompts(name: str, count: int, options: Options, seed: int) -> tuple[Pr
 
 def _prompt(problem: Problem, written: bool) -> Prompt:
     labels = {"steps" if label == "k" else label: value for label, value in problem.labels.items()}
-    return Prompt(text=problem.example(written).text, answer=problem.answer, labels=labels)
+    example = problem.example(written)
+    return Prompt(text=example.text, answer=example.answer, labels=labels)
 
 
 def _options(text: str, name: str, given: str | None) -> dict[str, str]:

@@ -71,7 +71,7 @@ def probe_maps(model: Model, reference: str, out: Path, progress: bool) -> xr.Da
         ``piece`` (probe, token): the tokens as texts; ``answer_start``, ``n_tokens`` (probe); ``solved`` (probe):
         whether the answer and the end after it are what greedy decoding gives.
     """
-    asked = [Prompt(text=one.example().text, answer=one.answer) for one in probes()]
+    asked = [Prompt(text=one.text, answer=one.answer) for one in (problem.example() for problem in probes())]
     options = {"reference": reference, "max_tokens": None}
     own = survey(model, asked, ["erasure"], out=out, progress=progress, erasure=options)["erasure"]
     dims = {"erasure": ("prompt", "boundary", "token"), "piece": ("prompt", "token")}

@@ -14,11 +14,15 @@ Labels = Mapping[str, str | int | float]
 
 
 class Example(NamedTuple):
-    """A problem as one text, and which characters of it are the answer (``end`` excluded)."""
+    """A problem as one text, of which everything from character ``start`` on is the answer."""
 
     text: str
     start: int
-    end: int
+
+    @property
+    def answer(self) -> str:
+        """The answer with the blank before it."""
+        return self.text[self.start :]
 
 
 @dataclass(frozen=True)
@@ -38,9 +42,13 @@ class Problem:
     labels: Labels = field(default_factory=dict)
 
     def example(self, written: bool = False) -> Example:
-        """Question and answer, a blank between them; with the steps in the middle where they are to be ``written``."""
-        before = f"{self.question} {self.steps} " if written and self.steps is not None else f"{self.question} "
-        return Example(before + self.answer, len(before), len(before) + len(self.answer))
+        """Question and answer, a blank between them; with the steps in the middle where they are to be ``written``.
+
+        The blank is the answer's. A tokenizer may make one token of blank and minus sign, and two of blank and digit;
+        were the blank the question's, the question would tell the sign.
+        """
+        before = f"{self.question} {self.steps}" if written and self.steps is not None else self.question
+        return Example(f"{before} {self.answer}", len(before))
 
 
 class Task(Protocol):
