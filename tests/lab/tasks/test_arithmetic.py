@@ -170,12 +170,18 @@ def test_modules_take_turns_and_those_without_harder_problems_stay_out() -> None
     assert sorted(map(str, harder)) == sorted(HARDER)
 
 
-def test_held_out_problems_are_not_trained_on_in_other_words() -> None:
-    made = task("arithmetic", modules=("add_or_sub", "div"))
-    trained = {of_two(made.problem(index, 0, "train")) for index in range(3000)}
-    held_out = [of_two(made.problem(index, 1, "interpolate")) for index in range(600)]
+def test_held_out_problems_are_not_trained_on_in_other_words_or_order() -> None:
+    made = task("arithmetic", modules=("add_or_sub", "mul", "div"), entropy=(2, 3))
+
+    def asked(index: int, seed: int, split: Split) -> tuple[Fraction, str, Fraction]:
+        p, sign, q = of_two(made.problem(index, seed, split))
+        return (min(p, q), sign, max(p, q)) if sign in "+*" else (p, sign, q)
+
+    trained = {asked(index, 0, "train") for index in range(3000)}
+    held_out = [asked(index, 1, "interpolate") for index in range(600)]
     assert not trained & set(held_out)
-    repeated = [of_two(made.problem(index, 1, "train")) for index in range(600)]
+    assert {sign for _, sign, _ in held_out} == {"+", "-", "*", "/"}
+    repeated = [asked(index, 1, "train") for index in range(600)]
     assert trained & set(repeated), "small problems are drawn again, so that the sets could overlap"
 
 

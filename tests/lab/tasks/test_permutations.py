@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from bathyscope.errors import OptionError
-from bathyscope.lab.tasks import SPLITS, Problem, task
+from bathyscope.lab.tasks import SPLITS, Problem, Split, task
 
 IDENTITIES = ("12345", "()")
 
@@ -64,6 +64,28 @@ def test_the_image_of_one_point() -> None:
         *partial, whole = (str(product[point].argmax() + 1) for product in products(problem))
         assert problem.answer == whole
         assert (problem.steps or "").split() == partial
+
+
+@pytest.mark.parametrize("answer", ["product", "image"])
+def test_what_is_held_out_is_not_trained_on_with_identities_elsewhere(answer: str) -> None:
+    made = task("permutations", factors=(1, 3), beyond=(4, 6), elements="generators", answer=answer)
+
+    def asked(count: int, seed: int, split: Split) -> dict[int, set[tuple[str, ...]]]:
+        """What a level asks: its factors that are not the identity, and the point."""
+        found: dict[int, set[tuple[str, ...]]] = {1: set(), 2: set(), 3: set()}
+        for index in range(count):
+            problem = made.problem(index, seed, split)
+            moving = [word for word in factors(problem) if word not in IDENTITIES]
+            point = problem.question.split()[-2] if answer == "image" else ""
+            found[len(moving)].add((*moving, point))
+        return found
+
+    trained, held_out = asked(3000, 0, "train"), asked(600, 1, "interpolate")
+    again = asked(600, 1, "train")
+    for level in (2, 3):
+        assert not trained[level] & held_out[level]
+        assert trained[level] & again[level], "the same is drawn again, so that the sets could overlap"
+    assert held_out[1] <= trained[1], "single steps are learned, and held out at other places"
 
 
 def test_all_k_have_one_length_and_k_is_not_told_by_place() -> None:

@@ -88,11 +88,15 @@ class Module(NamedTuple):
     extrapolates: bool
 
 
+_COMMUTING = ("+", "*")
+
+
 def _of_two(rng: random.Random, wordings: tuple[str, ...], p: str, q: str, sign: str, answer: str, most: int) -> Asked:
     """A question about two written numbers, which have at most ``most`` digits together in training."""
     digits = count_digits(p), count_digits(q)
     question = rng.choice(wordings).format(p=p, q=q)
-    return Asked(question, answer, f"{p} {sign} {q}", 1, 2, max(digits), sum(digits) > most)
+    first, second = sorted((p, q)) if sign in _COMMUTING else (p, q)
+    return Asked(question, answer, f"{first} {sign} {second}", 1, 2, max(digits), sum(digits) > most)
 
 
 _SUMS = ("{p} + {q}", "What is {p} + {q}?", "Calculate {p} + {q}.", "What is {p} plus {q}?", "Add {p} and {q}.")
@@ -149,7 +153,7 @@ def _add_or_sub_in_base(rng: random.Random, hard: bool, sizes: Entropies) -> Ask
     sign, value = ("+", p + q) if rng.random() < 0.5 else ("-", p - q)
     wordings = (f"In base {base}, what is {{p}} {sign} {{q}}?",)
     asked = _of_two(rng, wordings, based_text(p, base), based_text(q, base), sign, based_text(value, base), 0)
-    return asked._replace(key=asked.question, is_hard=False)
+    return asked._replace(key=f"{asked.key} in base {base}", is_hard=False)
 
 
 _ORDINALS = ("square", "cube", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")

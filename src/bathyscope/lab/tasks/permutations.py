@@ -87,15 +87,18 @@ class Permutations(DrawnTask[int]):
             factors[place] = rng.choice(self._moving)
         asked = " ".join(self._elements[factor] for factor in factors)
         products = list(accumulate(factors, then))
+        key = " ".join(self._elements[factor] for factor in factors if factor != IDENTITY)
         if self._asks_image:
             point = rng.choice(POINTS)
             question = f"compose {asked} of {_POINT_WORDS[point]} :"
             results = [_POINT_WORDS[product[point]] for product in products]
+            key = f"{key} of {_POINT_WORDS[point]}"
         else:
             question = f"compose {asked} :"
             results = [_ALL[product] for product in products]
         labels: dict[str, str | int] = {"task": self.name, "split": split, "k": level}
-        return Drawn(Problem(question, results[-1], " ".join(results[:-1]), labels), question)
+        # identities elsewhere make no other problem, but single steps are few and all have to be learned
+        return Drawn(Problem(question, results[-1], " ".join(results[:-1]), labels), question if level == 1 else key)
 
 
 def then(first: Permutation, second: Permutation) -> Permutation:
