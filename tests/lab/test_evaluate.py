@@ -6,10 +6,12 @@ import torch
 from transformers import PreTrainedModel
 
 from bathyscope.lab import evaluate
-from bathyscope.lab.batches import Encoded, windows
+from bathyscope.lab.batches import Encoded, encode, padded, windows
 from bathyscope.lab.evaluate import HeldOut, answer_scores, text_loss
 from bathyscope.lab.model import build_model
+from bathyscope.lab.tasks.problem import Problem
 from bathyscope.lab.tasks.vocabulary import word_tokenizer
+from bathyscope.lab.tokenizer import special_ids, train_bpe
 
 BEGIN, END = 0, 1
 
@@ -84,3 +86,28 @@ def test_scores_are_named_and_the_model_stays_in_its_mode(model: PreTrainedModel
     model.eval()
     assert list(scores) == ["books_loss", "interpolate_loss", "interpolate_accuracy"]
     assert scores["interpolate_accuracy"] in (0.0, 1.0)
+
+
+def test_what_is_trained_and_scored_is_all_that_a_model_writes_after_the_question() -> None:
+    """Where blank and minus sign are one token, and blank and digit two: the sign is the model's to write."""
+    problems = [Problem(f"Q: {p} - {q} A:", str(p - q)) for p, q in ((5, 17), (17, 5), (3, 4), (4, 3), (8, 1), (1, 8))]
+    tokenizer = train_bpe([problem.example().text for problem in problems] * 9, 260)
+    assert "Ġ-" in tokenizer.get_vocab()
+    keys = {"type": "llama", "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1}
+    model = build_model({**keys, "num_attention_heads": 4}, tokenizer, 32)
+    encoded, (_, end) = [encode(problem, tokenizer) for problem in problems], special_ids(tokenizer)
+    batch = padded(encoded, end, answer_only=True)
+    optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
+    right = []
+    for _ in range(12):
+        for _ in range(4):
+            optimiser.zero_grad()
+            model.train()(**batch, use_cache=False).loss.backward()
+            optimiser.step()
+        model.eval()
+        written = [greedy(model, tuple(tokenizer(one.question)["input_ids"]), 5) for one in problems]
+        texts = [tokenizer.decode(ids[: ids.index(end)] if end in ids else ids) for ids in written]
+        right.append(sum(text == f" {one.answer}" for text, one in zip(texts, problems)) / len(problems))
+        assert answer_scores(model, encoded, end)[1] == pytest.approx(right[-1])
+    assert min(right) < 0.5
+    assert right[-1] == 1

@@ -67,12 +67,18 @@ def test_common_names_of_keys_are_taken_where_a_type_has_others() -> None:
         ({"vocab_size": 3}, "vocab_size follows from the tokenizer; leave it out"),
         ({"hidden_size": "big"}, "llama refuses these keys: .*hidden_size"),
         ({"num_attention_heads": 5}, "llama refuses these keys: .*not a multiple"),
+        ({"num_hidden_layers": 0}, "llama would have 0 blocks; give at least 1"),
         ({"max_position_embeddings": 32}, "A stage has context 64, the model 32; shorten the stage or lengthen"),
     ],
 )
 def test_what_a_type_does_not_take_is_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message.replace("?", r"\?")):
         build_config({**LLAMA, **change}, TOKENIZER, 64)
+
+
+def test_sizes_that_make_no_model_are_refused() -> None:
+    with pytest.raises(OptionError, match=r"no llama can be built of these keys \(.*power\); check its sizes"):
+        build_model({**LLAMA, "hidden_size": 0}, TOKENIZER, 64)
 
 
 @pytest.mark.parametrize("name", [name for name in shipped() if read_recipe(name).model is not None])

@@ -49,7 +49,14 @@ def build_model(
     """
     config = build_config(model, tokenizer, context)
     torch.manual_seed(seed)
-    built: PreTrainedModel = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+    try:
+        built: PreTrainedModel = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+    # each type of model has its own ways to fail on sizes that fit no tensor, or not each other
+    except Exception as error:
+        raise OptionError(
+            f"model: no {config.model_type} can be built of these keys ({' '.join(str(error).split())}); check its "
+            "sizes."
+        ) from error
     if scaled_writes:
         _scale_writes(built)
     return built
@@ -79,6 +86,9 @@ def build_config(model: Mapping[str, Any], tokenizer: PreTrainedTokenizerBase, c
         )
     except (StrictDataclassError, TypeError, ValueError) as error:
         raise OptionError(f"model: {kind} refuses these keys: {' '.join(str(error).split())}") from error
+    blocks = getattr(config, "num_hidden_layers", 1)
+    if blocks < 1:
+        raise OptionError(f"model: {kind} would have {blocks} blocks; give at least 1.")
     longest = context_of(config)
     if longest is not None and longest < context:
         raise OptionError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
 
 from bathyscope.errors import OptionError
@@ -32,6 +32,10 @@ NotNegative = Annotated[float, Allowed(lambda value: 0 <= value < math.inf, "0 o
 Share = Annotated[float, Allowed(lambda value: 0 <= value <= 1, "a number from 0 to 1")]
 PositiveShare = Annotated[float, Allowed(lambda value: 0 < value <= 1, "a number above 0, at most 1")]
 Memory = Annotated[float, Allowed(lambda value: 0 <= value < 1, "a number from 0 to below 1")]
+Keys = Annotated[
+    Mapping[str, Any],
+    Allowed(lambda value: isinstance(value, Mapping), "names with their values, such as {name: value}"),
+]
 FileSize = Annotated[str, Allowed(_is_size, "a number above 0 with KB, MB, GB or TB, such as 5GB")]
 
 

@@ -13,11 +13,12 @@ from typing import Any, Literal, TypeVar, get_args
 
 import yaml
 
-from bathyscope.errors import OptionError
+from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.lab.ranges import (
     Count,
     CountFrom0,
     FileSize,
+    Keys,
     Memory,
     NotNegative,
     Positive,
@@ -65,7 +66,7 @@ class TaskData:
     """
 
     name: str
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Keys = field(default_factory=dict)
     count: Count | None = None
 
     def __post_init__(self) -> None:
@@ -210,7 +211,10 @@ class Measuring:
 
     measures: tuple[str, ...]
     prompts: str
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Keys = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_values(self, "measure")
 
 
 @dataclass(frozen=True)
@@ -242,7 +246,7 @@ class Recipe:
 
     name: str
     seed: Seed = 0
-    model: Mapping[str, Any] | None = None
+    model: Keys | None = None
     base: str | None = None
     data: TextData | None = None
     task: TaskData | None = None
@@ -265,7 +269,9 @@ class Recipe:
         self._check_origin()
         self._check_data()
         untils = [stage.until for stage in self.stages]
-        if not untils or untils != sorted(set(untils)) or untils[-1] != 1.0:
+        if not untils:
+            raise OptionError("stages is empty; give at least one shape of batches, such as {context: 256, batch: 16}.")
+        if untils != sorted(set(untils)) or untils[-1] != 1.0:
             raise OptionError(f"stages end at {untils}; allowed: rising shares of the run, the last one 1.0.")
 
     def _check_origin(self) -> None:
@@ -343,6 +349,12 @@ class Recipe:
             OptionError: an unknown or missing key, or values that do not fit together.
         """
         values = dict(content)
+        names = ["from" if field.name == "base" else field.name for field in dataclasses.fields(cls)]
+        for name in values:
+            if name not in names:
+                raise OptionError(
+                    f"recipe has no option {name!r}.{did_you_mean(str(name), names)} Allowed: {', '.join(names)}."
+                )
         if "from" in values:
             values["base"] = values.pop("from")
         if isinstance(values.get("tokenizer"), str):

@@ -51,14 +51,18 @@ def test_accuracy_is_that_of_greedy_answers(found: xr.Dataset, folder: Path) -> 
         tokenizer = model.tokenizer
         assert tokenizer is not None
         right: dict[int, list[bool]] = {1: [], 2: [], 3: []}
-        for index in range(36):
-            problem = made.problem(index, 0, "interpolate")
+        problems = [made.problem(index, 0, "interpolate") for index in range(36)]
+        different = list({problem.question: problem for problem in problems}.values())
+        assert len(different) < 36, "some problem is drawn twice"
+        for problem in different:
             ids = tokenizer(problem.question, return_tensors="pt").input_ids
             with torch.no_grad():
                 answer = int(model.hf(ids).logits[0, -1].argmax())
             right[int(problem.labels["k"])].append(tokenizer.decode([answer]).strip() == problem.answer)
         wanted = [np.mean(right[level]) for level in (1, 2, 3)]
         np.testing.assert_array_equal(found.accuracy.sel(blocks=blocks, seed=1, steps=[1, 2, 3]), wanted)
+        counts = [len(right[level]) for level in (1, 2, 3)]
+        np.testing.assert_array_equal(found.n_problems.sel(blocks=blocks, seed=1, steps=[1, 2, 3]), counts)
     assert 0 < float(found.accuracy.mean()) < 1
     assert bool((found.accuracy_low <= found.accuracy + 1e-12).all())
     assert bool((found.accuracy <= found.accuracy_high + 1e-12).all())

@@ -15,7 +15,7 @@ from bathyscope.lab.experiments import Sharing, sharing
 from bathyscope.lab.experiments.exact_answers import exact_answers
 from bathyscope.lab.experiments.sharing import check_comparable
 from bathyscope.lab.recipes import read_recipe
-from bathyscope.lab.tasks import task
+from bathyscope.lab.tasks import Problem, task
 from bathyscope.lab.tasks.arithmetic import probes
 
 COMMON = """\
@@ -69,40 +69,46 @@ def test_recipes_and_seeds_stand_in_the_order_that_was_asked_for(found: xr.Datas
     assert found.module.values.tolist() == ["nearest_integer_root", "mul", "all"]
 
 
-def test_accuracy_is_that_of_decoding_to_the_end(found: xr.Dataset, folder: Path) -> None:
+def asked_of(module: str) -> list[Problem]:
+    """The different ones of the first 24 held-out problems of a module."""
     made = task("arithmetic", modules=("nearest_integer_root", "mul"), entropy=(2, 2))
-    right = {"nearest_integer_root": 0, "mul": 0}
+    problems = [made.problem(index, 0, "interpolate") for index in range(48)]
+    return list({one.question: one for one in problems if one.labels["module"] == module}.values())
+
+
+def test_accuracy_is_that_of_decoding_to_the_end(found: xr.Dataset, folder: Path) -> None:
     model = load(trained(folder, "plain", 3))
     tokenizer = model.tokenizer
     assert tokenizer is not None
-    for index in range(48):
-        problem = made.problem(index, 0, "interpolate")
-        ids = tokenizer(problem.question + " ", return_tensors="pt").input_ids
-        with torch.no_grad():
-            written = model.hf.generate(ids, max_new_tokens=12, do_sample=False)[0, ids.shape[1] :]
-        right[str(problem.labels["module"])] += (
-            tokenizer.decode(written, skip_special_tokens=True) == problem.answer
-            and tokenizer.eos_token_id in written.tolist()
-        )
-    own = found.accuracy.sel(recipe="plain", loss="answer", seed=3, split="interpolate")
-    assert sum(right.values()) > 0
-    for module, count in right.items():
-        assert float(own.sel(module=module)) == pytest.approx(count / 24)
-    assert float(own.sel(module="all")) == pytest.approx(sum(right.values()) / 48)
+    own = found.sel(recipe="plain", loss="answer", seed=3, split="interpolate")
+    right: list[bool] = []
+    for module in ("nearest_integer_root", "mul"):
+        begun = len(right)
+        for problem in asked_of(module):
+            ids = tokenizer(problem.question, return_tensors="pt").input_ids
+            with torch.no_grad():
+                written = model.hf.generate(ids, max_new_tokens=13, do_sample=False)[0, ids.shape[1] :]
+            text = tokenizer.decode(written, skip_special_tokens=True)
+            right.append(text == f" {problem.answer}" and tokenizer.eos_token_id in written.tolist())
+        assert float(own.accuracy.sel(module=module)) == pytest.approx(np.mean(right[begun:]))
+        assert int(own.n_problems.sel(module=module)) == len(right) - begun
+    assert sum(right) > 0
+    assert len(right) < 48, "some problem is drawn twice"
+    assert float(own.accuracy.sel(module="all")) == pytest.approx(np.mean(right))
 
 
 def test_the_commonest_answer_is_counted(found: xr.Dataset) -> None:
-    made = task("arithmetic", modules="mul", entropy=(2, 2))
-    answers = [made.problem(index, 0, "interpolate").answer for index in range(24)]
+    answers = [problem.answer for problem in asked_of("mul")]
     most = max(answers.count(answer) for answer in answers)
     own = found.commonest.sel(split="interpolate", module="mul")
-    np.testing.assert_allclose(own, np.full(own.shape, most / 24))
+    np.testing.assert_allclose(own, np.full(own.shape, most / len(answers)))
 
 
 def test_wilson_intervals_are_by_hand(found: xr.Dataset) -> None:
     own = found.sel(recipe="plain", loss="answer", seed=3, split="interpolate")
     z = 1.959963984540054
-    for module, n in (("mul", 24), ("all", 48)):
+    for module in ("mul", "all"):
+        n = int(own.n_problems.sel(module=module))
         p = float(own.accuracy.sel(module=module))
         middle = (p + z**2 / (2 * n)) / (1 + z**2 / n)
         reach = z / (1 + z**2 / n) * np.sqrt(p * (1 - p) / n + z**2 / (4 * n**2))

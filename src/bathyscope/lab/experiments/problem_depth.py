@@ -14,10 +14,12 @@ from typing import Any, Final
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 from statsmodels.stats.proportion import proportion_confint
 
 from bathyscope.comparison.result import holm
 from bathyscope.errors import OptionError
+from bathyscope.lab.data import HELD_OUT_SEED
 from bathyscope.lab.experiments.checks import (
     require_each_at_least,
     require_each_once,
@@ -28,10 +30,10 @@ from bathyscope.lab.experiments.problem_classes import by_class
 from bathyscope.lab.experiments.problem_readings import MEASURES, OPTIONS, READINGS, readings
 from bathyscope.lab.recipe import Recipe
 from bathyscope.lab.recipes import read_recipe
-from bathyscope.lab.tasks import task
+from bathyscope.lab.tasks import first_of_each, task
 from bathyscope.lab.train import train
 from bathyscope.model import Model, load
-from bathyscope.prompts.task_source import task_text
+from bathyscope.prompts.task_source import DEFAULT_SPLIT, task_text
 from bathyscope.solving import solved
 from bathyscope.statistics.trend import trend
 from bathyscope.surveying import survey
@@ -49,8 +51,8 @@ class ProblemDepth:
         recipe: of one model, on a task; blocks and seed are put in here.
         blocks: depths of the models, each 1 or more.
         seeds: of weights and training problems, each 0 or more; each is a model of its own.
-        asked: held-out problems of each level that say whether it is solved.
-        measured: held-out problems of each level that are measured.
+        asked: held-out problems of each level that say whether it is solved; a repeated one counts once.
+        measured: held-out problems of each level that are measured; a repeated one counts once.
         solved_from: a level is solved where that share of its problems is.
     """
 
@@ -90,9 +92,10 @@ def problem_depth(
 
     Returns:
         ``accuracy`` with ``accuracy_low``, ``accuracy_high`` (blocks, seed, steps): share of held-out problems solved,
-        Wilson's interval; ``solved`` (blocks, seed, steps). ``value`` (reading, blocks, seed, prompt): the readings in
-        blocks or boundaries. ``slope``, ``ci_low``, ``ci_high``, ``p_value``, ``p_holm`` (reading, blocks, seed): the
-        readings' trend over the steps of solved levels; NaN, and ``reason`` says why, where fewer than two are solved.
+        Wilson's interval; ``n_problems``, how many different ones they are; ``solved`` (blocks, seed, steps).
+        ``value`` (reading, blocks, seed, prompt): the readings in blocks or boundaries. ``slope``, ``ci_low``,
+        ``ci_high``, ``p_value``, ``p_holm`` (reading, blocks, seed): the readings' trend over the steps of solved
+        levels; NaN, and ``reason`` says why, where fewer than two are solved.
         ``right`` (blocks, seed, prompt): whether a measured problem is answered rightly; and of every two depths what
         ``by_class`` gives.
 
@@ -131,21 +134,26 @@ def _column(
         task_text(recipe.task.name, recipe.task.options, count * len(levels))
         for count in (max(options.asked, options.measured), options.measured)
     )
-    answered = solved(model, asked, progress=progress)
+    answered = solved(model, asked, seed=HELD_OUT_SEED, progress=progress)
+    new = _asked_first(recipe, answered.sizes["prompt"])
     # more problems of a kind begin with fewer of it
-    first = answered.isel(prompt=slice(options.asked * len(levels)))
+    count = options.asked * len(levels)
+    first = answered.isel(prompt=slice(count)).isel(prompt=new[:count])
     right = [first["solved"].values[first[LEVEL].values == level] for level in levels]
     accuracy = np.array([own.mean() for own in right])
     low, high = proportion_confint(
         np.array([own.sum() for own in right]), np.array([len(own) for own in right]), 1 - _COVERAGE, "wilson"
     )
     is_solved = accuracy >= options.solved_from
-    value = readings(survey(model, measured, MEASURES, out=out, progress=progress, **OPTIONS))
+    value = readings(survey(model, measured, MEASURES, out=out, seed=HELD_OUT_SEED, progress=progress, **OPTIONS))
+    new = new[: value.sizes["prompt"]]
+    value = value.isel(prompt=new)
     data = {
         "accuracy": (LEVEL, accuracy),
         "accuracy_low": (LEVEL, np.asarray(low)),
         "accuracy_high": (LEVEL, np.asarray(high)),
         "solved": (LEVEL, is_solved),
+        "n_problems": (LEVEL, [len(own) for own in right]),
         **trends(value, [level for level, one in zip(levels, is_solved) if one]),
     }
     per_prompt = (
@@ -153,10 +161,17 @@ def _column(
         .reset_coords(drop=True)
         .assign_coords(prompt_steps=("prompt", value[LEVEL].values))
     )
-    its_answers = ("prompt", answered["solved"].values[: per_prompt.sizes["prompt"]] == 1)
+    its_answers = ("prompt", answered["solved"].values[: len(new)][new] == 1)
     return xr.Dataset(
         {**data, "value": per_prompt, "right": its_answers}, {LEVEL: list(levels), "reading": list(READINGS)}
     )
+
+
+def _asked_first(recipe: Recipe, count: int) -> NDArray[np.bool_]:
+    """Which of the first held-out problems ask what none before them asks; few steps make few problems."""
+    assert recipe.task is not None
+    made = task(recipe.task.name, **recipe.task.options)
+    return np.array(first_of_each([made.problem(index, HELD_OUT_SEED, DEFAULT_SPLIT) for index in range(count)]))
 
 
 def trends(value: xr.DataArray, levels: list[int]) -> dict[str, tuple[str, Any]]:

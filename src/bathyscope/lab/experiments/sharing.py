@@ -39,7 +39,7 @@ from bathyscope.prompts.task_source import task_text
 
 TASK: Final = "arithmetic"
 LOSSES: Final[tuple[str, ...]] = get_args(get_type_hints(Recipe)["loss"])
-ALIKE: Final = ("task", "tokenizer", "steps", "stages", "budget")
+ALIKE: Final = ("task", "tokenizer", "steps", "stages", "budget", "optimisation", "precision")
 """What two recipes must have in common for their seeds to be pairs."""
 QUANTITIES: Final = {
     "training_loss": "nats/token",

@@ -4,7 +4,7 @@
 tokenizers in which every word of a task is one token.
 """
 
-from bathyscope.lab.tasks.problem import SPLITS, Example, Problem, Split, Task
+from bathyscope.lab.tasks.problem import SPLITS, Example, Problem, Split, Task, first_of_each
 from bathyscope.lab.tasks.registry import TASKS, task
 
-__all__ = ["SPLITS", "TASKS", "Example", "Problem", "Split", "Task", "task"]
+__all__ = ["SPLITS", "TASKS", "Example", "Problem", "Split", "Task", "first_of_each", "task"]

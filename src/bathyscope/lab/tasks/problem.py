@@ -51,6 +51,12 @@ class Problem:
         return Example(f"{before} {self.answer}", len(before))
 
 
+def first_of_each(problems: Sequence[Problem]) -> list[bool]:
+    """Which problems ask what none before them asks: the same question again says nothing new about a model."""
+    places = {problem.question: place for place, problem in reversed(list(enumerate(problems)))}
+    return [places[problem.question] == place for place, problem in enumerate(problems)]
+
+
 class Task(Protocol):
     """A family of problems, each known by its number, a seed and a split."""
 

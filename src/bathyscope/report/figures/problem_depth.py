@@ -47,8 +47,8 @@ def caption(data: xr.Dataset) -> str:
     seeds = "1 seed" if data.sizes["seed"] == 1 else f"{data.sizes['seed']} seeds"
     return (
         f"Recipe {data.attrs['recipe']}, {seeds}. A level of k steps counts as solved where at "
-        f"least {float(data.attrs['solved_from']):.0%} of {data.attrs['asked']} held-out problems are; hollow marks: "
-        "not so with every seed. "
+        f"least {float(data.attrs['solved_from']):.0%} of up to {data.attrs['asked']} held-out problems are; hollow "
+        "marks: not so with every seed. "
         "Lines: means over seeds; bands: their range. Slopes with 95 % intervals are over solved levels alone, one for "
         f"each seed: after Holm's correction {rising} of {tests} rise and {falling} fall."
         f"{_said_of_classes(data)}"

@@ -49,9 +49,9 @@ def caption(data: xr.Dataset) -> str:
     blocks = " and ".join(f"{int(data['n_blocks'].sel(recipe=name).max())}" for name in recipes)
     return (
         f"{recipes[0]} against {recipes[1]}: {counts} parameters, {blocks} execution steps, {seeds} seeds. Accuracy: "
-        f"share of {data.attrs['asked']} problems of each module whose whole answer is right; small marks: seeds; "
-        "large hollow ones: their means; dashed: always the commonest answer. Effective depths: one line a seed, 95 % "
-        "intervals over prompts. Differences: "
+        f"share of up to {data.attrs['asked']} problems of each module whose whole answer is right; small marks: "
+        "seeds; large hollow ones: their means; dashed: always the commonest answer. Effective depths: one line a "
+        "seed, 95 % intervals over prompts. Differences: "
         f"{recipes[0]} less {recipes[1]}, paired by seed, with Student's 95 % intervals over {seeds} seeds"
         f"{', wide as they are for so few' if seeds < 5 else ''}; not corrected for their number. "
         "Rank correlations: 95 % intervals; over all models they take these for independent, which models of one "
