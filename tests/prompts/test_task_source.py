@@ -23,7 +23,7 @@ def test_problems_become_prompts_in_order() -> None:
     for index, prompt in enumerate(prompts.prompts):
         problem = made.problem(index, 3, "extrapolate")
         assert prompt.text == f"{problem.question} {problem.answer}"
-        assert prompt.answer == problem.answer
+        assert prompt.answer == f" {problem.answer}"
     assert resolve("task:pointer_chasing:20?hops=1-4", seed=3) != resolve("task:pointer_chasing:20?hops=1-4", seed=4)
     assert (prompts.dataset, prompts.is_data_set) == (
         "task:pointer_chasing:20?hops=1-4&split=extrapolate&nodes=20",
