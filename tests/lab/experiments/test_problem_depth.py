@@ -71,6 +71,8 @@ def test_accuracy_is_that_of_greedy_answers(found: xr.Dataset, folder: Path) -> 
 def test_readings_have_a_value_for_every_problem(found: xr.Dataset) -> None:
     assert dict(found.value.sizes) == {"blocks": 2, "seed": 2, "reading": len(READINGS), "prompt": 12}
     assert sorted(found.prompt_steps.values) == [1] * 4 + [2] * 4 + [3] * 4
+    assert bool((found.prompt_moves <= found.prompt_steps).all())
+    assert len(np.unique(found.prompt_moves)) > 1
     assert list(found.reading.values) == list(READINGS)
     deep = found.value.sel(blocks=2)
     assert bool((deep.sel(reading="lens_settle") <= 2).all())

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import permutations
+from itertools import pairwise, permutations
 
 import numpy as np
 import pytest
@@ -62,6 +62,8 @@ def test_the_image_of_one_point() -> None:
         problem = made.problem(index, 0, "train")
         point = int(problem.question.split()[-2]) - 1
         *partial, whole = (str(product[point].argmax() + 1) for product in products(problem))
+        path = [str(point + 1), *partial, whole]
+        assert problem.labels["moves"] == len([1 for here, there in pairwise(path) if here != there])
         assert problem.answer == whole
         assert (problem.steps or "").split() == partial
 

@@ -93,7 +93,8 @@ def problem_depth(
     Returns:
         ``accuracy`` with ``accuracy_low``, ``accuracy_high`` (blocks, seed, steps): share of held-out problems solved,
         Wilson's interval; ``n_problems``, how many different ones they are; ``solved`` (blocks, seed, steps).
-        ``value`` (reading, blocks, seed, prompt): the readings in blocks or boundaries. ``slope``, ``ci_low``,
+        ``value`` (reading, blocks, seed, prompt): the readings in blocks or boundaries; the problems' labels that are
+        numbers are coordinates, such as ``prompt_steps``. ``slope``, ``ci_low``,
         ``ci_high``, ``p_value``, ``p_holm`` (reading, blocks, seed): the readings' trend over the steps of solved
         levels; NaN, and ``reason`` says why, where fewer than two are solved.
         ``right`` (blocks, seed, prompt): whether a measured problem is answered rightly; and of every two depths what
@@ -156,11 +157,9 @@ def _column(
         "n_problems": (LEVEL, [len(own) for own in right]),
         **trends(value, [level for level, one in zip(levels, is_solved) if one]),
     }
-    per_prompt = (
-        value.rename({LEVEL: "prompt_steps"})
-        .reset_coords(drop=True)
-        .assign_coords(prompt_steps=("prompt", value[LEVEL].values))
-    )
+    labels = {name: own.values for name, own in value.coords.items() if own.dims == ("prompt",) and name != "prompt"}
+    numbers = {f"prompt_{name}": ("prompt", own) for name, own in labels.items() if own.dtype.kind in "if"}
+    per_prompt = value.drop_vars(labels).assign_coords(numbers)
     its_answers = ("prompt", answered["solved"].values[: len(new)][new] == 1)
     return xr.Dataset(
         {**data, "value": per_prompt, "right": its_answers}, {LEVEL: list(levels), "reading": list(READINGS)}

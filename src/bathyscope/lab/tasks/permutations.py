@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, combinations
+from itertools import accumulate, combinations, pairwise
 from itertools import permutations as orders
 
 from bathyscope.lab.tasks.drawing import Drawn, DrawnTask, check_choice, level_range
@@ -48,7 +48,8 @@ class PermutationsOptions:
             in training to twice as many.
         elements: "all" = factors are any of the 120; "generators" = the ten transpositions and one cycle of length
             five, as words of their own: ``(12)`` … ``(45)``, ``(12345)`` and ``()`` for the identity.
-        answer: "product" = the permutation, one of 120 words; "image" = where one point is sent, one of 5.
+        answer: "product" = the permutation, one of 120 words; "image" = where one point is sent, one of 5. The label
+            ``moves`` then says how many factors move the point on its way.
     """
 
     factors: tuple[int, ...] = (1, 8)
@@ -88,15 +89,17 @@ class Permutations(DrawnTask[int]):
         asked = " ".join(self._elements[factor] for factor in factors)
         products = list(accumulate(factors, then))
         key = " ".join(self._elements[factor] for factor in factors if factor != IDENTITY)
+        labels: dict[str, str | int] = {"task": self.name, "split": split, "k": level}
         if self._asks_image:
             point = rng.choice(POINTS)
             question = f"compose {asked} of {_POINT_WORDS[point]} :"
             results = [_POINT_WORDS[product[point]] for product in products]
             key = f"{key} of {_POINT_WORDS[point]}"
+            path = [point, *(product[point] for product in products)]
+            labels["moves"] = sum(here != there for here, there in pairwise(path))
         else:
             question = f"compose {asked} :"
             results = [_ALL[product] for product in products]
-        labels: dict[str, str | int] = {"task": self.name, "split": split, "k": level}
         # identities elsewhere make no other problem, but single steps are few and all have to be learned
         return Drawn(Problem(question, results[-1], " ".join(results[:-1]), labels), question if level == 1 else key)
 
