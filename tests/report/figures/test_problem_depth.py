@@ -110,7 +110,7 @@ def test_differences_at_equal_steps_are_drawn_with_their_intervals(classed: xr.D
         }
     )
     axes = titled(draw(known))
-    ax = axes["Is a problem that only the deep model solves read deeper?"]
+    ax = axes["Only deep less both, at equal steps"]
     marks = [float(line.get_xdata()[0]) for line in ax.lines if len(line.get_xdata()) == 1]
     wanted = known["same_steps"].isel(pair=0).sel(read_in=["deep", "shallow"]).transpose("reading", "read_in", "seed")
     np.testing.assert_array_equal(marks, wanted.values.ravel())

@@ -210,8 +210,8 @@ def _same_steps(figure: FigureBase, own: xr.Dataset) -> None:
     ax.set_yticks(ticks, [READINGS[str(name)].title for name in own["reading"].values])
     ax.set_ylim(place - 0.5, -1)
     ax.grid(visible=False, axis="y")
-    ax.set_xlabel("only the deep model − both, at equal steps (blocks or boundaries)")
-    ax.set_title("Is a problem that only the deep model solves read deeper?")
+    ax.set_xlabel("only deep − both (blocks or boundaries)")
+    ax.set_title("Only deep less both, at equal steps")
     figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=2)
 
 
