@@ -13,7 +13,7 @@ from bathyscope.prompts.task_source import task_text
 from bathyscope.solving import solved
 
 KEPT = Path(__file__).parents[2] / "checkpoints"
-DEPTHS = (2, 4, 8)
+DEPTHS = (2, 8, 12)
 PROBLEMS = 400
 
 
