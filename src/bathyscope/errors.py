@@ -1,9 +1,13 @@
-"""Every error a user can meet. Each message says what was given, what is allowed and how to fix it."""
+"""Every error a user can meet, and warnings. Each message says what was given, what is allowed and how to fix it."""
 
 from __future__ import annotations
 
 import difflib
+import sys
+import warnings
 from collections.abc import Iterable
+
+_PACKAGE = __name__.partition(".")[0]
 
 
 class BathyscopeError(Exception):
@@ -40,3 +44,18 @@ def did_you_mean(given: str, allowed: Iterable[str]) -> str:
     """`` Did you mean 'lens'?`` (leading blank) for a near miss, else the empty string."""
     close = difflib.get_close_matches(given, list(allowed), n=1, cutoff=0.5)
     return f" Did you mean {close[0]!r}?" if close else ""
+
+
+def warn(message: str) -> None:
+    """A ``UserWarning`` that points at the line outside of the package whose call it is about.
+
+    That is the caller of the outermost frame of the package, however deep the warning arises: frames that decorators
+    and contexts put between count for nothing.
+    """
+    # 1 is this frame, 2 its caller
+    own, level, frame = 1, 2, sys._getframe(0).f_back
+    while frame is not None:
+        if str(frame.f_globals.get("__name__")).partition(".")[0] == _PACKAGE:
+            own = level
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, stacklevel=own + 1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,7 +19,7 @@ from bathyscope.anatomy.checks import Checks, check, find_bad_weight
 from bathyscope.anatomy.generic import infer_family
 from bathyscope.anatomy.mode import evaluating
 from bathyscope.anatomy.registry import family_for, make_known
-from bathyscope.errors import ModelError
+from bathyscope.errors import ModelError, warn
 
 _DTYPES = {
     "float32": torch.float32,
@@ -237,10 +236,9 @@ def _first_lines(error: Exception) -> str:
 
 def _refuse_quantised_silence(hf: nn.Module) -> None:
     if getattr(hf.config, "quantization_config", None) is not None:
-        warnings.warn(
+        warn(
             "This model's weights are quantised. 8-bit kernels choose outlier columns over a whole batch, which "
             "leaks between tokens; effects near the noise floor are not to be trusted.",
-            stacklevel=3,
         )
 
 

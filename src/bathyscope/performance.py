@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,7 +13,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from bathyscope.errors import OptionError, did_you_mean
+from bathyscope.errors import OptionError, did_you_mean, warn
 from bathyscope.measures.base import variable
 from bathyscope.prompts.files import read_rows
 from bathyscope.statistics.depth_performance import CONDITION_LIMIT, LAYERS, VIF_LIMIT, Regression, regress
@@ -255,22 +254,19 @@ def _require_different(names: Sequence[str]) -> None:
 def _warn(fit: Regression, names: Sequence[str], families: int | None) -> None:
     if fit.collinear or fit.condition_number > CONDITION_LIMIT:
         factors = ", ".join(f"{name} {factor:.3g}" for name, factor in zip(fit.terms[1:], fit.vif[1:]))
-        warnings.warn(
+        warn(
             f"Layers and covariates grow together: variance inflation factors {factors} (large above {VIF_LIMIT:g}), "
             f"condition number {fit.condition_number:.3g} (large above {CONDITION_LIMIT:g}). Their coefficients can "
             "hardly be told apart, which their intervals show; models of unequal shape would tell more.",
-            stacklevel=3,
         )
     if fit.full_leverage:
         alone = ", ".join(names[place] for place in fit.full_leverage)
-        warnings.warn(
+        warn(
             f"The regression meets {alone} exactly whatever the score (the only model of its family?); robust errors "
             "(hc3) do not exist then.",
-            stacklevel=3,
         )
     if families is not None and families < FEW_FAMILIES:
-        warnings.warn(
+        warn(
             f"Errors clustered by {families} families are too small as a rule; {FEW_FAMILIES} families or more are "
             "needed.",
-            stacklevel=3,
         )

@@ -7,7 +7,6 @@ tells it: up to the first mistake, greedy decoding has seen the same tokens.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +20,7 @@ from transformers import PreTrainedModel
 from bathyscope.anatomy.anatomy import config_of
 from bathyscope.anatomy.lengths import depends_on_padding
 from bathyscope.assembly import prompt_coords
-from bathyscope.errors import OptionError, PromptError
+from bathyscope.errors import OptionError, PromptError, warn
 from bathyscope.measures.base import variable
 from bathyscope.model import Model, load
 from bathyscope.progress import ProgressBar
@@ -74,7 +73,7 @@ def solved(
     if without == len(plan.prompts):
         raise _no_answers(plan.dataset)
     if without:
-        warnings.warn(f"{without} of {len(plan.prompts)} prompts have no answer, and no value.", stacklevel=2)
+        warn(f"{without} of {len(plan.prompts)} prompts have no answer, and no value.")
     return _answered(plan, progress)
 
 
@@ -126,10 +125,9 @@ def solved_by(
     if not asked.any():
         raise _no_answers(resolved.dataset)
     if not asked.all():
-        warnings.warn(
+        warn(
             f"{int((~asked).sum())} of {len(asked)} prompts have no answer that both models can be asked for, and are "
             "left out.",
-            stacklevel=2,
         )
     right = [_answered(plan, progress)["solved"].values == 1 for plan in plans]
     classes = [class_of(bool(one), bool(other)) if there else None for one, other, there in zip(*right, asked)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +17,7 @@ from transformers import PreTrainedModel
 from bathyscope.anatomy.anatomy import config_of
 from bathyscope.anatomy.lengths import depends_on_padding
 from bathyscope.assembly import in_order, noise_by_prompt, noise_floor, prompt_coords, require_free_labels, with_summary
-from bathyscope.errors import OptionError, PromptError, did_you_mean
+from bathyscope.errors import OptionError, PromptError, did_you_mean, warn
 from bathyscope.measures.base import Measure, ModelFacts
 from bathyscope.measures.registry import DEFAULT, MEASURES, expand
 from bathyscope.model import Model, load
@@ -282,7 +281,7 @@ def _possible(
     reasons = {m.name: m.unavailable(facts, prompts) for m in made if m.name not in asked}
     for name, reason in reasons.items():
         if reason is not None:
-            warnings.warn(f"{name} is left out: {reason}.", stacklevel=4)
+            warn(f"{name} is left out: {reason}.")
     return tuple(m for m in made if reasons.get(m.name) is None)
 
 
@@ -348,10 +347,9 @@ def _tokenized(
     )
     longer = sum(len(p) > (model.max_tokens or len(p)) for p in tokenized)
     if longer:
-        warnings.warn(
+        warn(
             f"{longer} of {len(tokenized)} prompts are longer than the {model.max_tokens} tokens of context that "
             f"{model.name} declares; it may not have been trained on such positions.",
-            stacklevel=4,
         )
     if not tokenized:
         raise PromptError("There are no prompts to survey; give at least one.")

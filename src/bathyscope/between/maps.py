@@ -12,7 +12,6 @@ at hand, those that test them. How many sources form a block decides how much me
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
@@ -28,7 +27,7 @@ from bathyscope.between.map_results import Setup, dataset
 from bathyscope.between.normal_equations import NormalEquations
 from bathyscope.between.splits import Splits, require_tokens, split
 from bathyscope.between.streams import Streams
-from bathyscope.errors import OptionError, PromptError
+from bathyscope.errors import OptionError, PromptError, warn
 from bathyscope.model import Model
 from bathyscope.progress import ProgressBar
 from bathyscope.prompts.source import Source
@@ -215,9 +214,8 @@ def _block(streams: Streams, memory: float, asked: int | None) -> int:
     # sums of the prompts that are fitted to, and of those that penalties are chosen by
     one = 2 * NormalEquations.bytes(n_targets, streams.widths) / 2**30
     if one > memory:
-        warnings.warn(
+        warn(
             f"The sums of a single source take {one:.3g} GiB, more than memory={memory:g}; sources are done one at a "
             "time.",
-            stacklevel=3,
         )
     return min(n_sources, max(1, int(memory / one)))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from bathyscope.errors import OptionError, PromptError
+from bathyscope.errors import OptionError, PromptError, warn
 
 FEWEST = 4
 """Prompts: one to fit, one to choose by, two to test, since an interval over prompts needs two."""
@@ -78,8 +77,7 @@ def require_tokens(splits: Splits, tokens: Callable[[Sequence[int]], int], width
             f"give these tokens exactly. Give at least {times} times as much text."
         )
     if found < _COMFORTABLE * features:
-        warnings.warn(
+        warn(
             f"Maps are fitted to {found} tokens with {features} values for every channel, fewer than {_COMFORTABLE} "
             "tokens for each: their errors on the test prompts would be smaller with more text.",
-            stacklevel=3,
         )

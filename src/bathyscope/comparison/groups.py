@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -11,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from bathyscope.errors import OptionError, did_you_mean
+from bathyscope.errors import OptionError, did_you_mean, warn
 from bathyscope.prompts.solved_by import CLASSES
 from bathyscope.store.run import Run
 
@@ -70,16 +69,14 @@ class Groups:
 
     def _warn_of_what_is_missing(self, unlabelled: int) -> None:
         if unlabelled:
-            warnings.warn(
+            warn(
                 f"{unlabelled} of {len(self.of_prompt)} prompts have no label {self.by!r} and belong to no group.",
-                stacklevel=4,
             )
         small = [f"{name} ({size})" for name, size in zip(self.names, self.sizes) if size < FEW]
         if small:
-            warnings.warn(
+            warn(
                 f"Groups of fewer than {FEW} prompts: {', '.join(small)}. Their intervals are rough, and a group of "
                 "one prompt has none.",
-                stacklevel=4,
             )
 
 

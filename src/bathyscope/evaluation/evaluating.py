@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from bathyscope.anatomy.anatomy import config_of
 from bathyscope.anatomy.lengths import depends_on_padding
-from bathyscope.errors import ModelError, OptionError, PromptError
+from bathyscope.errors import ModelError, OptionError, PromptError, warn
 from bathyscope.evaluation.benchmarks import Benchmark, load_benchmarks
 from bathyscope.evaluation.result import Evaluation, assemble
 from bathyscope.evaluation.shelf import Score, Shelf, read_scores, read_settings
@@ -221,9 +220,8 @@ def _require_tokenizer(model: Model) -> None:
 def _fitting(model: Model, batch_size: int) -> int:
     """One request a batch where padding would change what the others of a batch get."""
     if batch_size > 1 and depends_on_padding(config_of(model.hf)):
-        warnings.warn(
+        warn(
             "Results of this model depend on how long the other texts of a batch are; batch_size is taken as 1.",
-            stacklevel=3,
         )
         return 1
     return batch_size

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bathyscope.anatomy.checks import Checks
-from bathyscope.errors import ModelError, OptionError
+from bathyscope.errors import ModelError, OptionError, warn
 from bathyscope.schedule import Schedule
 
 NORMAL = "standard"
@@ -67,9 +66,8 @@ def runnable(found: Sequence[Variant], checks: Checks, asked: Sequence[str]) -> 
                 "would not have run before it. Leave it out of the schedules."
             )
     if lacking:
-        warnings.warn(
+        warn(
             f"Left out, because blocks would run before those whose keys and values they take: {', '.join(lacking)}.",
-            stacklevel=3,
         )
     return tuple(variant for variant in found if variant.name not in lacking)
 

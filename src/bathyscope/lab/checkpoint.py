@@ -9,7 +9,6 @@ import json
 import os
 import re
 import shutil
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from safetensors.torch import load_file, load_model, save_file, save_model
 from torch import nn
 from transformers import TrainerState
 
-from bathyscope.errors import ModelError, StoreError
+from bathyscope.errors import ModelError, StoreError, warn
 
 KEPT = 2
 """How many checkpoints stay on disk; one would be lost if the disk filled up while it is replaced."""
@@ -50,9 +49,7 @@ def to_resume(folder: Path) -> Path | None:
         damage = _damage(path)
         if damage is None:
             for what in damaged:
-                warnings.warn(
-                    f"{what}; going on from the older {path.name}, the steps since are taken again.", stacklevel=2
-                )
+                warn(f"{what}; going on from the older {path.name}, the steps since are taken again.")
             return path
         damaged.append(f"{path} is damaged ({damage})")
     if damaged:

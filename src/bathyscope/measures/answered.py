@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 
-from bathyscope.errors import OptionError, PromptError
+from bathyscope.errors import OptionError, PromptError, warn
 from bathyscope.prompts.prompt import TokenizedPrompt
 
 
@@ -43,8 +42,7 @@ def measurable(measure: str, prompts: Sequence[TokenizedPrompt], max_tokens: int
     reasons = [f"{without} without an answer"] if without else []
     reasons += [f"{longer} longer than max_tokens={max_tokens}"] if longer else []
     if reasons:
-        warnings.warn(
+        warn(
             f"{measure}: {without + longer} of {len(prompts)} prompts are not measured ({', '.join(reasons)}).",
-            stacklevel=5,
         )
     return found

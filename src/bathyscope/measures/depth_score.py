@@ -10,7 +10,6 @@ Source: csordas2025, depth score.
 from __future__ import annotations
 
 import random
-import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from bathyscope.errors import OptionError, PromptError, did_you_mean
+from bathyscope.errors import OptionError, PromptError, did_you_mean, warn
 from bathyscope.measures.base import REDUCTIONS, Measure, MeasureProbe, ModelFacts, require_range, variable
 from bathyscope.measures.depth_score_levels import check_label, level_results
 from bathyscope.measures.effects import EPS, relative_change
@@ -97,9 +96,7 @@ class DepthScore(Measure[DepthScoreOptions]):
                 "least three tokens before it; for positions='every' answers of more than four tokens."
             )
         if reasons:
-            warnings.warn(
-                f"depth_score: {reasons.total()} of {len(prompts)} prompts are not measured ({listed}).", stacklevel=5
-            )
+            warn(f"depth_score: {reasons.total()} of {len(prompts)} prompts are not measured ({listed}).")
 
     def rows_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
         return facts.n_blocks * (1 + self._tails) / 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial
 from operator import attrgetter
@@ -11,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from bathyscope.errors import OptionError, did_you_mean
+from bathyscope.errors import OptionError, did_you_mean, warn
 from bathyscope.measures.base import REDUCTIONS, variable
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.statistics.depth_score import depth_score
@@ -38,9 +37,8 @@ def check_label(by: str | None, prompts: Sequence[TokenizedPrompt]) -> str | Non
         raise OptionError(f"depth_score: no measured prompt has the label {by!r}.{did_you_mean(by, there)} {listed}")
     without = 0 if by is None else sum(by not in prompt.labels for prompt in prompts)
     if without:
-        warnings.warn(
+        warn(
             f"depth_score: {without} of {len(prompts)} measured prompts have no label {by!r} and belong to no level.",
-            stacklevel=5,
         )
     return by
 

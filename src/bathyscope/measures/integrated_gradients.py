@@ -7,7 +7,6 @@ all tokens before it. Source: csordas2025, integrated gradients.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import xarray as xr
 
-from bathyscope.errors import OptionError, did_you_mean
+from bathyscope.errors import OptionError, did_you_mean, warn
 from bathyscope.gradients.chain import Chain
 from bathyscope.gradients.differentiable import require_differentiable
 from bathyscope.gradients.differentiating import differentiating
@@ -108,10 +107,9 @@ class IntegratedGradients(Measure[IntegratedGradientsOptions]):
             return asked
         if set(asked) != set(SITES):
             facts.require_parts(f"{self.name} of {' and '.join(site for site in asked if site != 'block')}")
-        warnings.warn(
+        warn(
             f"{self.name}: this {facts.anatomy.family.name} model has no separable contributions of attention and "
             "MLP; their attributions are missing, those of whole blocks are given.",
-            stacklevel=5,
         )
         return ("block",)
 

@@ -8,7 +8,6 @@ Source: lad2024, prediction and suppression neurons.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -18,7 +17,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bathyscope.anatomy.neurons import OutputWeights, directions_of, output_weights
-from bathyscope.errors import ModelError
+from bathyscope.errors import ModelError, warn
 from bathyscope.measures.base import Measure, ModelFacts, require_range, variable
 from bathyscope.measures.neuron_effects import TILE, class_effects, histograms, moments, token_effects
 from bathyscope.measures.token_classes import CLASSES, members
@@ -67,10 +66,9 @@ class Neurons(Measure[NeuronsOptions]):
         self._find(facts)
         missing = [block for block, weights in enumerate(self._weights) if not weights]
         if missing:
-            warnings.warn(
+            warn(
                 f"neurons: no output weights of an MLP were found in blocks {missing} of this "
                 f"{facts.anatomy.family.name} model, whose neurons are missing (NaN).",
-                stacklevel=4,
             )
 
     def _find(self, facts: ModelFacts) -> None:

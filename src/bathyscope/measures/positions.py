@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import random
-import warnings
 from collections.abc import Sequence
 
 import numpy as np
 import xarray as xr
 
-from bathyscope.errors import OptionError
+from bathyscope.errors import OptionError, warn
 from bathyscope.measures.base import variable
 
 STEP, MARGIN, COUNT = 8, 4, 4
@@ -46,11 +45,10 @@ def chosen_positions(
     positions = sample_positions(lengths, seed)
     without = sum(not own for own in positions)
     if without:
-        warnings.warn(
+        warn(
             f"{measure}: {without} of {len(lengths)} prompts are too short for a sampled position (shorter than "
             f"{SHORTEST} tokens); their effects on future tokens are missing. Longer prompts, or positions, "
             "would give them.",
-            stacklevel=5,
         )
     return positions
 

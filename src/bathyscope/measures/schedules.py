@@ -6,7 +6,6 @@ positions that have a next token. Source: lad2024, layer interventions.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -14,7 +13,7 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from bathyscope.errors import ModelError, OptionError, did_you_mean
+from bathyscope.errors import ModelError, OptionError, did_you_mean, warn
 from bathyscope.measures.base import MeasureProbe, ModelFacts, variable
 from bathyscope.schedule import Schedule
 from bathyscope.wavefront.batch import Batch
@@ -91,7 +90,7 @@ def runnable(schedules: Mapping[int, Schedule], facts: ModelFacts, measure: str,
     kept = {i: schedule for i, schedule in schedules.items() if i not in lacking}
     if asked or not kept:
         raise ModelError(f"{text}. Leave {', '.join(map(str, lacking))} out of {measure}'s blocks.")
-    warnings.warn(f"{text}. Left out of {measure}: {', '.join(map(str, lacking))}.", stacklevel=5)
+    warn(f"{text}. Left out of {measure}: {', '.join(map(str, lacking))}.")
     return kept
 
 

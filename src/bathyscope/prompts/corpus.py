@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from bathyscope.errors import PromptError
+from bathyscope.errors import PromptError, warn
 from bathyscope.prompts.files import check_exists, open_text
 from bathyscope.prompts.prompt import Prompt
 
@@ -117,10 +116,9 @@ def _prompts(path: str, start: tuple[int, ...], bodies: Iterator[list[int]], tok
     if not taken:
         raise PromptError(_TOO_LITTLE.format(path))
     if tokens is not None and taken + len(ids) <= tokens:
-        warnings.warn(
+        warn(
             f"{path} fills prompts of {taken} tokens altogether, fewer than tokens={tokens}; all of them are taken. "
             "Give a longer text for more.",
-            stacklevel=2,
         )
 
 

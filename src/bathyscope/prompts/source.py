@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
-from bathyscope.errors import PromptError
+from bathyscope.errors import PromptError, warn
 from bathyscope.prompts.corpus import corpus_prompts
 from bathyscope.prompts.datasets import registry
 from bathyscope.prompts.generated import GENERATORS, generated_prompts
@@ -194,10 +193,9 @@ def _warn_of_a_source(text: str) -> None:
         parse(text)
     except PromptError:
         return
-    warnings.warn(
+    warn(
         f"The text {text!r} in the list of prompts is measured as it stands. For the prompts it names give it "
         f'alone, or as {{"source": {text!r}}} in the list.',
-        stacklevel=2,
     )
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bathyscope.errors import ModelError, PromptError
+from bathyscope.errors import ModelError, PromptError, warn
 from bathyscope.prompts.tokenizer import load_tokenizer
 
 if TYPE_CHECKING:
@@ -42,11 +41,10 @@ class TokenLimit:
         if papers is not None:
             return _counted_by(papers, self.tokens)
         counting = self._required(own, data_set)
-        warnings.warn(
+        warn(
             f"{data_set}: prompts of at most {self.tokens} tokens are taken, and the papers counted with "
             f"{self.tokenizer}, which cannot be loaded here. Counted with the model's own tokenizer instead, so "
             f"the choice of prompts may differ; max_tokens={self.tokens} asks for that without this warning.",
-            stacklevel=2,
         )
         return _counted_by(counting, self.tokens)
 

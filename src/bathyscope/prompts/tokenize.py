@@ -7,12 +7,11 @@ wavefront's business, and always on the right.
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from bathyscope.errors import PromptError
+from bathyscope.errors import PromptError, warn
 from bathyscope.prompts.answer import AnswerError, Span, answer_token_count
 from bathyscope.prompts.prompt import Prompt, PromptSet, TokenizedPrompt
 
@@ -93,10 +92,9 @@ def _names(prompts: PromptSet) -> list[str]:
 def _warn_of(unanswered: Mapping[str, AnswerError], prompts: PromptSet) -> None:
     if unanswered:
         name, error = next(iter(unanswered.items()))
-        warnings.warn(
+        warn(
             f"{len(unanswered)} of {len(prompts)} prompts of {prompts.dataset} are measured without their answer, "
             f"whose tokens cannot be told from the question's; the first is prompt {name!r}: {error}",
-            stacklevel=3,
         )
 
 

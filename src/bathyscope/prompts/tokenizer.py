@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bathyscope.errors import ModelError
+from bathyscope.errors import ModelError, warn
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -88,11 +87,9 @@ def _own_where_different(
     """``own`` and a warning where the two cut ``PROBE`` differently, else ``picked``."""
     if picked(PROBE, verbose=False)["input_ids"] == own(PROBE, verbose=False)["input_ids"]:
         return picked
-    warnings.warn(
+    warn(
         f"For this model type transformers picks {type(picked).__name__}, which cuts text differently from "
         f"{source}'s own tokenizer.json; the checkpoint's own is used.",
-        UserWarning,
-        stacklevel=3,
     )
     return own
 

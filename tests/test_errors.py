@@ -1,0 +1,54 @@
+"""Warnings point at the line of whoever called the package, however deep they arise."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from contextlib import contextmanager
+from pathlib import Path
+
+import bathyscope
+from bathyscope.errors import warn
+
+SOURCE = Path(bathyscope.__file__).parent
+
+
+def of_the_package(code: str, name: str = "bathyscope.somewhere.deep") -> dict[str, object]:
+    """What a module of the package would define."""
+    namespace: dict[str, object] = {"__name__": name, "warn": warn, "contextmanager": contextmanager}
+    exec(compile(code, "deep.py", "exec"), namespace)
+    return namespace
+
+
+def test_a_warning_names_the_callers_line() -> None:
+    inner = "def inner():\n    warn('said')\n"
+    through = "@contextmanager\ndef within():\n    inner()\n    yield\ndef outer():\n    with within():\n        pass\n"
+    outer = of_the_package(inner + through)["outer"]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        warn("straight")
+        outer()  # type: ignore[operator]
+    assert [(one.filename, str(one.message), one.category) for one in caught] == [
+        (__file__, "straight", UserWarning),
+        (__file__, "said", UserWarning),
+    ]
+    assert [Path(__file__).read_text().splitlines()[one.lineno - 1].split()[0] for one in caught] == [
+        'warn("straight")',
+        "outer()",
+    ]
+
+
+def test_a_package_whose_name_begins_alike_is_a_caller() -> None:
+    call = of_the_package("def call(inner):\n    inner()\n", "bathyscopes")["call"]
+    inner = of_the_package("def inner():\n    warn('said')\n")["inner"]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        call(inner)  # type: ignore[operator]
+    assert [one.filename for one in caught] == ["deep.py"]
+    assert caught[0].lineno == 2
+
+
+def test_no_part_of_the_package_counts_frames_itself() -> None:
+    counting = re.compile(r"\bwarnings\.warn\(|stacklevel")
+    found = {path.name for path in SOURCE.rglob("*.py") if counting.search(path.read_text(encoding="utf-8"))}
+    assert found == {"errors.py"}
