@@ -5,6 +5,7 @@ READY := $(VENV)/.ready
 # one thread per process: two processes of two threads each spin on two cores
 ONE := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 WORKERS ?= 2
+CODE := src packages studies tests benchmarks
 
 .PHONY: demo test check bench format clean
 
@@ -15,24 +16,24 @@ test: $(READY)
 	$(ONE) $(PY) -m pytest -n $(WORKERS) --dist worksteal
 
 check: $(READY)
-	$(VENV)/bin/ruff format --check src tests benchmarks
-	$(VENV)/bin/ruff check src tests benchmarks
+	$(VENV)/bin/ruff format --check $(CODE)
+	$(VENV)/bin/ruff check $(CODE)
 	$(VENV)/bin/mypy
 
 bench: $(READY)
 	$(PY) benchmarks/run_all.py
 
 format: $(READY)
-	$(VENV)/bin/ruff format src tests benchmarks
-	$(VENV)/bin/ruff check --fix src tests benchmarks
+	$(VENV)/bin/ruff format $(CODE)
+	$(VENV)/bin/ruff check --fix $(CODE)
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache
 
 # torch comes first and alone: a pinned version keeps an unpinned request of another package from choosing one
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml packages/bathyscope-lab/pyproject.toml constraints.txt
 	test -x $(PY) || python3 -m venv $(VENV)
 	$(PY) -m pip install --quiet --upgrade pip
 	$(PY) -m pip install --quiet --constraint constraints.txt torch
-	$(PY) -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(PY) -m pip install --quiet --constraint constraints.txt --editable '.[dev]' --editable packages/bathyscope-lab
 	touch $(READY)

@@ -16,8 +16,7 @@ ROOT = Path(bathyscope.__file__).parent
 RINGS = (
     ("errors",),
     ("schedule", "statistics", "options"),
-    # generators of problems, which know nothing of models; part of the laboratory by subject alone
-    ("anatomy", "lab.tasks"),
+    ("anatomy",),
     ("wavefront",),
     ("gradients", "prompts"),
     ("measures",),
@@ -26,7 +25,6 @@ RINGS = (
     ("model",),
     ("surveying", "surgery", "vocabularies"),
     ("estimate", "comparison", "between", "probing", "evaluation", "solving", "performance"),
-    ("lab",),
     ("report",),
     ("reproduce",),
     ("cli",),
@@ -35,6 +33,16 @@ RANK = {name: rank for rank, ring in enumerate(RINGS) for name in ring}
 FACADE = ("__init__", "__main__")
 PURE = ("errors", "schedule", "statistics")
 FILES = sorted(ROOT.rglob("*.py"))
+REPOSITORY = Path(__file__).parents[1]
+_LAB = {"bathyscope", "bathyscope_lab"}
+HOUSES = {
+    "src": {"bathyscope"},
+    "packages/bathyscope-lab/src": _LAB,
+    "studies/common": {*_LAB, "studies.common"},
+    **{f"studies/{n}": {*_LAB, "studies.common", f"studies.{n}"} for n in ("depth_family", "problem_depth", "sharing")},
+    "studies/planted": {*_LAB, "studies.planted"},
+}
+"""Folder → the packages that its files may import, of those in this repository."""
 
 
 def ring_of(path: Path) -> str:
@@ -81,6 +89,18 @@ def test_pure_rings_need_no_model_library(path: Path) -> None:
     assert {name.split(".")[0] for name in imported(path)} <= allowed
 
 
+@pytest.mark.parametrize("house", HOUSES)
+def test_arrows_lead_to_the_instrument(house: str) -> None:
+    """The laboratory and each study could be deleted without the instrument, or another study, noticing."""
+    allowed = HOUSES[house]
+    for path in sorted((REPOSITORY / house).rglob("*.py")):
+        for name in imported(path):
+            top, *rest = name.split(".")
+            if top in ("bathyscope", "bathyscope_lab", "studies"):
+                place = f"studies.{rest[0]}" if top == "studies" and rest else top
+                assert place in allowed, f"{path.relative_to(REPOSITORY)} imports {name}"
+
+
 def test_families_are_data() -> None:
     for path in sorted((ROOT / "anatomy" / "families").glob("*.py")):
         names = set(imported(path)) - {"__future__.annotations"}
@@ -91,7 +111,7 @@ def test_only_outer_rings_draw_or_talk() -> None:
     edges = {"matplotlib", "plotly", "jinja2", "cyclopts", "rich"}
     for path in FILES:
         used = {name.split(".")[0] for name in imported(path)} & edges
-        assert not used or ring_of(path) in ("report", "lab", "cli", "progress", "estimate"), f"{path.name}: {used}"
+        assert not used or ring_of(path) in ("report", "cli", "progress", "estimate"), f"{path.name}: {used}"
 
 
 @pytest.mark.parametrize("module", ["bathyscope", "bathyscope.schedule", "bathyscope.statistics.effective_depth"])

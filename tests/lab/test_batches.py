@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from bathyscope_lab.batches import Encoded, TaskSteps, TextSteps, encode, padded, windows
+from bathyscope_lab.tokenizer import character_tokenizer, train_bpe
 
 from bathyscope.errors import PromptError
-from bathyscope.lab.batches import Encoded, TaskSteps, TextSteps, encode, padded, windows
-from bathyscope.lab.tasks import Problem
-from bathyscope.lab.tasks.vocabulary import word_tokenizer
-from bathyscope.lab.tokenizer import character_tokenizer, train_bpe
+from bathyscope.prompts.tasks import Problem
+from bathyscope.prompts.tasks.vocabulary import word_tokenizer
 
 BEGIN = 0
 WORDS = word_tokenizer(["what", "is", "one", "two", "three", "because"])

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from bathyscope_lab import checkpoint
 from torch import nn
 from transformers import TrainerState
 
 from bathyscope.errors import StoreError
-from bathyscope.lab import checkpoint
 
 
 def made(seed: int) -> tuple[nn.Module, torch.optim.AdamW]:

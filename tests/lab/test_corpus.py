@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from bathyscope_lab.corpus import Sources, generated_documents, held_out_sources, pack, sample, training_sources
+from bathyscope_lab.tokenizer import special_ids, train_bpe
 
 from bathyscope.errors import OptionError, PromptError
-from bathyscope.lab.corpus import Sources, generated_documents, held_out_sources, pack, sample, training_sources
-from bathyscope.lab.tokenizer import special_ids, train_bpe
 
 TOKENIZER = train_bpe(["aaa bbb ccc"] * 9, 258)
 BOS_ID, EOS_ID = special_ids(TOKENIZER)

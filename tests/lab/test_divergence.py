@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 import torch
+from bathyscope_lab import checkpoint, export
+from bathyscope_lab.train import train
+from bathyscope_lab.trainer import LabTrainer
 from safetensors.torch import load_file
 
 from bathyscope.errors import ModelError
-from bathyscope.lab import checkpoint, export
-from bathyscope.lab.train import train
-from bathyscope.lab.trainer import LabTrainer
 
 KEPT = r"\. Lower optimisation\.learning_rate.* needs a new folder \(--out\)\. The last checkpoint before, {}, is kept"
 EVERY_STEP: dict[str, Any] = {"saving": {"every": 1}, "optimisation": {"learning_rate": 1e-3}}

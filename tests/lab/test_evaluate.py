@@ -3,15 +3,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from bathyscope_lab import evaluate
+from bathyscope_lab.batches import Encoded, encode, padded, windows
+from bathyscope_lab.evaluate import HeldOut, answer_scores, text_loss
+from bathyscope_lab.model import build_model
+from bathyscope_lab.tokenizer import special_ids, train_bpe
 from transformers import PreTrainedModel
 
-from bathyscope.lab import evaluate
-from bathyscope.lab.batches import Encoded, encode, padded, windows
-from bathyscope.lab.evaluate import HeldOut, answer_scores, text_loss
-from bathyscope.lab.model import build_model
-from bathyscope.lab.tasks.problem import Problem
-from bathyscope.lab.tasks.vocabulary import word_tokenizer
-from bathyscope.lab.tokenizer import special_ids, train_bpe
+from bathyscope.prompts.tasks.problem import Problem
+from bathyscope.prompts.tasks.vocabulary import word_tokenizer
 
 BEGIN, END = 0, 1
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from bathyscope_lab.recipes import read_recipe
+from bathyscope_lab.train import train
 
 import bathyscope
 from bathyscope.cli import main
-from bathyscope.lab.recipes import read_recipe
-from bathyscope.lab.train import train
 from bathyscope.measures.effective_depth import EffectiveDepth
 
 PROBLEMS = "task.options={modules: [mul], entropy: [2, 2]}"

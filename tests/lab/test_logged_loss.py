@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 import torch
-
-from bathyscope.lab.data import prepare
-from bathyscope.lab.folder import RunFolder
-from bathyscope.lab.model import build_model
-from bathyscope.lab.train import train
+from bathyscope_lab.data import prepare
+from bathyscope_lab.folder import RunFolder
+from bathyscope_lab.model import build_model
+from bathyscope_lab.train import train
 
 MOEUT = {
     "type": "bathyscope_moeut",

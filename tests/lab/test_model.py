@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 import torch
+from bathyscope_lab.model import build_config, build_model, context_of
+from bathyscope_lab.recipes import read_recipe, shipped
 
 from bathyscope.errors import OptionError
-from bathyscope.lab.model import build_config, build_model, context_of
-from bathyscope.lab.recipes import read_recipe, shipped
-from bathyscope.lab.tasks.vocabulary import word_tokenizer
+from bathyscope.prompts.tasks.vocabulary import word_tokenizer
 
 TOKENIZER = word_tokenizer([f"w{n}" for n in range(296)])
 LLAMA = {

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from bathyscope_lab.models import UniversalTransformerConfig, UniversalTransformerForCausalLM
+from bathyscope_lab.models.rotary import rotary_turn
 from safetensors.torch import load_file
 from support import zoo
 from support.unshared import unshared
@@ -24,8 +26,6 @@ from transformers import (
 
 import bathyscope
 from bathyscope.errors import OptionError
-from bathyscope.lab.models import UniversalTransformerConfig, UniversalTransformerForCausalLM
-from bathyscope.lab.models.rotary import rotary_turn
 
 NAMES = ("universal", "moeut")
 STEPS, GROUP = 6, 2
@@ -89,7 +89,7 @@ def test_bathyscope_loads_folders_in_a_process_that_has_not_imported_the_laborat
     for name in NAMES:
         zoo.build(name).save_pretrained(tmp_path / name)
     code = (
-        "import sys, bathyscope; bathyscope.load; assert 'bathyscope.lab' not in sys.modules\n"
+        "import sys, bathyscope; bathyscope.load; assert 'bathyscope_lab' not in sys.modules\n"
         f"for name in {NAMES}:\n"
         f"    model = bathyscope.load({str(tmp_path)!r} + '/' + name, device='cpu')\n"
         "    print(model.n_blocks, model.weight_hash)"

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 import xarray as xr
+from bathyscope_lab.models import UniversalTransformerConfig, UniversalTransformerForCausalLM
 from support import waves, zoo
 from support.unshared import unshared
 from torch import nn
@@ -21,7 +22,6 @@ from transformers import LlamaConfig, LlamaForCausalLM
 import bathyscope
 from bathyscope.anatomy.neurons import output_weights
 from bathyscope.errors import ModelError
-from bathyscope.lab.models import UniversalTransformerConfig, UniversalTransformerForCausalLM
 from bathyscope.measures.registry import MEASURES
 from bathyscope.model import Model, load
 from bathyscope.prompts.prompt import Prompt

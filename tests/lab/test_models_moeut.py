@@ -8,18 +8,18 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from support import naive_moeut
-from torch import Tensor
-
-from bathyscope.errors import OptionError
-from bathyscope.lab.models import (
+from bathyscope_lab.models import (
     MoeutConfig,
     MoeutForCausalLM,
     UniversalTransformerConfig,
     UniversalTransformerForCausalLM,
 )
-from bathyscope.lab.models.balance import negative_entropy
-from bathyscope.lab.models.experts import Pairs, Router
+from bathyscope_lab.models.balance import negative_entropy
+from bathyscope_lab.models.experts import Pairs, Router
+from support import naive_moeut
+from torch import Tensor
+
+from bathyscope.errors import OptionError
 
 SMALL = {
     "vocab_size": 30,

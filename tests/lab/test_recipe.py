@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 import yaml
+from bathyscope_lab.recipe import Recipe
+from bathyscope_lab.recipes import read_recipe, shipped
 
 from bathyscope.errors import OptionError
-from bathyscope.lab.recipe import Recipe
-from bathyscope.lab.recipes import read_recipe, shipped
 
 
 def test_yaml_gives_the_recipe_back(text_recipe: Any, tmp_path: Path) -> None:

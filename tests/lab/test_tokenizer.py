@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from bathyscope_lab.tokenizer import character_tokenizer, special_ids, train_bpe
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
@@ -8,9 +9,8 @@ from tokenizers.models import BPE
 from transformers import PreTrainedTokenizerFast
 
 from bathyscope.errors import ModelError, OptionError
-from bathyscope.lab.tasks.vocabulary import BOS, EOS
-from bathyscope.lab.tokenizer import character_tokenizer, special_ids, train_bpe
 from bathyscope.prompts.problems import generate
+from bathyscope.prompts.tasks.vocabulary import BOS, EOS
 
 TOKENIZER = train_bpe([problem.question for problem in generate("word", 200, seed=1)], 500)
 

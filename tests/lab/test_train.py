@@ -13,17 +13,17 @@ from typing import Any
 
 import pytest
 import torch
+from bathyscope_lab import card, trainer
+from bathyscope_lab.curve import draw_curve, save_curve
+from bathyscope_lab.folder import RunFolder
+from bathyscope_lab.recipe import Optimisation, Recipe
+from bathyscope_lab.train import Trained, train
+from bathyscope_lab.trainer import learning_rate
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
 import bathyscope
 from bathyscope.errors import OptionError, PromptError, StoreError
-from bathyscope.lab import card, trainer
-from bathyscope.lab.curve import draw_curve, save_curve
-from bathyscope.lab.folder import RunFolder
-from bathyscope.lab.recipe import Optimisation, Recipe
-from bathyscope.lab.train import Trained, train
-from bathyscope.lab.trainer import learning_rate
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from bathyscope.errors import PromptError
-from bathyscope.lab.tasks import TASKS, task
 from bathyscope.measures.depth_score_levels import check_label
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.source import label_of, resolve
 from bathyscope.prompts.spec import parse
 from bathyscope.prompts.task_source import OWN_OPTIONS
+from bathyscope.prompts.tasks import TASKS, task
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 

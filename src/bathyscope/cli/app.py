@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import entry_points
 from typing import Annotated, Any
 
 from cyclopts import App, Group, Parameter
@@ -44,11 +45,15 @@ for _name, _help in {
     "evaluate": "Benchmarks of lm-evaluation-harness with blocks dropped, swapped and repeated.",
     "maps": "The best affine map from every boundary of one model to every boundary of another.",
     "probe": 'Linear probes on labelled data: word meaning by depth, neurons that foretell "-ing".',
-    "lab": "Train small models by recipe: on texts, or on tasks that need depth.",
     "check": "Load a model and show what the checks of its anatomy measured, block by block.",
     "estimate": "Work, memory and time of a survey, from the model's configuration alone.",
 }.items():
     app.command(f"bathyscope.cli.commands.{_name.replace('-', '_')}:app", name=_name, help=_help)
+
+# commands of other packages, such as the laboratory's: entry point NAME = "module:app", described by their summaries
+for _entry in entry_points(group="bathyscope.commands"):
+    _summary = _entry.dist.metadata["Summary"] if _entry.dist else ""
+    app.command(_entry.value, name=_entry.name, help=_summary)
 
 
 @app.meta.default

@@ -7,7 +7,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 
-from cyclopts import CycloptsError, UnknownCommandError
+from cyclopts import App, CycloptsError, UnknownCommandError
 
 from bathyscope.cli import session
 from bathyscope.cli.app import app
@@ -31,14 +31,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code: 0 done; 2 usage; a BathyscopeError's own; 130 interrupted; 141 when the reader of
         standard output has closed it (as for other programs in a pipe). Anything unexpected is raised.
     """
+    return run(app.meta, "bathyscope", argv)
+
+
+def run(application: App, program: str, argv: Sequence[str] | None = None) -> int:
+    """``main`` for any application, such as that of a study; ``program`` is how it is called in a shell."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    session.begin(arguments)
+    session.begin(arguments, program)
     try:
         with warnings_as_lines():
-            code = app.meta(arguments, exit_on_error=False, print_error=False, result_action="return_value")
+            code = application(arguments, exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()
     except CycloptsError as error:
-        say(f"error: {_usage(error)}")
+        say(f"error: {_usage(error, program)}")
         return OptionError.exit_code
     except BathyscopeError as error:
         if session.current().debug:
@@ -55,11 +60,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code if isinstance(code, int) else 0
 
 
-def _usage(error: CycloptsError) -> str:
+def _usage(error: CycloptsError, program: str) -> str:
     if isinstance(error, UnknownCommandError) and error.unused_tokens:
         # cyclopts would import every command to list them
         names = [name for name in app if not name.startswith("-")]
         name = error.unused_tokens[0]
         return f"Unknown command {name!r}.{did_you_mean(name, names)} Allowed: {', '.join(names)}."
-    where = " ".join(("bathyscope", *(error.command_chain or ())))
+    where = " ".join((program, *(error.command_chain or ())))
     return f"{error} See {where} --help."

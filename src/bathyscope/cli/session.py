@@ -16,16 +16,18 @@ class Session:
 
     Args:
         arguments: as typed, without the program's name.
+        program: how the program is called in a shell.
         debug: show tracebacks and what libraries print.
     """
 
     arguments: tuple[str, ...] = ()
+    program: str = "bathyscope"
     debug: bool = False
 
     @property
     def command_line(self) -> str:
         """The line that repeats this invocation in a shell."""
-        return shlex.join(["bathyscope", *self.arguments])
+        return shlex.join([*shlex.split(self.program), *self.arguments])
 
 
 _CURRENT: ContextVar[Session] = ContextVar("session")
@@ -36,10 +38,10 @@ def current() -> Session:
     return _CURRENT.get(Session())
 
 
-def begin(arguments: list[str]) -> None:
+def begin(arguments: list[str], program: str = "bathyscope") -> None:
     """Starts an invocation; the environment may ask for debugging."""
     debug = os.environ.get(DEBUG_VARIABLE, "") not in ("", "0")
-    _CURRENT.set(Session(tuple(arguments), debug))
+    _CURRENT.set(Session(tuple(arguments), program, debug))
 
 
 def debug() -> None:

@@ -17,8 +17,8 @@ from dataclasses import fields
 from typing import Any, NamedTuple, cast
 
 from bathyscope.errors import OptionError, PromptError, did_you_mean
-from bathyscope.lab.tasks import TASKS, Problem, Split, Task, task
 from bathyscope.prompts.prompt import Prompt
+from bathyscope.prompts.tasks import TASKS, Problem, Split, Task, task
 
 PREFIX = "task:"
 DEFAULT_SPLIT: Split = "interpolate"

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import bathyscope_lab.models  # noqa: F401 — makes their types known to the library
 from support.zoo.entry import Entry, config
-
-import bathyscope.lab.models  # noqa: F401 — makes their types known to the library
 
 REPEATED: dict[str, Any] = {"num_hidden_layers": ..., "group_size": 2, "repeats": 3}
 MOEUT: dict[str, Any] = {

@@ -1,0 +1,118 @@
+"""``bathyscope lab``: small models made by recipe."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import App, Parameter
+
+from bathyscope.cli import session
+from bathyscope.cli.console import quiet_libraries, say, write, write_json, write_table
+from bathyscope.cli.flags import command, flags, options_of
+from bathyscope.cli.main import INTERRUPTED
+from bathyscope.errors import OptionError, did_you_mean
+from bathyscope_lab.checkpoint import latest, load_progress
+from bathyscope_lab.recipes import read_recipe, shipped
+from bathyscope_lab.train import Trained, train
+
+COMMANDS = ("train", "recipes")
+_TRAINING = options_of(train, leave_out=("recipe", "out", "progress"))
+_EXAMPLES = """\
+Examples:
+  bathyscope lab train smallest --out models/smallest
+  bathyscope lab train depth_12 --data texts --out models/depth_12
+  bathyscope lab train pointer_chasing --set model.num_hidden_layers=8 --seed 2 --out models/pointers_8
+  bathyscope lab train fine_tune --set from=models/base --out models/tuned
+  bathyscope compare models/tuned/before models/tuned/after
+  bathyscope report models/tuned/before models/tuned/after --out tuned.html
+
+An interrupted run goes on when the same command is given again."""
+
+
+def train_command(
+    recipe: str,
+    /,
+    *,
+    out: Path,
+    set: Annotated[list[str] | None, Parameter(metavar="KEY=VALUE", negative=(), show_default=False)] = None,
+    seed: Annotated[int | None, Parameter(show_default=False)] = None,
+    format: Literal["table", "json"] = "table",
+    quiet: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
+    **given: Any,
+) -> int:
+    """Train a model by a recipe, from nothing or further from a checkpoint.
+
+    Args:
+        recipe: the name of a recipe of the package (bathyscope lab recipes lists them), or a YAML file.
+        out: folder of the checkpoint.
+        set: change an option of the recipe, by its path with dots; may be given several times.
+        seed: in place of the recipe's.
+        format: of the result.
+        quiet: no progress and no messages; warnings and errors remain.
+    """
+    overrides = [*(set or []), *([] if seed is None else [f"seed={seed}"])]
+    chosen = read_recipe(recipe, overrides)
+    say(f"Training {chosen.name}: {chosen.total_steps:,} steps.", quiet)
+    try:
+        with quiet_libraries(downloads=not quiet):
+            trained = train(chosen, out, progress=not quiet, **given)
+    except KeyboardInterrupt:
+        say(_interrupted(out, chosen.total_steps))
+        return INTERRUPTED
+    if format == "json":
+        write_json(trained.summary)
+    else:
+        _show(trained, chosen.given)
+    say(f"Written: {trained.folder}", quiet)
+    return 0
+
+
+def recipes_command() -> int:
+    """List the recipes of the package."""
+    for name, path in shipped().items():
+        remark = path.read_text(encoding="utf-8").splitlines()[0]
+        write(f"{name}: {remark.removeprefix('# ')}")
+    return 0
+
+
+def _interrupted(out: Path, planned: int) -> str:
+    """What an interrupted run leaves behind, and how to go on."""
+    newest = latest(out / "checkpoints")
+    if newest is None:
+        return "Interrupted before the first checkpoint."
+    done = load_progress(newest)["step"]
+    return f"Interrupted: {done:,} of {planned:,} steps are kept in {out}. To go on: {session.current().command_line}"
+
+
+def _show(trained: Trained, given: str) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    summary = trained.summary
+    table = Table(box=SIMPLE_HEAD)
+    table.add_column("Held out")
+    table.add_column("Value", justify="right")
+    for score, value in summary["held_out"].items():
+        table.add_row(score.replace("_", " "), f"{value:.4f}")
+    write_table(table)
+    write(
+        f"{summary['steps']:,} steps, {summary['tokens']:,} tokens, {summary['minutes']:.1f} minutes; "
+        f"{summary['parameters']:,} parameters. Losses are in nats per token, accuracies are shares of exact "
+        f"answers{given}."
+    )
+
+
+app = App(name="lab", help_epilogue=_EXAMPLES)
+app.command(command(train_command, flags(_TRAINING)), name="train")
+app.command(recipes_command, name="recipes")
+
+
+@app.default
+def unknown(*words: Annotated[str, Parameter(show=False)]) -> int:
+    """Small models, made by recipe."""
+    if not words:
+        raise OptionError(f"Say what to do: {', '.join(COMMANDS)}.")
+    raise OptionError(
+        f"Unknown command {words[0]!r}.{did_you_mean(words[0], COMMANDS)} Allowed: {', '.join(COMMANDS)}."
+    )

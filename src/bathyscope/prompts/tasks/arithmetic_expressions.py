@@ -1,0 +1,128 @@
+"""Arithmetic expressions that have a value given beforehand, as text and as equations."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import NamedTuple, TypeAlias
+
+from bathyscope.prompts.tasks.arithmetic_numbers import integer
+
+LARGEST_DIVISOR = 100
+
+
+class Operation(NamedTuple):
+    """Two operands, one of ``+-*/`` between them, and what comes out."""
+
+    sign: str
+    left: Node
+    right: Node
+    value: Fraction
+
+
+Node: TypeAlias = "int | Operation"
+
+
+def grow(rng: random.Random, value: Fraction, operations: int, signs: str, entropy: float) -> Node:
+    """An expression of so many operations whose value is ``value`` and whose operands are whole numbers.
+
+    From the outside inwards: of every operation one operand is drawn and the other follows from the value.
+
+    Args:
+        operations: at least 1 where ``value`` is a fraction, which is possible only with ``/``.
+        signs: the operations to draw from: ``+-``, ``*/`` or ``+-*/``.
+        entropy: of each drawn operand, in decimal digits.
+    """
+    if not operations:
+        return int(value)
+    is_fraction_alone = operations == 1 and value.denominator > 1
+    sign = "/" if is_fraction_alone else rng.choice(signs)
+    left, right = _OPERANDS[sign](rng, value, operations == 1, entropy)
+    needs = [int(operand.denominator > 1) for operand in (left, right)]
+    free = rng.randint(0, operations - 1 - sum(needs))
+    return Operation(
+        sign,
+        grow(rng, left, needs[0] + free, signs, entropy),
+        grow(rng, right, operations - 1 - needs[0] - free, signs, entropy),
+        value,
+    )
+
+
+def text(node: Node) -> str:
+    """An expression with no more brackets than its reading needs, but for a quotient divided further: ``(10/3)/5``."""
+    if isinstance(node, int):
+        return str(node)
+    left, right = text(node.left), text(node.right)
+    if node.sign in "+-":
+        return f"{left} {node.sign} {f'({right})' if _sign(node.right) in ('+', '-') else right}"
+    own_left = isinstance(node.left, Operation) and node.left.sign in ("*" if node.sign == "/" else "*/")
+    left = left if own_left or _is_plain(node.left) else f"({left})"
+    return f"{left}{node.sign}{right if _is_plain(node.right) else f'({right})'}"
+
+
+def equations(node: Node) -> str:
+    """One equation for each operation, innermost first; the last without its result. Fractions count as numbers."""
+    written = [equation for equation, is_new in _equations(node) if is_new]
+    return "; ".join(written).rpartition(" ")[0]
+
+
+def leaves(node: Node) -> Iterator[int]:
+    """Operands in the order in which they are written."""
+    if isinstance(node, int):
+        yield node
+    else:
+        yield from leaves(node.left)
+        yield from leaves(node.right)
+
+
+def _equations(node: Node, is_whole: bool = True) -> Iterator[tuple[str, bool]]:
+    if isinstance(node, int):
+        return
+    yield from _equations(node.left, False)
+    yield from _equations(node.right, False)
+    left, right = (_operand(operand, node.sign) for operand in (node.left, node.right))
+    asked = f"{left} {node.sign} {right}" if node.sign in "+-" else f"{left}{node.sign}{right}"
+    yield f"{asked} = {node.value}", is_whole or asked != str(node.value)
+
+
+def _operand(node: Node, sign: str) -> str:
+    value = Fraction(node) if isinstance(node, int) else node.value
+    needs_brackets = value.denominator > 1 or (value < 0 and sign in "*/")
+    return f"({value})" if needs_brackets else str(value)
+
+
+def _sign(node: Node) -> str:
+    return "" if isinstance(node, int) else node.sign
+
+
+def _is_plain(node: Node) -> bool:
+    return isinstance(node, int) and node >= 0
+
+
+def _add(rng: random.Random, value: Fraction, is_last: bool, entropy: float) -> tuple[Fraction, Fraction]:
+    drawn = Fraction(integer(rng, entropy))
+    return (drawn, value - drawn) if rng.random() < 0.5 else (value - drawn, drawn)
+
+
+def _subtract(rng: random.Random, value: Fraction, is_last: bool, entropy: float) -> tuple[Fraction, Fraction]:
+    drawn = Fraction(integer(rng, entropy))
+    return (drawn, drawn - value) if rng.random() < 0.5 else (value + drawn, drawn)
+
+
+def _multiply(rng: random.Random, value: Fraction, is_last: bool, entropy: float) -> tuple[Fraction, Fraction]:
+    drawn = Fraction(integer(rng, entropy, least=1))
+    if is_last and value:  # both operands must be whole
+        divisors = [d for d in range(1, LARGEST_DIVISOR + 1) if value % d == 0]
+        drawn = Fraction(rng.choice(divisors) * rng.choice((1, -1)))
+    return (drawn, value / drawn) if rng.random() < 0.5 else (value / drawn, drawn)
+
+
+def _divide(rng: random.Random, value: Fraction, is_last: bool, entropy: float) -> tuple[Fraction, Fraction]:
+    drawn = Fraction(integer(rng, entropy, least=1))
+    if is_last:
+        return value.numerator * drawn, value.denominator * drawn
+    return (drawn, drawn / value) if value and rng.random() < 0.5 else (value * drawn, drawn)
+
+
+_OPERANDS = {"+": _add, "-": _subtract, "*": _multiply, "/": _divide}

@@ -1,0 +1,115 @@
+"""Problems drawn at random, but each by its own number: levels in turn, and splits that never overlap.
+
+Which problems are held out is decided by a hash of what they ask, not by chance: a problem is on the same side for
+every seed, so that training on one seed and testing on another stays clean. What is harder than any training problem
+(``extrapolate``) is so by construction and needs no hash.
+"""
+
+from __future__ import annotations
+
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import ClassVar, Generic, NamedTuple, TypeVar
+
+from bathyscope.errors import OptionError, did_you_mean
+from bathyscope.prompts.tasks.problem import SPLITS, Problem, Split
+
+Level = TypeVar("Level", int, str)
+
+HELD_OUT = 8
+"""One in so many problems is kept from training."""
+ATTEMPTS = 20_000
+"""Draws before a split is given up as empty."""
+
+
+class Drawn(NamedTuple):
+    """A problem, and what it asks apart from order and wording; the same key is always on the same side."""
+
+    problem: Problem
+    key: str
+
+
+class DrawnTask(ABC, Generic[Level]):
+    """A task that draws problems of one level at a time."""
+
+    name: ClassVar[str]
+    lower_bound: ClassVar[str]
+    controls: ClassVar[str]
+    words: tuple[str, ...] | None = None
+
+    @abstractmethod
+    def levels(self, split: Split) -> Sequence[Level]:
+        """What takes turns in a split."""
+
+    @abstractmethod
+    def draw(self, rng: random.Random, level: Level, split: Split) -> Drawn | None:
+        """A problem of ``level``, or None where what was drawn does not belong to ``split``."""
+
+    def problem(self, index: int, seed: int, split: Split) -> Problem:
+        """See ``Task.problem``. A level's problems are the same whichever levels stand beside it."""
+        if split not in SPLITS:
+            raise OptionError(
+                f"{self.name}: {split!r} is no split.{did_you_mean(str(split), SPLITS)} Allowed: {', '.join(SPLITS)}."
+            )
+        if index < 0:
+            raise OptionError(f"{self.name}: problem {index} does not exist; problems are counted from 0.")
+        levels = self.levels(split)
+        turn, place = divmod(index, len(levels))
+        rng = _generator(f"{self.name}/{seed}/{split}/{levels[place]}/{turn}")
+        for _ in range(ATTEMPTS):
+            drawn = self.draw(rng, levels[place], split)
+            if drawn is not None and (split == "extrapolate" or is_held_out(drawn.key) == (split == "interpolate")):
+                return drawn.problem
+        raise OptionError(
+            f"{self.name}: no problem of level {levels[place]} is in {split!r} with these options; allow larger "
+            "problems, of which there are more."
+        )
+
+
+def is_held_out(key: str) -> bool:
+    """Whether a problem is kept from training, by a hash of what it asks."""
+    return int.from_bytes(blake2b(key.encode(), digest_size=8).digest()) % HELD_OUT == 0
+
+
+def _generator(key: str) -> random.Random:
+    return random.Random(int.from_bytes(blake2b(key.encode(), digest_size=16).digest()))
+
+
+def level_range(where: str, given: Sequence[int], lowest: int, highest: int, reason: str = "") -> range:
+    """Levels from the first to the last number given (a single one stands for itself).
+
+    Raises:
+        OptionError: not one or two rising numbers, or out of range (``reason`` says why the range is as it is).
+    """
+    if not 1 <= len(given) <= 2 or given[0] > given[-1]:
+        raise OptionError(f"{where} takes a number or a rising pair such as (1, 8); {tuple(given)!r} given.")
+    if given[0] < lowest or given[-1] > highest:
+        raise OptionError(
+            f"{where} reaches from {given[0]} to {given[-1]}; allowed: {lowest} to {highest}"
+            f"{f' ({reason})' if reason else ''}."
+        )
+    return range(given[0], given[-1] + 1)
+
+
+def check_number(where: str, given: int, lowest: int, highest: int) -> None:
+    """Refuse a whole number out of range.
+
+    Raises:
+        OptionError: it is out of range.
+    """
+    if not lowest <= given <= highest:
+        raise OptionError(f"{where}={given} is out of range; allowed: {lowest} to {highest}.")
+
+
+def check_choice(where: str, given: str, allowed: Sequence[str]) -> None:
+    """Refuse a text that is none of those allowed.
+
+    Raises:
+        OptionError: it is none of them.
+    """
+    if given not in allowed:
+        raise OptionError(
+            f"{where}={given!r} is not allowed.{did_you_mean(given, allowed)} Allowed: {', '.join(allowed)}."
+        )

@@ -1,0 +1,80 @@
+"""Readings that are one number: the estimators of effective depth, the frozen lens, depth scores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from bathyscope.measures.effective_depth import depth_inputs
+from bathyscope.statistics.crossing import kl_depth, overlap_depth
+from bathyscope.statistics.effective_depth import CURVES, READINGS
+from bathyscope.statistics.reduce import weighted_mean
+from bathyscope.store.run import Run
+from studies.planted.reading import Reading
+from studies.planted.truth import Truth
+
+_WHOLE, _POSITION, _BOUNDARY = 1.0, 0.5, 0.0
+"""What turns an index into blocks done: block l is done at l + 1, a position among blocks lies in their middles."""
+
+
+def depth_readings() -> list[Reading]:
+    """The fifteen estimators, the lens estimators with a frozen norm, depth scores."""
+    return [*_estimators(), *_frozen(), *_scores()]
+
+
+def _estimators() -> list[Reading]:
+    shifts = {f"{how}cosine": _POSITION if how else _WHOLE for how in READINGS}
+    names = [*(f"{how}{curve}" for how in READINGS for curve in CURVES), "settle", "prediction"]
+    found = [_depth(name, partial(_estimate, name=name, shift=shifts.get(name, _BOUNDARY))) for name in names]
+    centre = partial(_estimate, name="centre_of_mass", shift=_BOUNDARY)
+    return [*found, Reading("centre_of_mass", _MEAN_SOURCE, centre, _mean_source)]
+
+
+_MEAN_SOURCE = "the mean block among those that later blocks use at later tokens"
+
+
+def _depth(name: str, of_run: Callable[[Run], float]) -> Reading:
+    return Reading(name, "blocks until the answer is there", of_run, lambda truth: float(truth.depth))
+
+
+def _estimate(run: Run, name: str, shift: float) -> float:
+    return float(run["effective_depth"]["depth"].sel(estimator=name)) + shift
+
+
+def _mean_source(truth: Truth) -> float:
+    return float(np.mean([s for s, _ in truth.uses_across]))
+
+
+def _frozen() -> list[Reading]:
+    curves: dict[str, Callable[[np.ndarray], np.ndarray]] = {"kl": kl_depth, "overlap": overlap_depth}
+    found = [_depth(f"frozen_{name}", partial(_frozen_crossing, name=name, locate=f)) for name, f in curves.items()]
+    tokens = [_depth(f"frozen_{name}", partial(_frozen_tokens, name=name)) for name in ("settle", "prediction")]
+    return [*found, *tokens]
+
+
+def _frozen_crossing(run: Run, name: str, locate: Callable[[np.ndarray], np.ndarray]) -> float:
+    inputs = depth_inputs(run["residual"], run["lens"].sel(norm="frozen"), run["skip"])
+    return float(locate(weighted_mean(getattr(inputs, name), inputs.n_tokens)))
+
+
+def _frozen_tokens(run: Run, name: str) -> float:
+    # all prompts have the same number of tokens
+    return float(run["lens"][f"{name}_depth"].sel(norm="frozen").mean("prompt"))
+
+
+def _scores() -> list[Reading]:
+    return [
+        Reading("depth_score_layer", _MEAN_SOURCE, partial(_score, name="score_layer"), _mean_source),
+        Reading(
+            "depth_score_output",
+            "the mean block among those whose work at earlier tokens the answer needs",
+            partial(_score, name="score_output"),
+            lambda truth: float(np.mean([*{s for s, _ in truth.uses_across}])),
+        ),
+    ]
+
+
+def _score(run: Run, name: str) -> float:
+    return float(run["depth_score"][name].sel(reduction="mean").item())

@@ -1,0 +1,157 @@
+"""``python -m studies.problem_depth``: whether models of several depths use more of it for problems with more steps."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cyclopts import App
+
+from bathyscope.cli.console import Format, write_data, write_table
+from bathyscope.cli.flags import command
+from studies.common.command import Changes, Quiet, carried_out, experiment_flags, write_results
+from studies.problem_depth.experiment import ProblemDepth, problem_depth
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+Row = dict[str, Any]
+_ENDS = ("mean", "low", "high")
+_SAME_STEPS = ("same_steps", "same_steps_low", "same_steps_high")
+_DIFFERENCE = "only deep − both at equal steps"
+
+
+def problem_depth_command(
+    *,
+    out: Path,
+    set: Changes = None,
+    format: Format = "table",
+    quiet: Quiet = False,
+    **given: Any,
+) -> int:
+    """Train models of several depths on one task, and ask whether depth rises with the steps of a problem.
+
+    An interrupted experiment goes on when the same command is given again.
+
+    Args:
+        out: folder of models, runs, the figure and the results (netCDF).
+        set: change an option of the recipe, by its path with dots; may be given several times.
+        format: of the output; missing numbers are empty in CSV and null in JSON.
+        quiet: no progress and no messages; warnings and errors remain.
+    """
+    from studies.problem_depth.figure import draw
+
+    found = carried_out(problem_depth, ProblemDepth, given, out, set, quiet)
+    write_results(found, draw, out, "problem-depth", quiet)
+    rows, classes = rows_of(found), class_rows(found)
+    if not write_data([*rows, *classes], format):
+        _show_table(rows)
+        if classes:
+            _show_classes(found)
+    return 0
+
+
+def rows_of(found: xr.Dataset) -> list[Row]:
+    """A row for every model: accuracy by steps, and the slope of every reading with its interval and p-values."""
+    rows: list[Row] = []
+    for blocks in found["blocks"].values.tolist():
+        for seed in found["seed"].values.tolist():
+            own = found.sel(blocks=blocks, seed=seed)
+            row: Row = {"blocks": blocks, "seed": seed}
+            row |= {f"accuracy_{k}": float(own["accuracy"].sel(steps=k)) for k in own["steps"].values.tolist()}
+            for name in own["reading"].values.tolist():
+                one = own.sel(reading=name)
+                row |= {f"{name}_{key}": float(one[key]) for key in ("slope", "ci_low", "ci_high", "p_value", "p_holm")}
+            rows.append(row)
+    return rows
+
+
+def class_rows(found: xr.Dataset) -> list[Row]:
+    """A row for every two depths, seed, model that is read, reading and class, and the difference at equal steps.
+
+    None with one depth.
+    """
+    if "pair" not in found.coords:
+        return []
+    rows: list[Row] = []
+    dims = ("pair", "seed", "read_in", "reading")
+    for chosen in itertools.product(*(found[dim].values.tolist() for dim in dims)):
+        own = found.sel(dict(zip(dims, chosen)))
+        head: Row = dict(zip(dims, chosen))
+        for name in own["solved_by"].values.tolist():
+            one = own.sel(solved_by=name)
+            row = {**head, "solved_by": name, "problems": int(one["class_values"])}
+            row |= {"mean_steps": float(one["class_steps"])}
+            rows.append(row | {key: float(one[f"class_{key}"]) for key in _ENDS})
+        ends = {key: float(own[name]) for key, name in zip(_ENDS, _SAME_STEPS)}
+        rows.append({**head, "solved_by": _DIFFERENCE, **ends})
+    return rows
+
+
+def _show_table(rows: Sequence[Row]) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    accuracies = [key for key in rows[0] if key.startswith("accuracy_")]
+    readings = [key.removesuffix("_slope") for key in rows[0] if key.endswith("_slope")]
+    table = Table(
+        box=SIMPLE_HEAD, title="Share of held-out problems solved by steps k; slopes over solved k, * Holm < 5 %"
+    )
+    headings = ["blocks", "seed", *(key.replace("accuracy_", "k=") for key in accuracies), *readings]
+    for heading in headings:
+        table.add_column(heading.replace("_", " "), justify="right")
+    for row in rows:
+        slopes = [_slope(row[f"{name}_slope"], row[f"{name}_p_holm"]) for name in readings]
+        table.add_row(str(row["blocks"]), str(row["seed"]), *(f"{row[key]:.2f}" for key in accuracies), *slopes)
+    write_table(table)
+
+
+def _show_classes(found: xr.Dataset) -> None:
+    """The shallowest against the deepest models, read in the deep one."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    from studies.problem_depth.figure import widest
+
+    own = widest(found)
+    assert own is not None
+    table = Table(
+        box=SIMPLE_HEAD,
+        title=f"Depth in {int(own['deep'])} blocks by who solves a problem ({own['pair'].item()}), 95 % intervals",
+    )
+    classes = own["solved_by"].values.tolist()
+    for heading in ("seed", "", *classes, _DIFFERENCE):
+        table.add_column(heading, justify="left" if heading == "" else "right")
+    for seed in own["seed"].values.tolist():
+        of_seed = own.sel(seed=seed, read_in="deep")
+        counted = [
+            f"{int(one['class_count'])} (k {float(one['class_steps']):.1f})" if int(one["class_count"]) else "0"
+            for one in (of_seed.sel(solved_by=name) for name in classes)
+        ]
+        table.add_row(str(seed), "problems", *counted, "")
+        for name in own["reading"].values.tolist():
+            one = of_seed.sel(reading=name)
+            cells = [_cell(one.sel(solved_by=of), [f"class_{key}" for key in _ENDS]) for of in classes]
+            same = _cell(one, _SAME_STEPS)
+            table.add_row("", name.replace("_", " "), *cells, same)
+    write_table(table)
+
+
+def _cell(one: xr.Dataset, names: Sequence[str]) -> str:
+    mean, low, high = (float(one[name]) for name in names)
+    if math.isnan(mean):
+        return "–"
+    return f"{mean:.2f}" if math.isnan(low) else f"{mean:.2f} ({low:.2f} to {high:.2f})"
+
+
+def _slope(slope: float, p_holm: float) -> str:
+    if math.isnan(slope):
+        return "–"
+    return f"{slope:+.2f}{'*' if p_holm < 0.05 else ''}"
+
+
+app = App(name="problem_depth")
+app.default(command(problem_depth_command, experiment_flags(problem_depth, ProblemDepth)))

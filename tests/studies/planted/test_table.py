@@ -1,0 +1,68 @@
+"""Every measure on every planted model: right where it must be, fooled or silent where that is known."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from bathyscope.statistics.effective_depth import ESTIMATORS
+from studies.planted import CONSTRUCTIONS, READINGS, Cell, Verdict, table
+
+CONTRADICTED = {
+    # reading → planted models that it is known to be wrong about, whatever else changes
+    "frozen_kl": {"rescaling", "rotated", "detour"},
+    "cosine": {"near_identity", "unread", "busy", "rotated", "sink", "backup"},
+    "kl": {"rotated", "detour"},
+    "centre_of_mass": {"busy", "shared_weights"},
+    "drop": {"shared_weights", "backup"},
+    "skip_all": {"near_identity", "rescaling", "busy", "shared_weights", "backup"},
+    "prediction": {"rotated"},
+    "swap": set[str](),
+}
+
+
+@pytest.mark.parametrize("name", CONSTRUCTIONS)
+def test_every_measure_is_right_unless_it_is_known_to_be_fooled(
+    name: str, cells_of: Callable[[str], dict[str, Cell]]
+) -> None:
+    found = {measure: cell.verdict for measure, cell in cells_of(name).items()}
+    assert found == {measure: CONSTRUCTIONS[name].expected(measure) for measure in READINGS}
+
+
+@pytest.mark.parametrize("measure", CONTRADICTED)
+def test_the_known_failures_of_a_measure(measure: str, cells_of: Callable[[str], dict[str, Cell]]) -> None:
+    fooled = {name for name in CONSTRUCTIONS if cells_of(name)[measure].verdict is Verdict.FOOLED}
+    assert fooled == CONTRADICTED[measure]
+
+
+def test_no_single_measure_can_be_trusted_alone_but_each_is_right_somewhere(
+    cells_of: Callable[[str], dict[str, Cell]],
+) -> None:
+    for measure in READINGS:
+        right = [name for name in CONSTRUCTIONS if cells_of(name)[measure].verdict is Verdict.RIGHT]
+        assert right, measure
+        assert len(right) < len(CONSTRUCTIONS) or measure == "swap", measure
+
+
+def test_every_estimator_is_read() -> None:
+    assert len(CONSTRUCTIONS) >= 8
+    assert set(ESTIMATORS) <= set(READINGS)
+
+
+@pytest.mark.parametrize("name", CONSTRUCTIONS)
+def test_departures_name_readings_once_and_say_why(name: str) -> None:
+    departures = CONSTRUCTIONS[name].departures
+    listed = Counter(measure for departure in departures for measure in departure.measures)
+    assert set(listed) <= set(READINGS)
+    assert set(listed.values()) <= {1}
+    for departure in departures:
+        assert departure.verdict is not Verdict.RIGHT
+        assert departure.why.endswith(".")
+
+
+def test_the_table_of_chosen_models_surveys_them_anew(cells_of: Callable[[str], dict[str, Cell]]) -> None:
+    found = table([CONSTRUCTIONS["relay"]])
+    assert list(found) == ["relay"]
+    assert found["relay"] == cells_of("relay")

@@ -1,0 +1,57 @@
+"""Means and paired differences over seeds, against scipy's own intervals and tests."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import xarray as xr
+from scipy import stats
+
+from studies.sharing.across_seeds import differences, means
+
+VALUES = np.random.default_rng(0).normal(size=(2, 3, 4))
+
+
+@pytest.fixture
+def value() -> xr.DataArray:
+    return xr.DataArray(VALUES, {"recipe": ["a", "b"], "seed": [0, 1, 2], "quantity": list("wxyz")})
+
+
+def test_means_have_students_interval(value: xr.DataArray) -> None:
+    found = means(value)
+    for i, recipe in enumerate("ab"):
+        for j, quantity in enumerate("wxyz"):
+            own = found.sel(recipe=recipe, quantity=quantity)
+            wanted = stats.ttest_1samp(VALUES[i, :, j], 0).confidence_interval(0.95)
+            np.testing.assert_allclose([own.mean_low, own.mean_high], [wanted.low, wanted.high])
+            np.testing.assert_allclose(own["mean"], VALUES[i, :, j].mean())
+
+
+def test_differences_are_paired(value: xr.DataArray) -> None:
+    found = differences(value, "recipe")
+    for j, quantity in enumerate("wxyz"):
+        own = found.sel(quantity=quantity)
+        wanted = stats.ttest_rel(VALUES[0, :, j], VALUES[1, :, j]).confidence_interval(0.95)
+        np.testing.assert_allclose([own.difference_low, own.difference_high], [wanted.low, wanted.high])
+    # what a seed does to both recipes alike cancels
+    shifted = differences(value + xr.DataArray([5.0, -3.0, 11.0], dims="seed"), "recipe")
+    xr.testing.assert_allclose(shifted, found)
+
+
+def test_a_seed_without_a_value_is_left_out_of_both(value: xr.DataArray) -> None:
+    value[0, 1, 2] = np.nan
+    found = differences(value, "recipe").sel(quantity="y")
+    assert int(found.difference_seeds) == 2
+    np.testing.assert_allclose(found.difference, (VALUES[0, [0, 2], 2] - VALUES[1, [0, 2], 2]).mean())
+    assert means(value).mean_seeds.values.tolist() == [[3, 3, 2, 3], [3, 3, 3, 3]]
+
+
+def test_one_seed_has_no_interval(value: xr.DataArray) -> None:
+    found = means(value.isel(seed=[0]))
+    assert bool(found["mean"].notnull().all())
+    assert bool(found.mean_low.isnull().all() & found.mean_high.isnull().all())
+
+
+def test_a_difference_is_between_two(value: xr.DataArray) -> None:
+    with pytest.raises(ValueError, match="quantity has 4 members; a difference is between two"):
+        differences(value, "quantity")
