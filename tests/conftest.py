@@ -8,12 +8,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 TESTS = Path(__file__).resolve().parent
 SHARED = TESTS.parents[1] / "shared"
 
 if str(TESTS) not in sys.path:
     sys.path.insert(0, str(TESTS))
+# no property may depend on how busy the machine is
+settings.register_profile("bathyscope", deadline=None)
+settings.load_profile("bathyscope")
 # nothing in the tests may depend on the network; read when transformers is first imported
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 

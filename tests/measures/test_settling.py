@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bathyscope.measures.settling import is_deep, prediction_depth, settle_depth
@@ -17,7 +17,6 @@ TOKENS = st.integers(2, 7).flatmap(
 )
 
 
-@settings(deadline=None)
 @given(TOKENS)
 def test_settle_depth_is_where_the_running_minimum_reaches_half_a_bit(tokens: list[list[float]]) -> None:
     jsd = torch.tensor([[*token, 0.0] for token in tokens], dtype=torch.float64).T
@@ -25,7 +24,6 @@ def test_settle_depth_is_where_the_running_minimum_reaches_half_a_bit(tokens: li
     assert settle_depth(jsd).tolist() == expected
 
 
-@settings(deadline=None)
 @given(TOKENS)
 def test_prediction_depth_is_where_the_last_other_token_is_left(tokens: list[list[float]]) -> None:
     agreement = torch.tensor([[float(value <= 0.5) for value in token] for token in tokens]).T

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
@@ -68,7 +68,6 @@ def assert_rows_equal(got: np.ndarray, curves: np.ndarray, by_loop: list[float],
     np.testing.assert_allclose(got.ravel(), by_loop, rtol=0, atol=atol)
 
 
-@settings(deadline=None)
 @given(arrays(float, SHAPES, elements=COSINES))
 def test_cosine_depth_agrees_with_a_loop(curves: np.ndarray) -> None:
     loops = [cosine_by_loop(list(curve)) for curve in curves.reshape(-1, curves.shape[-1])]
@@ -76,7 +75,6 @@ def test_cosine_depth_agrees_with_a_loop(curves: np.ndarray) -> None:
     assert_rows_equal(cosine_depth(curves, interpolate=True), curves, [real for _, real in loops], 1e-9)
 
 
-@settings(deadline=None)
 @given(arrays(float, SHAPES, elements=KLS), st.sampled_from([0.25, 0.5, 1.0]))
 @example(np.array([2.2e-311, 0.0, 0.0]), 0.25)
 def test_kl_depth_agrees_with_a_loop(curves: np.ndarray, fraction: float) -> None:
@@ -86,7 +84,6 @@ def test_kl_depth_agrees_with_a_loop(curves: np.ndarray, fraction: float) -> Non
     assert_rows_equal(got, curves, [real for _, real in loops], 1e-9)
 
 
-@settings(deadline=None)
 @given(arrays(float, SHAPES, elements=OVERLAPS), st.sampled_from([0.0, 0.3, 0.6]))
 def test_overlap_depth_agrees_with_a_loop(curves: np.ndarray, threshold: float) -> None:
     loops = [overlap_by_loop(list(curve), threshold) for curve in curves.reshape(-1, curves.shape[-1])]
@@ -158,7 +155,6 @@ def test_overlap_depth_of_known_curves(overlap: list[float], whole: float, real:
     np.testing.assert_allclose(overlap_depth(overlap, interpolate=True), real, rtol=1e-12)
 
 
-@settings(deadline=None)
 @given(
     arrays(float, array_shapes(min_dims=2, max_dims=2, min_side=2, max_side=9), elements=st.floats(0.01, 1)),
     st.sampled_from([0.125, 4.0, 1024.0]),
@@ -173,7 +169,6 @@ def test_depths_keep_under_a_change_of_unit(curves: np.ndarray, scale: float) ->
         )
 
 
-@settings(deadline=None)
 @given(arrays(float, 7, elements=st.floats(-1, 1)))
 def test_whole_depths_depend_only_on_the_side_of_the_threshold(curve: np.ndarray) -> None:
     bent = np.cbrt(curve)
@@ -183,7 +178,6 @@ def test_whole_depths_depend_only_on_the_side_of_the_threshold(curve: np.ndarray
     np.testing.assert_array_equal(overlap_depth(sides), overlap_depth(overlap))
 
 
-@settings(deadline=None)
 @given(arrays(float, (4, 8), elements=st.floats(-1, 1)))
 def test_interpolated_positions_lie_in_the_segment_of_the_whole_depth(curves: np.ndarray) -> None:
     whole, real = cosine_depth(curves), cosine_depth(curves, interpolate=True)
@@ -251,7 +245,6 @@ def test_reasons_are_plain_words(criterion: str, curve: list[float], reason: str
     assert crossing_reason(criterion, curve) == reason
 
 
-@settings(deadline=None)
 @given(arrays(float, st.integers(1, 6), elements=COSINES))
 def test_there_is_a_reason_exactly_where_there_is_no_depth(curve: np.ndarray) -> None:
     assert bool(crossing_reason("cosine", curve)) == bool(np.isnan(cosine_depth(curve)))

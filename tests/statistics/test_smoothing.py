@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -23,7 +23,6 @@ def by_pooling(curve: list[float]) -> list[float]:
     return [float(np.mean(pool)) for pool in pools for _ in pool]
 
 
-@settings(deadline=None)
 @given(CURVES)
 def test_isotonic_fits_pool_what_goes_the_wrong_way(curve: np.ndarray) -> None:
     np.testing.assert_allclose(rising_fit(curve), by_pooling(list(curve)), atol=1e-9)

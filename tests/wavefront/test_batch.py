@@ -1,12 +1,16 @@
 from __future__ import annotations
 
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bathyscope.wavefront.batch import Batch, plan_batches
 
 PROMPTS = [[5, 6, 7], [8, 9], [1, 2, 3, 4]]
+
+
+def test_no_property_fails_because_the_machine_is_busy() -> None:
+    assert settings.default.deadline is None
 
 
 def test_pads_on_the_right_with_each_prompts_last_token() -> None:
