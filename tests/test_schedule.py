@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import FrozenInstanceError
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -179,6 +181,52 @@ def test_a_model_has_blocks() -> None:
         Schedule.standard(0)
 
 
-def test_blocks_are_whole_numbers() -> None:
-    with pytest.raises(TypeError):
-        Schedule((0, 1.5), 3)  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Schedule((0, 1.5), 3), "a schedule: a block is a whole number; 1.5 given."),
+        (lambda: Schedule((0, True), 3), "a schedule: a block is a whole number; True given."),
+        (lambda: Schedule((0, "1"), 3), "a schedule: a block is a whole number; '1' given."),
+        (lambda: Schedule("012", 3), "A schedule's order is a list of blocks such as [0, 2, 1]; '012' given."),
+        (lambda: Schedule(3, 3), "A schedule's order is a list of blocks such as [0, 2, 1]; 3 given."),
+        (lambda: Schedule((0,), "3"), "The number of blocks is a whole number; '3' given."),
+        (lambda: Schedule.standard(2.0), "The number of blocks is a whole number; 2.0 given."),
+        (lambda: SIX.drop("1"), "drop: a block is a whole number; '1' given."),
+        (lambda: SIX.swap(None), "swap: a block is a whole number; None given."),
+        (lambda: SIX.repeat(0.0), "repeat: a block is a whole number; 0.0 given."),
+        (lambda: SIX.repeat(0, "2"), "repeat: length is a whole number; '2' given."),
+        (lambda: SIX.repeat(0, times=1.0), "repeat: times is a whole number; 1.0 given."),
+        (lambda: Schedule.parse(5, 6), "A schedule is written as a text such as 'drop:5'; 5 given."),
+    ],
+)
+def test_arguments_of_another_kind_are_refused(make: Callable[[], Schedule], message: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        make()
+    assert str(caught.value) == message
+
+
+def test_whole_numbers_of_other_libraries_are_taken() -> None:
+    assert Schedule(np.array([0, 2, 1]), np.int64(3)) == Schedule((0, 2, 1), 3)  # type: ignore[arg-type]
+    assert SIX.drop(np.int64(1)) == SIX.drop(1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: SIX.repeat(1, 2, 10**15), "repeat:1+2x1000000000000000: a schedule has at most 10000 steps; 2000"),
+        (lambda: SIX.repeat(0, 6, 1666), "repeat:0+6x1666: a schedule has at most 10000 steps; 10002 asked for."),
+        (lambda: Schedule.parse("repeat:1x99999,drop:1", 6), "repeat:1+1x99999: a schedule has at most 10000 steps"),
+        (lambda: Schedule(range(10**12), 10), "a schedule has at most 10000 steps; 1000000000000 asked for."),
+        (lambda: Schedule.standard(10**15), "A schedule is for a model of at most 10000 blocks; 1000000000000000 g"),
+        (lambda: Schedule((), 10**15), "A schedule is for a model of at most 10000 blocks"),
+        (lambda: Schedule.parse("drop:" + "9" * 5000, 6), "numbers of a few digits; one of 5000 digits given."),
+    ],
+)
+def test_what_would_never_end_is_refused_before_it_takes_memory(make: Callable[[], Schedule], message: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        make()
+    assert message in str(caught.value)
+
+
+def test_the_longest_schedule() -> None:
+    assert len(SIX.repeat(0, 6, 1665)) == 9996

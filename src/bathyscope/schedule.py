@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
 from dataclasses import dataclass
 
 from bathyscope.errors import OptionError, did_you_mean
@@ -17,6 +17,8 @@ from bathyscope.errors import OptionError, did_you_mean
 _STEP = re.compile(r"^(?P<name>[a-z]+)(?::(?P<rest>.*))?$")
 _REPEAT = re.compile(r"^(?P<start>\d+)(?:\+(?P<length>\d+))?(?:x(?P<times>\d+))?$")
 _NAMES = ("standard", "drop", "swap", "repeat", "order")
+MOST_STEPS = 10_000
+"""Longest schedule, and most blocks of a model: a step costs a call of a block, and memory from the first on."""
 
 
 @dataclass(frozen=True)
@@ -26,34 +28,34 @@ class Schedule:
     Equal orders are equal schedules, however they were made: swapping twice gives the standard schedule.
 
     Raises:
-        OptionError: a block outside 0 … n_blocks − 1.
+        OptionError: a block outside 0 … n_blocks − 1, no whole number, or more than ``MOST_STEPS`` steps.
     """
 
     order: tuple[int, ...]
     n_blocks: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "order", tuple(operator.index(block) for block in self.order))
-        for block in self.order:
-            self._require_block(block, "a schedule")
+        object.__setattr__(self, "n_blocks", _number_of_blocks(self.n_blocks))
+        if isinstance(self.order, str | bytes) or not isinstance(self.order, Sized):
+            raise OptionError(f"A schedule's order is a list of blocks such as [0, 2, 1]; {self.order!r} given.")
+        _require_steps(len(self.order))
+        object.__setattr__(self, "order", tuple(self._block(block, "a schedule") for block in self.order))
 
     @classmethod
     def standard(cls, n_blocks: int) -> Schedule:
         """Every block once, in order."""
-        if n_blocks < 1:
-            raise OptionError(f"A model has at least one block; {n_blocks} given.")
-        return cls(tuple(range(n_blocks)), n_blocks)
+        return cls(tuple(range(_number_of_blocks(n_blocks))), n_blocks)
 
     def drop(self, block: int) -> Schedule:
         """Without ``block``."""
-        self._require_block(block, "drop")
+        block = self._block(block, "drop")
         if block not in self.order:
             raise OptionError(f"drop:{block}: block {block} does not run in this schedule ({self}).")
         return Schedule(tuple(b for b in self.order if b != block), self.n_blocks)
 
     def swap(self, block: int) -> Schedule:
         """``block`` and the next one exchange places."""
-        self._require_block(block, "swap")
+        block = self._block(block, "swap")
         other = block + 1
         if other >= self.n_blocks:
             raise OptionError(
@@ -67,13 +69,17 @@ class Schedule:
 
     def repeat(self, start: int, length: int = 1, times: int = 1) -> Schedule:
         """Each block of the window ``start … start+length−1`` runs ``1 + times`` times in a row."""
-        self._require_block(start, "repeat")
+        start = self._block(start, "repeat")
+        length, times = _whole(length, "repeat: length"), _whole(times, "repeat: times")
         if length < 1 or times < 1 or start + length > self.n_blocks:
             raise OptionError(
                 f"repeat:{start}+{length}x{times}: a window needs length ≥ 1, times ≥ 1 and an end within "
                 f"{self.n_blocks} blocks; at length {length} the last start is {self.n_blocks - length}."
             )
         window = range(start, start + length)
+        _require_steps(
+            len(self) + times * sum(block in window for block in self.order), f"repeat:{start}+{length}x{times}: "
+        )
         order = tuple(b for block in self.order for b in [block] * (1 + times if block in window else 1))
         return Schedule(order, self.n_blocks)
 
@@ -83,8 +89,10 @@ class Schedule:
         ``repeat:8+5x2`` (three times), ``order:0-2-1``, or several joined by commas, applied in turn.
 
         Raises:
-            OptionError: unknown word, missing or malformed number, block out of range.
+            OptionError: unknown word, missing or malformed number, block out of range, too many steps.
         """
+        if not isinstance(text, str):
+            raise OptionError(f"A schedule is written as a text such as 'drop:5'; {text!r} given.")
         schedule = cls.standard(n_blocks)
         for step in (part.strip() for part in text.split(",")):
             schedule = schedule._apply(step)
@@ -105,15 +113,15 @@ class Schedule:
         if name == "order":
             if not re.fullmatch(r"\d+(-\d+)*", rest or ""):
                 raise OptionError(f"{step!r}: write the blocks joined by dashes, for example order:0-2-1-3.")
-            return Schedule(tuple(int(b) for b in (rest or "").split("-")), self.n_blocks)
+            return Schedule(tuple(map(_digits, (rest or "").split("-"))), self.n_blocks)
         if name == "repeat":
             window = _REPEAT.match(rest or "")
             if window is None:
                 raise OptionError(f"{step!r}: write repeat:START+LENGTH or repeat:START+LENGTHxTIMES.")
-            return self.repeat(int(window["start"]), int(window["length"] or 1), int(window["times"] or 1))
+            return self.repeat(*(_digits(window[part] or "1") for part in ("start", "length", "times")))
         if rest is None or not rest.isdecimal():
             raise OptionError(f"{step!r}: write {name}: and one block index, for example {name}:5.")
-        return self.drop(int(rest)) if name == "drop" else self.swap(int(rest))
+        return self.drop(_digits(rest)) if name == "drop" else self.swap(_digits(rest))
 
     @property
     def is_standard(self) -> bool:
@@ -141,9 +149,39 @@ class Schedule:
         text = " ".join(f"{a}…{b}" if b > a else f"{a}" for a, b in runs)
         return f"{text or 'no block'} of {self.n_blocks} blocks"
 
-    def _require_block(self, block: int, what: str) -> None:
-        if not 0 <= block < self.n_blocks:
+    def _block(self, block: int, what: str) -> int:
+        number = _whole(block, f"{what}: a block")
+        if not 0 <= number < self.n_blocks:
             raise OptionError(
-                f"{what}: block {block} is out of range; this model has {self.n_blocks} blocks, "
+                f"{what}: block {number} is out of range; this model has {self.n_blocks} blocks, "
                 f"0 to {self.n_blocks - 1}."
             )
+        return number
+
+
+def _whole(value: object, what: str) -> int:
+    try:
+        return operator.index(None if isinstance(value, bool) else value)  # type: ignore[arg-type]
+    except TypeError as error:
+        raise OptionError(f"{what} is a whole number; {value!r} given.") from error
+
+
+def _digits(text: str) -> int:
+    """A number written out; Python itself refuses to read one of thousands of digits."""
+    if len(text) > 18:
+        raise OptionError(f"A schedule names blocks by numbers of a few digits; one of {len(text)} digits given.")
+    return int(text)
+
+
+def _number_of_blocks(value: int) -> int:
+    number = _whole(value, "The number of blocks")
+    if number < 1:
+        raise OptionError(f"A model has at least one block; {number} given.")
+    if number > MOST_STEPS:
+        raise OptionError(f"A schedule is for a model of at most {MOST_STEPS} blocks; {number} given.")
+    return number
+
+
+def _require_steps(steps: int, what: str = "") -> None:
+    if steps > MOST_STEPS:
+        raise OptionError(f"{what}a schedule has at most {MOST_STEPS} steps; {steps} asked for.")

@@ -174,6 +174,7 @@ def test_a_block_may_not_run_before_the_one_it_takes_from() -> None:
         (Swap(SwapOptions(protect_first=-1)), "swap: protect_first=-1 is out of range"),
         (Repeat(RepeatOptions(length=6)), "repeat: length=6 does not fit a model of 5 blocks; allowed: 1 to 5."),
         (Repeat(RepeatOptions(length=0)), "repeat: length=0 does not fit"),
+        (Repeat(RepeatOptions(length=5, times=100000)), "repeat:0+5x100000: a schedule has at most 10000 steps"),
         (
             Drop(DropOptions(positions="publisched")),
             "drop: positions='publisched' is unknown. Did you mean 'published'? Allowed: next, published.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Sequence
 
 import pytest
@@ -80,6 +81,16 @@ def test_any_schedules_share_all_they_can(case: tuple[int, list[tuple[int, ...]]
     assert executed(tracks) == distinct_histories(orders)
     served = {request: full_order(track) for track in tracks for request in track.requests}
     assert served == {request: list(request.schedule) for request in requests}
+
+
+def test_the_longest_schedules_take_memory_by_their_length_alone() -> None:
+    rows = [ScheduleRow(Schedule.standard(4).repeat(block, 1, 9990)) for block in range(4)]
+    tracemalloc.start()
+    tracks = compile_tracks(rows, 4, batch=1)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert [len(track.steps) for track in tracks] == [9993, 9992, 9991, 9990]
+    assert peak < 40 << 20
 
 
 def test_drop_and_swap_of_a_block_are_one_until_they_part() -> None:

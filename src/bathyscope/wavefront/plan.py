@@ -60,7 +60,7 @@ def compile_tracks(requests: Iterable[Request], n_blocks: int, batch: int) -> li
     Requests seen from a token on are served by full rows here (``SkipBefore`` where tails cannot share keys and
     values): one row takes one starting token from every prompt.
     """
-    owners: dict[tuple[Birth, tuple[int, ...]], tuple[int, int]] = {}
+    roots: dict[Birth, _Node] = {}
     tracks: list[Track] = []
     wanted: list[tuple[list[Request], Birth, tuple[int, ...]]] = []
     late: list[Late] = []
@@ -71,44 +71,33 @@ def compile_tracks(requests: Iterable[Request], n_blocks: int, batch: int) -> li
             wanted.append(([request], *_program(request, n_blocks)))
     wanted += _packed(late, n_blocks, batch)
     for served, birth, steps in wanted:
-        _place(tracks, owners, served, birth, steps)
+        _place(tracks, roots, served, birth, steps)
     return tracks
 
 
+@dataclass
+class _Node:
+    """A beginning of some tracks: which of them computes it, and what they run next."""
+
+    track: int
+    next: dict[int, _Node] = field(default_factory=dict)
+
+
 def _place(
-    tracks: list[Track],
-    owners: dict[tuple[Birth, tuple[int, ...]], tuple[int, int]],
-    served: Sequence[Request],
-    birth: Birth,
-    steps: tuple[int, ...],
+    tracks: list[Track], roots: dict[Birth, _Node], served: Sequence[Request], birth: Birth, steps: tuple[int, ...]
 ) -> None:
-    for shared in range(len(steps), -1, -1):
-        owner = owners.get((birth, steps[:shared]))
-        if owner is None:
-            continue
-        index, at = owner
-        if shared == len(steps) and len(tracks[index].steps) == at:
-            tracks[index].requests.extend(served)
-            return
-        if shared:
-            _add(tracks, owners, Fork(index, at), birth, steps, shared, served)
-            return
-    _add(tracks, owners, birth, birth, steps, 0, served)
-
-
-def _add(
-    tracks: list[Track],
-    owners: dict[tuple[Birth, tuple[int, ...]], tuple[int, int]],
-    origin: Birth | Fork,
-    birth: Birth,
-    steps: tuple[int, ...],
-    done: int,
-    served: Sequence[Request],
-) -> None:
-    track = Track(origin, birth, steps, done, list(served))
-    for k in range(done, len(steps) + 1):
-        owners.setdefault((birth, steps[:k]), (len(tracks), k))
-    tracks.append(track)
+    """The history joins the track that is the same, forks from the one it begins like, or is a track of its own."""
+    node, shared = roots.get(birth), 0
+    while node is not None and shared < len(steps) and steps[shared] in node.next:
+        node, shared = node.next[steps[shared]], shared + 1
+    if node is not None and shared == len(steps) == len(tracks[node.track].steps):
+        tracks[node.track].requests.extend(served)
+        return
+    origin = Fork(node.track, shared) if node is not None and shared else birth
+    node = node or roots.setdefault(birth, _Node(len(tracks)))
+    for step in steps[shared:]:
+        node = node.next.setdefault(step, _Node(len(tracks)))
+    tracks.append(Track(origin, birth, steps, shared, list(served)))
 
 
 def _program(request: ScheduleRow | SkipRow, n_blocks: int) -> tuple[Birth, tuple[int, ...]]:
