@@ -62,9 +62,9 @@ def test_a_model_that_cannot_run_says_so() -> None:
         load(zoo.entry("mixtral").build(dtype=torch.float64))
     message = str(caught.value)
     assert message.startswith(
-        "llama (MixtralForCausalLM): the model's own forward of two tokens fails with RuntimeError:"
+        "llama (MixtralForCausalLM): the model's own forward of 2 tokens fails with RuntimeError:"
     )
-    assert message.endswith("Try another dtype or attention implementation.")
+    assert message.endswith("try another dtype or attention implementation.")
 
 
 def test_blocks_that_never_run_are_refused() -> None:

@@ -120,5 +120,8 @@ def test_a_model_without_a_list_of_blocks_is_refused() -> None:
     hf = unknown.build(blocks=1)
     hf.trunk.stack = hf.trunk.stack[0]  # type: ignore[assignment]
     hf.trunk.forward = lambda input_ids: hf.trunk.last_norm(hf.trunk.stack(hf.trunk.embed(input_ids)))
-    with pytest.raises(ModelError, match="unknown family and no list of blocks was found; it needs a family file"):
+    with pytest.raises(
+        ModelError,
+        match=r"no list of blocks was found that each run once; declare where they are: load\(model, family=",
+    ):
         load(hf)

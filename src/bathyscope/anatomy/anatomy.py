@@ -10,7 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from bathyscope.anatomy.calls import called
 from bathyscope.anatomy.family import Family, Site
+from bathyscope.anatomy.plain import plain_forward, probe_ids
 from bathyscope.anatomy.readout import Readout
 from bathyscope.anatomy.recording import Recorder
 from bathyscope.anatomy.replay import Replay, unwrap
@@ -147,25 +149,14 @@ def _flag(config: Any, parallel: bool | str) -> bool:
     return bool(getattr(config, parallel, False)) if isinstance(parallel, str) else parallel
 
 
-@torch.no_grad()
 def _observe(model: nn.Module, family: Family, blocks: Sequence[nn.Module]) -> list[Any]:
     """What every block returns in one short plain forward."""
-    seen: list[Any] = [None] * len(blocks)
-    handles = [
-        block.register_forward_hook(lambda _m, _a, out, i=i: seen.__setitem__(i, out)) for i, block in enumerate(blocks)
-    ]
-    try:
-        device = next(model.parameters()).device
-        model(input_ids=torch.tensor([[1, 2]], device=device), use_cache=False)
-    except (RuntimeError, TypeError, ValueError, LookupError, AttributeError) as error:
-        raise ModelError(
-            f"{family.name} ({type(model).__name__}): the model's own forward of two tokens fails with "
-            f"{type(error).__name__}: {error}. Try another dtype or attention implementation."
-        ) from error
-    finally:
-        for handle in handles:
-            handle.remove()
-    idle = [index for index, out in enumerate(seen) if out is None]
+    seen: dict[int, Any] = {}
+    with called(
+        [(str(index), block) for index, block in enumerate(blocks)], lambda c: seen.update({int(c.path): c.output})
+    ):
+        plain_forward(model, probe_ids(model, 1, 2), family.name)
+    idle = sorted(set(range(len(blocks))) - seen.keys())
     if idle:
         raise ModelError(f"{family.name}: blocks {idle} of {family.blocks} did not run in a plain forward.")
-    return seen
+    return [seen[index] for index in range(len(blocks))]

@@ -19,6 +19,8 @@ from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 from torch.overrides import TorchFunctionMode
 
+from bathyscope.anatomy.calls import Call, called
+
 ENTRIES = 1 << 22
 """Weights that exist at a time: 16 MiB in float32."""
 
@@ -141,14 +143,15 @@ class Seen:
 def attending(block: nn.Module, rows: int, tokens: int) -> Iterator[Seen]:
     """Watches the next call of a block on ``rows`` sequences of ``tokens`` tokens."""
     seen = Seen()
-    hook = _taker(seen, rows, tokens)
-    handles = [module.register_forward_hook(hook) for module in block.modules() if module is not block]
-    try:
-        with _Kernel(seen.fused):
-            yield seen
-    finally:
-        for handle in handles:
-            handle.remove()
+
+    def take(call: Call) -> None:
+        for value in call.output if isinstance(call.output, tuple | list) else ():
+            # a module inside another hands on the same tensor
+            if _is_attention(value, rows, tokens) and not any(value is known for known in seen.returned):
+                seen.returned.append(value)
+
+    with called([(path, module) for path, module in block.named_modules() if path], take), _Kernel(seen.fused):
+        yield seen
 
 
 class _Kernel(TorchFunctionMode):
@@ -186,16 +189,6 @@ def _noted(
     """One call, under the kernel's own names of its arguments."""
     chosen = query.shape[-1] ** -0.5 if scale is None else scale
     return Fused(query, key, value, out, attn_mask, is_causal, chosen)
-
-
-def _taker(seen: Seen, rows: int, tokens: int) -> Callable[..., None]:
-    def take(module: nn.Module, args: Any, output: Any) -> None:
-        for value in output if isinstance(output, tuple | list) else ():
-            # a module inside another hands on the same tensor
-            if _is_attention(value, rows, tokens) and not any(value is known for known in seen.returned):
-                seen.returned.append(value)
-
-    return take
 
 
 def _is_attention(value: Any, rows: int, tokens: int) -> bool:

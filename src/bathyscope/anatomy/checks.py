@@ -18,6 +18,8 @@ from torch import Tensor, nn
 
 from bathyscope.anatomy.anatomy import Anatomy
 from bathyscope.anatomy.cache import CaptureCache
+from bathyscope.anatomy.calls import called
+from bathyscope.anatomy.plain import logits_of, plain_forward, vocabulary
 from bathyscope.anatomy.replay import Replay, State, tail_cache, unwrap
 from bathyscope.anatomy.sites import tapped
 from bathyscope.errors import ModelError
@@ -138,7 +140,7 @@ def check(anatomy: Anatomy, tokens: int = CHECK_TOKENS) -> Checks:
 def random_ids(anatomy: Anatomy, tokens: int, device: torch.device) -> Tensor:
     """Two sequences of random token ids, the same in every check."""
     generator = torch.Generator().manual_seed(20250519)
-    entries = int(anatomy.model.get_input_embeddings().weight.shape[0])  # type: ignore[operator]
+    entries = vocabulary(anatomy.model)
     return torch.randint(min(3, entries - 1), entries, (2, tokens), generator=generator).to(device)
 
 
@@ -168,17 +170,10 @@ def _contribution_gap(before: Tensor, after: Tensor, taken: dict[str, Tensor], b
 def _plain_forward(anatomy: Anatomy, ids: Tensor) -> tuple[Tensor, list[Tensor]]:
     """The model's own logits (float32), and what each block put out on the way."""
     seen: list[Tensor] = []
-    handles = [
-        block.register_forward_hook(lambda _m, _a, out: seen.append(unwrap(out, anatomy.width).clone()))
-        for block in anatomy.blocks
-    ]
-    try:
-        out = anatomy.model(input_ids=ids, use_cache=False)
-    finally:
-        for handle in handles:
-            handle.remove()
-    # a tuple where the configuration asks for one (return_dict=False)
-    return (out[0] if isinstance(out, tuple) else out.logits).float(), seen
+    blocks = [("", block) for block in anatomy.blocks]
+    with called(blocks, lambda call: seen.append(unwrap(call.output, anatomy.width).clone())):
+        out = plain_forward(anatomy.model, ids, anatomy.family.name)
+    return logits_of(out).float(), seen
 
 
 def _require_baseline(anatomy: Anatomy, no_op: list[float], readout: float, allowed: float) -> None:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any, cast
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
+from bathyscope.anatomy.calls import Call, calls_within
 from bathyscope.anatomy.family import Family, Site
-from bathyscope.anatomy.sites import contribution, site_modules, submodule, tapped
+from bathyscope.anatomy.plain import plain_forward, probe_ids
+from bathyscope.anatomy.sites import silenced, submodule, tapped
 from bathyscope.errors import ModelError
 
 _ATTENTION_WORDS = ("attn", "attention", "mixer", "conv")
-_PROBE_IDS = ((1, 2, 3, 4, 5, 6), (6, 5, 4, 3, 2, 1))
+_PROBE_SIZE = (2, 6)
 _CLOSE = 1e-4
 
 
@@ -23,114 +24,105 @@ def infer_family(model: nn.Module) -> Family:
     """A family declaration for a model of unknown type.
 
     The blocks are the longest list of modules that each run once in a forward; the final norm is the module
-    after them whose output the unembedding reads; the contributions are the pair of submodule outputs that
-    sums to h_{l+1} − h_l in every block. Where no pair is found the family has no parts.
+    after them whose output the unembedding reads, with or without a projection between the two; the contributions
+    are the pair of submodule outputs that sums to h_{l+1} − h_l in every block. Where no pair is found the family
+    has no parts.
 
     Raises:
-        ModelError: no list of blocks, or no unembedding.
+        ModelError: no list of blocks, no unembedding, or the model's own forward fails.
     """
     name = str(getattr(model.config, "model_type", type(model).__name__))
     head = _path_of(model, getattr(model, "get_output_embeddings", lambda: None)())
     if head is None:
         raise ModelError(f"{name} is an unknown family and has no output embeddings: is it a causal language model?")
-    blocks = _longest_list(model)
+    ids_BT = probe_ids(model, *_PROBE_SIZE)
+    (calls,) = calls_within([model], lambda: plain_forward(model, ids_BT, name))
+    blocks = _longest_list(model, calls)
     if blocks is None:
-        raise ModelError(f"{name} is an unknown family and no list of blocks was found; it needs a family file.")
+        raise ModelError(
+            f"{name} is an unknown family and no list of blocks was found that each run once; declare "
+            "where they are: load(model, family=Family(...))."
+        )
+    norm, projection = _before_head(calls, blocks, head)
     family = Family(
         name=f"{name} (found by search)",
         model_types=(name,),
         blocks=blocks,
         head=head,
-        final_norm=_norm_path(model, blocks, head),
+        final_norm=norm,
+        projection=projection,
         attention=None,
         mlp=None,
         notes="not declared: found by search and accepted by the checks at load",
     )
-    pair = _contribution_pair(model, blocks)
+    pair = _contribution_pair(model, blocks, calls)
     if pair is None:
         return family
     attention, mlp = pair
-    parallel = _is_parallel(model, cast(nn.ModuleList, submodule(model, blocks))[0], attention, mlp)
-    return replace(family, attention=attention, mlp=mlp, parallel=parallel)
+    first = submodule(model, f"{blocks}.0")
+    assert first is not None
+    return replace(family, attention=attention, mlp=mlp, parallel=_is_parallel(model, first, ids_BT, attention, mlp))
 
 
 def _path_of(model: nn.Module, wanted: nn.Module | None) -> str | None:
     return next((path for path, module in model.named_modules() if module is wanted and path), None)
 
 
-def _longest_list(model: nn.Module) -> str | None:
+def _longest_list(model: nn.Module, calls: list[Call]) -> str | None:
+    ran = [call.path for call in calls]
     lists = [
         (len(module), path)
         for path, module in model.named_modules()
         if isinstance(module, nn.ModuleList) and len(module) and len({type(m) for m in module}) <= 4
+        if all(ran.count(f"{path}.{index}") == 1 for index in range(len(module)))
     ]
     # among equally long lists the outermost is the list of blocks
     return max(lists, key=lambda item: (item[0], -item[1].count(".")))[1] if lists else None
 
 
-@dataclass
-class _Call:
-    path: str
-    module: nn.Module
-    inputs: dict[str, Tensor]
-    output: Tensor
+def _before_head(calls: list[Call], blocks: str, head: str) -> tuple[str | None, str | None]:
+    """The final norm and the projection that lead from the last block to the unembedding, each None where absent."""
+    last = max(place for place, call in enumerate(calls) if call.path.startswith(f"{blocks}."))
+    read = next((call for call in calls if call.path == head), None)
+    wanted = None if read is None else next(iter(_inputs(read).values()), None)
+    if wanted is None:
+        return None, None
+    around = (f"{blocks}.", head)
+    after = [call for call in calls[last + 1 :] if not any(path.startswith(call.path) for path in around)]
+    giving = [call for call in after if _same(call.value, wanted)]
+    reading = [call for call in after if _reads(call, calls[last].value)]
+    # the outermost module that does it alone ends last
+    for call in reversed(giving):
+        if call in reading:
+            has_matrix = any(weight.ndim > 1 for weight in call.module.parameters())
+            return (None, call.path) if has_matrix else (call.path, None)
+    chain = ((norm, end) for end in reversed(giving) for norm in reading if _reads(end, norm.value))
+    norm, end = next(chain, (next(iter(giving), None), None))
+    return norm.path if norm else None, end.path if end else None
 
 
-def _calls(model: nn.Module, root: nn.Module) -> list[_Call]:
-    """Every call of every submodule of ``root`` in one forward, in the order of their ends."""
-    calls: list[_Call] = []
-
-    def note(path: str) -> Any:
-        def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
-            value = output[0] if isinstance(output, tuple | list) and output else output
-            if isinstance(value, Tensor) and value.is_floating_point():
-                names = list(_parameter_names(module))
-                given = {**dict(zip(names, args)), **kwargs}
-                tensors = {k: v.clone() for k, v in given.items() if isinstance(v, Tensor) and v.is_floating_point()}
-                calls.append(_Call(path, module, tensors, value.clone()))
-
-        return hook
-
-    handles = [m.register_forward_hook(note(p), with_kwargs=True) for p, m in root.named_modules() if p]
-    try:
-        _forward(model)
-    finally:
-        for handle in handles:
-            handle.remove()
-    return calls
+def _same(one: Tensor, other: Tensor) -> bool:
+    return one.shape == other.shape and torch.equal(one, other)
 
 
-def _forward(model: nn.Module) -> None:
-    model(input_ids=torch.tensor(_PROBE_IDS, device=next(model.parameters()).device), use_cache=False)
+def _reads(call: Call, value: Tensor) -> bool:
+    return any(_same(given, value) for given in _inputs(call).values())
 
 
-def _parameter_names(module: nn.Module) -> Iterator[str]:
-    code = module.forward.__func__.__code__ if hasattr(module.forward, "__func__") else module.forward.__code__
-    yield from code.co_varnames[1 : code.co_argcount]
+def _inputs(call: Call) -> dict[str, Tensor]:
+    return {name: v for name, v in call.given.items() if isinstance(v, Tensor) and v.is_floating_point()}
 
 
-def _norm_path(model: nn.Module, blocks: str, head: str) -> str | None:
-    """The module that runs after the last block and whose output the unembedding reads."""
-    calls = _calls(model, model)
-    last_block = max((i for i, c in enumerate(calls) if c.path.startswith(f"{blocks}.")), default=-1)
-    read = next((c for c in calls if c.path == head), None)
-    if read is None or not read.inputs:
-        return None
-    head_input = next(iter(read.inputs.values()))
-    after = [c for c in calls[last_block + 1 :] if c.path != head and not c.path.startswith(f"{blocks}.")]
-    return next(
-        (c.path for c in after if c.output.shape == head_input.shape and torch.equal(c.output, head_input)),
-        None,
-    )
-
-
-def _contribution_pair(model: nn.Module, blocks: str) -> tuple[Site, Site] | None:
+def _contribution_pair(model: nn.Module, blocks: str, calls: list[Call]) -> tuple[Site, Site] | None:
     """The (attention, mlp) sites that explain every block, by the names that work in all of them."""
-    modules = submodule(model, blocks)
-    assert isinstance(modules, nn.ModuleList)
     common: set[tuple[Site, Site]] | None = None
-    for block in modules:
-        pairs = _pairs_of(model, block)
+    for whole in calls:
+        owner, _, index = whole.path.rpartition(".")
+        if owner != blocks:
+            continue
+        inside = f"{blocks}.{index}."
+        inner = [replace(c, path=c.path.removeprefix(inside)) for c in calls if c.path.startswith(inside)]
+        pairs = _pairs_of(inner, whole)
         common = pairs if common is None else common & pairs
         if not common:
             return None
@@ -139,24 +131,14 @@ def _contribution_pair(model: nn.Module, blocks: str) -> tuple[Site, Site] | Non
     return min(common, key=lambda p: (sum(str(s.path).count(".") + (s.minus is not None) for s in p), str(p)))
 
 
-def _pairs_of(model: nn.Module, block: nn.Module) -> set[tuple[Site, Site]]:
-    before: list[Tensor] = []
-    after: list[Tensor] = []
-    pre = block.register_forward_pre_hook(
-        lambda m, args, kwargs: before.append((args[0] if args else kwargs[next(_parameter_names(m))]).clone()),
-        with_kwargs=True,
-    )
-    post = block.register_forward_hook(
-        lambda _m, _a, out: after.append((out[0] if isinstance(out, tuple | list) else out).clone())
-    )
-    try:
-        calls = _calls(model, block)
-    finally:
-        pre.remove()
-        post.remove()
-    change = after[0] - before[0]
-    scale = after[0].abs().max() + before[0].abs().max()
-    once = [c for c in calls if sum(c.path == other.path for other in calls) == 1]
+def _pairs_of(calls: list[Call], block: Call) -> set[tuple[Site, Site]]:
+    before = next((value for value in _inputs(block).values() if value.shape == block.value.shape), None)
+    if before is None:
+        return set()
+    change = block.value - before
+    scale = block.value.abs().max() + before.abs().max()
+    paths = [call.path for call in calls]
+    once = [call for call in calls if paths.count(call.path) == 1 and call.value.is_floating_point()]
     candidates = [candidate for call in once for candidate in _candidates(call, change)]
     return {
         (a, b)
@@ -166,37 +148,26 @@ def _pairs_of(model: nn.Module, block: nn.Module) -> set[tuple[Site, Site]]:
     }
 
 
-def _candidates(call: _Call, change: Tensor) -> Iterator[tuple[Site, Tensor]]:
+def _candidates(call: Call, change: Tensor) -> Iterator[tuple[Site, Tensor]]:
     """A module's output, and its output minus each of its inputs, where they have the stream's size."""
-    if call.output.numel() != change.numel() or call.output.shape[-1] != change.shape[-1]:
+    if call.value.numel() != change.numel() or call.value.shape[-1] != change.shape[-1]:
         return
-    yield Site(call.path), call.output.reshape(change.shape)
-    for name, value in call.inputs.items():
+    yield Site(call.path), call.value.reshape(change.shape)
+    for name, value in _inputs(call).items():
         if value.numel() == change.numel():
-            yield (
-                Site(call.path, minus=name),
-                (call.output - value.reshape(call.output.shape)).reshape(change.shape),
-            )
+            corrected = call.value - value.reshape(call.value.shape)
+            yield Site(call.path, minus=name), corrected.reshape(change.shape)
 
 
-def _is_parallel(model: nn.Module, block: nn.Module, attention: Site, mlp: Site) -> bool:
+def _is_parallel(model: nn.Module, block: nn.Module, ids_BT: Tensor, attention: Site, mlp: Site) -> bool:
     """The MLP gives the same when attention adds nothing, so it reads the block's input."""
-
-    def silence(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
-        value = output[0] if isinstance(output, tuple | list) else output
-        nothing = value - contribution(block, module, attention, args, kwargs, output)
-        return type(output)([nothing, *output[1:]]) if isinstance(output, tuple | list) else nothing
-
+    sites = {"attention": attention, "mlp": mlp}
     with tapped(block, {"mlp": mlp}) as plain:
-        _forward(model)
-    (module, _), *_ = site_modules(block, attention)
-    handle = module.register_forward_hook(silence, with_kwargs=True)
-    try:
-        with tapped(block, {"mlp": mlp}) as silenced:
-            _forward(model)
-    finally:
-        handle.remove()
-    return torch.equal(plain["mlp"], silenced["mlp"])
+        model(input_ids=ids_BT, use_cache=False)
+    silent = {"attention": torch.ones_like(ids_BT, dtype=torch.bool)}
+    with silenced(block, sites, silent), tapped(block, {"mlp": mlp}) as without:
+        model(input_ids=ids_BT, use_cache=False)
+    return torch.equal(plain["mlp"], without["mlp"])
 
 
 def _is_attention(site: Site) -> bool:

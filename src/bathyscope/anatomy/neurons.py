@@ -13,19 +13,20 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, chain, combinations
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
 from bathyscope.anatomy.anatomy import Anatomy
+from bathyscope.anatomy.calls import Call, calls_within
 from bathyscope.anatomy.mode import evaluating
+from bathyscope.anatomy.plain import probe_ids
 from bathyscope.anatomy.readout import norm_kind
 from bathyscope.anatomy.sites import site_modules
 from bathyscope.errors import ModelError
 
-_PROBE_IDS = ((1, 2, 3, 4, 5, 6), (6, 5, 4, 3, 2, 1))
+_PROBE_SIZE = (2, 6)
 _OTHER_CHANNELS = 1e-3
 _EXPERT_COUNTS = ("num_experts", "moe_num_experts")
 
@@ -85,8 +86,11 @@ def output_weights(anatomy: Anatomy) -> list[tuple[OutputWeights, ...]]:
     if site is None:
         return [() for _ in anatomy.blocks]
     found = []
-    for block, calls in zip(anatomy.blocks, _calls(anatomy)):
-        ends = [one for module, _ in site_modules(block, site) for one in calls if one.module is module]
+    with evaluating(anatomy.model):
+        ids_BT = probe_ids(anatomy.model, *_PROBE_SIZE)
+        every = calls_within(anatomy.blocks, lambda: anatomy.model(input_ids=ids_BT, use_cache=False))
+    for block, calls in zip(anatomy.blocks, every):
+        ends = [_Root(one) for module, _ in site_modules(block, site) for one in calls if one.module is module]
         roots = chain.from_iterable(_roots(calls, end, anatomy.width) for end in ends)
         weights = list(chain.from_iterable(_passing(root, anatomy.width) for root in roots))
         found.append(tuple(sorted(weights, key=lambda one: one.experts is None)))
@@ -106,96 +110,54 @@ def directions_of(weights: Sequence[OutputWeights], neurons: Sequence[int]) -> T
 
 
 @dataclass(frozen=True)
-class _Call:
-    """One call of a module in a plain forward; tensors are copies."""
+class _Root:
+    """A call with matrices, and the norms between its output and the residual stream."""
 
-    path: str
-    module: nn.Module
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    output: Tensor
+    call: Call
     gain: Tensor | None = None
     centred: bool = False
 
-    @property
-    def given(self) -> Tensor | None:
-        """Its first tensor argument."""
-        return next((v for v in (*self.args, *self.kwargs.values()) if isinstance(v, Tensor)), None)
 
-    @property
-    def has_matrix(self) -> bool:
-        """The module holds weights beyond vectors."""
-        return any(weight.ndim > 1 for _, weight in _weights(self.module))
+def _given(call: Call) -> Tensor | None:
+    """Its first tensor argument."""
+    return next((v for v in (*call.args, *call.kwargs.values()) if isinstance(v, Tensor)), None)
 
 
-@torch.no_grad()
-def _calls(anatomy: Anatomy) -> list[list[_Call]]:
-    """Calls of each block's submodules in one plain forward, in the order of their ends."""
-    seen: list[list[_Call]] = [[] for _ in anatomy.blocks]
-
-    def noting(path: str, into: list[_Call]) -> Any:
-        def note(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
-            value = output[0] if isinstance(output, tuple | list) and output else output
-            if isinstance(value, Tensor):
-                copies = tuple(_copied(a) for a in args), {k: _copied(v) for k, v in kwargs.items()}
-                into.append(_Call(path, module, *copies, value.clone()))
-
-        return note
-
-    handles = [
-        module.register_forward_hook(noting(path, into), with_kwargs=True)
-        for block, into in zip(anatomy.blocks, seen)
-        for path, module in block.named_modules()
-        if path
-    ]
-    try:
-        with evaluating(anatomy.model):
-            device = next(anatomy.model.parameters()).device
-            anatomy.model(input_ids=torch.tensor(_PROBE_IDS, device=device), use_cache=False)
-    finally:
-        for handle in handles:
-            handle.remove()
-    return seen
+def _has_matrix(call: Call) -> bool:
+    """The module holds weights beyond vectors."""
+    return any(weight.ndim > 1 for _, weight in _weights(call.module))
 
 
-def _copied(value: Any) -> Any:
-    return value.clone() if isinstance(value, Tensor) else value
-
-
-def _roots(calls: Sequence[_Call], end: _Call, width: int) -> list[_Call]:
+def _roots(calls: Sequence[Call], end: _Root, width: int) -> list[_Root]:
     """The calls with matrices whose outputs, normed and added where a family does so, are the output of ``end``."""
-    if end.has_matrix:
+    if _has_matrix(end.call):
         return [end]
-    given = end.given
+    given = _given(end.call)
     if given is None:
         return []
-    if not _same(given, end.output):
+    if not _same(given, end.call.value):
         try:
-            kind = norm_kind(end.module)
+            kind = norm_kind(end.call.module)
         except ModelError:
             return []  # what comes before it is then not found, which the caller sees
         gain = torch.as_tensor(kind.gain, device=given.device).expand(width)
         end = replace(end, gain=gain if end.gain is None else gain * end.gain, centred=kind.centred)
-    return [root for source in _sources(calls, given) for root in _roots(calls, _through(source, end), width)]
+    return [root for source in _sources(calls, given) for root in _roots(calls, replace(end, call=source), width)]
 
 
-def _through(source: _Call, norm: _Call) -> _Call:
-    return replace(source, gain=norm.gain, centred=norm.centred)
-
-
-def _sources(calls: Sequence[_Call], value: Tensor) -> Sequence[_Call]:
+def _sources(calls: Sequence[Call], value: Tensor) -> Sequence[Call]:
     """The outermost call that gave a value, or the two that add up to it."""
-    giving = [call for call in calls if _same(call.output, value)]
+    giving = [call for call in calls if _same(call.value, value)]
     # a dropout gives what it was given
-    working = [call for call in giving if call.has_matrix or not _same(call.given, call.output)]
+    working = [call for call in giving if _has_matrix(call) or not _same(_given(call), call.value)]
     if working:
-        return [next((call for call in reversed(working) if call.has_matrix), working[-1])]
-    whole = [call for call in calls if call.output.numel() == value.numel()]
+        return [next((call for call in reversed(working) if _has_matrix(call)), working[-1])]
+    whole = [call for call in calls if call.value.numel() == value.numel()]
     return next((pair for pair in combinations(whole, 2) if _adds_up(pair, value)), ())
 
 
-def _adds_up(pair: Sequence[_Call], value: Tensor) -> bool:
-    one, other = (call.output.reshape(value.shape) for call in pair)
+def _adds_up(pair: Sequence[Call], value: Tensor) -> bool:
+    one, other = (call.value.reshape(value.shape) for call in pair)
     return torch.equal(one + other, value)
 
 
@@ -212,25 +174,25 @@ def _weights(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
     yield from module.named_buffers()
 
 
-def _passing(root: _Call, width: int) -> Iterator[OutputWeights]:
+def _passing(root: _Root, width: int) -> Iterator[OutputWeights]:
     """The matrices of a module that pass the test of the channels."""
-    if root.output.shape[-1] != width:
+    if root.call.value.shape[-1] != width:
         return
-    for path, weight in _weights(root.module):
+    for path, weight in _weights(root.call.module):
         if weight.ndim > 1 and (not weight.is_floating_point() or weight.element_size() == 1):
             raise ModelError(
-                f"The neurons' output weights cannot be read: {root.path}.{path} is quantised "
+                f"The neurons' output weights cannot be read: {root.call.path}.{path} is quantised "
                 f"({str(weight.dtype).removeprefix('torch.')}). Load the model unquantised, in float32, bfloat16 or "
                 "float16."
             )
-    for path, weight in root.module.named_parameters():
+    for path, weight in root.call.module.named_parameters():
         if weight.ndim < 2 or weight.numel() == width or "bias" in path.rpartition(".")[2]:
             continue  # experts' biases are stacked into matrices
         axes = [axis for axis in (weight.ndim - 2, weight.ndim - 1) if weight.shape[axis] == width]
         axis = next((axis for axis in axes if _writes(root, path, weight, axis)), None)
         if axis is not None:
-            owner = root.module.get_submodule(path.rpartition(".")[0])
-            full = f"{root.path}.{path}"
+            owner = root.call.module.get_submodule(path.rpartition(".")[0])
+            full = f"{root.call.path}.{path}"
             yield OutputWeights(full, weight, axis, owner, _experts(weight, axis, owner), root.gain, root.centred)
 
 
@@ -242,15 +204,15 @@ def _experts(weight: Tensor, axis: int, owner: nn.Module) -> int | None:
 
 
 @torch.no_grad()
-def _writes(root: _Call, path: str, weight: Tensor, axis: int) -> bool:
+def _writes(root: _Root, path: str, weight: Tensor, axis: int) -> bool:
     """Changing one channel's weights changes that channel of the output, and no other."""
     channel = weight.shape[axis] // 2
     changed = weight.detach().clone()
     changed.select(axis, channel).add_(weight.detach().float().abs().mean().clamp_min(1e-3).to(weight.dtype))
 
     def run(parameters: dict[str, Tensor]) -> Tensor:
-        args = tuple(_copied(a) for a in root.args)
-        output = functional_call(root.module, parameters, args, {k: _copied(v) for k, v in root.kwargs.items()})
+        call = root.call.copied()
+        output = functional_call(call.module, parameters, call.args, dict(call.kwargs))
         return (output[0] if isinstance(output, tuple | list) else output).float()
 
     change = (run({path: changed}) - run({})).abs().flatten(0, -2).amax(0)

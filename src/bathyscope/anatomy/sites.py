@@ -1,16 +1,16 @@
-"""Contributions: what attention and MLP add to the residual stream, read or left out while a block runs."""
+"""Contributions: what attention and MLP add to the residual stream, read, left out or exchanged while a block runs."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from functools import reduce
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial, reduce
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from bathyscope.anatomy.calls import Call, called
 from bathyscope.anatomy.family import Family, Site
 from bathyscope.errors import ModelError
 
@@ -58,15 +58,17 @@ def tapped(block: nn.Module, sites: Mapping[str, Site]) -> Iterator[dict[str, Te
         ModelError: a site is called more than once in one call of the block.
     """
     taken: dict[str, Tensor] = {}
-    handles = []
-    try:
-        for part, declared in sites.items():
-            for module, site in site_modules(block, declared):
-                handles.append(module.register_forward_hook(_reader(block, part, site, taken), with_kwargs=True))
+    ran: set[tuple[str, nn.Module]] = set()
+
+    def read(part: str, site: Site, call: Call) -> None:
+        if (part, call.module) in ran:
+            raise ModelError(f"The {part} site {'/'.join(site.paths)} ran twice in one block.")
+        ran.add((part, call.module))
+        value = contribution(block, site, call)
+        taken[part] = taken[part] + value.reshape(taken[part].shape) if part in taken else value
+
+    with _at(block, sites, read):
         yield taken
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 @contextmanager
@@ -76,60 +78,55 @@ def silenced(block: nn.Module, sites: Mapping[str, Site], silent: Mapping[str, T
     Args:
         silent: part → True at the tokens [rows, tokens] where its contribution is left out.
     """
-    handles = []
-    try:
-        for part, mask_NT in silent.items():
-            for module, site in site_modules(block, sites[part]):
-                handles.append(module.register_forward_hook(_silencer(site, mask_NT), with_kwargs=True))
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
-
-def _silencer(site: Site, mask_NT: Tensor) -> Any:
-    def silence(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
-        value = output[0] if isinstance(output, tuple | list) else output
-        mask = mask_NT.view(*value.shape[:-1], 1)  # some modules see all tokens of all rows in one axis
+    def silence(part: str, site: Site, call: Call) -> Tensor:
+        mask = silent[part].view(*call.value.shape[:-1], 1)  # some modules see all tokens of all rows in one axis
         if site.minus is None:
-            value = value.masked_fill(mask, 0.0)
-        else:
-            # the module's output holds the residual stream, which must stay
-            value = torch.where(mask, _argument(module, site.minus, args, kwargs), value)
-        return type(output)([value, *output[1:]]) if isinstance(output, tuple | list) else value
+            value: Tensor = call.value.masked_fill(mask, 0.0)
+            return value
+        # the module's output holds the residual stream, which must stay
+        return torch.where(mask, call.given[site.minus], call.value)
 
-    return silence
-
-
-def _argument(module: nn.Module, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
-    found: Tensor = inspect.signature(module.forward).bind(*args, **kwargs).arguments[name]
-    return found
+    with _at(block, {part: sites[part] for part in silent}, silence):
+        yield
 
 
-def _reader(block: nn.Module, part: str, site: Site, taken: dict[str, Tensor]) -> Any:
-    ran = False
+@contextmanager
+def replaced(block: nn.Module, site: Site, added_NTD: Tensor) -> Iterator[None]:
+    """During the block's next call the part adds ``added_NTD`` to the residual stream instead of its own output.
 
-    def read(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
-        nonlocal ran
-        if ran:
-            raise ModelError(f"The {part} site {'/'.join(site.paths)} ran twice in one block.")
-        ran = True
-        value = contribution(block, module, site, args, kwargs, output)
-        taken[part] = taken[part] + value.reshape(taken[part].shape) if part in taken else value
+    Where several modules make up the contribution, the first carries all of it and the others add nothing.
+    Gradients reach ``added_NTD``.
+    """
+    first = next((module for module, _ in site_modules(block, site)), None)
 
-    return read
+    def replace(_part: str, own: Site, call: Call) -> Tensor:
+        added = added_NTD if call.module is first else torch.zeros_like(added_NTD)
+        value = added if own.scale is None else added / getattr(block, own.scale)
+        # a copy: some families overwrite what a module returns, which a leaf of the graph must not be
+        value = value.reshape(call.value.shape).to(call.value.dtype, copy=True)
+        # the module's output may hold the residual stream, which must stay
+        return value if own.minus is None else value + call.given[own.minus]
+
+    with _at(block, {"part": site}, replace):
+        yield
 
 
-def contribution(
-    block: nn.Module,
-    module: nn.Module,
-    site: Site,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    output: Any,
-) -> Tensor:
+@contextmanager
+def _at(
+    block: nn.Module, sites: Mapping[str, Site], then: Callable[[str, Site, Call], Tensor | None]
+) -> Iterator[None]:
+    """``then`` is told of the calls of all modules of these sites; what it gives stands in their place."""
+    with ExitStack() as stack:
+        for part, declared in sites.items():
+            for module, site in site_modules(block, declared):
+                stack.enter_context(called([(part, module)], partial(then, part, site)))
+        yield
+
+
+def contribution(block: nn.Module, site: Site, call: Call) -> Tensor:
     """What one call of a site's module adds to the residual stream (a fresh tensor)."""
-    value = output[0] if isinstance(output, tuple | list) else output
+    value: Tensor = call.value
     if site.minus is not None:
-        value = value - _argument(module, site.minus, args, kwargs)
+        value = value - call.given[site.minus]
     return value.clone() if site.scale is None else value * getattr(block, site.scale)

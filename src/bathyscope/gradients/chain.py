@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from bathyscope.anatomy.anatomy import Anatomy, config_of
 from bathyscope.anatomy.lengths import depends_on_padding
 from bathyscope.anatomy.replay import State
-from bathyscope.gradients.replaced import replaced
+from bathyscope.anatomy.sites import replaced
 from bathyscope.gradients.saved import SavedBytes
 
 # families take a forward of a single token for a step of generation

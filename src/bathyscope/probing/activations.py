@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from itertools import accumulate
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from bathyscope.anatomy.calls import Call, called
 from bathyscope.anatomy.neurons import OutputWeights
 from bathyscope.model import Model
 from bathyscope.probing.gather import run_batches
@@ -65,15 +66,10 @@ def last_activations(
 def _tapped(weights: Sequence[Sequence[OutputWeights]], neurons: Sequence[Place], prompts: int) -> Iterator[Tensor]:
     """Filled while the blocks run once: the last token's activations [prompts, neurons]."""
     taken = torch.full((prompts, len(neurons)), torch.nan)
-    handles = [
-        module.register_forward_pre_hook(_reader(taken, columns, places), with_kwargs=True)
-        for module, columns, places in _sources(weights, neurons)
-    ]
-    try:
+    with ExitStack() as stack:
+        for module, columns, places in _sources(weights, neurons):
+            stack.enter_context(called([("", module)], partial(_read, taken, columns, places)))
         yield taken
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def _sources(
@@ -92,10 +88,7 @@ def _sources(
                 yield one.owner, list(columns.values()), list(columns)
 
 
-def _reader(taken: Tensor, columns: list[int], places: list[int]) -> Any:
-    def read(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        given: Tensor = args[0] if args else next(iter(kwargs.values()))
-        # some families hand all tokens of all prompts over in one axis
-        taken[:, places] = given.reshape(len(taken), -1, given.shape[-1])[:, -1, columns].float().cpu()
-
-    return read
+def _read(taken: Tensor, columns: list[int], places: list[int], call: Call) -> None:
+    given: Tensor = next(iter(call.given.values()))
+    # some families hand all tokens of all prompts over in one axis
+    taken[:, places] = given.reshape(len(taken), -1, given.shape[-1])[:, -1, columns].float().cpu()

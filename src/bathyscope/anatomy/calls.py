@@ -1,0 +1,98 @@
+"""Calls of modules while a model runs, looked at or answered otherwise: where hooks are put on modules."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a module, as it ends.
+
+    Args:
+        module: what was called.
+        args, kwargs: what it was given.
+        output: what it gave, in the type it gave it.
+        path: the name under which the module was put down.
+    """
+
+    module: nn.Module
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    output: Any
+    path: str = ""
+
+    @property
+    def value(self) -> Any:
+        """The output, or the first of several."""
+        return self.output[0] if isinstance(self.output, tuple | list) and self.output else self.output
+
+    @property
+    def given(self) -> Mapping[str, Any]:
+        """What it was given, by the names of its parameters."""
+        return inspect.signature(self.module.forward).bind(*self.args, **self.kwargs).arguments
+
+    def copied(self) -> Call:
+        """With copies of all tensors, since some families overwrite what a module was given or gave."""
+        args, kwargs = tuple(map(_copied, self.args)), {name: _copied(value) for name, value in self.kwargs.items()}
+        return Call(self.module, args, kwargs, _copied(self.value), self.path)
+
+    def answered(self, value: Tensor) -> Any:
+        """``value`` in the place of ``self.value``, in the type of the output."""
+        several = isinstance(self.output, tuple | list)
+        return type(self.output)([value, *self.output[1:]]) if several else value
+
+
+def _copied(value: Any) -> Any:
+    return value.clone() if isinstance(value, Tensor) else value
+
+
+@contextmanager
+def called(modules: Iterable[tuple[str, nn.Module]], then: Callable[[Call], Tensor | None]) -> Iterator[None]:
+    """Inside, ``then`` is told of every call of the named modules as it ends.
+
+    Where it gives a tensor, that stands in the place of what the module gave, or of the first of several.
+    """
+
+    def hook(path: str) -> Callable[..., Any]:
+        def ended(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
+            call = Call(module, args, kwargs, output, path)
+            value = then(call)
+            return None if value is None else call.answered(value)
+
+        return ended
+
+    handles: list[Any] = []
+    try:
+        for path, module in modules:
+            handles.append(module.register_forward_hook(hook(path), with_kwargs=True))
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@torch.no_grad()
+def calls_within(roots: Iterable[nn.Module], run: Callable[[], object]) -> list[list[Call]]:
+    """Copies of the calls of each root's submodules that gave a tensor, in the order of their ends."""
+    found: list[list[Call]] = []
+    with ExitStack() as stack:
+        for root in roots:
+            found.append([])
+            inner = [(path, module) for path, module in root.named_modules() if path]
+            stack.enter_context(called(inner, partial(_note, found[-1])))
+        run()
+    return found
+
+
+def _note(calls: list[Call], call: Call) -> None:
+    if isinstance(call.value, Tensor):
+        calls.append(call.copied())

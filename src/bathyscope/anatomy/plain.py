@@ -1,0 +1,50 @@
+"""Short forwards of a model as it stands, on token ids that every vocabulary has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bathyscope.errors import ModelError
+
+_FAILURES = (RuntimeError, TypeError, ValueError, LookupError, AttributeError, NotImplementedError, AssertionError)
+
+
+def probe_ids(model: nn.Module, rows: int, tokens: int) -> Tensor:
+    """Token ids [rows, tokens] that count up and begin again, from 1 to 7 where the vocabulary has as many."""
+    entries = vocabulary(model)
+    ids = torch.arange(rows * tokens, device=next(model.parameters()).device).reshape(rows, tokens)
+    return ids % 7 + 1 if entries > 7 else ids % entries
+
+
+def vocabulary(model: nn.Module) -> int:
+    """Token ids the embedding takes."""
+    return int(model.get_input_embeddings().weight.shape[0])  # type: ignore[operator]
+
+
+@torch.no_grad()
+def plain_forward(model: nn.Module, ids_BT: Tensor, name: str) -> Any:
+    """What the model makes of token ids by itself, without a cache.
+
+    Args:
+        name: of its family, for the message.
+
+    Raises:
+        ModelError: it fails.
+    """
+    try:
+        return model(input_ids=ids_BT, use_cache=False)
+    except _FAILURES as error:
+        raise ModelError(
+            f"{name} ({type(model).__name__}): the model's own forward of {ids_BT.shape[1]} tokens fails with "
+            f"{type(error).__name__}: {' '.join(str(error).split())[:300]}. It must run on input_ids alone; if it "
+            "does elsewhere, try another dtype or attention implementation."
+        ) from error
+
+
+def logits_of(out: Any) -> Tensor:
+    """The logits of a model's output, which is a tuple where the configuration asks for one."""
+    logits: Tensor = out[0] if isinstance(out, tuple) else out.logits
+    return logits
