@@ -22,7 +22,11 @@ STORY = "The ducks lay 16 eggs per day, and she sells 9 of them for $2 each. " *
 ROWS: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "gsm8k": [{"question": f"{n} + {n + 1}?", "answer": f"Add.\n#### {2 * n + 1}"} for n in range(12)],
     "mquake": [
-        {"questions": [f"Who wrote book {n}?"], "answer": f"author {n}", "orig_triples": [["a", "b", "c"]] * (2 + n % 3)}
+        {
+            "questions": [f"Who wrote book {n}?"],
+            "answer": f"author {n}",
+            "orig_triples": [["a", "b", "c"]] * (2 + n % 3),
+        }
         for n in range(24)
     ],
     "math": [{"problem": f"{n}?", "level": f"Level {1 + n % 5}", "solution": f"It is {n}."} for n in range(20)],
