@@ -17,7 +17,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, Pre
 from bathyscope.anatomy.anatomy import Anatomy, config_of, resolve
 from bathyscope.anatomy.checks import Checks, check, find_bad_weight
 from bathyscope.anatomy.generic import infer_family
-from bathyscope.anatomy.mode import evaluating
+from bathyscope.anatomy.mode import evaluating, require_own_order
 from bathyscope.anatomy.registry import family_for, make_known
 from bathyscope.errors import ModelError, warn
 
@@ -146,6 +146,7 @@ def load(
                 f"{type(model).__name__} has no config; give a transformers causal language model, a folder "
                 "or a hub name."
             )
+        require_own_order(model)
         hf, name = model, str(getattr(model.config, "_name_or_path", "") or type(model).__name__)
         if dtype is not None and as_dtype(dtype) != next(hf.parameters()).dtype:
             raise ModelError(

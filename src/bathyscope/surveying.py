@@ -16,6 +16,7 @@ from transformers import PreTrainedModel
 
 from bathyscope.anatomy.anatomy import config_of
 from bathyscope.anatomy.lengths import depends_on_padding
+from bathyscope.anatomy.mode import require_own_order
 from bathyscope.assembly import in_order, noise_by_prompt, noise_floor, prompt_coords, require_free_labels, with_summary
 from bathyscope.errors import OptionError, PromptError, did_you_mean, warn
 from bathyscope.measures.base import Measure, ModelFacts
@@ -240,6 +241,7 @@ def plan_survey(
     batch_tokens = None if batch_tokens is None else _checked_batch_tokens(batch_tokens)
     seed = _checked_seed(seed if seed is not None else chosen.seed if chosen else 0)
     loaded = model if isinstance(model, Model) else load(model)
+    require_own_order(loaded.hf)
     tokenized, dataset, uses_tokenizer = _tokenized(loaded, prompts, seed, beyond_context)
     facts = ModelFacts(loaded.anatomy, loaded.checks, loaded.tokenizer if uses_tokenizer else None)
     made = _possible(made, facts, tokenized, {*_named(measures, chosen), *given})

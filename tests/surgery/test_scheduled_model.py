@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from operator import attrgetter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -371,18 +372,48 @@ def test_a_second_schedule_is_refused(given: str) -> None:
     assert torch.equal(logits_of(model.hf, ids_of(model)), before)
 
 
-def test_measures_are_taken_outside() -> None:
+def test_measures_are_taken_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     model = waves.loaded("llama")
+    said = r"^This model runs a schedule at the moment \(0 2 1 3…4 of 5 blocks\); survey the model outside of sch"
     with scheduled(model, "swap:1") as hf:
-        with pytest.raises(ModelError, match="survey the model outside"):
+        with pytest.raises(ModelError, match=said):
             model.anatomy.replay(ids_of(model))
+        with monkeypatch.context() as patch:
+            patch.setattr(type(hf), "forward", None)  # whatever is computed before the refusal fails otherwise
+            for given in (model, hf):
+                with pytest.raises(ModelError, match=said):
+                    bathyscope.survey(given, ids_of(model).tolist(), ["residual"], progress=False)
+            with pytest.raises(ModelError, match=said):
+                bathyscope.load(hf)
         with pytest.raises(ModelError, match=r"Block 2 was called by itself inside scheduled\(\)"):
             hf.model.layers[2](torch.zeros(1, 3, 64))
 
 
+def test_a_model_is_not_saved_under_a_schedule(tmp_path: Path) -> None:
+    model = waves.loaded("llama")
+    said = r"^A model cannot be saved inside scheduled\(\): .*; leave the context first to save it unchanged\.$"
+    with scheduled(model, "drop:1") as hf:
+        for module in (hf, hf.model):
+            for save in (module.save_pretrained, module.push_to_hub):
+                with pytest.raises(ModelError, match=said):
+                    save(str(tmp_path / "saved"))
+        assert not list(tmp_path.iterdir())
+    model.hf.save_pretrained(tmp_path / "saved")
+    assert torch.equal(logits_of(bathyscope.load(tmp_path / "saved").hf, ids_of(model)), logits_of(hf, ids_of(model)))
+
+
 def test_what_cannot_be_read_is_refused() -> None:
     model = waves.loaded("llama")
+    for given, found in (("llama", "str"), (None, "NoneType"), (nn.Linear(2, 2), "Linear")):
+        with pytest.raises(OptionError) as caught, scheduled(given, "drop:1"):  # type: ignore[arg-type]
+            pass
+        assert str(caught.value).endswith(
+            f"takes what bathyscope.load() gives, or a transformers model; {found} given."
+        )
     for arguments, schedule, said in (
+        (3, "drop:1", "arguments=3 is unknown. Allowed: block, slot."),
+        ("block", 5, "A schedule is a Schedule or a text such as 'drop:5'; 5 given."),
+        ("block", None, "A schedule is a Schedule or a text such as 'drop:5'; None given."),
         ("blok", "drop:1", "arguments='blok' is unknown. Did you mean 'block'. Allowed: block, slot."),
         ("block", Schedule.standard(4), "made for 4 blocks and this model has 5; make it with Schedule.standard"),
         ("block", "drop:7", "block 7 is out of range; this model has 5 blocks"),

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from bathyscope.anatomy.calls import called
 from bathyscope.anatomy.family import Family, Site
+from bathyscope.anatomy.mode import require_own_order
 from bathyscope.anatomy.plain import plain_forward, probe_ids
 from bathyscope.anatomy.readout import Readout
 from bathyscope.anatomy.recording import Recorder
@@ -67,7 +68,12 @@ class Anatomy:
         return Recorder(self.model, self.blocks, self.returns)
 
     def replay(self, ids_BT: Tensor) -> Replay:
-        """Records a batch of token ids and returns what replays its blocks."""
+        """Records a batch of token ids and returns what replays its blocks.
+
+        Raises:
+            ModelError: the model runs a schedule at the moment, or its blocks' arguments cannot be recorded.
+        """
+        require_own_order(self.model)
         kernel = str(getattr(config_of(self.model), "_attn_implementation", "") or "")
         recording = self.recorder.record(ids_BT)
         if self.dtype is not None:

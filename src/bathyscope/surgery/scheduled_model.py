@@ -12,14 +12,15 @@ from transformers import DynamicCache, PreTrainedModel
 
 from bathyscope.anatomy.anatomy import Anatomy, config_of
 from bathyscope.anatomy.checks import Checks, check
-from bathyscope.anatomy.mode import evaluating
+from bathyscope.anatomy.mode import evaluating, running, runs_schedule
 from bathyscope.anatomy.sites import submodule
 from bathyscope.errors import ModelError, OptionError, did_you_mean
 from bathyscope.model import Model, anatomy_of
 from bathyscope.schedule import Schedule
-from bathyscope.surgery.chain import Arguments, Chain, StandIn
+from bathyscope.surgery.chain import Arguments, Chain
 from bathyscope.surgery.verification import expected_logits, require_parity
 
+_SAVING = ("save_pretrained", "push_to_hub")
 _RECORDED = {"output_hidden_states": "hidden_states", "output_attentions": "attentions"}
 
 
@@ -32,7 +33,7 @@ def scheduled(
     ``forward`` and ``generate``, with and without a cache, behave as those of a model built that way. Weights,
     configuration and the list of blocks are never changed, so that nothing is left behind, also after an error.
     A short forward is compared with replayed blocks before the context is entered. Source: lad2024 (drop, swap,
-    repeat).
+    repeat). Inside, the model cannot be saved, since its files would hold all blocks in their own order, nor surveyed.
 
     Args:
         model: a loaded bathyscope model, or a transformers model.
@@ -41,8 +42,8 @@ def scheduled(
             sliding-window block keeps its window; or the ``"slot"``, which is editing the list of blocks alone.
 
     Raises:
-        OptionError: a schedule that cannot be read or is made for another number of blocks; an unknown
-            ``arguments``, or ``"slot"`` where slots and blocks do not fit.
+        OptionError: not a model; a schedule that cannot be read or is made for another number of blocks; an
+            unknown ``arguments``, or ``"slot"`` where slots and blocks do not fit.
         ModelError: the model already runs a schedule; a block would run before one whose keys and values it
             takes; the check before entry fails (with the measured gap).
     """
@@ -60,7 +61,8 @@ def scheduled(
         setattr(owner, name, chain.stand_ins())
         with evaluating(hf):
             require_parity(hf, expected, chain, chosen)
-        yield hf
+        with running(hf, str(chosen)), _unsaved(hf):
+            yield hf
     finally:
         setattr(owner, name, blocks)
         watch.remove()
@@ -79,30 +81,61 @@ def require_runnable(model: Model, schedule: Schedule | str, arguments: Argument
 def _checked(anatomy: Anatomy, schedule: Schedule | str, arguments: str) -> tuple[PreTrainedModel, Schedule]:
     if arguments not in get_args(Arguments):
         raise OptionError(
-            f"arguments={arguments!r} is unknown.{did_you_mean(arguments, get_args(Arguments))} Allowed: block, slot."
+            f"arguments={arguments!r} is unknown.{did_you_mean(str(arguments), get_args(Arguments))} "
+            "Allowed: block, slot."
         )
+    if not isinstance(schedule, Schedule | str):
+        raise OptionError(f"A schedule is a Schedule or a text such as 'drop:5'; {schedule!r} given.")
     chosen = Schedule.parse(schedule, anatomy.n_blocks) if isinstance(schedule, str) else schedule
     if chosen.n_blocks != anatomy.n_blocks:
         raise OptionError(
             f"The schedule is made for {chosen.n_blocks} blocks and this model has {anatomy.n_blocks}; make it with "
             f"Schedule.standard({anatomy.n_blocks}), or give its text."
         )
+    _require_no_other(anatomy.model)
     listed = submodule(anatomy.model, anatomy.family.blocks)
     if not isinstance(listed, nn.ModuleList):
         raise ModelError(f"{anatomy.family.name}: {anatomy.family.blocks} is no ModuleList, so it cannot be exchanged.")
-    if any(isinstance(block, StandIn) for block in listed):
-        raise ModelError(
-            "This model already runs a schedule; leave that context first. Changes are combined in one schedule, "
-            "for example 'drop:3,swap:1'."
-        )
     if arguments == "slot":
         _require_slots(anatomy.model, chosen)
     return anatomy.model, chosen  # type: ignore[return-value]
 
 
 def _resolved(hf: PreTrainedModel) -> Anatomy:
+    if not isinstance(hf, PreTrainedModel):
+        kind = type(hf).__name__
+        raise OptionError(f"scheduled() takes what bathyscope.load() gives, or a transformers model; {kind} given.")
+    _require_no_other(hf)
     with evaluating(hf):
         return anatomy_of(hf)
+
+
+def _require_no_other(hf: nn.Module) -> None:
+    if runs_schedule(hf):
+        raise ModelError(
+            "This model already runs a schedule; leave that context first. Changes are combined in one schedule, "
+            "for example 'drop:3,swap:1'."
+        )
+
+
+@contextmanager
+def _unsaved(hf: nn.Module) -> Iterator[None]:
+    """Saving the model, or the model of its blocks within it, is refused inside."""
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise ModelError(
+            "A model cannot be saved inside scheduled(): its files would hold every block in the model's own order; "
+            "leave the context first to save it unchanged."
+        )
+
+    savers = [(module, name) for module in hf.modules() if isinstance(module, PreTrainedModel) for name in _SAVING]
+    for module, name in savers:
+        module.__dict__[name] = refuse
+    try:
+        yield
+    finally:
+        for module, name in savers:
+            module.__dict__.pop(name, None)
 
 
 @torch.no_grad()
