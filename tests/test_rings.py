@@ -14,7 +14,7 @@ import bathyscope
 
 ROOT = Path(bathyscope.__file__).parent
 RINGS = (
-    ("errors",),
+    ("errors", "interrupts", "strict"),
     ("schedule", "statistics", "options"),
     ("anatomy",),
     ("wavefront",),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import warnings
@@ -101,6 +102,23 @@ def test_interruption_has_its_own_code(
     monkeypatch.setattr("bathyscope.cli.commands.show.open_run", interrupted)
     assert main(["show", str(tmp_path)]) == 130
     assert capsys.readouterr().err == "Interrupted.\n"
+
+
+def test_a_scheduler_that_ends_a_command_interrupts_it_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def ended(*_: Any, **__: Any) -> None:
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        finally:
+            signal.raise_signal(signal.SIGINT)
+            print("cleaned up")
+
+    monkeypatch.setattr("bathyscope.cli.commands.show.open_run", ended)
+    assert main(["show", str(tmp_path)]) == 130
+    printed, said = capsys.readouterr()
+    assert printed == "cleaned up\n"
+    assert said == "Already ending: what is finished is being kept.\nInterrupted.\n"
 
 
 def test_warnings_are_one_line_each(

@@ -13,6 +13,7 @@ from bathyscope.cli import session
 from bathyscope.cli.app import app
 from bathyscope.cli.console import say, warnings_as_lines
 from bathyscope.errors import BathyscopeError, OptionError, did_you_mean
+from bathyscope.interrupts import ending_in_order
 
 # large pages for tensors: about 6 % on a CPU; read once, when torch first allocates
 os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
@@ -39,7 +40,7 @@ def run(application: App, program: str, argv: Sequence[str] | None = None) -> in
     arguments = list(sys.argv[1:] if argv is None else argv)
     session.begin(arguments, program)
     try:
-        with warnings_as_lines():
+        with warnings_as_lines(), ending_in_order(_already_ending):
             code = application(arguments, exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()
     except CycloptsError as error:
@@ -58,6 +59,10 @@ def run(application: App, program: str, argv: Sequence[str] | None = None) -> in
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     return code if isinstance(code, int) else 0
+
+
+def _already_ending() -> None:
+    say("Already ending: what is finished is being kept.")
 
 
 def _usage(error: CycloptsError, program: str) -> str:

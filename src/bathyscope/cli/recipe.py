@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bathyscope.errors import OptionError
+from bathyscope.strict import read_yaml
 
 
 def read_recipe(path: str | Path) -> dict[str, Any]:
@@ -15,14 +16,12 @@ def read_recipe(path: str | Path) -> dict[str, Any]:
     Raises:
         OptionError: no such file, no YAML, or no mapping of names to values.
     """
-    import yaml
-
     try:
-        content = yaml.safe_load(Path(path).expanduser().read_text(encoding="utf-8"))
+        content = read_yaml(Path(path).expanduser().read_text(encoding="utf-8"))
     except OSError as error:
         raise OptionError(f"The recipe {str(path)!r} cannot be read: {error.strerror}. Give a YAML file.") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise OptionError(f"The recipe {str(path)!r} is no YAML: {' '.join(str(error).split())}") from error
+    except ValueError as error:
+        raise OptionError(f"The recipe {str(path)!r} is no YAML: {error}") from error
     if content is None:
         return {}
     if not isinstance(content, Mapping):

@@ -7,9 +7,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from bathyscope.errors import OptionError, did_you_mean
+from bathyscope.strict import read_yaml
 from bathyscope_lab.recipe import Recipe
 
 
@@ -40,9 +39,9 @@ def read_recipe(source: str | Path, overrides: Sequence[str] = ()) -> Recipe:
             )
         path = known[str(source)]
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise OptionError(f"The recipe {path} is no YAML: {' '.join(str(error).split())}") from error
+        content = read_yaml(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise OptionError(f"The recipe {path} is no YAML: {error}") from error
     if not isinstance(content, Mapping):
         raise OptionError(f"{path} holds {type(content).__name__}; a recipe is a mapping of option: value.")
     merged: Any = dict(content)
@@ -57,9 +56,9 @@ def _put(content: Any, override: str) -> None:
     if not separator or not path:
         raise OptionError(f"{override!r} sets nothing; write KEY=VALUE, such as model.num_hidden_layers=8.")
     try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise OptionError(f"{override!r}: the value is no YAML ({' '.join(str(error).split())}).") from error
+        value = read_yaml(text)
+    except ValueError as error:
+        raise OptionError(f"{override!r}: the value is no YAML ({error}).") from error
     *parents, last = path.split(".")
     for name in parents:
         below = _member(content, name, override)

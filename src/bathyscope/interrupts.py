@@ -1,0 +1,67 @@
+"""Ctrl-C and SIGTERM, which batch schedulers send: both end work in order, and neither is lost or answered twice."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextmanager
+def ending_in_order(further: Callable[[], None]) -> Iterator[None]:
+    """Inside, the first of either signal raises KeyboardInterrupt; while that is answered, later ones change nothing.
+
+    Signals that the process was started to ignore stay ignored. Outside of the main thread, which alone hears
+    signals, this does nothing.
+
+    Args:
+        further: called for each later signal, to say that the first was heard.
+    """
+    heard = False
+
+    def answer(number: int, frame: FrameType | None) -> None:
+        nonlocal heard
+        if heard:
+            further()
+            return
+        heard = True
+        raise KeyboardInterrupt
+
+    with _handled(answer):
+        yield
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Inside, signals wait; the first of them is answered, in the way it was before, when the block has ended.
+
+    For the few steps that must happen wholly or not at all, such as keeping a result that took an hour.
+    """
+    waiting: list[int] = []
+    try:
+        with _handled(lambda number, frame: waiting.append(number)):
+            yield
+    finally:
+        if waiting:
+            signal.raise_signal(waiting[0])
+
+
+@contextmanager
+def _handled(answer: Callable[[int, FrameType | None], Any]) -> Iterator[None]:
+    before: dict[int, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        # None: a handler that was not set from Python and could not be put back
+        before = {one: signal.getsignal(one) for one in _SIGNALS}
+        before = {one: was for one, was in before.items() if was not in (None, signal.SIG_IGN)}
+    try:
+        for one in before:
+            signal.signal(one, answer)
+        yield
+    finally:
+        for one, was in before.items():
+            signal.signal(one, was)
