@@ -36,31 +36,43 @@ def test_either_signal_is_an_interruption(number: signal.Signals) -> None:
 
 def test_later_signals_do_not_disturb_the_answer_to_the_first() -> None:
     happened: list[str] = []
-    with pytest.raises(KeyboardInterrupt), ending_in_order(lambda: happened.append("heard")):
+
+    def work() -> None:
         try:
             signal.raise_signal(signal.SIGINT)
         finally:
             signal.raise_signal(signal.SIGINT)
             signal.raise_signal(signal.SIGTERM)
             happened.append("kept")
+
+    with pytest.raises(KeyboardInterrupt), ending_in_order(lambda: happened.append("heard")):
+        work()
     assert happened == ["heard", "heard", "kept"]
 
 
 def test_signals_wait_for_the_end_of_a_step_and_are_then_answered() -> None:
     happened: list[str] = []
-    with pytest.raises(KeyboardInterrupt), ending_in_order(nothing):
+
+    def work() -> None:
         with uninterrupted():
             signal.raise_signal(signal.SIGTERM)
             signal.raise_signal(signal.SIGINT)
             happened.append("kept")
         happened.append("gone on")
+
+    with pytest.raises(KeyboardInterrupt), ending_in_order(nothing):
+        work()
     assert happened == ["kept"]
 
 
 def test_a_signal_is_answered_after_a_step_that_fails() -> None:
-    with pytest.raises(KeyboardInterrupt) as caught, uninterrupted():
+    @uninterrupted()
+    def work() -> None:
         signal.raise_signal(signal.SIGINT)
         raise OSError("disk full")
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        work()
     assert isinstance(caught.value.__context__, OSError)
 
 
