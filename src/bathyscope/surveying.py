@@ -143,6 +143,7 @@ class SurveyPlan:
             "batch_tokens": self.batch_tokens,
             "plan": self.shards,
             "noise": "control row in every batch against the plain forward",
+            "n_blocks": self.model.n_blocks,
         }
 
     def _options(self, measure: Measure[Any]) -> dict[str, Any]:

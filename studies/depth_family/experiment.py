@@ -210,8 +210,8 @@ def family_results(measured: Sequence[Measured], options: DepthFamily) -> xr.Dat
     }
     found = xr.merge(parts, join="exact", combine_attrs="drop").assign_coords(coords)
     alone = len({(member.norms, n) for member, n in zip(members, blocks)}) == len(members)
-    identity = measured[0].run.manifest["identity"]
-    prompts = f"{identity['dataset']}, {identity['prompts']} prompts"
+    identity = measured[0].run.identity
+    prompts = f"{identity.dataset}, {identity.prompts} prompts"
     hashes = ", ".join(f"{member.name}: {member.recipe.hash()}" for member in members)
     return found.assign_attrs(note=ONE_SEED if alone else "", recipes=hashes, prompts=prompts, **options.settings)
 

@@ -138,7 +138,9 @@ def test_difficulty_within_a_run_goes_by_a_label() -> None:
 
 
 def test_options_that_do_not_go_together() -> None:
-    with pytest.raises(OptionError, match=r"Only one run was given \(a\); .*\(--question difficulty\)"):
+    with pytest.raises(
+        OptionError, match=r"Only one run was given \(a on stories\.jsonl\); .*\(--question difficulty\)"
+    ):
         planned(A)
     with pytest.raises(
         OptionError, match=r"question='sise' is not known; allowed: size, reasoning, difficulty. Did you"

@@ -30,15 +30,6 @@ def test_prompts_are_listed_up_to_a_limit() -> None:
     assert (rows[7][0], rows[7][2]) == ("p7", "synthetic")
 
 
-def test_runs_of_the_same_name_are_numbered() -> None:
-    other = synthetic_run(model="other")
-    assert provenance.run_names([RUN, other, RUN]) == [
-        "example/model-12 on synthetic (1)",
-        "other on synthetic",
-        "example/model-12 on synthetic (2)",
-    ]
-
-
 def test_options_of_a_measure_that_was_not_listed_are_empty() -> None:
     assert provenance.measure_options(RUN, "lens") == {"k": 5}
     assert provenance.measure_options(RUN, "absent") == {}

@@ -90,7 +90,7 @@ def test_runs_without_the_measure_are_left_out() -> None:
 
 def test_same_model_twice_is_told_apart() -> None:
     titles = [ax.get_title(loc="left") for ax in maps(side_by_side([RUNS[0], RUNS[0]])["skip"][0])]
-    assert titles == ["org/small on synthetic (1)", "org/small on synthetic (2)"]
+    assert titles == ["small (1)", "small (2)"]
 
 
 @pytest.mark.parametrize("runs", [RUNS[:1], [small_run(), small_run()]], ids=["one run", "no maps"])

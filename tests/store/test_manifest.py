@@ -39,7 +39,7 @@ def test_manifest_comes_back_equal_from_json() -> None:
 
 def test_file_holds_everything_the_specification_names() -> None:
     tree = json.loads(manifest().to_json())
-    assert tree["schema"] == 1
+    assert tree["schema"] == 2
     assert tree["identity"] == json.loads(json.dumps(identity()))
     assert tree["record"]["shards"] == [
         {"index": 0, "file": "shard-00000.nc", "sha256": "b" * 64, "prompts": [0, 2]},
@@ -118,6 +118,12 @@ def test_version_differences_in_words() -> None:
     assert lines == ["torch: run has 2.12.0, installed is 2.13.0", "xarray: run has none, installed is 1"]
 
 
+def test_what_an_earlier_schema_did_not_tell_is_no_difference() -> None:
+    earlier = configuration(n_blocks=None)
+    assert difference(earlier, configuration()) == []
+    assert difference(configuration(), configuration(n_blocks=7)) == ["n_blocks: run has 6, asked for 7"]
+
+
 @pytest.mark.parametrize("plan", [[], [(0, 3), (4, 6)], [(0, 3), (3, 5)], [(0, 4), (3, 6)], [(0, 6), (6, 6)], [(1, 6)]])
 def test_plan_must_cut_the_prompts(plan: list[tuple[int, int]]) -> None:
     with pytest.raises(
@@ -152,6 +158,6 @@ def test_unreadable_manifest_is_refused(content: bytes) -> None:
 
 
 def test_manifest_of_another_schema_is_refused() -> None:
-    content = manifest().to_json().replace(b'"schema": 1', b'"schema": 7')
-    with pytest.raises(StoreError, match="is written in schema 7; this bathyscope reads schema 1"):
+    content = manifest().to_json().replace(b'"schema": 2', b'"schema": 7')
+    with pytest.raises(StoreError, match="is written in schema 7; this bathyscope reads schemas 1 and 2"):
         Manifest.from_json(content, "manifest.json")

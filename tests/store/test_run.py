@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import xarray as xr
-from support.synthetic_runs import bits, identity, length, shard, summary
+from support.synthetic_runs import BLOCKS, bits, identity, length, shard, summary
 
 from bathyscope.errors import OptionError, StoreError
 from bathyscope.store import Run, RunWriter, open_run
@@ -87,6 +87,35 @@ def test_caption_of_a_run_without_noise_and_token_counts() -> None:
 def test_caption_takes_the_largest_noise_of_each_measure(run: Run, noise: xr.Dataset) -> None:
     other = Run(xr.DataTree.from_dict({"/noise": noise}), run.manifest)
     assert other.caption().endswith(", float32; noise floor skip 3e-07, drop 0.")
+
+
+def test_identity_is_typed(run: Run) -> None:
+    assert run.identity.model == run.manifest["identity"]["model"] == "tiny/llama"
+    assert run.identity.plan == ((0, 2), (2, 4), (4, 6))
+
+
+def test_number_of_blocks_is_the_manifests_or_else_that_of_the_datasets(run: Run) -> None:
+    assert run.n_blocks == BLOCKS
+    told = json.loads(json.dumps(run.manifest))
+    told["identity"]["n_blocks"] = None
+    assert Run(run.tree, told).n_blocks == BLOCKS
+    lens = xr.Dataset({"kl": (("prompt", "boundary"), [[1.0, 0.5, 0.0]])})
+    assert Run(xr.DataTree.from_dict({"/lens": lens}), told).n_blocks == 2
+    with pytest.raises(StoreError, match=r"its measures \(noise\) do not tell how many blocks the model has"):
+        _ = Run(xr.DataTree.from_dict({"/noise": run["noise"]}), told).n_blocks
+
+
+def test_run_of_the_first_schema_opens_with_its_numbers() -> None:
+    old = open_run(Path(__file__).parent / "fixtures" / "run-of-schema-1")
+    assert old.manifest["schema"] == 1
+    assert old.identity.model == "LlamaForCausalLM"
+    assert old.n_blocks == 2
+    assert old.measures == ("direct", "noise")
+    assert old["direct"]["prompt_id"].values.tolist() == ["first", "second", "third"]
+    assert old["direct"]["hops"].values.tolist() == [1, 2, 1]
+    largest = old["direct"]["effect_all"].sel(reduction="max", skipped=0, block=1)
+    assert largest.values.tolist() == [1.9983590841293335, 2.5993597507476807, 1.1945658922195435]
+    assert old["noise"]["floor"].values.tolist() == [pytest.approx(2.4e-7, rel=0.05)]
 
 
 def test_repr_is_one_line(run: Run) -> None:

@@ -65,6 +65,7 @@ def a_run(
     }
     fields = {
         "dataset": "stories.jsonl",
+        "n_blocks": blocks,
         "measures": {name: {} for name in groups},
         "prompt_hash": f"{seed}",
         **changes,

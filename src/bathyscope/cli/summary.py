@@ -29,16 +29,15 @@ def summary(run: Run) -> dict[str, Any]:
     """A run for machines: where it is, what it is of, what it holds, and its effective depth, if any."""
     from bathyscope.report.table import MEASURE, effective_depth_rows
 
-    identity = run.manifest["identity"]
     held: dict[str, list[str]] = {}
     for row in variables(run):
         held.setdefault(row["measure"], []).append(row["variable"])
     return {
         "run": None if run.path is None else str(run.path),
         "caption": run.caption(),
-        "model": identity["model"],
-        "dataset": identity["dataset"],
-        "prompts": identity["prompts"],
+        "model": run.identity.model,
+        "dataset": run.identity.dataset,
+        "prompts": run.identity.prompts,
         "measures": held,
         "effective_depth": effective_depth_rows(run) if MEASURE in run.measures else None,
     }

@@ -77,7 +77,7 @@ def grouped(
     if seed < 0:
         raise OptionError(f"seed={seed} is not allowed; give a whole number of at least 0.")
     opened = run if isinstance(run, Run) else open_run(run)
-    chosen, blocks = _chosen(_estimators(opened), estimators), _n_blocks(opened)
+    chosen, blocks = _chosen(_estimators(opened), estimators), opened.n_blocks
     groups = Groups.of(opened, by)
     parts = {name: [one.take(member) for member in groups.members()] for name, one in chosen.items()}
     own = [[_depth(one, blocks, resamples, level, seed) for one in row] for row in parts.values()]
@@ -140,10 +140,6 @@ def _chosen(found: Mapping[str, Estimator], names: Sequence[str] | None) -> dict
     if not wanted:
         raise OptionError(f"No estimator was chosen; give at least one of: {', '.join(found)}.")
     return {name: found[name] for name in wanted}
-
-
-def _n_blocks(run: Run) -> int:
-    return int(next(run[name].sizes["block"] for name in ("residual", "depth_score") if name in run.measures))
 
 
 def _depth(one: Estimator, blocks: int, resamples: int, level: float, seed: int) -> DepthEstimate:

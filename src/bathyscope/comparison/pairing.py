@@ -57,12 +57,12 @@ def match(first: Side, second: Side, paired: bool | None) -> Match:
     if paired and not shared:
         raise OptionError(
             f"paired=True (--paired), but {first.name} and {second.name} have no prompt id in common "
-            f"({first.dataset} and {second.dataset}). Leave it out: they are compared as two samples."
+            f"({first.identity.dataset} and {second.identity.dataset}). Leave it out: they are compared as two samples."
         )
     if not shared:
         return _none("")
-    if not paired and first.prompt_hash != second.prompt_hash:
-        if _source(first.dataset) != _source(second.dataset):
+    if not paired and first.identity.prompt_hash != second.identity.prompt_hash:
+        if _source(first.identity.dataset) != _source(second.identity.dataset):
             return _none("")
         if reason := _contradiction(first, second, shared):
             return _none(f"{reason}; they are compared as two samples (paired=True, --paired, pairs them by id)")
@@ -78,9 +78,9 @@ def _none(note: str) -> Match:
 
 def _contradiction(first: Side, second: Side, shared: list[str]) -> str:
     """Why equal ids of equal data do not mean equal prompts; empty where nothing speaks against it."""
-    source = _source(first.dataset)
+    source = _source(first.identity.dataset)
     both = f"{first.name} and {second.name}"
-    if first.tokenizer_hash == second.tokenizer_hash:
+    if first.identity.tokenizer_hash == second.identity.tokenizer_hash:
         if len(first.prompt_ids) == len(second.prompt_ids):
             return (
                 f"{both} name the same data and prompts, but the prompts differ (another seed, split, file or label?)"
@@ -99,19 +99,20 @@ def _contradiction(first: Side, second: Side, shared: list[str]) -> str:
                 f"{both} cut the same text into windows of tokens, which hold different text under different "
                 "tokenizers; cut it by characters (?chars=1000) to pair them"
             )
-        if source.kind == "generated" and first.seed != second.seed:
-            return f"{both} were surveyed with the seeds {first.seed} and {second.seed}, so the problems differ"
+        if source.kind == "generated" and first.identity.seed != second.identity.seed:
+            seeds = f"{first.identity.seed} and {second.identity.seed}"
+            return f"{both} were surveyed with the seeds {seeds}, so the problems differ"
     return ""
 
 
 def _note(first: Side, second: Side, shared: int, insisted: bool) -> str:
-    if first.prompt_hash == second.prompt_hash:
+    if first.identity.prompt_hash == second.identity.prompt_hash:
         return ""
     both = f"{first.name} and {second.name}"
     said = []
     if insisted:
         said.append(f"{both} are paired by prompt id because paired=True (--paired) says so")
-    elif first.tokenizer_hash != second.tokenizer_hash:
+    elif first.identity.tokenizer_hash != second.identity.tokenizer_hash:
         said.append(
             f"{both} have different tokenizers and are paired by prompt id; that their texts are the same cannot "
             f"be checked, {UNPAIRED_HINT}"

@@ -107,7 +107,11 @@ def _differences(sides: Sequence[Side], pairs: Pairs | None, all_pairs: bool) ->
         others = range(len(sides))
         pairs = list(combinations(others, 2)) if all_pairs else [(0, other) for other in others[1:]]
     asked = [_difference(sides[reference], sides[other]) for reference, other in pairs]
-    both = [a.label for a in asked if a.sides[0].model != a.sides[1].model and a.sides[0].dataset != a.sides[1].dataset]
+    both = [
+        a.label
+        for a in asked
+        if a.sides[0].model != a.sides[1].model and a.sides[0].identity.dataset != a.sides[1].identity.dataset
+    ]
     notes = [f"{label}: both model and data differ, so that neither explains a difference alone" for label in both]
     return Plan(asked, DIFFERENCE, notes)
 
@@ -118,7 +122,7 @@ def _difference(reference: Side, other: Side) -> Asked:
 
 def _size(sides: Sequence[Side], against: str) -> Plan:
     asked, notes = [], []
-    for dataset, group in _grouped(sides, lambda side: side.dataset).items():
+    for dataset, group in _grouped(sides, lambda side: side.identity.dataset).items():
         sizes = [_size_of(side, against) for side in group]
         if len(set(sizes)) < 2:
             notes.append(f"{dataset}: no slope, since all its runs have {sizes[0]:g} {against}")
@@ -156,7 +160,8 @@ def _reasoning(sides: Sequence[Side], pairs: Pairs | None) -> Plan:
         for base_name, trained_name in REASONING_PAIRS
         for base in sides
         for trained in sides
-        if (base.model, trained.model) == (base_name, trained_name) and base.dataset == trained.dataset
+        if (base.model, trained.model) == (base_name, trained_name)
+        and base.identity.dataset == trained.identity.dataset
     ]
     if not found:
         raise OptionError(
@@ -174,8 +179,8 @@ def _difficulty(sides: Sequence[Side], by: str | None) -> Plan:
     if by is not None or len(sides) == 1:
         asked = [_by_level(side, by, alone=len(sides) == 1) for side in sides]
     else:
-        groups = _grouped(sides, lambda side: str(side.identity["weight_hash"]))
-        asked = [_by_data(group) for group in groups.values() if len({side.dataset for side in group}) > 1]
+        groups = _grouped(sides, lambda side: side.identity.weight_hash)
+        asked = [_by_data(group) for group in groups.values() if len({side.identity.dataset for side in group}) > 1]
         if not asked:
             raise OptionError(
                 "question='difficulty' compares data sets under one model, and no model was given with two data "
@@ -185,13 +190,13 @@ def _difficulty(sides: Sequence[Side], by: str | None) -> Plan:
     notes = []
     if any(len(own) > 2 for own in (one.sides for one in asked)):
         notes.append("hardest − easiest; what lies between is left out (a trend test uses every level)")
-    if by is None and len(sides) > 1 and any(difficulty_rank(side.dataset) is None for side in sides):
+    if by is None and len(sides) > 1 and any(difficulty_rank(side.identity.dataset) is None for side in sides):
         notes.append(f"difficulty is known for {', '.join(DIFFICULTY)}; others are ordered as given, easiest first")
     return Plan([_extremes(one) for one in asked], DIFFERENCE, notes)
 
 
 def _by_data(group: Sequence[Side]) -> Asked:
-    ranks = [difficulty_rank(side.dataset) for side in group]
+    ranks = [difficulty_rank(side.identity.dataset) for side in group]
     known = [rank for rank in ranks if rank is not None]
     order = np.argsort(known, kind="stable") if len(known) == len(group) else np.arange(len(group))
     return Asked(group[0].model, tuple(group[place] for place in order), ())

@@ -180,7 +180,7 @@ def run_data(
         "run": [side.name for side in sides],
         "estimator": list(estimators),
         "model": ("run", [side.model for side in sides]),
-        "dataset": ("run", [side.dataset for side in sides]),
+        "dataset": ("run", [side.identity.dataset for side in sides]),
         "blocks": ("run", blocks),
         "prompts": ("run", [len(side.prompts) for side in sides]),
     }

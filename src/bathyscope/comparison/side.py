@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +16,8 @@ from bathyscope.statistics.depth_inputs import DepthInputs
 from bathyscope.statistics.difference import Reading
 from bathyscope.statistics.effective_depth import effective_depth
 from bathyscope.statistics.estimate import DepthEstimate
+from bathyscope.store.manifest import Identity
+from bathyscope.store.names import model_names, run_names
 from bathyscope.store.run import Run
 
 _NO_LABELS = ("prompt_id", "n_tokens", "dataset")
@@ -42,31 +42,14 @@ class Side:
     options: EffectiveDepthOptions
 
     @property
-    def identity(self) -> Mapping[str, Any]:
-        identity: Mapping[str, Any] = self.run.manifest["identity"]
-        return identity
+    def identity(self) -> Identity:
+        return self.run.identity
 
     @property
     def model(self) -> str:
         """Name of the model without folders or owner."""
-        return Path(str(self.identity["model"])).name
-
-    @property
-    def dataset(self) -> str:
-        return str(self.identity["dataset"])
-
-    @property
-    def prompt_hash(self) -> str:
-        return str(self.identity["prompt_hash"])
-
-    @property
-    def tokenizer_hash(self) -> str | None:
-        found: str | None = self.identity["tokenizer_hash"]
-        return found
-
-    @property
-    def seed(self) -> int:
-        return int(self.identity["seed"])
+        (name,) = model_names([self.identity.model])
+        return name
 
     @property
     def n_blocks(self) -> int:
@@ -119,7 +102,7 @@ def sides_of(runs: Sequence[Run]) -> list[Side]:
         OptionError: a run given twice, or without the measures that the estimators read.
     """
     _refuse_repeated(runs)
-    names = short_names(runs)
+    names = run_names(runs)
     for run, name in zip(runs, names):
         missing = [measure for measure in EffectiveDepth.requires if measure not in run.measures]
         if missing:
@@ -132,25 +115,6 @@ def sides_of(runs: Sequence[Run]) -> list[Side]:
         Side(run, name, np.arange(run["residual"].sizes["prompt"]), _curves(run, name), options)
         for run, name in zip(runs, names)
     ]
-
-
-def short_names(runs: Sequence[Run]) -> list[str]:
-    """A name for each run that says no more than tells them apart: the model, the data, or both."""
-    identities = [run.manifest["identity"] for run in runs]
-    models = [Path(str(identity["model"])).name for identity in identities]
-    datasets = [str(identity["dataset"]) for identity in identities]
-    if len(set(datasets)) == 1:
-        names = models
-    elif len(set(models)) == 1:
-        names = datasets
-    else:
-        names = [f"{model} on {dataset}" for model, dataset in zip(models, datasets)]
-    seen: Counter[str] = Counter()
-    unique = []
-    for name in names:
-        seen[name] += 1
-        unique.append(f"{name} ({seen[name]})" if names.count(name) > 1 else name)
-    return unique
 
 
 def differing_options(sides: Sequence[Side]) -> list[str]:
@@ -167,10 +131,10 @@ def differing_options(sides: Sequence[Side]) -> list[str]:
     return said
 
 
-def _flat(identity: Mapping[str, Any]) -> dict[str, Any]:
-    settings = {key: identity[key] for key in ("dtype", "seed")}
+def _flat(identity: Identity) -> dict[str, Any]:
+    settings: dict[str, Any] = {"dtype": identity.dtype, "seed": identity.seed}
     for measure in (*EffectiveDepth.requires, EffectiveDepth.name):
-        settings |= {f"{measure}.{key}": value for key, value in (identity["measures"].get(measure) or {}).items()}
+        settings |= {f"{measure}.{key}": value for key, value in (identity.measures.get(measure) or {}).items()}
     return {key: value for key, value in settings.items() if key.split(".")[-1] not in ("resamples", "level")}
 
 
@@ -185,7 +149,7 @@ def _curves(run: Run, name: str) -> DepthInputs:
 
 
 def _thresholds(run: Run) -> EffectiveDepthOptions:
-    given = run.manifest["identity"]["measures"].get(EffectiveDepth.name) or {}
+    given = run.identity.measures.get(EffectiveDepth.name) or {}
     known = {field.name for field in fields(EffectiveDepthOptions)}
     return EffectiveDepthOptions(**{name: value for name, value in given.items() if name in known})
 

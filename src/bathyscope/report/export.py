@@ -12,7 +12,6 @@ from bathyscope.errors import OptionError, StoreError
 from bathyscope.report.figures.kind import arrange, compose
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.registry import drawable
-from bathyscope.report.provenance import run_names
 from bathyscope.report.render import FORMATS, check_format, render
 from bathyscope.report.side_by_side import side_by_side
 from bathyscope.store.atomic import write_atomically
@@ -54,7 +53,7 @@ def save_side_by_side(
         StoreError: the folder cannot be written.
     """
     _check(formats)
-    heading = "; ".join(run_names(runs))
+    heading = " ".join(run.caption() for run in runs)
     figures = {name: arrange(heading, panels) for name, panels in side_by_side(runs, options).items()}
     return _save(figures, folder, formats)
 

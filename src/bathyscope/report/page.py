@@ -21,6 +21,7 @@ from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.registry import FIGURES, drawable
 from bathyscope.report.interactive import plotly_library, plots
 from bathyscope.report.svg import inline_svg
+from bathyscope.store.names import run_names
 from bathyscope.store.run import Run
 
 # Letters of a panel then have about the size of the page's own notes.
@@ -73,7 +74,7 @@ def report(
     if not runs:
         raise OptionError("A report needs at least one run; give a list such as [run].")
     options = options or FigureOptions()
-    names = provenance.run_names(runs)
+    names = run_names(runs)
     sections = [_section(run, f"run-{i + 1}", names[i], options, interactive) for i, run in enumerate(runs)]
     page = _template().render(
         title=title or (names[0] if len(runs) == 1 else f"{len(runs)} runs compared"),

@@ -1,9 +1,9 @@
-"""What a page says about where its numbers come from: names, configuration, record, prompts."""
+"""What a page says about where its numbers come from: configuration, record, prompts."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -17,32 +17,9 @@ PROMPTS_SHOWN: Final = 200
 _LENGTHY: Final = ("plan", "shards")
 
 
-def run_name(run: Run) -> str:
-    """``model on dataset``."""
-    identity = run.manifest["identity"]
-    return f"{identity['model']} on {identity['dataset']}"
-
-
-def short_names(runs: Sequence[Run]) -> list[str]:
-    """The models' names where they tell the runs apart, the runs' names where they do not."""
-    models = [str(run.manifest["identity"]["model"]) for run in runs]
-    return models if len(set(models)) == len(models) else run_names(runs)
-
-
-def run_names(runs: Sequence[Run]) -> list[str]:
-    """One name a run; runs of the same model on the same data are numbered."""
-    names = [run_name(run) for run in runs]
-    seen: dict[str, int] = {}
-    unique = []
-    for name in names:
-        seen[name] = seen.get(name, 0) + 1
-        unique.append(f"{name} ({seen[name]})" if names.count(name) > 1 else name)
-    return unique
-
-
 def measure_options(run: Run, measure: str) -> Mapping[str, Any]:
     """The options a measure was made with; empty where the manifest does not tell."""
-    options: Mapping[str, Any] = run.manifest["identity"]["measures"].get(measure) or {}
+    options: Mapping[str, Any] = run.identity.measures.get(measure) or {}
     return options
 
 

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from bathyscope.report import provenance
 from bathyscope.report.figures import multiples
 from bathyscope.report.figures.heat_map import HeatMap
 from bathyscope.report.figures.kind import Panel
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.registry import FIGURES
 from bathyscope.report.figures.token_map import panel_size
+from bathyscope.store.names import run_names
 
 if TYPE_CHECKING:
     from bathyscope.store.run import Run
@@ -31,7 +31,7 @@ def side_by_side(runs: Sequence[Run], options: FigureOptions | None = None) -> d
     Returns:
         Panels by the kind's name; empty for a single run.
     """
-    names = provenance.short_names(runs)
+    names = run_names(runs)
     found: dict[str, list[Panel]] = {}
     for kind in FIGURES:
         matched = _matched(runs, names, kind, options or FigureOptions())

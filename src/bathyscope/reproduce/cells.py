@@ -44,9 +44,8 @@ class Cell:
             run = open_run(self.folder)
         except StoreError:
             return None
-        identity = run.manifest["identity"]
         asked = {"model": self.model.source, "preset": self.preset, "dataset": label_of(self.prompts)}
-        return run if all(identity[name] == value for name, value in asked.items()) else None
+        return run if all(getattr(run.identity, name) == value for name, value in asked.items()) else None
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import MISSING, asdict, fields
 from typing import Any
 
 from bathyscope.store.manifest import Identity, plain
@@ -12,12 +12,16 @@ _LONGEST_VALUE = 120
 
 
 def difference(run: Identity, asked: Identity) -> list[str]:
-    """Where two configurations differ, one line each.
+    """Where two configurations differ, one line each; what the run's schema did not tell is no difference.
 
     Example:
         ``measures.skip.protect_first: run has 1, asked for 0``
     """
-    return list(_differences("", plain(asdict(run), ""), plain(asdict(asked), "")))
+    untold = {f.name for f in fields(Identity) if f.default is not MISSING and getattr(run, f.name) == f.default}
+    kept, wanted = (
+        {name: plain(value, "") for name, value in asdict(one).items() if name not in untold} for one in (run, asked)
+    )
+    return list(_differences("", kept, wanted))
 
 
 def version_difference(run: Mapping[str, str], installed: Mapping[str, str]) -> list[str]:

@@ -6,7 +6,7 @@ import json
 import math
 import platform
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from importlib import metadata
 from itertools import pairwise
@@ -14,7 +14,8 @@ from typing import Any
 
 from bathyscope.errors import StoreError, did_you_mean
 
-SCHEMA = 1
+SCHEMA = 2
+READABLE = (1, 2)
 _LIBRARIES = ("bathyscope", "torch", "transformers", "numpy", "xarray")
 
 
@@ -39,6 +40,7 @@ class Identity:
         batch_tokens: tokens a batch may hold, or None for the default.
         plan: the shards as [first, last) ranges of prompts, in order and without gaps.
         noise: how the noise floor is measured.
+        n_blocks: L of the model; None in a run of schema 1, which does not tell it.
 
     Raises:
         StoreError: the plan does not cover the prompts; a value that JSON cannot hold.
@@ -60,6 +62,7 @@ class Identity:
     batch_tokens: int | None
     plan: tuple[tuple[int, int], ...]
     noise: Any
+    n_blocks: int | None = None
 
     def __post_init__(self) -> None:
         for name in self.__dataclass_fields__:
@@ -77,8 +80,8 @@ class Identity:
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> Identity:
-        """Raises StoreError on a key that is unknown or missing."""
-        return cls(**_exact_keys(values, [f.name for f in fields(cls)], "identity"))
+        """Raises StoreError on a key that is unknown or missing; what earlier schemas lack may be missing."""
+        return cls(**_arguments(cls, values, "identity"))
 
 
 @dataclass(frozen=True)
@@ -114,14 +117,13 @@ class Record:
     @classmethod
     def begin(cls, given: Mapping[str, Any]) -> Record:
         """A record that starts now; ``given`` may hold versions (default: the installed), command, notes."""
-        allowed = ["versions", "command", "notes"]
-        values = _exact_keys({**dict.fromkeys(allowed), **given}, allowed, "record")
-        versions = library_versions() if values["versions"] is None else values["versions"]
+        _check_keys(given, ["versions", "command", "notes"], [], "record")
+        versions = given.get("versions")
         return cls(
-            versions=plain(versions, "versions"),
+            versions=plain(library_versions() if versions is None else versions, "versions"),
             started=now(),
-            command=values["command"],
-            notes=plain(values["notes"] or {}, "notes"),
+            command=given.get("command"),
+            notes=plain(given.get("notes") or {}, "notes"),
         )
 
 
@@ -150,21 +152,22 @@ class Manifest:
         try:
             tree = json.loads(content)
             schema = tree["schema"]
-            if schema == SCHEMA:
-                return cls(Identity.from_mapping(tree["identity"]), _record_from(tree["record"]))
+            if schema in READABLE:
+                return cls(Identity.from_mapping(tree["identity"]), _record_from(tree["record"]), schema)
         except (ValueError, KeyError, TypeError, StoreError) as error:
             raise StoreError(
                 f"{where!r} is not a readable manifest of a run ({type(error).__name__}: {error}). "
                 "Restore the file from a copy, or give another folder and measure again."
             ) from error
         raise StoreError(
-            f"{where!r} is written in schema {schema!r}; this bathyscope reads schema {SCHEMA}. "
+            f"{where!r} is written in schema {schema!r}; this bathyscope reads schemas "
+            f"{' and '.join(map(str, READABLE))}. "
             "Open the run with the bathyscope that wrote it (record.versions), or measure again."
         )
 
     def with_record(self, **changes: Any) -> Manifest:
         """A copy whose record has other values."""
-        return replace(self, record=replace(self.record, **changes))
+        return replace(self, record=replace(self.record, **changes), schema=SCHEMA)
 
 
 def library_versions() -> dict[str, str]:
@@ -202,7 +205,7 @@ def plain(value: Any, where: str) -> Any:
 
 
 def _record_from(tree: Mapping[str, Any]) -> Record:
-    values = _exact_keys(tree, [f.name for f in fields(Record)], "record")
+    values = _arguments(Record, tree, "record")
     shards = {int(entry["index"]): _entry_from(entry) for entry in values.pop("shards")}
     derived = values.pop("derived")
     return Record(**values, shards=shards, derived=None if derived is None else _entry_from(derived))
@@ -213,16 +216,22 @@ def _entry_from(entry: Mapping[str, Any]) -> FileEntry:
     return FileEntry(entry["file"], entry["sha256"], None if prompts is None else (prompts[0], prompts[1]))
 
 
-def _exact_keys(values: Mapping[str, Any], allowed: list[str], what: str) -> dict[str, Any]:
+def _arguments(kind: type[Identity] | type[Record], values: Mapping[str, Any], what: str) -> dict[str, Any]:
+    """``values`` as arguments of ``kind``; those with a default may be missing."""
+    needed = [f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING]
+    _check_keys(values, [f.name for f in fields(kind)], needed, what)
+    return dict(values)
+
+
+def _check_keys(values: Mapping[str, Any], allowed: list[str], needed: list[str], what: str) -> None:
     unknown = [key for key in values if key not in allowed]
-    missing = [key for key in allowed if key not in values]
+    missing = [key for key in needed if key not in values]
     if unknown or missing:
         hints = "".join(did_you_mean(key, allowed) for key in unknown)
         raise StoreError(
             f"The {what} of a run has unknown keys {unknown} and lacks {missing}; "
             f"its keys are {', '.join(allowed)}.{hints}"
         )
-    return dict(values)
 
 
 def _rising(edges: list[int]) -> bool:

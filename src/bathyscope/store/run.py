@@ -12,7 +12,7 @@ import pandas as pd
 import xarray as xr
 
 from bathyscope.errors import OptionError, StoreError, did_you_mean
-from bathyscope.store.manifest import Manifest
+from bathyscope.store.manifest import Identity, Manifest
 from bathyscope.store.merge import PROMPT, merge
 from bathyscope.store.shards import read_shard
 from bathyscope.store.shelf import load_manifest
@@ -40,6 +40,30 @@ class Run:
     def measures(self) -> tuple[str, ...]:
         """Names of the datasets that are there."""
         return tuple(str(name) for name in self.tree.children)
+
+    @property
+    def identity(self) -> Identity:
+        """The configuration: model and hashes, prompts, measures with all their options, precision, seed."""
+        return Identity.from_mapping(self.manifest["identity"])
+
+    @property
+    def n_blocks(self) -> int:
+        """L of the model: how many blocks run, a shared one as often as it runs.
+
+        Raises:
+            StoreError: an earlier bathyscope wrote the run, and none of its measures tells.
+        """
+        if self.identity.n_blocks is not None:
+            return self.identity.n_blocks
+        extents = (("block", 0), ("boundary", 1))
+        sizes = [self[name].sizes for name in self.measures]
+        found = [own[dim] - beyond for own in sizes for dim, beyond in extents if dim in own]
+        if not found:
+            raise StoreError(
+                f"An earlier bathyscope wrote this run, and its measures ({', '.join(self.measures) or 'none'}) do not "
+                "tell how many blocks the model has. Survey again with residual or lens among them."
+            )
+        return max(found)
 
     def __contains__(self, measure: object) -> bool:
         """Whether the run has a measure."""
@@ -72,15 +96,15 @@ class Run:
 
     def caption(self) -> str:
         """One sentence for figures and tables: model, data, prompts and tokens, precision, noise floor."""
-        identity = self.manifest["identity"]
+        identity = self.identity
         there, tokens = self._extent()
-        of_all = "" if there in (None, identity["prompts"]) else f"{there} of "
-        counts = [f"{of_all}{_counted(identity['prompts'], 'prompt')}"]
+        of_all = "" if there in (None, identity.prompts) else f"{there} of "
+        counts = [f"{of_all}{_counted(identity.prompts, 'prompt')}"]
         if tokens is not None:
             counts.append(_counted(tokens, "token"))
         floor = _floors(self["noise"]) if "noise" in self.measures else ""
-        extent = ", ".join([*counts, identity["dtype"]])
-        return f"{identity['model']} on {identity['dataset']}: {extent}{floor}."
+        extent = ", ".join([*counts, identity.dtype])
+        return f"{identity.model} on {identity.dataset}: {extent}{floor}."
 
     def __repr__(self) -> str:
         place = "in memory" if self.path is None else str(self.path)

@@ -96,7 +96,7 @@ class FigureKind:
 
     def caption(self, run: Run, options: FigureOptions | None = None) -> str:
         """What is seen, which published fault is reproduced, then model, data, counts and the noise floor."""
-        faults = faults_in(run.manifest["identity"]["measures"])
+        faults = faults_in(run.identity.measures)
         notes = [fault.note() for fault in faults if fault.measure == self.measure]
         return " ".join([self.note(run, options or FigureOptions()).strip(), *notes, run.caption()])
 

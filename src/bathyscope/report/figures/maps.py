@@ -6,7 +6,6 @@ Drawn from what ``bathyscope.maps`` gives. Source: csordas2025 (maps between mod
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -17,6 +16,7 @@ from bathyscope.report.figures import style
 from bathyscope.report.figures.colours import Colours
 from bathyscope.report.figures.heat_map import HeatMap, Side, describe_largest, draw_colour_bar, draw_heat
 from bathyscope.report.figures.kind import Panel, arrange
+from bathyscope.store.names import model_names
 
 _SHOWN: Final = {
     "relative_error": ("Relative error of maps", "mean of ‖error‖ / ‖target‖ (dimensionless)"),
@@ -61,7 +61,7 @@ def panels(data: xr.Dataset) -> list[Panel]:
 
 def _heat(data: xr.Dataset, name: str) -> HeatMap:
     values = data[name].transpose("source", "target").values
-    source, target = _short_names(data)
+    source, target = model_names([str(data.attrs[f"{side}_model"]) for side in ("source", "target")])
     title, quantity = _SHOWN[name]
     if name == "r2":
         values = np.where(values < 0, 0.0, values)
@@ -77,13 +77,6 @@ def _heat(data: xr.Dataset, name: str) -> HeatMap:
         short=name.replace("_", " "),
         colours=colours,
     )
-
-
-def _short_names(data: xr.Dataset) -> tuple[str, str]:
-    """Both models without folders or owners, where that tells them apart; the caption has the whole names."""
-    source, target = (str(data.attrs[f"{side}_model"]) for side in ("source", "target"))
-    short = Path(source).name, Path(target).name
-    return short if short[0] != short[1] else (source, target)
 
 
 def _draw_heat(figure: FigureBase, shown: HeatMap, data: xr.Dataset) -> None:
