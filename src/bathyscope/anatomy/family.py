@@ -1,6 +1,6 @@
 """What one architecture family declares: where its blocks, contributions, final norm and readout are.
 
-A family file holds data only. Everything it says is checked against the live model when it is loaded
+A declaration is data only. Everything it says is checked against the live model when it is loaded
 (see ``bathyscope.anatomy.checks``), so a wrong path is an error with a measured gap, never a wrong number.
 """
 

@@ -1,43 +1,81 @@
-"""All known families, found by walking the package, and the family of a given model type."""
+"""All known families: the tables beside this file, and what other packages declare under ``bathyscope.families``."""
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Iterable
 from functools import lru_cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
 
 from bathyscope.anatomy import families as package
 from bathyscope.anatomy.family import Family
+from bathyscope.errors import warn
+
+GROUP = "bathyscope.families"
+"""Entry points of this group name a ``Family``, several, or a callable that gives them."""
 
 
 @lru_cache(maxsize=1)
 def families() -> tuple[Family, ...]:
-    """Every declared family, refused ones included, in the order of their module names.
+    """Every family declared here, refused ones included, table by table.
 
     Raises:
         ValueError: two families claim one model type or one name (a fault of the package itself).
     """
+    tables = sorted(module.name for module in pkgutil.iter_modules(package.__path__))
     found = tuple(
-        importlib.import_module(f"{package.__name__}.{module.name}").FAMILY
-        for module in pkgutil.iter_modules(package.__path__)
+        family for name in tables for family in importlib.import_module(f"{package.__name__}.{name}").FAMILIES
     )
     index(found)
     return found
 
 
+@lru_cache(maxsize=1)
+def plugged_in() -> tuple[Family, ...]:
+    """The families of other packages, in the order of their entry points' names.
+
+    One that cannot be read is left out with a warning that names it.
+    """
+    found: list[Family] = []
+    for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
+        try:
+            found += _declared(entry)
+        # whatever another package raises is its own fault, and no reason to measure nothing at all
+        except Exception as error:
+            warn(
+                f"The families of the plug-in {entry.name} ({entry.value}) cannot be used, {type(error).__name__}: "
+                f"{error}. Update the package that declares it, or uninstall it."
+            )
+    return tuple(found)
+
+
+def _declared(entry: EntryPoint) -> tuple[Family, ...]:
+    loaded: Any = entry.load()
+    value = loaded() if callable(loaded) else loaded
+    given = (value,) if isinstance(value, Family) else tuple(value) if isinstance(value, Iterable) else (value,)
+    wrong = next((one for one in given if not isinstance(one, Family)), None)
+    if wrong is not None:
+        raise TypeError(f"a Family or several are expected, and {type(wrong).__name__} was given")
+    return given
+
+
 def family_for(model_type: str) -> Family | None:
     """The family that covers ``config.model_type``, or None where it is not known.
 
-    A family whose ``refused`` is set is returned too, so that the caller can give the reason.
+    Other packages are asked only where no table here has the type; reading their declaration is also what lets them
+    make their model types known to transformers. A family whose ``refused`` is set is returned too, so that the
+    caller can give the reason.
     """
-    return index(families()).get(model_type)
+    own = index(families()).get(model_type)
+    if own is not None or not model_type:
+        return own
+    return next((family for family in plugged_in() if model_type in family.model_types), None)
 
 
 def make_known(model_type: str) -> None:
-    """Imports what implements a model type that the library does not have; nothing where it has it.
-
-    Its module is named in the family's file and not imported here, since it may lie further out in the program.
-    """
+    """Lets whoever implements a model type tell transformers of it; nothing where transformers has it itself."""
     family = family_for(model_type)
     if family is not None and family.implementation is not None:
         importlib.import_module(family.implementation)

@@ -1,1 +1,1 @@
-"""One module per architecture family, each holding one ``FAMILY``."""
+"""Tables of families by layout: each module holds ``FAMILIES``, plain data."""

@@ -1,0 +1,98 @@
+"""The block of Llama: attention and MLP are added one after the other, or side by side."""
+
+from __future__ import annotations
+
+from bathyscope.anatomy.family import Family, Site
+
+_LLAMA_LIKE = """
+    apertus arcee aria_text axk1 bitnet cwm deepseek_v2 deepseek_v3 deepseek_v32 diffllama dots1 ernie4_5 ernie4_5_moe
+    exaone_moe flint gemma glm glm4_moe glm4_moe_lite gpt_oss helium hunyuan_v1_dense hunyuan_v1_moe hy_v3 internlm3
+    jais2 kimi_linear laguna llama mellum mimo_v2_flash minimax_m2 minimax_m3_vl_text ministral ministral3 mistral
+    mixtral nemotron olmo olmoe phi3 phimoe qwen2 qwen2_moe qwen3 qwen3_moe seed_oss smollm3 solar_open starcoder2
+    youtu
+"""
+
+FAMILIES = (
+    # Llama and the many families that kept its block: norm, attention, norm, MLP or experts.
+    Family(
+        "llama",
+        tuple(_LLAMA_LIKE.split()),
+        notes="Some experts return (output, router scores); the first element is the contribution. In Kimi "
+        "Linear the self_attn of most blocks is a delta-rule mixer.",
+    ),
+    # Persimmon: the Llama block under another name for the final norm.
+    Family("persimmon", ("persimmon",), final_norm="model.final_layernorm"),
+    # JetMoE: experts in the attention too.
+    Family("jetmoe", ("jetmoe",), attention=Site("self_attention")),
+    # Llama 4: the MLP or the experts live in ``feed_forward``.
+    Family(
+        "llama4",
+        ("llama4", "llama4_text"),
+        mlp=Site("feed_forward"),
+        notes="Multimodal checkpoints load as their language model. The experts return flat "
+        "[batch · tokens, width] outputs, in a tuple with the router's scores.",
+    ),
+    # StableLM: parallel or serial residual, by a flag of the configuration.
+    Family("stablelm", ("stablelm",), parallel="use_parallel_residual"),
+    # Phi: attention and MLP both read the block's normed input.
+    Family(
+        "phi",
+        ("phi",),
+        final_norm="model.final_layernorm",
+        parallel=True,
+        notes="One dropout module serves both parts, so it is no site. The head has a bias.",
+    ),
+    # Cohere (Command): parallel residual and scaled logits.
+    Family("cohere", ("cohere", "cohere2", "cohere2_moe"), parallel=True, logit_multiplier="logit_scale"),
+    # nanochat: norms without weights, one of them on the embedding, softcapped logits.
+    Family("nanochat", ("nanochat",), logit_softcap="final_logit_softcapping", notes="h_0 is the normed embedding."),
+    # VaultGemma: Gemma 2 without the norms on the outputs.
+    Family(
+        "vaultgemma",
+        ("vaultgemma",),
+        logit_softcap="final_logit_softcapping",
+        notes="Norm weights are stored as w of (1 + w).",
+    ),
+    # GPT-NeoX (Pythia): parallel or serial residual, by a flag of the configuration.
+    Family(
+        "gpt_neox",
+        ("gpt_neox",),
+        blocks="gpt_neox.layers",
+        final_norm="gpt_neox.final_layer_norm",
+        attention=Site("attention"),
+        mlp=Site("mlp"),
+        parallel="use_parallel_residual",
+    ),
+    # GPT-J and CodeGen: attention and MLP both read the block's normed input.
+    Family(
+        "gptj",
+        ("codegen", "gptj"),
+        blocks="transformer.h",
+        final_norm="transformer.ln_f",
+        attention=Site("attn"),
+        mlp=Site("mlp"),
+        parallel=True,
+        notes="The head has a bias.",
+    ),
+    # Falcon: parallel or serial residual, by a flag of the configuration.
+    Family(
+        "falcon",
+        ("falcon",),
+        blocks="transformer.h",
+        final_norm="transformer.ln_f",
+        attention=Site("self_attention"),
+        mlp=Site("mlp"),
+        parallel="parallel_attn",
+        notes="The block adds the attention's output to the MLP's in place: clone outputs when they are read.",
+    ),
+    # ModernBERT's decoder: a dense layer with a norm between the final norm and the unembedding.
+    Family(
+        "modernbert_decoder",
+        ("modernbert-decoder",),
+        final_norm="model.final_norm",
+        attention=Site("attn"),
+        projection="lm_head",
+        head="decoder",
+        notes="What the model calls lm_head is the transformation before its unembedding.",
+    ),
+)

@@ -1,0 +1,84 @@
+"""The same sums under other names: GPT-2 and its time."""
+
+from __future__ import annotations
+
+from bathyscope.anatomy.family import Family, Site
+
+FAMILIES = (
+    # GPT-2 and its direct descendants: learned positions, one module each for attention and MLP.
+    Family(
+        "gpt2",
+        ("gpt2", "gpt_bigcode", "gpt_neo"),
+        blocks="transformer.h",
+        final_norm="transformer.ln_f",
+        attention=Site("attn"),
+        mlp=Site("mlp"),
+        notes="h_0 includes the position embedding. GPT-2's matrices are Conv1D, stored [in, out].",
+    ),
+    # CTRL: the layout of GPT-2 under older names.
+    Family(
+        "ctrl",
+        ("ctrl",),
+        blocks="transformer.h",
+        final_norm="transformer.layernorm",
+        attention=Site("multi_head_attention"),
+        mlp=Site("ffn"),
+        notes="h_0 includes sinusoidal positions. The head has a bias.",
+    ),
+    # DBRX: the attention is nested in a module that also holds both norms.
+    Family(
+        "dbrx",
+        ("dbrx",),
+        blocks="transformer.blocks",
+        final_norm="transformer.norm_f",
+        attention=Site("norm_attn_norm.attn"),
+        mlp=Site("ffn"),
+    ),
+    # OPT: no MLP module, so the MLP's contribution is the output of its second matrix.
+    Family(
+        "opt",
+        ("opt",),
+        blocks="model.decoder.layers",
+        final_norm="model.decoder.final_layer_norm",
+        mlp=Site("fc2"),
+        parts_when=("do_layer_norm_before", True),
+        projection="model.decoder.project_out",
+        notes="fc2 returns flat [batch · tokens, width] outputs. h_0 includes the position embedding. The 350m "
+        "checkpoint norms after the sum, has no final norm and projects before the head.",
+    ),
+    # XGLM: no MLP module, so the MLP's contribution is the output of its second matrix.
+    Family(
+        "xglm", ("xglm",), final_norm="model.layer_norm", mlp=Site("fc2"), notes="h_0 includes sinusoidal positions."
+    ),
+    # BioGPT: no MLP module, so the MLP's contribution is the output of its second matrix.
+    Family(
+        "biogpt",
+        ("biogpt",),
+        blocks="biogpt.layers",
+        final_norm="biogpt.layer_norm",
+        mlp=Site("fc2"),
+        head="output_projection",
+        notes="h_0 includes the position embedding.",
+    ),
+    # BLOOM: both modules return states to which the residual is already added.
+    Family(
+        "bloom",
+        ("bloom",),
+        blocks="transformer.h",
+        final_norm="transformer.ln_f",
+        attention=Site("self_attention", minus="residual"),
+        mlp=Site("mlp", minus="residual"),
+        parts_when=("apply_residual_connection_post_layernorm", False),
+        notes="h_0 is the normed embedding; positions enter through ALiBi.",
+    ),
+    # MPT: the MLP returns a state to which the residual is already added.
+    Family(
+        "mpt",
+        ("mpt",),
+        blocks="transformer.blocks",
+        final_norm="transformer.norm_f",
+        attention=Site("attn"),
+        mlp=Site("ffn", minus="residual"),
+        notes="Positions enter through ALiBi; in its masks True means masked.",
+    ),
+)
