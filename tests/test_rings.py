@@ -14,7 +14,7 @@ import bathyscope
 
 ROOT = Path(bathyscope.__file__).parent
 RINGS = (
-    ("errors", "interrupts", "strict"),
+    ("errors", "interrupts", "strict", "text"),
     ("schedule", "statistics", "options"),
     ("anatomy",),
     ("wavefront",),
@@ -31,7 +31,7 @@ RINGS = (
 )
 RANK = {name: rank for rank, ring in enumerate(RINGS) for name in ring}
 FACADE = ("__init__", "__main__")
-PURE = ("errors", "schedule", "statistics")
+PURE = ("errors", "text", "schedule", "statistics")
 FILES = sorted(ROOT.rglob("*.py"))
 REPOSITORY = Path(__file__).parents[1]
 _LAB = {"bathyscope", "bathyscope_lab"}
@@ -108,7 +108,7 @@ def test_families_are_data() -> None:
 
 
 def test_only_outer_rings_draw_or_talk() -> None:
-    edges = {"matplotlib", "plotly", "jinja2", "cyclopts", "rich"}
+    edges = {"matplotlib", "jinja2", "cyclopts", "rich"}
     for path in FILES:
         used = {name.split(".")[0] for name in imported(path)} & edges
         assert not used or ring_of(path) in ("report", "cli", "progress", "estimate"), f"{path.name}: {used}"

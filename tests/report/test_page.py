@@ -119,16 +119,13 @@ def test_tokens_are_escaped_everywhere(tmp_path: Path) -> None:
     data = RUN["erasure"].copy(deep=True)
     data["piece"].values[1, :3] = ["<b>x</b>", "</script>", "$&'"]
     run = replaced(without(RUN, *(name for name in RUN.measures if name != "erasure")), "erasure", data)
-    text = report(run, tmp_path / "page.html", interactive=True, options=ONE).read_text(encoding="utf-8")
-    text = text.replace(_library(text), "")
+    text = report(run, tmp_path / "page.html", options=ONE).read_text(encoding="utf-8")
     page = Reader(text)
     assert page.named("b") == []
     told = "".join(attrs["aria-label"] or "" for attrs in page.named("div") if attrs.get("role") == "img")
     assert "<b>x</b> </script> $&' " in told
     drawn = [piece.strip() for piece in page.text]
     assert {"<b>x</b>", "</script>", "$&'"} <= set(drawn)
-    # what plotly shows is taken for markup once more
-    assert '"ticktext":["&lt;b&gt;x&lt;' in text
 
 
 def test_wide_pictures_have_rows_of_their_own() -> None:
@@ -185,19 +182,17 @@ def test_light_dark_narrow_and_paper() -> None:
     assert {"name": "viewport", "content": "width=device-width, initial-scale=1"} in Reader(text).named("meta")
 
 
-def test_interactive_maps_carry_their_library_and_values(tmp_path: Path) -> None:
-    run = without(RUN, *(name for name in RUN.measures if name not in ("skip", "erasure", "integrated_gradients")))
-    text = report([run], tmp_path / "page.html", interactive=True, options=ONE).read_text(encoding="utf-8")
-    assert len(text) > 3_000_000
-    assert loads_from_elsewhere(text.replace(_library(text), "")) == []
-    for name in ("skip-all", "skip-future", "erasure-effect_1", "integrated_gradients-mlp_1"):
-        assert f'id="run-1-{name}-interactive"' in text
-    value = RUN["skip"]["effect_all"].values[:, 0, 2, 0, 1].max()
-    assert f"skipped block 0\\u003cbr\\u003eaffected block 1\\u003cbr\\u003erelative change {value:.4g}" in text
-
-
-def _library(text: str) -> str:
-    return max(re.findall(r"<script>(.*?)</script>", text, re.DOTALL), key=len)
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"interactive": True}, "no option interactive any more.*bathyscope show RUN --measure MEASURE --format csv"),
+        ({"tittle": "x"}, r"takes no 'tittle'; allowed: runs, out, title, options. Did you mean 'title'\?"),
+    ],
+)
+def test_options_that_there_are_not_are_refused(given: dict[str, object], words: str, tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match=words):
+        report([small_run()], tmp_path / "page.html", **given)
+    assert not os.listdir(tmp_path)
 
 
 @pytest.mark.parametrize("first", ["bathyscope.report", "import bathyscope.report.table"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from importlib.resources import files
@@ -12,17 +12,22 @@ from typing import Any, Final
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from bathyscope.errors import OptionError
+from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.report import provenance, side_by_side, table
 from bathyscope.report.export import write_output
 from bathyscope.report.figures import style
 from bathyscope.report.figures.kind import Panel
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.registry import FIGURES, drawable
-from bathyscope.report.interactive import plotly_library, plots
 from bathyscope.report.svg import inline_svg
 from bathyscope.store.names import run_names
 from bathyscope.store.run import Run
+
+NO_LONGER: Final = {
+    "interactive": "There is no option interactive any more: pages hold pictures that need no script. The values "
+    "behind them are given by `bathyscope show RUN --measure MEASURE --format csv`, or by run[measure] in Python."
+}
+"""What is said to who gives an option that there was."""
 
 # Letters of a panel then have about the size of the page's own notes.
 _REM_PER_INCH: Final = 6.9
@@ -36,17 +41,10 @@ class _Picture:
 
 
 @dataclass(frozen=True)
-class _Plot:
-    element: Markup
-    width: str | None
-
-
-@dataclass(frozen=True)
 class _Figure:
     heading: str
     note: str
     panels: list[_Picture]
-    interactive: list[_Plot]
 
 
 def report(
@@ -55,7 +53,7 @@ def report(
     title: str | None = None,
     *,
     options: FigureOptions | None = None,
-    interactive: bool = False,
+    **gone: object,
 ) -> Path:
     """Write a page and give back its path. The same runs give the same bytes.
 
@@ -64,18 +62,18 @@ def report(
         out: the HTML file; it is wholly there or absent.
         title: of the page; default: model and data.
         options: weighting and bands of the curves, reduction and scale of the maps, prompts with own maps.
-        interactive: add maps that show values under the pointer (about 5 MB more on the page).
 
     Raises:
-        OptionError: no run; a run with nothing to draw.
+        OptionError: no run; a run with nothing to draw; an option that is not known, or no longer.
         StoreError: the file cannot be written.
     """
+    _refuse(gone)
     runs = [runs] if isinstance(runs, Run) else list(runs)
     if not runs:
         raise OptionError("A report needs at least one run; give a list such as [run].")
     options = options or FigureOptions()
     names = run_names(runs)
-    sections = [_section(run, f"run-{i + 1}", names[i], options, interactive) for i, run in enumerate(runs)]
+    sections = [_section(run, f"run-{i + 1}", names[i], options) for i, run in enumerate(runs)]
     page = _template().render(
         title=title or (names[0] if len(runs) == 1 else f"{len(runs)} runs compared"),
         sections=sections,
@@ -83,12 +81,20 @@ def report(
         comparison=_comparison(runs, names),
         side_by_side=_side_by_side(runs, options),
         style=Markup((files("bathyscope.report") / "templates" / "page.css").read_text(encoding="utf-8")),
-        plotly=Markup(plotly_library()) if interactive else "",
         version=metadata.version("bathyscope"),
     )
     path = Path(out).expanduser()
     write_output(path, page.encode("utf-8"))
     return path
+
+
+def _refuse(given: Iterable[str]) -> None:
+    """Options that there are no more, or never were."""
+    for name in given:
+        if name in NO_LONGER:
+            raise OptionError(NO_LONGER[name])
+        known = ("runs", "out", "title", "options")
+        raise OptionError(f"A report takes no {name!r}; allowed: {', '.join(known)}.{did_you_mean(name, known)}")
 
 
 def _template() -> Any:
@@ -101,7 +107,7 @@ def _template() -> Any:
     return environment.get_template("page.html.j2")
 
 
-def _section(run: Run, anchor: str, name: str, options: FigureOptions, interactive: bool) -> dict[str, Any]:
+def _section(run: Run, anchor: str, name: str, options: FigureOptions) -> dict[str, Any]:
     drawn = drawable(run, options)
     headings, rows, count = provenance.prompts(run)
     return {
@@ -112,7 +118,7 @@ def _section(run: Run, anchor: str, name: str, options: FigureOptions, interacti
         "depth_headings": table.depth_headings(run) if table.MEASURE in run.measures else [],
         "depth_rows": [table.depth_cells(row) for row in _depth_rows(run)],
         "remarks": table.remarks(_depth_rows(run)),
-        "figures": [_figure(run, kind, panels, anchor, options, interactive) for kind, panels in drawn.items()],
+        "figures": [_figure(run, kind, panels, anchor, options) for kind, panels in drawn.items()],
         "configuration": provenance.configuration(run),
         "record": provenance.record(run),
         "prompt_headings": headings,
@@ -121,14 +127,10 @@ def _section(run: Run, anchor: str, name: str, options: FigureOptions, interacti
     }
 
 
-def _figure(
-    run: Run, name: str, panels: Sequence[Panel], anchor: str, options: FigureOptions, interactive: bool
-) -> _Figure:
+def _figure(run: Run, name: str, panels: Sequence[Panel], anchor: str, options: FigureOptions) -> _Figure:
     pictures = [_picture(panel, f"{anchor}-{name}-{panel.name}") for panel in panels]
     kind = FIGURES[name]
-    pointed = plots(kind, run, options, anchor) if interactive else []
-    elements = [_Plot(Markup(plot.element), _page_width(plot.width)) for plot in pointed]
-    return _Figure(kind.heading, kind.note(run, options), pictures, elements)
+    return _Figure(kind.heading, kind.note(run, options), pictures)
 
 
 def _picture(panel: Panel, anchor: str) -> _Picture:
@@ -147,7 +149,6 @@ def _side_by_side(runs: Sequence[Run], options: FigureOptions) -> list[_Figure]:
             FIGURES[kind].heading,
             side_by_side.caption(kind, options),
             [_picture(panel, f"side-by-side-{kind}-{panel.name}") for panel in panels],
-            [],
         )
         for kind, panels in side_by_side.side_by_side(runs, options).items()
     ]

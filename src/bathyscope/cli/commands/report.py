@@ -13,7 +13,7 @@ from bathyscope.cli.flags import command, flags, options_of
 from bathyscope.errors import OptionError
 from bathyscope.report.export import save_figures, save_side_by_side
 from bathyscope.report.figures.options import FigureOptions
-from bathyscope.report.page import report
+from bathyscope.report.page import NO_LONGER, report
 from bathyscope.store.run import Run, open_run
 
 _PAGE = options_of(report, leave_out=("runs", "options"))
@@ -21,7 +21,7 @@ _FILES = options_of(save_figures, leave_out=("run", "folder", "options"))
 _EXAMPLES = """\
 Examples:
   bathyscope report runs/qwen --out qwen.html
-  bathyscope report runs/qwen runs/llama --out compared.html --interactive
+  bathyscope report runs/qwen runs/llama --out compared.html
   bathyscope report runs/qwen --figures pictures --formats svg,pdf"""
 
 
@@ -29,6 +29,7 @@ def report_command(
     *runs: str,
     figures: Annotated[Path | None, Parameter(show_default=False)] = None,
     partial: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
+    interactive: Annotated[bool | None, Parameter(show=False)] = None,
     **given: Any,
 ) -> int:
     """Draw runs.
@@ -39,6 +40,8 @@ def report_command(
             stand side by side.
         partial: read unfinished runs: the prompts that are done.
     """
+    if interactive is not None:
+        raise OptionError(NO_LONGER["interactive"])
     options = FigureOptions(**_taken(FigureOptions, given))
     files, page = _taken(_FILES, given), _taken(_PAGE, given)
     if not runs:

@@ -58,14 +58,10 @@ class Colours:
         return LogNorm(self.low, self.high) if self.kind == "log" else Normalize(self.low, self.high)
 
     @property
-    def name(self) -> str:
-        """The colour map's name, known to matplotlib and plotly alike."""
-        return style.SIGNED_MAP if self.kind == "signed" else style.EFFECT_MAP
-
-    @property
     def colormap(self) -> Colormap:
         """The colour map, with a colour of its own for what lies above its end, and blanks where nothing is."""
-        return mpl.colormaps[self.name].with_extremes(bad=(0, 0, 0, 0), over=style.CLIPPED)
+        name = style.SIGNED_MAP if self.kind == "signed" else style.EFFECT_MAP
+        return mpl.colormaps[name].with_extremes(bad=(0, 0, 0, 0), over=style.CLIPPED)
 
     def drawable(self, values: NDArray[Any]) -> NDArray[Any]:
         """The values as a logarithm can take them: 0 becomes something below the low end, not a blank."""

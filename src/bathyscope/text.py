@@ -1,0 +1,35 @@
+"""Text from outside, such as prompt ids, labels and tokens, as text that can be shown: nothing in it acts."""
+
+from __future__ import annotations
+
+import unicodedata
+
+
+def shown(text: object, keep: str = "") -> str:
+    """The text with every letter that would act on a terminal or a page, or that no file can hold, as its escape.
+
+    Controls (``\\x1b``, ``\\n``), marks that turn the direction of text (``\\u202e``), halves of letters (``\\udc80``)
+    and what is no letter at all; letters, signs and blanks of every script stay as they are.
+
+    Args:
+        text: anything; its ``str`` is taken.
+        keep: letters that stay although they act, such as ``"\\n"`` where lines are wanted.
+    """
+    given = str(text)
+    if given.isprintable():
+        return given
+    return "".join(one if _harmless(one) or one in keep else _escape(one) for one in given)
+
+
+def elided(text: str, letters: int) -> str:
+    """The text, or its first letters and an ellipsis where it has more than ``letters``."""
+    return text if len(text) <= letters else f"{text[: letters - 1]}…"
+
+
+def _harmless(letter: str) -> bool:
+    # the two joiners belong to the spelling of several scripts
+    return letter.isprintable() or letter in "\u200c\u200d" or unicodedata.category(letter) == "Zs"
+
+
+def _escape(letter: str) -> str:
+    return letter.encode("unicode_escape").decode("ascii")
