@@ -9,6 +9,7 @@ import pytest
 from support import zoo
 
 import bathyscope
+from bathyscope.labels import documented, misfits
 from bathyscope.measures.registry import MEASURES
 from bathyscope.papers.presets import PRESETS
 
@@ -24,20 +25,34 @@ def run() -> bathyscope.Run:
     return bathyscope.survey(model, prompts, "all", repeat={"length": 2}, erasure={"future": True}, progress=False)
 
 
-@pytest.mark.parametrize("measure", [*MEASURES, "noise"])
-def test_every_variable_is_in_the_table_of_its_measure(measure: str, run: bathyscope.Run) -> None:
+def rows_of(measure: str) -> list[str]:
+    """Rows of the table of a measure's variables in the page of measures."""
     page = (ROOT / "docs" / "measures.md").read_text(encoding="utf-8")
     section = re.search(rf"^## {measure}$(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
     assert section is not None
-    listed = {
-        match[1]: (match[2], match[3])
-        for match in re.finditer(r"^\| `(\w+)` \| ([^|]*) \| ([^|]*) \|", section[1], re.M)
+    return re.findall(r"^\| `\w+` \| [^\n]*$", section[1].partition("| variable | dimensions |")[2], re.M)
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_the_page_has_the_table_of_every_measure(measure: str) -> None:
+    table = MEASURES[measure].table
+    assert table is not None
+    assert rows_of(measure) == documented(table)
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_results_are_what_their_table_says(measure: str, run: bathyscope.Run) -> None:
+    table = MEASURES[measure].table
+    assert table is not None
+    assert list(misfits(table, run[measure])) == []
+
+
+def test_the_noise_is_in_its_table(run: bathyscope.Run) -> None:
+    cells = [row.split(" | ") for row in rows_of("noise")]
+    listed = {name.strip("| `"): (dims, units) for name, dims, units, *_ in cells}
+    assert listed == {
+        str(n): (", ".join(map(str, v.dims)), v.attrs["units"]) for n, v in run["noise"].data_vars.items()
     }
-    found = {
-        str(name): (", ".join(map(str, variable.dims)), variable.attrs["units"])
-        for name, variable in run[measure].data_vars.items()
-    }
-    assert listed == found
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from types import SimpleNamespace
+from typing import Annotated, Literal, get_type_hints
 
 import numpy as np
 import pytest
 
 from bathyscope.errors import OptionError
-from bathyscope.options import coerce
+from bathyscope.options import Distinct, Range, choices, coerce
 
 
 @dataclass(frozen=True)
@@ -103,3 +104,62 @@ def test_options_are_a_mapping_or_their_class(given: object) -> None:
 def test_where_there_is_nothing_to_set() -> None:
     with pytest.raises(OptionError, match=r"residual has no option 'k'. Allowed: none"):
         coerce(Nothing, {"k": 3}, "residual")
+
+
+@dataclass(frozen=True)
+class Allowed:
+    axis: Literal["tokens", "channels"] = "tokens"
+    parts: Annotated[tuple[Literal["block", "mlp"], ...], Distinct()] = ("block",)
+    offsets: Annotated[tuple[Annotated[int, Range(1)], ...], Distinct()] = (1,)
+    times: Annotated[int, Range(1, 64)] = 1
+    top_p: Annotated[float, Range(0.25, 1)] = 0.9
+    max_tokens: Annotated[int | None, Range(2, none="no limit")] = 64
+    blocks: Annotated[tuple[int, ...] | None, Distinct()] = None
+
+
+def test_what_is_allowed() -> None:
+    given = {"axis": "channels", "parts": ["mlp", "block"], "times": 64, "top_p": 0.25, "max_tokens": None, "blocks": 3}
+    expected = Allowed("channels", ("mlp", "block"), (1,), 64, 0.25, None, (3,))
+    assert coerce(Allowed, given, "skip") == expected
+    assert coerce(Allowed, {"max_tokens": 2, "blocks": None, "times": 1}, "skip") == Allowed(max_tokens=2)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"axis": "token"}, "skip: axis='token' is unknown. Did you mean 'tokens'? Allowed: tokens, channels."),
+        ({"axis": 3}, "skip: axis=3 is unknown. Allowed: tokens, channels."),
+        ({"parts": ["blok"]}, "skip: parts='blok' is unknown. Did you mean 'block'? Allowed: block, mlp."),
+        ({"parts": []}, "skip: parts=[] is not allowed; give at least one, each once; allowed: block, mlp."),
+        ({"parts": ["mlp", "mlp"]}, "skip: parts=['mlp', 'mlp'] is not allowed; give at least one, each once; allowed"),
+        ({"offsets": [1, 0]}, "skip: offsets=0 is out of range; allowed: 1 or more."),
+        ({"offsets": [2, 2]}, "skip: offsets=[2, 2] is not allowed; give at least one, each once; allowed: 1 or more."),
+        ({"times": 65}, "skip: times=65 is out of range; allowed: 1 to 64."),
+        ({"times": 0}, "skip: times=0 is out of range; allowed: 1 to 64."),
+        ({"times": "2"}, "skip: times takes a whole number; '2' given."),
+        ({"top_p": float("nan")}, "skip: top_p=nan is out of range; allowed: 0.25 to 1."),
+        ({"max_tokens": 1}, "skip: max_tokens=1 is out of range; allowed: 2 or more, or None (no limit)."),
+        ({"blocks": []}, "skip: blocks=[] is not allowed; give at least one, each once."),
+    ],
+)
+def test_what_is_not_allowed(given: dict[str, object], message: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        coerce(Allowed, given, "skip")
+    assert message in str(caught.value)
+    # an instance is held to the same rules as a mapping
+    with pytest.raises(OptionError) as caught:
+        coerce(Allowed, Allowed(**given), "skip")  # type: ignore[arg-type]
+    assert message in str(caught.value)
+
+
+def test_choices_in_words() -> None:
+    hints = get_type_hints(Allowed, include_extras=True)
+    assert {name: choices(hint) for name, hint in hints.items()} == {
+        "axis": "tokens, channels",
+        "parts": "block, mlp",
+        "offsets": "1 or more",
+        "times": "1 to 64",
+        "top_p": "0.25 to 1",
+        "max_tokens": "2 or more, or None (no limit)",
+        "blocks": "",
+    }

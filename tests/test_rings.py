@@ -15,7 +15,7 @@ import bathyscope
 ROOT = Path(bathyscope.__file__).parent
 RINGS = (
     ("errors", "interrupts", "strict", "text"),
-    ("schedule", "statistics", "options"),
+    ("schedule", "statistics", "options", "labels"),
     ("anatomy",),
     ("wavefront",),
     ("gradients", "prompts"),

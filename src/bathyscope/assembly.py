@@ -9,7 +9,8 @@ import numpy as np
 import xarray as xr
 
 from bathyscope.errors import PromptError
-from bathyscope.measures.base import MeasureProbe, variable
+from bathyscope.labels import variable
+from bathyscope.measures.base import MeasureProbe
 from bathyscope.prompts.prompt import TokenizedPrompt
 
 

@@ -1,4 +1,9 @@
-"""Options given as plain values (a call's keywords, a YAML recipe) made into a measure's typed options."""
+"""Options: dataclasses whose annotations say what is allowed, and the one check of everything that is given.
+
+A choice is a ``Literal``, a range is ``Annotated[int, Range(1, 64)]``, and a list whose items may be given once is
+``Annotated[tuple[...], Distinct()]``. A call's keywords, a recipe's values and a shell's flags are all read here,
+so that each mistake is refused in the same words, before any model is loaded.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +11,58 @@ import operator
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
-from typing import Any, TypeVar
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Annotated, Any, Literal, TypeVar
 
 from bathyscope.errors import OptionError, did_you_mean
 
 T = TypeVar("T")
 N = TypeVar("N", int, float)
+
+
+@dataclass(frozen=True)
+class Range:
+    """Annotates a number: from ``low`` to ``high``, both allowed.
+
+    Args:
+        high: None = as large as one likes.
+        none: what None means where it is allowed, for messages.
+    """
+
+    low: float
+    high: float | None = None
+    none: str = ""
+
+    def __str__(self) -> str:
+        text = f"{self.low} or more" if self.high is None else f"{self.low} to {self.high}"
+        return f"{text}, or None ({self.none})" if self.none else text
+
+    def check(self, value: float, where: str) -> None:
+        """Raises OptionError for a number outside."""
+        if not (self.low <= value and (self.high is None or value <= self.high)):
+            raise OptionError(f"{where}={value} is out of range; allowed: {self}.")
+
+
+@dataclass(frozen=True)
+class Distinct:
+    """Annotates a list: at least one item, none twice."""
+
+    def check(self, value: Sequence[Any], where: str, choices: str) -> None:
+        """Raises OptionError for an empty list, or one that repeats an item."""
+        if not value or len(set(value)) < len(value):
+            allowed = f"; allowed: {choices}" if choices else ""
+            raise OptionError(f"{where}={list(value)} is not allowed; give at least one, each once{allowed}.")
+
+
+Coverage = Annotated[float, Range(0.01, 0.9999)]
+"""Of an interval."""
+Resamples = Annotated[int, Range(1, 10_000_000)]
+"""Of a bootstrap, or orders of a permutation test."""
+
+
+@dataclass(frozen=True)
+class NoOptions:
+    """What has no options."""
 
 
 def coerce(options_type: type[T], given: object, where: str) -> T:
@@ -21,7 +71,7 @@ def coerce(options_type: type[T], given: object, where: str) -> T:
     Lists become tuples, and a single text stands for a tuple of one.
 
     Raises:
-        OptionError: unknown option (with a near miss), or a value of another type.
+        OptionError: unknown option (with a near miss), a value of another type, or one that is not allowed.
     """
     if given is None:
         return options_type()
@@ -29,7 +79,7 @@ def coerce(options_type: type[T], given: object, where: str) -> T:
         given = {field.name: getattr(given, field.name) for field in fields(given)}
     if not isinstance(given, Mapping) or not is_dataclass(options_type):
         raise OptionError(f"{where}: options are a dict or {options_type.__name__}; {type(given).__name__} given.")
-    hints = typing.get_type_hints(options_type)
+    hints = typing.get_type_hints(options_type, include_extras=True)
     allowed = [f.name for f in fields(options_type)]
     values: dict[str, Any] = {}
     for name, value in given.items():
@@ -40,9 +90,35 @@ def coerce(options_type: type[T], given: object, where: str) -> T:
     return options_type(**values)
 
 
+def choices(hint: Any) -> str:
+    """What an annotated option may be, in words: ``block, attention, mlp`` or ``1 to 64``; empty = not said."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Literal:
+        return ", ".join(map(str, arguments))
+    if origin is Annotated:
+        return ", ".join(str(mark) for mark in arguments[1:] if isinstance(mark, Range)) or choices(arguments[0])
+    if origin in (typing.Union, types.UnionType, tuple):
+        return next((found for inner in arguments if (found := choices(inner))), "")
+    return ""
+
+
 def _as(wanted: Any, value: Any, where: str) -> Any:
     """``value`` as the annotated type."""
     origin, arguments = typing.get_origin(wanted), typing.get_args(wanted)
+    if origin is Annotated:
+        value = _as(arguments[0], value, where)
+        for mark in arguments[1:] if value is not None else ():
+            if isinstance(mark, Distinct):
+                mark.check(value, where, choices(arguments[0]))
+            elif isinstance(mark, Range):
+                mark.check(value, where)
+        return value
+    if origin is Literal:
+        if value not in arguments:
+            raise OptionError(
+                f"{where}={value!r} is unknown.{did_you_mean(str(value), arguments)} Allowed: {choices(wanted)}."
+            )
+        return value
     if origin in (typing.Union, types.UnionType):
         if value is None and type(None) in arguments:
             return None

@@ -14,7 +14,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bathyscope.errors import OptionError, did_you_mean, warn
-from bathyscope.measures.base import variable
+from bathyscope.labels import variable
 from bathyscope.prompts.files import read_rows
 from bathyscope.statistics.depth_performance import CONDITION_LIMIT, LAYERS, VIF_LIMIT, Regression, regress
 

@@ -21,7 +21,7 @@ from bathyscope.anatomy.anatomy import config_of
 from bathyscope.anatomy.lengths import depends_on_padding
 from bathyscope.assembly import prompt_coords
 from bathyscope.errors import OptionError, PromptError, warn
-from bathyscope.measures.base import variable
+from bathyscope.labels import variable
 from bathyscope.model import Model, load
 from bathyscope.progress import ProgressBar
 from bathyscope.prompts.prompt import Prompt, PromptSet, TokenizedPrompt

@@ -18,11 +18,10 @@ from bathyscope.anatomy.anatomy import config_of
 from bathyscope.anatomy.lengths import depends_on_padding
 from bathyscope.anatomy.mode import require_own_order
 from bathyscope.assembly import in_order, noise_by_prompt, noise_floor, prompt_coords, require_free_labels, with_summary
-from bathyscope.errors import OptionError, PromptError, did_you_mean, warn
+from bathyscope.errors import OptionError, PromptError, warn
 from bathyscope.measures.base import Measure, ModelFacts
-from bathyscope.measures.registry import DEFAULT, MEASURES, expand
+from bathyscope.measures.registry import DEFAULT, MEASURES, chosen
 from bathyscope.model import Model, load
-from bathyscope.options import coerce
 from bathyscope.papers.presets import Preset
 from bathyscope.papers.presets import preset as preset_of
 from bathyscope.progress import ProgressBar
@@ -37,11 +36,14 @@ from bathyscope.store.writer import RunWriter
 from bathyscope.wavefront.batch import Batch, plan_batches
 from bathyscope.wavefront.engine import Wavefront
 
+Asked = str | type[Measure[Any]] | Measure[Any]
+Measures = Sequence[Asked] | Asked | None
+
 
 def survey(
     model: Model | PreTrainedModel | str | Path,
     prompts: Source,
-    measures: Sequence[str] | str | None = None,
+    measures: Measures = None,
     out: str | Path | None = None,
     seed: int | None = None,
     batch_tokens: int | None = None,
@@ -58,7 +60,8 @@ def survey(
         model: what ``load`` returns or takes.
         prompts: a source text (``gsm8k:10``, ``stories.txt:100``), a list of texts, ``Prompt`` objects or
             token-id lists, or a ``PromptSet``.
-        measures: names, ``"all"``, or None for residual, lens, skip and effective_depth (or the preset's).
+        measures: names, ``"all"``, or None for residual, lens, skip and effective_depth (or the preset's); beside
+            names also classes derived from ``bathyscope.measures.base.Measure``, and instances of them.
         out: folder of the run; an interrupted run there is resumed. None keeps everything in memory.
         seed: of sampled positions and of resampling; None = 0, or the preset's.
         batch_tokens: tokens of prompts in one shard, the unit that is kept when a run is interrupted. None = 2048, or
@@ -148,6 +151,8 @@ class SurveyPlan:
 
     def _options(self, measure: Measure[Any]) -> dict[str, Any]:
         options: dict[str, Any] = _plain(dataclasses.asdict(measure.options))
+        if measure.name not in MEASURES:  # a name that no option can have
+            options["class"] = f"{type(measure).__module__}:{type(measure).__qualname__}"
         if measure.name in self.references:
             options["reference_hash"] = prompts_hash(self.references[measure.name])
         return options
@@ -227,7 +232,7 @@ class SurveyPlan:
 def plan_survey(
     model: Model | PreTrainedModel | str | Path,
     prompts: Source,
-    measures: Sequence[str] | str | None = None,
+    measures: Measures = None,
     *,
     seed: int | None = None,
     batch_tokens: int | None = None,
@@ -236,16 +241,20 @@ def plan_survey(
     options: Mapping[str, Any] | None = None,
 ) -> SurveyPlan:
     """All decisions and checks of a survey, before any compute (see ``survey``)."""
-    chosen: Preset | None = preset_of(preset) if preset else None
+    preset_used: Preset | None = preset_of(preset) if preset else None
     given = dict(options or {})
-    made = _measures(measures, chosen, given)
+    asked = _named(measures, preset_used)
+    made = tuple(
+        one.measure(own) for one, own in chosen(asked, given, preset_used.options if preset_used else None).values()
+    )
     batch_tokens = None if batch_tokens is None else _checked_batch_tokens(batch_tokens)
-    seed = _checked_seed(seed if seed is not None else chosen.seed if chosen else 0)
+    seed = _checked_seed(seed if seed is not None else preset_used.seed if preset_used else 0)
     loaded = model if isinstance(model, Model) else load(model)
     require_own_order(loaded.hf)
     tokenized, dataset, uses_tokenizer = _tokenized(loaded, prompts, seed, beyond_context)
     facts = ModelFacts(loaded.anatomy, loaded.checks, loaded.tokenizer if uses_tokenizer else None)
-    made = _possible(made, facts, tokenized, {*_named(measures, chosen), *given})
+    by_name = {one if isinstance(one, str) else one.name for one in asked}
+    made = _possible(made, facts, tokenized, {*by_name, *given})
     for measure in made:
         measure.prepare(facts, tokenized, seed)
     references = {m.name: _reference(loaded, m.reference, seed) for m in made if m.reference is not None}
@@ -263,11 +272,13 @@ def plan_survey(
     )
 
 
-def _named(names: Sequence[str] | str | None, chosen: Preset | None) -> Sequence[str]:
+def _named(given: Measures, preset: Preset | None) -> Sequence[Asked]:
     """The measures as they were asked for."""
-    if isinstance(names, str):
-        return [name.strip() for name in names.split(",") if name.strip()]
-    return names if names is not None else chosen.measures if chosen else DEFAULT
+    if isinstance(given, str):
+        return [name.strip() for name in given.split(",") if name.strip()]
+    if given is None:
+        return preset.measures if preset else DEFAULT
+    return [given] if isinstance(given, Measure | type) else given
 
 
 def _possible(
@@ -307,29 +318,6 @@ def _checked_seed(seed: int) -> int:
     if isinstance(seed, bool) or not hasattr(seed, "__index__") or not 0 <= seed < 1 << 32:
         raise OptionError(f"seed={seed!r} is not allowed; give a whole number from 0 to {(1 << 32) - 1}.")
     return int(seed)
-
-
-def _measures(
-    names: Sequence[str] | str | None, chosen: Preset | None, options: dict[str, Any]
-) -> tuple[Measure[Any], ...]:
-    wanted = expand(_named(names, chosen))
-    for name in options:
-        if name not in MEASURES:
-            raise OptionError(
-                f"survey() has no option {name!r}.{did_you_mean(name, MEASURES)} Options of a measure go under its "
-                f"name ({', '.join(MEASURES)}), as a dict."
-            )
-        if name not in wanted:
-            raise OptionError(
-                f"Options for {name} were given, but {name} is not among the measures: {', '.join(wanted)}."
-            )
-    made = []
-    for name in wanted:
-        given = options.get(name)
-        if chosen is not None and (given is None or isinstance(given, Mapping)):
-            given = {**chosen.options.get(name, {}), **(given or {})}
-        made.append(MEASURES[name](coerce(MEASURES[name].options_type, given, name)))
-    return tuple(made)
 
 
 def _tokenized(

@@ -21,7 +21,7 @@ from bathyscope.comparison import compare
 from bathyscope.comparison.result import holm
 from bathyscope.comparison.side import sides_of
 from bathyscope.errors import OptionError, PromptError
-from bathyscope.measures.base import variable
+from bathyscope.labels import variable
 from bathyscope.measures.registry import DEFAULT
 from bathyscope.model import Model, load
 from bathyscope.prompts.hash import prompts_hash

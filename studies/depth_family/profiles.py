@@ -14,7 +14,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from bathyscope.measures.base import variable
+from bathyscope.labels import variable
 from bathyscope.statistics.bootstrap import mean_interval
 from bathyscope.store.run import Run
 

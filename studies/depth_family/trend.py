@@ -19,7 +19,7 @@ from scipy import stats
 
 from bathyscope.comparison import compare
 from bathyscope.comparison.result import holm
-from bathyscope.measures.base import variable
+from bathyscope.labels import variable
 from bathyscope.statistics.crossing import centre_of_mass
 from bathyscope.statistics.difference import Reading, Term, contrast, slope_coefficients
 from bathyscope.statistics.effective_depth import ESTIMATORS

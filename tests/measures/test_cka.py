@@ -217,7 +217,7 @@ def refusal(prompts: int, options: Mapping[str, Any]) -> str:
         ),
         (9, {"batch": 3}, "cka: batch=3 is out of range; allowed: 4 to 4096."),
         (9, {"tokens_batch": 15}, "cka: tokens_batch=15 is out of range; allowed: 16 to 8192."),
-        (9, {"level": 1.0}, "cka: level=1.0 is out of range; allowed: between 0 and 1, such as 0.95."),
+        (9, {"level": 1.0}, "cka: level=1.0 is out of range; allowed: 0.01 to 0.9999."),
     ],
 )
 def test_errors(prompts: int, options: Mapping[str, Any], message: str) -> None:

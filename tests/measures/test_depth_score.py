@@ -289,7 +289,7 @@ def test_a_planted_trend_is_found_and_measured() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"positions": "evry"}, "depth_score: positions 'evry' is unknown. Did you mean 'every'? Allowed: answer, ev"),
+        ({"positions": "evry"}, "depth_score: positions='evry' is unknown. Did you mean 'every'? Allowed: answer, ev"),
         ({"resamples": 0}, "depth_score: resamples=0 is out of range; allowed: 1 to"),
         ({"coverage": 1.0}, "depth_score: coverage=1.0 is out of range; allowed: 0.01 to 0.9999."),
         ({"permutations": 0}, "depth_score: permutations=0 is out of range; allowed: 1 to"),

@@ -140,7 +140,6 @@ def test_without_parts_the_cosine_estimate_says_why() -> None:
     ],
 )
 def test_errors(options: dict[str, float], message: str) -> None:
-    measure = EffectiveDepth(EffectiveDepthOptions(**options))  # type: ignore[arg-type]
     with pytest.raises(OptionError) as caught:
-        measure.prepare(waves.facts(waves.loaded("llama")), waves.of_lengths(9), seed=0)
+        EffectiveDepth(options)
     assert message in str(caught.value)

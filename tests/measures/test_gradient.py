@@ -11,7 +11,7 @@ from support import naive_gradients, waves, zoo
 
 from bathyscope.errors import ModelError
 from bathyscope.gradients import depth
-from bathyscope.measures.gradient import Gradient, GradientOptions
+from bathyscope.measures.gradient import Gradient
 from bathyscope.model import Model
 
 NAMES = [
@@ -91,4 +91,4 @@ def test_models_without_gradients_are_refused() -> None:
     hf.model.layers[0].mlp.up_proj.register_buffer("scale_weight", hf.lm_head.weight.detach().to(int))
     facts = waves.facts(replace(model, anatomy=replace(model.anatomy, model=hf)))
     with pytest.raises(ModelError, match=r"gradient needs gradients, and the weight .*scale_weight is stored as int64"):
-        Gradient(GradientOptions()).prepare(facts, waves.of_lengths(5), seed=0)
+        Gradient().prepare(facts, waves.of_lengths(5), seed=0)

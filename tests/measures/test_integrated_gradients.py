@@ -217,8 +217,11 @@ def answered(*lengths: int) -> list[TokenizedPrompt]:
             {"sites": ("atention",)},
             "sites='atention' is unknown. Did you mean 'attention'? Allowed: block, attention, mlp.",
         ),
-        ({"sites": ()}, "sites=[] is not allowed; give each of block, attention, mlp at most once, and at least one."),
-        ({"sites": ("mlp", "mlp")}, "sites=['mlp', 'mlp'] is not allowed; give each of block, attention, mlp at most"),
+        ({"sites": ()}, "sites=[] is not allowed; give at least one, each once; allowed: block, attention, mlp."),
+        (
+            {"sites": ("mlp", "mlp")},
+            "sites=['mlp', 'mlp'] is not allowed; give at least one, each once; allowed: block, at",
+        ),
         ({"mode": "exakt"}, "mode='exakt' is unknown. Did you mean 'exact'? Allowed: fast, exact."),
         ({"baseline": "token"}, "baseline='token' is unknown. Did you mean 'tokens'? Allowed: tokens, channels."),
         ({"steps": 0}, "integrated_gradients: steps=0 is out of range; allowed: 1 to 65536."),

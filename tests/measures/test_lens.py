@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -217,21 +219,21 @@ def test_answer_positions_need_an_answer() -> None:
     ("options", "message"),
     [
         (
-            LensOptions(positions="iner"),
+            {"positions": "iner"},
             "lens: positions='iner' is unknown. Did you mean 'inner'? Allowed: all, inner, answer.",
         ),
         (
-            LensOptions(norm=("frosen",)),
+            {"norm": ("frosen",)},
             "lens: norm='frosen' is unknown. Did you mean 'frozen'? Allowed: recompute, frozen.",
         ),
-        (LensOptions(norm=()), "lens: norm is empty; give at least one of recompute, frozen."),
-        (LensOptions(k=0), "lens: k=0 is out of range; allowed: 1 to 120."),
-        (LensOptions(k=121), "lens: k=121 is out of range; allowed: 1 to 120."),
-        (LensOptions(top_p=0.0), "lens: top_p=0.0 is out of range"),
-        (LensOptions(top_p=1.5), "lens: top_p=1.5 is out of range"),
+        ({"norm": ()}, "lens: norm=[] is not allowed; give at least one, each once; allowed: recompute, frozen."),
+        ({"k": 0}, "lens: k=0 is out of range; allowed: 1 or more."),
+        ({"k": 121}, "lens: k=121 is out of range; allowed: 1 to 120."),
+        ({"top_p": 0.0}, "lens: top_p=0.0 is out of range"),
+        ({"top_p": 1.5}, "lens: top_p=1.5 is out of range"),
     ],
 )
-def test_errors(options: LensOptions, message: str) -> None:
+def test_errors(options: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError) as caught:
         Lens(options).prepare(waves.facts(waves.loaded("llama")), waves.of_lengths(9), seed=0)
     assert message in str(caught.value)

@@ -1,34 +1,55 @@
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from bathyscope.errors import OptionError
-from bathyscope.measures.registry import DEFAULT, MEASURES, expand
-
-ORDER = [
-    "residual",
-    "lens",
-    "skip",
-    "direct",
-    "depth_score",
-    "erasure",
-    "integrated_gradients",
-    "gradient",
-    "drop",
-    "swap",
-    "repeat",
-    "swap_cosine",
-    "cka",
-    "attention_locality",
-    "neurons",
-    "effective_depth",
-    "stages",
-]
+from bathyscope.measures import declared
+from bathyscope.measures.registry import DEFAULT, MEASURES, chosen, expand
 
 
-def test_names() -> None:
-    assert list(MEASURES) == ORDER
-    assert all(name == measure.name for name, measure in MEASURES.items())
+def test_every_declaration_is_registered_under_its_name() -> None:
+    files = {path.stem for path in Path(declared.__path__[0]).glob("*.py")} - {"__init__", "schedules"}
+    assert set(MEASURES) == files
+    assert all(name == one.name for name, one in MEASURES.items())
+
+
+def test_what_is_derived_comes_after_what_it_needs() -> None:
+    order = list(MEASURES)
+    for name, one in MEASURES.items():
+        assert all(order.index(needed) < order.index(name) for needed in one.requires)
+        assert one.derived or not one.requires
+
+
+def test_a_measure_is_what_its_declaration_says() -> None:
+    for name, one in MEASURES.items():
+        made = one.measure()
+        assert type(made).__module__ == f"bathyscope.measures.{name}"
+        assert made.options == one.options_type()
+        stated = (made.name, made.table, made.requires, made.needs_answers, made.derived)
+        assert stated == (name, one.table, one.requires, one.needs_answers, one.derived)
+        assert one.summary.endswith(".")
+        assert "\n" not in one.summary
+
+
+def test_declarations_load_no_heavy_library() -> None:
+    code = (
+        "import sys; from bathyscope.measures.registry import chosen\n"
+        "chosen(['all'], {'lens': {'k': 3}})\n"
+        "print([m for m in ('torch', 'transformers', 'xarray', 'numpy', 'pandas') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_wrong_options_are_refused_before_any_measure_is_made() -> None:
+    with pytest.raises(OptionError, match=r"lens: positions='iner' is unknown\. Did you mean 'inner'\?"):
+        chosen(["lens"], {"lens": {"positions": "iner"}})
+    with pytest.raises(OptionError, match=r"lens: k=0 is out of range; allowed: 1 or more"):
+        chosen(["lens"], {}, {"lens": {"k": 0}})
 
 
 @pytest.mark.parametrize(
@@ -36,7 +57,7 @@ def test_names() -> None:
     [
         (["swap", "drop"], ["drop", "swap"]),
         (["effective_depth"], ["residual", "lens", "skip", "effective_depth"]),
-        (["all"], ORDER),
+        (["all"], list(MEASURES)),
         (["lens", "lens"], ["lens"]),
         (DEFAULT, ["residual", "lens", "skip", "effective_depth"]),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import attrgetter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -163,30 +164,32 @@ def test_a_block_may_not_run_before_the_one_it_takes_from() -> None:
 
 
 @pytest.mark.parametrize(
-    ("measure", "message"),
+    ("measure", "options", "message"),
     [
-        (Drop(DropOptions(blocks=(5,))), "drop: block 5 is out of range; allowed: 0 to 4."),
-        (Drop(DropOptions(blocks=(-1,))), "drop: block -1 is out of range; allowed: 0 to 4."),
-        (Drop(DropOptions(blocks=(1, 1))), "drop: blocks must be distinct and at least one; given: [1, 1]."),
-        (Drop(DropOptions(blocks=())), "drop: blocks must be distinct and at least one; given: []."),
-        (Drop(DropOptions(protect_first=10)), "drop: protect_first=10 is out of range; allowed: 0 to 9."),
-        (Swap(SwapOptions(blocks=(4,))), "swap: block 4 is out of range; allowed: 0 to 3."),
-        (Swap(SwapOptions(protect_first=-1)), "swap: protect_first=-1 is out of range"),
-        (Repeat(RepeatOptions(length=6)), "repeat: length=6 does not fit a model of 5 blocks; allowed: 1 to 5."),
-        (Repeat(RepeatOptions(length=0)), "repeat: length=0 does not fit"),
-        (Repeat(RepeatOptions(length=5, times=100000)), "repeat:0+5x100000: a schedule has at most 10000 steps"),
+        (Drop, {"blocks": (5,)}, "drop: block 5 is out of range; allowed: 0 to 4."),
+        (Drop, {"blocks": (-1,)}, "drop: block -1 is out of range; allowed: 0 to 4."),
+        (Drop, {"blocks": (1, 1)}, "drop: blocks=[1, 1] is not allowed; give at least one, each once."),
+        (Drop, {"blocks": ()}, "drop: blocks=[] is not allowed; give at least one, each once."),
+        (Drop, {"protect_first": 10}, "drop: protect_first=10 is out of range; allowed: 0 to 9."),
+        (Swap, {"blocks": (4,)}, "swap: block 4 is out of range; allowed: 0 to 3."),
+        (Swap, {"protect_first": -1}, "swap: protect_first=-1 is out of range"),
+        (Repeat, {"length": 6}, "repeat: length=6 does not fit a model of 5 blocks; allowed: 1 to 5."),
+        (Repeat, {"length": 0}, "repeat: length=0 is out of range; allowed: 1 or more."),
         (
-            Drop(DropOptions(positions="publisched")),
+            Drop,
+            {"positions": "publisched"},
             "drop: positions='publisched' is unknown. Did you mean 'published'? Allowed: next, published.",
         ),
-        (Swap(SwapOptions(positions="all")), "swap: positions='all' is unknown."),
-        (Repeat(RepeatOptions(positions="")), "repeat: positions='' is unknown."),
-        (Repeat(RepeatOptions(times=0)), "repeat: times=0 is out of range; allowed: 1 and more."),
+        (Swap, {"positions": "all"}, "swap: positions='all' is unknown."),
+        (Repeat, {"positions": ""}, "repeat: positions='' is unknown."),
+        (Repeat, {"times": 0}, "repeat: times=0 is out of range; allowed: 1 to 100."),
+        (Repeat, {"times": 101}, "repeat: times=101 is out of range; allowed: 1 to 100."),
+        (Repeat, {"times": 100000}, "repeat: times=100000 is out of range; allowed: 1 to 100."),
     ],
 )
-def test_errors(measure: Drop | Swap | Repeat, message: str) -> None:
+def test_errors(measure: type[Drop | Swap | Repeat], options: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError) as caught:
-        measure.prepare(waves.facts(waves.loaded("llama")), waves.of_lengths(9, 14), seed=0)
+        measure(options).prepare(waves.facts(waves.loaded("llama")), waves.of_lengths(9, 14), seed=0)
     assert message in str(caught.value)
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 from support import naive, waves, zoo
 
 from bathyscope.errors import OptionError
-from bathyscope.measures.skip import Skip, SkipOptions
+from bathyscope.measures.skip import Skip
 
 LENGTHS = (14, 9, 17)
 POSITIONS = [[1, 6, 13], [4], [16, 2]]
@@ -142,14 +144,14 @@ def test_a_last_position_measures_the_last_token_alone() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (SkipOptions(parts=("blok",)), "skip: part 'blok' is unknown. Did you mean 'block'? Allowed: block"),
-        (SkipOptions(parts=()), "skip: parts is empty; allowed: block"),
-        (SkipOptions(protect_first=-1), "skip: protect_first=-1 is out of range; allowed: 0 to 9."),
-        (SkipOptions(protect_first=10), "skip: protect_first=10 is out of range; allowed: 0 to 9."),
-        (SkipOptions(positions=((9,), (9,))), "position 9 of prompt 0 is out of range; this prompt has 9 tokens"),
+        ({"parts": ("blok",)}, "skip: parts='blok' is unknown. Did you mean 'block'? Allowed: block"),
+        ({"parts": ()}, "skip: parts=[] is not allowed; give at least one, each once; allowed: block, attention, mlp."),
+        ({"protect_first": -1}, "skip: protect_first=-1 is out of range; allowed: 0 or more."),
+        ({"protect_first": 10}, "skip: protect_first=10 is out of range; allowed: 0 to 9."),
+        ({"positions": ((9,), (9,))}, "position 9 of prompt 0 is out of range; this prompt has 9 tokens"),
     ],
 )
-def test_errors(options: SkipOptions, message: str) -> None:
+def test_errors(options: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError) as caught:
         Skip(options).prepare(waves.facts(waves.loaded("llama")), waves.of_lengths(9, 14), seed=0)
     assert message in str(caught.value)

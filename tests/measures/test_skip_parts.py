@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -111,14 +113,17 @@ def test_models_without_separable_parts_are_refused(name: str) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (SkipOptions(parts=("mpl",)), r"part 'mpl' is unknown\. Did you mean 'mlp'\? Allowed: block, attention, mlp"),
-        (SkipOptions(parts=()), r"parts is empty; allowed: block, attention, mlp"),
-        (SkipOptions(parts=("mlp", "mlp")), r"names a part twice: mlp, mlp"),
-        (SkipOptions(axis="token"), r"axis 'token' is unknown.*Allowed: tokens, channels"),
-        (SkipOptions(axis="channels", parts=("mlp",)), r"slip in the skipping of whole blocks; give parts=block"),
+        ({"parts": ("mpl",)}, r"parts='mpl' is unknown\. Did you mean 'mlp'\? Allowed: block, attention, mlp"),
+        ({"parts": ()}, r"parts=\[\] is not allowed; give at least one, each once; allowed: block, attention, mlp"),
+        (
+            {"parts": ("mlp", "mlp")},
+            r"parts=\['mlp', 'mlp'\] is not allowed; give at least one, each once; allowed: block, attention, mlp",
+        ),
+        ({"axis": "token"}, r"axis='token' is unknown.*Allowed: tokens, channels"),
+        ({"axis": "channels", "parts": ("mlp",)}, r"slip in the skipping of whole blocks; give parts=block"),
     ],
 )
-def test_options_are_checked(options: SkipOptions, said: str) -> None:
+def test_options_are_checked(options: dict[str, Any], said: str) -> None:
     with pytest.raises(OptionError, match=said):
         Skip(options).prepare(waves.facts(waves.loaded("llama")), waves.of_lengths(9, 14), seed=0)
 

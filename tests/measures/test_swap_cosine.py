@@ -184,7 +184,7 @@ def test_a_block_may_not_run_before_the_one_it_takes_keys_and_values_from() -> N
     ("options", "message"),
     [
         ({"blocks": (4,)}, "swap_cosine: block 4 is out of range; allowed: 0 to 3."),
-        ({"blocks": ()}, "swap_cosine: blocks must be distinct and at least one; given: []."),
+        ({"blocks": ()}, "swap_cosine: blocks=[] is not allowed; give at least one, each once."),
         ({"protect_first": 9}, "swap_cosine: protect_first=9 is out of range; allowed: 0 to 8."),
     ],
 )

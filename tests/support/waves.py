@@ -12,7 +12,6 @@ from support import zoo
 from bathyscope.measures.base import Measure, ModelFacts
 from bathyscope.measures.registry import MEASURES
 from bathyscope.model import Model, load
-from bathyscope.options import coerce
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.engine import Wavefront
@@ -45,7 +44,7 @@ def reference_of(measure: Measure[Any]) -> list[TokenizedPrompt]:
 
 def measures(options: Mapping[str, Mapping[str, Any] | None]) -> dict[str, Measure[Any]]:
     """Measures with their options, by name."""
-    return {name: MEASURES[name](coerce(MEASURES[name].options_type, given, name)) for name, given in options.items()}
+    return {name: MEASURES[name].measure(given) for name, given in options.items()}
 
 
 def run(

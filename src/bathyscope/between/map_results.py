@@ -16,7 +16,7 @@ from bathyscope.between.map_errors import METRICS, MapErrors
 from bathyscope.between.splits import Splits
 from bathyscope.between.streams import Streams
 from bathyscope.errors import StoreError
-from bathyscope.measures.base import variable
+from bathyscope.labels import variable
 from bathyscope.statistics.bootstrap import bootstrap_interval, resample_counts
 from bathyscope.statistics.diagonal import (
     alignment,

@@ -157,7 +157,7 @@ def _listed(text: str, items: Any) -> list[Any]:
     """A list as typed: ``block,mlp``, or JSON. Wrong items are left to the options' own check."""
     if text.lstrip().startswith("["):
         return list(json.loads(text))
-    if get_origin(items) is not None:
+    if get_origin(items) not in (None, Literal):
         raise ValueError("give lists in lists as JSON, such as '[[9, 41], [17]]'")
     parts = [part.strip() for part in text.split(",") if part.strip()]
     return [int(part) if items is int and part.lstrip("-").isdecimal() else part for part in parts]

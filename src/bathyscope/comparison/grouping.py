@@ -21,7 +21,7 @@ from bathyscope.comparison.readings import ratio_reading
 from bathyscope.comparison.result import holm
 from bathyscope.comparison.side import sides_of
 from bathyscope.errors import OptionError, did_you_mean
-from bathyscope.measures.base import variable
+from bathyscope.labels import variable
 from bathyscope.measures.effective_depth import EffectiveDepth, one_norm
 from bathyscope.statistics.bootstrap import check_resampling
 from bathyscope.statistics.crossing import centre_of_mass

@@ -15,7 +15,7 @@ from statsmodels.stats.multitest import multipletests
 
 from bathyscope.comparison.questions import DIFFERENCE, Asked, Plan
 from bathyscope.comparison.side import Side
-from bathyscope.measures.base import variable
+from bathyscope.labels import variable
 from bathyscope.statistics.difference import Contrast
 from bathyscope.statistics.estimate import DepthEstimate
 

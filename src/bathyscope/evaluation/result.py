@@ -13,7 +13,7 @@ import xarray as xr
 
 from bathyscope.evaluation.shelf import Score
 from bathyscope.evaluation.variants import NORMAL, Variant
-from bathyscope.measures.base import variable
+from bathyscope.labels import variable
 
 SOURCE = "lad2024, layer interventions: benchmarks"
 _DIMS = ("schedule", "task", "metric")

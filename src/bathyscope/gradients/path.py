@@ -14,9 +14,6 @@ from torch import Tensor
 from bathyscope.anatomy.anatomy import Anatomy
 from bathyscope.gradients.trajectory import Trajectory
 
-SITES = ("block", "attention", "mlp")
-BASELINES = ("tokens", "channels")
-
 
 @dataclass(frozen=True)
 class Path:

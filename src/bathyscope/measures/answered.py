@@ -1,11 +1,15 @@
-"""Which prompts a measure of the answer's prediction can use."""
+"""Which prompts a measure of the answer's prediction can use, and what its results say of their tokens."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bathyscope.errors import OptionError, PromptError, warn
+import numpy as np
+from numpy.typing import NDArray
+
+from bathyscope.errors import PromptError, warn
 from bathyscope.prompts.prompt import TokenizedPrompt
+from bathyscope.wavefront.batch import Batch
 
 
 def measurable(measure: str, prompts: Sequence[TokenizedPrompt], max_tokens: int | None, growth: str) -> frozenset[int]:
@@ -18,13 +22,8 @@ def measurable(measure: str, prompts: Sequence[TokenizedPrompt], max_tokens: int
         growth: how the measure's cost grows with a prompt's length, for messages.
 
     Raises:
-        OptionError: a limit below two tokens.
         PromptError: no prompt is left.
     """
-    if max_tokens is not None and max_tokens < 2:
-        raise OptionError(
-            f"{measure}: max_tokens={max_tokens} is out of range; allowed: 2 or more, or None (no limit)."
-        )
     with_answer = [n for n, prompt in enumerate(prompts) if prompt.answer_tokens is not None]
     if not with_answer:
         raise PromptError(
@@ -45,4 +44,18 @@ def measurable(measure: str, prompts: Sequence[TokenizedPrompt], max_tokens: int
         warn(
             f"{measure}: {without + longer} of {len(prompts)} prompts are not measured ({', '.join(reasons)}).",
         )
+    return found
+
+
+def answer_starts(batch: Batch, pieces: Sequence[Sequence[str] | None]) -> NDArray[np.int64]:
+    """Each prompt's first token of the answer, −1 where ``pieces`` has None: the prompt is not measured."""
+    found = [n - (a or 0) if own is not None else -1 for own, n, a in zip(pieces, batch.lengths, batch.answers)]
+    return np.array(found, dtype=np.int64)
+
+
+def padded_pieces(pieces: Sequence[Sequence[str] | None], width: int) -> NDArray[np.object_]:
+    """Tokens as texts, [prompt, token], empty where a prompt has none."""
+    found = np.full((len(pieces), width), "", dtype=object)
+    for prompt, own in enumerate(pieces):
+        found[prompt, : len(own or ())] = own or ()
     return found

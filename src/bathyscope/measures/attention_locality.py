@@ -7,7 +7,6 @@ Source: lad2024, attention to the previous tokens.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -17,8 +16,9 @@ from torch import Tensor
 
 from bathyscope.anatomy.attention import Attention
 from bathyscope.anatomy.attention_checks import attention_heads
-from bathyscope.errors import ModelError, OptionError
-from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, variable
+from bathyscope.errors import ModelError
+from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
+from bathyscope.measures.declared.attention_locality import DECLARATION, AttentionLocalityOptions
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.probe import BaselineView
@@ -26,25 +26,10 @@ from bathyscope.wavefront.probe import BaselineView
 PREVIOUS: Final = 5
 """How many previous tokens are pooled."""
 _SELF: Final = 0
-_SOURCE: Final = "lad2024, attention to previous tokens"
 
 
-@dataclass(frozen=True)
-class AttentionLocalityOptions:
-    """Options of attention locality.
-
-    Args:
-        offsets: how many tokens before the query the key stands.
-    """
-
-    offsets: tuple[int, ...] = (1, 2, 4, 8, 16)
-
-
-class AttentionLocality(Measure[AttentionLocalityOptions]):
+class AttentionLocality(Measure[AttentionLocalityOptions], declared=DECLARATION):
     """Attention weights by offset, from one plain forward."""
-
-    name = "attention_locality"
-    options_type = AttentionLocalityOptions
 
     def unavailable(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> str | None:
         try:
@@ -54,12 +39,6 @@ class AttentionLocality(Measure[AttentionLocalityOptions]):
         return None
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
-        offsets = self.options.offsets
-        if not offsets or min(offsets) < 1 or len(set(offsets)) < len(offsets):
-            raise OptionError(
-                f"attention_locality: offsets={offsets} is not allowed; give one or more different whole numbers from "
-                "1 on (1 = the token just before)."
-            )
         self._heads = max(attention_heads(facts.anatomy))
 
     def rows_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
@@ -98,39 +77,22 @@ class AttentionLocalityProbe(MeasureProbe):
         mean_BLHO = self._by_offset / pairs_BO[:, None, None]
         weight_BLO = mean_BLHO.nanmean(2)[..., [self._summed.index(i) for i in self._offsets]]
         first_key_BLH = self._first_key / (lengths - 1)[:, None, None]
+        mean_prev5 = pooled_BLH.nanmean(2)
         data = {
-            "weight": _labelled(
-                ("offset",),
-                weight_BLO,
-                "attention weight on the token i before the query",
-                "mean of A[q,q−i] over q ≥ i",
-            ),
-            **_previous(pooled_BLH.nanmean(2)),
-            "self_weight": _labelled(
-                (), mean_BLHO[..., _SELF].nanmean(2), "attention weight on the query's own token", "mean of A[q,q]"
-            ),
-            "first_key": _labelled(
-                (), first_key_BLH.nanmean(2), "attention weight on the first token", "mean of A[q,0] over q ≥ 1"
-            ),
-            "head_prev1": _labelled(
-                ("head",),
-                mean_BLHO[..., previous[0]],
-                "a head's attention weight on the token before",
-                "mean of A[q,q−1]",
-            ),
-            "head_prev5": _labelled(
-                ("head",),
-                pooled_BLH,
-                "a head's attention weight on one of the five tokens before",
-                "mean of A[q,q−i] over i = 1 … 5, q ≥ i",
-            ),
+            "weight": weight_BLO,
+            "mean_prev5": mean_prev5,
+            "total_prev5": PREVIOUS * mean_prev5,
+            "self_weight": mean_BLHO[..., _SELF].nanmean(2),
+            "first_key": first_key_BLH.nanmean(2),
+            "head_prev1": mean_BLHO[..., previous[0]],
+            "head_prev5": pooled_BLH,
         }
         coords = {
             "block": np.arange(weight_BLO.shape[1]),
             "offset": list(self._offsets),
             "head": np.arange(pooled_BLH.shape[2]),
         }
-        return xr.Dataset(data, coords)
+        return DECLARATION.dataset(data, coords)
 
 
 def summed_weights(attention: Attention, valid_BT: Tensor, offsets: Sequence[int]) -> tuple[Tensor, Tensor]:
@@ -156,21 +118,3 @@ def summed_weights(attention: Attention, valid_BT: Tensor, offsets: Sequence[int
         later = slice(1 if first == 0 else 0, None)
         first_key += torch.einsum("bhq,bq->bh", weights_BHQK[:, :, later, 0].double(), valid[:, later])
     return by_offset, first_key
-
-
-def _previous(mean_BL: Tensor) -> dict[str, xr.Variable]:
-    return {
-        "mean_prev5": _labelled(
-            (),
-            mean_BL,
-            "attention weight on one of the five tokens before",
-            "mean of A[q,q−i] over i = 1 … 5, q ≥ i",
-        ),
-        "total_prev5": _labelled(
-            (), PREVIOUS * mean_BL, "attention weight on the five tokens before together", "5 · mean_prev5"
-        ),
-    }
-
-
-def _labelled(dims: tuple[str, ...], values: Tensor, long_name: str, formula: str) -> xr.Variable:
-    return variable(("prompt", "block", *dims), values, long_name, "1", formula=formula, source=_SOURCE)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import abc
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 import xarray as xr
-from torch import Tensor
 
 from bathyscope.anatomy.anatomy import Anatomy
 from bathyscope.anatomy.checks import Checks
 from bathyscope.errors import ModelError, OptionError
+from bathyscope.labels import Table
+from bathyscope.measures.declaration import Declaration
+from bathyscope.options import NoOptions, coerce
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.source import Source
 from bathyscope.wavefront.batch import Batch
@@ -24,8 +27,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 Options = TypeVar("Options")
-
-REDUCTIONS = ("mean", "p95", "max")
 
 
 @dataclass(frozen=True)
@@ -92,22 +93,42 @@ class MeasureProbe(Probe):
 class Measure(abc.ABC, Generic[Options]):
     """One measure with its options.
 
+    A measure of the package takes all of its class attributes from its declaration: ``class Lens(..., declared=...)``.
+    One from outside gives those that differ from the defaults.
+
     Class attributes:
-        name: group of its dataset in a run.
+        name: group of its dataset in a run; the class's name in small letters (``MyMeasure``: my_measure) by default.
         options_type: dataclass of its options; the single definition of them.
+        table: its variables; None = whatever its probe gives.
         requires: measures that are computed along with it.
         needs_answers: it looks at the prompts' answers, so that prompts without one have no value.
         derived: computed once from the merged datasets of ``requires``, not by observing the wavefront.
+
+    Args:
+        options: anything that ``options.coerce`` takes; None = the defaults.
+
+    Raises:
+        OptionError: an option that there is not, or a value that is not allowed.
     """
 
     name: ClassVar[str]
-    options_type: ClassVar[type]
+    options_type: ClassVar[type] = NoOptions
+    table: ClassVar[Table | None] = None
     requires: ClassVar[tuple[str, ...]] = ()
     derived: ClassVar[bool] = False
     needs_answers: ClassVar[bool] = False
 
-    def __init__(self, options: Options) -> None:
-        self.options = options
+    def __init_subclass__(cls, declared: Declaration | None = None, **rest: Any) -> None:
+        super().__init_subclass__(**rest)
+        if declared is not None:
+            cls.name, cls.options_type, cls.table = declared.name, declared.options_type, declared.table
+            cls.requires, cls.derived = declared.requires, declared.derived
+            cls.needs_answers = declared.needs_answers
+        elif "name" not in vars(cls):
+            cls.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
+
+    def __init__(self, options: Options | Mapping[str, Any] | None = None) -> None:
+        self.options: Options = coerce(self.options_type, options, self.name)
 
     def unavailable(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> str | None:
         """Why a survey that does not ask for this measure by name leaves it out; None = it stays."""
@@ -160,24 +181,6 @@ class Measure(abc.ABC, Generic[Options]):
     def derive(self, facts: ModelFacts, merged: Mapping[str, xr.Dataset], seed: int) -> xr.Dataset:
         """A derived measure's dataset from the merged datasets of ``requires``."""
         raise TypeError(f"{self.name} observes the wavefront; it is not derived from other measures")
-
-
-def variable(
-    dims: Sequence[str],
-    values: Any,
-    long_name: str,
-    units: str,
-    *,
-    source: str,
-    formula: str = "",
-    direction: str = "",
-) -> xr.Variable:
-    """A labelled array with the attributes every variable carries (units: nats, bits, 1, deg …)."""
-    attrs = {"long_name": long_name, "units": units, "formula": formula, "source": source}
-    if direction:
-        attrs["direction"] = direction
-    array = values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
-    return xr.Variable(tuple(dims), array, attrs)
 
 
 def require_range(name: str, value: float, low: float, high: float) -> None:

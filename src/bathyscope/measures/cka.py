@@ -22,7 +22,8 @@ from torch import Tensor
 from bathyscope.anatomy.anatomy import config_of
 from bathyscope.anatomy.lengths import depends_on_padding
 from bathyscope.errors import OptionError
-from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, require_range, variable
+from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
+from bathyscope.measures.declared.cka import DECLARATION, GROUPS, CkaOptions
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.statistics.hsic import FEWEST, Array, HsicSums, even_groups, gram, minibatch_sums
 from bathyscope.statistics.hsic import cka as ratio
@@ -33,27 +34,7 @@ from bathyscope.wavefront.probe import BaselineView, Probe
 TOKENS = ("last", "all", "rest")
 """Kinds of points: prompts' last tokens; tokens drawn from all; those of the drawn ones that are no prompt's first."""
 
-GROUPS = 16
-"""Groups of prompts of a minibatch that are left out one at a time for the interval."""
-
 _TERMS = ("pair_pair", "pair_own", "own_own")
-_DIMS = ("tokens", "boundary", "boundary_other")
-_SOURCE = "lad2024, representational similarity"
-
-
-@dataclass(frozen=True)
-class CkaOptions:
-    """Options of CKA.
-
-    Args:
-        batch: prompts of a minibatch, at most; all minibatches are of nearly equal size.
-        tokens_batch: how many tokens of a minibatch's prompts are drawn for the comparison of tokens.
-        level: coverage of the intervals.
-    """
-
-    batch: int = 128
-    tokens_batch: int = 512
-    level: float = 0.95
 
 
 @dataclass(frozen=True)
@@ -92,27 +73,19 @@ class Minibatch:
         return [group for group in found if group]
 
 
-class Cka(Measure[CkaOptions]):
+class Cka(Measure[CkaOptions], declared=DECLARATION):
     """Similarity of representations between all pairs of boundaries."""
-
-    name = "cka"
-    options_type = CkaOptions
 
     def unavailable(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> str | None:
         return None if len(prompts) >= FEWEST else f"it needs at least {FEWEST} prompts; {len(prompts)} given"
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
-        options = self.options
-        require_range("cka: batch", options.batch, FEWEST, 4096)
-        require_range("cka: tokens_batch", options.tokens_batch, 16, 8192)
-        if not 0 < options.level < 1:
-            raise OptionError(f"cka: level={options.level} is out of range; allowed: between 0 and 1, such as 0.95.")
         if len(prompts) < FEWEST:
             raise OptionError(
                 f"cka compares prompts by their last tokens and needs at least {FEWEST} of them; {len(prompts)} given. "
                 "Give more prompts, or leave cka out."
             )
-        self.minibatches = minibatches(prompts, options, seed)
+        self.minibatches = minibatches(prompts, self.options, seed)
 
     def rows_after(self, facts: ModelFacts, tokens: int) -> float:
         return 1.0
@@ -150,29 +123,12 @@ class CkaProbe(MeasureProbe):
             step(done / len(self._minibatches))
 
     def result(self) -> xr.Dataset:
-        data = {
-            "hsic": variable(
-                _DIMS,
-                self._hsic,
-                "unbiased HSIC of two boundaries, summed over minibatches",
-                "1",
-                formula="Σ HSIC₁(K_b, K_b')",
-                source=_SOURCE,
-            ),
-            "hsic_covariance": variable(
-                ("term", *_DIMS),
-                self._covariance,
-                "sampling covariance of HSIC₁, summed over minibatches",
-                "1",
-                formula=f"jackknife over at most {GROUPS} groups of prompts",
-                source=_SOURCE,
-            ),
-        }
-        for values in data.values():
-            values.attrs["merge"] = "sum"
         index = np.arange(self._hsic.shape[-1])
         coords = {"tokens": list(TOKENS), "term": list(_TERMS), "boundary": index, "boundary_other": index}
-        return xr.Dataset(data, coords)
+        found = DECLARATION.dataset({"hsic": self._hsic, "hsic_covariance": self._covariance}, coords)
+        for values in found.data_vars.values():
+            values.attrs["merge"] = "sum"
+        return found
 
 
 def minibatches(prompts: Sequence[TokenizedPrompt], options: CkaOptions, seed: int) -> list[Minibatch]:
@@ -242,29 +198,14 @@ def grams(points_LND: Tensor, chosen: Sequence[int]) -> Array:
 def similarities(sums: Mapping[str, HsicSums], level: float) -> xr.Dataset:
     """CKA and its interval by kind of points."""
     found = {kind: ratio(own, level) for kind, own in sums.items()}
-    text = f"end of the {100 * level:g} % interval of the CKA"
-    formula = "CKA ± Student's quantile × standard error, by a jackknife over groups of prompts"
-    data = {
-        "cka": variable(
-            _DIMS,
-            np.stack([one.values for one in found.values()]),
-            "CKA: similarity of the representations at two boundaries",
-            "1",
-            formula="Σ HSIC₁(K_b, K_b') / √(Σ HSIC₁(K_b, K_b) · Σ HSIC₁(K_b', K_b')), sums over minibatches",
-            source=_SOURCE,
-            direction="1 = the same up to rotation and scale, 0 = unrelated",
-        ),
-        "ci_low": variable(
-            _DIMS, np.stack([one.low for one in found.values()]), f"lower {text}", "1", formula=formula, source=_SOURCE
-        ),
-        "ci_high": variable(
-            _DIMS, np.stack([one.high for one in found.values()]), f"upper {text}", "1", formula=formula, source=_SOURCE
-        ),
-    }
-    for end in ("ci_low", "ci_high"):
-        data[end].attrs["level"] = str(level)
+    ends = {"cka": "values", "ci_low": "low", "ci_high": "high"}
+    data = {name: np.stack([getattr(one, field) for one in found.values()]) for name, field in ends.items()}
     first, second = data["cka"].shape[1:]
-    return xr.Dataset(data, {"tokens": list(found), "boundary": np.arange(first), "boundary_other": np.arange(second)})
+    coords = {"tokens": list(found), "boundary": np.arange(first), "boundary_other": np.arange(second)}
+    labelled = DECLARATION.dataset(data, coords, percent=f"{100 * level:g} %")
+    for end in ("ci_low", "ci_high"):
+        labelled[end].attrs["level"] = str(level)
+    return labelled
 
 
 def _restored(hsic_LL: Array, terms_KLL: Array, degrees_of_freedom: int) -> HsicSums:

@@ -12,17 +12,19 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
 import xarray as xr
 from torch import Tensor
 
-from bathyscope.errors import OptionError, PromptError, did_you_mean, warn
-from bathyscope.measures.base import REDUCTIONS, Measure, MeasureProbe, ModelFacts, require_range, variable
+from bathyscope.errors import PromptError, warn
+from bathyscope.labels import REDUCTIONS
+from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
+from bathyscope.measures.declared.depth_score import DECLARATION, DepthScoreOptions
 from bathyscope.measures.depth_score_levels import check_label, level_results
 from bathyscope.measures.effects import EPS, relative_change
+from bathyscope.measures.positions import padded_positions
 from bathyscope.measures.tokens import reduce_tokens
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.statistics.crossing import centre_of_mass, layer_effect
@@ -31,54 +33,15 @@ from bathyscope.wavefront.compare import compare, same_or
 from bathyscope.wavefront.probe import FinalStates, RowsView
 from bathyscope.wavefront.rows import Request, SkipBefore
 
-POSITIONS = ("answer", "every")
 STEP, MARGIN, COUNT = 4, 4, 4
 PROTECT_FIRST = 1
-_SOURCE = "csordas2025, depth score"
 
 
-@dataclass(frozen=True)
-class DepthScoreOptions:
-    """Options of the depth score.
-
-    Args:
-        by: the prompts' label that says how hard they are; None = the first of level, hops, steps and digits that
-            any prompt has, or one group of all prompts.
-        positions: "answer" = one token t, which predicts the answer's first token; "every" = the tokens that predict
-            every fourth answer token but the last four, shuffled, the first four.
-        first_answer_token: False moves t and all measured tokens one token on, so that the prediction of the first
-            answer token is left out and the last token, which predicts nothing, is measured (a fault of
-            csordas2025's published code).
-        resamples: bootstrap resamples of the prompts.
-        coverage: of the intervals.
-        permutations: random orders of the test for a trend; the smallest p-value is 1 / (1 + permutations).
-    """
-
-    by: str | None = None
-    positions: str = "answer"
-    first_answer_token: bool = True
-    resamples: int = 1000
-    coverage: float = 0.95
-    permutations: int = 9999
-
-
-class DepthScore(Measure[DepthScoreOptions]):
+class DepthScore(Measure[DepthScoreOptions], declared=DECLARATION):
     """Depth scores of prompts and of difficulty levels, and their trend over levels."""
-
-    name = "depth_score"
-    options_type = DepthScoreOptions
-    needs_answers = True
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
         options = self.options
-        if options.positions not in POSITIONS:
-            raise OptionError(
-                f"depth_score: positions {options.positions!r} is unknown.{did_you_mean(options.positions, POSITIONS)} "
-                f"Allowed: {', '.join(POSITIONS)}."
-            )
-        require_range("depth_score: resamples", options.resamples, 1, 10_000_000)
-        require_range("depth_score: coverage", options.coverage, 0.01, 0.9999)
-        require_range("depth_score: permutations", options.permutations, 1, 10_000_000)
         self._positions = answer_positions(prompts, options.positions, options.first_answer_token, seed)
         self._require_measurable(prompts)
         measured = [(p, starts) for p, starts in zip(prompts, self._positions) if starts]
@@ -213,72 +176,17 @@ class DepthScoreProbe(MeasureProbe):
             "block": np.arange(n_blocks),
             "sample": np.arange(self._samples),
         }
-        return xr.Dataset(self._variables(), coords)
-
-    def _variables(self) -> dict[str, xr.Variable]:
         effect, output = self._effect.cpu().numpy(), self._output.cpu().numpy()
         layer = layer_effect(effect)
-        positions = np.full((self._batch.size, self._samples), -1, dtype=np.int64)
-        for prompt, starts in enumerate(self._positions):
-            positions[prompt, : len(starts)] = starts
-        by_block = ("prompt", "reduction", "skipped")
-        higher = "higher = the answer depends more on the skipped block"
-        deeper = "higher = the answer depends on later blocks"
-        score = "Σ_s s·e_s / Σ_s e_s, e_s = {}"
-        return {
-            "effect": variable(
-                (*by_block, "block"),
-                effect,
-                "relative change of a block's contribution where the answer is predicted, an earlier block skipped",
-                "1",
-                formula="‖c_l − c̄_l‖₂ / max(‖c_l‖₂, 1e-6), reduced over tokens",
-                source=_SOURCE,
-                direction=higher,
-            ),
-            "layer_effect": variable(
-                by_block,
-                layer,
-                "mean effect of a skipped block on the later blocks",
-                "1",
-                formula="Σ_l E[s,l] / max(L−1−s, 1)",
-                source=_SOURCE,
-                direction=higher,
-            ),
-            "output_effect": variable(
-                by_block,
-                output,
-                "change of the output probabilities where the answer is predicted",
-                "1",
-                formula="‖y − ȳ‖₂ ≤ √2, reduced over tokens",
-                source=_SOURCE,
-                direction=higher,
-            ),
-            "prompt_score_layer": variable(
-                by_block[:2],
-                centre_of_mass(layer),
-                "depth score of a prompt by layer effect",
-                "block",
-                formula=score.format("layer_effect"),
-                source=_SOURCE,
-                direction=deeper,
-            ),
-            "prompt_score_output": variable(
-                by_block[:2],
-                centre_of_mass(output),
-                "depth score of a prompt by output effect",
-                "block",
-                formula=score.format("output_effect"),
-                source=_SOURCE,
-                direction=deeper,
-            ),
-            "positions": variable(
-                ("prompt", "sample"),
-                positions,
-                "token t that a block is skipped before and its effect measured from (−1 = none)",
-                "token",
-                source=_SOURCE,
-            ),
+        data = {
+            "effect": effect,
+            "layer_effect": layer,
+            "output_effect": output,
+            "prompt_score_layer": centre_of_mass(layer),
+            "prompt_score_output": centre_of_mass(output),
+            "positions": padded_positions(self._positions, self._samples),
         }
+        return DECLARATION.dataset(data, coords)
 
 
 def answer_positions(

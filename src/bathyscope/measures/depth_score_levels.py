@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -11,7 +11,8 @@ import numpy as np
 import xarray as xr
 
 from bathyscope.errors import OptionError, did_you_mean, warn
-from bathyscope.measures.base import REDUCTIONS, variable
+from bathyscope.labels import REDUCTIONS
+from bathyscope.measures.declared.depth_score import DECLARATION
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.statistics.depth_score import depth_score
 from bathyscope.statistics.trend import trend
@@ -20,7 +21,6 @@ LABELS = ("level", "hops", "steps", "digits")
 """Labels that say how hard a prompt is, in the order in which they are looked for."""
 SCORES = ("layer", "output")
 EVERYONE = "all"
-_SOURCE = "csordas2025, depth score"
 
 
 def check_label(by: str | None, prompts: Sequence[TokenizedPrompt]) -> str | None:
@@ -97,11 +97,11 @@ def level_results(
     ]
     measured = ~np.isnan(effects["output"]).any(axis=1)
     counts = [int((measured & (levels.of_prompt == n)).sum()) for n in range(len(levels.names))]
-    percent = f"{100 * coverage:g} %"
     data = {
-        **_level_variables(scores, percent),
-        "n_prompts": variable(("level",), counts, "prompts measured", "1", source=_SOURCE),
-        **_trend_variables(trends, percent, merged.sizes["skipped"], levels.no_order),
+        **{f"score_{kind}": _gathered(own, "score") for kind, own in zip(SCORES, scores)},
+        **{name: _gathered(scores, name) for name in ("ci_low", "ci_high", "reason")},
+        "n_prompts": counts,
+        **_trend(trends, merged.sizes["skipped"], levels.no_order),
     }
     what = "all prompts" if by is None else f"label {by!r} of the prompts"
     coords = {
@@ -109,74 +109,17 @@ def level_results(
         "score": list(SCORES),
         "reduction": list(REDUCTIONS),
     }
-    return xr.Dataset(data, coords)
+    return DECLARATION.dataset(data, coords, percent=f"{100 * coverage:g} %")
 
 
-def _level_variables(scores: Sequence[Sequence[Sequence[Any]]], percent: str) -> dict[str, xr.Variable]:
-    """``scores`` is [score][level][reduction]; over prompts reduced by mean, 95th percentile and maximum."""
-    formula = "Σ_s s·e_s / Σ_s e_s of the maximum over tokens, reduced over the level's prompts; e_s = {}"
-    e_s = {"layer": "Σ_l E[s,l] / max(L−1−s, 1)", "output": "O[s]"}
-    found = {
-        f"score_{kind}": variable(
-            ("level", "reduction"),
-            _gathered(own, "score"),
-            f"depth score by {kind} effect",
-            "block",
-            formula=formula.format(e_s[kind]),
-            source=_SOURCE,
-            direction="higher = answers depend on later blocks",
-        )
-        for kind, own in zip(SCORES, scores)
-    }
-    dims = ("score", "level", "reduction")
-    for name, end in (("ci_low", "lower"), ("ci_high", "upper")):
-        long_name = f"{end} end of the {percent} interval of the depth score"
-        values = _gathered(scores, name)
-        found[name] = variable(dims, values, long_name, "block", formula="bootstrap over prompts", source=_SOURCE)
-    reasons = _gathered(scores, "reason")
-    found["reason"] = variable(dims, reasons, "why there is no score or no interval", "", source=_SOURCE)
-    return found
-
-
-def _trend_variables(
-    trends: Sequence[Sequence[Any]], percent: str, n_blocks: int, no_order: str
-) -> dict[str, xr.Variable]:
+def _trend(trends: Sequence[Sequence[Any]], n_blocks: int, no_order: str) -> dict[str, np.ndarray]:
     """``trends`` is [score][reduction]; the reduction is that of the prompts' effects over tokens."""
-    slope = _gathered(trends, "slope")
-    interval = f"end of the {percent} interval of the slope"
-    described: Mapping[str, tuple[np.ndarray, str, str, str]] = {
-        "trend_slope": (slope, "slope of the prompts' depth scores over their level", "block/level", "least squares"),
-        "trend_ci_low": (_gathered(trends, "ci_low"), f"lower {interval}", "block/level", "bootstrap over prompts"),
-        "trend_ci_high": (_gathered(trends, "ci_high"), f"upper {interval}", "block/level", "bootstrap over prompts"),
-        "trend_share": (slope / n_blocks, "slope as a share of the model's depth", "1/level", "slope / L"),
-        "trend_effect_size": (
-            _gathered(trends, "effect_size"),
-            "slope in standard deviations within a level",
-            "1/level",
-            "slope / pooled standard deviation within levels",
-        ),
-        "trend_rank_correlation": (
-            _gathered(trends, "rank_correlation"),
-            "rank correlation of depth score and level",
-            "1",
-            "Spearman's ρ",
-        ),
-        "trend_p_value": (
-            _gathered(trends, "p_value"),
-            "p-value of the trend",
-            "1",
-            "permutations of levels over prompts, two-sided",
-        ),
-    }
-    dims = ("score", "reduction")
-    found = {
-        name: variable(dims, values, long_name, units, formula=formula, source=_SOURCE)
-        for name, (values, long_name, units, formula) in described.items()
-    }
-    reasons = _gathered(trends, "reason")
-    reasons = np.full_like(reasons, no_order) if no_order else reasons
-    found["trend_reason"] = variable(dims, reasons, "why a value of the trend is missing", "", source=_SOURCE)
-    return found
+    fields = ("slope", "ci_low", "ci_high", "effect_size", "rank_correlation", "p_value", "reason")
+    found = {f"trend_{field}": _gathered(trends, field) for field in fields}
+    found["trend_share"] = found["trend_slope"] / n_blocks
+    if no_order:
+        found["trend_reason"] = np.full_like(found["trend_reason"], no_order)
+    return {name: found[name] for name in DECLARATION.table or () if name in found}
 
 
 def _gathered(results: Sequence[Any], field: str) -> np.ndarray:

@@ -8,41 +8,23 @@ of 0. Source: csordas2025, local effects.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
 
-from bathyscope.measures.base import REDUCTIONS, Measure, MeasureProbe, ModelFacts, require_range, variable
+from bathyscope.labels import REDUCTIONS
+from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, require_range
+from bathyscope.measures.declared.direct import DECLARATION, DirectOptions
 from bathyscope.measures.effects import Cell, EffectMaps
-from bathyscope.measures.positions import COUNT, chosen_positions, positions_variable
+from bathyscope.measures.positions import COUNT, chosen_positions, padded_positions
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.probe import RowsView
 from bathyscope.wavefront.rows import DirectBefore, DirectRow, Request
 
-_SOURCE = "csordas2025, local effects"
 
-
-@dataclass(frozen=True)
-class DirectOptions:
-    """Options of the direct effects.
-
-    Args:
-        positions: for every prompt the tokens t of the future effects; None = sampled (every 8th token,
-            shuffled, the first four); an empty list = no future effects for that prompt.
-        protect_first: how many first tokens keep the contribution.
-    """
-
-    positions: tuple[tuple[int, ...], ...] | None = None
-    protect_first: int = 1
-
-
-class Direct(Measure[DirectOptions]):
+class Direct(Measure[DirectOptions], declared=DECLARATION):
     """Direct effects on all tokens and on future tokens."""
-
-    name = "direct"
-    options_type = DirectOptions
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
         lengths = [len(p) for p in prompts]
@@ -99,25 +81,14 @@ class DirectProbe(MeasureProbe):
 
     def result(self) -> xr.Dataset:
         data = {
-            f"effect_{reach}": variable(
-                ("prompt", "reduction", "skipped", "block"),
-                values[:, 0],
-                f"relative change of a block's contribution when an earlier one is missing from its input, {where}",
-                "1",
-                formula="‖c_l − c̄_l‖₂ / max(‖c_l‖₂, 1e-6), c̄_l from h_l − c_s, reduced over tokens",
-                source=_SOURCE,
-                direction="higher = the block reads more of the other's contribution",
-            )
-            for reach, values, where in (
-                ("all", self._effects.all, "at all tokens"),
-                ("future", self._effects.future, "at later tokens"),
-            )
+            "effect_all": self._effects.all[:, 0],
+            "effect_future": self._effects.future[:, 0],
+            "positions": padded_positions(self._positions, self._samples),
         }
-        data["positions"] = positions_variable(self._positions, self._samples, _SOURCE)
         coords = {
             "reduction": list(REDUCTIONS),
             "skipped": np.arange(self._n_blocks),
             "block": np.arange(self._n_blocks),
             "sample": np.arange(self._samples),
         }
-        return xr.Dataset(data, coords)
+        return DECLARATION.dataset(data, coords)

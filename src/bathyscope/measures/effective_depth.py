@@ -9,51 +9,19 @@ Source: hu2025 (three estimators); centre of mass as the depth score of csordas2
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 import numpy as np
 import xarray as xr
 
-from bathyscope.measures.base import Measure, ModelFacts, require_range, variable
-from bathyscope.prompts.prompt import TokenizedPrompt
+from bathyscope.measures.base import Measure, ModelFacts
+from bathyscope.measures.declared.effective_depth import DECLARATION, EffectiveDepthOptions
 from bathyscope.statistics.depth_inputs import DepthInputs
 from bathyscope.statistics.effective_depth import effective_depth
 
-_SOURCE = "hu2025, effective depth"
-_INDEX = "cosines and centre of mass index blocks; kl and overlap block inputs; settle and prediction boundaries"
 
-
-@dataclass(frozen=True)
-class EffectiveDepthOptions:
-    """Options of the effective depth.
-
-    Args:
-        resamples: bootstrap resamples of the prompts.
-        level: coverage of the intervals.
-        kl_fraction: share of the largest KL below which kl is met.
-        overlap_threshold: overlap above which overlap is met.
-    """
-
-    resamples: int = 1000
-    level: float = 0.95
-    kl_fraction: float = 0.5
-    overlap_threshold: float = 0.3
-
-
-class EffectiveDepth(Measure[EffectiveDepthOptions]):
+class EffectiveDepth(Measure[EffectiveDepthOptions], declared=DECLARATION):
     """All estimators with bootstrap intervals over prompts."""
-
-    name = "effective_depth"
-    options_type = EffectiveDepthOptions
-    requires = ("residual", "lens", "skip")
-    derived = True
-
-    def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
-        require_range("effective_depth: resamples", self.options.resamples, 1, 10_000_000)
-        require_range("effective_depth: level", self.options.level, 0.01, 0.9999)
-        require_range("effective_depth: kl_fraction", self.options.kl_fraction, 1e-6, 1.0)
-        require_range("effective_depth: overlap_threshold", self.options.overlap_threshold, 0.0, 0.9999)
 
     def derive(self, facts: ModelFacts, merged: Mapping[str, xr.Dataset], seed: int) -> xr.Dataset:
         inputs = depth_inputs(merged["residual"], merged["lens"], merged["skip"])
@@ -66,34 +34,12 @@ class EffectiveDepth(Measure[EffectiveDepthOptions]):
             overlap_threshold=options.overlap_threshold,
             seed=seed,
         )
-        values = list(found.values())
-        level = f"{100 * options.level:g} %"
-        described = {
-            "depth": ("effective depth", "block", _INDEX),
-            "ratio": ("effective depth ratio", "1", "(depth + 1) / L"),
-            "ci_low": (f"lower end of the {level} interval of the depth", "block", "bootstrap over prompts"),
-            "ci_high": (f"upper end of the {level} interval of the depth", "block", "bootstrap over prompts"),
-            "crossing_share": ("share of resamples that meet the criterion", "1", "bootstrap over prompts"),
-        }
         data = {
-            name: variable(
-                ("estimator",),
-                np.array([getattr(v, name) for v in values], dtype=np.float64),
-                long_name,
-                units,
-                formula=formula,
-                source=_SOURCE,
-            )
-            for name, (long_name, units, formula) in described.items()
+            name: [getattr(one, name) for one in found.values()]
+            for name in ("depth", "ratio", "ci_low", "ci_high", "crossing_share", "reason")
         }
-        data["reason"] = variable(
-            ("estimator",),
-            [v.reason for v in values],
-            "why there is no estimate or no interval",
-            "",
-            source=_SOURCE,
-        )
-        dataset = xr.Dataset(data, {"estimator": list(found)})
+        percent = f"{100 * options.level:g} %"
+        dataset = DECLARATION.dataset(data, {"estimator": list(found)}, percent=percent)
         dataset.attrs |= {"n_blocks": facts.n_blocks, "level": options.level, "resamples": options.resamples}
         return dataset
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from bathyscope.measures.base import REDUCTIONS
+from bathyscope.labels import REDUCTIONS
 from bathyscope.measures.tokens import reduce_tokens
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.probe import RowsView

@@ -7,9 +7,8 @@ csordas2025 and hu2025, residual erasure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from os import PathLike, fspath
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,12 +17,12 @@ from torch import Tensor
 
 from bathyscope.anatomy.anatomy import config_of
 from bathyscope.anatomy.lengths import depends_on_padding
-from bathyscope.errors import OptionError, PromptError, did_you_mean
-from bathyscope.measures.answered import measurable
-from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, variable
-from bathyscope.prompts.prompt import Prompt, PromptSet, TokenizedPrompt
+from bathyscope.errors import PromptError
+from bathyscope.measures.answered import answer_starts, measurable, padded_pieces
+from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
+from bathyscope.measures.declared.erasure import DECLARATION, ErasureOptions
+from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.source import Source
-from bathyscope.prompts.spec import SourceSpec
 from bathyscope.wavefront.batch import Batch, plan_batches
 from bathyscope.wavefront.calls import even_pieces
 from bathyscope.wavefront.compare import Distribution, Pair, l2
@@ -31,64 +30,17 @@ from bathyscope.wavefront.engine import Wavefront
 from bathyscope.wavefront.probe import BaselineView, ErasedStates, Probe
 from bathyscope.wavefront.rows import Erasure as ErasureRequest
 
-SCALES = ("mean", "width")
 # distributions compared at once: near a CPU's caches, but one visit of the unembedding must serve several rows
 _CHUNK_BYTES = 32 << 20
 _ACCELERATOR_FACTOR = 32
 _FEWEST_ROWS = 8
-_SOURCE = "csordas2025, residual erasure; hu2025, residual erasure"
 
 
-@dataclass(frozen=True)
-class ErasureOptions:
-    """Options of residual erasure.
-
-    Args:
-        reference: the prompts whose mean residual stream takes the erased one's place, given as the survey's
-            prompts are (such as gsm8k:10); None = the survey's own prompts, measured or not.
-        include_first: position 0 of the reference prompts counts in the mean.
-        future: also measure the change at all positions after the erased token.
-        max_tokens: longer prompts are left out, since the cost grows with the square of the length; None lifts the
-            limit.
-        reference_scale: "mean" = the mean over tokens; "width" = the sum over tokens per prompt, divided by the
-            width of the stream instead of the tokens (a fault of hu2025's published code).
-    """
-
-    # not a text first: whatever else is given is checked where prompts are resolved
-    reference: PromptSet | Source | None = None
-    include_first: bool = True
-    future: bool = False
-    max_tokens: int | None = 64
-    reference_scale: str = "mean"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "reference", _kept(self.reference))
-
-
-def _kept(source: Source | None) -> Source | None:
-    """A source that can be read twice and written into a manifest: paths as texts, other iterables as lists."""
-    if isinstance(source, PathLike):
-        return fspath(source)
-    if source is None or isinstance(source, str | PromptSet | SourceSpec | Prompt) or not isinstance(source, Iterable):
-        return source
-    return [item.tolist() if hasattr(item, "tolist") else item for item in source]
-
-
-class Erasure(Measure[ErasureOptions]):
+class Erasure(Measure[ErasureOptions], declared=DECLARATION):
     """Effect of erasing one token's residual stream at one boundary on the prediction of the answer."""
 
-    name = "erasure"
-    options_type = ErasureOptions
-    needs_answers = True
-
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
-        options = self.options
-        if options.reference_scale not in SCALES:
-            raise OptionError(
-                f"erasure: reference_scale={options.reference_scale!r} is unknown."
-                f"{did_you_mean(options.reference_scale, SCALES)} Allowed: {', '.join(SCALES)}."
-            )
-        self._measured = measurable(self.name, prompts, options.max_tokens, "with the square of the length")
+        self._measured = measurable(self.name, prompts, self.options.max_tokens, "with the square of the length")
         self._width = max(len(prompts[n]) for n in self._measured)
         self._pieces = {n: facts.pieces(prompts[n].ids) for n in self._measured}
 
@@ -224,29 +176,16 @@ class ErasureProbe(MeasureProbe):
         return self._noise.cpu().numpy()
 
     def result(self) -> xr.Dataset:
-        data = {
-            "effect": _effect(self._effect, "of the answer", "max over the answer-predicting positions of ‖y − ȳ‖₂")
-        }
+        data: dict[str, Any] = {"effect": self._effect}
         if self._options.future:
-            data["effect_future"] = _effect(self._future, "of later tokens", "max over positions > t of ‖y − ȳ‖₂")
-        measured = [own is not None for own in self._pieces]
-        starts = [n - self._answer(p) if measured[p] else -1 for p, n in enumerate(self._batch.lengths)]
-        data["answer_start"] = variable(
-            ("prompt",),
-            np.array(starts, dtype=np.int64),
-            "first token of the answer (−1 = not measured)",
-            "token",
-            source=_SOURCE,
-        )
-        pieces = np.full((self._batch.size, self._width), "", dtype=object)
-        for prompt, own in enumerate(self._pieces):
-            pieces[prompt, : len(own or ())] = own or ()
+            data["effect_future"] = self._future
+        data["answer_start"] = answer_starts(self._batch, self._pieces)
         coords = {
             "boundary": np.arange(self._facts.n_blocks + 1),
             "token": np.arange(self._width),
-            "piece": (("prompt", "token"), pieces),
+            "piece": (("prompt", "token"), padded_pieces(self._pieces, self._width)),
         }
-        return xr.Dataset(data, coords)
+        return DECLARATION.dataset(data, coords)
 
 
 def output_change(read: Callable[[Tensor], Tensor], control_D: Tensor, rows_ND: Tensor, vocabulary: int) -> Tensor:
@@ -267,15 +206,3 @@ def output_change(read: Callable[[Tensor], Tensor], control_D: Tensor, rows_ND: 
 def _raise_to(kept: Tensor, values: Tensor) -> None:
     """Elementwise maximum, in place."""
     torch.maximum(kept, values, out=kept)
-
-
-def _effect(values: Tensor, whose: str, formula: str) -> xr.Variable:
-    return variable(
-        ("prompt", "boundary", "token"),
-        values,
-        f"change of the predictions {whose} when one token's residual stream is erased",
-        "1",
-        formula=f"h_b[t] := h̃_b; {formula}",
-        source=_SOURCE,
-        direction="higher = the predictions need what the token carries at this boundary",
-    )

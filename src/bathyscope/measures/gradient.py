@@ -8,7 +8,6 @@ csordas2025, integrated gradients (the gradient itself, without a path).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -18,25 +17,17 @@ from bathyscope.gradients.depth import DepthGradients
 from bathyscope.gradients.differentiable import require_differentiable
 from bathyscope.gradients.differentiating import differentiating
 from bathyscope.gradients.trajectory import Trajectory
-from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, variable
+from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
+from bathyscope.measures.declared.gradient import DECLARATION
+from bathyscope.options import NoOptions
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.engine import Wavefront
 from bathyscope.wavefront.probe import BaselineView
 
-_SOURCE = "gradient by depth; csordas2025, integrated gradients"
 
-
-@dataclass(frozen=True)
-class GradientOptions:
-    """The gradient by depth has no options."""
-
-
-class Gradient(Measure[GradientOptions]):
+class Gradient(Measure[NoOptions], declared=DECLARATION):
     """Norm of the loss's gradient at every boundary, and its own-position part."""
-
-    name = "gradient"
-    options_type = GradientOptions
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
         require_differentiable(facts.anatomy, self.name)
@@ -57,7 +48,7 @@ class GradientProbe(MeasureProbe):
         super().__init__()
         self._facts, self._batch = facts, batch
         self._kept = [Trajectory(prompt, length) for prompt, length in enumerate(batch.lengths)]
-        self._norms = np.zeros((len(_VARIABLES), batch.size, facts.n_blocks + 1))
+        self._norms = np.zeros((3, batch.size, facts.n_blocks + 1))
 
     def baseline(self, view: BaselineView) -> None:
         for kept in self._kept:
@@ -77,29 +68,5 @@ class GradientProbe(MeasureProbe):
         self._kept = []
 
     def result(self) -> xr.Dataset:
-        data = {
-            name: variable(
-                ("prompt", "boundary"),
-                values,
-                long_name,
-                "nats",
-                formula=formula,
-                source=_SOURCE,
-                direction="higher = the loss reacts more to the residual stream",
-            )
-            for (name, (long_name, formula)), values in zip(_VARIABLES.items(), self._norms)
-        }
-        return xr.Dataset(data, {"boundary": np.arange(self._facts.n_blocks + 1)})
-
-
-_VARIABLES = {
-    "norm": ("norm of the mean loss's gradient (mean over tokens)", "‖∂(mean loss)/∂h_b[t]‖₂"),
-    "norm_own": (
-        "norm of the gradient through the token's own position (mean over tokens)",
-        "‖∂(own loss / tokens with a loss)/∂h_b[t]‖₂",
-    ),
-    "norm_rest": (
-        "norm of the gradient through other positions (mean over tokens)",
-        "‖∂(mean loss)/∂h_b[t] − ∂(own loss / tokens with a loss)/∂h_b[t]‖₂",
-    ),
-}
+        data = dict(zip(("norm", "norm_own", "norm_rest"), self._norms))
+        return DECLARATION.dataset(data, {"boundary": np.arange(self._facts.n_blocks + 1)})

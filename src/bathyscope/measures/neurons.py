@@ -9,7 +9,7 @@ Source: lad2024, prediction and suppression neurons.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from bathyscope.anatomy.neurons import OutputWeights, directions_of, output_weights
 from bathyscope.errors import ModelError, warn
-from bathyscope.measures.base import Measure, ModelFacts, require_range, variable
+from bathyscope.measures.base import Measure, ModelFacts
+from bathyscope.measures.declared.neurons import DECLARATION, NeuronsOptions
 from bathyscope.measures.neuron_effects import TILE, class_effects, histograms, moments, token_effects
 from bathyscope.measures.token_classes import CLASSES, members
 from bathyscope.measures.unembedding import Unembedding
@@ -30,29 +31,14 @@ TOP = 36
 BINS = 40
 SIDES = ("class", "others")
 MOMENTS = ("mean", "variance", "skew", "kurtosis")
-_SOURCE = "lad2024, prediction and suppression neurons"
 
 Array = NDArray[np.float64]
 Members = NDArray[np.bool_]
+Scalar = TypeVar("Scalar", bound=np.generic)
 
 
-@dataclass(frozen=True)
-class NeuronsOptions:
-    """Options of the neurons' census.
-
-    Args:
-        kurtosis: a neuron is a prediction or suppression neuron above it (a normal distribution has 3).
-    """
-
-    kurtosis: float = 10.0
-
-
-class Neurons(Measure[NeuronsOptions]):
+class Neurons(Measure[NeuronsOptions], declared=DECLARATION):
     """Moments of every neuron's effect on the logits, and the neurons that act most on classes of tokens."""
-
-    name = "neurons"
-    options_type = NeuronsOptions
-    derived = True
 
     def unavailable(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> str | None:
         try:
@@ -62,7 +48,6 @@ class Neurons(Measure[NeuronsOptions]):
         return None
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
-        require_range("neurons: kurtosis", self.options.kurtosis, 1.0, 1e6)
         self._find(facts)
         missing = [block for block, weights in enumerate(self._weights) if not weights]
         if missing:
@@ -90,7 +75,7 @@ class Neurons(Measure[NeuronsOptions]):
         ids = self._unembedding.kept_V.tolist()
         classes = None if facts.tokenizer is None else members(facts.tokenizer, ids)
         data.update(_profile(self._weights, self._unembedding, classes, data))
-        width = data["mean"].sizes["neuron"]
+        width = data["mean"].shape[1]
         coords = {
             "block": np.arange(facts.n_blocks),
             "neuron": np.arange(width),
@@ -99,7 +84,7 @@ class Neurons(Measure[NeuronsOptions]):
             "rank": np.arange(TOP),
             "side": list(SIDES),
         }
-        dataset = xr.Dataset(data, coords)
+        dataset = DECLARATION.dataset(data, coords, threshold=f"{self.options.kurtosis:g}")
         dataset.attrs |= {"kurtosis": self.options.kurtosis, "padding_tokens": self._unembedding.left_out}
         return dataset
 
@@ -122,47 +107,16 @@ def _as_rows(found: Moments) -> Array:
     return np.stack([found.mean, found.variance, found.skew, found.kurtosis])
 
 
-def _census(found: Sequence[tuple[Array, Array]], threshold: float) -> dict[str, xr.Variable]:
+def _census(found: Sequence[tuple[Array, Array]], threshold: float) -> dict[str, Array]:
     width = max(len(present) for _, present in found)
-    described = {
-        "mean": ("mean of a neuron's cosines with the unembedding", "mean over tokens of z, z = ŵ·Ŵ_U"),
-        "variance": ("variance of a neuron's cosines with the unembedding", "mean of (z − mean)²"),
-        "skew": ("skew of a neuron's cosines with the unembedding", "mean of (z − mean)³ / variance^1.5"),
-        "kurtosis": (
-            "kurtosis of a neuron's cosines with the unembedding",
-            "mean of (z − mean)⁴ / variance²; normal: 3",
-        ),
-    }
-    data = {
-        name: variable(
-            ("block", "neuron"),
-            _padded([values[row] for values, _ in found], width, np.nan),
-            long_name,
-            "1",
-            formula=formula,
-            source=_SOURCE,
-        )
-        for row, (name, (long_name, formula)) in enumerate(described.items())
-    }
-    kurtotic = data["kurtosis"].values > threshold
+    data = {name: _padded([values[row] for values, _ in found], width, np.nan) for row, name in enumerate(MOMENTS)}
+    kurtotic = data["kurtosis"] > threshold
     neurons = np.array([len(present) for _, present in found])
-    for name, signed in (("prediction", data["skew"].values > 0), ("suppression", data["skew"].values < 0)):
+    for name, signed in (("prediction", data["skew"] > 0), ("suppression", data["skew"] < 0)):
         with np.errstate(invalid="ignore"):
-            fraction = (kurtotic & signed).sum(1) / neurons
-        sign = ">" if name == "prediction" else "<"
-        data[f"{name}_fraction"] = variable(
-            ("block",),
-            fraction,
-            f"share of {name} neurons",
-            "1",
-            formula=f"neurons with kurtosis > {threshold:g} and skew {sign} 0, over all neurons of the block",
-            source=_SOURCE,
-        )
-    data["n_neurons"] = variable(("block",), neurons, "neurons of the block", "neurons", source=_SOURCE)
-    empty = np.array([np.count_nonzero(present == 0) for _, present in found])
-    data["zero_neurons"] = variable(
-        ("block",), empty, "neurons without output weights", "neurons", formula="ŵ = 0", source=_SOURCE
-    )
+            data[f"{name}_fraction"] = (kurtotic & signed).sum(1) / neurons
+    data["n_neurons"] = neurons
+    data["zero_neurons"] = np.array([np.count_nonzero(present == 0) for _, present in found])
     return data
 
 
@@ -170,8 +124,8 @@ def _profile(
     weights: Sequence[Sequence[OutputWeights]],
     unembedding: Unembedding,
     classes_CV: Members | None,
-    census: Mapping[str, xr.Variable],
-) -> dict[str, xr.Variable]:
+    census: Mapping[str, Array],
+) -> dict[str, Array]:
     """The neurons that tell each class of tokens most from the others; missing without a tokenizer."""
     chosen = np.full((2, len(CLASSES), TOP), -1)
     values = np.full((3, len(CLASSES), TOP), np.nan)
@@ -185,12 +139,18 @@ def _profile(
             n = len(places)
             chosen[:, index, :n] = places.T
             picked = tuple(places.T)
-            values[:, index, :n] = effects_LN[picked], census["skew"].values[picked], census["kurtosis"].values[picked]
+            values[:, index, :n] = effects_LN[picked], census["skew"][picked], census["kurtosis"][picked]
             if n:
                 directions = torch.cat([directions_of(weights[block], [neuron]) for block, neuron in places.tolist()])
                 on_tokens = token_effects(directions, unembedding)
                 edges[index, :n], shares[index, :n] = histograms(on_tokens, classes_CV[index], BINS)
-    return _described_profile(chosen, values, sizes, edges, shares)
+    return {
+        **dict(zip(("top_block", "top_neuron"), chosen)),
+        **dict(zip(("top_effect", "top_skew", "top_kurtosis"), values)),
+        "class_tokens": sizes,
+        "histogram": shares,
+        "histogram_edge": edges,
+    }
 
 
 def effects_by_block(
@@ -217,41 +177,6 @@ def ranked(effects_LN: Array) -> NDArray[np.int64]:
     return np.stack(np.unravel_index(order, sizes.shape), axis=1)
 
 
-def _described_profile(
-    chosen: NDArray[np.int64], values: Array, sizes: NDArray[np.int64], edges: Array, shares: Array
-) -> dict[str, xr.Variable]:
-    listed = ("token_class", "rank")
-    difference = "mean over the class's tokens of w_out·W_U − mean over all others"
-    return {
-        "top_block": variable(
-            listed, chosen[0], "block of a neuron that acts on a class (−1 = none)", "block", source=_SOURCE
-        ),
-        "top_neuron": variable(listed, chosen[1], "neuron that acts on a class (−1 = none)", "neuron", source=_SOURCE),
-        "top_effect": variable(
-            listed,
-            values[0],
-            "effect of a neuron on a class of tokens against all others, largest in size first",
-            "logits",
-            formula=difference,
-            source=_SOURCE,
-        ),
-        "top_skew": variable(listed, values[1], "skew of such a neuron", "1", source=_SOURCE),
-        "top_kurtosis": variable(listed, values[2], "kurtosis of such a neuron", "1", source=_SOURCE),
-        "class_tokens": variable(("token_class",), sizes, "tokens of a class", "tokens", source=_SOURCE),
-        "histogram": variable(
-            ("token_class", "rank", "side", "bin"),
-            shares,
-            "share of the class's tokens, and of all others, by a neuron's effect on them",
-            "1",
-            formula="tokens with w_out·W_U in the bin / tokens",
-            source=_SOURCE,
-        ),
-        "histogram_edge": variable(
-            ("token_class", "rank", "edge"), edges, "edges of the bins of a neuron", "logits", source=_SOURCE
-        ),
-    }
-
-
 def _experts(weights: Sequence[OutputWeights]) -> NDArray[np.int64]:
     """Each neuron's routed expert, −1 where it belongs to none."""
     parts = [
@@ -263,7 +188,7 @@ def _experts(weights: Sequence[OutputWeights]) -> NDArray[np.int64]:
     return np.concatenate([np.empty(0, dtype=int), *parts])
 
 
-def _padded(rows: Sequence[NDArray[np.generic]], width: int, fill: float) -> NDArray[np.generic]:
+def _padded(rows: Sequence[NDArray[Scalar]], width: int, fill: float) -> NDArray[Scalar]:
     """Rows of different lengths as one array, filled at their ends."""
     out = np.full((len(rows), width), fill, dtype=np.result_type(*rows))
     for row, values in zip(out, rows):

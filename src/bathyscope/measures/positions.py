@@ -6,10 +6,9 @@ import random
 from collections.abc import Sequence
 
 import numpy as np
-import xarray as xr
+from numpy.typing import NDArray
 
 from bathyscope.errors import OptionError, warn
-from bathyscope.measures.base import variable
 
 STEP, MARGIN, COUNT = 8, 4, 4
 SHORTEST = STEP + MARGIN + 1
@@ -73,11 +72,9 @@ def check_positions(positions: Sequence[Sequence[int]], lengths: Sequence[int], 
     return [tuple(int(t) for t in given) for given in positions]
 
 
-def positions_variable(positions: Sequence[Sequence[int]], samples: int, source: str) -> xr.Variable:
+def padded_positions(positions: Sequence[Sequence[int]], samples: int) -> NDArray[np.int64]:
     """The tokens t that were used, [prompt, sample], −1 where a prompt has fewer."""
     values = np.full((len(positions), samples), -1, dtype=np.int64)
     for prompt, starts in enumerate(positions):
         values[prompt, : len(starts)] = starts
-    return variable(
-        ("prompt", "sample"), values, "sampled token t of the future effects (−1 = none)", "token", source=source
-    )
+    return values

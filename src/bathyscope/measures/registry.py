@@ -1,72 +1,196 @@
-"""All measures by name, in the order in which they appear in a run."""
+"""All measures by name, in the order in which they appear in a run; none is imported before it is used.
+
+Beside the package's own there are those of plug-ins (entry points of the group ``bathyscope.measures``) and whatever
+classes and instances a caller gives.
+"""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Mapping
-from typing import Any
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, Any, Final
 
-from bathyscope.errors import OptionError, did_you_mean
-from bathyscope.measures.attention_locality import AttentionLocality
-from bathyscope.measures.base import Measure
-from bathyscope.measures.cka import Cka
-from bathyscope.measures.depth_score import DepthScore
-from bathyscope.measures.direct import Direct
-from bathyscope.measures.drop import Drop
-from bathyscope.measures.effective_depth import EffectiveDepth
-from bathyscope.measures.erasure import Erasure
-from bathyscope.measures.gradient import Gradient
-from bathyscope.measures.integrated_gradients import IntegratedGradients
-from bathyscope.measures.lens import Lens
-from bathyscope.measures.neurons import Neurons
-from bathyscope.measures.repeat import Repeat
-from bathyscope.measures.residual import Residual
-from bathyscope.measures.skip import Skip
-from bathyscope.measures.stages import Stages
-from bathyscope.measures.swap import Swap
-from bathyscope.measures.swap_cosine import SwapCosine
+from bathyscope.errors import OptionError, did_you_mean, warn
+from bathyscope.measures.declaration import Declaration
+from bathyscope.measures.declared import (
+    attention_locality,
+    cka,
+    depth_score,
+    direct,
+    drop,
+    effective_depth,
+    erasure,
+    gradient,
+    integrated_gradients,
+    lens,
+    neurons,
+    repeat,
+    residual,
+    skip,
+    stages,
+    swap,
+    swap_cosine,
+)
+from bathyscope.options import coerce
 
-MEASURES: Mapping[str, type[Measure[Any]]] = {
-    measure.name: measure
-    for measure in (
-        Residual,
-        Lens,
-        Skip,
-        Direct,
-        DepthScore,
-        Erasure,
-        IntegratedGradients,
-        Gradient,
-        Drop,
-        Swap,
-        Repeat,
-        SwapCosine,
-        Cka,
-        AttentionLocality,
-        Neurons,
-        EffectiveDepth,
-        Stages,
+if TYPE_CHECKING:
+    from bathyscope.measures.base import Measure
+
+    Asked = str | type[Measure[Any]] | Measure[Any]
+    """A name, a class derived from ``Measure``, or an instance of one, which has its options with it."""
+
+GROUP: Final = "bathyscope.measures"
+"""Of the entry points: ``my_measure = "my_package.my_module:MyMeasure"``."""
+MEASURES: Final[Mapping[str, Declaration]] = {
+    module.DECLARATION.name: module.DECLARATION
+    for module in (
+        residual,
+        lens,
+        skip,
+        direct,
+        depth_score,
+        erasure,
+        integrated_gradients,
+        gradient,
+        drop,
+        swap,
+        repeat,
+        swap_cosine,
+        cka,
+        attention_locality,
+        neurons,
+        effective_depth,
+        stages,
     )
 }
 DEFAULT = ("residual", "lens", "skip", "effective_depth")
+_RESERVED = frozenset(("all", "noise"))
 
 
-def expand(names: Iterable[str]) -> tuple[str, ...]:
-    """The asked measures and those they bring along, in the registry's order; ``all`` means every one.
+def expand(asked: Iterable[Asked]) -> dict[str, Declaration]:
+    """The asked measures and those they bring along by name, in the registry's order; others' measures come last.
+
+    ``all`` means every measure of the package and of plug-ins.
 
     Raises:
-        OptionError: unknown name, or no name at all.
+        OptionError: unknown name, no name at all, or two measures of one name.
     """
-    asked = list(names)
-    if not asked:
-        raise OptionError(f"No measure asked for; allowed: all, {', '.join(MEASURES)}.")
-    wanted: set[str] = set()
-    for name in asked:
-        if name == "all":
-            wanted |= set(MEASURES)
-        elif name in MEASURES:
-            wanted |= {name, *MEASURES[name].requires}
-        else:
+    wanted: dict[str, Declaration] = {}
+    for item in asked:
+        for one in _declared(item):
+            if wanted.setdefault(one.name, one) != one:
+                raise OptionError(f"Two measures are called {one.name!r}; give one of them another name.")
+            wanted |= {name: _named(name) for name in one.requires if name not in wanted}
+    if not wanted:
+        raise OptionError(f"No measure asked for; allowed: {_allowed()}.")
+    own = [name for name in MEASURES if name in wanted]
+    return {name: wanted[name] for name in (*own, *(name for name in wanted if name not in MEASURES))}
+
+
+def chosen(
+    asked: Iterable[Asked],
+    options: Mapping[str, Any],
+    defaults: Mapping[str, Mapping[str, Any]] | None = None,
+) -> dict[str, tuple[Declaration, Any]]:
+    """The measures of a survey with their options, checked before anything is loaded.
+
+    Args:
+        options: measure → its options, as a dict or its options class.
+        defaults: measure → options where none are given (a preset's).
+
+    Raises:
+        OptionError: unknown measure or option, a value that is not allowed, options for a measure not asked for.
+    """
+    wanted = expand(asked)
+    for name in options:
+        if name in wanted:
+            continue
+        known = list(dict.fromkeys([*wanted, *MEASURES]))
+        if name not in known:
             raise OptionError(
-                f"Unknown measure {name!r}.{did_you_mean(name, MEASURES)} Allowed: all, {', '.join(MEASURES)}."
+                f"survey() has no option {name!r}.{did_you_mean(name, known)} Options of a measure go under its "
+                f"name ({', '.join(known)}), as a dict."
             )
-    return tuple(name for name in MEASURES if name in wanted)
+        raise OptionError(f"Options for {name} were given, but {name} is not among the measures: {', '.join(wanted)}.")
+    found: dict[str, tuple[Declaration, Any]] = {}
+    for name, one in wanted.items():
+        given = options.get(name)
+        if defaults is not None and (given is None or isinstance(given, Mapping)):
+            given = {**defaults.get(name, {}), **(given or {})}
+        if one.made is not None and given:
+            raise OptionError(f"{name} was given as an instance, which has its options with it; give none beside it.")
+        found[name] = one, coerce(one.options_type, one.made.options if one.made is not None else given, name)
+    return found
+
+
+def plug_ins() -> dict[str, Declaration]:
+    """Measures of installed plug-ins by name. One that cannot be loaded is left out, with a warning that names it."""
+    return {point.name: found for point in _entry_points() if (found := _loaded(point)) is not None}
+
+
+def declaration_of(measure: type[Measure[Any]]) -> Declaration:
+    """What a measure's class says of itself."""
+    name = measure.name
+    if not name.isidentifier() or name in _RESERVED:
+        raise OptionError(
+            f"{measure.__qualname__} cannot be called {name!r}; a measure's name is made of letters, digits and "
+            f"underscores, and is none of {', '.join(sorted(_RESERVED))}."
+        )
+    return Declaration(
+        name,
+        (inspect.getdoc(measure) or name).splitlines()[0],
+        measure.options_type,
+        measure.table,
+        measure.requires,
+        measure.needs_answers,
+        measure.derived,
+        measure,
+    )
+
+
+def _declared(item: Asked) -> list[Declaration]:
+    if isinstance(item, str):
+        return [*MEASURES.values(), *plug_ins().values()] if item == "all" else [_named(item)]
+    kind = item if isinstance(item, type) else type(item)
+    # not by importing the base class, which imports torch: whoever has a measure has imported it
+    if not all(hasattr(kind, name) for name in ("options_type", "requires", "probe", "name")):
+        raise OptionError(
+            f"{item!r} is no measure; allowed: names ({_allowed()}), classes derived from "
+            "bathyscope.measures.base.Measure, and instances of them."
+        )
+    found = declaration_of(kind)
+    if found.name in MEASURES and not kind.__module__.startswith("bathyscope.measures."):
+        raise OptionError(f"{kind.__qualname__} cannot be called {found.name!r}, which is a measure of the package.")
+    return [found if isinstance(item, type) else found.given(item)]
+
+
+def _named(name: str) -> Declaration:
+    if name in MEASURES:
+        return MEASURES[name]
+    point = next((point for point in _entry_points() if point.name == name), None)
+    found = None if point is None else _loaded(point)
+    if found is None:
+        raise OptionError(f"Unknown measure {name!r}.{did_you_mean(name, [*MEASURES])} Allowed: {_allowed()}.")
+    return found
+
+
+def _allowed() -> str:
+    return ", ".join(["all", *MEASURES, *(point.name for point in _entry_points())])
+
+
+@cache
+def _entry_points() -> tuple[EntryPoint, ...]:
+    return tuple(point for point in entry_points(group=GROUP) if point.name not in MEASURES)
+
+
+def _loaded(point: EntryPoint) -> Declaration | None:
+    try:
+        found = declaration_of(point.load())
+        if found.name != point.name:
+            raise OptionError(f"its class calls itself {found.name!r}")
+    except Exception as error:  # whatever a plug-in does wrong must not keep others from working
+        warn(f"The plug-in {point.name!r} ({point.value}) gives no measure: {type(error).__name__}: {error}")
+        return None
+    return found

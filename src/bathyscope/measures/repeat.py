@@ -3,37 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from bathyscope.errors import OptionError
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
-from bathyscope.measures.schedules import ScheduleProbe, check_positions
+from bathyscope.measures.declared.repeat import DECLARATION, RepeatOptions
+from bathyscope.measures.schedules import ScheduleProbe
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.schedule import Schedule
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.rows import ScheduleRow
 
 
-@dataclass(frozen=True)
-class RepeatOptions:
-    """Options of repeat.
-
-    Args:
-        length: blocks in the window.
-        times: how often each block of the window is repeated (1 = it runs twice).
-        positions: what means are over, "next" or "published"; as drop's.
-    """
-
-    length: int = 5
-    times: int = 1
-    positions: str = "next"
-
-
-class Repeat(Measure[RepeatOptions]):
+class Repeat(Measure[RepeatOptions], declared=DECLARATION):
     """Next-token statistics with each window of blocks repeated block by block."""
-
-    name = "repeat"
-    options_type = RepeatOptions
 
     def unavailable(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> str | None:
         length, blocks = self.options.length, facts.n_blocks
@@ -42,15 +24,12 @@ class Repeat(Measure[RepeatOptions]):
         )
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
-        check_positions(self.options.positions, self.name)
         length, times = self.options.length, self.options.times
-        if not 1 <= length <= facts.n_blocks:
+        if length > facts.n_blocks:
             raise OptionError(
                 f"repeat: length={length} does not fit a model of {facts.n_blocks} blocks; "
                 f"allowed: 1 to {facts.n_blocks}."
             )
-        if times < 1:
-            raise OptionError(f"repeat: times={times} is out of range; allowed: 1 and more.")
         standard = Schedule.standard(facts.n_blocks)
         starts = range(facts.n_blocks - length + 1)
         self._rows = {start: ScheduleRow(standard.repeat(start, length, times)) for start in starts}
@@ -59,4 +38,4 @@ class Repeat(Measure[RepeatOptions]):
         return (facts.n_blocks - self.options.length + 1) / 2 + self.options.length
 
     def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
-        return ScheduleProbe(facts, batch, self._rows, "start", self.options.positions)
+        return ScheduleProbe(DECLARATION, facts, batch, self._rows, "start", self.options.positions)

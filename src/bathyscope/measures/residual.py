@@ -5,73 +5,36 @@ Source: csordas2025 and hu2025 (residual stream); angular distance of Gromov et 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 import xarray as xr
 from torch import Tensor
 
-from bathyscope.errors import OptionError, did_you_mean
-from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, variable
+from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
+from bathyscope.measures.declared.residual import DECLARATION, PARTS, ResidualOptions
 from bathyscope.measures.tokens import max_over_tokens, mean_over_tokens
-from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.probe import BaselineView, FinalStates
 
 _EPS = 1e-6
 _ANGULAR_TOKENS = 64
-_PARTS = {"attn": "attention contribution", "mlp": "MLP contribution", "block": "block contribution"}
-_SYMBOL = {"attn": "a_l", "mlp": "m_l", "block": "c_l"}
-_SOURCE = "csordas2025, residual stream; hu2025, residual cosine"
 
 
-MEAN_NORMS = ("tokens", "last_prompt")
-MEAN_CONTRIBUTIONS = ("tokens", "width")
-
-
-@dataclass(frozen=True)
-class ResidualOptions:
-    """Options of the residual measure. They only add run-level means as published; a prompt's own values are right.
-
-    Args:
-        mean_norms: "tokens" = nothing is added; "last_prompt" adds ``published_norm_…``, the last prompt's sum over
-            the tokens of all prompts (a fault of csordas2025's published code).
-        mean_contributions: "tokens" = nothing is added; "width" adds ``published_ratio_…`` and ``published_cos_…``,
-            sums over tokens divided by the width of the stream instead of the tokens (a fault of hu2025's
-            published code).
-    """
-
-    mean_norms: str = "tokens"
-    mean_contributions: str = "tokens"
-
-
-class Residual(Measure[ResidualOptions]):
+class Residual(Measure[ResidualOptions], declared=DECLARATION):
     """Norms, ratios and cosines of contributions, from one plain forward."""
-
-    name = "residual"
-    options_type = ResidualOptions
-
-    def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
-        for name, allowed in (("mean_norms", MEAN_NORMS), ("mean_contributions", MEAN_CONTRIBUTIONS)):
-            given = getattr(self.options, name)
-            if given not in allowed:
-                raise OptionError(
-                    f"residual: {name}={given!r} is unknown.{did_you_mean(given, allowed)} "
-                    f"Allowed: {', '.join(allowed)}."
-                )
 
     def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
         return ResidualProbe(facts, batch)
 
     def summarise(self, facts: ModelFacts, merged: xr.Dataset, seed: int) -> xr.Dataset | None:
-        data: dict[str, xr.Variable] = {}
+        data: dict[str, np.ndarray] = {}
         if self.options.mean_norms == "last_prompt":
-            data |= dict(_norms_of_the_last_prompt(merged))
+            data |= _norms_of_the_last_prompt(merged)
         if self.options.mean_contributions == "width":
-            data |= dict(_contributions_by_width(merged, facts.anatomy.width))
-        return xr.Dataset(data) if data else None
+            data |= _contributions_by_width(merged, facts.anatomy.width)
+        return DECLARATION.dataset(data, {}, **_stream(facts)) if data else None
 
 
 class ResidualProbe(MeasureProbe):
@@ -126,29 +89,21 @@ class ResidualProbe(MeasureProbe):
 
     def result(self) -> xr.Dataset:
         n_blocks = self._facts.n_blocks
-        data = {name: _boundary_variable(name, values) for name, values in self._boundary.items()}
         device = self._batch.ids_BT.device
         missing = torch.full((self._batch.size,), torch.nan, dtype=torch.float64, device=device)
-        for name in _block_names():
-            values = self._block.get(name, [missing] * n_blocks)
-            data[name] = _block_variable(name, values, self._facts.anatomy.parallel)
+        names = [name for name, label in (DECLARATION.table or {}).items() if label.dims == "prompt block"]
+        found = {**self._boundary, **{name: self._block.get(name, [missing] * n_blocks) for name in names}}
+        data = {name: torch.stack(values, dim=1) for name, values in found.items()}
+        data |= {name: data[name].long() for name in ("largest_token", "largest_channel")}
         assert self._angular is not None
-        data["angular"] = variable(
-            ("prompt", "tokens", "boundary", "distance"),
-            self._angular,
-            "angular distance between boundaries",
-            "1",
-            formula="arccos(cos(h_b, h_{b+n}))/π",
-            source="Gromov et al. 2024, angular distance",
-            direction="0 = same direction, 0.5 = orthogonal, 1 = opposite",
-        )
+        data["angular"] = self._angular
         coords = {
             "boundary": np.arange(n_blocks + 1),
             "block": np.arange(n_blocks),
             "distance": np.arange(1, n_blocks + 1),
             "tokens": ["last", "all"],
         }
-        return xr.Dataset(data, coords)
+        return DECLARATION.dataset(data, coords, **_stream(self._facts))
 
 
 _LARGEST = ("largest", "largest_token", "largest_channel", "largest_ratio")
@@ -197,111 +152,22 @@ def angular_distances(resid_BND: Tensor, batch: Batch) -> Tensor:
     return found
 
 
-def _block_names() -> list[str]:
-    names = [f"{kind}_{part}{suffix}" for part in _PARTS for kind, suffix in _KINDS]
-    return [*names, "cos_neighbour"]
+def _stream(facts: ModelFacts) -> dict[str, str]:
+    """In parallel blocks there is no stream between attention and MLP."""
+    return {"stream": "h_l"} if facts.anatomy.parallel else {}
 
 
-_KINDS = (("norm", ""), ("norm", "_max"), ("norm", "_rest"), ("ratio", ""), ("ratio", "_max"), ("cos", ""))
-_REDUCED = {"": "mean", "max": "maximum", "rest": "mean without position 0"}
-
-
-def _boundary_variable(name: str, values: list[Tensor]) -> xr.Variable:
-    stacked = torch.stack(values, dim=1)
-    if name.startswith("largest"):
-        text = {
-            "largest": ("largest activation", "max over tokens and channels of |h_b|"),
-            "largest_token": ("token of the largest activation", "argmax |h_b|"),
-            "largest_channel": ("channel of the largest activation", "argmax |h_b|"),
-            "largest_ratio": ("largest activation over the median", "max |h_b| / median |h_b|"),
-        }[name]
-        if name in ("largest_token", "largest_channel"):
-            stacked = stacked.long()
-        return variable(
-            ("prompt", "boundary"),
-            stacked,
-            text[0],
-            "1",
-            formula=text[1],
-            source="csordas2025, residual stream",
-        )
-    how = _REDUCED[name.removeprefix("norm_resid").lstrip("_")]
-    return variable(
-        ("prompt", "boundary"),
-        stacked,
-        f"norm of the residual stream ({how} over tokens)",
-        "1",
-        formula="‖h_b‖₂",
-        source=_SOURCE,
-    )
-
-
-def _block_variable(name: str, values: list[Tensor], parallel: bool) -> xr.Variable:
-    stacked = torch.stack(values, dim=1)
-    if name == "cos_neighbour":
-        return variable(
-            ("prompt", "block"),
-            stacked,
-            "cosine of neighbouring boundaries",
-            "1",
-            formula="cos(h_l, h_{l+1})",
-            source="csordas2025, residual stream; 1 minus it is ShortGPT's Block Influence",
-        )
-    kind, part, *rest = name.split("_")
-    symbol = _SYMBOL[part]
-    stream = "h_l" if part != "mlp" or parallel else "(h_l + a_l)"
-    how = _REDUCED[rest[0] if rest else ""]
-    formula, text, direction = {
-        "norm": (f"‖{symbol}‖₂", f"norm of the {_PARTS[part]}", ""),
-        "ratio": (f"‖{symbol}‖₂ / max(‖{stream}‖₂, 1e-6)", f"relative {_PARTS[part]}", ""),
-        "cos": (
-            f"cos({symbol}, {stream})",
-            f"cosine of the {_PARTS[part]} with the residual stream",
-            "0 = new direction, negative = erasure, positive = strengthening",
-        ),
-    }[kind]
-    return variable(
-        ("prompt", "block"),
-        stacked,
-        f"{text} ({how} over tokens)",
-        "1",
-        formula=formula,
-        source=_SOURCE,
-        direction=direction,
-    )
-
-
-def _norms_of_the_last_prompt(merged: xr.Dataset) -> Iterator[tuple[str, xr.Variable]]:
+def _norms_of_the_last_prompt(merged: xr.Dataset) -> dict[str, np.ndarray]:
     """csordas2025's mean norms: what each prompt adds to the running sum is dropped, the tokens are counted."""
     tokens = merged["n_tokens"].values
-    for part, symbol in {"resid": "h_b", "attn": "a_l", "mlp": "m_l"}.items():
-        norm = merged[f"norm_{part}"]
-        yield (
-            f"published_norm_{part}",
-            variable(
-                [str(dim) for dim in norm.dims[1:]],
-                norm.values[-1] * tokens[-1] / tokens.sum(),
-                f"{norm.attrs['long_name'].removesuffix(' (mean over tokens)')} (mean as published)",
-                "1",
-                formula=f"Σ ‖{symbol}‖₂ over the last prompt's tokens / tokens of all prompts",
-                source="csordas2025, published code",
-            ),
-        )
+    names = [f"norm_{part}" for part in ("resid", "attn", "mlp")]
+    return {f"published_{name}": merged[name].values[-1] * tokens[-1] / tokens.sum() for name in names}
 
 
-def _contributions_by_width(merged: xr.Dataset, width: int) -> Iterator[tuple[str, xr.Variable]]:
+def _contributions_by_width(merged: xr.Dataset, width: int) -> dict[str, np.ndarray]:
     """hu2025's mean ratios and cosines: each prompt counts as many tokens as the stream has channels."""
     tokens = merged["n_tokens"].values
-    for name in (f"{kind}_{part}" for kind in ("ratio", "cos") for part in _PARTS):
-        values = merged[name]
-        yield (
-            f"published_{name}",
-            variable(
-                [str(dim) for dim in values.dims[1:]],
-                (values.values * tokens[:, None]).sum(0) / (len(tokens) * width),
-                f"{values.attrs['long_name'].removesuffix(' (mean over tokens)')} (mean as published)",
-                "1",
-                formula=f"Σ {values.attrs['formula']} over all tokens / (prompts · d_model)",
-                source="hu2025, published code",
-            ),
-        )
+    names = [f"{kind}_{part}" for kind in ("ratio", "cos") for part in PARTS]
+    return {
+        f"published_{name}": (merged[name].values * tokens[:, None]).sum(0) / (len(tokens) * width) for name in names
+    }

@@ -13,30 +13,16 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from bathyscope.errors import ModelError, OptionError, did_you_mean, warn
-from bathyscope.measures.base import MeasureProbe, ModelFacts, variable
+from bathyscope.errors import ModelError, OptionError, warn
+from bathyscope.measures.base import MeasureProbe, ModelFacts
+from bathyscope.measures.declaration import Declaration
 from bathyscope.schedule import Schedule
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.compare import compare, same_or
 from bathyscope.wavefront.probe import FinalStates
 from bathyscope.wavefront.rows import Request
 
-_METRICS = ("kl_from_reference", "top1_agreement", "entropy", "loss")
-_SOURCE = "lad2024, layer interventions"
-POSITIONS = ("next", "published")
-"""Over which positions of a prompt of T tokens the means go: ``next``, 0 … T−2, those with a next token;
-``published``, 0 … T−2 for the loss and 1 … T−1 for everything else."""
-_VARIABLES = {
-    "kl": ("kl_from_reference", "KL of the intervened from the normal prediction", "nats", "KL(p ‖ p̄)"),
-    "top1_agreement": (
-        "top1_agreement",
-        "top-1 agreement with the normal prediction",
-        "1",
-        "[argmax p̄ = argmax p]",
-    ),
-    "entropy": ("entropy", "entropy of the intervened prediction", "bits", "−Σ p̄ log₂ p̄"),
-    "loss": ("loss", "cross-entropy of the next token under intervention", "nats", "−log p̄(next token)"),
-}
+_VARIABLES = {"kl": "kl_from_reference", "top1_agreement": "top1_agreement", "entropy": "entropy", "loss": "loss"}
 
 
 def check_blocks(blocks: Sequence[int] | None, allowed: int, measure: str) -> tuple[int, ...]:
@@ -46,29 +32,14 @@ def check_blocks(blocks: Sequence[int] | None, allowed: int, measure: str) -> tu
         allowed: how many there are (the last ones of swap and repeat have no partner).
 
     Raises:
-        OptionError: an index out of range or given twice, or no index at all.
+        OptionError: an index out of range.
     """
     if blocks is None:
         return tuple(range(allowed))
     for block in blocks:
         if not 0 <= block < allowed:
             raise OptionError(f"{measure}: block {block} is out of range; allowed: 0 to {allowed - 1}.")
-    if len(set(blocks)) != len(blocks) or not blocks:
-        raise OptionError(f"{measure}: blocks must be distinct and at least one; given: {list(blocks)}.")
     return tuple(int(b) for b in blocks)
-
-
-def check_positions(positions: str, measure: str) -> None:
-    """Refuses a set of positions that there is not.
-
-    Raises:
-        OptionError: names the allowed ones.
-    """
-    if positions not in POSITIONS:
-        raise OptionError(
-            f"{measure}: positions={positions!r} is unknown.{did_you_mean(positions, POSITIONS)} "
-            f"Allowed: {', '.join(POSITIONS)}."
-        )
 
 
 def runnable(schedules: Mapping[int, Schedule], facts: ModelFacts, measure: str, asked: bool) -> dict[int, Schedule]:
@@ -100,15 +71,21 @@ class ScheduleProbe(MeasureProbe):
     Args:
         rows: index along the measure's dimension → its row.
         dimension: ``dropped``, ``swapped`` or ``start``.
-        positions: one of ``POSITIONS``.
+        positions: over which positions of a prompt the means go, see ``declared.schedules``.
     """
 
     def __init__(
-        self, facts: ModelFacts, batch: Batch, rows: Mapping[int, Request], dimension: str, positions: str
+        self,
+        declaration: Declaration,
+        facts: ModelFacts,
+        batch: Batch,
+        rows: Mapping[int, Request],
+        dimension: str,
+        positions: str,
     ) -> None:
         super().__init__(list(rows.values()))
         self._facts, self._batch, self._rows, self._dimension = facts, batch, rows, dimension
-        self._positions = positions
+        self._declaration, self._positions = declaration, positions
         self._found: dict[str, Tensor] = {}
         self._noise = np.zeros(batch.size)
 
@@ -120,7 +97,7 @@ class ScheduleProbe(MeasureProbe):
             final.readout,
             control,
             [*states, control, same_or(control, batch.flat(final.baseline_BTD))],
-            _METRICS,
+            tuple(_VARIABLES.values()),
             vocabulary=self._facts.anatomy.vocabulary,
             targets_N=batch.next_ids_N,
         )
@@ -143,24 +120,6 @@ class ScheduleProbe(MeasureProbe):
         return self._noise
 
     def result(self) -> xr.Dataset:
-        data = {
-            name: variable(
-                ("prompt", self._dimension),
-                self._found[metric][:, :-2],
-                long_name,
-                units,
-                formula=f"mean over tokens of {formula}",
-                source=_SOURCE,
-            )
-            for name, (metric, long_name, units, formula) in _VARIABLES.items()
-        }
-        for name, what in (("entropy", "entropy"), ("loss", "cross-entropy of the next token")):
-            data[f"baseline_{name}"] = variable(
-                ("prompt",),
-                self._found[name][:, -2],
-                f"{what} of the normal prediction",
-                _VARIABLES[name][2],
-                formula=_VARIABLES[name][3].replace("p̄", "p"),
-                source=_SOURCE,
-            )
-        return xr.Dataset(data, {self._dimension: np.array(list(self._rows), dtype=np.int64)})
+        data = {name: self._found[metric][:, :-2] for name, metric in _VARIABLES.items()}
+        data |= {f"baseline_{name}": self._found[name][:, -2] for name in ("entropy", "loss")}
+        return self._declaration.dataset(data, {self._dimension: np.array(list(self._rows), dtype=np.int64)})

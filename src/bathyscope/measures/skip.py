@@ -9,17 +9,17 @@ Source: csordas2025 and hu2025, layer skipping.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
 import xarray as xr
 from torch import Tensor
 
-from bathyscope.errors import OptionError, did_you_mean
-from bathyscope.measures.base import REDUCTIONS, Measure, MeasureProbe, ModelFacts, require_range, variable
+from bathyscope.labels import REDUCTIONS
+from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, require_range
+from bathyscope.measures.declared.skip import DECLARATION, REACHES, SkipOptions
 from bathyscope.measures.effects import EPS, Cell, EffectMaps
-from bathyscope.measures.positions import COUNT, chosen_positions, positions_variable
+from bathyscope.measures.positions import COUNT, chosen_positions, padded_positions
 from bathyscope.measures.tokens import reduce_tokens
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.statistics.influence import influence_given, influence_received
@@ -28,57 +28,16 @@ from bathyscope.wavefront.compare import compare, same_or
 from bathyscope.wavefront.probe import BaselineView, FinalStates, RowsView
 from bathyscope.wavefront.rows import Request, SkipBefore, SkipChannels, SkipRow
 
-PARTS = ("block", "attention", "mlp")
-AXES = ("tokens", "channels")
-_SOURCE = "csordas2025, layer skipping; hu2025, layer skipping"
 
-
-@dataclass(frozen=True)
-class SkipOptions:
-    """Options of the skip effects.
-
-    Args:
-        parts: what is skipped: "block" (the whole block), "attention", "mlp" (its contribution).
-        positions: for every prompt the tokens t of the future effects; None = sampled (every 8th token,
-            shuffled, the first four); an empty list = no future effects for that prompt.
-        protect_first: how many first tokens keep the skipped block's real output.
-        axis: "channels" repeats hu2025's published slip in the future effects: the channels 1 … t−1 of every
-            token are skipped, where the tokens 1 … t−1 are meant.
-    """
-
-    parts: tuple[str, ...] = ("block",)
-    positions: tuple[tuple[int, ...], ...] | None = None
-    protect_first: int = 1
-    axis: str = "tokens"
-
-
-class Skip(Measure[SkipOptions]):
+class Skip(Measure[SkipOptions], declared=DECLARATION):
     """Skip effects on all tokens and on future tokens."""
-
-    name = "skip"
-    options_type = SkipOptions
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
         lengths = [len(p) for p in prompts]
-        self._check_choices(facts)
+        if set(self.options.parts) != {"block"}:
+            facts.require_parts("skip of attention or mlp")
         require_range("skip: protect_first", self.options.protect_first, 0, min(lengths))
         self._positions = chosen_positions(self.options.positions, lengths, seed, self.name)
-
-    def _check_choices(self, facts: ModelFacts) -> None:
-        options = self.options
-        if not options.parts:
-            raise OptionError(f"skip: parts is empty; allowed: {', '.join(PARTS)}.")
-        for what, given, allowed in (*(("part", part, PARTS) for part in options.parts), ("axis", options.axis, AXES)):
-            if given not in allowed:
-                raise OptionError(
-                    f"skip: {what} {given!r} is unknown.{did_you_mean(given, allowed)} Allowed: {', '.join(allowed)}."
-                )
-        if len(set(options.parts)) < len(options.parts):
-            raise OptionError(f"skip: parts names a part twice: {', '.join(options.parts)}.")
-        if set(options.parts) != {"block"}:
-            facts.require_parts("skip of attention or mlp")
-        if options.axis == "channels" and set(options.parts) != {"block"}:
-            raise OptionError("skip: axis 'channels' repeats a slip in the skipping of whole blocks; give parts=block.")
 
     def rows_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
         # a row of channels owns all its tokens, a tail only its later ones
@@ -183,15 +142,16 @@ class SkipProbe(MeasureProbe):
 
     def result(self) -> xr.Dataset:
         n_blocks = self._facts.n_blocks
-        dims = ("prompt", "part", "reduction", "skipped")
+        effects = {reach: getattr(self._effects, reach).cpu().numpy() for reach in REACHES}
         data = {
-            "effect_all": _effect(self._effects.all, "at all tokens"),
-            "effect_future": _effect(self._effects.future, "at later tokens"),
-            "output_all": _output(self._output_all, dims, "at all tokens"),
-            "output_future": _output(self._output_future, dims, "at later tokens"),
-            **_influences("all", self._effects.all, "at all tokens"),
-            **_influences("future", self._effects.future, "at later tokens"),
-            "positions": positions_variable(self._positions, self._samples, _SOURCE),
+            **{f"effect_{reach}": effect for reach, effect in effects.items()},
+            "output_all": self._output_all,
+            "output_future": self._output_future,
+            "given_all": influence_given(effects["all"]),
+            "received_all": influence_received(effects["all"]),
+            "given_future": influence_given(effects["future"]),
+            "received_future": influence_received(effects["future"]),
+            "positions": padded_positions(self._positions, self._samples),
         }
         coords = {
             "part": list(self._options.parts),
@@ -200,60 +160,10 @@ class SkipProbe(MeasureProbe):
             "block": np.arange(n_blocks),
             "sample": np.arange(self._samples),
         }
-        return xr.Dataset(data, coords)
-
-
-def _influences(reach: str, effect: Tensor, where: str) -> dict[str, xr.Variable]:
-    """Mean effect that a block has on the blocks after it, and that the blocks before it have on it."""
-    values = effect.cpu().numpy()
-    dims = ("prompt", "part", "reduction")
-    return {
-        f"given_{reach}": variable(
-            (*dims, "skipped"),
-            influence_given(values),
-            f"influence a block has on later ones, {where}",
-            "1",
-            formula="mean over l > s of E[s,l]",
-            source=_SOURCE,
-            direction="higher = later blocks depend more on this one",
-        ),
-        f"received_{reach}": variable(
-            (*dims, "block"),
-            influence_received(values),
-            f"influence that earlier blocks have on a block, {where}",
-            "1",
-            formula="mean over s < l of E[s,l]",
-            source=_SOURCE,
-            direction="higher = the block depends more on earlier ones",
-        ),
-    }
+        return DECLARATION.dataset(data, coords)
 
 
 def _before(options: SkipOptions, part: int, s: int, prompt: int, t: int) -> Request:
     if options.axis == "channels":
         return SkipChannels(s, prompt, t)
     return SkipBefore(s, prompt, t, options.protect_first, options.parts[part])
-
-
-def _effect(values: Tensor, where: str) -> xr.Variable:
-    return variable(
-        ("prompt", "part", "reduction", "skipped", "block"),
-        values,
-        f"relative change of a block's contribution when a block or part is skipped, {where}",
-        "1",
-        formula="‖c_l − c̄_l‖₂ / max(‖c_l‖₂, 1e-6), reduced over tokens",
-        source=_SOURCE,
-        direction="higher = the block depends more on the skipped one",
-    )
-
-
-def _output(values: Tensor, dims: Sequence[str], where: str) -> xr.Variable:
-    return variable(
-        dims,
-        values,
-        f"change of the output probabilities when a block or part is skipped, {where}",
-        "1",
-        formula="‖y − ȳ‖₂ ≤ √2, reduced over tokens",
-        source=_SOURCE,
-        direction="higher = the output depends more on the skipped block",
-    )

@@ -8,7 +8,6 @@ the place with the other block; cos(x_ℓ, x_{ℓ+1}), both in the normal run. S
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -16,7 +15,8 @@ import xarray as xr
 from torch import Tensor
 
 from bathyscope.errors import ModelError
-from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, require_range, variable
+from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, require_range
+from bathyscope.measures.declared.swap_cosine import DECLARATION, SwapCosineOptions
 from bathyscope.measures.schedules import check_blocks, runnable
 from bathyscope.measures.tokens import mean_over_tokens
 from bathyscope.prompts.prompt import TokenizedPrompt
@@ -26,32 +26,10 @@ from bathyscope.wavefront.probe import BaselineView, RowPartsView
 from bathyscope.wavefront.rows import ScheduleRow
 
 PARTS = ("attention", "mlp")
-_SOURCE = "lad2024, swap cosines"
-_VARIABLES = {
-    "self": ("cosine of a contribution with its own in the other place", "cos(x_ℓ, x̄_ℓ)"),
-    "index": ("cosine of a contribution with that of the other block in the same place", "cos(x_ℓ, x̄_{ℓ+1})"),
-    "adjacent": ("cosine of the contributions of neighbouring blocks in the normal run", "cos(x_ℓ, x_{ℓ+1})"),
-}
 
 
-@dataclass(frozen=True)
-class SwapCosineOptions:
-    """Options of swap cosines.
-
-    Args:
-        blocks: the first block of each exchanged pair; None = each but the last.
-        protect_first: how many first tokens keep the standard schedule's residual stream; they enter no mean.
-    """
-
-    blocks: tuple[int, ...] | None = None
-    protect_first: int = 0
-
-
-class SwapCosine(Measure[SwapCosineOptions]):
+class SwapCosine(Measure[SwapCosineOptions], declared=DECLARATION):
     """Cosines between contributions of the normal run and of runs in which two neighbouring blocks are swapped."""
-
-    name = "swap_cosine"
-    options_type = SwapCosineOptions
 
     def unavailable(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> str | None:
         if facts.n_blocks < 2:
@@ -141,23 +119,11 @@ class SwapCosineProbe(MeasureProbe):
             name: torch.stack(
                 [torch.stack([self._found[name, part, b] for b in self._blocks], -1) for part in PARTS], 1
             )
-            for name in _VARIABLES
+            for name in ("self", "index", "adjacent")
         }
         if not all(bool(torch.isfinite(found).all()) for found in values.values()):
             raise ModelError(
                 "A swapped pair of blocks gives NaN or Inf contributions on this input; load the model with a wider "
                 "dtype (dtype='float32')."
             )
-        data = {
-            name: variable(
-                ("prompt", "part", "swapped"),
-                values[name],
-                long_name,
-                "1",
-                formula=f"mean over tokens of {formula}",
-                source=_SOURCE,
-                direction="1 = the same direction, 0 = orthogonal, negative = opposed",
-            )
-            for name, (long_name, formula) in _VARIABLES.items()
-        }
-        return xr.Dataset(data, {"part": list(PARTS), "swapped": np.array(self._blocks, dtype=np.int64)})
+        return DECLARATION.dataset(values, {"part": list(PARTS), "swapped": np.array(self._blocks, dtype=np.int64)})

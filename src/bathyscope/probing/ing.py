@@ -18,7 +18,7 @@ from transformers import PreTrainedModel
 
 from bathyscope.anatomy.neurons import OutputWeights, directions_of, output_weights
 from bathyscope.errors import ModelError, OptionError
-from bathyscope.measures.base import variable
+from bathyscope.labels import variable
 from bathyscope.measures.neuron_effects import moments
 from bathyscope.measures.neurons import effects_by_block, ranked
 from bathyscope.measures.token_classes import CLASSES, members

@@ -20,7 +20,7 @@ from transformers import PreTrainedModel
 
 from bathyscope.anatomy.attention_checks import attention_heads
 from bathyscope.errors import ModelError, OptionError
-from bathyscope.measures.base import variable
+from bathyscope.labels import variable
 from bathyscope.model import Model, load
 from bathyscope.probing.gather import run_batches
 from bathyscope.probing.words import CONTEXT, Placed, place_words, read_words

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
 from bathyscope.errors import ModelError, OptionError, did_you_mean
-from bathyscope.measures.base import variable
+from bathyscope.labels import variable
 from bathyscope.model import Model, load
 from bathyscope.probing.gather import token_states
 from bathyscope.probing.logistic import Fit, Settings, accuracy, fit

@@ -59,8 +59,8 @@ def measure_flags() -> list[inspect.Parameter]:
     """The options of every measure, each measure in a group of its own."""
     found: list[inspect.Parameter] = []
     for order, (name, measure) in enumerate(MEASURES.items(), start=1):
-        about = (inspect.getdoc(measure) or "").splitlines()[0]
-        found += flags(measure.options_type, name, Group(f"Options of {name}", help=about, sort_key=order))
+        about = Group(f"Options of {name}", help=measure.summary, sort_key=order)
+        found += flags(measure.options_type, name, about)
     return found
 
 

@@ -1,0 +1,144 @@
+"""Labels of results: what every array says of itself, and the tables that say it for all arrays of a measure.
+
+Nothing here needs torch, and arrays' libraries are imported only once there is an array.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+REDUCTIONS: Final = ("mean", "p95", "max")
+"""Over tokens, in the order of the dimension ``reduction``."""
+_BLANK = re.compile(r"\{(\w+)=([^}]*)\}")
+
+
+def variable(
+    dims: Sequence[str],
+    values: Any,
+    long_name: str,
+    units: str,
+    *,
+    source: str,
+    formula: str = "",
+    direction: str = "",
+) -> xr.Variable:
+    """A labelled array with the attributes every variable carries (units: nats, bits, 1, deg …)."""
+    import numpy as np
+    import xarray as xr
+
+    attrs = {"long_name": long_name, "units": units, "formula": formula, "source": source}
+    if direction:
+        attrs["direction"] = direction
+    array = values.detach().cpu().numpy() if hasattr(values, "detach") else np.asarray(values)
+    return xr.Variable(tuple(dims), array, attrs)
+
+
+@dataclass(frozen=True)
+class Label:
+    """What one variable says of itself; ``{k=5}`` in a text stands for what is known only with a result, 5 by default.
+
+    Args:
+        dims: names of its dimensions, separated by blanks; one in brackets may be absent.
+        optional: some results lack the variable.
+    """
+
+    dims: str
+    long_name: str
+    units: str = "1"
+    formula: str = ""
+    source: str = ""
+    direction: str = ""
+    optional: bool = False
+
+    @property
+    def always(self) -> tuple[str, ...]:
+        """The dimensions that are always there."""
+        return tuple(name for name in self.dims.split() if not name.startswith("["))
+
+    @property
+    def most(self) -> tuple[str, ...]:
+        """All dimensions there may be."""
+        return tuple(name.strip("[]") for name in self.dims.split())
+
+    def of(self, values: Any, **texts: object) -> xr.Variable:
+        """The labelled array.
+
+        Args:
+            texts: what takes the place of each ``{name=…}``.
+        """
+        dims = self.most if len(_shape(values)) == len(self.most) else self.always
+        return variable(
+            dims,
+            values,
+            _filled(self.long_name, texts),
+            self.units,
+            formula=_filled(self.formula, texts),
+            source=self.source,
+            direction=self.direction,
+        )
+
+
+Table = Mapping[str, Label]
+"""Every variable of a result by name, in order."""
+
+
+def labelled(
+    table: Table, values: Mapping[str, Any], coords: Mapping[str, Any] | None = None, **texts: object
+) -> xr.Dataset:
+    """A dataset of the arrays, each with the dimensions and attributes that stand in its table.
+
+    Args:
+        texts: what takes the place of each ``{name=…}``.
+    """
+    import xarray as xr
+
+    return xr.Dataset({name: table[name].of(value, **texts) for name, value in values.items()}, coords)
+
+
+def misfits(table: Table, dataset: xr.Dataset) -> Iterator[str]:
+    """What a result has otherwise than its table says; nothing where they agree."""
+    for name, label in table.items():
+        if name not in dataset.data_vars:
+            if not label.optional:
+                yield f"{name} is missing"
+            continue
+        found = dataset[name]
+        if found.dims not in (label.always, label.most):
+            yield f"{name} has the dimensions {found.dims}; in its table {label.most}"
+        for key in ("long_name", "units", "formula", "source", "direction"):
+            if not _matches(getattr(label, key), str(found.attrs.get(key, ""))):
+                yield f"{name} says {key} {found.attrs.get(key)!r}; in its table {getattr(label, key)!r}"
+    for unknown in set(dataset.data_vars) - set(table):
+        yield f"{unknown} is not in its table"
+
+
+def documented(table: Table) -> list[str]:
+    """The rows of a document's table: variable, dimensions, units, what, formula and source."""
+    rows = [
+        (f"`{name}`", ", ".join(one.always), one.units, one.long_name, one.formula, one.source)
+        for name, one in table.items()
+    ]
+    return ["| " + " | ".join(_filled(cell, {}).replace("|", "\\|") for cell in row) + " |" for row in rows]
+
+
+def _shape(values: Any) -> tuple[int, ...]:
+    import numpy as np
+
+    return tuple(values.shape) if hasattr(values, "shape") else np.shape(values)
+
+
+def _filled(text: str, texts: Mapping[str, object]) -> str:
+    return _BLANK.sub(lambda found: str(texts.get(found[1], found[2])), text)
+
+
+def _matches(text: str, found: str) -> bool:
+    """Whether ``found`` is ``text`` with something in place of every blank."""
+    # the blanks' names and defaults stand between the pieces
+    pieces = [re.escape(piece) for piece in _BLANK.split(text)[::3]]
+    return re.fullmatch(".+".join(pieces), found, re.DOTALL) is not None

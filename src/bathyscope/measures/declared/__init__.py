@@ -1,0 +1,1 @@
+"""What each measure says of itself, one file a measure: its options and its variables. Nothing here imports torch."""

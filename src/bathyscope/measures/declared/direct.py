@@ -1,0 +1,47 @@
+"""Declaration of the direct effects; their code is ``measures.direct``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Final
+
+from bathyscope.labels import Label
+from bathyscope.measures.declaration import Declaration
+from bathyscope.measures.declared.skip import REACHES
+from bathyscope.options import Range
+
+_label = partial(Label, source="csordas2025, local effects")
+
+
+@dataclass(frozen=True)
+class DirectOptions:
+    """Options of the direct effects.
+
+    Args:
+        positions: for every prompt the tokens t of the future effects; None = sampled (every 8th token,
+            shuffled, the first four); an empty list = no future effects for that prompt.
+        protect_first: how many first tokens keep the contribution.
+    """
+
+    positions: tuple[tuple[int, ...], ...] | None = None
+    protect_first: Annotated[int, Range(0)] = 1
+
+
+DECLARATION: Final = Declaration(
+    "direct",
+    "Direct effects on all tokens and on future tokens.",
+    DirectOptions,
+    {
+        **{
+            f"effect_{reach}": _label(
+                "prompt reduction skipped block",
+                f"relative change of a block's contribution when an earlier one is missing from its input, {where}",
+                formula="‖c_l − c̄_l‖₂ / max(‖c_l‖₂, 1e-6), c̄_l from h_l − c_s, reduced over tokens",
+                direction="higher = the block reads more of the other's contribution",
+            )
+            for reach, where in REACHES.items()
+        },
+        "positions": _label("prompt sample", "sampled token t of the future effects (−1 = none)", "token"),
+    },
+)

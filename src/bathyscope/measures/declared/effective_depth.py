@@ -1,0 +1,54 @@
+"""Declaration of the effective depth; its code is ``measures.effective_depth``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Final
+
+from bathyscope.labels import Label
+from bathyscope.measures.declaration import Declaration
+from bathyscope.options import Coverage, Range, Resamples
+
+_label = partial(Label, "estimator", source="hu2025, effective depth")
+_BOOTSTRAP = "bootstrap over prompts"
+
+
+@dataclass(frozen=True)
+class EffectiveDepthOptions:
+    """Options of the effective depth.
+
+    Args:
+        resamples: bootstrap resamples of the prompts.
+        level: coverage of the intervals.
+        kl_fraction: share of the largest KL below which kl is met.
+        overlap_threshold: overlap above which overlap is met.
+    """
+
+    resamples: Resamples = 1000
+    level: Coverage = 0.95
+    kl_fraction: Annotated[float, Range(1e-6, 1.0)] = 0.5
+    overlap_threshold: Annotated[float, Range(0.0, 0.9999)] = 0.3
+
+
+DECLARATION: Final = Declaration(
+    "effective_depth",
+    "All estimators with bootstrap intervals over prompts.",
+    EffectiveDepthOptions,
+    {
+        "depth": _label(
+            "effective depth",
+            "block",
+            "cosines and centre of mass index blocks; kl and overlap block inputs; settle and prediction boundaries",
+        ),
+        "ratio": _label("effective depth ratio", "1", "(depth + 1) / L"),
+        **{
+            f"ci_{end}": _label(f"{side} end of the {{percent=95 %}} interval of the depth", "block", _BOOTSTRAP)
+            for end, side in (("low", "lower"), ("high", "upper"))
+        },
+        "crossing_share": _label("share of resamples that meet the criterion", "1", _BOOTSTRAP),
+        "reason": _label("why there is no estimate or no interval", ""),
+    },
+    requires=("residual", "lens", "skip"),
+    derived=True,
+)

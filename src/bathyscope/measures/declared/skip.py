@@ -1,0 +1,88 @@
+"""Declaration of the skip effects; their code is ``measures.skip``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Final, Literal
+
+from bathyscope.errors import OptionError
+from bathyscope.labels import Label
+from bathyscope.measures.declaration import Declaration
+from bathyscope.options import Distinct, Range
+
+REACHES: Final = {"all": "at all tokens", "future": "at later tokens"}
+_label = partial(Label, source="csordas2025, layer skipping; hu2025, layer skipping")
+
+
+@dataclass(frozen=True)
+class SkipOptions:
+    """Options of the skip effects.
+
+    Args:
+        parts: what is skipped: "block" (the whole block), "attention", "mlp" (its contribution).
+        positions: for every prompt the tokens t of the future effects; None = sampled (every 8th token,
+            shuffled, the first four); an empty list = no future effects for that prompt.
+        protect_first: how many first tokens keep the skipped block's real output.
+        axis: "channels" repeats hu2025's published slip in the future effects: the channels 1 … t−1 of every
+            token are skipped, where the tokens 1 … t−1 are meant.
+    """
+
+    parts: Annotated[tuple[Literal["block", "attention", "mlp"], ...], Distinct()] = ("block",)
+    positions: tuple[tuple[int, ...], ...] | None = None
+    protect_first: Annotated[int, Range(0)] = 1
+    axis: Literal["tokens", "channels"] = "tokens"
+
+    def __post_init__(self) -> None:
+        if self.axis == "channels" and set(self.parts) != {"block"}:
+            raise OptionError("skip: axis 'channels' repeats a slip in the skipping of whole blocks; give parts=block.")
+
+
+DECLARATION: Final = Declaration(
+    "skip",
+    "Skip effects on all tokens and on future tokens.",
+    SkipOptions,
+    {
+        **{
+            f"effect_{reach}": _label(
+                "prompt part reduction skipped block",
+                f"relative change of a block's contribution when a block or part is skipped, {where}",
+                formula="‖c_l − c̄_l‖₂ / max(‖c_l‖₂, 1e-6), reduced over tokens",
+                direction="higher = the block depends more on the skipped one",
+            )
+            for reach, where in REACHES.items()
+        },
+        **{
+            f"output_{reach}": _label(
+                "prompt part reduction skipped",
+                f"change of the output probabilities when a block or part is skipped, {where}",
+                formula="‖y − ȳ‖₂ ≤ √2, reduced over tokens",
+                direction="higher = the output depends more on the skipped block",
+            )
+            for reach, where in REACHES.items()
+        },
+        **{
+            f"{which}_{reach}": _label(
+                f"prompt part reduction {over}", f"{what}, {where}", formula=formula, direction=direction
+            )
+            for reach, where in REACHES.items()
+            for which, over, what, formula, direction in (
+                (
+                    "given",
+                    "skipped",
+                    "influence a block has on later ones",
+                    "mean over l > s of E[s,l]",
+                    "higher = later blocks depend more on this one",
+                ),
+                (
+                    "received",
+                    "block",
+                    "influence that earlier blocks have on a block",
+                    "mean over s < l of E[s,l]",
+                    "higher = the block depends more on earlier ones",
+                ),
+            )
+        },
+        "positions": _label("prompt sample", "sampled token t of the future effects (−1 = none)", "token"),
+    },
+)

@@ -1,0 +1,85 @@
+"""Declaration of the stages of inference; their code is ``measures.stages``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Final
+
+from bathyscope.labels import Label
+from bathyscope.measures.declaration import Declaration
+from bathyscope.options import Coverage, Range
+
+_label = partial(Label, source="lad2024, stages of inference")
+_curve = partial(_label, "curve block")
+_stage = partial(_label, "stage")
+_by_k = partial(_label, "k")
+_BOOTSTRAP = "bootstrap over prompts"
+_ENDS = (("low", "lower"), ("high", "upper"))
+
+
+@dataclass(frozen=True)
+class StagesOptions:
+    """Options of the stages.
+
+    Args:
+        stages: how many the boundaries are given for.
+        most: the error on held-out prompts is given for 1 to this many.
+        shortest: fewest blocks in a stage.
+        folds: into which prompts are dealt to be held out (no more than there are prompts).
+        resamples: bootstrap resamples of the prompts.
+        level: coverage of the intervals.
+    """
+
+    stages: Annotated[int, Range(2, 50)] = 4
+    most: Annotated[int, Range(2, 50)] = 5
+    shortest: Annotated[int, Range(1, 1000)] = 2
+    folds: Annotated[int, Range(2, 1000)] = 10
+    resamples: Annotated[int, Range(1, 1_000_000)] = 1000
+    level: Coverage = 0.95
+
+
+DECLARATION: Final = Declaration(
+    "stages",
+    "Signatures by block, boundaries of stages, and the evidence for their number.",
+    StagesOptions,
+    {
+        "signature": _curve("signature of how the model works at a block", "as the curve", "mean"),
+        **{
+            f"signature_{end}": _curve(
+                f"{side} end of the {{percent=95 %}} interval of the signature", "as the curve", _BOOTSTRAP
+            )
+            for end, side in _ENDS
+        },
+        "left_out": _label("curve", "why a signature is left out of the cut", ""),
+        "standardised": _curve(
+            "signature as it is cut",
+            formula="(x − mean over blocks) / standard deviation over blocks; x = log of drop_kl and mlp_norm",
+        ),
+        "boundary": _stage("first block of a stage", "block", "least squares Σ (z − its stage's mean)²"),
+        **{
+            f"ci_{end}": _stage(f"{side} end of the {{percent=95 %}} interval of the boundary", "block", _BOOTSTRAP)
+            for end, side in _ENDS
+        },
+        "resample_share": _stage("share of resamples with this very boundary", "1", _BOOTSTRAP),
+        "relative_depth": _stage("share of the blocks before a stage", "1", "boundary / L"),
+        "boundary_reason": _label("", "why there are no boundaries or no intervals", ""),
+        "heldout_error": _by_k("error of k stages on held-out prompts", "1", "mean of (z − fit of other prompts)²"),
+        "heldout_stderr": _by_k("standard error of the error", "1", "over prompts"),
+        "excess": _by_k("error over that of the best k", "1", "error(k) − lowest error"),
+        "excess_stderr": _by_k("standard error of the excess", "1", "of differences prompt by prompt"),
+        "unexplained": _by_k(
+            "share of the curves' changes over blocks that k stages leave",
+            "1",
+            "(error(k) − floor) / (error(1) − floor)",
+        ),
+        "unexplained_ramp": _by_k("the same share of a straight line, which has no stages", "1", "about 1/k²"),
+        "floor": _label("", "error with a stage for every block", "1", "how far prompts differ"),
+        "best_k": _label(
+            "", "fewest stages not clearly worse than the best k", "1", "smallest k with excess ≤ its standard error"
+        ),
+        "heldout_reason": _label("", "why there is no error on held-out prompts", ""),
+    },
+    requires=("residual", "lens", "drop", "attention_locality", "neurons"),
+    derived=True,
+)
