@@ -167,6 +167,21 @@ def load(
     return Model(name, revision, anatomy, checks, weight_hash(hf), trust_remote_code, tokenizer)
 
 
+AnyModel = Model | PreTrainedModel | str | Path
+"""What every part takes as a model."""
+
+
+def loaded(model: AnyModel) -> Model:
+    """A model as ``load`` returns it, from that or from what ``load`` takes, ready to be measured.
+
+    Raises:
+        ModelError: as ``load``; also where the model runs a schedule at the moment.
+    """
+    found = model if isinstance(model, Model) else load(model)
+    require_own_order(found.hf)
+    return found
+
+
 def anatomy_of(hf: nn.Module) -> Anatomy:
     """The anatomy by family file, else by search (accepted only if the checks hold).
 

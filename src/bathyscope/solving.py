@@ -9,26 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import torch
 import xarray as xr
 from torch import Tensor
-from transformers import PreTrainedModel
 
 from bathyscope.anatomy.anatomy import config_of
 from bathyscope.anatomy.lengths import depends_on_padding
 from bathyscope.assembly import prompt_coords
 from bathyscope.errors import OptionError, PromptError, warn
 from bathyscope.labels import variable
-from bathyscope.model import Model, load
+from bathyscope.model import AnyModel, Model, loaded
 from bathyscope.progress import ProgressBar
 from bathyscope.prompts.prompt import Prompt, PromptSet, TokenizedPrompt
+from bathyscope.prompts.prompts import Prompts
+from bathyscope.prompts.reading import tokenized
 from bathyscope.prompts.solved_by import SOLVED_BY, class_of
 from bathyscope.prompts.source import Source, needs_tokenizer, resolve
 from bathyscope.prompts.tokenize import RESERVED_LABELS
-from bathyscope.surveying import SurveyPlan, plan_survey
 from bathyscope.vocabularies import vocabularies_differ
 from bathyscope.wavefront.batch import Batch, plan_batches
 from bathyscope.wavefront.engine import Wavefront
@@ -37,12 +36,10 @@ from bathyscope.wavefront.probe import FinalStates, Probe
 _SOURCE = "exact match of the greedy answer"
 _READOUT_TOKENS = 64
 
-AnyModel = Model | PreTrainedModel | str | Path
-
 
 def solved(
     model: AnyModel,
-    prompts: Source,
+    prompts: Source | Prompts,
     *,
     seed: int = 0,
     beyond_context: bool | None = None,
@@ -68,13 +65,14 @@ def solved(
     Raises:
         OptionError, PromptError, ModelError: as ``survey``; also where no prompt has an answer.
     """
-    plan = _plan(model, prompts, seed, beyond_context)
-    without = sum(p.answer_tokens is None for p in plan.prompts)
-    if without == len(plan.prompts):
-        raise _no_answers(plan.dataset)
+    asked = loaded(model)
+    read = tokenized(asked, prompts, seed=seed, beyond_context=beyond_context)
+    without = sum(p.answer_tokens is None for p in read)
+    if without == len(read):
+        raise _no_answers(read.dataset)
     if without:
-        warn(f"{without} of {len(plan.prompts)} prompts have no answer, and no value.")
-    return _answered(plan, progress)
+        warn(f"{without} of {len(read)} prompts have no answer, and no value.")
+    return _answered(asked, read, progress)
 
 
 def solved_by(
@@ -112,15 +110,15 @@ def solved_by(
         raise OptionError(
             f"label={label!r} is not allowed, since results use that name; the usual one is {SOLVED_BY!r}."
         )
-    models = [model if isinstance(model, Model) else load(model) for model in (shallow, deep)]
+    models = [loaded(model) for model in (shallow, deep)]
     _require_order(*models)
     given: Source = list(prompts) if isinstance(prompts, Iterator) else prompts
     tokenizer = models[0].tokenizer if needs_tokenizer(given) else None
     resolved = resolve(given, seed=seed, tokenizer=tokenizer, window=models[0].max_tokens)
     _require_free(resolved, label)
     _require_same_ids(resolved, *models)
-    plans = [_plan(model, resolved, seed, beyond_context) for model in models]
-    answers = [[p.answer_tokens is not None for p in plan.prompts] for plan in plans]
+    read = [tokenized(model, resolved, seed=seed, beyond_context=beyond_context) for model in models]
+    answers = [[p.answer_tokens is not None for p in own] for own in read]
     asked = np.logical_and.reduce(answers)
     if not asked.any():
         raise _no_answers(resolved.dataset)
@@ -129,9 +127,9 @@ def solved_by(
             f"{int((~asked).sum())} of {len(asked)} prompts have no answer that both models can be asked for, and are "
             "left out.",
         )
-    right = [_answered(plan, progress)["solved"].values == 1 for plan in plans]
+    right = [_answered(model, own, progress)["solved"].values == 1 for model, own in zip(models, read)]
     classes = [class_of(bool(one), bool(other)) if there else None for one, other, there in zip(*right, asked)]
-    return _labelled(resolved, label, [p.id for p in plans[0].prompts], classes)
+    return _labelled(resolved, label, read[0].names, classes)
 
 
 class AnswerProbe(Probe):
@@ -162,14 +160,8 @@ class AnswerProbe(Probe):
             self.log_p.append(torch.cat(log_p).cpu())
 
 
-def _plan(model: AnyModel, prompts: Source, seed: int, beyond_context: bool | None) -> SurveyPlan:
-    """A survey's own checks and token ids; it is never run, and the lens asks nothing of a model."""
-    return plan_survey(model, prompts, ["lens"], seed=seed, beyond_context=beyond_context)
-
-
-def _answered(plan: SurveyPlan, progress: bool) -> xr.Dataset:
-    """``solved`` of a plan's prompts."""
-    prompts, model = plan.prompts, plan.model
+def _answered(model: Model, prompts: Prompts, progress: bool) -> xr.Dataset:
+    """``solved`` of prompts as the model reads them."""
     found = {name: np.full(len(prompts), np.nan) for name in ("solved", "right_tokens", "answer_logprob")}
     asked = [number for number, prompt in enumerate(prompts) if prompt.answer_tokens is not None]
     wave = Wavefront(model.anatomy, tails=model.checks.tails)
@@ -196,7 +188,7 @@ def _answered(plan: SurveyPlan, progress: bool) -> xr.Dataset:
         name: variable(("prompt",), found[name], long_name, units, formula=formula, source=_SOURCE)
         for name, (long_name, units, formula) in described.items()
     }
-    return xr.Dataset(data, prompt_coords(prompts, prompts), {"model": model.name, "dataset": plan.dataset})
+    return xr.Dataset(data, prompt_coords(prompts, prompts), {"model": model.name, "dataset": prompts.dataset})
 
 
 def _ask(wave: Wavefront, prompts: Sequence[TokenizedPrompt], model: Model) -> AnswerProbe:

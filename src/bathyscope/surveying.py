@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,24 +12,21 @@ from typing import Any
 
 import torch
 import xarray as xr
-from transformers import PreTrainedModel
 
 from bathyscope.anatomy.anatomy import config_of
 from bathyscope.anatomy.lengths import depends_on_padding
-from bathyscope.anatomy.mode import require_own_order
 from bathyscope.assembly import in_order, noise_by_prompt, noise_floor, prompt_coords, require_free_labels, with_summary
-from bathyscope.errors import OptionError, PromptError, warn
+from bathyscope.errors import OptionError, warn
 from bathyscope.measures.base import Measure, ModelFacts
 from bathyscope.measures.registry import DEFAULT, MEASURES, chosen
-from bathyscope.model import Model, load
+from bathyscope.model import AnyModel, Model, loaded
 from bathyscope.papers.presets import Preset
 from bathyscope.papers.presets import preset as preset_of
 from bathyscope.progress import ProgressBar
-from bathyscope.prompts.hash import prompts_hash
 from bathyscope.prompts.prompt import TokenizedPrompt
-from bathyscope.prompts.source import Source, needs_tokenizer, resolve
-from bathyscope.prompts.tokenize import tokenize
-from bathyscope.prompts.tokenizer import tokenizer_hash
+from bathyscope.prompts.prompts import Prompts
+from bathyscope.prompts.reading import tokenized
+from bathyscope.prompts.source import Source
 from bathyscope.sharding import batch_room, shard_tokens, shards_of
 from bathyscope.store.run import Run
 from bathyscope.store.writer import RunWriter
@@ -41,8 +38,8 @@ Measures = Sequence[Asked] | Asked | None
 
 
 def survey(
-    model: Model | PreTrainedModel | str | Path,
-    prompts: Source,
+    model: AnyModel,
+    prompts: Source | Prompts,
     measures: Measures = None,
     out: str | Path | None = None,
     seed: int | None = None,
@@ -59,7 +56,7 @@ def survey(
     Args:
         model: what ``load`` returns or takes.
         prompts: a source text (``gsm8k:10``, ``stories.txt:100``), a list of texts, ``Prompt`` objects or
-            token-id lists, or a ``PromptSet``.
+            token-id lists, a ``PromptSet``, or the ``prompts`` of a run.
         measures: names, ``"all"``, or None for residual, lens, skip and effective_depth (or the preset's); beside
             names also classes derived from ``bathyscope.measures.base.Measure``, and instances of them.
         out: folder of the run; an interrupted run there is resumed. None keeps everything in memory.
@@ -105,19 +102,17 @@ class SurveyPlan:
 
     model: Model
     facts: ModelFacts
-    prompts: tuple[TokenizedPrompt, ...]
-    dataset: str
+    prompts: Prompts
     measures: tuple[Measure[Any], ...]
     seed: int
     preset: str | None
     batch_tokens: int
-    uses_tokenizer: bool
-    references: Mapping[str, tuple[TokenizedPrompt, ...]]
+    references: Mapping[str, Prompts]
 
     @property
     def shards(self) -> list[tuple[int, int]]:
         """[first, last) prompts of each shard: consecutive prompts of about ``batch_tokens`` tokens."""
-        return shards_of([len(p) for p in self.prompts], self.batch_tokens)
+        return shards_of(self.prompts.lengths, self.batch_tokens)
 
     @property
     def tails_note(self) -> str:
@@ -133,9 +128,9 @@ class SurveyPlan:
             "model": self.model.name,
             "revision": self.model.revision,
             "weight_hash": self.model.weight_hash,
-            "tokenizer_hash": tokenizer_hash(self.model.tokenizer) if self.uses_tokenizer else None,
-            "prompt_hash": prompts_hash(self.prompts),
-            "dataset": self.dataset,
+            "tokenizer_hash": self.prompts.tokenizer_hash,
+            "prompt_hash": self.prompts.hash,
+            "dataset": self.prompts.dataset,
             "prompts": len(self.prompts),
             "measures": {m.name: self._options(m) for m in self.measures},
             "dtype": str(self.model.dtype).removeprefix("torch."),
@@ -154,7 +149,7 @@ class SurveyPlan:
         if measure.name not in MEASURES:  # a name that no option can have
             options["class"] = f"{type(measure).__module__}:{type(measure).__qualname__}"
         if measure.name in self.references:
-            options["reference_hash"] = prompts_hash(self.references[measure.name])
+            options["reference_hash"] = self.references[measure.name].hash
         return options
 
     def compute(self, writer: RunWriter, progress: bool) -> None:
@@ -230,8 +225,8 @@ class SurveyPlan:
 
 
 def plan_survey(
-    model: Model | PreTrainedModel | str | Path,
-    prompts: Source,
+    model: AnyModel,
+    prompts: Source | Prompts,
     measures: Measures = None,
     *,
     seed: int | None = None,
@@ -249,25 +244,23 @@ def plan_survey(
     )
     batch_tokens = None if batch_tokens is None else _checked_batch_tokens(batch_tokens)
     seed = _checked_seed(seed if seed is not None else preset_used.seed if preset_used else 0)
-    loaded = model if isinstance(model, Model) else load(model)
-    require_own_order(loaded.hf)
-    tokenized, dataset, uses_tokenizer = _tokenized(loaded, prompts, seed, beyond_context)
-    facts = ModelFacts(loaded.anatomy, loaded.checks, loaded.tokenizer if uses_tokenizer else None)
+    ready = loaded(model)
+    found = tokenized(ready, prompts, seed=seed, beyond_context=beyond_context)
+    facts = ModelFacts(ready.anatomy, ready.checks, found.tokenizer)
     by_name = {one if isinstance(one, str) else one.name for one in asked}
-    made = _possible(made, facts, tokenized, {*by_name, *given})
+    made = _possible(made, facts, found, {*by_name, *given})
     for measure in made:
-        measure.prepare(facts, tokenized, seed)
-    references = {m.name: _reference(loaded, m.reference, seed) for m in made if m.reference is not None}
+        measure.prepare(facts, found, seed)
+    # a measure's own further prompts, under the same rules as the survey's
+    references = {m.name: tokenized(ready, m.reference, seed=seed) for m in made if m.reference is not None}
     return SurveyPlan(
-        model=loaded,
+        model=ready,
         facts=facts,
-        prompts=tuple(tokenized),
-        dataset=dataset,
+        prompts=found,
         measures=made,
         seed=seed,
         preset=preset,
-        batch_tokens=batch_tokens or shard_tokens(facts, made, max(len(p) for p in tokenized)),
-        uses_tokenizer=uses_tokenizer,
+        batch_tokens=batch_tokens or shard_tokens(facts, made, max(found.lengths)),
         references=references,
     )
 
@@ -303,11 +296,6 @@ def _advance(bar: ProgressBar, done: float, weight: float, share: float) -> None
     bar.advance_to(done + weight * share)
 
 
-def _reference(model: Model, source: Source, seed: int) -> tuple[TokenizedPrompt, ...]:
-    """A measure's own further prompts as token ids, under the same rules as the survey's."""
-    return tuple(_tokenized(model, source, seed, None)[0])
-
-
 def _checked_batch_tokens(batch_tokens: int) -> int:
     if isinstance(batch_tokens, bool) or not hasattr(batch_tokens, "__index__") or batch_tokens < 1:
         raise OptionError(f"batch_tokens={batch_tokens!r} is not allowed; give a whole number, 1 or more.")
@@ -320,31 +308,6 @@ def _checked_seed(seed: int) -> int:
     return int(seed)
 
 
-def _tokenized(
-    model: Model, prompts: Source, seed: int, beyond_context: bool | None
-) -> tuple[list[TokenizedPrompt], str, bool]:
-    """Prompts as token ids; the tokenizer is loaded only where text is given."""
-    if isinstance(prompts, Iterator):
-        prompts = list(prompts)  # it is looked at more than once
-    uses_tokenizer = needs_tokenizer(prompts)
-    tokenizer = model.tokenizer if uses_tokenizer else None
-    resolved = resolve(prompts, seed=seed, tokenizer=tokenizer, window=model.max_tokens)
-    tokenized = tokenize(
-        resolved,
-        tokenizer,
-        max_tokens=model.max_tokens,
-        vocab_size=model.vocabulary,
-        beyond_context=False if model.has_position_table else beyond_context,
-    )
-    longer = sum(len(p) > (model.max_tokens or len(p)) for p in tokenized)
-    if longer:
-        warn(
-            f"{longer} of {len(tokenized)} prompts are longer than the {model.max_tokens} tokens of context that "
-            f"{model.name} declares; it may not have been trained on such positions.",
-        )
-    if not tokenized:
-        raise PromptError("There are no prompts to survey; give at least one.")
-    return tokenized, resolved.dataset, tokenizer is not None
 
 
 def _device_name(device: torch.device) -> str:

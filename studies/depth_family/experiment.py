@@ -24,12 +24,12 @@ from bathyscope.errors import OptionError, PromptError
 from bathyscope.labels import variable
 from bathyscope.measures.registry import DEFAULT
 from bathyscope.model import Model, load
-from bathyscope.prompts.hash import prompts_hash
+from bathyscope.prompts.reading import tokenized
 from bathyscope.prompts.source import Source
 from bathyscope.statistics.bootstrap import check_resampling
 from bathyscope.statistics.difference import Term, contrast, paired_difference
 from bathyscope.store.run import Run
-from bathyscope.surveying import plan_survey, survey
+from bathyscope.surveying import survey
 from studies.depth_family.maps import ARROW, diagonal
 from studies.depth_family.members import FAMILY, Member, members_of, trained
 from studies.depth_family.profiles import MEASURES as OF_PROFILES
@@ -162,16 +162,15 @@ def depth_family(
 
 def _measures(models: Sequence[Model], members: Sequence[Member], options: DepthFamily) -> list[str]:
     """The measures of all members, once it is known that they read the same tokens."""
-    plans = [plan_survey(model, options.prompts, DEFAULT, seed=options.seed) for model in models]
-    hashes = [prompts_hash(plan.prompts) for plan in plans]
-    for member, own in zip(members, hashes):
-        if own != hashes[0]:
+    read = [tokenized(model, options.prompts, seed=options.seed) for model in models]
+    for member, own in zip(members, read):
+        if own.hash != read[0].hash:
             raise PromptError(
                 f"{member.name} reads the prompts as other tokens than {members[0].name}, so that the two cannot be "
                 "compared prompt by prompt. Give members with one vocabulary; a text file also needs its window "
                 "(corpus.txt?window=256) where contexts differ."
             )
-    has_answers = any(prompt.answer_tokens is not None for prompt in plans[0].prompts)
+    has_answers = any(prompt.answer_tokens is not None for prompt in read[0])
     scores = ["depth_score"] if has_answers else []
     return list(dict.fromkeys([*DEFAULT, *OF_PROFILES, *scores, *options.measures]))
 

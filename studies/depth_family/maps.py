@@ -16,10 +16,9 @@ from bathyscope.between.map_results import encode_maps, open_maps
 from bathyscope.between.maps import maps
 from bathyscope.errors import StoreError
 from bathyscope.model import Model
-from bathyscope.prompts.hash import prompts_hash
+from bathyscope.prompts.reading import tokenized
 from bathyscope.prompts.source import Source
 from bathyscope.store.atomic import write_atomically
-from bathyscope.surveying import plan_survey
 
 ARROW: Final = " → "
 _STATISTICS: Final = ("slope", "deviation", "rank_correlation")
@@ -55,11 +54,10 @@ def diagonal(
     found = []
     for name, (source, target) in pairs.items():
         file = folder / f"{name.replace(ARROW, '-to-')}.nc"
-        plan = plan_survey(source, prompts, ["residual"], seed=seed)
         identity = {
             "source_weights": source.weight_hash,
             "target_weights": target.weight_hash,
-            "prompt_hash": prompts_hash(plan.prompts),
+            "prompt_hash": tokenized(source, prompts, seed=seed).hash,
             **settings,
         }
         if file.is_file():

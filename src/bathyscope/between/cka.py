@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import xarray as xr
-from transformers import PreTrainedModel
 
-from bathyscope.measures.cka import TOKENS, Cka, grams, representations, similarities
-from bathyscope.model import Model
+from bathyscope.measures.base import ModelFacts
+from bathyscope.measures.cka import TOKENS, Cka, CkaOptions, grams, representations, similarities
+from bathyscope.model import AnyModel, Model, loaded
+from bathyscope.options import coerce
+from bathyscope.prompts.prompts import Prompts
+from bathyscope.prompts.reading import tokenized
 from bathyscope.prompts.source import Source
 from bathyscope.statistics.hsic import HsicSums, minibatch_sums
-from bathyscope.surveying import SurveyPlan, plan_survey
 from bathyscope.wavefront.engine import Wavefront
 
 
 def cka(
-    model: Model | PreTrainedModel | str | Path,
-    other: Model | PreTrainedModel | str | Path,
-    prompts: Source,
+    model: AnyModel,
+    other: AnyModel,
+    prompts: Source | Prompts,
     *,
     seed: int = 0,
     beyond_context: bool | None = None,
@@ -45,30 +46,25 @@ def cka(
     Raises:
         OptionError, PromptError, ModelError: what is asked for cannot be done; raised before any compute.
     """
-    given: Source = list(prompts) if isinstance(prompts, Iterator) else prompts
-    first, second = (
-        plan_survey(one, given, ["cka"], seed=seed, beyond_context=beyond_context, options={"cka": options})
-        for one in (model, other)
-    )
-    same_ids = [p.ids for p in first.prompts] == [p.ids for p in second.prompts]
-    sums = _sums(first, second, TOKENS if same_ids else ("last",))
-    found = similarities(sums, _measure(first).options.level)
-    return found.assign_attrs(model=first.model.name, other=second.model.name)
+    chosen = coerce(CkaOptions, options, Cka.name)
+    given: Source | Prompts = list(prompts) if isinstance(prompts, Iterator) else prompts
+    models = [loaded(one) for one in (model, other)]
+    read = [tokenized(one, given, seed=seed, beyond_context=beyond_context) for one in models]
+    measures = [Cka(chosen), Cka(chosen)]
+    for measure, one, own in zip(measures, models, read):
+        measure.prepare(ModelFacts(one.anatomy, one.checks, own.tokenizer), own, seed)
+    same_ids = [p.ids for p in read[0]] == [p.ids for p in read[1]]
+    sums = _sums(models, measures, TOKENS if same_ids else ("last",))
+    return similarities(sums, chosen.level).assign_attrs(model=models[0].name, other=models[1].name)
 
 
-def _sums(first: SurveyPlan, second: SurveyPlan, kinds: tuple[str, ...]) -> dict[str, HsicSums]:
-    waves = [Wavefront(plan.model.anatomy, tails=plan.model.checks.tails) for plan in (first, second)]
+def _sums(models: Sequence[Model], measures: Sequence[Cka], kinds: tuple[str, ...]) -> dict[str, HsicSums]:
+    waves = [Wavefront(model.anatomy, tails=model.checks.tails) for model in models]
     total: dict[str, HsicSums] = {}
-    for pair in zip(_measure(first).minibatches, _measure(second).minibatches, strict=True):
+    for pair in zip(*(measure.minibatches for measure in measures), strict=True):
         points = [representations(wave, one) for wave, one in zip(waves, pair)]
         for kind in kinds:
             own = [grams(one, minibatch.points(kind)) for one, minibatch in zip(points, pair)]
             found = minibatch_sums(own[0], own[1], pair[0].groups(kind))
             total[kind] = total[kind] + found if kind in total else found
     return total
-
-
-def _measure(plan: SurveyPlan) -> Cka:
-    (measure,) = plan.measures
-    assert isinstance(measure, Cka)
-    return measure

@@ -14,13 +14,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
-from pathlib import Path
 
 import numpy as np
 import torch
 import xarray as xr
 from torch import Tensor
-from transformers import PreTrainedModel
 
 from bathyscope.between.map_errors import MapErrors
 from bathyscope.between.map_results import Setup, dataset
@@ -28,12 +26,13 @@ from bathyscope.between.normal_equations import NormalEquations
 from bathyscope.between.splits import Splits, require_tokens, split
 from bathyscope.between.streams import Streams
 from bathyscope.errors import OptionError, PromptError, warn
-from bathyscope.model import Model
+from bathyscope.model import AnyModel, Model, loaded
 from bathyscope.progress import ProgressBar
+from bathyscope.prompts.prompts import Prompts
+from bathyscope.prompts.reading import tokenized
 from bathyscope.prompts.source import Source
 from bathyscope.statistics.bootstrap import check_resampling
 from bathyscope.statistics.least_squares import Array, RidgeMaps
-from bathyscope.surveying import SurveyPlan, plan_survey
 from bathyscope.vocabularies import vocabularies_differ
 
 RIDGE = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
@@ -41,9 +40,9 @@ RIDGE = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
 
 
 def maps(
-    source: Model | PreTrainedModel | str | Path,
-    target: Model | PreTrainedModel | str | Path,
-    prompts: Source,
+    source: AnyModel,
+    target: AnyModel,
+    prompts: Source | Prompts,
     *,
     ridge: Sequence[float] = RIDGE,
     choose_share: float = 0.1,
@@ -87,14 +86,15 @@ def maps(
     check_resampling(resamples, level)
     if not 0 < memory < math.inf:
         raise OptionError(f"memory={memory} is out of range; give GiB above 0, such as 4.")
-    given: Source = list(prompts) if isinstance(prompts, Iterator) else prompts
-    plans = [plan_survey(m, given, ["residual"], seed=seed, beyond_context=beyond_context) for m in (source, target)]
-    _require_same_tokens(*plans)
-    streams = Streams(plans[0].model, plans[1].model, plans[0].prompts)
+    given: Source | Prompts = list(prompts) if isinstance(prompts, Iterator) else prompts
+    first, second = (loaded(model) for model in (source, target))
+    read, other = (tokenized(model, given, seed=seed, beyond_context=beyond_context) for model in (first, second))
+    _require_same_tokens(first, read, second, other)
+    streams = Streams(first, second, read)
     splits = split(len(streams.prompts), choose_share, test_share, seed)
     require_tokens(splits, streams.tokens, streams.widths[0])
     block = _block(streams, memory, sources_per_pass)
-    setup = Setup(plans[0].model.name, plans[1].model.name, plans[0].dataset, splits, resamples, level, seed, block)
+    setup = Setup(first.name, second.name, read.dataset, splits, resamples, level, seed, block)
     return dataset(*_Mapping(streams, splits, penalties, progress).run(block), streams, setup)
 
 
@@ -177,14 +177,14 @@ def _checked_ridge(given: Sequence[float]) -> tuple[float, ...]:
     return tuple(sorted({float(one) for one in values}))
 
 
-def _require_same_tokens(first: SurveyPlan, second: SurveyPlan) -> None:
-    pairs = zip_longest(first.prompts, second.prompts)
+def _require_same_tokens(first: Model, read: Prompts, second: Model, other: Prompts) -> None:
+    pairs = zip_longest(read, other)
     differs = next(((one, other) for one, other in pairs if one is None or other is None or one.ids != other.ids), None)
     if differs is None:
-        _require_same_meaning(first, second)
+        _require_same_meaning(first, second, read)
         return
     name = next(prompt.id for prompt in differs if prompt is not None)
-    lengths = [f"{len(prompt or ())} tokens for {plan.model.name}" for prompt, plan in zip(differs, (first, second))]
+    lengths = [f"{len(prompt or ())} tokens for {model.name}" for prompt, model in zip(differs, (first, second))]
     raise PromptError(
         f"The two models see other tokens: prompt {name!r} is {lengths[0]} and {lengths[1]}, and their ids differ. A "
         "map goes from token to token: give models of one vocabulary, or prompts as token ids. (A text file is cut "
@@ -192,9 +192,9 @@ def _require_same_tokens(first: SurveyPlan, second: SurveyPlan) -> None:
     )
 
 
-def _require_same_meaning(first: SurveyPlan, second: SurveyPlan) -> None:
+def _require_same_meaning(first: Model, second: Model, prompts: Prompts) -> None:
     """The same ids are not enough: prompts given as ids have them with any two models."""
-    reason = vocabularies_differ(first.model, second.model, (token for prompt in first.prompts for token in prompt.ids))
+    reason = vocabularies_differ(first, second, (token for prompt in prompts for token in prompt.ids))
     if reason is not None:
         raise PromptError(
             f"The two models see other tokens, though the ids are the same: {reason}. A map goes from token to token: "

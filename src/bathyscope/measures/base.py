@@ -17,6 +17,7 @@ from bathyscope.errors import ModelError, OptionError
 from bathyscope.labels import Table
 from bathyscope.measures.declaration import Declaration
 from bathyscope.options import NoOptions, coerce
+from bathyscope.prompts.pieces import pieces
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.source import Source
 from bathyscope.wavefront.batch import Batch
@@ -43,18 +44,8 @@ class ModelFacts:
         return self.anatomy.n_blocks
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Each token as text, for labels; its number where the prompts came as token ids.
-
-        A token is what it adds to the text before it: alone, many tokenizers drop its leading space.
-        """
-        if self.tokenizer is None:
-            return [str(i) for i in ids]
-        found, before = [], ""
-        for end, own in enumerate(ids, start=1):
-            text = str(self.tokenizer.decode(list(ids[:end])))
-            found.append(text[len(before) :] if text.startswith(before) else str(self.tokenizer.decode([own])))
-            before = text
-        return found
+        """Each token as text, for labels; its number where the prompts came as token ids."""
+        return pieces(ids, self.tokenizer)
 
     def require_parts(self, measure: str) -> None:
         """Refuses measures of attention and MLP contributions where a model has none.

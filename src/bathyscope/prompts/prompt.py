@@ -9,6 +9,8 @@ from typing import Any
 
 from bathyscope.errors import PromptError
 
+Label = str | int | float
+
 
 @dataclass(frozen=True)
 class Prompt:
@@ -32,7 +34,7 @@ class Prompt:
     answer: str | None = None
     answer_tokens: int | None = None
     id: str | None = None
-    labels: Mapping[str, str | int | float] = field(default_factory=dict)
+    labels: Mapping[str, Label] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if (self.text is None) == (self.ids is None):
@@ -100,7 +102,7 @@ class TokenizedPrompt:
     id: str
     ids: tuple[int, ...]
     answer_tokens: int | None = None
-    labels: Mapping[str, str | int | float] = field(default_factory=dict)
+    labels: Mapping[str, Label] = field(default_factory=dict)
     dataset: str = ""
 
     def __len__(self) -> int:

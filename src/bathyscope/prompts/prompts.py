@@ -1,0 +1,120 @@
+"""All prompts of a measurement as one model reads them: what every part takes, and what a run gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple, overload
+
+from bathyscope.errors import PromptError
+from bathyscope.prompts.hash import prompts_hash
+from bathyscope.prompts.pieces import pieces
+from bathyscope.prompts.prompt import Label, Prompt, PromptSet, TokenizedPrompt
+from bathyscope.prompts.tokenizer import tokenizer_hash
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+
+class Kept(NamedTuple):
+    """What a run keeps of the tokenizer: its hash, and by prompt the text of every token (None = no text is kept)."""
+
+    tokenizer_hash: str | None
+    pieces: tuple[tuple[str, ...], ...] | None
+
+
+@dataclass(frozen=True, repr=False)
+class Prompts(Sequence[TokenizedPrompt]):
+    """Token ids with names, answers and labels, in the order of the ``prompt`` dimension of results.
+
+    Args:
+        items: one a prompt.
+        dataset: where they came from, such as ``gsm8k:10``.
+        tokenizer: what made the ids of text; None where all prompts were given as ids, or come from a run.
+        kept: what a run keeps of the tokenizer: its hash, and by prompt the text of every token.
+    """
+
+    items: tuple[TokenizedPrompt, ...]
+    dataset: str
+    tokenizer: PreTrainedTokenizerBase | None = field(default=None, compare=False)
+    kept: Kept | None = field(default=None, compare=False)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    @overload
+    def __getitem__(self, index: int) -> TokenizedPrompt: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[TokenizedPrompt]: ...
+
+    def __getitem__(self, index: int | slice) -> TokenizedPrompt | Sequence[TokenizedPrompt]:
+        return self.items[index]
+
+    def __repr__(self) -> str:
+        return f"<Prompts of {self.dataset}: {len(self)}, {sum(self.lengths)} tokens>"
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 over ids, names, answers and labels: two runs with the same one measured the same tokens."""
+        return prompts_hash(self.items)
+
+    @property
+    def names(self) -> list[str]:
+        """The prompts' ids, the ``prompt_id`` of results."""
+        return [prompt.id for prompt in self.items]
+
+    @property
+    def lengths(self) -> list[int]:
+        """Tokens of each prompt."""
+        return [len(prompt) for prompt in self.items]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Names of all labels that any prompt has."""
+        return tuple(dict.fromkeys(name for prompt in self.items for name in prompt.labels))
+
+    def label(self, name: str) -> list[Label | None]:
+        """A label's value for each prompt; None for a prompt without it."""
+        return [prompt.labels.get(name) for prompt in self.items]
+
+    @cached_property
+    def tokenizer_hash(self) -> str | None:
+        """Of the tokenizer that made the ids of text; None where all prompts were given as ids."""
+        if self.kept is not None:
+            return self.kept.tokenizer_hash
+        return None if self.tokenizer is None else tokenizer_hash(self.tokenizer)
+
+    def pieces(self, index: int) -> tuple[str, ...]:
+        """The text of every token of a prompt; where prompts were given as ids, the ids as text.
+
+        Raises:
+            PromptError: they come from a run that keeps no text.
+        """
+        if self.kept is None:
+            return tuple(pieces(self.items[index].ids, self.tokenizer))
+        if self.kept.pieces is None:
+            raise PromptError(
+                f"The text of {self.dataset} was not kept, as was asked for; survey again without --no-keep-text "
+                "(keep_text=False), or decode the token ids with the model's tokenizer."
+            )
+        return self.kept.pieces[index]
+
+    def answer(self, index: int) -> str | None:
+        """The text of a prompt's answer tokens; None for a prompt without an answer."""
+        tokens = self.items[index].answer_tokens
+        return None if tokens is None else "".join(self.pieces(index)[-tokens:])
+
+    def as_given(self) -> PromptSet:
+        """The same token ids as a source of prompts, for another measurement of a model of the same vocabulary."""
+        sets = [
+            PromptSet(tuple(map(_as_given, group)), dataset, is_data_set=True)
+            for dataset, group in groupby(self.items, key=lambda prompt: prompt.dataset)
+        ]
+        return PromptSet.union(sets)
+
+
+def _as_given(prompt: TokenizedPrompt) -> Prompt:
+    return Prompt(ids=prompt.ids, answer_tokens=prompt.answer_tokens, id=prompt.id, labels=prompt.labels)

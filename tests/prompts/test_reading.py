@@ -1,0 +1,97 @@
+"""Prompts as token ids of a model: one call that every part uses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from transformers import PreTrainedTokenizerFast
+
+import bathyscope.prompts
+from bathyscope.errors import PromptError
+from bathyscope.prompts.hash import prompts_hash
+from bathyscope.prompts.prompt import Prompt
+from bathyscope.prompts.prompts import Prompts
+from bathyscope.prompts.reading import tokenized
+from bathyscope.prompts.tokenizer import tokenizer_hash
+
+
+@dataclass
+class StandIn:
+    """What is asked of a model."""
+
+    tokenizer: Any
+    name: str = "stand-in"
+    max_tokens: int | None = 64
+    has_position_table: bool = False
+    vocabulary: int = 400
+
+
+QUESTIONS = [
+    Prompt(text="What is five plus seven? twelve", answer="twelve", id="sum", labels={"level": 2}),
+    Prompt(text="The ducks lay 16 eggs per day."),
+]
+
+
+def test_token_ids_names_answers_labels_and_hash(with_bos: PreTrainedTokenizerFast) -> None:
+    read = bathyscope.prompts.tokenized(StandIn(with_bos), QUESTIONS)
+    assert isinstance(read, Prompts)
+    assert (read.names, read.dataset, len(read)) == (["sum", "1"], "given", 2)
+    assert [list(prompt.ids) for prompt in read] == [with_bos(prompt.text)["input_ids"] for prompt in QUESTIONS]
+    assert read.lengths == [len(prompt.ids) for prompt in read]
+    assert (read.labels, read.label("level")) == (("level",), [2, None])
+    assert read.hash == prompts_hash(read.items)
+    assert read.tokenizer_hash == tokenizer_hash(with_bos)
+    assert "".join(read.pieces(0)) == "<s>What is five plus seven? twelve"
+    assert (read.answer(0), read.answer(1)) == (" twelve", None)
+
+
+def test_the_tokenizer_is_asked_for_only_where_there_is_text() -> None:
+    class Without(StandIn):
+        @property
+        def tokenizer(self) -> Any:  # type: ignore[override]
+            pytest.fail("the tokenizer was asked for")
+
+        @tokenizer.setter
+        def tokenizer(self, value: Any) -> None:
+            pass
+
+    read = tokenized(Without(None), [[5, 6, 7], Prompt(ids=[8, 9], answer_tokens=1)])
+    assert read.tokenizer_hash is None
+    assert (read.pieces(0), read.answer(1)) == (("5", "6", "7"), "9")
+
+
+def test_prompts_once_read_keep_their_ids_for_every_model_with_the_same_tokenizer(
+    with_bos: PreTrainedTokenizerFast, plain: PreTrainedTokenizerFast
+) -> None:
+    given = [*QUESTIONS, {"source": "problems:3"}]
+    read = tokenized(StandIn(with_bos, max_tokens=None), given, seed=3)
+    again = tokenized(StandIn(with_bos, name="another", max_tokens=None), read)
+    assert (again, again.hash, again.tokenizer_hash) == (read, read.hash, read.tokenizer_hash)
+    assert [prompt.dataset for prompt in again] == ["given"] * 2 + ["problems:3"] * 3
+    with pytest.raises(PromptError, match="were read with another tokenizer than that of other, to which their token"):
+        tokenized(StandIn(plain, name="other", max_tokens=None), read)
+
+
+def test_prompts_beyond_the_context(with_bos: PreTrainedTokenizerFast) -> None:
+    short = StandIn(with_bos, max_tokens=4)
+    with pytest.raises(PromptError, match="more than the 4 the model can take"):
+        tokenized(short, QUESTIONS)
+    with pytest.warns(UserWarning, match="2 of 2 prompts are longer than the 4 tokens of context that stand-in decla"):
+        assert tokenized(short, QUESTIONS, beyond_context=True).lengths[1] > 4
+    with pytest.raises(PromptError, match="more than the 4 the model can take"):
+        tokenized(StandIn(with_bos, max_tokens=4, has_position_table=True), QUESTIONS, beyond_context=True)
+
+
+def test_pieces_of_a_long_text_are_those_of_the_whole(with_bos: PreTrainedTokenizerFast) -> None:
+    text = "Naïve café owners don't sell tea;\n\nthey sell   coffee – 日本 lots of it. 🦆 " * 12
+    ids = list(with_bos(text)["input_ids"])
+    read = tokenized(StandIn(with_bos, max_tokens=None), [text])
+    whole, before = [], ""
+    for end in range(1, len(ids) + 1):
+        now = with_bos.decode(ids[:end])
+        whole.append(now[len(before) :] if now.startswith(before) else with_bos.decode([ids[end - 1]]))
+        before = now
+    assert len(ids) > 300
+    assert list(read.pieces(0)) == whole
