@@ -308,8 +308,6 @@ def _checked_seed(seed: int) -> int:
     return int(seed)
 
 
-
-
 def _device_name(device: torch.device) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
