@@ -14,6 +14,8 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from bathyscope.errors import BathyscopeError, ModelError, OptionError, PromptError, StoreError
+from bathyscope.labels import variable
+from bathyscope.options import Range
 from bathyscope.prompts.prompt import Prompt, PromptSet
 from bathyscope.schedule import Schedule
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from bathyscope.between.cka import cka
     from bathyscope.between.maps import maps
     from bathyscope.comparison import compare, grouped
+    from bathyscope.measures.base import Measure, MeasureProbe
     from bathyscope.model import Model, load
     from bathyscope.performance import depth_performance
     from bathyscope.report import report
@@ -34,12 +37,15 @@ __version__ = version("bathyscope")
 
 __all__ = [
     "BathyscopeError",
+    "Measure",
+    "MeasureProbe",
     "Model",
     "ModelError",
     "OptionError",
     "Prompt",
     "PromptError",
     "PromptSet",
+    "Range",
     "Run",
     "Schedule",
     "StoreError",
@@ -55,10 +61,13 @@ __all__ = [
     "solved",
     "solved_by",
     "survey",
+    "variable",
 ]
 
 # torch and transformers take seconds to import; `bathyscope --help` and reading a run must not wait for them
 _LAZY = {
+    "Measure": ("bathyscope.measures.base", "Measure"),
+    "MeasureProbe": ("bathyscope.measures.base", "MeasureProbe"),
     "Model": ("bathyscope.model", "Model"),
     "cka": ("bathyscope.between.cka", "cka"),
     "maps": ("bathyscope.between.maps", "maps"),

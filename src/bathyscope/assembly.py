@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from bathyscope.errors import PromptError
+from bathyscope.errors import OptionError, PromptError
 from bathyscope.labels import variable
 from bathyscope.measures.base import MeasureProbe
 from bathyscope.prompts.prompt import TokenizedPrompt
@@ -44,6 +44,21 @@ def require_free_labels(coords: Mapping[str, Any], found: Mapping[str, xr.Datase
             raise PromptError(
                 f"A label cannot be called {min(taken)!r}, which is the name of a result of {measure}; rename it."
             )
+
+
+def require_by_prompt(found: Mapping[str, xr.Dataset], prompts: int) -> None:
+    """Refuses a batch's results that are not by prompt, which could not be put together with those of other batches.
+
+    Raises:
+        OptionError: names the measure, the variable and its dimensions.
+    """
+    for measure, dataset in found.items():
+        for name, values in dataset.data_vars.items():
+            if values.attrs.get("merge") != "sum" and values.sizes.get("prompt") != prompts:
+                raise OptionError(
+                    f"{measure} gives {name} with the dimensions {dict(values.sizes)}; allowed: a dimension 'prompt' "
+                    f"of {prompts}, the prompts of the batch in order, and others beside it."
+                )
 
 
 def with_summary(merged: xr.Dataset, summary: xr.Dataset) -> xr.Dataset:

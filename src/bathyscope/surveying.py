@@ -15,7 +15,15 @@ import xarray as xr
 
 from bathyscope.anatomy.anatomy import config_of
 from bathyscope.anatomy.lengths import depends_on_padding
-from bathyscope.assembly import in_order, noise_by_prompt, noise_floor, prompt_coords, require_free_labels, with_summary
+from bathyscope.assembly import (
+    in_order,
+    noise_by_prompt,
+    noise_floor,
+    prompt_coords,
+    require_by_prompt,
+    require_free_labels,
+    with_summary,
+)
 from bathyscope.errors import OptionError, warn
 from bathyscope.measures.base import Measure, ModelFacts
 from bathyscope.measures.registry import DEFAULT, MEASURES, chosen
@@ -219,6 +227,7 @@ class SurveyPlan:
         noise = noise_by_prompt(probes)
         if noise is not None:
             found["noise"] = noise
+        require_by_prompt(found, len(prompts))
         coords = prompt_coords(prompts, self.prompts)
         require_free_labels(coords, found)
         return {name: dataset.assign_coords(coords) for name, dataset in found.items()}

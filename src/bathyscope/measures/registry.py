@@ -1,15 +1,19 @@
 """All measures by name, in the order in which they appear in a run; none is imported before it is used.
 
-Beside the package's own there are those of plug-ins (entry points of the group ``bathyscope.measures``) and whatever
-classes and instances a caller gives.
+Beside the package's own there are those of plug-ins (entry points of the group ``bathyscope.measures``), classes and
+instances that a caller gives, and ``file.py:Class`` for a command line.
 """
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import inspect
+import sys
 from collections.abc import Iterable, Mapping
-from functools import cache
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from bathyscope.errors import OptionError, did_you_mean, warn
@@ -169,6 +173,8 @@ def _declared(item: Asked) -> list[Declaration]:
 def _named(name: str) -> Declaration:
     if name in MEASURES:
         return MEASURES[name]
+    if ":" in name:
+        return _given_as_text(name)
     point = next((point for point in _entry_points() if point.name == name), None)
     found = None if point is None else _loaded(point)
     if found is None:
@@ -180,7 +186,36 @@ def _allowed() -> str:
     return ", ".join(["all", *MEASURES, *(point.name for point in _entry_points())])
 
 
-@cache
+def _given_as_text(text: str) -> Declaration:
+    """``module:Class`` or ``file.py:Class``; the caller names code of their own, which is run."""
+    place, _, name = text.rpartition(":")
+    try:
+        found = getattr(_run_file(Path(place)) if place.endswith(".py") else importlib.import_module(place), name)
+    except Exception as error:
+        raise OptionError(
+            f"No measure could be taken from {text!r} ({type(error).__name__}: {error}); give module:Class or "
+            "file.py:Class."
+        ) from error
+    return _declared(found)[0]
+
+
+def _run_file(path: Path) -> ModuleType:
+    """The module in a file, under the file's name."""
+    known = sys.modules.get(path.stem)
+    if known is not None and Path(str(known.__file__)).absolute() == path.absolute():
+        return known
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if known is not None or spec is None or spec.loader is None:
+        raise ImportError(f"{path.stem!r} is the name of another module; call the file otherwise")
+    sys.modules[path.stem] = module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[path.stem]
+        raise
+    return module
+
+
 def _entry_points() -> tuple[EntryPoint, ...]:
     return tuple(point for point in entry_points(group=GROUP) if point.name not in MEASURES)
 

@@ -1,0 +1,173 @@
+"""A measure from outside the package, as the page that explains it has it: options, storage, identity, plug-in."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support import zoo
+
+import bathyscope
+from bathyscope.measures import registry
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "write_a_measure.md"
+CODE = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.M | re.S)[0]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Iterator[Path]:
+    path = tmp_path / "steps.py"
+    path.write_text(CODE, encoding="utf-8")
+    yield path
+    sys.modules.pop("steps", None)
+
+
+@pytest.fixture
+def step(file: Path) -> type[bathyscope.Measure[Any]]:
+    measure = registry.expand([f"{file}:Step"])["step"].code
+    assert measure is not None
+    return measure
+
+
+def prompts() -> list[list[int]]:
+    return zoo.prompts(zoo.build("llama"), (9, 14, 6))
+
+
+def surveyed(*measures: Any, **options: Any) -> bathyscope.Run:
+    return bathyscope.survey(zoo.build("llama"), prompts(), measures, progress=False, **options)
+
+
+def test_it_is_as_short_as_the_page_says() -> None:
+    code = [line for line in CODE.splitlines() if line.strip() and not line.startswith(("import", "from", '"""'))]
+    assert len(code) <= 30
+
+
+def test_it_measures_beside_others(step: Any) -> None:
+    run = surveyed("residual", step)
+    assert list(run.measures) == ["residual", "step"]
+    assert run["step"].step.dims == ("prompt", "block")
+    assert run["step"].step.attrs["long_name"] == "length of a block's step"
+    np.testing.assert_allclose(run["step"].step, run["residual"].ratio_block, rtol=1e-6)
+
+
+def test_its_options_stand_under_its_name_or_in_the_instance(step: Any) -> None:
+    by_name, by_instance = surveyed(step, step={"over": "last"}), surveyed(step({"over": "last"}))
+    np.testing.assert_array_equal(by_name["step"].step, by_instance["step"].step)
+    assert not np.allclose(by_name["step"].step, surveyed(step)["step"].step)
+    with pytest.raises(
+        bathyscope.OptionError, match=r"step: over='lst' is unknown\. Did you mean 'last'\? Allowed: me"
+    ):
+        surveyed(step, step={"over": "lst"})
+    with pytest.raises(bathyscope.OptionError, match=r"step has no option 'offset'\. Allowed: over\."):
+        step({"offset": 3})
+    with pytest.raises(bathyscope.OptionError, match="step was given as an instance, which has its options with it"):
+        surveyed(step(), step={"over": "last"})
+
+
+def test_it_is_stored_and_told_apart(step: Any, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    run = surveyed("lens", step, out=out)
+    kept = bathyscope.open(out)
+    np.testing.assert_array_equal(kept["step"].step, run["step"].step)
+    assert kept.identity.measures["step"] == {"over": "mean", "class": "steps:Step"}
+    assert list(kept.to_dataframe("step").columns).count("step") == 1
+    surveyed("lens", step, out=out)
+
+    class Other(step):  # type: ignore[misc]
+        name = "step"
+
+    with pytest.raises(bathyscope.StoreError, match="class"):
+        surveyed("lens", Other, out=out)
+
+
+def test_names_of_classes_and_of_the_package() -> None:
+    class LongStep(bathyscope.Measure[Any]):
+        """Long."""
+
+    class Lens(bathyscope.Measure[Any]):
+        """Not the package's."""
+
+    class Odd(bathyscope.Measure[Any]):
+        name = "odd-name"
+
+    assert list(registry.expand([LongStep])) == ["long_step"]
+    for wrong, said in (
+        (Lens, "Lens cannot be called 'lens', which is a measure of the package"),
+        (Odd, "Odd cannot be called 'odd-name'; a measure's name is made of letters, digits and underscores"),
+        (3, r"3 is no measure; allowed: names \(all, residual"),
+    ):
+        with pytest.raises(bathyscope.OptionError, match=said):
+            surveyed(wrong)
+    with pytest.raises(bathyscope.OptionError, match="Two measures are called 'long_step'"):
+        registry.expand([LongStep(), LongStep()])
+
+
+def test_a_result_that_is_not_by_prompt_is_refused(step: Any) -> None:
+    class Summed(step):  # type: ignore[misc]
+        def probe(self, *given: Any) -> Any:
+            probe = super().probe(*given)
+            whole = probe.result
+            probe.result = lambda: whole().sum("prompt")
+            return probe
+
+    with pytest.raises(bathyscope.OptionError, match=r"summed gives step with the dimensions .* a dimension 'prompt'"):
+        surveyed(Summed)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("nowhere.py:Step", r"No measure could be taken from 'nowhere\.py:Step' \(FileNotFoundError"),
+        ("no_such_module:Step", r"\(ModuleNotFoundError.*give module:Class or file\.py:Class"),
+        ("json:loads", "is no measure"),
+    ],
+)
+def test_places_without_a_measure(text: str, said: str) -> None:
+    with pytest.raises(bathyscope.OptionError, match=said):
+        registry.expand([text])
+
+
+def entry_point(name: str, value: str) -> importlib.metadata.EntryPoint:
+    return importlib.metadata.EntryPoint(name, value, registry.GROUP)
+
+
+def test_a_plug_in_is_known_by_name(step: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "entry_points", lambda group: [entry_point("step", "steps:Step")])
+    assert list(registry.expand(["step"])) == ["step"]
+    assert "step" in registry.expand(["all"])
+    assert "step" in surveyed("residual", "step").measures
+    with pytest.raises(bathyscope.OptionError, match="stages, step"):
+        registry.expand(["stp"])
+
+
+@pytest.mark.parametrize("value", ["no_such_module:Step", "steps:StepOptions", "json:loads"])
+def test_a_broken_plug_in_says_its_name_and_stops_nothing_else(
+    step: Any, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    monkeypatch.setattr(registry, "entry_points", lambda group: [entry_point("broken", value)])
+    assert list(registry.expand(["lens"])) == ["lens"]
+    with pytest.warns(UserWarning, match=rf"The plug-in 'broken' \({value}\) gives no measure"):
+        assert list(registry.expand(["all"])) == list(registry.MEASURES)
+    with (
+        pytest.warns(UserWarning, match="broken"),
+        pytest.raises(bathyscope.OptionError, match="Unknown measure 'broken'"),
+    ):
+        registry.expand(["broken"])
+
+
+def test_plug_ins_are_not_loaded_unless_asked_for() -> None:
+    code = (
+        "import sys; from bathyscope.measures import registry\n"
+        "from importlib.metadata import EntryPoint\n"
+        "registry.entry_points = lambda group: [EntryPoint('dear', 'antigravity:Dear', group)]\n"
+        "registry.chosen(['lens'], {})\n"
+        "print('antigravity' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "False"
