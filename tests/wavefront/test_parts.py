@@ -10,7 +10,7 @@ import torch
 from support import waves, zoo
 
 from bathyscope.schedule import Schedule
-from bathyscope.wavefront import calls
+from bathyscope.wavefront import slots
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.engine import Wavefront
 from bathyscope.wavefront.probe import Probe, RowPartsView
@@ -67,13 +67,13 @@ def test_rows_of_several_calls() -> None:
 
 
 def test_nothing_else_is_tapped(monkeypatch: pytest.MonkeyPatch) -> None:
-    tapped, seen = calls.tapped, []
+    tapped, seen = slots.tapped, []
 
     def counting(block: Any, sites: Mapping[str, Any]) -> Any:
         seen.append(sorted(sites))
         return tapped(block, sites)
 
-    monkeypatch.setattr(calls, "tapped", counting)
+    monkeypatch.setattr(slots, "tapped", counting)
     shown(Probe([SWAP, SkipRow(1), SkipRow(3, 0)]))
     assert seen
     assert not any(seen)

@@ -78,6 +78,13 @@ class Batch:
         return following[self.valid_BT]
 
 
+def within(size: int, first: int, before: Sequence[int] | None, device: torch.device) -> Tensor:
+    """Per prompt True at the positions ``first`` … ``before`` − 1, [batch or 1, size]; None = up to the last."""
+    position = torch.arange(size, device=device)[None]
+    inside = position >= first
+    return inside if before is None else inside & (position < torch.tensor(before, device=device)[:, None])
+
+
 def plan_batches(lengths: Sequence[int], rows: int, call_tokens: int, equal_lengths: bool) -> list[list[int]]:
     """Which prompts are computed together: index lists into ``lengths``, each sorted by length.
 

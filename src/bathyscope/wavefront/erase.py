@@ -20,13 +20,13 @@ import torch
 from torch import Tensor, nn
 
 from bathyscope.anatomy.anatomy import Anatomy, config_of
-from bathyscope.anatomy.cache import CaptureCache, TailCache
 from bathyscope.anatomy.lengths import depends_on_padding
 from bathyscope.anatomy.replay import Replay
 from bathyscope.wavefront.batch import Batch
-from bathyscope.wavefront.calls import CacheMaker, CallPolicy, Carry, RowCaller, even_pieces
+from bathyscope.wavefront.calls import CallPolicy, even_pieces
 from bathyscope.wavefront.probe import ErasedStates
 from bathyscope.wavefront.rows import Erasure
+from bathyscope.wavefront.slots import Slots
 
 # what a call costs beside its tokens, in tokens: on one CPU core a block of width 256 takes 0.4 ms and 11 µs a token,
 # and lending keys and values half as much again; an accelerator is idle below some thousands
@@ -179,7 +179,7 @@ class _PromptRows:
     """
 
     def __init__(self, groups: Sequence[Group], replay: Replay, policy: CallPolicy, *, lends: bool) -> None:
-        self._replay, self._lends = replay, lends
+        self._lends = lends
         self._groups = [_GroupRows(g.erasure, g.tokens, g.start, replay, policy) for g in groups]
         if groups[0].start:
             # the groups that own all tokens had an earlier sweep: a control alone takes their place
@@ -188,15 +188,10 @@ class _PromptRows:
 
     def advance(self, block: nn.Module, index: int) -> None:
         """Moves all groups over one block."""
-        if not self._lends:
-            for group in self._groups:
-                group.advance(block, index, None)
-            return
         first, *later = self._groups
-        captured = first.advance(block, index, CacheMaker())
-        attends = self._replay.attends(index, captured)
+        first.advance(block, index, lends=self._lends)
         for group in later:
-            group.advance(block, index, _Lender(captured, group.start), attends)
+            group.advance(block, index, donor=first if self._lends else None)
 
     def land(self, baseline_BTD: Tensor) -> Iterator[ErasedStates]:
         """The groups' final states; see ``ErasureRows.land``."""
@@ -206,82 +201,40 @@ class _PromptRows:
                 yield group.states(baseline_BTD)
 
 
-class _Lender(CacheMaker):
-    """Makes tail caches in which every row has the control's keys and values of the tokens before ``start``."""
-
-    def __init__(self, captured: CaptureCache, start: int) -> None:
-        self._captured, self._start = captured, start
-
-    def make(self, picked: list[int] | slice) -> CaptureCache:
-        rows = len(picked) if isinstance(picked, list) else picked.stop - picked.start
-        keys, values = self._captured.keys, self._captured.values
-        if keys is None or values is None:
-            return TailCache(None, None, self._start)
-        return TailCache(self._lent(keys, rows), self._lent(values, rows), self._start)
-
-    def _lent(self, kept: Tensor, rows: int) -> Tensor:
-        return kept[:1, :, : self._start].expand(rows, -1, -1, -1)
-
-
-class _GroupRows:
-    """Rows that are erased at neighbouring tokens, in slots [1 + boundaries · tokens]; slot 0 is the control."""
+class _GroupRows(Slots):
+    """Rows that are erased at neighbouring tokens, in slots [1 + boundaries · tokens]."""
 
     def __init__(self, erasure: Erasure, tokens: range, start: int, replay: Replay, policy: CallPolicy) -> None:
-        self.tokens, self.start = tokens, start
-        self._erasure = erasure
-        h0_1TD = replay.recording.resid0_BTD
         self._n_blocks = len(replay.recording.blocks)
-        slots = 1 + self._n_blocks * len(tokens)
-        self._state = h0_1TD.new_empty(slots, 1, h0_1TD.shape[1] - start, h0_1TD.shape[2])
-        self._state[0] = h0_1TD[:, start:]
-        self._caller = RowCaller(replay, policy, torch.zeros(1, dtype=torch.long, device=h0_1TD.device))
-        shares_state = any(a.state is not None for a in replay.recording.blocks)
-        self._carry: Carry | None = {} if shares_state else None
+        super().__init__(replay, policy, 1 + self._n_blocks * len(tokens), start=start)
+        self.tokens, self.start, self._erasure = tokens, start, erasure
+        self.state[0] = replay.recording.resid0_BTD[:, start:]
 
-    def advance(self, block: nn.Module, index: int, caches: CacheMaker | None, attends: bool = True) -> CaptureCache:
-        """Moves the control and all rows erased at h_0 … h_index over one block; the control's call's cache."""
+    def advance(self, block: nn.Module, index: int, *, lends: bool = False, donor: Slots | None = None) -> None:
+        """Moves the control and all rows erased at h_0 … h_index over one block."""
         self._spawn(index)
-        active = 1 + (index + 1) * len(self.tokens)
-        carry = None if self._carry is None else {k: tuple(t[:active] for t in v) for k, v in self._carry.items()}
-        captured = CaptureCache()
-        for result in self._caller.calls(
-            block, index, self._state[:active], carry, caches, self.start, attends=attends
-        ):
-            if result.first == 0:
-                captured = result.captured
-            self._state[result.first : result.first + len(result.after)] = result.after
-        self._keep_carry(carry, active)
-        return captured
+        active = range(1 + (index + 1) * len(self.tokens))
+        lender = None if donor is None else donor.lender([0] * len(active), 0, self.start)
+        for _ in self.run(block, index, active, lender=lender, lends=int(lends)):
+            pass  # nobody looks at rows before they land
 
     def states(self, baseline_BTD: Tensor) -> ErasedStates:
         """The final states, by boundary and token."""
-        prompt, stop = self._erasure.prompt, self.start + self._state.shape[2]
+        prompt, stop = self._erasure.prompt, self.start + self.state.shape[2]
         return ErasedStates(
             erasure=self._erasure,
             tokens=self.tokens,
             start=self.start,
-            control_ND=self._state[0, 0],
+            control_ND=self.state[0, 0],
             baseline_ND=baseline_BTD[prompt, self.start : stop],
-            rows_LTND=self._state[1:, 0].unflatten(0, (self._n_blocks, len(self.tokens))),
+            rows_LTND=self.state[1:, 0].unflatten(0, (self._n_blocks, len(self.tokens))),
         )
 
     def _spawn(self, boundary: int) -> None:
         """Rows begin as copies of the control, each with its own token replaced."""
         size = len(self.tokens)
         first = 1 + boundary * size
-        born = slice(first, first + size)
-        self._state[born] = self._state[0]
-        for tensors in (self._carry or {}).values():
-            for buffer in tensors:
-                buffer[born] = buffer[0]
-        each = torch.arange(size, device=self._state.device)
+        self.copy(0, slice(first, first + size))
+        each = torch.arange(size, device=self.state.device)
         own = each + (self.tokens.start - self.start)
-        self._state[first + each, 0, own] = self._erasure.values_LD[boundary].to(self._state)
-
-    def _keep_carry(self, carry: Carry | None, active: int) -> None:
-        for key, tensors in (carry or {}).items():
-            assert self._carry is not None
-            if key not in self._carry:
-                self._carry[key] = tuple(t.new_zeros(len(self._state), *t.shape[1:]) for t in tensors)
-            for buffer, value in zip(self._carry[key], tensors):
-                buffer[:active] = value
+        self.state[first + each, 0, own] = self._erasure.values_LD[boundary].to(self.state)

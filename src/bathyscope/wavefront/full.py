@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -11,29 +10,41 @@ from torch import Tensor, nn
 
 from bathyscope.anatomy.family import Site
 from bathyscope.anatomy.replay import Replay
-from bathyscope.anatomy.sites import silenced
-from bathyscope.wavefront.batch import Batch
-from bathyscope.wavefront.calls import CacheMaker, CallPolicy, CallResult, Carry, Edits, RowCaller
+from bathyscope.wavefront import views
+from bathyscope.wavefront.batch import Batch, within
+from bathyscope.wavefront.calls import CallPolicy
 from bathyscope.wavefront.parts import PartTaps, Place
 from bathyscope.wavefront.plan import Birth, Fork, Track
+from bathyscope.wavefront.probe import BaselineView, RowPartsView, RowsView
 from bathyscope.wavefront.provider import BlockProvider
-from bathyscope.wavefront.rows import Request, ScheduleRow
+from bathyscope.wavefront.rows import Request
+from bathyscope.wavefront.slots import Slots
 
 _PARTS = ("attention", "mlp")
-Show = Callable[[int, Sequence[Sequence[Request]], CallResult], None]
 
 
-class FullRows:
-    """The control row and all tracks of one batch.
+@dataclass
+class _Runner:
+    """A track that has begun: its number, its slot, and how many of its steps are done."""
 
-    Rows live in slots of one buffer [slots, batch, tokens, width]; slot 0 is the control. A track gets its
-    slot when it is born.
+    number: int
+    track: Track
+    slot: int
+    done: int
+
+    @property
+    def next(self) -> int | None:
+        """The block it runs next, None at the end of its steps."""
+        return self.track.steps[self.done] if self.done < len(self.track.steps) else None
+
+
+class FullRows(Slots):
+    """The control row and all tracks of one batch. A track gets the next slot when it begins.
 
     Args:
         tracks: compiled histories (see ``plan``).
-        resid0_BTD: what enters block 0.
-        show: called for every call of a block that rows take in step with the control.
-        parts: reads contributions in the calls where somebody wants them.
+        parts: says in which calls contributions are read.
+        lends: keys and values are kept for tails.
     """
 
     def __init__(
@@ -44,233 +55,119 @@ class FullRows:
         policy: CallPolicy,
         provider: BlockProvider,
         sites: Mapping[str, Site],
-        show: Show,
         parts: PartTaps,
+        *,
+        lends: bool,
     ) -> None:
-        self._tracks = tracks
-        self._parts = parts
-        self._sites = sites
-        self._provider = provider
-        self._show = show
-        resid0_BTD = replay.recording.resid0_BTD
-        prompts = torch.arange(batch.size, device=resid0_BTD.device)
-        self._caller = RowCaller(replay, policy, prompts)
-        self._state = resid0_BTD.new_empty(len(tracks) + 1, *resid0_BTD.shape)
-        self._state[0] = resid0_BTD
-        self._previous = resid0_BTD
-        self._protected = max((_protect(t) for t in tracks), default=0)
-        self._heads = [resid0_BTD[:, : self._protected].clone()]
-        self._track_of: dict[Request, int] = {r: i for i, t in enumerate(tracks) for r in t.requests}
-        self._slots: dict[int, int] = {}
-        self._done: dict[int, int] = {}
-        shares_state = any(a.state is not None for a in replay.recording.blocks)
-        self._carry: Carry | None = {} if shares_state else None
-        self._keys: list[Tensor] = []
-        self._values: list[Tensor] = []
-        self._active: list[int] = []
-        self.attends = False
+        super().__init__(replay, policy, 1 + len(tracks), sites=sites)
+        self._tracks, self._batch, self._provider = tracks, batch, provider
+        self._parts, self._lends = parts, lends
+        self.state[0] = self._previous = replay.recording.resid0_BTD
+        # the control's first tokens at every boundary, for rows of schedules that keep them
+        self._protected = max((t.birth.protect for t in tracks if not t.birth.skips), default=0)
+        self._heads = [self.control[:, : self._protected].clone()]
+        self._runners: list[_Runner] = []
+        self._slot_of: dict[Request, int] = {}
 
-    @property
-    def control(self) -> Tensor:
-        """The control's residual stream at the current boundary [batch, tokens, width]."""
-        return self._state[0]
-
-    @property
-    def control_carry(self) -> Mapping[object, tuple[Tensor, ...]]:
-        """What blocks passed on in the control row, [batch, …] each."""
-        return {key: tuple(t[0] for t in tensors) for key, tensors in (self._carry or {}).items()}
-
-    def advance(self, block: nn.Module, index: int, capture: bool) -> None:
+    def advance(self, block: nn.Module, index: int, plain: BaselineView) -> Iterator[RowsView | RowPartsView]:
         """Moves the control and every row in step with it over one block; others catch up before and after."""
         self._spawn(index)
-        self._catch_up(below=index)
-        joining = [t for t in self._slots if self._next(t) == index]
-        self._keys, self._values, self.attends = [], [], False
-        self._active = [0, *sorted(self._slots[t] for t in joining)]
-        by_slot = {self._slots[t]: t for t in joining}
-        previous, replay = self._state[0].clone(), self._caller.replay
-        caches, edits = CacheMaker() if capture else None, self._edits(by_slot)
-        places = self._places(by_slot.get(slot) for slot in self._active)
-        taps = self._parts.taps(index, places)
-        for result in self._run(block, index, self._active, caches, edits, taps):
-            own = slice(result.first, result.first + len(result.after))
-            slots = self._active[own]
-            served = [self._tracks[by_slot[s]].requests if s else () for s in slots]
-            self._show(index, served, result)
-            self._parts.shown(index, places[own], result)
-            self._state[self._at(slots)] = result.after
-            if result.captured.keys is not None and result.captured.values is not None:
-                rows = len(result.after)
-                self._keys.append(result.captured.keys.unflatten(0, (-1, self._state.shape[1]))[-rows:])
-                self._values.append(result.captured.values.unflatten(0, (-1, self._state.shape[1]))[-rows:])
-            self.attends |= replay.attends(index, result.captured)
+        yield from self._catch_up(below=index)
+        joining = [runner for runner in self._runners if runner.next == index]
+        slots = [0, *(runner.slot for runner in joining)]
+        previous = self.control.clone()
+        lends = len(slots) if self._lends else 0
+        silent = self._silent(joining)
+        taps = self._parts.taps(index, self._places(slots))
+        for result in self.run(block, index, slots, lends=lends, taps=taps, silent=silent):
+            served = [self._runners[slot - 1].track.requests if slot else () for slot in result.slots]
+            yield from views.of_full(plain, served, result, self._batch.lengths)
+            yield from self._parts.views(index, self._places(result.slots), result)
         self._previous = previous
-        self._heads.append(self._state[0][:, : self._protected].clone())
-        for track in joining:
-            self._stepped(track)
-        self._catch_up(below=index + 1)
+        self._heads.append(self.control[:, : self._protected].clone())
+        for runner in joining:
+            self._stepped(runner)
+        yield from self._catch_up(below=index + 1)
 
-    def land(self, n_blocks: int) -> None:
+    def land(self, n_blocks: int) -> Iterator[RowPartsView]:
         """After the last block: rows born at the last boundary, and those still behind, finish."""
         self._spawn(n_blocks)
-        self._catch_up(below=n_blocks)
+        yield from self._catch_up(below=n_blocks)
 
     def final(self) -> dict[Request, Tensor]:
         """Final states [batch, tokens, width] by request."""
-        return {r: self._state[self._slots[i]] for i, t in enumerate(self._tracks) for r in t.requests}
+        return {request: self.state[self._slot_of[request]] for track in self._tracks for request in track.requests}
 
     def slot(self, request: Request) -> int:
         """The slot of the track that serves a request."""
-        return self._slots[self._track_of[request]]
+        return self._slot_of[request]
 
-    def lent(self, slots: Sequence[int], prompt: int, start: int) -> tuple[Tensor, Tensor] | None:
-        """Keys and values [slots, heads, start, head width] of one prompt at the block that has just run."""
-        if not self._keys:
-            return None
-        keys = self._keys[0] if len(self._keys) == 1 else torch.cat(self._keys)
-        values = self._values[0] if len(self._values) == 1 else torch.cat(self._values)
-        self._keys, self._values = [keys], [values]
-        position = {slot: i for i, slot in enumerate(self._active)}
-        rows = self._at([position[s] for s in slots])
-        return keys[rows, prompt, :, :start], values[rows, prompt, :, :start]
-
-    def _run(
-        self,
-        block: nn.Module,
-        index: int,
-        slots: Sequence[int],
-        caches: CacheMaker | None = None,
-        edits: Edits | None = None,
-        taps: Mapping[str, Site] | None = None,
-    ) -> Iterator[CallResult]:
-        at = self._at(slots)
-        carry = None if self._carry is None else {k: tuple(t[at] for t in v) for k, v in self._carry.items()}
-        has_control = bool(slots and slots[0] == 0)
-        yield from self._caller.calls(
-            block, index, self._state[at], carry, caches, has_control=has_control, edits=edits, taps=taps
-        )
-        for key, tensors in (carry or {}).items():
-            assert self._carry is not None
-            if key not in self._carry:
-                # a row that skips this block everywhere still lends later blocks what it makes of the real stream
-                self._carry[key] = tuple(t[:1].repeat(len(self._state), *[1] * (t.ndim - 1)) for t in tensors)
-            for buffer, value in zip(self._carry[key], tensors):
-                buffer[at] = value
-
-    def _at(self, slots: Sequence[int]) -> slice | Tensor:
-        """Slots as a slice where they are neighbours (no copy), else as an index."""
-        if list(slots) == list(range(slots[0], slots[0] + len(slots))):
-            return slice(slots[0], slots[0] + len(slots))
-        return torch.tensor(slots, device=self._state.device)
+    def _begin(self, number: int, source: int, done: int) -> _Runner:
+        """A track begins with what a slot holds, and so do those that fork from it at once."""
+        track = self._tracks[number]
+        runner = _Runner(number, track, 1 + len(self._runners), done)
+        self._runners.append(runner)
+        self._slot_of.update(dict.fromkeys(track.requests, runner.slot))
+        self.copy(source, runner.slot)
+        return runner
 
     def _spawn(self, boundary: int) -> None:
-        for index, track in enumerate(self._tracks):
+        for number, track in enumerate(self._tracks):
             if isinstance(track.origin, Birth) and track.origin.boundary == boundary:
-                slot = self._take_slot(index, 0)
-                self._state[slot] = self._born(track.origin)
-                self._copy_carry(0, slot)
-                self._fork_from(index)
+                runner = self._begin(number, 0, 0)
+                self._leave_out(track.origin, runner.slot)
+                self._fork_from(runner)
 
-    def _born(self, birth: Birth) -> Tensor:
-        if birth.skips == "block":
-            return torch.where(self._left_out(birth, self._state.shape[2])[..., None], self._previous, self._state[0])
-        if birth.skips == "channels":
-            return torch.where(self._left_out(birth, self._state.shape[3])[:, None], self._previous, self._state[0])
-        return self._state[0]
+    def _leave_out(self, birth: Birth, slot: int) -> None:
+        """Tokens, or channels, that leave a block out keep the stream that went into it."""
+        size = {"block": self.state.shape[2], "channels": self.state.shape[3]}.get(birth.skips)
+        if size is not None:
+            mask = within(size, birth.protect, birth.before, self.state.device)
+            mask = mask[..., None] if birth.skips == "block" else mask[:, None]
+            self.state[slot] = torch.where(mask, self._previous, self.control)
 
-    def _left_out(self, birth: Birth, size: int) -> Tensor:
-        """Per prompt True at the tokens (channels) that a birth leaves out, [batch or 1, size]."""
-        index = torch.arange(size, device=self._state.device)[None]
-        taken = index >= birth.protect
-        if birth.before is not None:
-            taken = taken & (index < torch.tensor(birth.before, device=taken.device)[:, None])
-        return taken
-
-    def _edits(self, by_slot: Mapping[int, int]) -> Silences | None:
-        """What rows at their first step leave out of the block that runs now; ``by_slot`` says whose slots run."""
-        batch, tokens = self._state.shape[1:3]
+    def _silent(self, joining: Sequence[_Runner]) -> dict[str, Tensor]:
+        """What rows at their first step leave out of the block that runs now: part → mask [rows, batch, tokens]."""
         masks: dict[str, Tensor] = {}
-        for row, slot in enumerate(self._active):
-            track = by_slot.get(slot)
-            birth = None if track is None else self._tracks[track].birth
-            if birth is not None and birth.skips in _PARTS and not self._done[by_slot[slot]]:
+        shape = (1 + len(joining), *self.state.shape[1:3])
+        for row, runner in enumerate(joining, start=1):
+            birth = runner.track.birth
+            if birth.skips in _PARTS and not runner.done:
                 if birth.skips not in masks:
-                    masks[birth.skips] = torch.zeros(
-                        len(self._active), batch, tokens, dtype=torch.bool, device=self._state.device
-                    )
-                masks[birth.skips][row] = self._left_out(birth, tokens)
-        return Silences(self._sites, masks) if masks else None
+                    masks[birth.skips] = torch.zeros(shape, dtype=torch.bool, device=self.state.device)
+                masks[birth.skips][row] = within(shape[2], birth.protect, birth.before, self.state.device)
+        return masks
 
-    def _take_slot(self, track: int, done: int) -> int:
-        self._slots[track] = len(self._slots) + 1
-        self._done[track] = done
-        return self._slots[track]
+    def _places(self, slots: Sequence[int]) -> list[Place | None]:
+        """Where in their histories rows are; None = the control."""
+        runners = [self._runners[slot - 1] if slot else None for slot in slots]
+        return [None if runner is None else (runner.number, runner.done) for runner in runners]
 
-    def _next(self, track: int) -> int | None:
-        steps = self._tracks[track].steps
-        return steps[self._done[track]] if self._done[track] < len(steps) else None
-
-    def _places(self, tracks: Iterable[int | None]) -> list[Place | None]:
-        """Where in their histories tracks are; None = the control."""
-        return [None if track is None else (track, self._done[track]) for track in tracks]
-
-    def _stepped(self, track: int) -> None:
-        self._done[track] += 1
-        birth = self._tracks[track].birth
-        boundary = birth.boundary + self._done[track]
+    def _stepped(self, runner: _Runner) -> None:
+        runner.done += 1
+        birth = runner.track.birth
+        boundary = birth.boundary + runner.done
         if birth.protect and not birth.skips and boundary < len(self._heads):
-            head = self._heads[boundary][:, : birth.protect]
-            self._state[self._slots[track]][:, : birth.protect] = head
-        self._fork_from(track)
+            self.state[runner.slot][:, : birth.protect] = self._heads[boundary][:, : birth.protect]
+        self._fork_from(runner)
 
-    def _fork_from(self, parent: int) -> None:
-        for index, track in enumerate(self._tracks):
-            origin = track.origin
-            if isinstance(origin, Fork) and origin.track == parent and origin.steps == self._done[parent]:
-                slot = self._take_slot(index, origin.steps)
-                self._state[slot] = self._state[self._slots[parent]]
-                self._copy_carry(self._slots[parent], slot)
-                self._fork_from(index)
+    def _fork_from(self, parent: _Runner) -> None:
+        for number, track in enumerate(self._tracks):
+            if track.origin == Fork(parent.number, parent.done):
+                self._fork_from(self._begin(number, parent.slot, parent.done))
 
-    def _copy_carry(self, source: int, target: int) -> None:
-        for tensors in (self._carry or {}).values():
-            for buffer in tensors:
-                buffer[target] = buffer[source]
-
-    def _catch_up(self, below: int) -> None:
+    def _catch_up(self, below: int) -> Iterator[RowPartsView]:
         """Rows whose next block lies behind the wave (swaps, repeats) run until they are in step again."""
         while True:
-            behind = {t: n for t in self._slots if (n := self._next(t)) is not None and n < below}
+            behind = [(n, r) for r in self._runners if (n := r.next) is not None and n < below]
             if not behind:
                 return
-            index = min(behind.values())
-            tracks = sorted((t for t, n in behind.items() if n == index), key=lambda t: self._slots[t])
-            slots, places = [self._slots[t] for t in tracks], self._places(tracks)
+            index = min(n for n, _ in behind)
+            runners = [r for n, r in behind if n == index]
+            slots = [r.slot for r in runners]
             with self._provider.block(index) as block:
-                for result in self._run(block, index, slots, taps=self._parts.taps(index, places)):
-                    own = slice(result.first, result.first + len(result.after))
-                    self._parts.shown(index, places[own], result)
-                    self._state[self._at(slots[own])] = result.after
-            for track in tracks:
-                self._stepped(track)
-
-
-@dataclass(frozen=True)
-class Silences:
-    """Contributions that some rows of one block leave out.
-
-    Args:
-        masks: part → True at the tokens [rows, batch, tokens] where it adds nothing.
-    """
-
-    sites: Mapping[str, Site]
-    masks: Mapping[str, Tensor]
-
-    def during(self, block: nn.Module, picked: list[int] | slice) -> AbstractContextManager[None]:
-        """In force for the picked rows inside the context."""
-        own = {part: mask[picked].flatten(0, 1) for part, mask in self.masks.items()}
-        return silenced(block, self.sites, {part: mask for part, mask in own.items() if bool(mask.any())})
-
-
-def _protect(track: Track) -> int:
-    return max((r.protect for r in track.requests if isinstance(r, ScheduleRow)), default=0)
+                taps = self._parts.taps(index, self._places(slots))
+                for result in self.run(block, index, slots, taps=taps):
+                    yield from self._parts.views(index, self._places(result.slots), result)
+            for runner in runners:
+                self._stepped(runner)

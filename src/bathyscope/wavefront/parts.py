@@ -2,37 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from bathyscope.anatomy.family import Site
 from bathyscope.wavefront.calls import CallResult
 from bathyscope.wavefront.plan import Fork, Track
 from bathyscope.wavefront.probe import RowPartsView
 from bathyscope.wavefront.rows import ScheduleRow
 
+_PARTS = ("attention", "mlp")
 Place = tuple[int, int]
 """A track and how many of its steps are done."""
 
 
 class PartTaps:
-    """Reads contributions where somebody wants them; other calls stay untouched.
+    """Contributions are read where somebody wants them; other calls stay untouched.
 
     Args:
         wanted: row → steps of its schedule, from the first that departs from the standard order.
         tracks: the compiled histories, of which some serve the rows.
-        sites: where the model's contributions are read.
-        show: called with what a tapped call gave.
     """
 
-    def __init__(
-        self,
-        wanted: Mapping[ScheduleRow, Collection[int]],
-        tracks: Sequence[Track],
-        sites: Mapping[str, Site],
-        show: Callable[[RowPartsView], None],
-    ) -> None:
-        self._sites = {part: sites[part] for part in ("attention", "mlp") if part in sites}
-        self._show = show
+    def __init__(self, wanted: Mapping[ScheduleRow, Collection[int]], tracks: Sequence[Track]) -> None:
         self._at: dict[Place, list[tuple[ScheduleRow, int]]] = {}
         self._blocks: set[int] = set()
         track_of = {request: index for index, track in enumerate(tracks) for request in track.requests}
@@ -41,16 +31,16 @@ class PartTaps:
                 self._at.setdefault(_place(tracks, track_of[row], step), []).append((row, step))
                 self._blocks.add(row.schedule.order[step])
 
-    def taps(self, block: int, places: Sequence[Place | None]) -> Mapping[str, Site]:
-        """The sites to tap in calls of a block on rows at these places (None = the control)."""
+    def taps(self, block: int, places: Sequence[Place | None]) -> tuple[str, ...]:
+        """The parts to read in calls of a block on rows at these places (None = the control)."""
         wanted = any(block in self._blocks if place is None else place in self._at for place in places)
-        return self._sites if wanted else {}
+        return _PARTS if wanted else ()
 
-    def shown(self, block: int, places: Sequence[Place | None], result: CallResult) -> None:
-        """Shows what a call gave, where it was tapped; ``places`` are those of the call's own rows."""
+    def views(self, block: int, places: Sequence[Place | None], result: CallResult) -> Iterator[RowPartsView]:
+        """What a call shows, where it was tapped; ``places`` are those of the call's own rows."""
         if result.parts:
             rows = {wanted: row for row, place in enumerate(places) if place for wanted in self._at.get(place, ())}
-            self._show(RowPartsView(block, rows, result.parts, result.control_parts))
+            yield RowPartsView(block, rows, result.parts, result.control_parts)
 
 
 def _place(tracks: Sequence[Track], track: int, step: int) -> Place:

@@ -6,13 +6,13 @@ Two histories with the same beginning and the same first steps are one track unt
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
-from bathyscope.wavefront.rows import Request, ScheduleRow, SkipBefore, SkipChannels, SkipRow
+from bathyscope.wavefront.rows import DirectBefore, Late, Request, ScheduleRow, SkipRow
 
-Late = SkipBefore | SkipChannels
-"""Requests that are seen from a token of one prompt on; as full rows, one takes a start from every prompt."""
+LateT = TypeVar("LateT", Late, DirectBefore)
 
 
 @dataclass(frozen=True)
@@ -62,17 +62,31 @@ def compile_tracks(requests: Iterable[Request], n_blocks: int, batch: int) -> li
     """
     roots: dict[Birth, _Node] = {}
     tracks: list[Track] = []
-    wanted: list[tuple[list[Request], Birth, tuple[int, ...]]] = []
     late: list[Late] = []
     for request in requests:
         if isinstance(request, Late):
             late.append(request)
         elif isinstance(request, ScheduleRow | SkipRow):
-            wanted.append(([request], *_program(request, n_blocks)))
-    wanted += _packed(late, n_blocks, batch)
-    for served, birth, steps in wanted:
-        _place(tracks, roots, served, birth, steps)
+            _place(tracks, roots, [request], *_program(request, n_blocks))
+    for like, served, before in packed(late, batch):
+        _place(tracks, roots, served, *_skipping(like.block, like.part, n_blocks, like.protect, before))
     return tracks
+
+
+def packed(late: Iterable[LateT], batch: int) -> Iterator[tuple[LateT, list[LateT], tuple[int, ...]]]:
+    """Requests packed into full rows, each of which serves one start of every prompt at most.
+
+    Yields for every row a request that stands for all (but for prompt and start), those served, and per prompt the
+    start; a prompt that has none left is not changed at all.
+    """
+    queues: dict[LateT, dict[int, list[LateT]]] = {}
+    for request in late:
+        queues.setdefault(replace(request, prompt=0, start=0), {}).setdefault(request.prompt, []).append(request)
+    for like, by_prompt in queues.items():
+        for taken in range(max(len(queue) for queue in by_prompt.values())):
+            served = [queue[taken] for queue in by_prompt.values() if taken < len(queue)]
+            starts = {r.prompt: r.start for r in served}
+            yield like, served, tuple(starts.get(prompt, like.protect) for prompt in range(batch))
 
 
 @dataclass
@@ -115,20 +129,3 @@ def _skipping(
     """A track without a block, or that runs it without a part."""
     first = block if part in ("attention", "mlp") else block + 1
     return Birth(first, part, protect, before), tuple(range(first, n_blocks))
-
-
-def _packed(late: Sequence[Late], n_blocks: int, batch: int) -> list[tuple[list[Request], Birth, tuple[int, ...]]]:
-    queues: dict[tuple[int, str, int], dict[int, list[Late]]] = {}
-    for request in late:
-        part, protect = (request.part, request.protect) if isinstance(request, SkipBefore) else ("channels", 1)
-        queue = queues.setdefault((request.block, part, protect), {})
-        queue.setdefault(request.prompt, []).append(request)
-    packed: list[tuple[list[Request], Birth, tuple[int, ...]]] = []
-    for (block, part, protect), by_prompt in queues.items():
-        for taken in range(max(len(queue) for queue in by_prompt.values())):
-            served = [queue[taken] for queue in by_prompt.values() if taken < len(queue)]
-            starts = {r.prompt: r.start for r in served}
-            # a prompt without a start of its own is left unchanged
-            before = tuple(starts.get(prompt, protect) for prompt in range(batch))
-            packed.append((list(served), *_skipping(block, part, n_blocks, protect, before)))
-    return packed

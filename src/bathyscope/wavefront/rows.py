@@ -7,6 +7,7 @@ control row, in which nothing is changed.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -77,6 +78,8 @@ class SkipChannels:
     block: int
     prompt: int
     start: int
+    protect: ClassVar[int] = 1
+    part: ClassVar[str] = "channels"
 
 
 @dataclass(frozen=True)
@@ -124,4 +127,6 @@ class Erasure:
     values_LD: Tensor
 
 
+Late = SkipBefore | SkipChannels
+"""Requests that are seen from a token of one prompt on; as full rows, one takes a start from every prompt."""
 Request = ScheduleRow | SkipRow | SkipBefore | SkipChannels | DirectRow | DirectBefore

@@ -1,0 +1,57 @@
+"""The plain forward: the model's own history, in calls of the model's own shape, so that it is bit-equal to it."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+import torch
+from torch import Tensor, nn
+
+from bathyscope.anatomy.anatomy import Anatomy
+from bathyscope.anatomy.attention import Seen, attending
+from bathyscope.anatomy.replay import Replay, State
+from bathyscope.anatomy.sites import tapped
+from bathyscope.errors import ModelError
+from bathyscope.wavefront.probe import BaselineView
+
+
+class PlainForward:
+    """One batch, block by block.
+
+    Args:
+        parts: contributions are read.
+        weights: attention weights are read.
+    """
+
+    def __init__(self, anatomy: Anatomy, replay: Replay, *, parts: bool, weights: bool) -> None:
+        self._replay, self._weights = replay, weights
+        self._sites = anatomy.sites if parts else {}
+        self.resid_BTD = replay.recording.resid0_BTD
+        self.passed: State = {}
+        """What blocks have passed on beside the stream, [batch, …] each."""
+        self._prompts_B = torch.arange(replay.batch, device=self.resid_BTD.device)
+        self._finite: list[Tensor] = []
+
+    def advance(self, block: nn.Module, index: int) -> BaselineView:
+        """Moves over one block and shows it."""
+        before = self.resid_BTD
+        watch = attending(block, self._replay.batch, self._replay.tokens) if self._weights else nullcontext(Seen())
+        with tapped(block, self._sites) as taken, watch as seen:
+            self.resid_BTD = self._replay.run(block, index, before, self._prompts_B, state=self.passed)
+        self._finite.append(torch.isfinite(self.resid_BTD).all())
+        parts = {part: value.reshape(before.shape) for part, value in taken.items()}
+        return BaselineView(index, before, self.resid_BTD, parts.get("attention"), parts.get("mlp"), seen.attention)
+
+    def require_finite(self) -> None:
+        """Asked once at the end, so that an accelerator is not waited for at every block.
+
+        Raises:
+            ModelError: a residual stream that is not finite, with the block where it began.
+        """
+        finite = torch.stack(self._finite).tolist()
+        if not all(finite):
+            dtype = str(self.resid_BTD.dtype).removeprefix("torch.")
+            raise ModelError(
+                f"Block {finite.index(False)} gives NaN or Inf on this input in {dtype}; load the model with a wider "
+                "dtype (dtype='float32' or 'bfloat16')."
+            )

@@ -1,0 +1,219 @@
+"""Rows of one shape that run a block at a time: what full rows, tails, erased and direct rows have in common.
+
+Rows live in slots of one buffer; slot 0 is the control, in which nothing is changed. A visit of a block takes some of
+the slots, in calls of a good size, and writes back what comes out once whoever asked for it has seen it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from bathyscope.anatomy.cache import CaptureCache, TailCache
+from bathyscope.anatomy.family import Site
+from bathyscope.anatomy.replay import Replay, State
+from bathyscope.anatomy.sites import silenced, tapped
+from bathyscope.wavefront.calls import CallPolicy, CallResult, even_pieces
+
+
+def at(numbers: Sequence[int], device: torch.device) -> slice | Tensor:
+    """Numbers as a slice where they are neighbours (no copy), else as an index."""
+    if list(numbers) == list(range(numbers[0], numbers[0] + len(numbers))):
+        return slice(numbers[0], numbers[0] + len(numbers))
+    return torch.tensor(numbers, device=device)
+
+
+@dataclass(frozen=True)
+class Lender:
+    """Keys and values of one block that some rows lend to tails of one prompt.
+
+    Args:
+        keys, values: [rows, batch, heads, tokens, head width]; None where the block looked at none.
+        donors: for every tail the row that lends to it.
+        prompt, start: whose tokens 0 … start − 1 are lent.
+        attends: the block looks at keys and values, so that tails need a mask.
+    """
+
+    keys: Tensor | None
+    values: Tensor | None
+    donors: Sequence[int]
+    prompt: int
+    start: int
+    attends: bool
+
+    def cache(self, tails: Sequence[int]) -> TailCache:
+        """The cache for a call of some tails, given by their places in ``donors``."""
+        if self.keys is None or self.values is None:
+            return TailCache(None, None, self.start)
+        rows = [self.donors[tail] for tail in tails]
+        return TailCache(self._of(self.keys, rows), self._of(self.values, rows), self.start)
+
+    def _of(self, kept: Tensor, rows: list[int]) -> Tensor:
+        if len(set(rows)) == 1:
+            return kept[rows[0], self.prompt, :, : self.start].expand(len(rows), -1, -1, -1)
+        return kept[at(rows, kept.device), self.prompt, :, : self.start]
+
+
+class Slots:
+    """Rows [slots, batch, tokens, width] of one recorded batch, and what blocks passed on beside their stream.
+
+    Args:
+        replay: runs blocks on rows of the recorded batch.
+        policy: size of calls, and where the control rides.
+        slots: how many; what they hold is for whoever uses them to say.
+        prompt: the only prompt that rows are of; None = each has all prompts of the batch.
+        start: the first token that rows own; tokens before it are lent.
+        sites: where contributions are tapped and silenced.
+    """
+
+    def __init__(
+        self,
+        replay: Replay,
+        policy: CallPolicy,
+        slots: int,
+        *,
+        prompt: int | None = None,
+        start: int = 0,
+        sites: Mapping[str, Site] | None = None,
+    ) -> None:
+        resid0_BTD = replay.recording.resid0_BTD
+        self._replay, self._policy, self._sites, self._start = replay, policy, sites or {}, start
+        prompts = range(replay.batch) if prompt is None else [prompt]
+        self._prompts_B = torch.tensor(prompts, device=resid0_BTD.device)
+        self.state = resid0_BTD.new_empty(slots, len(prompts), replay.tokens - start, resid0_BTD.shape[-1])
+        self._passed: State = {}
+        self._kept: list[tuple[Tensor, Tensor]] = []
+        self._lenders: Sequence[int] = ()
+        self._attends = False
+
+    @property
+    def control(self) -> Tensor:
+        """The control's residual stream [batch, tokens, width]."""
+        return self.state[0]
+
+    @property
+    def control_passed(self) -> State:
+        """What blocks have passed on in the control, [batch, …] each."""
+        return {key: tuple(t[0] for t in tensors) for key, tensors in self._passed.items()}
+
+    def receive(self, passed: State) -> None:
+        """Every slot gets what blocks have passed on so far, given as [batch of the recording, …] each."""
+        slots, own = len(self.state), self._prompts_B
+        self._passed = {key: tuple(_repeated(t[own][None], slots) for t in ts) for key, ts in passed.items()}
+
+    def copy(self, source: int, target: int | slice) -> None:
+        """The target slots begin with what the source holds."""
+        for buffer in (self.state, *(t for tensors in self._passed.values() for t in tensors)):
+            buffer[target] = buffer[source]
+
+    def run(
+        self,
+        block: nn.Module,
+        index: int,
+        slots: Sequence[int],
+        *,
+        lender: Lender | None = None,
+        lends: int = 0,
+        taps: Collection[str] = (),
+        silent: Mapping[str, Tensor] | None = None,
+    ) -> Iterator[CallResult]:
+        """Moves some slots over a block, a call at a time; each is written back when its result has been looked at.
+
+        Args:
+            slots: in the order in which they are called; the control, if it is among them, first.
+            lender: for tails, their keys and values before ``start``.
+            lends: of how many first slots keys and values are kept for ``lender``.
+            taps: parts whose contributions are read.
+            silent: part → True at the tokens [rows, batch, tokens] where its contribution is left out.
+        """
+        own = self.state[at(slots, self.state.device)]
+        control_before = own[0].clone()  # its slot is written back while later calls run
+        control_after = control_before
+        known = tuple(self._passed)  # what an earlier call of this visit passes on is for later blocks
+        if lends:
+            self._kept, self._lenders, self._attends = [], slots[:lends], False
+        for first, last in even_pieces(len(slots), max(1, self._policy.tokens // (own.shape[1] * own.shape[2]))):
+            extra = slots[0] == 0 and first > 0 and self._policy.control_in_every_call
+            picked = [0, *range(first, last)] if extra else list(range(first, last))
+            before = own[first:last]
+            given = torch.cat([control_before[None], before]) if extra else before
+            passed = self._passed_to([slots[i] for i in picked], known)
+            cache = lender.cache(picked) if lender is not None else CaptureCache() if lends else None
+            with self._silenced(block, silent or {}, picked), tapped(block, self._only(taps)) as taken:
+                out = self._replay.run(
+                    block,
+                    index,
+                    given.flatten(0, 1),
+                    self._prompts_B.repeat(len(given)) if self._replay.batch > 1 else None,
+                    cache=cache,
+                    start=self._start,
+                    attends=lender is None or lender.attends,
+                    state=passed,
+                ).view(given.shape)
+            rows = slice(1, None) if extra else slice(None)
+            self._keep_passed(slots[first:last], passed, rows)
+            if lender is None and cache is not None:
+                self._keep_lent(index, cache, rows, lends - first)
+            if extra or first == 0:
+                control_after = out[0]
+            with_control = extra or (first == 0 and slots[0] == 0)
+            parts = {part: value.view(given.shape) for part, value in taken.items()}
+            yield CallResult(
+                slots[first:last],
+                before,
+                out[rows],
+                control_before,
+                control_after,
+                {part: value[rows] for part, value in parts.items()},
+                {part: value[0] for part, value in parts.items()} if with_control else {},
+            )
+            self.state[at(slots[first:last], self.state.device)] = out[rows]
+
+    def lender(self, donors: Sequence[int], prompt: int, start: int) -> Lender:
+        """What the slots ``donors``, one for each tail, lend of the block that has run last with ``lends``."""
+        place = {slot: i for i, slot in enumerate(self._lenders)}
+        if len(self._kept) > 1:
+            keys, values = zip(*self._kept)
+            self._kept = [(torch.cat(keys), torch.cat(values))]
+        kept = self._kept[0] if self._kept else (None, None)
+        return Lender(kept[0], kept[1], [place[donor] for donor in donors], prompt, start, self._attends)
+
+    def _only(self, parts: Collection[str]) -> dict[str, Site]:
+        return {part: self._sites[part] for part in parts}
+
+    def _silenced(
+        self, block: nn.Module, silent: Mapping[str, Tensor], picked: list[int]
+    ) -> AbstractContextManager[None]:
+        masks = {part: mask[picked].flatten(0, 1) for part, mask in silent.items()}
+        return silenced(block, self._sites, {part: mask for part, mask in masks.items() if bool(mask.any())})
+
+    def _passed_to(self, slots: Sequence[int], known: Sequence[object]) -> State:
+        """What the slots' rows take into a call, [rows · batch, …] each."""
+        own = at(slots, self.state.device)
+        return {key: tuple(t[own].flatten(0, 1) for t in self._passed[key]) for key in known}
+
+    def _keep_passed(self, slots: Sequence[int], passed: State, rows: slice) -> None:
+        """Keeps what the rows of a call, behind an extra control, pass on."""
+        own = at(slots, self.state.device)
+        for key, tensors in passed.items():
+            split = [t.unflatten(0, (-1, len(self._prompts_B))) for t in tensors]
+            if key not in self._passed:
+                # a row that skips this block everywhere still lends later blocks what it makes of the real stream
+                self._passed[key] = tuple(_repeated(t[:1], len(self.state)) for t in split)
+            for buffer, value in zip(self._passed[key], split):
+                buffer[own] = value[rows]
+
+    def _keep_lent(self, index: int, cache: CaptureCache, rows: slice, most: int) -> None:
+        self._attends |= self._replay.attends(index, cache)
+        if cache.keys is not None and cache.values is not None and most > 0:
+            keys, values = (t.unflatten(0, (-1, len(self._prompts_B)))[rows][:most] for t in (cache.keys, cache.values))
+            self._kept.append((keys, values))
+
+
+def _repeated(one: Tensor, slots: int) -> Tensor:
+    """[1, …] as [slots, …], every slot with memory of its own."""
+    return one.repeat(slots, *[1] * (one.ndim - 1))
