@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from bathyscope.anatomy.anatomy import Anatomy
 from bathyscope.anatomy.cache import CaptureCache
@@ -93,14 +93,6 @@ class _Passed(dict[Any, tuple[Tensor, ...]]):
 def tolerance(dtype: torch.dtype) -> float:
     """The relative gap that counts as equal in this dtype."""
     return _TOLERANCE.get(dtype, 6e-2)
-
-
-def find_bad_weight(model: nn.Module) -> str | None:
-    """The name of the first parameter that holds NaN or Inf, with how many; None if all are finite."""
-    for name, value in model.named_parameters():
-        if value.is_floating_point() and value.device.type != "meta" and not torch.isfinite(value).all():
-            return f"{name} ({int((~torch.isfinite(value)).sum())} of {value.numel()} values)"
-    return None
 
 
 @torch.no_grad()

@@ -14,7 +14,7 @@ from bathyscope.cli.flags import command, flags, options_of
 from bathyscope.errors import ModelError
 from bathyscope.model import Model, load
 
-_LOADING = options_of(load, leave_out=("model", "tokenizer"))
+_LOADING = options_of(load, leave_out=("model", "tokenizer", "family"))
 _EXAMPLES = """\
 Examples:
   bathyscope check Qwen/Qwen2.5-1.5B

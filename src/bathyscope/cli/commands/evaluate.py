@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from bathyscope.evaluation.benchmarks import Benchmark
 
 
-_LOADING = options_of(load, leave_out=("model", "tokenizer"))
+_LOADING = options_of(load, leave_out=("model", "tokenizer", "family"))
 _CALL = options_of(evaluate, leave_out=("model", "tasks", "progress"))
 _IN_A_SHELL = {
     "data": "rows of a task from a file instead of the hub, as NAME=FILE; may be given several times",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 ARRAYS = ".nc"
 COLUMNS = ("relative_error", "relative_error_low", "relative_error_high", "summed_error", "r2", "ridge")
 
-_LOADING = options_of(load, leave_out=("model", "tokenizer", "revision"))
+_LOADING = options_of(load, leave_out=("model", "tokenizer", "family", "revision"))
 _OF_LOADING = ("dtype", "device", "trust_remote_code")
 _CALL = options_of(maps, leave_out=("source", "target", "prompts", "progress"))
 _IN_A_SHELL = {"ridge": "penalties to choose from, such as 0,1e-4,1; 1 is the mean variance of standardised features"}

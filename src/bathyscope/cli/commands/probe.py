@@ -24,7 +24,7 @@ Row = dict[str, Any]
 Given = Annotated[str | None, Parameter(show_default=False)]
 
 PROBES = ("wic", "ing", "subjoiner")
-_LOADING = options_of(load, leave_out=("model", "tokenizer"))
+_LOADING = options_of(load, leave_out=("model", "tokenizer", "family"))
 _OF_LOADING = ("dtype", "device", "revision", "trust_remote_code")
 _LEFT_OUT = ("model", "train", "validation", "corpus", "progress")
 _EXAMPLES = """\

@@ -41,7 +41,7 @@ from bathyscope.reproduce.figures import Drawn, chosen_figures, draw, surveys_of
 from bathyscope.reproduce.models import NamedModel, chosen_models
 from bathyscope.reproduce.sizes import SizePair, size_pairs
 
-_LOADING = options_of(load, leave_out=("model", "revision", "trust_remote_code", "tokenizer"))
+_LOADING = options_of(load, leave_out=("model", "revision", "trust_remote_code", "tokenizer", "family"))
 _EXAMPLES = """\
 Examples:
   bathyscope reproduce csordas2025 --list

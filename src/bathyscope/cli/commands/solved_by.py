@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Format = Literal["table", "json"]
 
-_LOADING = options_of(load, leave_out=("model", "revision", "tokenizer"))
+_LOADING = options_of(load, leave_out=("model", "revision", "tokenizer", "family"))
 _OF_LOADING = ("dtype", "device", "trust_remote_code")
 _OPTIONS = options_of(solved_by, leave_out=("shallow", "deep", "prompts", "progress"))
 _SUFFIX = ".jsonl"

@@ -26,7 +26,7 @@ COLUMNS = {
     "top_whole": "whole",
 }
 """Variable → column."""
-_LOADING = options_of(load, leave_out=("model", "tokenizer"))
+_LOADING = options_of(load, leave_out=("model", "tokenizer", "family"))
 _OF_LOADING = ("dtype", "device", "revision", "trust_remote_code")
 _EXAMPLES = """\
 Examples:

@@ -26,7 +26,7 @@ from bathyscope.store.run import Run
 from bathyscope.store.shelf import load_manifest
 from bathyscope.surveying import survey
 
-_OF_PYTHON_ONLY = ("tokenizer", "progress", "command")
+_OF_PYTHON_ONLY = ("tokenizer", "family", "progress", "command")
 CALL = options_of(load, survey, leave_out=_OF_PYTHON_ONLY)
 _OF_LOAD = tuple(inspect.signature(load).parameters)
 _OPTIONS = [(name, Mapping[str, Any] | None, field(default=None)) for name in MEASURES]

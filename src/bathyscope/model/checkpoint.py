@@ -1,0 +1,189 @@
+"""Reading a checkpoint by transformers, and whether it held everything the model needs."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
+from transformers.utils import cached_file
+
+from bathyscope.anatomy.registry import make_known
+from bathyscope.errors import ModelError, warn
+from bathyscope.model.files import INDEX, indexed, require_whole
+from bathyscope.model.place import folder_of, similar_folders
+
+_SHOWN = 5
+_LONGEST = 400
+
+
+def read_checkpoint(
+    name: str, dtype: torch.dtype | None, revision: str | None, trust_remote_code: bool
+) -> PreTrainedModel:
+    """The causal language model of a folder or a hub name, with every weight from its files.
+
+    Raises:
+        ModelError: nothing there; damaged or foreign files; not a causal language model; tensors that are missing or
+            of another shape, which the library would draw at random.
+    """
+    folder = folder_of(name, revision)
+    source = name if folder is None else str(folder)
+    declared = _declared(name, source, revision)
+    if folder is not None:
+        require_whole(folder, declared)
+    else:
+        indexed(_downloaded(name, revision))
+    with _reports() as reports:
+        try:
+            loaded: Any = AutoModelForCausalLM.from_pretrained(
+                source,
+                dtype=dtype or "auto",
+                revision=revision,
+                trust_remote_code=trust_remote_code,
+                use_safetensors=True,
+                ignore_mismatched_sizes=True,
+                output_loading_info=True,
+            )
+        # transformers raises whatever its parsers raise; all mean that there is no such model
+        except Exception as error:
+            raise ModelError(_unloadable(name, error, reports)) from error
+    hf: PreTrainedModel
+    hf, found = loaded
+    if folder is None:
+        require_whole(_downloaded(name, revision), declared)
+    _require_complete(name, hf, found)
+    return hf
+
+
+def load_config(name: str, revision: str | None = None, trust_remote_code: bool = False) -> Any:
+    """Only the configuration of a checkpoint (for estimates).
+
+    Raises:
+        ModelError: there is none.
+    """
+    folder = folder_of(name, revision)
+    source = name if folder is None else str(folder)
+    _declared(name, source, revision)
+    try:
+        return AutoConfig.from_pretrained(source, revision=revision, trust_remote_code=trust_remote_code)
+    except Exception as error:
+        raise ModelError(f"{name} has no readable configuration: {_reason(error)}") from error
+
+
+def _declared(name: str, source: str, revision: str | None) -> Mapping[str, Any]:
+    """The configuration as it was written; the library then knows the type where it is one of this program's own."""
+    try:
+        declared, _ = PreTrainedConfig.get_config_dict(source, revision=revision)
+        make_known(str(declared.get("model_type")))
+    except Exception as error:
+        raise ModelError(_unloadable(name, error, [])) from error
+    return declared
+
+
+def _downloaded(name: str, revision: str | None) -> Path:
+    """The folder in which the library keeps a model of the hub; its index is fetched where it has one."""
+    try:
+        config = cached_file(name, "config.json", revision=revision)
+        cached_file(name, INDEX, revision=revision, _raise_exceptions_for_missing_entries=False)
+    except OSError as error:
+        raise ModelError(_unloadable(name, error, [])) from error
+    return Path(str(config)).parent
+
+
+def _unloadable(name: str, error: Exception, reports: Collection[str]) -> str:
+    said = " ".join([_reason(error), *(_joined(report) for report in reports if "above report" in str(error))])
+    hint = "" if "/" in name else similar_folders(Path(name)).rstrip()
+    return f"{name} cannot be loaded as a causal language model: {said}{' ' if hint else ''}{hint}"
+
+
+def _reason(error: Exception) -> str:
+    plain = isinstance(error, OSError | ValueError | RuntimeError | ImportError) and not isinstance(error, UnicodeError)
+    text = _joined(str(error))
+    return text if plain and text else f"{type(error).__name__}: {text}"
+
+
+def _joined(text: str) -> str:
+    text = " ".join(re.sub(r"\x1b\[[0-9;]*m", "", text).split())
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + " …"
+
+
+@contextmanager
+def _reports() -> Iterator[list[str]]:
+    """Keeps back the library's report on a checkpoint, which says in a table what is said here in sentences."""
+    kept: list[str] = []
+
+    def keep(record: logging.LogRecord) -> bool:
+        is_report = "LOAD REPORT" in record.getMessage()
+        if is_report:
+            kept.append(record.getMessage())
+        return not is_report
+
+    logger = logging.getLogger("transformers.modeling_utils")
+    logger.addFilter(keep)
+    try:
+        yield kept
+    finally:
+        logger.removeFilter(keep)
+
+
+def _require_complete(name: str, hf: PreTrainedModel, found: Mapping[str, Any]) -> None:
+    """Every weight of the model came from the checkpoint; what it holds beyond them brings a warning."""
+    unexpected = set(found["unexpected_keys"])
+    if found["mismatched_keys"]:
+        shapes = {
+            f"{tensor} is {_shape(there)} in the file and {_shape(wanted)} by the configuration"
+            for tensor, there, wanted in found["mismatched_keys"]
+        }
+        raise ModelError(
+            f"{name} does not fit its configuration: {_listed(shapes)}; config.json belongs to another checkpoint."
+        )
+    if found["missing_keys"]:
+        missing = set(found["missing_keys"])
+        also = (
+            f"; it holds {_number(unexpected)} that the model does not know ({_listed(unexpected)})"
+            if unexpected
+            else ""
+        )
+        raise ModelError(
+            f"{name} lacks {_number(missing)} of its {type(hf).__name__}, which would be drawn at random: "
+            f"{_listed(missing)}{also}. A base model, a classifier or a checkpoint with other names or fewer blocks "
+            "than its configuration cannot be measured; give the complete causal language model."
+        )
+    if unexpected:
+        warn(_left_over(name, hf, unexpected))
+
+
+def _left_over(name: str, hf: PreTrainedModel, unexpected: set[str]) -> str:
+    blocks = getattr(hf.config.get_text_config(), "num_hidden_layers", None)
+    places = [re.search(r"\.(\d+)\.", f".{key}.") for key in unexpected]
+    numbers = [int(place[1]) for place in places if place]
+    if isinstance(blocks, int) and len(numbers) == len(unexpected) and min(numbers) >= blocks:
+        return (
+            f"{name} holds {max(numbers) + 1} blocks, and its configuration asks for the first {blocks}; the others "
+            "are left out. Was config.json changed?"
+        )
+    return f"{name} holds {_number(unexpected)} that its {type(hf).__name__} has no place for: {_listed(unexpected)}."
+
+
+def _number(names: Collection[str]) -> str:
+    return f"{len(names)} tensor{'s' if len(names) > 1 else ''}"
+
+
+def _listed(names: Collection[str]) -> str:
+    shown = sorted(names, key=_natural)[:_SHOWN]
+    more = len(names) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more else "")
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Block 10 after block 9."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
+
+
+def _shape(shape: Any) -> str:
+    return "×".join(str(size) for size in shape)

@@ -1,0 +1,178 @@
+"""``load``: from a name, a folder or a model in memory to a checked one; and what it has become since."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import nn
+from transformers import PreTrainedModel
+
+from bathyscope.anatomy.anatomy import Anatomy, config_of, resolve
+from bathyscope.anatomy.checks import CHECK_TOKENS, Checks, check, random_ids
+from bathyscope.anatomy.family import Family
+from bathyscope.anatomy.generic import infer_family
+from bathyscope.anatomy.mode import evaluating
+from bathyscope.anatomy.registry import family_for
+from bathyscope.anatomy.sites import submodule
+from bathyscope.errors import ModelError, warn
+from bathyscope.model.admission import require_measurable, without_adapter
+from bathyscope.model.checkpoint import load_config, read_checkpoint
+from bathyscope.model.devices import as_device, as_dtype
+from bathyscope.model.exclusive import alone
+from bathyscope.model.hooks import require_no_hooks
+from bathyscope.model.model import Model
+from bathyscope.model.weights import Weights, read_weights
+
+__all__ = ["anatomy_of", "as_it_is", "load", "load_config"]
+
+
+def load(
+    model: str | Path | PreTrainedModel,
+    dtype: str | torch.dtype | None = None,
+    device: str | torch.device | None = None,
+    revision: str | None = None,
+    trust_remote_code: bool = False,
+    tokenizer: Any = None,
+    family: Family | None = None,
+) -> Model:
+    """Loads a causal language model and checks its anatomy.
+
+    Args:
+        model: a hub name, a local folder, or a transformers model already in memory (used as it is; of a PEFT model
+            the model inside, with its adapters).
+        dtype: ``"float32"``, ``"bfloat16"``, ``"float16"``, ``"float64"`` or a torch dtype; None = the checkpoint's.
+        device: ``"cpu"``, ``"cuda"`` …; None = the first accelerator, else the CPU.
+        revision: branch, tag or commit on the hub.
+        trust_remote_code: allow code that comes with the checkpoint. Off unless asked.
+        tokenizer: used instead of the checkpoint's own.
+        family: where this model keeps its parts, used instead of what is declared or found for its type. The checks
+            decide whether it is true.
+
+    Raises:
+        ModelError: nothing there, not a causal language model, no safetensors, missing weights, NaN or Inf in them,
+            hooks on modules, a refused family, or a check that fails (with the measured gap).
+    """
+    _require_objects(tokenizer, family)
+    if isinstance(model, nn.Module):
+        hf = _in_memory(model, dtype, device)
+        name = str(getattr(hf.config, "_name_or_path", "") or type(hf).__name__)
+    else:
+        name, wanted = str(model), None if dtype is None else as_dtype(dtype)
+        place = as_device(device)
+        if family is not None and family.implementation is not None:
+            importlib.import_module(family.implementation)
+        hf = read_checkpoint(name, wanted, revision, trust_remote_code)
+        cast(nn.Module, hf).to(place)
+    with alone(hf):
+        require_measurable(hf)
+        weights = _readable(name, hf)
+        anatomy, checks = _checked(name, hf, family)
+    return Model(name, revision, anatomy, checks, weights.sha256, trust_remote_code, tokenizer)
+
+
+def as_it_is(model: Model) -> Model:
+    """A loaded model as it is now: the same, or, where its weights have changed in memory, one that is checked anew.
+
+    Raises:
+        ModelError: what ``load`` refuses.
+    """
+    if not model.weight_hash:  # an outline without weights, for estimates
+        return model
+    hf = model.hf
+    with alone(hf):
+        require_measurable(hf)
+        weights = _readable(model.name, hf)
+        listed = submodule(hf, model.anatomy.family.blocks)
+        same_blocks = isinstance(listed, nn.ModuleList) and tuple(listed) == model.anatomy.blocks
+        if weights.sha256 == model.weight_hash and same_blocks:
+            return model
+        warn(f"The weights of {model.name} have changed since it was loaded; it is measured as it is now.")
+        anatomy, checks = _checked(model.name, hf, model.anatomy.family)
+    return replace(model, anatomy=anatomy, checks=checks, weight_hash=weights.sha256)
+
+
+def anatomy_of(hf: nn.Module) -> Anatomy:
+    """The anatomy by family file, else by search (accepted only if the checks hold).
+
+    Raises:
+        ModelError: refused family, or nothing found.
+    """
+    config: Any = hf.config
+    types = [getattr(c, "model_type", None) for c in (config, config_of(hf))]
+    family = next((f for f in (family_for(t) for t in types if t) if f is not None), None)
+    return resolve(hf, family or infer_family(hf))
+
+
+def _require_objects(tokenizer: Any, family: Any) -> None:
+    if isinstance(tokenizer, str | Path):
+        raise ModelError(
+            f"tokenizer={str(tokenizer)!r} is a text; give the tokenizer itself "
+            f"(transformers.AutoTokenizer.from_pretrained({str(tokenizer)!r}))."
+        )
+    if family is not None and not isinstance(family, Family):
+        raise ModelError(f"family={family!r} is no Family; give Family(name, model_types, …), or leave it out.")
+
+
+def _in_memory(model: nn.Module, dtype: str | torch.dtype | None, device: str | torch.device | None) -> PreTrainedModel:
+    hf = without_adapter(model)
+    if not hasattr(hf, "config"):
+        raise ModelError(
+            f"{type(hf).__name__} has no config; give a transformers causal language model, a folder or a hub name."
+        )
+    first = next(hf.parameters())
+    if dtype is not None and as_dtype(dtype) != first.dtype:
+        raise ModelError("dtype= is for models loaded by name; convert a model in memory yourself (model.to(dtype)).")
+    wanted = first.device if device is None else as_device(device)
+    if wanted.type != first.device.type or (wanted.index or 0) != (first.device.index or 0):
+        raise ModelError(
+            f"device= is for models loaded by name, and this one is on {first.device}; move a model in memory "
+            f"yourself (model.to({str(wanted)!r}))."
+        )
+    return cast(PreTrainedModel, hf)
+
+
+def _readable(name: str, hf: nn.Module) -> Weights:
+    """The weights of a model without hooks, all of them finite."""
+    require_no_hooks(hf)
+    weights = read_weights(hf)
+    if weights.bad:
+        raise ModelError(
+            f"{name} holds NaN or Inf in {weights.bad}; its checkpoint is damaged. Download or convert it again."
+        )
+    return weights
+
+
+def _checked(name: str, hf: nn.Module, family: Family | None) -> tuple[Anatomy, Checks]:
+    try:
+        with evaluating(hf):
+            anatomy = anatomy_of(hf) if family is None else resolve(hf, family)
+            checks = check(anatomy)
+            _require_an_answer(name, anatomy)
+    # models of unknown code fail in as many ways as there is code; each means that they cannot be replayed
+    except (RuntimeError, TypeError, ValueError, LookupError, AttributeError) as error:
+        if isinstance(error, ModelError):
+            raise
+        kind = f"{getattr(hf.config, 'model_type', '')} ({type(hf).__name__})"
+        raise ModelError(
+            f"{kind} cannot be measured: its blocks cannot be recorded and replayed "
+            f"({type(error).__name__}: {' '.join(str(error).split())}). Is it a decoder-only causal language model?"
+        ) from error
+    return anatomy, checks
+
+
+@torch.no_grad()
+def _require_an_answer(name: str, anatomy: Anatomy) -> None:
+    """Refuses a model whose logits are the same whatever it is given, such as one of zeros."""
+    ids = random_ids(anatomy, CHECK_TOKENS, next(anatomy.model.parameters()).device)[:1]
+    entries = int(anatomy.model.get_input_embeddings().weight.shape[0])  # type: ignore[operator]
+    out = anatomy.model(input_ids=torch.cat([ids, (ids + 1) % entries]), use_cache=False)
+    logits = out[0] if isinstance(out, tuple) else out.logits
+    if torch.equal(logits[0], logits[1]):
+        raise ModelError(
+            f"{name} cannot be measured: this model predicts the same for every input. Its weights are empty or "
+            "not its own; download or convert it again."
+        )

@@ -1,0 +1,105 @@
+"""A checked model, as every measure takes it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import PreTrainedModel
+
+from bathyscope.anatomy.anatomy import Anatomy, config_of
+from bathyscope.anatomy.checks import Checks
+
+# positions (ALiBi biases in MPT) come from tables that are no embeddings
+_OWN_TABLES = ("codegen", "ctrl", "gptj", "mpt")
+
+
+@dataclass(frozen=True)
+class Model:
+    """A checked model, as every measure takes it.
+
+    Args:
+        name: hub name or folder as given; the class's name for a model already in memory.
+        revision: the hub revision, None for a folder.
+        anatomy: where its parts are.
+        checks: what the checks at load measured.
+        weight_hash: SHA-256 over names, shapes and values of the weights, as they were when it was loaded.
+    """
+
+    name: str
+    revision: str | None
+    anatomy: Anatomy
+    checks: Checks
+    weight_hash: str
+    trust_remote_code: bool = False
+    _given_tokenizer: Any = field(default=None, repr=False)
+
+    @property
+    def hf(self) -> PreTrainedModel:
+        """The transformers model itself."""
+        return self.anatomy.model  # type: ignore[return-value]
+
+    @property
+    def n_blocks(self) -> int:
+        """L, the number of blocks."""
+        return self.anatomy.n_blocks
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The weights' dtype."""
+        return next(p.dtype for p in self.hf.parameters() if p.is_floating_point())
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return next(self.hf.parameters()).device
+
+    @property
+    def max_tokens(self) -> int | None:
+        """The longest prompt the model takes; None where the family sets no limit."""
+        config = config_of(self.hf)
+        names = ("max_position_embeddings", "n_positions", "max_seq_len", "max_sequence_length", "n_ctx")
+        found = next((getattr(config, n) for n in names if getattr(config, n, None)), None)
+        return int(found) if found else None
+
+    @cached_property
+    def has_position_table(self) -> bool:
+        """Positions are looked up in a table of ``max_tokens`` entries, so that longer prompts cannot be run."""
+        if config_of(self.hf).model_type in _OWN_TABLES:
+            return True
+        limit = self.max_tokens
+        tables = [m for m in self.hf.modules() if isinstance(m, nn.Embedding)]
+        others = [m for m in tables if m is not self.hf.get_input_embeddings()]
+        # OPT and BART keep two entries more than positions
+        return limit is not None and any(limit <= m.num_embeddings <= limit + 8 for m in others)
+
+    @property
+    def vocabulary(self) -> int:
+        """Token ids the embedding takes."""
+        return int(self.hf.get_input_embeddings().weight.shape[0])  # type: ignore[index]
+
+    @cached_property
+    def tokenizer(self) -> Any:
+        """The checkpoint's own tokenizer, loaded when text is first given; None where there is none.
+
+        Raises:
+            ModelError: it cannot be loaded.
+        """
+        from bathyscope.prompts.tokenizer import load_tokenizer
+
+        if self._given_tokenizer is not None:
+            return self._given_tokenizer
+        if not getattr(self.hf.config, "_name_or_path", "") and self.name == type(self.hf).__name__:
+            return None  # made in memory: it has no checkpoint whose tokenizer could be its own
+        source = str(Path(self.name).expanduser()) if self.name.startswith("~") else self.name
+        return load_tokenizer(source, revision=self.revision, trust_remote_code=self.trust_remote_code)
+
+    def __repr__(self) -> str:
+        return (
+            f"Model({self.name}, {self.anatomy.family.name}, {self.n_blocks} blocks × width {self.anatomy.width}, "
+            f"{str(self.dtype).removeprefix('torch.')} on {self.device})"
+        )
