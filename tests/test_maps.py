@@ -14,6 +14,7 @@ import pytest
 import torch
 import xarray as xr
 from support import naive, waves, zoo
+from support.altered import answering
 from support.idle import after_each, behind_all, with_idle_blocks
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
@@ -205,17 +206,17 @@ def test_position_0_plays_no_part() -> None:
     hf = zoo.entry("llama").build().double()
     model = waves.load(hf)
 
-    def planted(_module: Any, _args: Any, output: Any) -> Any:
+    def planted(_args: Any, output: Any) -> Any:
         stream = (output[0] if isinstance(output, tuple) else output).clone()
         stream[:, 0] += 1e7
         return (stream, *output[1:]) if isinstance(output, tuple) else stream
 
-    hf.model.layers[-1].register_forward_hook(planted)
     tokenized = [TokenizedPrompt("p", tuple(ids()[0]))]
-    assert float(naive.boundaries(hf, naive.blocks_of(hf), ids()[0])[-1, 0].abs().max()) > 1e6
-    seen = Streams(source(), model, tokenized).states([0], range(4))
-    assert [len(one) for one in (*seen.source, *seen.target)] == [len(ids()[0]) - 1] * 10
-    assert_same(mapped(other=model), found())
+    with answering(hf.model.layers[-1], planted):
+        assert float(naive.boundaries(hf, naive.blocks_of(hf), ids()[0])[-1, 0].abs().max()) > 1e6
+        seen = Streams(source(), model, tokenized).states([0], range(4))
+        assert [len(one) for one in (*seen.source, *seen.target)] == [len(ids()[0]) - 1] * 10
+        assert_same(mapped(other=model), found())
 
 
 def test_the_same_again_and_another_split_with_another_seed() -> None:

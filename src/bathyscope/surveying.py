@@ -27,7 +27,7 @@ from bathyscope.assembly import (
 from bathyscope.errors import OptionError, warn
 from bathyscope.measures.base import Measure, ModelFacts
 from bathyscope.measures.registry import DEFAULT, MEASURES, chosen
-from bathyscope.model import AnyModel, Model, loaded
+from bathyscope.model import AnyModel, Model, alone, loaded
 from bathyscope.papers.presets import Preset
 from bathyscope.papers.presets import preset as preset_of
 from bathyscope.progress import ProgressBar
@@ -62,7 +62,8 @@ def survey(
     """Measures how a model uses its depth on some prompts.
 
     Args:
-        model: what ``load`` returns or takes.
+        model: what ``load`` returns or takes, measured with the weights that it has now. Threads that survey one
+            model wait for each other.
         prompts: a source text (``gsm8k:10``, ``stories.txt:100``), a list of texts, ``Prompt`` objects or
             token-id lists, a ``PromptSet``, or the ``prompts`` of a run.
         measures: names, ``"all"``, or None for residual, lens, skip and effective_depth (or the preset's); beside
@@ -86,22 +87,23 @@ def survey(
         OptionError, PromptError, ModelError: what is asked for cannot be done; raised before any compute.
         StoreError: the folder belongs to another configuration, is altered, or cannot be written.
     """
-    plan = plan_survey(
-        model,
-        prompts,
-        measures,
-        seed=seed,
-        batch_tokens=batch_tokens,
-        preset=preset,
-        beyond_context=beyond_context,
-        options=options,
-    )
-    record = {"command": command, "notes": {"threads": torch.get_num_threads(), "tails": plan.tails_note}}
-    with RunWriter.open(out, plan.identity(), record) as writer:
-        if writer.is_finished:
-            return writer.run()
-        plan.compute(writer, progress)
-        return writer.finish(plan.derived(writer.merged()))
+    with alone(model):
+        plan = plan_survey(
+            model,
+            prompts,
+            measures,
+            seed=seed,
+            batch_tokens=batch_tokens,
+            preset=preset,
+            beyond_context=beyond_context,
+            options=options,
+        )
+        record = {"command": command, "notes": {"threads": torch.get_num_threads(), "tails": plan.tails_note}}
+        with RunWriter.open(out, plan.identity(), record) as writer:
+            if writer.is_finished:
+                return writer.run()
+            plan.compute(writer, progress)
+            return writer.finish(plan.derived(writer.merged()))
 
 
 @dataclass(frozen=True)

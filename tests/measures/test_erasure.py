@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 import torch
 import xarray as xr
 from support import naive, naive_erasure, waves, zoo
-from torch import nn
+from support.altered import answering
 
 import bathyscope
 from bathyscope import OptionError, Prompt, PromptError
@@ -335,16 +336,15 @@ def test_the_estimate_of_rows_is_the_compute() -> None:
     (ids,) = zoo.prompts(model.hf, (40,))
     tokens = 0
 
-    def count(_module: nn.Module, args: tuple[Any, ...], _kwargs: dict[str, Any], _out: Any) -> None:
+    def count(args: tuple[Any, ...], out: Any) -> Any:
         nonlocal tokens
         tokens += args[0].shape[0] * args[0].shape[1]
+        return out
 
-    handles = [block.register_forward_hook(count, with_kwargs=True) for block in model.anatomy.blocks]
-    try:
+    with ExitStack() as stack:
+        for block in model.anatomy.blocks:
+            stack.enter_context(answering(block, count))
         surveyed(model, [Prompt(ids=ids, answer_tokens=2)])
-    finally:
-        for handle in handles:
-            handle.remove()
     measure = Erasure(ErasureOptions())
     expected = measure.rows_per_prompt(waves.facts(model), 40) * 40 * model.n_blocks
     assert expected / 1.5 < tokens < expected * 1.5

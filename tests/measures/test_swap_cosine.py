@@ -11,6 +11,7 @@ import pytest
 import torch
 import xarray as xr
 from support import naive, naive_swap, waves, zoo
+from support.altered import answering
 from torch import Tensor, nn
 
 import bathyscope
@@ -147,9 +148,8 @@ def test_noise_is_what_the_control_row_deviates_by() -> None:
     ids = zoo.prompts(hf, (12, 12))
     run = bathyscope.survey(model, ids, ["swap_cosine"], progress=False)
     assert float(run["noise"].floor.sel(measure="swap_cosine")) < 1e-12
-    handle = hf.model.layers[2].mlp.register_forward_hook(lambda _m, _a, out: out + 0.1 * out.shape[0])
-    noisy = bathyscope.survey(model, ids, ["swap_cosine"], progress=False)
-    handle.remove()
+    with answering(hf.model.layers[2].mlp, lambda _args, out: out + 0.1 * out.shape[0]):
+        noisy = bathyscope.survey(model, ids, ["swap_cosine"], progress=False)
     assert 1e-3 < float(noisy["noise"].floor.sel(measure="swap_cosine")) < 1
 
 

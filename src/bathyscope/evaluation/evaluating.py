@@ -15,7 +15,7 @@ from bathyscope.evaluation.benchmarks import Benchmark, load_benchmarks
 from bathyscope.evaluation.result import Evaluation, assemble
 from bathyscope.evaluation.shelf import Score, Shelf, read_scores, read_settings
 from bathyscope.evaluation.variants import NORMAL, Variant, runnable, variants
-from bathyscope.model import Model
+from bathyscope.model import Model, loaded
 from bathyscope.progress import ProgressBar
 from bathyscope.store.canonical import canonical
 from bathyscope.store.shards import encode
@@ -67,6 +67,7 @@ def evaluate(
     for name, value in (("limit", limit), ("batch_size", batch_size)):
         if value is not None and value < 1:
             raise OptionError(f"{name}={value} is out of range; allowed: 1 or more.")
+    model = loaded(model)
     found = variants(schedules, model.n_blocks)
     benchmarks = load_benchmarks([tasks] if isinstance(tasks, str | Benchmark) else tasks, data)
     _require_tokenizer(model)

@@ -19,7 +19,6 @@ _KINDS = {
 }
 # weight parametrisation, moving of weights between devices, reading of outputs: none acts on the stream
 _OF_LIBRARIES = ("torch", "transformers", "accelerate", "peft")
-_OF_SCHEDULES = "bathyscope.surgery."
 
 
 def require_no_hooks(hf: nn.Module) -> None:
@@ -29,16 +28,10 @@ def require_no_hooks(hf: nn.Module) -> None:
     different hooks could not be told apart by their weights.
 
     Raises:
-        ModelError: there is one, with its module's name; or the model runs a schedule.
+        ModelError: there is one, with its module's name.
     """
     for where, kind, hook in _hooks(hf):
-        home = _home(hook)
-        if home.startswith(_OF_SCHEDULES):
-            raise ModelError(
-                "This model runs a schedule at the moment (bathyscope.scheduled); leave that context first, since a "
-                "survey orders the blocks itself: its measures drop, swap and repeat run schedules side by side."
-            )
-        if home.partition(".")[0] not in _OF_LIBRARIES:
+        if _home(hook) not in _OF_LIBRARIES:
             raise ModelError(
                 f"A {kind} ({getattr(hook, '__qualname__', type(hook).__name__)}) is registered on {where}. It would "
                 "act on rows, tokens and blocks that it was not written for, and its results would pass for those of "
@@ -57,7 +50,7 @@ def _hooks(hf: nn.Module) -> Iterator[tuple[str, str, Callable[..., Any]]]:
 
 
 def _home(hook: Callable[..., Any]) -> str:
-    """The module that a hook's function is defined in."""
+    """The package that a hook's function is defined in."""
     while isinstance(hook, partial):
         hook = hook.func
-    return str(getattr(hook, "__module__", None) or type(hook).__module__)
+    return str(getattr(hook, "__module__", None) or type(hook).__module__).partition(".")[0]

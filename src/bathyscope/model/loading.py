@@ -15,7 +15,7 @@ from bathyscope.anatomy.anatomy import Anatomy, config_of, resolve
 from bathyscope.anatomy.checks import CHECK_TOKENS, Checks, check, random_ids
 from bathyscope.anatomy.family import Family
 from bathyscope.anatomy.generic import infer_family
-from bathyscope.anatomy.mode import evaluating
+from bathyscope.anatomy.mode import evaluating, require_own_order
 from bathyscope.anatomy.registry import family_for
 from bathyscope.anatomy.sites import submodule
 from bathyscope.errors import ModelError, warn
@@ -27,7 +27,11 @@ from bathyscope.model.hooks import require_no_hooks
 from bathyscope.model.model import Model
 from bathyscope.model.weights import Weights, read_weights
 
-__all__ = ["anatomy_of", "as_it_is", "load", "load_config"]
+__all__ = ["AnyModel", "anatomy_of", "load", "load_config", "loaded"]
+
+
+AnyModel = Model | PreTrainedModel | str | Path
+"""What every part takes as a model."""
 
 
 def load(
@@ -74,12 +78,14 @@ def load(
     return Model(name, revision, anatomy, checks, weights.sha256, trust_remote_code, tokenizer)
 
 
-def as_it_is(model: Model) -> Model:
-    """A loaded model as it is now: the same, or, where its weights have changed in memory, one that is checked anew.
+def loaded(model: AnyModel) -> Model:
+    """What ``load`` gives; of a loaded model itself, the same, or one checked anew where its weights have changed.
 
     Raises:
         ModelError: what ``load`` refuses.
     """
+    if not isinstance(model, Model):
+        return load(model)
     if not model.weight_hash:  # an outline without weights, for estimates
         return model
     hf = model.hf
@@ -137,6 +143,7 @@ def _in_memory(model: nn.Module, dtype: str | torch.dtype | None, device: str | 
 
 def _readable(name: str, hf: nn.Module) -> Weights:
     """The weights of a model without hooks, all of them finite."""
+    require_own_order(hf)
     require_no_hooks(hf)
     weights = read_weights(hf)
     if weights.bad:

@@ -58,7 +58,7 @@ def _read(name: str, value: Tensor) -> tuple[bytes, int]:
     digest = hashlib.sha256(json.dumps([name, list(value.shape), str(value.dtype)]).encode())
     bad = 0
     for chunk in _chunks(value.detach()):
-        here = chunk.cpu()
+        here = chunk.cpu().contiguous()
         digest.update(here.view(torch.uint8).numpy().data)
         if here.is_floating_point():
             # numbers of eight bits have no test of their own

@@ -23,7 +23,7 @@ from bathyscope.measures.neuron_effects import moments
 from bathyscope.measures.neurons import effects_by_block, ranked
 from bathyscope.measures.token_classes import CLASSES, members
 from bathyscope.measures.unembedding import Unembedding
-from bathyscope.model import Model, load
+from bathyscope.model import Model, loaded
 from bathyscope.probing.activations import last_activations, visible_neurons
 from bathyscope.probing.contexts import Contexts, balanced_contexts
 from bathyscope.probing.logistic import Accuracy, Fit, Settings, accuracy, fit
@@ -73,20 +73,20 @@ def ing_probe(
     Raises:
         OptionError: an option out of range, or scikit-learn is not installed.
         PromptError: the text is too short, or has too few tokens that end in "ing".
-        ModelError: the model cannot be loaded, or has no tokenizer, no such token, or no neurons to be read.
+        ModelError: the model cannot be ready, or has no tokenizer, no such token, or no neurons to be read.
     """
     _check(contexts, window, neurons, characters)
     settings = Settings(float(C), resamples, level, seed)
-    loaded = model if isinstance(model, Model) else load(model)
-    if loaded.max_tokens is not None and window - 1 > loaded.max_tokens:
+    ready = loaded(model)
+    if ready.max_tokens is not None and window - 1 > ready.max_tokens:
         raise OptionError(
-            f"window={window} gives prompts of {window - 1} tokens, and {loaded.name} takes {loaded.max_tokens}; give "
+            f"window={window} gives prompts of {window - 1} tokens, and {ready.name} takes {ready.max_tokens}; give "
             "a smaller window."
         )
-    chosen = _choose(loaded, neurons)
+    chosen = _choose(ready, neurons)
     found = balanced_contexts(
         corpus,
-        loaded.tokenizer,
+        ready.tokenizer,
         chosen.in_class_V,
         window=window,
         count=contexts,
@@ -96,13 +96,13 @@ def ing_probe(
     for part, where in (("Training half", found.training), ("Held-out half", ~found.training)):
         settings.require_rows(found.labels[where], part)
     places = [place for kind in KINDS for place in chosen.places[kind]]
-    activations, top1 = last_activations(loaded, chosen.weights, places, found.ids.tolist(), progress)
+    activations, top1 = last_activations(ready, chosen.weights, places, found.ids.tolist(), progress)
     split = np.cumsum([0, *(len(chosen.places[kind]) for kind in KINDS)])
     values = {kind: activations[:, split[n] : split[n + 1]].numpy() for n, kind in enumerate(KINDS)}
     right = chosen.in_class_V[top1.numpy()] == (found.labels == 1)
     dataset = _dataset(chosen, values, found, settings, accuracy(right[~found.training], settings), neurons)
     held_out = int((~found.training).sum())
-    dataset.attrs |= {"model": loaded.name, "corpus": str(corpus), "held_out": held_out, "seed": seed}
+    dataset.attrs |= {"model": ready.name, "corpus": str(corpus), "held_out": held_out, "seed": seed}
     dataset.attrs["training"] = len(found.labels) - held_out
     return dataset
 

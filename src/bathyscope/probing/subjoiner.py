@@ -21,7 +21,7 @@ from transformers import PreTrainedModel
 from bathyscope.anatomy.attention_checks import attention_heads
 from bathyscope.errors import ModelError, OptionError
 from bathyscope.labels import variable
-from bathyscope.model import Model, load
+from bathyscope.model import Model, loaded
 from bathyscope.probing.gather import run_batches
 from bathyscope.probing.words import CONTEXT, Placed, place_words, read_words
 from bathyscope.statistics.bootstrap import check_resampling
@@ -83,16 +83,16 @@ def subjoiner(
     Raises:
         OptionError: an option out of range.
         PromptError: no words, or too few of n tokens or of one token.
-        ModelError: the model cannot be loaded, has no tokenizer, or shows no attention weights.
+        ModelError: the model cannot be ready, has no tokenizer, or shows no attention weights.
     """
     _check(pieces, window, count, top, seed, characters)
     check_resampling(resamples, level)
-    loaded = model if isinstance(model, Model) else load(model)
-    if loaded.tokenizer is None:
+    ready = loaded(model)
+    if ready.tokenizer is None:
         raise ModelError("Words are text, and this model has no tokenizer; load it with tokenizer=.")
     placed = place_words(
         read_words(words, characters),
-        loaded.tokenizer,
+        ready.tokenizer,
         (pieces, 1),
         context=context,
         window=window,
@@ -100,11 +100,11 @@ def subjoiner(
         least=LEAST,
         seed=seed,
     )
-    _require_room(loaded, len(placed[1][0].ids), window)
+    _require_room(ready, len(placed[1][0].ids), window)
     ids = [one.ids for kind in placed.values() for one in kind]
-    measured = Measured(placed, attention_to_earlier(loaded, ids, pieces - 1, progress))
+    measured = Measured(placed, attention_to_earlier(ready, ids, pieces - 1, progress))
     dataset = _dataset(measured, top, resamples, level, seed)
-    dataset.attrs |= {"model": loaded.name, "pieces": pieces, "context": context, "window": window, "seed": seed}
+    dataset.attrs |= {"model": ready.name, "pieces": pieces, "context": context, "window": window, "seed": seed}
     dataset.attrs |= {"level": level, "resamples": resamples}
     return dataset
 

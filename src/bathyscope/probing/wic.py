@@ -16,7 +16,7 @@ from transformers import PreTrainedModel
 
 from bathyscope.errors import ModelError, OptionError, did_you_mean
 from bathyscope.labels import variable
-from bathyscope.model import Model, load
+from bathyscope.model import Model, loaded
 from bathyscope.probing.gather import token_states
 from bathyscope.probing.logistic import Fit, Settings, accuracy, fit
 from bathyscope.probing.wic_rows import Pair, Rows, read_pairs
@@ -63,22 +63,22 @@ def wic_probe(
     Raises:
         OptionError: an option out of range, or scikit-learn is not installed.
         PromptError: rows that do not fit, too few of them, or of one label only.
-        ModelError: the model cannot be loaded, or has no tokenizer.
+        ModelError: the model cannot be ready, or has no tokenizer.
     """
     chosen = _checked_features(features)
     settings = Settings(C, resamples, level, seed)
     if train_rows is not None and train_rows < 1:
         raise OptionError(f"train_rows={train_rows} is out of range; give a whole number, 1 or more.")
-    loaded = model if isinstance(model, Model) else load(model)
-    if loaded.tokenizer is None:
+    ready = loaded(model)
+    if ready.tokenizer is None:
         raise ModelError("WiC rows are text, and this model has no tokenizer; load it with tokenizer=.")
-    limit = loaded.max_tokens
-    fitted = read_pairs(train, "train", loaded.tokenizer, count=train_rows, max_tokens=limit)
-    judged = read_pairs(validation, "validation", loaded.tokenizer, max_tokens=limit)
+    limit = ready.max_tokens
+    fitted = read_pairs(train, "train", ready.tokenizer, count=train_rows, max_tokens=limit)
+    judged = read_pairs(validation, "validation", ready.tokenizer, max_tokens=limit)
     labels, held_out_labels = _labels(fitted), _labels(judged)
     settings.require_rows(labels, "Training rows")
     settings.require_rows(held_out_labels, "Validation rows", least=1)
-    states = _states(loaded, [*fitted, *judged], progress)
+    states = _states(ready, [*fitted, *judged], progress)
     fits = {
         name: [
             fit(x[: len(fitted)], labels, x[len(fitted) :], held_out_labels, settings)
@@ -88,7 +88,7 @@ def wic_probe(
     }
     majority = float((held_out_labels == (2 * labels.sum() > len(labels))).mean())
     dataset = _dataset(fits, settings, majority)
-    dataset.attrs |= {"model": loaded.name, "train_rows": len(fitted), "validation_rows": len(judged), "seed": seed}
+    dataset.attrs |= {"model": ready.name, "train_rows": len(fitted), "validation_rows": len(judged), "seed": seed}
     return dataset
 
 

@@ -1,0 +1,154 @@
+"""What a checkpoint lacks is refused, what it holds beyond the model is said, and configurations that cannot be."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from support import zoo
+from transformers import AutoModel, LlamaForSequenceClassification
+
+from bathyscope import ModelError
+from bathyscope.model import load, load_config, weight_hash
+
+Altered = Callable[..., Path]
+Tensors = dict[str, torch.Tensor]
+
+
+def refused(folder: Path, **options: Any) -> str:
+    with pytest.raises(ModelError) as caught:
+        load(folder, **options)
+    return str(caught.value)
+
+
+def without(*parts: str) -> Callable[[Tensors], None]:
+    """Takes all tensors away whose names hold one of these."""
+
+    def remove(tensors: Tensors) -> None:
+        for name in [name for name in tensors if any(part in name for part in parts)]:
+            del tensors[name]
+
+    return remove
+
+
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        ("layers.2.self_attn.k_proj", "lacks 1 tensor of its LlamaForCausalLM, which would be drawn at random: model."),
+        ("layers.4.", "lacks 9 tensors of its LlamaForCausalLM, which would be drawn at random: model.layers.4.input_"),
+        ("model.norm.", "at random: model.norm.weight. A base model, a classifier or a checkpoint with other names"),
+        ("lm_head", "at random: lm_head.weight. A base model, a classifier"),
+        ("embed_tokens", "at random: model.embed_tokens.weight. A base"),
+    ],
+)
+def test_missing_tensors(altered: Altered, part: str, message: str) -> None:
+    assert message in refused(altered(without(part)))
+
+
+def test_renamed_tensors(altered: Altered) -> None:
+    def rename(tensors: Tensors) -> None:
+        tensors["model.layers.3.mlp.upward.weight"] = tensors.pop("model.layers.3.mlp.up_proj.weight")
+
+    message = refused(altered(rename))
+    assert "at random: model.layers.3.mlp.up_proj.weight; it holds 1 tensor that the model does not know" in message
+    assert "(model.layers.3.mlp.upward.weight)" in message
+
+
+def test_tensors_of_another_shape(altered: Altered) -> None:
+    message = refused(altered(config=lambda written: written.update(intermediate_size=80)))
+    assert "does not fit its configuration: model.layers.0.mlp.down_proj.weight is 64×96 in the file and 64×80 by" in (
+        message
+    )
+    assert message.endswith(" and 10 more; config.json belongs to another checkpoint.")
+
+
+def test_more_blocks_in_the_configuration_than_in_the_file(altered: Altered) -> None:
+    assert "lacks 9 tensors" in refused(altered(config=lambda written: written.update(num_hidden_layers=6)))
+
+
+def test_fewer_blocks_in_the_configuration_than_in_the_file(altered: Altered) -> None:
+    folder = altered(config=lambda written: written.update(num_hidden_layers=3))
+    with pytest.warns(UserWarning, match="holds 5 blocks, and its configuration asks for the first 3; the others are"):
+        assert load(folder).n_blocks == 3
+
+
+def test_tensors_that_nobody_needs(altered: Altered) -> None:
+    folder = altered(lambda tensors: tensors.update({f"extra.{n}": torch.zeros(2) for n in range(12)}))
+    said = r"holds 12 tensors that its LlamaForCausalLM has no place for: extra\.0, extra\.1, .*extra\.4 and 7 more\."
+    with pytest.warns(UserWarning, match=said) as caught:
+        load(folder)
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize("blocks", [0, -1])
+def test_no_blocks(altered: Altered, blocks: int) -> None:
+    folder = altered(config=lambda written: written.update(num_hidden_layers=blocks))
+    with pytest.warns(UserWarning, match="holds 5 blocks"):
+        assert f"asks for {blocks} blocks; a model has at least one" in refused(folder)
+
+
+def test_a_base_model_and_a_classifier(saved: Path, tmp_path: Path) -> None:
+    AutoModel.from_pretrained(saved).save_pretrained(tmp_path / "base")
+    assert "at random: lm_head.weight. A base model" in refused(tmp_path / "base")
+    LlamaForSequenceClassification.from_pretrained(saved).save_pretrained(tmp_path / "classifier")
+    message = refused(tmp_path / "classifier")
+    assert "at random: lm_head.weight; it holds 1 tensor that the model does not know (score.weight)" in message
+
+
+def test_a_base_model_whose_head_is_tied_is_whole(tmp_path: Path) -> None:
+    hf = zoo.entry("gpt2").build()
+    assert hf.config.tie_word_embeddings
+    hf.transformer.save_pretrained(tmp_path)
+    assert load(tmp_path).weight_hash == weight_hash(hf)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "mixtral", "gpt_neo", "falcon", "bloom", "deepseek_v3", "gemma2", "mamba"])
+def test_what_families_save_is_whole(name: str, tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+    """Tied weights, fused experts and tensors that families leave out on purpose."""
+    hf = zoo.entry(name).build()
+    hf.save_pretrained(tmp_path)
+    assert load(tmp_path).weight_hash == weight_hash(hf)
+    assert [str(one.message) for one in recwarn if "tensor" in str(one.message)] == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"num_hidden_layers": "five"},
+        {"hidden_size": 63},
+        {"num_attention_heads": 7},
+        {"dtype": "float99"},
+        {"num_key_value_heads": 3},
+        {"vocab_size": None},
+        {"model_type": ["llama"]},
+    ],
+)
+def test_configurations_that_cannot_be(altered: Altered, change: dict[str, Any]) -> None:
+    message = refused(altered(config=lambda written: written.update(change)))
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize("content", ["[1, 2]", '"text"', "3", "null", "{", "\x00", "[" * 100_000])
+def test_configurations_that_are_no_mapping(altered: Altered, content: str) -> None:
+    folder = altered()
+    (folder / "config.json").write_text(content)
+    message = refused(folder)
+    assert message.startswith(f"{folder} cannot be loaded as a causal language model: ")
+    with pytest.raises(ModelError):
+        load_config(str(folder))
+
+
+def test_the_librarys_report_is_not_printed_as_well(altered: Altered, capfd: pytest.CaptureFixture[str]) -> None:
+    folder = altered(without("lm_head"))
+    refused(folder)
+    assert "LOAD REPORT" not in "".join(capfd.readouterr())
+
+
+def test_the_dtype_of_the_files_is_not_needed_in_the_configuration(altered: Altered) -> None:
+    folder = altered(config=lambda written: [written.pop(name, None) for name in ("dtype", "torch_dtype")])
+    assert "dtype" not in json.loads((folder / "config.json").read_text())
+    assert load(folder).dtype == torch.float32

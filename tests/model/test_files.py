@@ -1,0 +1,93 @@
+"""Files of a checkpoint that are damaged, foreign, or outside of it."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+
+from bathyscope import ModelError
+from bathyscope.model import load
+
+Altered = Callable[..., Path]
+
+
+def refused(folder: Path) -> str:
+    with pytest.raises(ModelError) as caught:
+        load(folder)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (lambda whole: b"", "is empty; download the checkpoint again."),
+        (lambda whole: whole[:5], "is no whole safetensors file (Error while deserializing header"),
+        (lambda whole: whole[:1000], "is no whole safetensors file (Error while deserializing header"),
+        (lambda whole: whole[:-100], "is no whole safetensors file (Error while deserializing header"),
+        (lambda whole: struct.pack("<Q", 1 << 40) + whole[8:], "is no whole safetensors file (Error while deserial"),
+        (lambda whole: struct.pack("<Q", 1) + whole[8:], "is no whole safetensors file (Error while deserializing"),
+        (lambda whole: b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "is a pointer of Git LFS, not"),
+        (lambda whole: b"\n<!doctype html><title>Sign in</title>", "is a web page and not a safetensors file"),
+        (lambda whole: b"PK\x03\x04" + whole, "it was cut short, or is something else under that name; download"),
+    ],
+)
+def test_damaged_weights(altered: Altered, content: Callable[[bytes], bytes], message: str) -> None:
+    folder = altered()
+    file = folder / "model.safetensors"
+    file.write_bytes(content(file.read_bytes()))
+    said = refused(folder)
+    assert said.startswith(str(file))
+    assert message in said
+    assert "\n" not in said
+
+
+def indexed(folder: Path, place: Any) -> Path:
+    """The model's weights by an index that says they are at ``place``."""
+    (folder / "model.safetensors").rename(folder / "model-00001-of-00001.safetensors")
+    written = {"metadata": {}, "weight_map": {"lm_head.weight": place}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(written))
+    return folder
+
+
+@pytest.mark.parametrize("place", ["../elsewhere.safetensors", "/etc/passwd", "sub/x.safetensors", "..", "", 7, "a\\b"])
+def test_an_index_that_leaves_its_folder(altered: Altered, place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = indexed(altered(), place)
+    read = transformers.AutoModelForCausalLM
+    monkeypatch.setattr(read, "from_pretrained", lambda *_, **__: pytest.fail("something was read"))
+    message = refused(folder)
+    assert f"index.json names {place!r}; a checkpoint's files are plain names inside its own folder" in message
+
+
+def test_an_index_under_another_name_that_leaves_its_folder(altered: Altered) -> None:
+    folder = altered(config=lambda written: written.update(transformers_weights="other.safetensors.index.json"))
+    (folder / "other.safetensors.index.json").write_text(json.dumps({"weight_map": {"a": "../b.safetensors"}}))
+    assert "other.safetensors.index.json names '../b.safetensors'" in refused(folder)
+
+
+@pytest.mark.parametrize("content", ["[]", "{", '{"weight_map": 3}', '{"weight_map": {"a": ["b"]}}', "[" * 100_000])
+def test_an_unreadable_index(altered: Altered, content: str) -> None:
+    folder = indexed(altered(), "model-00001-of-00001.safetensors")
+    (folder / "model.safetensors.index.json").write_text(content)
+    assert "is no readable index of a checkpoint (" in refused(folder)
+
+
+def test_a_shard_that_is_not_there(altered: Altered) -> None:
+    message = refused(indexed(altered(), "model-00002-of-00002.safetensors"))
+    assert "model-00002-of-00002.safetensors cannot be read (No such file or directory): the checkpoint is" in message
+
+
+def test_whole_numbers_in_the_place_of_weights(altered: Altered) -> None:
+    name = "model.layers.1.mlp.up_proj.weight"
+
+    def quantise(tensors: dict[str, torch.Tensor]) -> None:
+        tensors[name] = (100 * tensors[name]).round().clamp(-127, 127).to(torch.int8)
+
+    message = refused(altered(quantise))
+    assert f"stores {name} as whole numbers (I8), and the configuration declares no quantisation" in message

@@ -1,0 +1,135 @@
+"""``load`` with a family or a tokenizer of one's own, and models that have changed since they were loaded."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import xarray as xr
+from support import unknown, zoo
+
+import bathyscope
+from bathyscope import ModelError, StoreError
+from bathyscope.anatomy.family import Family, Site
+from bathyscope.anatomy.registry import family_for
+from bathyscope.model import load, loaded
+from bathyscope.wavefront.engine import Wavefront
+
+IDS = [[5, 6, 7, 8, 9, 10], [9, 8, 7, 6]]
+OWN = Family(
+    name="stacked",
+    model_types=("bathyscope-test-unknown",),
+    blocks="trunk.stack",
+    final_norm="trunk.last_norm",
+    attention=Site("token_mixer_attention"),
+    mlp=Site("feed_forward"),
+    head="unembed",
+)
+
+
+def surveyed(model: Any, **options: Any) -> bathyscope.Run:
+    return bathyscope.survey(model, IDS, ["residual", "drop"], progress=False, **options)
+
+
+def test_a_tokenizer_given_as_text() -> None:
+    with pytest.raises(ModelError) as caught:
+        load(zoo.build("llama"), tokenizer="gpt2")
+    assert str(caught.value) == (
+        "tokenizer='gpt2' is a text; give the tokenizer itself (transformers.AutoTokenizer.from_pretrained('gpt2'))."
+    )
+
+
+# --- families ------------------------------------------------------------------------------------------
+
+
+def test_a_family_of_ones_own_for_an_unknown_type() -> None:
+    hf = unknown.build()
+    found, declared = load(hf), load(hf, family=OWN)
+    assert found.anatomy.family.name.endswith("(found by search)")
+    assert declared.anatomy.family is OWN
+    for name in ("residual", "drop"):
+        xr.testing.assert_identical(surveyed(found)[name], surveyed(declared)[name])
+
+
+def test_a_family_of_ones_own_for_a_known_type(saved: Path) -> None:
+    known = family_for("llama")
+    assert known is not None
+    blocks_only = replace(known, name="only blocks", attention=None, mlp=None)
+    for given in (saved, zoo.entry("llama").build()):
+        model = load(given, family=blocks_only)
+        assert model.anatomy.family.name == "only blocks"
+        assert not model.checks.parts
+    assert load(saved).checks.parts
+
+
+def test_the_checks_decide_on_a_family_of_ones_own() -> None:
+    with pytest.raises(ModelError, match=r"stacked .*: readout identity fails: trunk\.stack\.0\.first_norm and"):
+        load(unknown.build(), family=replace(OWN, final_norm="trunk.stack.0.first_norm"))
+    with pytest.raises(ModelError, match=r"stacked: this model has no trunk\.pile\. Its layout differs"):
+        load(unknown.build(), family=replace(OWN, blocks="trunk.pile"))
+
+
+def test_a_family_that_is_none() -> None:
+    with pytest.raises(ModelError, match="family='llama' is no Family; give Family"):
+        load(zoo.build("llama"), family="llama")  # type: ignore[arg-type]
+
+
+# --- changed since -------------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:The weights of .* have changed")
+@pytest.mark.parametrize("through", ["data", "in place", "parameter"])
+def test_weights_changed_in_memory_are_another_run(through: str, tmp_path: Path) -> None:
+    """The old result must not come back from the same folder, nor the new one carry the old hash."""
+    hf = zoo.entry("llama").build()
+    model = load(hf)
+    before = surveyed(model, out=tmp_path / "run")
+    weight = hf.model.layers[2].mlp.down_proj.weight
+    with torch.no_grad():
+        if through == "data":
+            weight.data.mul_(2.0)  # leaves no trace in the tensor's version
+        elif through == "in place":
+            weight.mul_(2.0)
+        else:
+            hf.model.layers[2].mlp.down_proj.weight = torch.nn.Parameter(2.0 * weight)
+    with pytest.raises(StoreError, match="weight_hash: run has"):
+        surveyed(model, out=tmp_path / "run")
+    after, fresh = surveyed(model), surveyed(load(hf))
+    xr.testing.assert_identical(after["residual"], fresh["residual"])
+    assert after.manifest["identity"] == fresh.manifest["identity"]
+    assert not before["residual"].equals(after["residual"])
+
+
+def test_changed_weights_are_said_once_where_the_survey_is_called() -> None:
+    hf = zoo.entry("llama").build()
+    model = load(hf)
+    assert loaded(model) is model
+    with torch.no_grad():
+        hf.lm_head.weight[3] += 1
+    with pytest.warns(
+        UserWarning, match="The weights of LlamaForCausalLM have changed since it was loaded; it is"
+    ) as caught:
+        loaded(model)
+    assert [one.filename for one in caught] == [__file__]
+
+
+def test_blocks_that_were_taken_out_since() -> None:
+    hf = zoo.entry("llama").build()
+    model = load(hf)
+    del hf.model.layers[1]
+    hf.config.num_hidden_layers = 4
+    with pytest.warns(UserWarning, match="have changed since it was loaded"):
+        run = surveyed(model)
+    assert run["residual"].sizes["block"] == 4
+
+
+def test_weights_that_became_no_numbers_since(monkeypatch: pytest.MonkeyPatch) -> None:
+    hf = zoo.entry("llama").build()
+    model = load(hf)
+    hf.model.norm.weight.data[0] = float("nan")
+    monkeypatch.setattr(Wavefront, "run", lambda *_, **__: pytest.fail("a block ran"))
+    with pytest.raises(ModelError, match=r"holds NaN or Inf in model\.norm\.weight \(1 of 64 values\)"):
+        surveyed(model)
