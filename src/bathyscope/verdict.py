@@ -1,0 +1,217 @@
+"""The verdict: how many of its blocks a model uses, in three numbers on one scale, and in three sentences.
+
+Every depth is stated in *blocks done*, x of L in [0, L]. Each prompt has three:
+
+- readable: the mean over its tokens of the boundary from which on the likeliest token is the final one (lens);
+- own: the blocks until 90 % of the summed effect on the output of leaving out one block (skip, ``output_all``);
+- later: the same of the effect on the output at later tokens only (skip, ``output_future``).
+
+The run's readings are means over prompts with bootstrap intervals. Where *readable* and *own* lie within one block of
+each other, one depth is stated, the mean of the two; else the verdict says that the readings disagree, and why that may
+be. How often these readings are right on models of known depth: docs/design/planted_depth.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike, NDArray
+
+from bathyscope.errors import OptionError
+from bathyscope.statistics.bootstrap import Interval, mean_interval
+
+FloatArray = NDArray[np.float64]
+
+SHARE = 0.9
+"""Of the summed effect, until which blocks are counted."""
+CLOSE = 1.0
+"""Blocks by which two readings may differ and still agree; also the width of an interval that says enough."""
+RESAMPLES = 1000
+
+_OPEN = {
+    "sharpened": "blocks go on changing the output after the likeliest token stands, as where they sharpen "
+    "probabilities, or where blocks share weights",
+    "hidden": "leaving out one block shows less than the lens, as where blocks back each other up",
+    "missing": "lens and skip effects of blocks were not both measured",
+}
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One depth of a run, in blocks done.
+
+    Args:
+        name: ``readable``, ``own`` or ``later``.
+        by_prompt: [P], NaN for a prompt that has none.
+        n_blocks: L.
+        level: coverage of the interval.
+        seed: of the resampling.
+    """
+
+    name: str
+    by_prompt: FloatArray
+    n_blocks: int
+    level: float = 0.95
+    seed: int = 0
+
+    @property
+    def value(self) -> float:
+        """The mean over prompts, 0 … L; NaN where no prompt has one."""
+        known = self.by_prompt[~np.isnan(self.by_prompt)]
+        return float(known.mean()) if known.size else math.nan
+
+    @cached_property
+    def _interval(self) -> Interval:
+        known = self.by_prompt[~np.isnan(self.by_prompt)]
+        limits = (0.0, float(self.n_blocks))
+        return mean_interval(known, resamples=RESAMPLES, level=self.level, seed=self.seed, limits=limits)
+
+    @property
+    def low(self) -> float:
+        """Lower end of the interval over prompts; NaN with fewer than two."""
+        return self._interval.low
+
+    @property
+    def high(self) -> float:
+        """Upper end of the interval over prompts."""
+        return self._interval.high
+
+    @property
+    def ratio(self) -> float:
+        """The value as a share of L."""
+        return self.value / self.n_blocks
+
+    def __str__(self) -> str:
+        if math.isnan(self.value):
+            return "not measured"
+        return f"{self.value:.1f}" if math.isnan(self.low) else f"{self.value:.1f} ({self.low:.1f} to {self.high:.1f})"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a run says of its model's use of depth.
+
+    Args:
+        readable, own, later: the three readings, causal ones NaN where skip effects were not measured.
+        n_blocks: L.
+    """
+
+    readable: Reading
+    own: Reading
+    later: Reading
+    n_blocks: int
+
+    @property
+    def agree(self) -> bool:
+        """Whether readable and own lie within one block of each other."""
+        return abs(self.readable.value - self.own.value) <= CLOSE
+
+    @property
+    def depth(self) -> float | None:
+        """The one depth, the mean of readable and own; None where they disagree."""
+        return self._joint.value if self.agree else None
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why no single depth is stated; empty where one is."""
+        if self.agree:
+            return ()
+        difference = self.own.value - self.readable.value
+        return (_OPEN["missing" if math.isnan(difference) else "sharpened" if difference > 0 else "hidden"],)
+
+    @property
+    def advice(self) -> str:
+        """What would make the verdict say more; empty where nothing is needed."""
+        if math.isnan(self.readable.value) or math.isnan(self.own.value):
+            return "Survey with the measures lens and skip."
+        widest = max(self.readable.high - self.readable.low, self.own.high - self.own.low)
+        prompts = self.readable.by_prompt.size
+        if math.isnan(widest):
+            return "One prompt has no interval: survey at least ten."
+        if widest > CLOSE:
+            wanted = math.ceil(prompts * (widest / CLOSE) ** 2)
+            return f"The intervals are up to {widest:.1f} blocks wide: survey about {wanted} prompts."
+        return ""
+
+    @property
+    def text(self) -> str:
+        """At most three sentences."""
+        return " ".join(part for part in (self._depth_sentence(), self._later_sentence(), self.advice) if part)
+
+    @property
+    def _joint(self) -> Reading:
+        both = (self.readable.by_prompt + self.own.by_prompt) / 2
+        return Reading("depth", both, self.n_blocks, self.readable.level, self.readable.seed)
+
+    def _depth_sentence(self) -> str:
+        counted = f"its {self.n_blocks} blocks" if self.n_blocks > 1 else "its one block"
+        if self.agree:
+            return f"This model uses about {self._joint} of {counted} to reach its prediction."
+        if math.isnan(self.own.value):
+            return f"The likeliest token of this model stands after {self.readable} of {counted}."
+        return (
+            f"The readings disagree on how many of {counted} this model uses: its likeliest token stands after "
+            f"{self.readable}, and 90 % of what leaving out blocks does to the output is done after {self.own}; "
+            f"{self.reasons[0]}."
+        )
+
+    def _later_sentence(self) -> str:
+        if math.isnan(self.later.value):
+            return ""
+        return f"What later tokens use of a token is done after {self.later} blocks."
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def verdict_of(measures: Mapping[str, xr.Dataset], level: float = 0.95, seed: int = 0) -> Verdict:
+    """The verdict from the datasets of a run; only ``lens`` and ``skip`` are looked at.
+
+    Raises:
+        OptionError: there is no lens.
+    """
+    if "lens" not in measures:
+        raise OptionError(
+            f"A verdict needs the lens, and skip effects of blocks; this run has {', '.join(measures) or 'no measure'}. "
+            "Survey with measures=['lens', 'skip']."
+        )
+    lens = measures["lens"]
+    if "norm" in lens.dims:
+        lens = lens.sel(norm="recompute") if "recompute" in lens["norm"].values else lens.isel(norm=0)
+    n_blocks = lens.sizes["boundary"] - 1
+    found = {"readable": np.asarray(lens["prediction_depth"].values, dtype=np.float64)}
+    none = np.full(found["readable"].shape, np.nan)
+    skip = measures.get("skip")
+    for name, variable in (("own", "output_all"), ("later", "output_future")):
+        measured = skip is not None and variable in skip and "block" in skip["part"].values
+        found[name] = blocks_until(_by_block(skip[variable])) if skip is not None and measured else none
+    readings = {name: Reading(name, values, n_blocks, level, seed) for name, values in found.items()}
+    return Verdict(**readings, n_blocks=n_blocks)
+
+
+def blocks_until(effect: ArrayLike, share: float = SHARE) -> FloatArray:
+    """Blocks until ``share`` of the summed effect ``[..., L]`` is reached, [...]: 0 … L, between blocks by proportion.
+
+    NaN where the effects are none, or sum to nothing.
+    """
+    values = np.nan_to_num(np.asarray(effect, dtype=np.float64))
+    total = values.sum(-1, keepdims=True)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        done = np.cumsum(values, -1) / total
+    last = np.argmax(done >= share, axis=-1)
+    reached = np.take_along_axis(done, last[..., None], -1)[..., 0]
+    own = np.take_along_axis(values / np.where(total > 0, total, 1.0), last[..., None], -1)[..., 0]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        place = last + 1 - (reached - share) / own
+    return np.asarray(np.where(total[..., 0] > 0, place, np.nan), dtype=np.float64)
+
+
+def _by_block(effect: xr.DataArray) -> FloatArray:
+    """[P, L] of effects of leaving out blocks, means over tokens."""
+    chosen = effect.sel(part="block", reduction="mean")
+    return np.asarray(chosen.transpose("prompt", "skipped").values, dtype=np.float64)

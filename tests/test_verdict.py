@@ -1,0 +1,107 @@
+"""The verdict: readings by prompt, when they agree, and what is said."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from bathyscope.errors import OptionError
+from bathyscope.verdict import blocks_until, verdict_of
+
+EARLY = [4.0, 1.0, 0.0, 0.0]
+"""Effects of four blocks: 80 %, then 20 %, so that 90 % is done half-way through block 1."""
+LATE = [1.0, 1.0, 1.0, 7.0]
+
+
+def run(prediction: list[float], own: list[list[float]], later: list[list[float]] | None = None) -> dict[str, xr.Dataset]:
+    """Lens and skip of a model of four blocks on as many prompts as are given."""
+    lens = xr.Dataset({"prediction_depth": ("prompt", prediction)}).assign_coords(boundary=range(5))
+
+    def effects(values: list[list[float]]) -> tuple[tuple[str, ...], np.ndarray]:
+        twice = np.stack([np.array(values), 9 * np.array(values)[:, ::-1]], 1)
+        return ("prompt", "part", "reduction", "skipped"), twice[:, None]
+
+    skip = xr.Dataset(
+        {"output_all": effects(own), "output_future": effects(later or own)},
+        {"part": ["block"], "reduction": ["mean", "max"], "skipped": range(4)},
+    )
+    return {"lens": lens, "skip": skip}
+
+
+def test_blocks_until_a_share_lie_between_blocks_by_proportion() -> None:
+    np.testing.assert_allclose(blocks_until([EARLY, LATE, [0, 0, 0, 5], [1, 0, 0, 0]]), [1.5, 3 + 6 / 7, 3.9, 0.9])
+    # evenly spread effects are done at the share itself
+    np.testing.assert_allclose(blocks_until(np.ones((1, 7)), 0.5), [3.5])
+    assert np.isnan(blocks_until([[0.0, 0.0], [np.nan, np.nan]])).all()
+    np.testing.assert_allclose(blocks_until([[np.nan, 1.0, 1.0]]), [2.8])
+
+
+def test_each_reading_is_a_mean_over_prompts_with_an_interval() -> None:
+    found = verdict_of(run([1.0, 2.0, 3.0], [EARLY, EARLY, LATE], [LATE, LATE, LATE]))
+    assert (found.readable.value, found.n_blocks) == (2.0, 4)
+    assert found.own.value == pytest.approx((1.5 + 1.5 + 3 + 6 / 7) / 3)
+    assert found.later.value == pytest.approx(3 + 6 / 7)
+    assert found.readable.low < 2.0 < found.readable.high <= 4.0
+    assert found.later.ratio == pytest.approx(found.later.value / 4)
+
+
+def test_one_depth_is_stated_where_two_readings_agree() -> None:
+    found = verdict_of(run([2.0, 2.0], [EARLY, EARLY]))
+    assert found.agree
+    assert found.depth == pytest.approx(1.75)
+    assert found.reasons == ()
+    assert found.text == (
+        "This model uses about 1.8 (1.8 to 1.8) of its 4 blocks to reach its prediction. "
+        "What later tokens use of a token is done after 1.5 (1.5 to 1.5) blocks."
+    )
+
+
+@pytest.mark.parametrize(
+    ("prediction", "effects", "why"), [(1.0, LATE, "sharpen"), (4.0, EARLY, "back each other up")]
+)
+def test_readings_that_disagree_give_no_depth_but_a_reason(prediction: float, effects: list[float], why: str) -> None:
+    found = verdict_of(run([prediction] * 2, [effects] * 2))
+    assert not found.agree
+    assert found.depth is None
+    assert why in found.reasons[0]
+    assert found.text.startswith("The readings disagree on how many of its 4 blocks this model uses:")
+    assert found.reasons[0] in found.text
+
+
+def test_the_edge_of_agreement_is_one_block() -> None:
+    assert verdict_of(run([2.5, 2.5], [EARLY, EARLY])).agree
+    assert not verdict_of(run([2.51, 2.51], [EARLY, EARLY])).agree
+
+
+def test_wide_intervals_say_how_many_prompts_would_do() -> None:
+    few = verdict_of(run([1.0, 1.0, 3.0], [EARLY] * 3))
+    width = few.readable.high - few.readable.low
+    assert f"up to {width:.1f} blocks wide: survey about {int(np.ceil(3 * width**2))} prompts." in few.text
+    assert verdict_of(run([2.0], [EARLY])).advice == "One prompt has no interval: survey at least ten."
+
+
+def test_what_was_not_measured_is_not_spoken_of() -> None:
+    only_lens = {"lens": run([1.0, 2.0], [EARLY, EARLY])["lens"]}
+    found = verdict_of(only_lens)
+    assert (found.depth, found.agree) == (None, False)
+    assert found.text.startswith("The likeliest token of this model stands after 1.5")
+    assert found.text.endswith("Survey with the measures lens and skip.")
+    assert "not both measured" in found.reasons[0]
+    parts = run([1.0, 2.0], [EARLY, EARLY])
+    parts["skip"] = parts["skip"].assign_coords(part=["mlp"])
+    assert np.isnan(verdict_of(parts).own.value)
+    with pytest.raises(OptionError, match=r"A verdict needs the lens.*this run has drop.*measures=\['lens', 'skip'\]"):
+        verdict_of({"drop": xr.Dataset()})
+
+
+def test_at_most_three_sentences() -> None:
+    for prediction, effects in (([1.0, 3.9], [EARLY, LATE]), ([2.0], [EARLY]), ([1.0, 1.0], [LATE, LATE])):
+        text = verdict_of(run(prediction, effects)).text
+        assert sum(text.count(f"{end} ") for end in ".!?") + 1 <= 3
+
+
+def test_the_lens_whose_norm_is_recomputed_is_read() -> None:
+    given = run([1.0, 2.0], [EARLY, EARLY])
+    both = xr.concat([given["lens"] * 2, given["lens"]], dim=xr.Variable("norm", ["frozen", "recompute"]))
+    assert verdict_of({**given, "lens": both}).readable.value == 1.5
