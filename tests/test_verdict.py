@@ -14,7 +14,9 @@ EARLY = [4.0, 1.0, 0.0, 0.0]
 LATE = [1.0, 1.0, 1.0, 7.0]
 
 
-def run(prediction: list[float], own: list[list[float]], later: list[list[float]] | None = None) -> dict[str, xr.Dataset]:
+def run(
+    prediction: list[float], own: list[list[float]], later: list[list[float]] | None = None
+) -> dict[str, xr.Dataset]:
     """Lens and skip of a model of four blocks on as many prompts as are given."""
     lens = xr.Dataset({"prediction_depth": ("prompt", prediction)}).assign_coords(boundary=range(5))
 
@@ -57,9 +59,7 @@ def test_one_depth_is_stated_where_two_readings_agree() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("prediction", "effects", "why"), [(1.0, LATE, "sharpen"), (4.0, EARLY, "back each other up")]
-)
+@pytest.mark.parametrize(("prediction", "effects", "why"), [(1.0, LATE, "sharpen"), (4.0, EARLY, "back each other up")])
 def test_readings_that_disagree_give_no_depth_but_a_reason(prediction: float, effects: list[float], why: str) -> None:
     found = verdict_of(run([prediction] * 2, [effects] * 2))
     assert not found.agree

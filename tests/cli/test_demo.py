@@ -20,7 +20,7 @@ def captions(runs: list[Run], out: Path) -> Path:
     return out
 
 
-def test_demo_ends_with_the_table_and_the_report(
+def test_demo_ends_with_the_report_and_the_verdict(
     model_folder: Path,
     prompts_file: Path,
     tmp_path: Path,
@@ -40,7 +40,7 @@ def test_demo_ends_with_the_table_and_the_report(
     assert set(run.measures) == wanted
     assert run.caption().startswith("bundled model on bundled prompts: 3 prompts")
     assert "centre of mass" in printed
-    assert printed.splitlines()[-1] == f"Report: {out / 'report.html'}"
+    assert printed.splitlines()[-2:] == [f"Report: {out / 'report.html'}", run.verdict.text]
     assert (out / "report.html").read_text(encoding="utf-8") == run.caption()
     assert os.environ["HF_HUB_OFFLINE"] == "1"
     # a second time everything is there already

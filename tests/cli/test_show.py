@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import bathyscope
 from bathyscope.cli import main
 from bathyscope.store.run import open_run
 
@@ -68,6 +69,14 @@ def test_tables(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     # three prompts × six boundaries, four of k for hits, and the depths of each prompt, below the headings
     assert len(lens) == 1 + 3 * 6 + 3 * 6 * 4 + 3
     assert "kl_lens_final" in lens[0]
+
+
+def test_the_verdict_comes_first(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", str(run_folder)]) == 0
+    run = bathyscope.open(run_folder)
+    assert capsys.readouterr().out.startswith(f"{run.verdict.text}\n{run.caption()}\n")
+    assert repr(run).startswith(f"<Run {run.verdict.text} ")
+    assert f"<strong>{run.verdict.text}</strong>" in run._repr_html_()
 
 
 def test_wrong_runs_and_measures(run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,6 +18,7 @@ from bathyscope.errors import OptionError, StoreError
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.registry import FIGURES, drawable
 from bathyscope.report.page import report
+from bathyscope.store.names import run_names
 from bathyscope.store.run import Run
 
 EVIL = "<script>alert('x')</script>"
@@ -154,7 +155,7 @@ def test_maps_of_several_models_stand_side_by_side() -> None:
         "Skipping one block: effect on later tokens",
         "Erasing one token: prompt p1",
     ]
-    assert all(f"{EVIL}-3: median" in label and f"{EVIL}-5: median" in label for label in grids)
+    assert all(f"{name}: median" in label for name in run_names(runs) for label in grids)
     assert "Side by side" not in Reader(whole_page()).text
 
 

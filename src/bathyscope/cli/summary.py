@@ -34,6 +34,7 @@ def summary(run: Run) -> dict[str, Any]:
         held.setdefault(row["measure"], []).append(row["variable"])
     return {
         "run": None if run.path is None else str(run.path),
+        "verdict": run.headline() or None,
         "caption": run.caption(),
         "model": run.identity.model,
         "dataset": run.identity.dataset,
@@ -43,11 +44,18 @@ def summary(run: Run) -> dict[str, Any]:
     }
 
 
+def write_headline(run: Run) -> None:
+    """What is read first of a run: its verdict, and what it is of."""
+    if run.headline():
+        write(run.headline())
+    write(run.caption())
+
+
 def print_summary(run: Run) -> None:
-    """A run for people: its caption, the effective-depth table or else what it holds, and its path."""
+    """A run for people: its verdict and caption, the effective-depth table or else what it holds, and its path."""
     from bathyscope.report.table import MEASURE, effective_depth_table
 
-    write(run.caption())
+    write_headline(run)
     if MEASURE in run.measures:
         write_table(effective_depth_table(run))
     else:

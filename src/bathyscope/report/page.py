@@ -113,6 +113,7 @@ def _section(run: Run, anchor: str, name: str, options: FigureOptions) -> dict[s
     return {
         "anchor": anchor,
         "name": name,
+        "verdict": run.headline(),
         "caption": run.caption(),
         "noise": _noise_note(run),
         "depth_headings": table.depth_headings(run) if table.MEASURE in run.measures else [],

@@ -17,6 +17,7 @@ from bathyscope.store.merge import PROMPT, merge
 from bathyscope.store.shards import read_shard
 from bathyscope.store.shelf import load_manifest
 from bathyscope.store.table import tidy
+from bathyscope.verdict import Verdict, verdict_of
 
 DERIVED = "derived.nc"
 
@@ -94,6 +95,20 @@ class Run:
         """
         return tidy(self[measure])
 
+    @property
+    def verdict(self) -> Verdict:
+        """How many of its blocks the model uses: three readings on one scale, and what they say together.
+
+        Raises:
+            OptionError: the run has no lens.
+        """
+        measured = {name: self[name] for name in ("lens", "skip") if name in self}
+        return verdict_of(measured or {name: self[name] for name in self}, seed=self.identity.seed)
+
+    def headline(self) -> str:
+        """The verdict's text; empty where the run has no lens to judge by."""
+        return self.verdict.text if "lens" in self else ""
+
     def caption(self) -> str:
         """One sentence for figures and tables: model, data, prompts and tokens, precision, noise floor."""
         identity = self.identity
@@ -108,7 +123,8 @@ class Run:
 
     def __repr__(self) -> str:
         place = "in memory" if self.path is None else str(self.path)
-        return f"<Run {self.caption()} Measures: {', '.join(self.measures)}. {place}>"
+        said = f"{self.headline()} " if self.headline() else ""
+        return f"<Run {said}{self.caption()} Measures: {', '.join(self.measures)}. {place}>"
 
     def _repr_html_(self) -> str:
         rows = "".join(
@@ -117,7 +133,8 @@ class Run:
         )
         place = "in memory" if self.path is None else str(self.path)
         return (
-            f"<div><p>{html.escape(self.caption())}<br><small>{html.escape(place)}</small></p>"
+            f"<div><p><strong>{html.escape(self.headline())}</strong></p>"
+            f"<p>{html.escape(self.caption())}<br><small>{html.escape(place)}</small></p>"
             f"<table><tr><th>measure</th><th>variables</th></tr>{rows}</table></div>"
         )
 

@@ -55,6 +55,7 @@ def demo(
     page = report([run], out / "report.html")
     print_summary(run)
     print(f"Report: {page}")
+    print(run.headline())
     return 0
 
 

@@ -9,7 +9,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from bathyscope.cli.console import Format, write, write_data, write_table
-from bathyscope.cli.summary import variables
+from bathyscope.cli.summary import variables, write_headline
 from bathyscope.store.run import Run, open_run
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def show(
 def _show_contents(run: Run, format_: Format) -> None:
     rows = variables(run)
     if not write_data(rows, format_):
-        write(run.caption())
+        write_headline(run)
         table = Table(box=SIMPLE_HEAD)
         for heading in rows[0]:
             table.add_column(heading.capitalize(), overflow="fold")
