@@ -177,8 +177,8 @@ def verdict_of(measures: Mapping[str, xr.Dataset], level: float = 0.95, seed: in
     """
     if "lens" not in measures:
         raise OptionError(
-            f"A verdict needs the lens, and skip effects of blocks; this run has {', '.join(measures) or 'no measure'}. "
-            "Survey with measures=['lens', 'skip']."
+            "A verdict needs the lens, and skip effects of blocks; this run has "
+            f"{', '.join(measures) or 'no measure'}. Survey with measures=['lens', 'skip']."
         )
     lens = measures["lens"]
     if "norm" in lens.dims:
