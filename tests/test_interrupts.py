@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from bathyscope.interrupts import ending_in_order, uninterrupted
+from bathyscope.interrupts import ended_as_interrupted, ending_in_order, uninterrupted
 
 
 def nothing() -> None:
@@ -94,3 +94,30 @@ def test_other_threads_leave_handlers_alone() -> None:
     thread.start()
     thread.join()
     assert seen == [signal.SIG_DFL]
+
+
+def test_the_end_of_a_program_is_an_interruption_of_what_it_called() -> None:
+    with pytest.raises(KeyboardInterrupt), ended_as_interrupted():
+        signal.raise_signal(signal.SIGTERM)
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_a_programs_own_answer_to_its_end_is_left_to_it() -> None:
+    heard: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, frame: heard.append(number))
+    with ended_as_interrupted():
+        signal.raise_signal(signal.SIGTERM)
+    assert heard == [signal.SIGTERM]
+
+
+def test_other_threads_change_no_handler() -> None:
+    found: list[object] = []
+
+    def work() -> None:
+        with ended_as_interrupted(), uninterrupted():
+            found.append(signal.getsignal(signal.SIGTERM))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert found == [signal.SIG_DFL]

@@ -37,6 +37,22 @@ def ending_in_order(further: Callable[[], None]) -> Iterator[None]:
 
 
 @contextmanager
+def ended_as_interrupted() -> Iterator[None]:
+    """Inside, SIGTERM raises KeyboardInterrupt as Ctrl-C does, unless something else answers it already.
+
+    For work that is called from a user's own program: what is under way is let go in order before the program ends.
+    """
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+@contextmanager
 def uninterrupted() -> Iterator[None]:
     """Inside, signals wait; the first of them is answered, in the way it was before, when the block has ended.
 

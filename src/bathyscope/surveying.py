@@ -25,6 +25,7 @@ from bathyscope.assembly import (
     with_summary,
 )
 from bathyscope.errors import OptionError, warn
+from bathyscope.interrupts import ended_as_interrupted
 from bathyscope.measures.base import Measure, ModelFacts
 from bathyscope.measures.registry import DEFAULT, MEASURES, chosen
 from bathyscope.model import AnyModel, Model, alone, loaded
@@ -87,7 +88,7 @@ def survey(
         OptionError, PromptError, ModelError: what is asked for cannot be done; raised before any compute.
         StoreError: the folder belongs to another configuration, is altered, or cannot be written.
     """
-    with alone(model):
+    with alone(model), ended_as_interrupted():
         plan = plan_survey(
             model,
             prompts,

@@ -33,9 +33,10 @@ def write_results(found: xr.Dataset, draw: Callable[[xr.Dataset], Figure], out: 
     """The results as ``NAME.nc`` and their figure as ``NAME.png``."""
     from bathyscope.report.export import write_output
     from bathyscope.report.render import render
+    from bathyscope.store.shards import encode_results
 
     results, figure = out / f"{name}.nc", out / f"{name}.png"
-    found.to_netcdf(results, engine="h5netcdf")
+    write_output(results, encode_results({"": found}))
     write_output(figure, render(draw(found), "png"))
     say(f"Written: {figure}, {results}", quiet)
 

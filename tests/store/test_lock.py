@@ -18,8 +18,8 @@ from bathyscope.store import RunWriter, open_run
 HOLDER = """
 import sys, time
 from pathlib import Path
-from bathyscope.store.lock import RunLock
-lock = RunLock(Path(sys.argv[1]))
+from bathyscope.store.lock import FolderLock
+lock = FolderLock(Path(sys.argv[1]))
 print("held", flush=True)
 time.sleep(60)
 """

@@ -14,7 +14,16 @@ from support.synthetic_runs import identity
 
 from bathyscope.errors import StoreError
 from bathyscope.store.difference import difference, version_difference
-from bathyscope.store.manifest import FileEntry, Identity, Manifest, Record, library_versions
+from bathyscope.store.folder import manifest_json, parsed
+from bathyscope.store.manifest import RUN, FileEntry, Identity, Manifest, Record, library_versions
+
+
+def written(manifest: Manifest) -> bytes:
+    return manifest_json(manifest.to_dict())
+
+
+def read(content: bytes, where: str = "manifest.json") -> Manifest:
+    return Manifest.from_tree(parsed(content, where, RUN), where)
 
 
 def manifest(**changes: Any) -> Manifest:
@@ -23,7 +32,7 @@ def manifest(**changes: Any) -> Manifest:
         0: FileEntry("shard-00000.nc", "b" * 64, (0, 2)),
     }
     record = Record.begin({"command": "bathyscope survey …", "notes": {"tails": False}})
-    return Manifest(Identity.from_mapping(identity(**changes)), record).with_record(
+    return Manifest(Identity.from_mapping(identity(8, **changes)), record).with_record(
         shards=shards, derived=FileEntry("derived.nc", "c" * 64)
     )
 
@@ -33,14 +42,13 @@ def configuration(**changes: Any) -> Identity:
 
 
 def test_manifest_comes_back_equal_from_json() -> None:
-    written = manifest()
-    assert Manifest.from_json(written.to_json(), "manifest.json") == written
+    assert read(written(manifest())) == manifest()
 
 
 def test_file_holds_everything_the_specification_names() -> None:
-    tree = json.loads(manifest().to_json())
+    tree = json.loads(written(manifest()))
     assert tree["schema"] == 2
-    assert tree["identity"] == json.loads(json.dumps(identity()))
+    assert tree["identity"] == json.loads(json.dumps(identity(8)))
     assert tree["record"]["shards"] == [
         {"index": 0, "file": "shard-00000.nc", "sha256": "b" * 64, "prompts": [0, 2]},
         {"index": 3, "file": "shard-00003.nc", "sha256": "a" * 64, "prompts": [6, 8]},
@@ -154,10 +162,10 @@ def test_unknown_and_missing_keys_are_named() -> None:
 )
 def test_unreadable_manifest_is_refused(content: bytes) -> None:
     with pytest.raises(StoreError, match=r"'runs/x/manifest.json' is not a readable manifest of a run \("):
-        Manifest.from_json(content, "runs/x/manifest.json")
+        read(content, "runs/x/manifest.json")
 
 
 def test_manifest_of_another_schema_is_refused() -> None:
-    content = manifest().to_json().replace(b'"schema": 2', b'"schema": 7')
+    content = written(manifest()).replace(b'"schema": 2', b'"schema": 7')
     with pytest.raises(StoreError, match="is written in schema 7; this bathyscope reads schemas 1 and 2"):
-        Manifest.from_json(content, "manifest.json")
+        read(content)

@@ -17,15 +17,21 @@ from support.synthetic_runs import bits, shard
 
 from bathyscope.errors import StoreError
 from bathyscope.store.canonical import canonical
-from bathyscope.store.shards import decode, encode, read_shard, write_shard
+from bathyscope.store.shards import decode, encode, encode_results, read_results, read_shard
 
 DTYPES = [np.float32, np.float64, np.int64, np.int32, np.int8, np.uint8, np.bool_]
+
+
+def write_shard(path: Path, datasets: dict[str, xr.Dataset]) -> str:
+    content = encode(datasets)
+    path.write_bytes(content)
+    return hashlib.sha256(content).hexdigest()
 
 
 def test_synthetic_shard_comes_back_bit_for_bit(tmp_path: Path) -> None:
     written = {name: canonical(dataset, name) for name, dataset in shard(0, 3).items()}
     sha256 = write_shard(tmp_path / "shard.nc", written)
-    back = read_shard(tmp_path / "shard.nc", sha256)
+    back = read_shard(tmp_path / "shard.nc", sha256, {})
     assert list(back) == ["skip", "erasure"]
     for name, dataset in shard(0, 3).items():
         assert bits(back[name]) == bits(written[name])
@@ -160,7 +166,7 @@ def test_damaged_file_is_refused_with_both_hashes_and_the_way_out(tmp_path: Path
         content[len(content) // 2] ^= 1
     path.write_bytes({"one bit": content, "cut short": content[:-7], "emptied": b""}[damage])
     with pytest.raises(StoreError) as caught:
-        read_shard(path, sha256)
+        read_shard(path, sha256, {})
     message = str(caught.value)
     assert str(path) in message
     assert sha256 in message
@@ -168,6 +174,25 @@ def test_damaged_file_is_refused_with_both_hashes_and_the_way_out(tmp_path: Path
     assert "delete this one file and run the same command again" in message
 
 
+def test_results_of_their_own_file_come_back_and_know_when_they_were_altered(tmp_path: Path) -> None:
+    given = {"": xr.Dataset({"depth": ("member", np.array([1.5, 2.5]), {"units": "blocks"})}, {"member": ["a", "b"]})}
+    given[""].attrs["note"] = "one seed"
+    path = tmp_path / "results.nc"
+    path.write_bytes(encode_results(given))
+    assert bits(read_results(path)[""]) == bits(canonical(given[""], "results"))
+    with xr.open_dataset(path, engine="h5netcdf") as plainly:
+        assert plainly["depth"].values.tolist() == [1.5, 2.5]
+    with h5py.File(path, "r+") as file:
+        file["depth"][1] = 2.0
+    with pytest.raises(StoreError, match=r"does not hold the results that were written: their SHA-256 is .* altered"):
+        read_results(path)
+    with h5py.File(path, "r+") as file:
+        file["depth"][1] = 2.5
+        file["depth"].attrs["units"] = "layers"
+    with pytest.raises(StoreError, match="altered"):
+        read_results(path)
+
+
 def test_no_datasets_is_a_valid_file(tmp_path: Path) -> None:
     sha256 = write_shard(tmp_path / "derived.nc", {})
-    assert read_shard(tmp_path / "derived.nc", sha256) == {}
+    assert read_shard(tmp_path / "derived.nc", sha256, {}) == {}

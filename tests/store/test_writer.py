@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,67 @@ def test_changed_configuration_is_refused_with_the_difference_and_two_ways_out(t
     assert "Either ask for the run's own configuration, and it resumes, or give another folder" in message
     assert (tmp_path / "run" / "manifest.json").read_bytes() == before
     assert complete(tmp_path / "run").measures  # the refusal has left the run usable and unlocked
+
+
+def test_finished_run_of_other_weights_is_never_given_back(tmp_path: Path) -> None:
+    complete(tmp_path / "run")
+    with pytest.raises(StoreError, match=r"another configuration:\n  weight_hash: run has 'wwww.*', asked for 'vvvv"):
+        RunWriter.open(tmp_path / "run", identity(weight_hash="v" * 64))
+
+
+def test_another_spelling_of_a_models_folder_is_the_same_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    complete(tmp_path / "run", model="models/good")
+    for model in ("./models/good", "models/good/", str(tmp_path / "models" / "good")):
+        with RunWriter.open(tmp_path / "run", identity(model=model)) as writer:
+            assert writer.is_finished
+    with pytest.raises(StoreError, match="model: run has 'models/good', asked for 'models/bad'"):
+        RunWriter.open(tmp_path / "run", identity(model="models/bad"))
+
+
+def test_attached_files_are_listed_with_their_hash_and_read_back(tmp_path: Path) -> None:
+    settings = identity(2)
+    content = b'{"text": "\xc3\xa9"}'
+    for path in (None, tmp_path / "run"):
+        with RunWriter.open(path, settings) as writer:
+            writer.attach("prompts", "prompts.json", b"former")
+            writer.attach("prompts", "prompts.json", content)
+            writer.write(0, shard(0, 2))
+            assert writer.finish({}).files == {"prompts": content}
+    assert open_run(tmp_path / "run").files == {"prompts": content}
+    listed = json.loads((tmp_path / "run" / "manifest.json").read_text())["record"]["files"]
+    assert listed["prompts"]["file"] == "prompts.json"
+    (tmp_path / "run" / "prompts.json").write_bytes(b"altered")
+    with pytest.raises(StoreError, match=r"prompts\.json' is not the file that was written"):
+        open_run(tmp_path / "run")
+    with RunWriter.open(None, settings) as writer, pytest.raises(StoreError, match="is not the plain name of a file"):
+        writer.attach("prompts", "../prompts.json", content)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+def test_interrupted_again_and_again_within_a_write_the_shard_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, number: signal.Signals
+) -> None:
+    """Signals come at every change of the disk, as from somebody who keeps pressing Ctrl-C."""
+    real = getattr(os, call)
+
+    def interrupted(*arguments: Any) -> Any:
+        signal.raise_signal(number)
+        return real(*arguments)
+
+    was = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with RunWriter.open(tmp_path / "run", identity()) as writer:
+        monkeypatch.setattr(os, call, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            writer.write(1, shard(2, 4))
+        monkeypatch.undo()
+        assert writer.missing == [0, 2]
+    signal.signal(signal.SIGTERM, was)
+    assert not list((tmp_path / "run").glob(".partial-*"))
+    assert not (tmp_path / "run" / ".owner").exists()
+    with RunWriter.open(tmp_path / "run", identity()) as writer:
+        assert writer.missing == [0, 2]
 
 
 def test_many_differences_are_cut_short(tmp_path: Path) -> None:

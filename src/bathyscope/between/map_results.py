@@ -25,8 +25,7 @@ from bathyscope.statistics.diagonal import (
     relative_depths,
 )
 from bathyscope.statistics.least_squares import Array
-from bathyscope.store.canonical import canonical
-from bathyscope.store.shards import decode, encode
+from bathyscope.store.shards import encode_results, read_results
 
 SOURCE = "csordas2025, maps between models"
 DIRECTIONS = ("best_target", "best_source")
@@ -199,19 +198,17 @@ def _attributes(streams: Streams, setup: Setup) -> Mapping[str, str | int | floa
 
 def encode_maps(found: xr.Dataset) -> bytes:
     """The maps' arrays as the bytes of a netCDF file; the same arrays give the same bytes."""
-    return encode({GROUP: canonical(found, GROUP)})
+    return encode_results({GROUP: found})
 
 
 def open_maps(path: str | Path) -> xr.Dataset:
     """The arrays in a file that ``bathyscope maps --out FILE.nc`` wrote.
 
     Raises:
-        StoreError: it cannot be read, or holds something else.
+        OptionError: ``path`` is no path.
+        StoreError: it cannot be read, was altered, or holds something else.
     """
-    try:
-        groups = decode(Path(path).expanduser().read_bytes())
-    except (OSError, ValueError) as error:
-        raise StoreError(f"{str(path)!r} cannot be read as a file of maps ({error}).") from error
+    groups = read_results(path, GROUP)
     if GROUP not in groups:
         raise StoreError(f"{str(path)!r} holds no maps; give a file that bathyscope maps --out FILE.nc wrote.")
     return groups[GROUP]

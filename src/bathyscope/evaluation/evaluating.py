@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bathyscope.anatomy.anatomy import config_of
 from bathyscope.anatomy.lengths import depends_on_padding
 from bathyscope.errors import ModelError, OptionError, PromptError, warn
 from bathyscope.evaluation.benchmarks import Benchmark, load_benchmarks
 from bathyscope.evaluation.result import Evaluation, assemble
-from bathyscope.evaluation.shelf import Score, Shelf, read_scores, read_settings
+from bathyscope.evaluation.shelf import Score, Shelf, read_evaluation
 from bathyscope.evaluation.variants import NORMAL, Variant, runnable, variants
+from bathyscope.interrupts import ended_as_interrupted
 from bathyscope.model import Model, loaded
 from bathyscope.progress import ProgressBar
-from bathyscope.store.canonical import canonical
-from bathyscope.store.shards import encode
+from bathyscope.store.folder import folder_path
+from bathyscope.store.shards import encode_results
 from bathyscope.surgery.chain import Arguments
 from bathyscope.surgery.scheduled_model import require_runnable, scheduled
 
@@ -87,7 +88,8 @@ def evaluate(
         "harness": harness.VERSION,
     }
     total = len(plan) * sum(count for count, _ in requests.values())
-    with _shelf(out, settings) as shelf, ProgressBar("Evaluating", total, quiet=not progress) as bar:
+    folder = nullcontext() if out is None else Shelf(folder_path(out, "out"), settings)
+    with ended_as_interrupted(), folder as shelf, ProgressBar("Evaluating", total, quiet=not progress) as bar:
         for one in benchmarks:
             if shelf is not None:
                 shelf.begin(one.name, requests[one.name][1], one.source)
@@ -100,20 +102,19 @@ def evaluate(
 
 def _write_derived(shelf: Shelf) -> None:
     """Table and arrays of everything that is on disk, also from earlier calls."""
-    everything = open_evaluation(shelf.folder)
-    shelf.write(TABLE, everything.to_dataframe().to_csv(index=False).encode())
-    shelf.write(ARRAYS, encode({"evaluation": canonical(everything.data, "evaluation")}))
+    everything = open_evaluation(shelf.path)
+    shelf.put(TABLE, everything.to_dataframe().to_csv(index=False).encode())
+    shelf.put(ARRAYS, encode_results({"evaluation": everything.data}))
 
 
 def open_evaluation(folder: str | Path) -> Evaluation:
     """All finished results of an evaluation on disk, also of one that was interrupted.
 
     Raises:
+        OptionError: ``folder`` is no path.
         StoreError: there is none, or a file is damaged.
     """
-    path = Path(folder).expanduser()
-    settings = read_settings(path)
-    scores = list(read_scores(path))
+    settings, scores = read_evaluation(folder)
     names = sorted({score["schedule"] for score in scores}, key=_natural)
     return assemble(variants(names, settings["n_blocks"]), scores, settings)
 
@@ -185,18 +186,6 @@ def _running(model: Model, variant: Variant, arguments: Arguments) -> Iterator[N
     else:
         with scheduled(model, variant.schedule, arguments):
             yield
-
-
-@contextmanager
-def _shelf(out: str | Path | None, settings: Mapping[str, Any]) -> Iterator[Shelf | None]:
-    if out is None:
-        yield None
-        return
-    shelf = Shelf(Path(out).expanduser(), settings)
-    try:
-        yield shelf
-    finally:
-        shelf.close()
 
 
 def _require_finite(score: Score) -> None:

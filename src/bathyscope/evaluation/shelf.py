@@ -1,4 +1,4 @@
-"""An evaluation on disk: one file for the model and its settings, one result file per schedule and task."""
+"""An evaluation on disk: a manifest of its settings and its files, and one result file per schedule and task."""
 
 from __future__ import annotations
 
@@ -9,46 +9,42 @@ from pathlib import Path
 from typing import Any
 
 from bathyscope.errors import StoreError
-from bathyscope.store.atomic import remove_partial, write_atomically
-from bathyscope.store.lock import RunLock
+from bathyscope.interrupts import uninterrupted
+from bathyscope.store.difference import require_same
+from bathyscope.store.folder import Folder, Kind, folder_path, plain_name, read_manifest, unreadable, verified
 
-_SETTINGS = "evaluation.json"
+EVALUATION = Kind("evaluation", "bathyscope evaluate", "evaluation.json", schemas=(1, 2))
 _RESULTS = "results"
-_SCHEMA = 1
 
 Score = Mapping[str, Any]
 
 
-class Shelf:
+class Shelf(Folder):
     """The folder of an evaluation, opened for writing.
 
     More schedules and tasks may be added later; the model and the settings must stay.
 
     Args:
-        folder: made where it does not exist.
+        path: made where it does not exist.
         settings: whatever else could change a number: the model, its weights, the limit …
 
     Raises:
         StoreError: the folder holds another evaluation or something else, or another process writes it.
     """
 
-    def __init__(self, folder: Path, settings: Mapping[str, Any]) -> None:
-        self.folder = folder
-        wanted = json.loads(json.dumps({"schema": _SCHEMA, **settings, "tasks": {}}))
+    def __init__(self, path: Path, settings: Mapping[str, Any]) -> None:
+        super().__init__(path, EVALUATION)
         try:
-            if folder.is_dir() and any(folder.iterdir()) and not (folder / _SETTINGS).exists():
-                raise StoreError(f"{str(folder)!r} holds other files and no evaluation; give another folder (--out).")
-            (folder / _RESULTS).mkdir(parents=True, exist_ok=True)
-            self._lock = RunLock(folder)
-        except OSError as error:
-            raise StoreError(f"{str(folder)!r} cannot be written ({error.strerror}); give another folder.") from error
-        try:
-            remove_partial(folder)
-            self._settings = read_settings(folder) if (folder / _SETTINGS).exists() else wanted
-            _require_same(folder, self._settings, wanted)
+            asked = json.loads(json.dumps(settings))
+            found = self.manifest()
+            tree = {"identity": asked, "record": {}} if found is None else _current(path, found)
+            require_same(path, EVALUATION, tree["identity"], asked)
+            self._identity = tree["identity"]
+            self._tasks: dict[str, dict[str, Any]] = tree["record"].get("tasks", {})
+            self._files: dict[str, str] = tree["record"].get("files", {})
             self._save()
         except BaseException:
-            self._lock.release()
+            self.close()
             raise
 
     def begin(self, task: str, requests: str, source: str | None) -> None:
@@ -62,85 +58,80 @@ class Shelf:
         Raises:
             StoreError: the folder's results of this task come from other requests.
         """
-        known = self._settings["tasks"].setdefault(task, {"requests": requests, "source": source})
-        _require_same(self.folder, {"requests": known["requests"]}, {"requests": requests}, task)
+        known = self._tasks.setdefault(task, {"requests": requests, "source": source})
+        require_same(self.path, EVALUATION, {task: {"requests": known["requests"]}}, {task: {"requests": requests}})
         self._save()
 
     def find(self, schedule: str, task: str) -> Score | None:
         """A finished result, or None."""
-        path = _path(self.folder, schedule, task)
-        return read_score(path) if path.exists() else None
+        name = _file(schedule, task)
+        known = self._files.get(name)
+        return _score(self.path, name, known) if known is not None and (self.path / name).exists() else None
 
     def keep(self, schedule: str, task: str, score: Score) -> None:
         """Writes a finished result; it is wholly there or not at all."""
         content = {"schedule": schedule, "task": task, **score}
-        path = _path(self.folder, schedule, task)
-        path.parent.mkdir(exist_ok=True)
-        write_atomically(path, json.dumps(content, allow_nan=False).encode())
+        self.put(_file(schedule, task), json.dumps(content, allow_nan=False).encode())
 
-    def write(self, name: str, content: bytes) -> None:
-        """A file derived from all results."""
-        write_atomically(self.folder / name, content)
-
-    def close(self) -> None:
-        """Lets other processes write."""
-        self._lock.release()
+    def put(self, name: str, content: bytes) -> None:
+        """Writes a file and lists it with its hash."""
+        with uninterrupted():
+            self._files[name] = self.write(name, content)
+            self._save()
 
     def _save(self) -> None:
-        write_atomically(self.folder / _SETTINGS, json.dumps(self._settings, indent=2).encode())
+        record = {"tasks": self._tasks, "files": self._files}
+        self.save({"schema": EVALUATION.schemas[-1], "identity": self._identity, "record": record})
 
 
-def read_settings(folder: Path) -> dict[str, Any]:
-    """The settings of an evaluation.
+def read_evaluation(folder: str | Path) -> tuple[dict[str, Any], list[Score]]:
+    """The settings of an evaluation, and all its finished results.
 
     Raises:
-        StoreError: the folder holds none, or one that cannot be read.
+        OptionError: ``folder`` is no path.
+        StoreError: the folder holds no evaluation, or a file of it is damaged.
     """
-    path = folder / _SETTINGS
-    if not path.is_file():
-        raise StoreError(
-            f"{str(folder)!r} holds no evaluation (no {_SETTINGS}); give the --out of bathyscope evaluate."
-        )
-    found = _json(path, "The evaluation must be computed anew in another folder.")
-    if found.get("schema") != _SCHEMA:
-        raise StoreError(f"{path} has layout {found.get('schema')!r}; this version reads layout {_SCHEMA}.")
-    return found
+    path = folder_path(folder)
+    tree = _current(path, read_manifest(path, EVALUATION))
+    files: Mapping[str, str] = tree["record"]["files"]
+    there = [name for name in sorted(files) if name.startswith(_RESULTS) and (path / name).exists()]
+    return tree["identity"], [_score(path, name, files[name]) for name in there]
 
 
-def read_scores(folder: Path) -> Iterator[Score]:
-    """All finished results."""
-    for path in sorted((folder / _RESULTS).glob("*/*.json")):
-        if not path.name.startswith("."):
-            yield read_score(path)
-
-
-def read_score(path: Path) -> Score:
-    """One finished result."""
-    return _json(path, "Delete it and run the same command again to compute it anew.")
-
-
-def _json(path: Path, advice: str) -> dict[str, Any]:
+def _current(path: Path, tree: dict[str, Any]) -> dict[str, Any]:
+    """A manifest as the last schema has it; the first had the settings beside ``tasks``, and no hashes."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise StoreError(f"{str(path)!r} cannot be read ({error}). {advice}") from error
-    if not isinstance(found, dict):
-        raise StoreError(f"{str(path)!r} holds no object. {advice}")
+        if tree["schema"] == 1:
+            files = {name: hashlib.sha256((path / name).read_bytes()).hexdigest() for name in _results(path)}
+            identity = {name: value for name, value in tree.items() if name not in ("schema", "tasks")}
+            return {"identity": identity, "record": {"tasks": dict(tree["tasks"]), "files": files}}
+        record = {name: dict(tree["record"][name]) for name in ("tasks", "files")}
+        for name in record["files"]:
+            plain_name(name)
+        return {"identity": dict(tree["identity"]), "record": record}
+    except (KeyError, TypeError, ValueError, StoreError) as error:
+        raise unreadable(str(path / EVALUATION.manifest), EVALUATION, error) from error
+
+
+def _results(path: Path) -> Iterator[str]:
+    for file in sorted((path / _RESULTS).glob("*/*.json")):
+        if not file.name.startswith("."):
+            yield file.relative_to(path).as_posix()
+
+
+def _score(folder: Path, name: str, sha256: str) -> Score:
+    try:
+        found: Score = dict(json.loads(verified(folder / name, sha256, EVALUATION.noun)))
+    except (ValueError, TypeError) as error:
+        raise StoreError(
+            f"{str(folder / name)!r} cannot be read ({error}). Delete it and run the same command again to compute it "
+            "anew."
+        ) from error
     return found
 
 
-def _path(folder: Path, schedule: str, task: str) -> Path:
+def _file(schedule: str, task: str) -> str:
     safe = schedule.replace(":", "-").replace(",", "_")
     if len(safe) > 80:  # an order written out may be longer than a file's name
         safe = f"order-{hashlib.sha256(schedule.encode()).hexdigest()[:16]}"
-    return folder / _RESULTS / safe / f"{task}.json"
-
-
-def _require_same(folder: Path, kept: Mapping[str, Any], asked: Mapping[str, Any], task: str = "") -> None:
-    where = f" of {task}" if task else ""
-    for name in {**kept, **asked}:
-        if name != "tasks" and kept.get(name) != asked.get(name):
-            raise StoreError(
-                f"{str(folder)!r} holds an evaluation with another {name}{where}: {kept.get(name)!r}, asked for "
-                f"{asked.get(name)!r}. Give the same settings, or another folder (--out)."
-            )
+    return f"{_RESULTS}/{safe}/{task}.json"

@@ -6,6 +6,8 @@ import errno
 import os
 from pathlib import Path
 
+from bathyscope.interrupts import uninterrupted
+
 PARTIAL = ".partial-"
 
 
@@ -13,22 +15,24 @@ def write_atomically(path: Path, content: bytes) -> None:
     """Write ``content`` to ``path`` so that no reader and no later process ever sees a part of it.
 
     The bytes go to a temporary file in the same folder, are forced to the disk, and the file is renamed;
-    then the folder itself is forced to the disk, so that the new name outlives a power cut.
+    then the folder itself is forced to the disk, so that the new name outlives a power cut. Ctrl-C and SIGTERM wait
+    until that is done.
 
     Raises:
         OSError: the disk is full, the folder cannot be written; the temporary file is gone by then.
     """
     temporary = path.with_name(f"{PARTIAL}{os.getpid()}-{path.name}")
-    try:
-        with open(temporary, "wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    _sync_folder(path.parent)
+    with uninterrupted():
+        try:
+            with open(temporary, "wb") as stream:
+                stream.write(content)
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(temporary, path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        _sync_folder(path.parent)
 
 
 def probe(folder: Path) -> None:
@@ -46,7 +50,7 @@ def probe(folder: Path) -> None:
 
 def remove_partial(folder: Path) -> None:
     """Remove what killed processes left behind. Only the holder of the folder's lock may call this."""
-    for path in folder.glob(f"{PARTIAL}*"):
+    for path in folder.rglob(f"{PARTIAL}*"):
         path.unlink(missing_ok=True)
 
 

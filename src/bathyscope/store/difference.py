@@ -2,26 +2,51 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, asdict, fields
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
-from bathyscope.store.manifest import Identity, plain
+from bathyscope.errors import StoreError
+from bathyscope.store.folder import Kind
+from bathyscope.store.manifest import TOLD_LATER, Identity, plain
+
+Configuration = Identity | Mapping[str, Any]
 
 _LONGEST_VALUE = 120
+_SHOWN = 12
 
 
-def difference(run: Identity, asked: Identity) -> list[str]:
-    """Where two configurations differ, one line each; what the run's schema did not tell is no difference.
+def require_same(folder: Path, kind: Kind, kept: Configuration, asked: Configuration) -> None:
+    """Refuses to go on in a folder with another configuration than its own.
+
+    Raises:
+        StoreError: with every difference, and two ways out.
+    """
+    lines = difference(kept, asked, kind.noun)
+    if lines:
+        raise StoreError(
+            f"The {kind.noun} in {str(folder)!r} belongs to another configuration:\n{listed(lines)}\n"
+            f"Either ask for the {kind.noun}'s own configuration, and it resumes, or give another folder "
+            "(out=..., --out ...)."
+        )
+
+
+def difference(kept: Configuration, asked: Configuration, noun: str = "run") -> list[str]:
+    """Where two configurations differ, one line each.
+
+    What a run of an earlier schema does not tell is no difference, nor is another spelling of a model's folder.
 
     Example:
         ``measures.skip.protect_first: run has 1, asked for 0``
     """
-    untold = {f.name for f in fields(Identity) if f.default is not MISSING and getattr(run, f.name) == f.default}
-    kept, wanted = (
-        {name: plain(value, "") for name, value in asdict(one).items() if name not in untold} for one in (run, asked)
-    )
-    return list(_differences("", kept, wanted))
+    old, new = (plain(asdict(one) if isinstance(one, Identity) else one, "") for one in (kept, asked))
+    old = {name: value for name, value in old.items() if value is not None or name not in TOLD_LATER}
+    new = {name: value for name, value in new.items() if name in old or name not in TOLD_LATER}
+    if old.get("model") and new.get("model") and _resolved(old["model"]) == _resolved(new["model"]):
+        old["model"] = new["model"]
+    return list(_differences("", old, new, noun))
 
 
 def version_difference(run: Mapping[str, str], installed: Mapping[str, str]) -> list[str]:
@@ -31,26 +56,37 @@ def version_difference(run: Mapping[str, str], installed: Mapping[str, str]) -> 
     return [f"{name}: run has {old}, installed is {new}" for name, old, new in pairs if old != new]
 
 
-def _differences(where: str, run: Any, asked: Any) -> Iterator[str]:
+def listed(lines: list[str]) -> str:
+    """Lines for a message, the first dozen of them."""
+    shown = [f"  {line}" for line in lines[:_SHOWN]]
+    more = len(lines) - _SHOWN
+    return "\n".join([*shown, f"  and {more} more"] if more > 0 else shown)
+
+
+def _resolved(model: str) -> str:
+    return os.path.realpath(os.path.expanduser(model))
+
+
+def _differences(where: str, run: Any, asked: Any, noun: str) -> Iterator[str]:
     if run == asked:
         return
     if isinstance(run, dict) and isinstance(asked, dict):
         for key in [*run, *(key for key in asked if key not in run)]:
             name = f"{where}.{key}" if where else key
             if key not in asked:
-                yield f"{name}: run has {_short(run[key])}, not asked for"
+                yield f"{name}: {noun} has {_short(run[key])}, not asked for"
             elif key not in run:
-                yield f"{name}: not in the run, asked for {_short(asked[key])}"
+                yield f"{name}: not in the {noun}, asked for {_short(asked[key])}"
             else:
-                yield from _differences(name, run[key], asked[key])
+                yield from _differences(name, run[key], asked[key], noun)
     elif isinstance(run, list) and isinstance(asked, list) and not (_fits(run) and _fits(asked)):
         if len(run) != len(asked):
-            yield f"{where}: run has {len(run)} entries, asked for {len(asked)}"
+            yield f"{where}: {noun} has {len(run)} entries, asked for {len(asked)}"
             return
         for i, (old, new) in enumerate(zip(run, asked, strict=True)):
-            yield from _differences(f"{where}[{i}]", old, new)
+            yield from _differences(f"{where}[{i}]", old, new, noun)
     else:
-        yield f"{where}: run has {_short(run)}, asked for {_short(asked)}"
+        yield f"{where}: {noun} has {_short(run)}, asked for {_short(asked)}"
 
 
 def _fits(value: Any) -> bool:

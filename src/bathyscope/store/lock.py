@@ -1,4 +1,4 @@
-"""One writer a run: a lock that the system releases when its process dies."""
+"""One writer a folder: a lock that the system releases when its process dies."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ LOCK = ".lock"
 OWNER = ".owner"
 
 
-class RunLock:
-    """Exclusive right to write in a run's folder, from construction to :meth:`release`.
+class FolderLock:
+    """Exclusive right to write in a folder, from construction to :meth:`release`.
 
     The lock is the kernel's (``flock`` where the file system has it), so a killed process leaves none behind.
     ``.owner`` only serves the message that a second process gets.
 
     Raises:
-        StoreError: another process is writing the run.
+        StoreError: another process is writing there.
         OSError: the lock file cannot be written.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, noun: str = "run") -> None:
         self._owner = folder / OWNER
         # thread_local=False: a survey may be closed from another thread than the one that opened it.
         self._lock = FileLock(folder / LOCK, thread_local=False)
@@ -33,8 +33,8 @@ class RunLock:
             self._lock.acquire(timeout=0)
         except Timeout:
             raise StoreError(
-                f"The run in {str(folder)!r} is being written by {self._holder()}; one process at a time may "
-                "write a run. Wait until it ends, stop it, or give another folder (out=..., --out ...)."
+                f"The {noun} in {str(folder)!r} is being written by {self._holder()}; one process at a time may "
+                f"write there. Wait until it ends, stop it, or give another folder (out=..., --out ...)."
             ) from None
         try:
             self._owner.write_text(f"process {os.getpid()} on {socket.gethostname()}\n", encoding="utf-8")

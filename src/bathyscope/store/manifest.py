@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import platform
@@ -13,10 +14,15 @@ from itertools import pairwise
 from typing import Any
 
 from bathyscope.errors import StoreError, did_you_mean
+from bathyscope.store.folder import Kind, plain_name, unreadable
 
-SCHEMA = 2
-READABLE = (1, 2)
+RUN = Kind("run", "a survey", "manifest.json", schemas=(1, 2))
+SCHEMA = RUN.schemas[-1]
 _LIBRARIES = ("bathyscope", "torch", "transformers", "numpy", "xarray")
+TOLD_LATER = ("n_blocks",)
+"""Fields of an identity that runs of schema 1 do not tell."""
+
+_TEXTS = ("model", "weight_hash", "prompt_hash", "dataset", "dtype", "attention", "device")
 
 
 @dataclass(frozen=True)
@@ -43,7 +49,7 @@ class Identity:
         n_blocks: L of the model; None in a run of schema 1, which does not tell it.
 
     Raises:
-        StoreError: the plan does not cover the prompts; a value that JSON cannot hold.
+        StoreError: the plan does not cover the prompts; a value of another type, or one that JSON cannot hold.
     """
 
     model: str
@@ -67,6 +73,9 @@ class Identity:
     def __post_init__(self) -> None:
         for name in self.__dataclass_fields__:
             object.__setattr__(self, name, plain(getattr(self, name), name))
+        for names, kind in ((_TEXTS, str), (("prompts", "seed"), int), (("measures",), dict)):
+            for name in names:
+                _require_type(getattr(self, name), kind, name)
         ranges = tuple((int(first), int(last)) for first, last in self.plan)
         object.__setattr__(self, "plan", ranges)
         edges = [0, *(last for _, last in ranges)]
@@ -82,6 +91,19 @@ class Identity:
     def from_mapping(cls, values: Mapping[str, Any]) -> Identity:
         """Raises StoreError on a key that is unknown or missing; what earlier schemas lack may be missing."""
         return cls(**_arguments(cls, values, "identity"))
+
+    def digest(self) -> str:
+        """SHA-256 of the configuration, the same under later schemas that tell more."""
+        told = {f.name: getattr(self, f.name) for f in fields(self)}
+        told = {f.name: told[f.name] for f in fields(self) if told[f.name] != f.default}
+        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+
+    def marks(self, index: int | None) -> dict[str, str]:
+        """What a file says of itself: the run it belongs to, and which shard it is (None: run-level results)."""
+        if index is None:
+            return {"kept_run": self.digest(), "kept_part": "run-level results"}
+        first, last = self.plan[index]
+        return {"kept_run": self.digest(), "kept_part": f"shard {index}: prompts {first} to {last - 1}"}
 
 
 @dataclass(frozen=True)
@@ -104,6 +126,7 @@ class Record:
         notes: what else a reader of the run should know, as plain JSON values.
         shards: index in the plan → file.
         derived: the file of run-level results.
+        files: name → further file that belongs to the run, such as its prompts.
     """
 
     versions: Mapping[str, str]
@@ -113,6 +136,7 @@ class Record:
     notes: Mapping[str, Any] = field(default_factory=dict)
     shards: Mapping[int, FileEntry] = field(default_factory=dict)
     derived: FileEntry | None = None
+    files: Mapping[str, FileEntry] = field(default_factory=dict)
 
     @classmethod
     def begin(cls, given: Mapping[str, Any]) -> Record:
@@ -143,27 +167,14 @@ class Manifest:
         whole: dict[str, Any] = plain(tree, "manifest")
         return whole
 
-    def to_json(self) -> bytes:
-        return (json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
-
     @classmethod
-    def from_json(cls, content: bytes, where: str) -> Manifest:
-        """Raises StoreError where ``content`` is not a manifest of this schema; ``where`` names the file."""
+    def from_tree(cls, tree: Mapping[str, Any], where: str) -> Manifest:
+        """Raises StoreError where ``tree`` is not the content of a run's manifest; ``where`` names the file."""
         try:
-            tree = json.loads(content)
-            schema = tree["schema"]
-            if schema in READABLE:
-                return cls(Identity.from_mapping(tree["identity"]), _record_from(tree["record"]), schema)
-        except (ValueError, KeyError, TypeError, StoreError) as error:
-            raise StoreError(
-                f"{where!r} is not a readable manifest of a run ({type(error).__name__}: {error}). "
-                "Restore the file from a copy, or give another folder and measure again."
-            ) from error
-        raise StoreError(
-            f"{where!r} is written in schema {schema!r}; this bathyscope reads schemas "
-            f"{' and '.join(map(str, READABLE))}. "
-            "Open the run with the bathyscope that wrote it (record.versions), or measure again."
-        )
+            identity = Identity.from_mapping(tree["identity"])
+            return cls(identity, _record_from(tree["record"], identity), tree["schema"])
+        except (ValueError, KeyError, TypeError, RecursionError, StoreError) as error:
+            raise unreadable(where, RUN, error) from error
 
     def with_record(self, **changes: Any) -> Manifest:
         """A copy whose record has other values."""
@@ -204,16 +215,42 @@ def plain(value: Any, where: str) -> Any:
     )
 
 
-def _record_from(tree: Mapping[str, Any]) -> Record:
+def _record_from(tree: Mapping[str, Any], identity: Identity) -> Record:
     values = _arguments(Record, tree, "record")
-    shards = {int(entry["index"]): _entry_from(entry) for entry in values.pop("shards")}
-    derived = values.pop("derived")
-    return Record(**values, shards=shards, derived=None if derived is None else _entry_from(derived))
+    _require_type(values["versions"], dict, "record.versions")
+    listed = _require_type(values.pop("shards", []), list, "record.shards")
+    shards: dict[int, FileEntry] = {}
+    for place, given in enumerate(listed):
+        entry = _entry_from(given, f"record.shards[{place}]")
+        index = _require_type(given.get("index"), int, f"record.shards[{place}].index")
+        if index in shards or index not in range(len(identity.plan)) or entry.prompts != identity.plan[index]:
+            raise StoreError(f"record.shards[{place}] says it is shard {index!r}, which the plan has otherwise")
+        shards[index] = entry
+    derived = values.pop("derived", None)
+    files = _require_type(values.pop("files", {}), dict, "record.files")
+    return Record(
+        **values,
+        shards=dict(sorted(shards.items())),
+        derived=None if derived is None else _entry_from(derived, "record.derived"),
+        files={name: _entry_from(given, f"record.files.{name}") for name, given in files.items()},
+    )
 
 
-def _entry_from(entry: Mapping[str, Any]) -> FileEntry:
-    prompts = entry["prompts"]
-    return FileEntry(entry["file"], entry["sha256"], None if prompts is None else (prompts[0], prompts[1]))
+def _entry_from(entry: Any, where: str) -> FileEntry:
+    _require_type(entry, dict, where)
+    prompts = entry.get("prompts")
+    return FileEntry(
+        plain_name(entry.get("file"), deep=False),
+        _require_type(entry.get("sha256"), str, f"{where}.sha256"),
+        None if prompts is None else (int(prompts[0]), int(prompts[1])),
+    )
+
+
+def _require_type(value: Any, kind: type, where: str) -> Any:
+    if type(value) is not kind:
+        named = {str: "text", int: "a whole number", dict: "a mapping", list: "a list"}[kind]
+        raise StoreError(f"{where} is {value!r}, not {named}")
+    return value
 
 
 def _arguments(kind: type[Identity] | type[Record], values: Mapping[str, Any], what: str) -> dict[str, Any]:

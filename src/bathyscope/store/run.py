@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,10 @@ import pandas as pd
 import xarray as xr
 
 from bathyscope.errors import OptionError, StoreError, did_you_mean
-from bathyscope.store.manifest import Identity, Manifest
+from bathyscope.store.folder import folder_path, read_manifest, verified
+from bathyscope.store.manifest import RUN, Identity, Manifest
 from bathyscope.store.merge import PROMPT, merge
 from bathyscope.store.shards import read_shard
-from bathyscope.store.shelf import load_manifest
 from bathyscope.store.table import tidy
 from bathyscope.verdict import Verdict, verdict_of
 
@@ -31,11 +31,13 @@ class Run:
         manifest: the content of ``manifest.json``: schema, identity (the configuration), record (how it came
             about).
         path: the run's folder, or None where it lives in memory.
+        files: content of what the run keeps beside its datasets, by name.
     """
 
     tree: xr.DataTree
     manifest: dict[str, Any]
     path: Path | None = None
+    files: Mapping[str, bytes] = field(default_factory=dict)
 
     @property
     def measures(self) -> tuple[str, ...]:
@@ -83,7 +85,7 @@ class Run:
         if measure not in self.measures:
             raise OptionError(
                 f"This run has no measure {measure!r}; it has {', '.join(self.measures)}."
-                f"{did_you_mean(measure, self.measures)}"
+                f"{did_you_mean(str(measure), self.measures)}"
             )
         return self.tree.children[measure].to_dataset(inherit=False)
 
@@ -154,28 +156,43 @@ def open_run(path: str | Path, *, partial: bool = False) -> Run:
         partial: accept an unfinished run: the prompts whose shards are there, without run-level results.
 
     Raises:
+        OptionError: ``path`` is no path.
         StoreError: no run; a file altered or cut short; unfinished and not ``partial``; nothing there yet.
     """
-    folder = Path(path).expanduser()
+    folder = folder_path(path)
     manifest = load_manifest(folder)
-    record = manifest.record
-    there = {i: entry for i, entry in sorted(record.shards.items()) if (folder / entry.file).exists()}
-    complete = record.finished is not None and len(there) == len(manifest.identity.plan)
+    identity, record = manifest.identity, manifest.record
+    there = {i: entry for i, entry in record.shards.items() if (folder / entry.file).exists()}
+    complete = record.finished is not None and len(there) == len(identity.plan)
     if not complete and (not partial or not there):
         raise StoreError(_unfinished(manifest, folder, len(there)))
-    merged = merge([read_shard(folder / entry.file, entry.sha256) for entry in there.values()])
+    merged = merge([read_shard(folder / e.file, e.sha256, identity.marks(i)) for i, e in there.items()])
     derived: dict[str, xr.Dataset] = {}
     if complete and record.derived is not None:
-        derived = read_shard(folder / record.derived.file, record.derived.sha256)
-    return assemble(merged, derived, manifest, folder)
+        derived = read_shard(folder / record.derived.file, record.derived.sha256, identity.marks(None))
+    files = {name: verified(folder / entry.file, entry.sha256) for name, entry in record.files.items()}
+    return assemble(merged, derived, manifest, folder, files)
+
+
+def load_manifest(folder: Path) -> Manifest:
+    """The manifest of the run in ``folder``.
+
+    Raises:
+        StoreError: there is no run, or its manifest cannot be read.
+    """
+    return Manifest.from_tree(read_manifest(folder, RUN), str(folder / RUN.manifest))
 
 
 def assemble(
-    merged: Mapping[str, xr.Dataset], derived: Mapping[str, xr.Dataset], manifest: Manifest, path: Path | None
+    merged: Mapping[str, xr.Dataset],
+    derived: Mapping[str, xr.Dataset],
+    manifest: Manifest,
+    path: Path | None,
+    files: Mapping[str, bytes],
 ) -> Run:
     """A run of merged shards and run-level results; a run-level dataset takes the place of its namesake."""
     tree = xr.DataTree.from_dict({f"/{name}": dataset for name, dataset in {**merged, **derived}.items()})
-    return Run(tree, manifest.to_dict(), path)
+    return Run(tree, manifest.to_dict(), path, files)
 
 
 def shard_file(index: int) -> str:

@@ -1,9 +1,10 @@
-"""One shard = one netCDF4 file, a group a measure: written atomically, hashed, read back bit for bit."""
+"""Datasets as one netCDF4 file, a group a name: the same bytes for the same datasets, read back bit for bit."""
 
 from __future__ import annotations
 
 import hashlib
 import io
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,74 +12,109 @@ import numpy as np
 import xarray as xr
 
 from bathyscope.errors import StoreError
-from bathyscope.store.atomic import write_atomically
+from bathyscope.store.canonical import canonical
+from bathyscope.store.folder import folder_path, reason, verified
+
+Datasets = dict[str, xr.Dataset]
+
+_MARK = "kept_"
+"""Beginning of the names under which a file says what it is, beside the attributes of a dataset at its root."""
+_DIGEST = "kept_sha256"
 
 
-def write_shard(path: Path, datasets: Mapping[str, xr.Dataset]) -> str:
-    """Write canonical datasets to ``path``, a group a name; equal datasets give equal bytes.
+def read_shard(path: Path, sha256: str, marks: Mapping[str, str]) -> Datasets:
+    """Datasets of a run's file, wholly in memory.
 
-    Returns:
-        the SHA-256 of the file, hexadecimal.
-
-    Raises:
-        OSError: the file cannot be written; nothing of it is left then.
-    """
-    # The file is built in memory: a full disk is then an ordinary error of one write, which HDF5 itself
-    # cannot promise, and the hash is that of the bytes meant, not of those a failing disk gives back.
-    content = encode(datasets)
-    write_atomically(path, content)
-    return hashlib.sha256(content).hexdigest()
-
-
-def read_shard(path: Path, sha256: str) -> dict[str, xr.Dataset]:
-    """Datasets of a shard file, wholly in memory.
+    Args:
+        sha256: of its bytes.
+        marks: what the file has to say of itself. Files of the first schema say nothing.
 
     Raises:
-        StoreError: the file is missing, or its bytes are not those that were written.
+        StoreError: the file is missing, its bytes are not those that were written, or it belongs elsewhere.
     """
-    return decode(verified(path, sha256))
+    datasets, told = _decoded(verified(path, sha256))
+    for name, wanted in marks.items():
+        if told.get(name, wanted) != wanted:
+            raise StoreError(
+                f"{str(path)!r} says of itself {name}={told[name]!r}, and the manifest takes it for {wanted!r}: it was "
+                "put there from another place. Restore the folder from a copy, or measure again in another one."
+            )
+    return datasets
 
 
-def verified(path: Path, sha256: str) -> bytes:
-    """The bytes of ``path``, whose SHA-256 must be ``sha256``."""
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise StoreError(
-            f"{str(path)!r} of the run cannot be read ({error.strerror}). Make it readable or, where it is "
-            "gone, run the same command again to compute it anew."
-        ) from error
-    found = hashlib.sha256(content).hexdigest()
-    if found != sha256:
-        raise StoreError(
-            f"{str(path)!r} is not the file that was written: its SHA-256 is {found} ({len(content):,} "
-            f"bytes), the manifest expects {sha256}. It was altered or cut short. Restore it from a copy, or "
-            "delete this one file and run the same command again to compute it anew."
-        )
-    return content
-
-
-def encode(datasets: Mapping[str, xr.Dataset]) -> bytes:
-    """Canonical datasets → bytes of a netCDF4 file."""
-    tree = xr.DataTree.from_dict({f"/{name}": dataset for name, dataset in datasets.items()})
+def encode(datasets: Mapping[str, xr.Dataset], marks: Mapping[str, str] | None = None) -> bytes:
+    """Canonical datasets → bytes of a netCDF4 file; the name "" is the root's."""
+    groups = {f"/{name}": dataset for name, dataset in datasets.items()}
     # Without this xarray adds a fill value to floats, and NaN would be both a number's value and its absence.
     encoding = {
-        f"/{name}": {v: {"_FillValue": None} for v in dataset.variables if dataset[v].dtype.kind == "f"}
-        for name, dataset in datasets.items()
+        path: {v: {"_FillValue": None} for v in dataset.variables if dataset[v].dtype.kind == "f"}
+        for path, dataset in groups.items()
     }
-    content = tree.to_netcdf(engine="h5netcdf", encoding=encoding)
+    root = groups.get("/", xr.Dataset()).assign_attrs(marks or {})
+    content = xr.DataTree.from_dict({**groups, "/": root}).to_netcdf(engine="h5netcdf", encoding=encoding)
     if content is None:
         raise TypeError("xarray gave no bytes for a file without a path")
     return bytes(content)
 
 
-def decode(content: bytes) -> dict[str, xr.Dataset]:
+def decode(content: bytes) -> Datasets:
     """Bytes of a netCDF4 file → canonical datasets, by group."""
+    return _decoded(content)[0]
+
+
+def encode_results(datasets: Mapping[str, xr.Dataset]) -> bytes:
+    """Datasets of any origin → bytes of a file of their own, which holds a hash of what it holds.
+
+    Raises:
+        StoreError: a type or an attribute that netCDF cannot hold.
+    """
+    kept = {name: canonical(dataset, name or "results") for name, dataset in datasets.items()}
+    return encode(kept, {_DIGEST: _digest(kept)})
+
+
+def read_results(path: str | Path, what: str = "results") -> Datasets:
+    """Datasets of a file that :func:`encode_results` made.
+
+    Args:
+        what: it holds, for messages.
+
+    Raises:
+        StoreError: the file cannot be read, or was altered.
+    """
+    try:
+        datasets, told = _decoded(folder_path(path).read_bytes())
+    except (OSError, ValueError) as error:
+        raise StoreError(f"{str(path)!r} cannot be read as a file of {what} ({reason(error)}).") from error
+    found = _digest(datasets)
+    if told.get(_DIGEST, found) != found:
+        raise StoreError(
+            f"{str(path)!r} does not hold the {what} that were written: their SHA-256 is {found}, and the file says "
+            f"{told[_DIGEST]}. It was altered; restore it from a copy, or compute it anew."
+        )
+    return datasets
+
+
+def _decoded(content: bytes) -> tuple[Datasets, dict[str, str]]:
     tree = xr.open_datatree(
         io.BytesIO(content), engine="h5netcdf", decode_times=False, decode_timedelta=False, cache=False
     )
     with tree:
-        return {str(name): _restored(node.to_dataset(inherit=False)) for name, node in tree.children.items()}
+        datasets = {str(name): _restored(node.to_dataset(inherit=False)) for name, node in tree.children.items()}
+        root = _restored(tree.to_dataset(inherit=False))
+    marks = {name: root.attrs.pop(name) for name in list(root.attrs) if str(name).startswith(_MARK)}
+    return {**({"": root} if root.variables else {}), **datasets}, {str(name): str(m) for name, m in marks.items()}
+
+
+def _digest(datasets: Datasets) -> str:
+    """SHA-256 over names, dimensions, types, values and attributes, whatever the bytes of the file are."""
+    digest = hashlib.sha256()
+    for name, dataset in sorted(datasets.items()):
+        digest.update(json.dumps([name, dataset.attrs], sort_keys=True).encode())
+        for label, variable in sorted(dataset.variables.items(), key=lambda item: str(item[0])):
+            form = [str(label), list(variable.dims), variable.dtype.str, list(variable.shape), variable.attrs]
+            digest.update(json.dumps(form, sort_keys=True).encode())
+            digest.update(np.ascontiguousarray(variable.values).tobytes())
+    return digest.hexdigest()
 
 
 def _restored(dataset: xr.Dataset) -> xr.Dataset:

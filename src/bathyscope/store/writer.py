@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -11,15 +13,14 @@ from typing import Any, Self
 import xarray as xr
 
 from bathyscope.errors import StoreError
+from bathyscope.interrupts import uninterrupted
 from bathyscope.store.canonical import canonical
-from bathyscope.store.difference import difference, version_difference
-from bathyscope.store.manifest import FileEntry, Identity, Manifest, Record, now
+from bathyscope.store.difference import listed, require_same, version_difference
+from bathyscope.store.folder import Folder, folder_path, plain_name, reason, verified
+from bathyscope.store.manifest import RUN, FileEntry, Identity, Manifest, Record, now
 from bathyscope.store.merge import check_mergeable, merge
 from bathyscope.store.run import DERIVED, Run, assemble, shard_file
-from bathyscope.store.shards import verified
-from bathyscope.store.shelf import FolderShelf, MemoryShelf, Shelf
-
-_SHOWN_DIFFERENCES = 12
+from bathyscope.store.shards import encode, read_shard
 
 
 class RunWriter:
@@ -36,9 +37,11 @@ class RunWriter:
                 return writer.run()
     """
 
-    def __init__(self, shelf: Shelf, manifest: Manifest) -> None:
-        self._shelf = shelf
+    def __init__(self, folder: Folder | None, manifest: Manifest) -> None:
+        self._folder = folder
         self._manifest = manifest
+        self._held: dict[str, dict[str, xr.Dataset]] = {}  # the files of a run in memory
+        self._files: dict[str, bytes] = {}
         self._merged: dict[str, xr.Dataset] | None = None
 
     @classmethod
@@ -58,18 +61,20 @@ class RunWriter:
         """
         asked = Manifest(Identity.from_mapping(identity), Record.begin(record or {}))
         if path is None:
-            return cls(MemoryShelf(), asked)
-        folder = Path(path).expanduser()
-        shelf = FolderShelf(folder)
+            return cls(None, asked)
+        folder = Folder(folder_path(path, "out"), RUN)
         try:
-            found = shelf.manifest()
-            writer = cls(shelf, asked if found is None else _resumed(found, asked, folder))
-            if found is None:
-                writer._save("the manifest", asked)
+            tree = folder.manifest()
+            if tree is None:
+                writer = cls(folder, asked)
+                with writer._writing("the manifest"):
+                    writer._save(asked)
+                return writer
+            found = Manifest.from_tree(tree, str(folder.path / RUN.manifest))
+            return cls(folder, _resumed(found, asked, folder.path))
         except BaseException:
-            shelf.close()
+            folder.close()
             raise
-        return writer
 
     @property
     def finished(self) -> set[int]:
@@ -91,7 +96,7 @@ class RunWriter:
         """Keep the results of shard ``index``: wholly or, where this raises, not at all.
 
         Args:
-            index: in the plan; its prompts are ``identity["plan"][index]``.
+            index: in the plan; its prompts are those of ``identity.plan[index]``.
             datasets: measure → dataset whose variables have the dimension ``prompt`` (or are partial sums,
                 ``merge="sum"``).
 
@@ -105,9 +110,20 @@ class RunWriter:
         for name, dataset in kept.items():
             check_mergeable(name, dataset, last - first)
         what = f"shard {index} (prompts {first} to {last - 1})"
-        entry = replace(self._put(what, shard_file(index), kept), prompts=(first, last))
-        shards = {**self._manifest.record.shards, index: entry}
-        self._save(what, self._manifest.with_record(shards=shards))
+        self._keep(what, shard_file(index), kept, index)
+
+    def attach(self, name: str, file: str, content: bytes) -> None:
+        """Keep a further file with the run: ``run.files[name]``. One of that name takes the place of the former.
+
+        Raises:
+            StoreError: ``file`` is no plain name; the disk is full.
+        """
+        self._files[name] = content
+        entry = FileEntry(plain_name(file, deep=False), hashlib.sha256(content).hexdigest())
+        with uninterrupted(), self._writing(name):
+            if self._folder is not None:
+                self._folder.write(file, content)
+            self._save(self._manifest.with_record(files={**self._manifest.record.files, name: entry}))
 
     def merged(self) -> dict[str, xr.Dataset]:
         """All shards as one dataset a measure, prompts in order: what run-level results are computed from.
@@ -118,8 +134,8 @@ class RunWriter:
         if self.missing:
             raise StoreError(f"Results are merged once every shard is there; missing: {self.missing}.")
         if self._merged is None:
-            entries = [entry for _, entry in sorted(self._manifest.record.shards.items())]
-            self._merged = merge([self._shelf.read(entry.file, entry.sha256) for entry in entries])
+            shards = sorted(self._manifest.record.shards.items())
+            self._merged = merge([self._read(entry, index) for index, entry in shards])
         return {name: dataset.copy() for name, dataset in self._merged.items()}
 
     def finish(self, derived: Mapping[str, xr.Dataset]) -> Run:
@@ -133,9 +149,7 @@ class RunWriter:
         """
         self.merged()
         kept = {name: canonical(dataset, name) for name, dataset in derived.items()}
-        what = "the run-level results"
-        entry = self._put(what, DERIVED, kept)
-        self._save(what, self._manifest.with_record(derived=entry, finished=now()))
+        self._keep("the run-level results", DERIVED, kept, None)
         run = self.run()
         self.close()
         return run
@@ -150,14 +164,15 @@ class RunWriter:
         if entry is None or not self.is_finished:
             raise StoreError(f"The run is not finished; missing shards: {self.missing}, then finish().")
         manifest = self._manifest
-        if self._shelf.path is None:  # no files to list
-            manifest = manifest.with_record(shards={}, derived=None)
-        derived = self._shelf.read(entry.file, entry.sha256)
-        return assemble(self.merged(), derived, manifest, self._shelf.path)
+        if self._folder is None:  # no files to list
+            manifest = manifest.with_record(shards={}, derived=None, files={})
+        path = None if self._folder is None else self._folder.path
+        return assemble(self.merged(), self._read(entry, None), manifest, path, self._attached())
 
     def close(self) -> None:
         """Let other processes write the run. A second call does nothing."""
-        self._shelf.close()
+        if self._folder is not None:
+            self._folder.close()
 
     def __enter__(self) -> Self:
         return self
@@ -167,52 +182,71 @@ class RunWriter:
     ) -> None:
         self.close()
 
-    def _put(self, what: str, file: str, datasets: Mapping[str, xr.Dataset]) -> FileEntry:
-        try:
-            return FileEntry(file, self._shelf.write(file, datasets))
-        except OSError as error:
-            raise self._unwritable(what, error) from error
+    def _keep(self, what: str, file: str, datasets: dict[str, xr.Dataset], index: int | None) -> None:
+        """A file and the manifest that lists it, both of them or none also where Ctrl-C comes in between."""
+        identity, record = self._manifest.identity, self._manifest.record
+        content = encode(datasets, identity.marks(index)) if self._folder is not None else b""
+        with uninterrupted(), self._writing(what):
+            if self._folder is None:
+                self._held[file] = dict(datasets)
+                entry = FileEntry(file, "")
+            else:
+                entry = FileEntry(file, self._folder.write(file, content))
+            if index is None:
+                self._save(self._manifest.with_record(derived=entry, finished=now()))
+            else:
+                shards = {**record.shards, index: replace(entry, prompts=identity.plan[index])}
+                self._save(self._manifest.with_record(shards=shards))
 
-    def _save(self, what: str, manifest: Manifest) -> None:
-        try:
-            self._shelf.save(manifest)
-        except OSError as error:
-            raise self._unwritable(what, error) from error
+    def _read(self, entry: FileEntry, index: int | None) -> dict[str, xr.Dataset]:
+        if self._folder is None:
+            return self._held[entry.file]
+        return read_shard(self._folder.path / entry.file, entry.sha256, self._manifest.identity.marks(index))
+
+    def _attached(self) -> dict[str, bytes]:
+        if self._folder is None:
+            return self._files
+        files = self._manifest.record.files
+        return {name: verified(self._folder.path / entry.file, entry.sha256) for name, entry in files.items()}
+
+    def _save(self, manifest: Manifest) -> None:
+        if self._folder is not None:
+            self._folder.save(manifest.to_dict())
         self._manifest = manifest
 
-    def _unwritable(self, what: str, error: OSError) -> StoreError:
-        done, planned = len(self.finished), len(self._manifest.identity.plan)
-        return StoreError(
-            f"Writing {what} to {str(self._shelf.path)!r} failed: {error.strerror or error}. "
-            f"{done} of {planned} shards are kept and whole; nothing of the failed write is left. "
-            "Free some space (or make the folder writable) and run the same command again: it resumes."
-        )
+    @contextmanager
+    def _writing(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            done, planned = len(self.finished), len(self._manifest.identity.plan)
+            where = "memory" if self._folder is None else str(self._folder.path)
+            raise StoreError(
+                f"Writing {what} to {where!r} failed: {reason(error)}. "
+                f"{done} of {planned} shards are kept and whole; nothing of the failed write is left. "
+                "Free some space (or make the folder writable) and run the same command again: it resumes."
+            ) from error
 
 
 def _resumed(found: Manifest, asked: Manifest, path: Path) -> Manifest:
     """The manifest to go on with: of the files that are there and whole."""
-    lines = difference(found.identity, asked.identity)
-    if lines:
-        raise StoreError(
-            f"The run in {str(path)!r} belongs to another configuration:\n{_listed(lines)}\n"
-            "Either ask for the run's own configuration, and it resumes, or give another folder "
-            "(out=..., --out ...)."
-        )
-    shards = {i: entry for i, entry in found.record.shards.items() if _whole(path, entry)}
-    derived = found.record.derived
-    complete = len(shards) == len(found.identity.plan) and derived is not None and _whole(path, derived)
-    if complete and found.record.finished is not None:
+    require_same(path, RUN, found.identity, asked.identity)
+    record = found.record
+    shards = {i: entry for i, entry in record.shards.items() if _whole(path, entry)}
+    files = {name: entry for name, entry in record.files.items() if _whole(path, entry)}
+    complete = len(shards) == len(found.identity.plan) and record.derived is not None and _whole(path, record.derived)
+    if complete and record.finished is not None:
         return found
-    lines = version_difference(found.record.versions, asked.record.versions)
+    lines = version_difference(record.versions, asked.record.versions)
     if lines:
         raise StoreError(
             f"The unfinished run in {str(path)!r} was begun with other library versions, and going on with "
-            f"these could change its numbers in the last bits:\n{_listed(lines)}\n"
+            f"these could change its numbers in the last bits:\n{listed(lines)}\n"
             "Either install the run's versions, and it resumes, or begin anew in another folder "
             f"(out=..., --out ...); what is finished stays readable with "
             f"bathyscope.open({str(path)!r}, partial=True)."
         )
-    return found.with_record(shards=shards, derived=None, finished=None)
+    return found.with_record(shards=shards, derived=None, finished=None, files=files)
 
 
 def _whole(path: Path, entry: FileEntry) -> bool:
@@ -221,9 +255,3 @@ def _whole(path: Path, entry: FileEntry) -> bool:
         return False
     verified(path / entry.file, entry.sha256)
     return True
-
-
-def _listed(lines: list[str]) -> str:
-    shown = [f"  {line}" for line in lines[:_SHOWN_DIFFERENCES]]
-    more = len(lines) - _SHOWN_DIFFERENCES
-    return "\n".join([*shown, f"  and {more} more"] if more > 0 else shown)

@@ -13,7 +13,7 @@ from typing import Any
 
 from bathyscope.errors import StoreError
 from bathyscope.store.atomic import write_atomically
-from bathyscope.store.lock import LOCK, OWNER, RunLock
+from bathyscope.store.lock import LOCK, OWNER, FolderLock
 from bathyscope_lab import checkpoint
 from bathyscope_lab.recipe import Recipe
 
@@ -48,7 +48,7 @@ class RunFolder:
         try:
             self._refuse_others_files()
             self.path.mkdir(parents=True, exist_ok=True)
-            lock = RunLock(self.path)
+            lock = FolderLock(self.path, "training run")
         except OSError as error:
             raise StoreError(f"{self.path} cannot be written: {error.strerror}; give another folder.") from error
         try:

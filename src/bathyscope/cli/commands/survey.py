@@ -22,8 +22,7 @@ from bathyscope.measures.registry import DEFAULT, MEASURES
 from bathyscope.model import load
 from bathyscope.options import coerce
 from bathyscope.prompts.source import label_of
-from bathyscope.store.run import Run
-from bathyscope.store.shelf import load_manifest
+from bathyscope.store.run import Run, load_manifest
 from bathyscope.surveying import survey
 
 _OF_PYTHON_ONLY = ("tokenizer", "family", "progress", "command")

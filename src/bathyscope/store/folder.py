@@ -1,0 +1,217 @@
+"""The one kind of folder that results are kept in: one writer at a time, whole and hashed files, and a manifest."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from bathyscope.errors import OptionError, StoreError
+from bathyscope.store.atomic import PARTIAL, probe, remove_partial, write_atomically
+from bathyscope.store.lock import LOCK, OWNER, FolderLock
+
+_ANOTHER = "give another folder (out=..., --out ...)"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a folder holds.
+
+    Args:
+        noun: such as ``run``, for messages.
+        made_by: what writes such a folder.
+        manifest: the JSON file that makes a folder one of this kind.
+        schemas: of the manifest, those that are read; the last one is written.
+    """
+
+    noun: str
+    made_by: str
+    manifest: str
+    schemas: tuple[int, ...]
+
+    @property
+    def one(self) -> str:
+        """The noun with its article."""
+        return f"{'an' if self.noun[0] in 'aeiou' else 'a'} {self.noun}"
+
+
+class Folder:
+    """A folder of results, locked for this process from construction to :meth:`close`.
+
+    Raises:
+        StoreError: the path is a file, a folder of something else, cannot be written, or is being written.
+    """
+
+    def __init__(self, path: Path, kind: Kind) -> None:
+        self.path, self.kind = path, kind
+        try:
+            _refuse_foreign(path, kind)
+            path.mkdir(parents=True, exist_ok=True)
+            probe(path)
+            self._lock = FolderLock(path, kind.noun)
+        except (OSError, ValueError) as error:  # ValueError: characters that no path can have
+            raise StoreError(
+                f"The folder {str(path)!r} cannot hold {kind.one}: {reason(error)}. Nothing was computed. Make it "
+                f"writable (or free some space), or {_ANOTHER}."
+            ) from error
+        remove_partial(path)
+
+    def write(self, name: str, content: bytes) -> str:
+        """Keep ``content`` as ``name``, wholly or not at all; gives its SHA-256.
+
+        Raises:
+            OSError: the file cannot be written; nothing of it is left then.
+        """
+        path = self.path / plain_name(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, content)
+        return hashlib.sha256(content).hexdigest()
+
+    def manifest(self) -> dict[str, Any] | None:
+        """The manifest that is there, or None in a folder that begins."""
+        return read_manifest(self.path, self.kind) if (self.path / self.kind.manifest).exists() else None
+
+    def save(self, tree: dict[str, Any]) -> None:
+        """Keep a manifest in place of the former one."""
+        write_atomically(self.path / self.kind.manifest, manifest_json(tree))
+
+    def close(self) -> None:
+        """Let other processes write here. A second call does nothing."""
+        self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def folder_path(path: object, name: str = "path") -> Path:
+    """A folder as a user gives it, with ``~`` understood.
+
+    Raises:
+        OptionError: no text and no path.
+    """
+    if not isinstance(path, str | Path) or not str(path):
+        raise OptionError(f"{name}={path!r} is no folder; give its path as text, such as 'runs/qwen', or as a Path.")
+    return Path(path).expanduser()
+
+
+def plain_name(name: object, deep: bool = True) -> str:
+    """``name``, where it is that of a file inside of the folder.
+
+    Args:
+        deep: allow it to lie in a folder of the folder (``results/drop-5/arc_easy.json``).
+
+    Raises:
+        StoreError: it is no text, absolute, or leads elsewhere.
+    """
+    parts = name.split("/") if isinstance(name, str) else []
+    if not parts or (len(parts) > 1 and not deep) or not all(_is_plain(part) for part in parts):
+        raise StoreError(f"{name!r} is not the plain name of a file in the folder itself")
+    return str(name)
+
+
+def manifest_json(tree: dict[str, Any]) -> bytes:
+    """A manifest as it is on the disk."""
+    return (json.dumps(tree, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+def read_manifest(folder: Path, kind: Kind) -> dict[str, Any]:
+    """The manifest of the results in ``folder``, of a schema that is read.
+
+    Raises:
+        StoreError: there is none, or it cannot be read.
+    """
+    path = folder / kind.manifest
+    try:
+        content = path.read_bytes()
+    except (OSError, ValueError) as error:
+        raise StoreError(
+            f"There is no {kind.noun} in {str(folder)!r}: {kind.manifest} cannot be read ({reason(error)}). Give the "
+            f"folder that {kind.made_by} wrote (its out=..., --out ...)."
+        ) from error
+    return parsed(content, str(path), kind)
+
+
+def parsed(content: bytes, where: str, kind: Kind) -> dict[str, Any]:
+    """The manifest in ``content``; ``where`` names the file."""
+    try:
+        tree = json.loads(content)
+        schema = tree["schema"]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise unreadable(where, kind, error) from error
+    if schema not in kind.schemas:
+        raise StoreError(
+            f"{where!r} is written in schema {schema!r}; this bathyscope reads {_listed(kind.schemas)}. Open the "
+            f"{kind.noun} with the bathyscope that wrote it, or measure again."
+        )
+    found: dict[str, Any] = tree
+    return found
+
+
+def unreadable(where: str, kind: Kind, error: Exception) -> StoreError:
+    """What is said of a manifest that is none."""
+    return StoreError(
+        f"{where!r} is not a readable manifest of {kind.one} ({type(error).__name__}: {error}). Restore the file from "
+        "a copy, or give another folder and measure again."
+    )
+
+
+def verified(path: Path, sha256: str, noun: str = "run") -> bytes:
+    """The bytes of ``path``, whose SHA-256 must be ``sha256``.
+
+    Raises:
+        StoreError: the file is missing, or its bytes are not those that were written.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise StoreError(
+            f"{str(path)!r} of the {noun} cannot be read ({error.strerror}). Make it readable or, where it is gone, "
+            "run the same command again to compute it anew."
+        ) from error
+    found = hashlib.sha256(content).hexdigest()
+    if found != sha256:
+        raise StoreError(
+            f"{str(path)!r} is not the file that was written: its SHA-256 is {found} ({len(content):,} bytes), the "
+            f"manifest expects {sha256}. It was altered or cut short. Restore it from a copy, or delete this one file "
+            "and run the same command again to compute it anew."
+        )
+    return content
+
+
+def reason(error: Exception) -> str:
+    """What the system says, without its number."""
+    return str(getattr(error, "strerror", None) or error)
+
+
+def _is_plain(part: str) -> bool:
+    return part not in ("", ".", "..") and not {*part} & {"\\", ":", "\0"}
+
+
+def _listed(schemas: tuple[int, ...]) -> str:
+    return f"schema {schemas[0]}" if len(schemas) == 1 else f"schemas {' and '.join(map(str, schemas))}"
+
+
+def _refuse_foreign(path: Path, kind: Kind) -> None:
+    if path.exists() and not path.is_dir():
+        raise StoreError(
+            f"{str(path)!r} is a file; {kind.one} needs a folder of its own. Give a new or empty folder "
+            "(out=..., --out ...)."
+        )
+    if not path.is_dir() or (path / kind.manifest).exists():
+        return
+    names = sorted(entry.name for entry in path.iterdir())
+    foreign = [name for name in names if name not in (LOCK, OWNER) and not name.startswith(PARTIAL)]
+    if foreign:
+        more = f" and {len(foreign) - 3} more" if len(foreign) > 3 else ""
+        raise StoreError(
+            f"The folder {str(path)!r} is no {kind.noun} but not empty either (it holds {', '.join(foreign[:3])}"
+            f"{more}). Give a new or empty folder (out=..., --out ...); nothing was written."
+        )
