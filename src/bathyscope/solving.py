@@ -22,12 +22,12 @@ from bathyscope.errors import OptionError, PromptError, warn
 from bathyscope.labels import variable
 from bathyscope.model import AnyModel, Model, loaded
 from bathyscope.progress import ProgressBar
+from bathyscope.prompts.label_checks import RESERVED_LABELS
 from bathyscope.prompts.prompt import Prompt, PromptSet, TokenizedPrompt
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.reading import tokenized
 from bathyscope.prompts.solved_by import SOLVED_BY, class_of
 from bathyscope.prompts.source import Source, needs_tokenizer, resolve
-from bathyscope.prompts.tokenize import RESERVED_LABELS
 from bathyscope.vocabularies import vocabularies_differ
 from bathyscope.wavefront.batch import Batch, plan_batches
 from bathyscope.wavefront.engine import Wavefront

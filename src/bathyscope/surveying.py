@@ -56,6 +56,8 @@ def survey(
     preset: str | None = None,
     *,
     beyond_context: bool | None = None,
+    add_special_tokens: bool = True,
+    chat: bool = False,
     progress: bool = True,
     command: str | None = None,
     **options: Any,
@@ -77,6 +79,10 @@ def survey(
         beyond_context: prompts longer than the context the model declares: True = run them where positions
             are not looked up in a table, False = refuse; None = run those of data sets, with a warning, and
             refuse those given one by one.
+        add_special_tokens: put the tokenizer's own special tokens (BOS) around texts, and BOS before windows of a text
+            file; False = take texts as they stand.
+        chat: write texts as the user's turn in the tokenizer's chat template, and answers as the assistant's; without
+            an answer the assistant's turn is begun. Token ids stay as they are.
         progress: show a progress bar on standard error when it takes long.
         command: the command line to resume by, for messages.
         **options: a measure's options under its name, as a dict or its options class.
@@ -97,6 +103,8 @@ def survey(
             batch_tokens=batch_tokens,
             preset=preset,
             beyond_context=beyond_context,
+            add_special_tokens=add_special_tokens,
+            chat=chat,
             options=options,
         )
         record = {"command": command, "notes": {"threads": torch.get_num_threads(), "tails": plan.tails_note}}
@@ -245,6 +253,8 @@ def plan_survey(
     batch_tokens: int | None = None,
     preset: str | None = None,
     beyond_context: bool | None = None,
+    add_special_tokens: bool = True,
+    chat: bool = False,
     options: Mapping[str, Any] | None = None,
 ) -> SurveyPlan:
     """All decisions and checks of a survey, before any compute (see ``survey``)."""
@@ -257,14 +267,15 @@ def plan_survey(
     batch_tokens = None if batch_tokens is None else _checked_batch_tokens(batch_tokens)
     seed = _checked_seed(seed if seed is not None else preset_used.seed if preset_used else 0)
     ready = loaded(model)
-    found = tokenized(ready, prompts, seed=seed, beyond_context=beyond_context)
+    read = partial(tokenized, ready, seed=seed, add_special_tokens=add_special_tokens)
+    found = read(prompts, beyond_context=beyond_context, chat=chat)
     facts = ModelFacts(ready.anatomy, ready.checks, found.tokenizer)
     by_name = {one if isinstance(one, str) else one.name for one in asked}
     made = _possible(made, facts, found, {*by_name, *given})
     for measure in made:
         measure.prepare(facts, found, seed)
     # a measure's own further prompts, under the same rules as the survey's
-    references = {m.name: tokenized(ready, m.reference, seed=seed) for m in made if m.reference is not None}
+    references = {m.name: read(m.reference, chat=chat) for m in made if m.reference is not None}
     return SurveyPlan(
         model=ready,
         facts=facts,

@@ -80,3 +80,20 @@ def test_bad_rows_are_named(tmp_path: Path) -> None:
     for name in ("d.json", "d.parquet.gz", "d"):
         with pytest.raises(PromptError, match=r"unknown kind of file; allowed: \.jsonl, \.jsonl\.gz, \.csv"):
             read_rows(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"text": ' + "[" * 100_000 + "]" * 100_000 + "}", "line 2: nested too deep to be read; write it shorter"),
+        ('{"text": "a", "n": ' + "7" * 5_000 + "}", "line 2: a number of too many digits to be read; write it shorter"),
+        ('{"text": "a", "answer": "b", "text": "c"}', "line 2: 'text' is given twice; keep one"),
+        ('{"text": "a", "labels": {"hops": 1, "hops": 2}}', "line 2: 'hops' is given twice; keep one"),
+    ],
+    ids=["deep", "digits", "twice", "label-twice"],
+)
+def test_lines_that_no_reader_takes_are_named(tmp_path: Path, line: str, message: str) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"text": "fine"}\n' + line + "\n", encoding="utf-8")
+    with pytest.raises(PromptError, match=rf"rows\.jsonl, {message}"):
+        list(read_rows(path))

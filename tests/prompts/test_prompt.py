@@ -56,6 +56,14 @@ def test_whole_numbers_of_every_kind_are_token_ids(ids: Any) -> None:
         ({"text": 5}, "text= must be a string, not 5"),
         ({"text": "2 + 2 =", "answer": 4}, "answer= must be a string, not 4"),
         ({"text": "a", "id": 3}, "id= must be a string, not 3"),
+        (
+            {"text": "a\ud800b"},
+            "text= holds the lone surrogate '\\ud800' at character 1, which is no text; take it out",
+        ),
+        ({"text": "a b", "answer": "\udfff"}, "answer= holds the lone surrogate '\\udfff' at character 0"),
+        ({"text": "a", "id": "\ud83e"}, "id= holds the lone surrogate '\\ud83e'"),
+        ({"text": "a", "labels": {"kind": "\ud800"}}, "the label 'kind' holds the lone surrogate '\\ud800'"),
+        ({"text": "a", "labels": {"\ud800": 1}}, "the name of a label holds the lone surrogate '\\ud800'"),
         ({"text": "a", "labels": ["level"]}, "labels= must be a dict such as {\"level\": 3}, not ['level']"),
     ],
 )

@@ -68,3 +68,22 @@ def test_too_few(write_jsonl: Write) -> None:
 def test_bad_rows_are_named(write_jsonl: Write, row: dict[str, object], message: str) -> None:
     with pytest.raises(PromptError, match=rf"rows\.jsonl, prompt 2: .*{message}"):
         read_prompts(write_jsonl({"text": "fine"}, row))
+
+
+def test_misspelt_fields_are_told(write_jsonl: Write) -> None:
+    path = write_jsonl({"text": "1 + 1 = 2", "anwser": "2", "digits": 1}, {"text": "2 + 1 = 3", "anwser": "3"})
+    with pytest.warns(UserWarning) as caught:
+        prompts = read_prompts(path)
+    (warning,) = [str(one.message) for one in caught]
+    said = "rows.jsonl: 'anwser' is no field of a prompt and is taken for a label. Did you mean 'answer'?"
+    assert warning.endswith(said)
+    assert prompts[0].labels == {"anwser": "2", "digits": 1}
+    with pytest.raises(PromptError, match=r"prompt 1: .*neither given\. Did you mean 'text' by 'Text'\?"):
+        read_prompts(write_jsonl({"Text": "a"}))
+
+
+def test_half_characters_are_refused_with_their_place(tmp_path: Path) -> None:
+    path = tmp_path / "half.jsonl"
+    path.write_text('{"text": "fine"}\n{"text": "a \\ud83e duck"}\n', encoding="utf-8")
+    with pytest.raises(PromptError, match=r"half\.jsonl, prompt 2: text= holds the lone surrogate .* at character 2"):
+        read_prompts(str(path))

@@ -32,6 +32,7 @@ def corpus_prompts(
     limit: int | None = None,
     tokens: int | None = None,
     count: int | None = None,
+    add_special_tokens: bool = True,
 ) -> tuple[Prompt, ...]:
     """Cut a text file into prompts of token ids.
 
@@ -49,6 +50,7 @@ def corpus_prompts(
         tokens: as many prompts as have at most this many tokens altogether, BOS included; all prompts of a text that
             has fewer, with a warning.
         count: how many prompts; None = all there are.
+        add_special_tokens: begin every prompt with BOS.
 
     Raises:
         PromptError: no tokenizer, no size, a size too small, a text or a limit shorter than one prompt, fewer prompts
@@ -59,7 +61,8 @@ def corpus_prompts(
         raise PromptError(f"{path} is text, and the model has no tokenizer; give token ids, or a tokenizer.")
     if chars is None and window is None and context is None:
         raise PromptError(f"{path}: how long is a window? Write {path}?window=512 (tokens) or ?chars=1000.")
-    start = () if tokenizer.bos_token_id is None else (int(tokenizer.bos_token_id),)
+    bos = tokenizer.bos_token_id if add_special_tokens else None
+    start = () if bos is None else (int(bos),)
     with open_text(path) as file:
         text = _Text(path, file, limit)
         if chars is not None:

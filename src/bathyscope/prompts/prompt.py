@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
@@ -47,8 +48,12 @@ class Prompt:
         for name, value in (("text", self.text), ("answer", self.answer), ("id", self.id)):
             if value is not None and not isinstance(value, str):
                 raise PromptError(f"{name}= must be a string, not {value!r}.")
+            _require_whole(f"{name}=", value)
         if not isinstance(self.labels, Mapping):
             raise PromptError(f'labels= must be a dict such as {{"level": 3}}, not {self.labels!r}.')
+        for label, held in self.labels.items():
+            _require_whole("the name of a label", label)
+            _require_whole(f"the label {label!r}", held)
         if self.ids is not None:
             self._check_ids(self.ids)
 
@@ -66,6 +71,16 @@ class Prompt:
                 f"allowed: 1 to {len(ids) - 1}."
             )
         object.__setattr__(self, "answer_tokens", answer_tokens)
+
+
+def _require_whole(where: str, text: Any) -> None:
+    """Half of a surrogate pair is no character: neither tokenizers nor files can hold it."""
+    half = re.search("[\ud800-\udfff]", text) if isinstance(text, str) else None
+    if half is not None:
+        raise PromptError(
+            f"{where} holds the lone surrogate {half[0]!a} at character {half.start()}, which is no text; take "
+            "it out, or decode the text anew."
+        )
 
 
 def whole_number(value: Any) -> int | None:

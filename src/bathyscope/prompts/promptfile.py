@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any
 
-from bathyscope.errors import PromptError
+from bathyscope.errors import PromptError, warn
 from bathyscope.prompts.files import Row, read_rows
 from bathyscope.prompts.prompt import Prompt, whole_number
+
+_NEAR = 0.8
+"""As ``anwser`` is to ``answer``; ``digits`` is as near to ``ids`` as 0.67."""
 
 FIELDS = ("text", "ids", "answer", "answer_tokens", "id", "labels")
 
@@ -29,7 +33,11 @@ def read_prompts(path: str, *, count: int | None = None) -> tuple[Prompt, ...]:
         raise PromptError(f'{path} holds no prompts; write one a line: {{"text": "…"}} or {{"ids": [1, 2]}}.')
     if count is not None and len(rows) < count:
         raise PromptError(f"{path} holds {len(rows)} prompts, {count} asked for; ask for at most {len(rows)}.")
-    return tuple(_prompt(row, f"{path}, prompt {number}") for number, row in enumerate(rows, start=1))
+    prompts = tuple(_prompt(row, f"{path}, prompt {number}") for number, row in enumerate(rows, start=1))
+    # the text of a misspelt field would be missing from the prompt
+    for name, meant in {name: meant for row in rows for name, meant in _misspelt(row).items()}.items():
+        warn(f"{path}: {name!r} is no field of a prompt and is taken for a label. Did you mean {meant!r}?")
+    return prompts
 
 
 def prompt_lines(prompts: Iterable[Prompt]) -> str:
@@ -64,7 +72,18 @@ def _prompt(row: Row, where: str) -> Prompt:
             labels={**labels, **extra},
         )
     except PromptError as error:
-        raise PromptError(f"{where}: {error}") from error
+        hint = "".join(f" Did you mean {meant!r} by {name!r}?" for name, meant in _misspelt(row).items())
+        raise PromptError(f"{where}: {error}{hint}") from error
+
+
+def _misspelt(row: Row) -> dict[str, str]:
+    """Names beside the fields that are most likely one of them, with the field that is meant."""
+    found = {}
+    for name in row:
+        close = difflib.get_close_matches(str(name).lower(), FIELDS, n=1, cutoff=_NEAR)
+        if name not in FIELDS and close and close[0] not in row:
+            found[name] = close[0]
+    return found
 
 
 def _check_types(row: Row, where: str) -> None:

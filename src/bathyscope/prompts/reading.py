@@ -40,7 +40,13 @@ class Reader(Protocol):
 
 
 def tokenized(
-    model: Reader, prompts: Source | Prompts, *, seed: int = 0, beyond_context: bool | None = None
+    model: Reader,
+    prompts: Source | Prompts,
+    *,
+    seed: int = 0,
+    beyond_context: bool | None = None,
+    add_special_tokens: bool = True,
+    chat: bool = False,
 ) -> Prompts:
     """Prompts as token ids of a model, with every check that can be made before any compute.
 
@@ -50,25 +56,29 @@ def tokenized(
         model: what ``bathyscope.load`` returns.
         prompts: as for ``survey``; those of a run (``run.prompts``) keep their ids.
         seed: of generated problems.
-        beyond_context: as for ``survey``.
+        beyond_context, add_special_tokens, chat: as for ``survey``.
 
     Raises:
         PromptError: no such source, nothing in it, or a prompt that cannot be measured.
         ModelError: text, and the model's tokenizer cannot be loaded.
     """
     if isinstance(prompts, Prompts):
-        tokenizer = _same_tokenizer(model, prompts)
+        tokenizer, chat = _same_tokenizer(model, prompts), False
         resolved = prompts.as_given()
     else:
         given: Source = list(prompts) if isinstance(prompts, Iterator) else prompts  # it is looked at more than once
         tokenizer = model.tokenizer if needs_tokenizer(given) else None
-        resolved = resolve(given, seed=seed, tokenizer=tokenizer, window=model.max_tokens)
+        resolved = resolve(
+            given, seed=seed, tokenizer=tokenizer, window=model.max_tokens, add_special_tokens=add_special_tokens
+        )
     found = tokenize(
         resolved,
         tokenizer,
         max_tokens=model.max_tokens,
         vocab_size=model.vocabulary,
         beyond_context=False if model.has_position_table else beyond_context,
+        add_special_tokens=add_special_tokens,
+        chat=chat,
     )
     longer = sum(len(prompt) > (model.max_tokens or len(prompt)) for prompt in found)
     if longer:

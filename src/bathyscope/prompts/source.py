@@ -32,6 +32,7 @@ def resolve(
     seed: int = 0,
     tokenizer: PreTrainedTokenizerBase | None = None,
     window: int | None = None,
+    add_special_tokens: bool = True,
 ) -> PromptSet:
     """Prompts from a data set's name, a file or a list.
 
@@ -43,6 +44,7 @@ def resolve(
         seed: of generated problems.
         tokenizer: needed for corpora, whose windows are counted in its tokens, and for limits in tokens.
         window: tokens per window of a corpus where the source does not say (the model's context).
+        add_special_tokens: begin every window with the tokenizer's BOS, where it has one.
 
     Raises:
         PromptError: no such data set or file, too few prompts, or something in the list that is no prompt.
@@ -52,13 +54,13 @@ def resolve(
     if isinstance(source, (str, PathLike)):
         source = parse(fspath(source))
     if isinstance(source, SourceSpec):
-        prompts = _from_spec(source, seed, tokenizer, window)
+        prompts = _from_spec(source, seed, tokenizer, window, add_special_tokens)
         return PromptSet(prompts, source.label, is_data_set=source.kind in ("data set", "generated"))
     return PromptSet.union(
         [
             PromptSet(tuple(part), GIVEN)
             if isinstance(part, list)
-            else resolve(part, seed=seed, tokenizer=tokenizer, window=window)
+            else resolve(part, seed=seed, tokenizer=tokenizer, window=window, add_special_tokens=add_special_tokens)
             for part in _parts(source)
         ]
     )
@@ -95,7 +97,11 @@ def label_of(source: Source) -> str:
 
 
 def _from_spec(
-    spec: SourceSpec, seed: int, tokenizer: PreTrainedTokenizerBase | None, window: int | None
+    spec: SourceSpec,
+    seed: int,
+    tokenizer: PreTrainedTokenizerBase | None,
+    window: int | None,
+    add_special_tokens: bool,
 ) -> tuple[Prompt, ...]:
     if spec.name is not None and is_task(spec.name):
         assert spec.count is not None
@@ -127,6 +133,7 @@ def _from_spec(
         limit=spec.number("limit"),
         tokens=spec.number("tokens"),
         count=spec.count,
+        add_special_tokens=add_special_tokens,
     )
 
 

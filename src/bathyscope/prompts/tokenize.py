@@ -8,28 +8,17 @@ wavefront's business, and always on the right.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from bathyscope.errors import PromptError, warn
-from bathyscope.prompts.answer import AnswerError, Span, answer_token_count
+from bathyscope.prompts.answer import AnswerError, answer_token_count
+from bathyscope.prompts.encode import Encoded, Encoder
+from bathyscope.prompts.label_checks import checked_labels, require_exact
 from bathyscope.prompts.prompt import Prompt, PromptSet, TokenizedPrompt
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
-
-RESERVED_LABELS = frozenset(
-    {
-        *("prompt", "prompt_id", "n_tokens", "dataset", "schedule", "measure"),
-        *("boundary", "boundary_other", "block", "skipped", "part", "site"),
-        *("dropped", "swapped", "start", "head", "neuron", "sample", "k", "distance", "offset"),
-        *("token", "tokens", "piece", "estimator", "reduction", "norm"),
-    }
-)
-"""Names that results use for dimensions and coordinates of their own.
-
-``level`` is a label although a dimension has that name: results by level of difficulty have no prompts beside them.
-"""
 
 
 def tokenize(
@@ -39,6 +28,8 @@ def tokenize(
     max_tokens: int | None,
     vocab_size: int | None = None,
     beyond_context: bool | None = None,
+    add_special_tokens: bool = True,
+    chat: bool = False,
 ) -> list[TokenizedPrompt]:
     """Token ids of every prompt, in order.
 
@@ -53,27 +44,56 @@ def tokenize(
         max_tokens: the model's context; None = unlimited.
         vocab_size: number of token ids the model knows; None = not checked.
         beyond_context: whether prompts may be longer than ``max_tokens``; None = those of data sets.
+        add_special_tokens: put the tokenizer's special tokens around texts.
+        chat: write texts as the user's turn in the tokenizer's chat template, answers as the assistant's.
 
     Raises:
         PromptError: text without a tokenizer, an empty or one-token prompt, one longer than ``max_tokens``, a
-            token id outside of the vocabulary, an id used twice, a label that is not allowed, or an answer
-            whose tokens cannot be told from the question's.
+            token id outside of the vocabulary, an id used twice, a label that is not allowed or cannot be kept
+            exactly, a chat without a template, or an answer whose tokens cannot be told from the question's.
     """
     names = _names(prompts)
+    encoder = None if tokenizer is None else Encoder(tokenizer, add_special_tokens, chat)
     tokenized: list[TokenizedPrompt] = []
-    unanswered: dict[str, AnswerError] = {}
+    said = _Said()
     for part in prompts.parts or (prompts,):
         longer = part.is_data_set if beyond_context is None else beyond_context
         for prompt in part.prompts:
             name = names[len(tokenized)]
             try:
-                one = _tokenize_one(name, prompt, tokenizer, part, unanswered)
-                _check(one, None if longer else max_tokens, vocab_size)
+                one = _tokenize_one(name, prompt, encoder, part, said)
+                _check(one, None if longer else max_tokens, vocab_size, tokenizer)
             except PromptError as error:
                 raise PromptError(f"Prompt {name!r}: {error}") from error
             tokenized.append(one)
-    _warn_of(unanswered, prompts)
+    if chat and all(prompt.ids is not None for prompt in prompts.prompts):
+        warn(f"chat=True writes texts as turns of a chat; {prompts.dataset} gives token ids alone, which it leaves.")
+    require_exact(tokenized)
+    said.warn_of(prompts, tokenizer)
     return tokenized
+
+
+@dataclass(frozen=True)
+class _Said:
+    """What one warning each says of all prompts."""
+
+    unanswered: dict[str, AnswerError] = field(default_factory=dict)
+    begins_twice: list[str] = field(default_factory=list)
+
+    def warn_of(self, prompts: PromptSet, tokenizer: PreTrainedTokenizerBase | None) -> None:
+        if self.unanswered:
+            name, error = next(iter(self.unanswered.items()))
+            warn(
+                f"{len(self.unanswered)} of {len(prompts)} prompts of {prompts.dataset} are measured without their "
+                f"answer, whose tokens cannot be told from the question's; the first is prompt {name!r}: {error}",
+            )
+        if self.begins_twice and tokenizer is not None:
+            warn(
+                f"{len(self.begins_twice)} of {len(prompts)} prompts of {prompts.dataset} begin with "
+                f"{tokenizer.bos_token or tokenizer.cls_token}, which the tokenizer puts before every text; it is "
+                f"taken once. The first is prompt {self.begins_twice[0]!r}. (With add_special_tokens=False "
+                "(--no-add-special-tokens) texts are taken as they stand.)",
+            )
 
 
 def _names(prompts: PromptSet) -> list[str]:
@@ -89,76 +109,50 @@ def _names(prompts: PromptSet) -> list[str]:
     return names
 
 
-def _warn_of(unanswered: Mapping[str, AnswerError], prompts: PromptSet) -> None:
-    if unanswered:
-        name, error = next(iter(unanswered.items()))
-        warn(
-            f"{len(unanswered)} of {len(prompts)} prompts of {prompts.dataset} are measured without their answer, "
-            f"whose tokens cannot be told from the question's; the first is prompt {name!r}: {error}",
-        )
-
-
-def _tokenize_one(
-    name: str,
-    prompt: Prompt,
-    tokenizer: PreTrainedTokenizerBase | None,
-    part: PromptSet,
-    unanswered: dict[str, AnswerError],
-) -> TokenizedPrompt:
-    labels = _checked_labels(prompt.labels)
+def _tokenize_one(name: str, prompt: Prompt, encoder: Encoder | None, part: PromptSet, said: _Said) -> TokenizedPrompt:
+    labels = checked_labels(prompt.labels)
     if prompt.ids is not None:
         return TokenizedPrompt(name, tuple(prompt.ids), prompt.answer_tokens, labels, part.dataset)
     text = prompt.text or ""
     if not text.strip():
         raise PromptError("the text is empty; give at least a few words.")
-    if tokenizer is None:
+    if encoder is None:
         raise PromptError("it is text, and the model has no tokenizer; give token ids, or a tokenizer.")
-    if prompt.answer is None:
-        return TokenizedPrompt(name, tuple(tokenizer(text, verbose=False)["input_ids"]), None, labels, part.dataset)
-    if not prompt.answer.strip():
+    if prompt.answer is not None and not prompt.answer.strip():
         raise PromptError("its answer is empty; give the answer's text, or leave answer= out.")
-    question = text.removesuffix(prompt.answer)
-    ids, spans = _without_closing_tokens(question + prompt.answer, tokenizer)
+    question, answer = encoder.written(text.removesuffix(prompt.answer or ""), prompt.answer)
+    encoded = encoder.encode(question + (answer or ""), until_answer=answer is not None)
+    if encoded.begins_twice:
+        said.begins_twice.append(name)
     answer_tokens = None
     try:
-        answer_tokens = _answer_tokens(question, prompt.answer, ids, spans, tokenizer)
+        if answer is not None:
+            answer_tokens = _answer_tokens(question, answer, encoded, encoder.tokenizer)
     except AnswerError as error:
         if not part.is_data_set:
             raise
-        unanswered[name] = error
-    return TokenizedPrompt(name, ids, answer_tokens, labels, part.dataset)
+        said.unanswered[name] = error
+    return TokenizedPrompt(name, encoded.ids, answer_tokens, labels, part.dataset)
 
 
-def _without_closing_tokens(text: str, tokenizer: PreTrainedTokenizerBase) -> tuple[tuple[int, ...], list[Span]]:
-    """Ids without special tokens after the text, and the characters that each covers, special tokens left out.
-
-    Where the tokenizer tells no offsets, all ids and no characters.
-    """
-    if not tokenizer.is_fast:
-        return tuple(tokenizer(text, verbose=False)["input_ids"]), []
-    encoded = tokenizer(text, return_offsets_mapping=True, return_special_tokens_mask=True, verbose=False)
-    ids, special = list(encoded["input_ids"]), list(encoded["special_tokens_mask"])
-    while special and special[-1]:
-        special.pop()
-        ids.pop()
-    return tuple(ids), [Span(*span) for span, mark in zip(encoded["offset_mapping"], special) if not mark]
-
-
-def _answer_tokens(
-    question: str, answer: str, ids: Sequence[int], spans: Sequence[Span], tokenizer: PreTrainedTokenizerBase
-) -> int:
+def _answer_tokens(question: str, answer: str, encoded: Encoded, tokenizer: PreTrainedTokenizerBase) -> int:
     if not tokenizer.is_fast:
         raise AnswerError(
             f"{type(tokenizer).__name__} gives no character offsets, so the answer's tokens cannot be found; "
             "give ids= with answer_tokens=, or leave answer= out."
         )
-    answer_tokens = answer_token_count(question, answer, spans)
-    if answer_tokens >= len(ids):
+    answer_tokens = answer_token_count(question, answer, encoded.spans)
+    if answer_tokens >= len(encoded.ids):
         raise PromptError("nothing stands before its answer; give a question too.")
     return answer_tokens
 
 
-def _check(prompt: TokenizedPrompt, max_tokens: int | None, vocab_size: int | None) -> None:
+def _check(
+    prompt: TokenizedPrompt,
+    max_tokens: int | None,
+    vocab_size: int | None,
+    tokenizer: PreTrainedTokenizerBase | None,
+) -> None:
     if len(prompt) < 2:
         what = "one token" if len(prompt) else "no tokens"
         raise PromptError(f"it has {what}; a measurement needs at least two. Give a longer prompt.")
@@ -171,19 +165,10 @@ def _check(prompt: TokenizedPrompt, max_tokens: int | None, vocab_size: int | No
     wrong = [i for i in prompt.ids if i < 0 or (vocab_size is not None and i >= vocab_size)]
     if wrong:
         allowed = "0 and more" if vocab_size is None else f"0 to {vocab_size - 1}"
-        raise PromptError(
-            f"token id {wrong[0]} is outside of the model's vocabulary ({allowed}); were the ids made with "
-            "another model's tokenizer?"
-        )
-
-
-def _checked_labels(labels: Mapping[str, str | int | float]) -> dict[str, str | int | float]:
-    checked = {}
-    for key, value in labels.items():
-        plain = value.item() if hasattr(value, "item") else value
-        if not isinstance(plain, (str, int, float)):
-            raise PromptError(f"the label {key!r} must be a text or a number, not {type(value).__name__}.")
-        if key in RESERVED_LABELS:
-            raise PromptError(f"a label cannot be called {key!r}, which results use themselves; rename it.")
-        checked[key] = plain
-    return checked
+        cause = "were the ids made with another model's tokenizer?"
+        if tokenizer is not None and vocab_size is not None and len(tokenizer) > vocab_size:
+            cause = (
+                f"the tokenizer has {len(tokenizer)} tokens: is it another model's tokenizer, or did it get tokens that "
+                "the model did not? Load the model with its own (load(model, tokenizer=…))."
+            )
+        raise PromptError(f"token id {wrong[0]} is outside of the model's vocabulary ({allowed}); {cause}")

@@ -1,0 +1,95 @@
+"""Labels of prompts, checked before any compute: every one can be kept, and none takes the place of a result."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+from bathyscope.errors import PromptError
+from bathyscope.prompts.prompt import Label, TokenizedPrompt
+
+RESERVED_LABELS: Final = frozenset(
+    {
+        *("prompt", "prompt_id", "n_tokens", "dataset", "schedule", "measure"),
+        *("boundary", "boundary_other", "block", "skipped", "part", "site"),
+        *("dropped", "swapped", "start", "head", "neuron", "sample", "k", "distance", "offset"),
+        *("token", "tokens", "piece", "estimator", "reduction", "norm"),
+    }
+)
+"""Names that results use for dimensions and coordinates of their own.
+
+``level`` is a label although a dimension has that name: results by level of difficulty have no prompts beside them.
+"""
+
+_MOST = 2**63
+_EXACT = 2**53
+"""Up to here every whole number is a float."""
+
+
+def checked_labels(labels: Mapping[str, Label]) -> dict[str, Label]:
+    """A prompt's labels as Python's own values.
+
+    Raises:
+        PromptError: a name or a value that results cannot keep.
+    """
+    checked: dict[str, Label] = {}
+    for name, value in labels.items():
+        plain = value.item() if hasattr(value, "item") else value
+        if not isinstance(name, str) or not name.strip() or "/" in name or not name.isprintable() or name == ".":
+            raise PromptError(
+                f"{name!r} cannot be the name of a label; give a name of letters that is not empty and holds no '/'."
+            )
+        if not isinstance(plain, (str, int, float)):
+            raise PromptError(f"the label {name!r} must be a text or a number, not {type(value).__name__}.")
+        if isinstance(plain, int) and not -_MOST <= plain < _MOST:
+            raise PromptError(
+                f"the label {name!r} is {_short(plain)}, beyond the whole numbers of 64 bits that results keep; give "
+                "it as a text."
+            )
+        if name in RESERVED_LABELS:
+            raise PromptError(f"a label cannot be called {name!r}, which results use themselves; rename it.")
+        checked[name] = plain
+    return checked
+
+
+def require_exact(prompts: Sequence[TokenizedPrompt]) -> None:
+    """Refuses whole numbers that would be rounded: beside fractions, or beside prompts without the label.
+
+    Raises:
+        PromptError: such a label, with the first prompt that has it.
+    """
+    for name in dict.fromkeys(name for prompt in prompts for name in prompt.labels):
+        values = [prompt.labels.get(name) for prompt in prompts]
+        if any(isinstance(value, str) for value in values) or all(isinstance(value, int) for value in values):
+            continue
+        large = next((p for p in prompts if isinstance(v := p.labels.get(name), int) and abs(v) > _EXACT), None)
+        if large is not None:
+            beside = "prompts without the label" if None in values else "fractions"
+            raise PromptError(
+                f"The label {name!r} of prompt {large.id!r} is {large.labels[name]}, which would be rounded beside "
+                f"{beside}: numbers with gaps are floats, exact up to 2^53. Give every prompt a whole number, or "
+                "give texts."
+            )
+
+
+def require_free(prompts: Sequence[TokenizedPrompt], results: Mapping[str, Collection[str]]) -> None:
+    """Refuses a label that would take the place of a result or of one of its dimensions.
+
+    Args:
+        results: measure → the names of its variables and dimensions.
+
+    Raises:
+        PromptError: such a label.
+    """
+    names = {name for prompt in prompts for name in prompt.labels}
+    for measure, taken in results.items():
+        if names & set(taken):
+            raise PromptError(
+                f"A label cannot be called {min(names & set(taken))!r}, which is the name of a result of {measure}; "
+                "rename it."
+            )
+
+
+def _short(number: int) -> str:
+    """A number of thousands of digits is not written out, which Python refuses as well."""
+    return str(number) if abs(number) < 10**40 else f"a number of {number.bit_length()} bits"

@@ -1,0 +1,63 @@
+"""Labels are refused before any compute where results could not keep them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bathyscope.errors import PromptError
+from bathyscope.prompts.label_checks import checked_labels, require_exact, require_free
+from bathyscope.prompts.prompt import TokenizedPrompt
+
+
+def prompts(*labels: dict[str, Any]) -> list[TokenizedPrompt]:
+    return [TokenizedPrompt(f"p{number}", (1, 2), None, own) for number, own in enumerate(labels)]
+
+
+def test_values_become_pythons_own() -> None:
+    found = checked_labels({"level": np.int64(3), "share": np.float32(0.5), "kind": "sum", "most": 2**63 - 1})
+    assert found == {"level": 3, "share": 0.5, "kind": "sum", "most": 2**63 - 1}
+    assert [type(value) for value in found.values()] == [int, float, str, int]
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ({"": 1}, "'' cannot be the name of a label; give a name of letters that is not empty and holds no '/'"),
+        ({" ": 1}, "' ' cannot be the name of a label"),
+        ({"a/b": 1}, "'a/b' cannot be the name of a label"),
+        ({"a\x1b[0m": 1}, "cannot be the name of a label"),
+        ({3: 1}, "3 cannot be the name of a label"),
+        ({"level": 2**63}, "the label 'level' is 9223372036854775808, beyond the whole numbers of 64 bits"),
+        ({"level": -(2**63) - 1}, "beyond the whole numbers of 64 bits that results keep; give it as a text"),
+        ({"level": 10**5000}, "the label 'level' is a number of 16610 bits, beyond"),
+        ({"level": None}, "the label 'level' must be a text or a number, not NoneType"),
+        ({"token": 1}, "a label cannot be called 'token', which results use themselves; rename it"),
+    ],
+)
+def test_refused(labels: dict[Any, Any], message: str) -> None:
+    with pytest.raises(PromptError, match=re.escape(message)):
+        checked_labels(labels)
+
+
+def test_whole_numbers_that_would_be_rounded_are_refused() -> None:
+    large = 2**53 + 1
+    require_exact(prompts({"n": large}, {"n": -large}))
+    require_exact(prompts({"n": 2**53}, {}, {"n": 0.5}))
+    require_exact(prompts({"n": large}, {"n": "a text beside"}, {}))
+    expected = "The label 'n' of prompt 'p1' is 9007199254740993, which would be rounded beside "
+    with pytest.raises(PromptError, match=expected + "prompts without the label: numbers with gaps are floats"):
+        require_exact(prompts({}, {"n": large}))
+    with pytest.raises(PromptError, match=expected + "fractions"):
+        require_exact(prompts({"n": 0.5}, {"n": large}))
+
+
+def test_names_of_results_are_taken() -> None:
+    require_free(prompts({"level": 1}), {"lens": ["entropy"]})
+    with pytest.raises(
+        PromptError, match="label cannot be called 'entropy', which is the name of a result of lens; re"
+    ):
+        require_free(prompts({"level": 1}, {"entropy": 1}), {"residual": ["norm"], "lens": ["entropy"]})
