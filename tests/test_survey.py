@@ -226,6 +226,22 @@ def test_labels_become_coordinates(tmp_path: Path) -> None:
     assert whole["lens"].level.dtype == np.int64
 
 
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ({"entropy": 1}, "label cannot be called 'entropy', which is the name of a result of lens; rename it"),
+        ({"a/b": 1}, "'a/b' cannot be the name of a label"),
+        ({"level": 2**64}, "the label 'level' is 18446744073709551616, beyond the whole numbers of 64 bits"),
+    ],
+)
+def test_labels_are_refused_before_any_block_runs(
+    labels: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Wavefront, "run", lambda *_, **__: pytest.fail("a block ran"))
+    with pytest.raises(bathyscope.PromptError, match=message):
+        surveyed([Prompt(ids=ids()[4], labels=labels)], ["lens", "skip"])
+
+
 @pytest.mark.parametrize("label", ["entropy", "loss", "measure", "positions"])
 def test_labels_may_not_take_the_place_of_results(label: str) -> None:
     with pytest.raises(bathyscope.PromptError, match=f"label cannot be called {label!r}, which .* rename it"):

@@ -32,11 +32,13 @@ from bathyscope.model import AnyModel, Model, alone, loaded
 from bathyscope.papers.presets import Preset
 from bathyscope.papers.presets import preset as preset_of
 from bathyscope.progress import ProgressBar
+from bathyscope.prompts.label_checks import require_free
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.reading import tokenized
 from bathyscope.prompts.source import Source
 from bathyscope.sharding import batch_room, shard_tokens, shards_of
+from bathyscope.store.merge import PROMPT
 from bathyscope.store.run import Run
 from bathyscope.store.writer import RunWriter
 from bathyscope.wavefront.batch import Batch, plan_batches
@@ -272,6 +274,7 @@ def plan_survey(
     facts = ModelFacts(ready.anatomy, ready.checks, found.tokenizer)
     by_name = {one if isinstance(one, str) else one.name for one in asked}
     made = _possible(made, facts, found, {*by_name, *given})
+    require_free(found, {m.name: _names(m) for m in made if not m.derived})
     for measure in made:
         measure.prepare(facts, found, seed)
     # a measure's own further prompts, under the same rules as the survey's
@@ -286,6 +289,13 @@ def plan_survey(
         batch_tokens=batch_tokens or shard_tokens(facts, made, max(found.lengths)),
         references=references,
     )
+
+
+def _names(measure: Measure[Any]) -> set[str]:
+    """Names that results by prompt have, as far as the measure declares them; others are met when they are there."""
+    table = measure.table or {}
+    by_prompt = {name: label for name, label in table.items() if PROMPT in label.most} or table
+    return {*by_prompt, *(dim for label in by_prompt.values() for dim in label.most)}
 
 
 def _named(given: Measures, preset: Preset | None) -> Sequence[Asked]:

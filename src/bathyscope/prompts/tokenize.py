@@ -168,7 +168,7 @@ def _check(
         cause = "were the ids made with another model's tokenizer?"
         if tokenizer is not None and vocab_size is not None and len(tokenizer) > vocab_size:
             cause = (
-                f"the tokenizer has {len(tokenizer)} tokens: is it another model's tokenizer, or did it get tokens that "
-                "the model did not? Load the model with its own (load(model, tokenizer=…))."
+                f"the tokenizer has {len(tokenizer)} tokens: is it another model's tokenizer, or did it get tokens "
+                "that the model did not? Load the model with its own (load(model, tokenizer=…))."
             )
         raise PromptError(f"token id {wrong[0]} is outside of the model's vocabulary ({allowed}); {cause}")
