@@ -75,5 +75,7 @@ def test_arguments_go_to_the_call_they_belong_to(tmp_path: Path) -> None:
         "measures": "lens,skip",
         "out": "runs/m-gsm8k-1",
         "batch_tokens": 7,
+        "add_special_tokens": True,
+        "chat": False,
         "skip": {"parts": "block"},
     }
