@@ -9,7 +9,7 @@ import torch
 from support import naive, naive_gradients, waves, zoo
 
 from bathyscope.gradients.chain import Chain
-from bathyscope.gradients.differentiating import differentiating
+from bathyscope.gradients.differentiable import differentiating
 
 NAMES = ["llama", "gpt2", "gemma4", "falcon_h1", "llama_dynamic", "llama_longrope", "granite"]
 ANSWER = 3

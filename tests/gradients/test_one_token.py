@@ -7,7 +7,7 @@ import torch
 from support import waves, zoo
 
 from bathyscope.anatomy.cache import CaptureCache
-from bathyscope.gradients.differentiating import differentiating
+from bathyscope.gradients.differentiable import differentiating
 from bathyscope.gradients.one_token import OneTokenRows
 
 NAMES = ["llama", "mistral", "gpt2", "bloom", "mpt", "falcon_alibi", "deepseek_v3", "gemma2", "opt", "diffllama"]

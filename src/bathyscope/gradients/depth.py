@@ -18,8 +18,8 @@ from bathyscope.anatomy.anatomy import Anatomy
 from bathyscope.anatomy.cache import CaptureCache
 from bathyscope.anatomy.checks import Checks
 from bathyscope.anatomy.replay import Replay, State
+from bathyscope.gradients.differentiable import score_scale
 from bathyscope.gradients.one_token import OneTokenRows
-from bathyscope.gradients.scale import score_scale
 from bathyscope.wavefront.calls import even_pieces
 from bathyscope.wavefront.provider import BlockProvider
 

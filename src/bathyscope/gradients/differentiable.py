@@ -1,21 +1,48 @@
-"""Can gradients pass through this model? Asked before any compute."""
+"""Taking gradients of a model: whether they pass through it, the state it is in meanwhile, and their scale."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from bathyscope.anatomy.anatomy import Anatomy
+from bathyscope.anatomy.calls import Call, called
+from bathyscope.anatomy.mode import evaluating
+from bathyscope.anatomy.plain import probe_ids
 from bathyscope.anatomy.replay import State
 from bathyscope.errors import ModelError
-from bathyscope.gradients.differentiating import differentiating
 
-_PROBE_IDS = ((1, 2, 3, 4),)
 _LOAD = "Load the model unquantised, in float32, bfloat16 or float16."
+# gradients of probabilities are far below 1, and float16 has no normal numbers below 6e-5
+_FLOAT16 = 1024.0
+
+
+@contextmanager
+def differentiating(model: nn.Module) -> Iterator[None]:
+    """Autograd records inside, whatever the caller's grad mode, but computes nothing for the weights.
+
+    The model is in evaluation mode. Afterwards, also after an exception, the modules' modes and the weights'
+    ``requires_grad`` are as they were.
+    """
+    learning = [p for p in model.parameters() if p.requires_grad]
+    with evaluating(model), torch.inference_mode(False), torch.enable_grad():
+        try:
+            for parameter in learning:
+                parameter.requires_grad_(False)
+            yield
+        finally:
+            for parameter in learning:
+                parameter.requires_grad_(True)
+
+
+def score_scale(dtype: torch.dtype) -> float:
+    """What a score is multiplied by before its backward pass, and gradients divided by after: a power of two."""
+    return _FLOAT16 if dtype == torch.float16 else 1.0
 
 
 def require_differentiable(anatomy: Anatomy, measure: str) -> None:
@@ -40,11 +67,9 @@ def require_differentiable(anatomy: Anatomy, measure: str) -> None:
     if any(p.device.type == "meta" for p in anatomy.model.parameters()):
         return
     cut: list[str] = []
-    with differentiating(anatomy.model), ExitStack() as stack:
-        for path, module in anatomy.model.named_modules():
-            if any(p.ndim >= 2 for p in module.parameters(recurse=False)):
-                handle = module.register_forward_hook(_watch(path, cut), with_kwargs=True)
-                stack.callback(handle.remove)
+    modules = anatomy.model.named_modules()
+    linear = [(path, m) for path, m in modules if any(p.ndim >= 2 for p in m.parameters(recurse=False))]
+    with differentiating(anatomy.model), called(linear, partial(_note_cut, cut)):
         try:
             passed = _backward(anatomy)
         except (RuntimeError, NotImplementedError) as error:
@@ -70,26 +95,21 @@ def _is_quantised(value: Tensor) -> bool:
     return not value.is_floating_point() or value.element_size() == 1
 
 
-def _watch(path: str, cut: list[str]) -> Any:
+def _note_cut(cut: list[str], call: Call) -> None:
     """Notes a module whose input asks for a gradient and whose output does not give one."""
-
-    def look(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
-        outputs = output if isinstance(output, tuple | list) else (output,)
-        # a family may switch gradients off itself, for choosing what to attend to
-        if torch.is_grad_enabled() and _asks([*args, *kwargs.values()]) and not _asks(outputs):
-            cut.append(path)
-
-    return look
+    outputs = call.output if isinstance(call.output, tuple | list) else (call.output,)
+    # a family may switch gradients off itself, for choosing what to attend to
+    if torch.is_grad_enabled() and _asks([*call.args, *call.kwargs.values()]) and not _asks(outputs):
+        cut.append(call.path)
 
 
-def _asks(values: Any) -> bool:
+def _asks(values: Iterable[Any]) -> bool:
     return any(isinstance(value, Tensor) and value.requires_grad for value in values)
 
 
 def _backward(anatomy: Anatomy) -> bool:
     """One backward pass from the logits of a few tokens to h_0; False where nothing arrives."""
-    device = next(anatomy.model.parameters()).device
-    replay = anatomy.replay(torch.tensor(_PROBE_IDS, device=device))
+    replay = anatomy.replay(probe_ids(anatomy.model, 1, 4))
     leaf = replay.recording.resid0_BTD.clone().requires_grad_()
     resid, state = leaf, State()
     for index, block in enumerate(anatomy.blocks):

@@ -16,9 +16,9 @@ from torch import Tensor
 
 from bathyscope.anatomy.anatomy import Anatomy
 from bathyscope.gradients.chain import Chain
+from bathyscope.gradients.differentiable import score_scale
 from bathyscope.gradients.path import Path, path_of
 from bathyscope.gradients.quadrature import Quadrature
-from bathyscope.gradients.scale import score_scale
 from bathyscope.gradients.trajectory import Trajectory
 from bathyscope.wavefront.calls import even_pieces
 

@@ -14,8 +14,7 @@ import torch
 import xarray as xr
 
 from bathyscope.gradients.depth import DepthGradients
-from bathyscope.gradients.differentiable import require_differentiable
-from bathyscope.gradients.differentiating import differentiating
+from bathyscope.gradients.differentiable import differentiating, require_differentiable
 from bathyscope.gradients.trajectory import Trajectory
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
 from bathyscope.measures.declared.gradient import DECLARATION

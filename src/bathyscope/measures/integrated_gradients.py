@@ -15,8 +15,7 @@ import xarray as xr
 
 from bathyscope.errors import warn
 from bathyscope.gradients.chain import Chain
-from bathyscope.gradients.differentiable import require_differentiable
-from bathyscope.gradients.differentiating import differentiating
+from bathyscope.gradients.differentiable import differentiating, require_differentiable
 from bathyscope.gradients.integrate import Integrator
 from bathyscope.gradients.quadrature import Quadrature, gauss_legendre, left_riemann
 from bathyscope.gradients.trajectory import Trajectory
