@@ -4,7 +4,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bathyscope.wavefront.batch import Batch, plan_batches
+from bathyscope.wavefront.batch import Batch, plan_batches, within
 
 PROMPTS = [[5, 6, 7], [8, 9], [1, 2, 3, 4]]
 
@@ -59,3 +59,13 @@ def test_prompts_share_a_batch_while_there_is_room() -> None:
     assert plan_batches([10, 20], 1, 10_000, False) == [[0], [1]]
     assert plan_batches([20, 21], 1, 10_000, False) == [[0, 1]]
     assert plan_batches([20, 21, 20], 1, 10_000, True) == [[0, 2], [1]]
+
+
+def test_positions_within_limits_of_their_own() -> None:
+    cpu = torch.device("cpu")
+    assert within(4, 1, None, cpu).tolist() == [[False, True, True, True]]
+    assert within(4, 1, (3, 1, 9), cpu).tolist() == [
+        [False, True, True, False],
+        [False] * 4,
+        [False, True, True, True],
+    ]

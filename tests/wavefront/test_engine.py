@@ -14,6 +14,7 @@ from bathyscope.errors import ModelError
 from bathyscope.model import load
 from bathyscope.schedule import Schedule
 from bathyscope.wavefront.batch import Batch
+from bathyscope.wavefront.calls import CallPolicy
 from bathyscope.wavefront.engine import Wavefront
 from bathyscope.wavefront.probe import BaselineView, FinalStates, Probe, RowsView
 from bathyscope.wavefront.rows import Request, ScheduleRow, SkipBefore, SkipRow
@@ -145,6 +146,33 @@ def test_protected_tokens_keep_the_standard_stream_at_every_slot(name: str) -> N
     torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-5)
     assert torch.equal(final.full[row][0, :protect], final.control_BTD[0, :protect])
     assert not torch.equal(got[protect:], naive.logits(model, ids)[protect:])
+
+
+def test_rows_that_protect_more_and_less_do_not_matter_to_each_other() -> None:
+    ids = zoo.prompts(zoo.build("llama"), RAGGED)
+    rows = [ScheduleRow(Schedule.standard(5).swap(block), protect) for block in (1, 2) for protect in (0, 1, 4)]
+    final = swept("llama", ids, rows).final
+    for row in rows:
+        alone = swept("llama", ids, [row]).final
+        torch.testing.assert_close(final.full[row], alone.full[row], rtol=1e-5, atol=1e-5)
+        assert torch.equal(final.full[row][:, : row.protect], final.control_BTD[:, : row.protect])
+        assert not torch.equal(final.full[row][:, row.protect], final.control_BTD[:, row.protect])
+
+
+@pytest.mark.parametrize("name", ["llama", "bloom"])
+@pytest.mark.parametrize("own_control", [False, True])
+def test_parts_are_left_out_of_their_own_rows_whatever_the_calls(name: str, own_control: bool) -> None:
+    """A control that rides in every call must shift neither what rows leave out nor what they pass on."""
+    ids = zoo.prompts(zoo.build(name), RAGGED)
+    rows: list[Request] = [SkipRow(s, 1, part) for part in ("attention", "mlp", "block") for s in range(5)]
+    expected = swept(name, ids, rows).final.full
+    model, keeper = waves.loaded(name), Keeper(rows)
+    wave = Wavefront(model.anatomy, tails=True)
+    wave.policy = CallPolicy(tokens=3 * 3 * 17, control_in_every_call=own_control)
+    wave.run(Batch.of(ids), [keeper])
+    for row in rows:
+        torch.testing.assert_close(keeper.final.full[row], expected[row], rtol=1e-5, atol=1e-5)
+    assert len({tuple(state.flatten().tolist()) for state in expected.values()}) == len(rows)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from support import waves, zoo
 from bathyscope.schedule import Schedule
 from bathyscope.wavefront import slots
 from bathyscope.wavefront.batch import Batch
+from bathyscope.wavefront.calls import CallPolicy
 from bathyscope.wavefront.engine import Wavefront
 from bathyscope.wavefront.probe import Probe, RowPartsView
 from bathyscope.wavefront.rows import ScheduleRow, SkipRow
@@ -31,9 +32,10 @@ class Parts(Probe):
         self.views.append(view)
 
 
-def shown(*probes: Probe, call_tokens: int | None = None) -> None:
+def shown(*probes: Probe, policy: CallPolicy | None = None) -> None:
     model = waves.loaded("llama")
-    wave = Wavefront(model.anatomy, tails=True, call_tokens=call_tokens)
+    wave = Wavefront(model.anatomy, tails=True)
+    wave.policy = policy or wave.policy
     wave.run(Batch.of(zoo.prompts(model.hf, LENGTHS)), probes)
 
 
@@ -52,15 +54,16 @@ def test_steps_are_shown_as_they_run_with_the_control_in_step(others: tuple[Skip
         assert all(row < len(view.parts["mlp"]) for row in view.rows.values())
 
 
-def test_rows_of_several_calls() -> None:
-    """One row a call: the control is in the first, and the row in question in another."""
+@pytest.mark.parametrize("own_control", [False, True])
+def test_rows_of_several_calls(own_control: bool) -> None:
+    """One row a call: the control is in the first, or rides in all; the row in question is in another."""
     whole, cut = (Parts(SWAP, SkipRow(0), SkipRow(1), steps={SWAP: (2,)}) for _ in range(2))
     shown(whole)
-    shown(cut, call_tokens=1)
+    shown(cut, policy=CallPolicy(1, own_control))
     values = []
     for probe in (whole, cut):
         (found,) = ((view, row) for view in probe.views for row in view.rows.values())
-        assert sum(bool(view.control) for view in probe.views) == 1
+        assert sum(bool(view.control) for view in probe.views) == (len(probe.views) if own_control else 1)
         values.append(found[0].parts["attention"][found[1]])
     torch.testing.assert_close(*values, atol=1e-6, rtol=0)
     assert len(cut.views) > len(whole.views)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from bathyscope.errors import OptionError
 from bathyscope.schedule import Schedule
 from bathyscope.wavefront.plan import Birth, Fork, Track, compile_tracks
-from bathyscope.wavefront.rows import Request, ScheduleRow, SkipBefore, SkipRow
+from bathyscope.wavefront.rows import Request, ScheduleRow, SkipBefore, SkipChannels, SkipRow
 
 
 def executed(tracks: Sequence[Track]) -> int:
@@ -144,8 +144,22 @@ def test_packing_serves_every_start_once(wanted: list[tuple[int, int, int]]) -> 
         assert sum(track.birth.boundary == block + 1 for track in tracks) == most
 
 
-def test_protection_needs_a_slot_for_every_boundary() -> None:
-    with pytest.raises(
-        OptionError, match=r"protect=1 needs a schedule that runs as many blocks as the model has; given: 1…3"
-    ):
-        ScheduleRow(Schedule.standard(4).drop(0), protect=1)
+@pytest.mark.parametrize(("order", "given"), [((1, 2, 3), "1…3"), ((0, 0, 1, 2), "0 0…2")])
+def test_protection_needs_a_slot_for_every_boundary(order: tuple[int, ...], given: str) -> None:
+    """A block that runs twice would put a row's slot ahead of the boundary that the control has reached."""
+    with pytest.raises(OptionError) as caught:
+        ScheduleRow(Schedule(order, 4), protect=1)
+    assert str(caught.value) == (f"protect=1 needs a schedule that runs every block once; given: {given} of 4 blocks.")
+
+
+def test_rows_that_differ_in_more_than_the_start_are_not_packed() -> None:
+    late: list[Request] = [
+        *(SkipBefore(1, 0, 3), SkipBefore(1, 1, 4, protect=0), SkipBefore(1, 1, 4, part="mlp")),
+        *(SkipBefore(2, 1, 4), SkipChannels(1, 1, 4)),
+    ]
+    tracks = compile_tracks(late, 4, batch=2)
+    assert [track.requests for track in tracks] == [[request] for request in late]
+    assert [(track.birth.skips, track.birth.protect, track.birth.before) for track in tracks] == [
+        *(("block", 1, (3, 1)), ("block", 0, (0, 4)), ("mlp", 1, (1, 4))),
+        *(("block", 1, (1, 4)), ("channels", 1, (1, 4))),
+    ]

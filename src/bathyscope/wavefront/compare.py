@@ -7,13 +7,14 @@ nearly equal probabilities lose their digits in float32. KL and loss in nats, en
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
 
 import torch
 from torch import Tensor
+
+from bathyscope.wavefront.calls import even_pieces
 
 Read = Callable[[Tensor], Tensor]
 # a chunk's arrays should stay near a CPU's caches, but one visit of the unembedding must serve several tokens
@@ -28,6 +29,8 @@ class Distribution:
     """Next-token distributions of some tokens: ``logits`` [..., N, vocabulary], everything else on demand."""
 
     logits: Tensor
+    _top_k: dict[int, Tensor] = field(default_factory=dict, repr=False)
+    _top_p: dict[float, Tensor] = field(default_factory=dict, repr=False)
 
     @cached_property
     def log_p(self) -> Tensor:
@@ -49,19 +52,11 @@ class Distribution:
         """The most probable token, [N]."""
         return self.logits.argmax(-1)
 
-    @cached_property
-    def _top_k(self) -> dict[int, Tensor]:
-        return {}
-
     def top_k(self, k: int) -> Tensor:
         """The ``k`` most probable tokens, [N, k]."""
         if k not in self._top_k:
             self._top_k[k] = self.logits.topk(min(k, self.logits.shape[-1]), dim=-1).indices
         return self._top_k[k]
-
-    @cached_property
-    def _top_p(self) -> dict[float, Tensor]:
-        return {}
 
     def top_p(self, share: float) -> Tensor:
         """1 at the smallest set of most probable tokens whose probabilities reach ``share``, [N, vocabulary]."""
@@ -172,17 +167,11 @@ def kl_tail(pair: Pair) -> Tensor:
 
 
 METRICS: dict[str, Callable[[Pair], Tensor]] = {
-    "kl_from_reference": kl_from_reference,
-    "kl_to_reference": kl_to_reference,
-    "jsd": jsd,
-    "l2": l2,
-    "entropy": entropy,
-    "top1_agreement": top1_agreement,
-    "loss": loss,
-    "overlap": overlap,
-    "rank": rank,
-    "kl_top_p": kl_top_p,
-    "kl_tail": kl_tail,
+    metric.__name__: metric
+    for metric in (
+        *(kl_from_reference, kl_to_reference, jsd, l2, entropy, top1_agreement),
+        *(loss, overlap, rank, kl_top_p, kl_tail),
+    )
 }
 
 
@@ -216,30 +205,19 @@ def compare(
     """
     tokens = reference_ND.shape[0]
     found = {name: torch.empty(len(rows), tokens, dtype=torch.float64, device=reference_ND.device) for name in metrics}
-    for first, last in _chunks(tokens, vocabulary, reference_ND.device):
+    for first, last in even_pieces(tokens, _tokens_at_once(vocabulary, reference_ND.device)):
         vectors = reference_ND[first:last]
         ref = Distribution(read(vectors))
         targets = None if targets_N is None else targets_N[first:last]
         for index, row_ND in enumerate(rows):
-            pair = Pair(ref, _distribution(row_ND, reference_ND, ref, read, read_row, first, last), targets, k, top_p)
+            if read_row is not None:
+                row = Distribution(read_row(row_ND[first:last], vectors))
+            else:
+                row = ref if row_ND is reference_ND else Distribution(read(row_ND[first:last]))
+            pair = Pair(ref, row, targets, k, top_p)
             for name in metrics:
                 found[name][index, first:last] = METRICS[name](pair)
     return found
-
-
-def _distribution(
-    row_ND: Tensor,
-    reference_ND: Tensor,
-    ref: Distribution,
-    read: Read,
-    read_row: Callable[[Tensor, Tensor], Tensor] | None,
-    first: int,
-    last: int,
-) -> Distribution:
-    if row_ND is reference_ND and read_row is None:
-        return ref
-    own = row_ND[first:last]
-    return Distribution(read(own) if read_row is None else read_row(own, reference_ND[first:last]))
 
 
 def same_or(reference_ND: Tensor, other_ND: Tensor) -> Tensor:
@@ -247,10 +225,7 @@ def same_or(reference_ND: Tensor, other_ND: Tensor) -> Tensor:
     return reference_ND if torch.equal(reference_ND, other_ND) else other_ND
 
 
-def _chunks(tokens: int, vocabulary: int, device: torch.device) -> Iterator[tuple[int, int]]:
+def _tokens_at_once(vocabulary: int, device: torch.device) -> int:
     # about eight float64 copies of a chunk's distributions live at once
     room = _CHUNK_BYTES * (1 if device.type == "cpu" else _ACCELERATOR_FACTOR)
-    size = min(tokens, max(_FEWEST_TOKENS, room // (8 * 8 * vocabulary)))
-    pieces = -(-tokens // size)
-    edges = [tokens * i // pieces for i in range(pieces + 1)]
-    yield from pairwise(edges)
+    return max(_FEWEST_TOKENS, room // (8 * 8 * vocabulary))

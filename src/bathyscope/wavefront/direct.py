@@ -8,7 +8,7 @@ serves every s and, through lent keys and values, every starting token.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from torch import Tensor, nn
 
@@ -24,9 +24,8 @@ from bathyscope.wavefront.slots import Lender, Slots
 from bathyscope.wavefront.tail import group_tails
 
 
-@dataclass(frozen=True)
-class _Row:
-    """One full row: block ``block`` left out at tokens ``protect … before−1`` of each prompt."""
+class _Row(NamedTuple):
+    """One full row: block ``block`` left out at tokens ``protect`` … ``before`` − 1 of each prompt."""
 
     block: int
     protect: int

@@ -139,7 +139,7 @@ class ErasureRows:
             room=room or _ROOM * (1 if on_cpu else _ACCELERATOR_FACTOR),
         )
         self._done = 0
-        self._prompts: list[_PromptRows] = []
+        self._prompts: list[list[_GroupRows]] = []
 
     @property
     def sweeps(self) -> int:
@@ -151,8 +151,10 @@ class ErasureRows:
         if index == 0:
             groups = groupby(self._sweeps[self._done], key=lambda g: (id(g.erasure), g.stop))
             self._prompts = [self._begin(list(own)) for _, own in groups]
-        for rows in self._prompts:
-            rows.advance(block, index)
+        for first, *later in self._prompts:
+            first.advance(block, index, lends=self._tails)
+            for rows in later:
+                rows.advance(block, index, donor=first if self._tails else None)
 
     def land(self, baseline_BTD: Tensor) -> Iterator[ErasedStates]:
         """The final states of this sweep's groups, one after another; each is let go before the next.
@@ -162,43 +164,19 @@ class ErasureRows:
         """
         self._done += 1
         while self._prompts:
-            rows = self._prompts.pop(0)
-            yield from rows.land(baseline_BTD)
+            groups = self._prompts.pop(0)
+            while groups:
+                rows = groups.pop(0)
+                if rows.tokens:
+                    yield rows.states(baseline_BTD)
 
-    def _begin(self, groups: Sequence[Group]) -> _PromptRows:
-        prompt, stop = groups[0].erasure.prompt, groups[0].stop
-        replay = self._anatomy.replay(self._batch.ids_BT[prompt : prompt + 1, :stop])
-        return _PromptRows(groups, replay, self._policy, lends=self._tails)
-
-
-class _PromptRows:
-    """The groups of one prompt in one sweep.
-
-    Args:
-        lends: the control of the first group, which owns all tokens, lends its keys and values to the others.
-    """
-
-    def __init__(self, groups: Sequence[Group], replay: Replay, policy: CallPolicy, *, lends: bool) -> None:
-        self._lends = lends
-        self._groups = [_GroupRows(g.erasure, g.tokens, g.start, replay, policy) for g in groups]
-        if groups[0].start:
-            # the groups that own all tokens had an earlier sweep: a control alone takes their place
-            erasure = groups[0].erasure
-            self._groups.insert(0, _GroupRows(erasure, range(0), 0, replay, policy))
-
-    def advance(self, block: nn.Module, index: int) -> None:
-        """Moves all groups over one block."""
-        first, *later = self._groups
-        first.advance(block, index, lends=self._lends)
-        for group in later:
-            group.advance(block, index, donor=first if self._lends else None)
-
-    def land(self, baseline_BTD: Tensor) -> Iterator[ErasedStates]:
-        """The groups' final states; see ``ErasureRows.land``."""
-        while self._groups:
-            group = self._groups.pop(0)
-            if group.tokens:
-                yield group.states(baseline_BTD)
+    def _begin(self, groups: Sequence[Group]) -> list[_GroupRows]:
+        """The rows of one prompt. The first group owns all tokens: its control lends keys and values to the others."""
+        erasure, stop = groups[0].erasure, groups[0].stop
+        replay = self._anatomy.replay(self._batch.ids_BT[erasure.prompt : erasure.prompt + 1, :stop])
+        rows = [_GroupRows(g.erasure, g.tokens, g.start, replay, self._policy) for g in groups]
+        # where the groups that own all tokens had an earlier sweep, a control alone takes their place
+        return [_GroupRows(erasure, range(0), 0, replay, self._policy), *rows] if groups[0].start else rows
 
 
 class _GroupRows(Slots):

@@ -146,9 +146,9 @@ class FullRows(Slots):
     def _stepped(self, runner: _Runner) -> None:
         runner.done += 1
         birth = runner.track.birth
-        boundary = birth.boundary + runner.done
-        if birth.protect and not birth.skips and boundary < len(self._heads):
-            self.state[runner.slot][:, : birth.protect] = self._heads[boundary][:, : birth.protect]
+        if birth.protect and not birth.skips:
+            head = self._heads[birth.boundary + runner.done]
+            self.state[runner.slot][:, : birth.protect] = head[:, : birth.protect]
         self._fork_from(runner)
 
     def _fork_from(self, parent: _Runner) -> None:

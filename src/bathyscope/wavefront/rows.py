@@ -19,8 +19,11 @@ from bathyscope.schedule import Schedule
 class ScheduleRow:
     """All tokens follow ``schedule``; the first ``protect`` tokens keep their real residual stream.
 
-    Protection needs every slot of the schedule to stand for a boundary, as in swaps. With ``stop`` only that many
-    steps of the schedule are run, since nobody looks at what follows.
+    Protection needs every slot of the schedule to stand for a boundary that the control has reached when the slot's
+    block has run, as in swaps. With ``stop`` only that many steps are run, since nobody looks at what follows.
+
+    Raises:
+        OptionError: protection under a schedule that leaves out or repeats a block.
     """
 
     schedule: Schedule
@@ -28,10 +31,9 @@ class ScheduleRow:
     stop: int | None = None
 
     def __post_init__(self) -> None:
-        if self.protect and len(self.schedule) != self.schedule.n_blocks:
+        if self.protect and sorted(self.schedule) != list(range(self.schedule.n_blocks)):
             raise OptionError(
-                f"protect={self.protect} needs a schedule that runs as many blocks as the model has; "
-                f"given: {self.schedule}."
+                f"protect={self.protect} needs a schedule that runs every block once; given: {self.schedule}."
             )
 
 
