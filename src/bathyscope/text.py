@@ -28,7 +28,7 @@ def elided(text: str, letters: int) -> str:
 
 def _harmless(letter: str) -> bool:
     # the two joiners belong to the spelling of several scripts
-    return letter.isprintable() or letter in "\u200c\u200d" or unicodedata.category(letter) == "Zs"
+    return letter.isprintable() or letter in "\u200c\u200d" or unicodedata.category(letter) in ("Zs", "Co")
 
 
 def _escape(letter: str) -> str:

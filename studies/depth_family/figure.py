@@ -16,8 +16,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from bathyscope.report.figures import style
 from bathyscope.report.figures.kind import Panel, arrange
-from bathyscope.report.figures.lines import log_axis
-from bathyscope.report.figures.runs_together import SHARE_LABEL, looks
+from bathyscope.report.figures.lines import SHARE_LABEL, log_axis, looks
 from studies.depth_family.profiles import PROFILES
 
 _LOOKS: Final = ((style.BLUE, "o"), (style.VERMILION, "s"), (style.GREEN, "^"), (style.PURPLE, "D"), (style.INK, "v"))

@@ -1,22 +1,26 @@
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 import re
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
 import pytest
-from support.synthetic import replaced, small_run, without
+from matplotlib.figure import FigureBase
+from support.synthetic import replaced, small_run, synthetic_run, without
 from support.synthetic_tokens import complete_run
 
 from bathyscope.errors import OptionError, StoreError
+from bathyscope.report.figures.kind import Drawing, FigureKind, Panel
 from bathyscope.report.figures.options import FigureOptions
-from bathyscope.report.figures.registry import FIGURES, drawable
+from bathyscope.report.figures.registry import FIGURES, drawings
 from bathyscope.report.page import report
 from bathyscope.store.names import run_names
 from bathyscope.store.run import Run
@@ -77,7 +81,9 @@ def loads_from_elsewhere(text: str) -> list[str]:
 def test_every_figure_is_on_the_page_with_text_for_who_cannot_see_it() -> None:
     page = Reader(whole_page())
     pictures = [attrs for attrs in page.named("div") if attrs.get("role") == "img"]
-    assert len(page.named("svg")) == len(pictures) == sum(len(panels) for panels in drawable(RUN, ONE).values())
+    assert (
+        len(page.named("svg")) == len(pictures) == sum(len(drawing.panels) for drawing in drawings(RUN, ONE).values())
+    )
     assert all(len(attrs["aria-label"] or "") > 40 for attrs in pictures)
     assert len(page.named("figure")) == len(page.named("figcaption")) == len(FIGURES)
 
@@ -268,3 +274,79 @@ def test_depth_that_does_not_exist_leaves_the_table_and_its_reason() -> None:
     page = Reader(rendered([replaced(run, "effective_depth", data)]))
     assert len(page.named("figure")) == 1
     assert "interpolated; centre of mass: no crossing here." in "".join(page.text)
+
+
+def test_every_figure_of_every_run_is_computed_and_drawn_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    computed, drawn = Counter[tuple[str, int]](), Counter[tuple[str, int, str]]()
+
+    def counted(kind: FigureKind) -> FigureKind:
+        def make(run: Run, options: FigureOptions) -> Drawing:
+            computed[kind.name, id(run)] += 1
+            made = kind.make(run, options)
+            return dataclasses.replace(
+                made, panels=[watched(panel, (kind.name, id(run), panel.name)) for panel in made.panels]
+            )
+
+        return dataclasses.replace(kind, make=make)
+
+    def watched(panel: Panel, key: tuple[str, int, str]) -> Panel:
+        def draw(figure: FigureBase) -> None:
+            drawn[key] += 1
+            panel.draw(figure)
+
+        return dataclasses.replace(panel, draw=draw)
+
+    for name in FIGURES:
+        monkeypatch.setitem(FIGURES, name, counted(FIGURES[name]))
+    kept = ("skip", "residual", "lens", "gradient", "erasure")
+    runs = [complete_run(L=L, prompts=3, tokens=8, model=f"model-{L}") for L in (3, 4)]
+    runs = [without(run, *(name for name in run.measures if name not in kept)) for run in runs]
+    report(runs, tmp_path / "page.html", options=ONE)
+    assert dict(computed) == {(name, id(run)): 1 for run in runs for name in kept}
+    assert set(drawn.values()) == {1}
+    assert len(drawn) == sum(len(drawing.panels) for run in runs for drawing in drawings(run, ONE).values())
+
+
+HOSTILE = "red\x1b[31m\x07 turned\u202eround <i>\n" + "long " * 2000
+
+
+def test_text_that_acts_is_shown_as_escapes_and_cut() -> None:
+    run = synthetic_run(3, prompts=6, prompt_ids=[HOSTILE, *(f"p{i}" for i in range(5))], model="half\udc80\x1b[0m")
+    kept = without(run, *(name for name in run.measures if name not in ("skip", "drop")))
+    label = {"mood": ("prompt", np.array([HOSTILE] * 6, dtype=object))}
+    for name in kept.measures:
+        kept = replaced(kept, name, kept[name].assign_coords(label))
+    text = rendered([kept], options=ONE, title="half\udc80\x07")
+    assert not [letter for letter in text if not (letter.isprintable() or letter == "\n")]
+    shown = r"red\x1b[31m\x07 turned\u202eround &lt;i&gt;\n"
+    assert f"<td>{shown}long long" in text
+    assert r"<title>half\udc80\x07</title>" in text
+    assert r"half\udc80\x1b[0m on synthetic: 6 prompts" in text
+    assert max(map(len, re.findall(r"<td>(.*?)</td>", text))) < 250
+    assert len(text) < len(rendered([without(synthetic_run(3), *KEEP_OUT)], options=ONE)) + 20_000
+
+
+KEEP_OUT = [name for name in synthetic_run(3).measures if name not in ("skip", "drop")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (
+            ("runs/qwen", "page.html"),
+            "drawn from runs, and 'runs/qwen' of type str was given; give what bathyscope.survey",
+        ),
+        (([1], "page.html"), "drawn from runs, and a list with 1 of type int was given"),
+        ((None, "page.html"), "None of type NoneType was given"),
+        ((RUN, 3), "A report's out is the path of an HTML file, such as 'page.html'; 3 of type int was given"),
+        ((RUN, "page.html", 3), "A report's title is a text, or None; 3 of type int"),
+    ],
+)
+def test_arguments_of_another_type_are_one_sentence(arguments: tuple[object, ...], words: str) -> None:
+    with pytest.raises(OptionError, match=re.escape(words)):
+        report(*arguments)  # type: ignore[arg-type]
+
+
+def test_options_are_no_dict(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match=r"options is bathyscope.report.FigureOptions\(...\), or None; .* dict"):
+        report(RUN, tmp_path / "page.html", options={"band": "none"})  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ from bathyscope.errors import OptionError
 from bathyscope.report.export import save_side_by_side
 from bathyscope.report.figures.kind import Panel, draw_panel
 from bathyscope.report.figures.options import FigureOptions
-from bathyscope.report.side_by_side import caption, side_by_side
+from bathyscope.report.side_by_side import side_by_side
 from bathyscope.store.run import Run
 
 MAPS = ("skip", "direct", "erasure", "integrated_gradients")
@@ -33,7 +33,7 @@ def maps(panel: Panel) -> list[Axes]:
 
 
 def test_every_kind_with_maps_has_a_panel_for_each_map() -> None:
-    found = {kind: [panel.name for panel in panels] for kind, panels in side_by_side(RUNS, ONE).items()}
+    found = {kind: [panel.name for panel in drawing.panels] for kind, drawing in side_by_side(RUNS, ONE).items()}
     assert found == {
         "skip": ["all", "future"],
         "direct": ["all", "future"],
@@ -43,8 +43,8 @@ def test_every_kind_with_maps_has_a_panel_for_each_map() -> None:
 
 
 def test_maps_are_the_models_own_in_one_range_of_colours() -> None:
-    shown = maps(side_by_side(RUNS)["skip"][0])
-    assert [ax.get_title(loc="left") for ax in shown] == ["org/small", "org/large"]
+    shown = maps(side_by_side(RUNS)["skip"].panels[0])
+    assert [ax.get_title(loc="left") for ax in shown] == ["small", "large"]
     highest = 0.0
     for ax, run, L in zip(shown, RUNS, (3, 6)):
         values = np.ma.asarray(ax.get_images()[0].get_array())
@@ -57,13 +57,13 @@ def test_maps_are_the_models_own_in_one_range_of_colours() -> None:
 
 
 def test_one_colour_bar_with_label_and_unit() -> None:
-    figure = draw_panel(side_by_side(RUNS)["skip"][0])
+    figure = draw_panel(side_by_side(RUNS)["skip"].panels[0])
     (label,) = [ax.get_xlabel() for ax in figure.axes if ax.get_xlabel().startswith("relative change")]
     assert "dimensionless, linear scale; largest over tokens and prompts" in label
 
 
 def test_each_model_keeps_its_own_tokens() -> None:
-    shown = maps(side_by_side(RUNS, ONE)["erasure"][0])
+    shown = maps(side_by_side(RUNS, ONE)["erasure"].panels[0])
     for ax, run in zip(shown, RUNS):
         count = int(run["erasure"]["n_tokens"][1]) - 1
         texts = [label.get_text() for label in ax.get_xticklabels()]
@@ -71,7 +71,7 @@ def test_each_model_keeps_its_own_tokens() -> None:
 
 
 def test_signed_maps_stay_symmetric() -> None:
-    low, high = maps(side_by_side(RUNS, ONE)["integrated_gradients"][0])[0].get_images()[0].get_clim()
+    low, high = maps(side_by_side(RUNS, ONE)["integrated_gradients"].panels[0])[0].get_images()[0].get_clim()
     assert low == -high < 0
 
 
@@ -84,12 +84,12 @@ def test_prompts_of_other_data_are_not_matched() -> None:
 def test_runs_without_the_measure_are_left_out() -> None:
     runs = [*RUNS, without(model(4, "org/middle"), "skip")]
     found = side_by_side(runs)
-    assert len(maps(found["skip"][0])) == 2
-    assert len(maps(found["direct"][0])) == 3
+    assert len(maps(found["skip"].panels[0])) == 2
+    assert len(maps(found["direct"].panels[0])) == 3
 
 
 def test_same_model_twice_is_told_apart() -> None:
-    titles = [ax.get_title(loc="left") for ax in maps(side_by_side([RUNS[0], RUNS[0]])["skip"][0])]
+    titles = [ax.get_title(loc="left") for ax in maps(side_by_side([RUNS[0], RUNS[0]])["skip"].panels[0])]
     assert titles == ["small (1)", "small (2)"]
 
 
@@ -100,8 +100,8 @@ def test_nothing_in_common_is_nothing(runs: list[Run], tmp_path: Path) -> None:
 
 
 def test_caption_tells_the_reduction() -> None:
-    assert "p95 over tokens" in caption("skip", FigureOptions(reduction="p95"))
-    assert "over tokens" not in caption("erasure", FigureOptions())
+    assert "p95 over tokens" in side_by_side(RUNS, FigureOptions(reduction="p95"))["skip"].note
+    assert "over tokens" not in side_by_side(RUNS, FigureOptions())["erasure"].note
 
 
 def test_files_are_written_one_per_kind(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def test_text_stays_text() -> None:
 
 
 def test_map_is_an_embedded_picture_of_its_cells() -> None:
-    text = inline_svg(skip.panels(RUN, FigureOptions())[0], "run-1-skip-all")
+    text = inline_svg(skip.FIGURE.panels(RUN, FigureOptions())[0], "run-1-skip-all")
     (first, *_) = re.findall(r"<image[^>]*href=\"([^\"]{22})", text)
     assert first == "data:image/png;base64,"
 

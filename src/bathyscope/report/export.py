@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from bathyscope.errors import OptionError, StoreError
 from bathyscope.report.figures.kind import arrange, compose
 from bathyscope.report.figures.options import FigureOptions
-from bathyscope.report.figures.registry import drawable
+from bathyscope.report.figures.registry import drawings
 from bathyscope.report.render import FORMATS, check_format, render
 from bathyscope.report.side_by_side import side_by_side
 from bathyscope.store.atomic import write_atomically
@@ -35,7 +35,7 @@ def save_figures(
         StoreError: the folder cannot be written.
     """
     _check(formats)
-    figures = {name: compose(run, panels) for name, panels in drawable(run, options).items()}
+    figures = {name: compose(run, drawing.panels) for name, drawing in drawings(run, options).items()}
     return _save(figures, folder, formats)
 
 
@@ -54,7 +54,7 @@ def save_side_by_side(
     """
     _check(formats)
     heading = " ".join(run.caption() for run in runs)
-    figures = {name: arrange(heading, panels) for name, panels in side_by_side(runs, options).items()}
+    figures = {name: arrange(heading, drawing.panels) for name, drawing in side_by_side(runs, options).items()}
     return _save(figures, folder, formats)
 
 

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from importlib import metadata
-from importlib.resources import files
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
-
 from bathyscope.errors import OptionError, did_you_mean
-from bathyscope.report import provenance, side_by_side, table
-from bathyscope.report.export import write_output
-from bathyscope.report.figures import style
-from bathyscope.report.figures.kind import Panel
+from bathyscope.report import html, provenance, table
+from bathyscope.report.figures.kind import Drawing
 from bathyscope.report.figures.options import FigureOptions
-from bathyscope.report.figures.registry import FIGURES, drawable
-from bathyscope.report.svg import inline_svg
+from bathyscope.report.figures.registry import drawings
+from bathyscope.report.side_by_side import together
 from bathyscope.store.names import run_names
 from bathyscope.store.run import Run
 
@@ -28,23 +20,6 @@ NO_LONGER: Final = {
     "behind them are given by `bathyscope show RUN --measure MEASURE --format csv`, or by run[measure] in Python."
 }
 """What is said to who gives an option that there was."""
-
-# Letters of a panel then have about the size of the page's own notes.
-_REM_PER_INCH: Final = 6.9
-
-
-@dataclass(frozen=True)
-class _Picture:
-    svg: Markup
-    alt: str
-    width: str | None
-
-
-@dataclass(frozen=True)
-class _Figure:
-    heading: str
-    note: str
-    panels: list[_Picture]
 
 
 def report(
@@ -58,101 +33,83 @@ def report(
     """Write a page and give back its path. The same runs give the same bytes.
 
     Args:
-        runs: one or more; several are also compared by effective depth and map by map.
+        runs: one or more; several are also compared by effective depth, map by map and curve by curve.
         out: the HTML file; it is wholly there or absent.
         title: of the page; default: model and data.
         options: weighting and bands of the curves, reduction and scale of the maps, prompts with own maps.
 
     Raises:
-        OptionError: no run; a run with nothing to draw; an option that is not known, or no longer.
+        OptionError: no run; a run with nothing to draw; an argument of another type; an option that is not known, or
+            no longer.
         StoreError: the file cannot be written.
     """
-    _refuse(gone)
-    runs = [runs] if isinstance(runs, Run) else list(runs)
-    if not runs:
-        raise OptionError("A report needs at least one run; give a list such as [run].")
-    options = options or FigureOptions()
+    runs = [runs] if isinstance(runs, Run) else runs
+    _check(runs, out, title, options, gone)
     names = run_names(runs)
-    sections = [_section(run, f"run-{i + 1}", names[i], options) for i, run in enumerate(runs)]
-    page = _template().render(
+    # each figure of each run is computed once, for its section and for what stands side by side
+    drawn = [drawings(run, options) for run in runs]
+    path = Path(out).expanduser()
+    html.write_page(
+        "page.html.j2",
+        path,
         title=title or (names[0] if len(runs) == 1 else f"{len(runs)} runs compared"),
-        sections=sections,
+        sections=[_section(run, f"run-{i + 1}", names[i], drawn[i]) for i, run in enumerate(runs)],
         legend=table.LEGEND,
         comparison=_comparison(runs, names),
-        side_by_side=_side_by_side(runs, options),
-        style=Markup((files("bathyscope.report") / "templates" / "page.css").read_text(encoding="utf-8")),
-        version=metadata.version("bathyscope"),
+        side_by_side=[html.figure(drawing, f"side-by-side-{name}") for name, drawing in together(drawn, names).items()],
     )
-    path = Path(out).expanduser()
-    write_output(path, page.encode("utf-8"))
     return path
 
 
-def _refuse(given: Iterable[str]) -> None:
-    """Options that there are no more, or never were."""
-    for name in given:
+def _check(runs: object, out: object, title: object, options: object, gone: Mapping[str, object]) -> None:
+    """Arguments are what they should be, before anything is drawn."""
+    for name in gone:
         if name in NO_LONGER:
             raise OptionError(NO_LONGER[name])
         known = ("runs", "out", "title", "options")
         raise OptionError(f"A report takes no {name!r}; allowed: {', '.join(known)}.{did_you_mean(name, known)}")
+    if not isinstance(runs, Sequence) or not all(isinstance(run, Run) for run in runs):
+        raise OptionError(
+            f"A report is drawn from runs, and {_said(runs)} was given; give what bathyscope.survey or bathyscope.open "
+            "returns, or a list of such."
+        )
+    if not runs:
+        raise OptionError("A report needs at least one run; give a list such as [run].")
+    for name, value, types, allowed in (
+        ("out", out, str | Path, "the path of an HTML file, such as 'page.html'"),
+        ("title", title, str | None, "a text, or None"),
+        ("options", options, FigureOptions | None, "bathyscope.report.FigureOptions(...), or None"),
+    ):
+        if not isinstance(value, types):
+            raise OptionError(f"A report's {name} is {allowed}; {_said(value)} was given.")
 
 
-def _template() -> Any:
-    environment = Environment(
-        loader=PackageLoader("bathyscope.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-    )
-    return environment.get_template("page.html.j2")
+def _said(value: object) -> str:
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        other = next((one for one in value if not isinstance(one, Run)), value)
+        return f"a {type(value).__name__} with {_said(other)}" if other is not value else f"a {type(value).__name__}"
+    return f"{value!r:.60} of type {type(value).__name__}"
 
 
-def _section(run: Run, anchor: str, name: str, options: FigureOptions) -> dict[str, Any]:
-    drawn = drawable(run, options)
+def _section(run: Run, anchor: str, name: str, drawn: Mapping[str, Drawing]) -> dict[str, Any]:
     headings, rows, count = provenance.prompts(run)
+    depths = _depth_rows(run)
     return {
         "anchor": anchor,
         "name": name,
         "verdict": run.headline(),
         "caption": run.caption(),
         "noise": _noise_note(run),
-        "depth_headings": table.depth_headings(run) if table.MEASURE in run.measures else [],
-        "depth_rows": [table.depth_cells(row) for row in _depth_rows(run)],
-        "remarks": table.remarks(_depth_rows(run)),
-        "figures": [_figure(run, kind, panels, anchor, options) for kind, panels in drawn.items()],
+        "depth_headings": table.depth_headings(run) if depths else [],
+        "depth_rows": [table.depth_cells(row) for row in depths],
+        "remarks": table.remarks(depths),
+        "figures": [html.figure(drawing, f"{anchor}-{figure}") for figure, drawing in drawn.items()],
         "configuration": provenance.configuration(run),
         "record": provenance.record(run),
         "prompt_headings": headings,
         "prompt_rows": rows,
         "prompt_count": count,
     }
-
-
-def _figure(run: Run, name: str, panels: Sequence[Panel], anchor: str, options: FigureOptions) -> _Figure:
-    pictures = [_picture(panel, f"{anchor}-{name}-{panel.name}") for panel in panels]
-    kind = FIGURES[name]
-    return _Figure(kind.heading, kind.note(run, options), pictures)
-
-
-def _picture(panel: Panel, anchor: str) -> _Picture:
-    return _Picture(Markup(inline_svg(panel, anchor)), panel.alt, _page_width(panel.size[0]))
-
-
-def _page_width(inches: float) -> str | None:
-    """The width of what needs a row of its own; None where the page chooses."""
-    return f"{inches * _REM_PER_INCH:.4g}rem" if inches > style.PAIRED_UP_TO else None
-
-
-def _side_by_side(runs: Sequence[Run], options: FigureOptions) -> list[_Figure]:
-    """Maps that several runs have in common."""
-    return [
-        _Figure(
-            FIGURES[kind].heading,
-            side_by_side.caption(kind, options),
-            [_picture(panel, f"side-by-side-{kind}-{panel.name}") for panel in panels],
-        )
-        for kind, panels in side_by_side.side_by_side(runs, options).items()
-    ]
 
 
 def _noise_note(run: Run) -> str:
@@ -175,10 +132,7 @@ def _comparison(runs: Sequence[Run], names: Sequence[str]) -> dict[str, Any] | N
     if len(runs) < 2 or not estimators:
         return None
     rows = [
-        {
-            "estimator": table.estimator_name(estimator),
-            "cells": [_compared(rows.get(estimator)) for rows in by_run],
-        }
+        [table.estimator_name(estimator), *(_compared(rows.get(estimator)) for rows in by_run)]
         for estimator in estimators
     ]
     return {"names": names, "rows": rows}

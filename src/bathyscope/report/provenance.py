@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from bathyscope.text import elided
+
 if TYPE_CHECKING:
     import xarray as xr
 
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
 Pairs = list[tuple[str, str]]
 
 PROMPTS_SHOWN: Final = 200
+_CELL_LETTERS: Final = 200
 _LENGTHY: Final = ("plan", "shards")
 
 
@@ -47,7 +50,9 @@ def prompts(run: Run) -> tuple[list[str], list[list[str]], int]:
 def _prompt_table(dataset: xr.Dataset) -> tuple[list[str], list[list[str]]]:
     columns = [str(name) for name, values in dataset.coords.items() if values.dims == ("prompt",)]
     cells = [dataset[name].values[:PROMPTS_SHOWN] for name in columns]
-    return columns, [[str(value) for value in row] for row in zip(*cells)]
+    return [elided(name, _CELL_LETTERS) for name in columns], [
+        [elided(str(value), _CELL_LETTERS) for value in row] for row in zip(*cells)
+    ]
 
 
 def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:

@@ -1,85 +1,61 @@
-"""Several runs side by side: the same map for every model in the same colours, or their curves in one picture."""
+"""Several runs side by side: whatever their panels share, the same maps in the same colours, curves in one picture."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from bathyscope.report.figures import multiples
-from bathyscope.report.figures.heat_map import HeatMap
-from bathyscope.report.figures.kind import Panel
+from bathyscope.report.figures.kind import Drawing, Member, Panel, Shared
 from bathyscope.report.figures.options import FigureOptions
-from bathyscope.report.figures.registry import FIGURES
-from bathyscope.report.figures.token_map import panel_size
+from bathyscope.report.figures.registry import drawings
 from bathyscope.store.names import run_names
 
 if TYPE_CHECKING:
     from bathyscope.store.run import Run
 
-_WIDEST: Final = 10.5
-_BLOCK_CELL: Final = (2.6, 2.5)
-_TOKEN_FRAME: Final = 0.6
+_MAPS: Final = (
+    "{heading} of each model, as in the figures of the single runs below. Equal colours are equal values within a row "
+    "of maps; axes count each model's own blocks."
+)
 
 
-def side_by_side(runs: Sequence[Run], options: FigureOptions | None = None) -> dict[str, list[Panel]]:
-    """For every kind of figure with maps its maps that at least two runs have, a small multiple for each run; and the
-    pictures in which a kind draws several runs together.
+def side_by_side(runs: Sequence[Run], options: FigureOptions | None = None) -> dict[str, Drawing]:
+    """For every figure what at least two runs have in common, by the figure's name; empty for a single run.
 
     Token maps are matched by data set and prompt; each run keeps its own tokens.
 
-    Returns:
-        Panels by the kind's name; empty for a single run.
+    Raises:
+        OptionError: a run with nothing to draw.
     """
-    names = run_names(runs)
-    found: dict[str, list[Panel]] = {}
-    for kind in FIGURES:
-        matched = _matched(runs, names, kind, options or FigureOptions())
-        found[kind] = [_panel(*shown) for shown in matched.values()]
-        found[kind] += _together(runs, names, kind, options or FigureOptions())
-    return {kind: panels for kind, panels in found.items() if panels}
+    return together([drawings(run, options) for run in runs], run_names(runs))
 
 
-def caption(kind: str, options: FigureOptions) -> str:
-    """What is compared."""
-    together = FIGURES[kind].together
-    if together is not None:
-        return together.note
-    reduction = f" Shown: {options.reduction} over tokens." if kind in ("skip", "direct") else ""
-    return (
-        f"{FIGURES[kind].heading} of each model, as in the figures of the single runs below.{reduction} Equal colours "
-        "are equal values within a row of maps; axes count each model's own blocks."
-    )
+def together(drawn: Sequence[Mapping[str, Drawing]], names: Sequence[str]) -> dict[str, Drawing]:
+    """The same of figures that are there already.
+
+    Args:
+        drawn: of every run its figures by name.
+        names: of the runs.
+    """
+    found = {}
+    for name in dict.fromkeys(name for figures in drawn for name in figures):
+        there = [
+            (run, number, figures[name]) for number, (run, figures) in enumerate(zip(names, drawn)) if name in figures
+        ]
+        panels = _panels(there)
+        if panels:
+            first = there[0][2]
+            found[name] = Drawing(panels, first.beside or _MAPS.format(heading=first.heading), heading=first.heading)
+    return found
 
 
-Matched = tuple[str, str, list[HeatMap]]
-"""Name and title of a map, and the map of every run that has it, under the run's name."""
-
-
-def _matched(runs: Sequence[Run], names: Sequence[str], kind: str, options: FigureOptions) -> Mapping[str, Matched]:
-    """By key, those that more than one run has."""
-    found: dict[str, Matched] = {}
-    maps = FIGURES[kind].maps
-    for run, run_name in zip(runs, names):
-        if maps is None or not FIGURES[kind].drawable(run):
-            continue
-        for name, shown in maps(run, options).items():
-            matched = found.setdefault(shown.key or shown.title, (name, shown.title, []))
-            matched[2].append(replace(shown, title=run_name))
-    return {key: matched for key, matched in found.items() if len(matched[2]) > 1}
-
-
-def _together(runs: Sequence[Run], names: Sequence[str], kind: str, options: FigureOptions) -> Sequence[Panel]:
-    there = [(run, name) for run, name in zip(runs, names) if FIGURES[kind].drawable(run)]
-    together = FIGURES[kind].together
-    if together is None or len(there) < 2:
-        return []
-    return together.panels([run for run, _ in there], [name for _, name in there], options)
-
-
-def _panel(name: str, title: str, maps: list[HeatMap]) -> Panel:
-    if maps[0].columns.pieces is None:
-        return multiples.panel(name, maps, title, cell=_BLOCK_CELL)
-    sizes = [panel_size([shown], frame=_TOKEN_FRAME, narrowest=_BLOCK_CELL[0]) for shown in maps]
-    cell = (max(width for width, _ in sizes), max(height for _, height in sizes))
-    return multiples.panel(name, maps, title, cell=cell, columns=max(1, int(_WIDEST // cell[0])))
+def _panels(drawn: Sequence[tuple[str, int, Drawing]]) -> list[Panel]:
+    """A picture for whatever more than one run shows."""
+    by_key: dict[str, tuple[Shared, list[Member]]] = {}
+    for run, number, drawing in drawn:
+        for panel in drawing.panels:
+            for shared in panel.shared:
+                _, members = by_key.setdefault(shared.key, (shared, []))
+                members.append(Member(run, number, shared.shown))
+    made = [shared.together(shared.name, members) for shared, members in by_key.values() if len(members) > 1]
+    return [panel for panel in made if panel is not None]

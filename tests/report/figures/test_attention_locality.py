@@ -6,7 +6,7 @@ from support.artists import axes_titled, bands, curve
 from support.synthetic import replaced
 from support.synthetic_tokens import complete_run
 
-from bathyscope.report.figures import attention_locality
+from bathyscope.report.figures.attention_locality import FIGURE
 from bathyscope.report.figures.options import FigureOptions
 
 RUN = complete_run(L=5)
@@ -23,7 +23,7 @@ WEIGHTS = DATA["n_tokens"].values - 1
     ],
 )
 def test_places_are_token_weighted_means_with_bands(name: str, label: str) -> None:
-    ax = axes_titled(attention_locality.draw(RUN), "Where attention goes")
+    ax = axes_titled(FIGURE.draw(RUN), "Where attention goes")
     x, y = curve(ax, label)
     np.testing.assert_array_equal(x, range(5))
     np.testing.assert_allclose(y, WEIGHTS @ DATA[name].values / WEIGHTS.sum())
@@ -32,27 +32,27 @@ def test_places_are_token_weighted_means_with_bands(name: str, label: str) -> No
 
 @pytest.mark.parametrize("offset", [1, 2, 4, 8, 16])
 def test_a_line_for_every_offset(offset: int) -> None:
-    _, y = curve(axes_titled(attention_locality.draw(RUN), "Attention to the token i before"), f"i = {offset}")
+    _, y = curve(axes_titled(FIGURE.draw(RUN), "Attention to the token i before"), f"i = {offset}")
     np.testing.assert_allclose(y, WEIGHTS @ DATA["weight"].sel(offset=offset).values / WEIGHTS.sum())
 
 
 def test_heads_are_shown_by_the_total_over_five_tokens() -> None:
-    (image,) = axes_titled(attention_locality.draw(RUN), "Each head's").get_images()
+    (image,) = axes_titled(FIGURE.draw(RUN), "Each head's").get_images()
     mean = np.tensordot(WEIGHTS, 5 * DATA["head_prev5"].values, 1) / WEIGHTS.sum()
     np.testing.assert_allclose(image.get_array(), mean)
     assert image.get_clim() == (0, pytest.approx(mean.max()))
-    by_prompt = attention_locality.draw(RUN, FigureOptions(weighting="prompts"))
+    by_prompt = FIGURE.draw(RUN, FigureOptions(weighting="prompts"))
     (image,) = axes_titled(by_prompt, "Each head's").get_images()
     np.testing.assert_allclose(image.get_array(), 5 * DATA["head_prev5"].values.mean(0))
 
 
 def test_blocks_without_attention_are_named_and_blank() -> None:
     run = replaced(RUN, "attention_locality", DATA.where(DATA["block"].isin([0, 3, 4])))
-    assert "Blocks 1, 2 show no attention weights." in attention_locality.caption(run)
-    assert "show no" not in attention_locality.caption(RUN)
-    (image,) = axes_titled(attention_locality.draw(run), "Each head's").get_images()
+    assert "Blocks 1, 2 show no attention weights." in FIGURE.caption(run)
+    assert "show no" not in FIGURE.caption(RUN)
+    (image,) = axes_titled(FIGURE.draw(run), "Each head's").get_images()
     assert image.get_array().mask.all(1).tolist() == [False, True, True, False, False]
 
 
 def test_missing_values_leave_no_panel() -> None:
-    assert attention_locality.panels(replaced(RUN, "attention_locality", DATA * np.nan), FigureOptions()) == []
+    assert FIGURE.panels(replaced(RUN, "attention_locality", DATA * np.nan), FigureOptions()) == []

@@ -11,7 +11,7 @@ from support.synthetic import replaced
 from support.synthetic_tokens import complete_run
 
 from bathyscope.measures.depth_score_levels import level_results
-from bathyscope.report.figures import depth_score
+from bathyscope.report.figures.depth_score import FIGURE
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.store.run import Run
 
@@ -24,7 +24,7 @@ PER_PROMPT = ["effect", "output_effect", "prompt_score_layer", "prompt_score_out
 
 @functools.cache
 def drawn() -> Figure:
-    return depth_score.draw(RUN)
+    return FIGURE.draw(RUN)
 
 
 def by(label: str | None, **coords: object) -> Run:
@@ -42,7 +42,7 @@ def dots(ax: Axes) -> list[np.ndarray]:
 @pytest.mark.parametrize("kind", ["layer", "output"])
 @pytest.mark.parametrize("reduction", ["max", "mean"])
 def test_diamonds_bars_and_dots_are_scores_intervals_and_prompts(kind: str, reduction: str) -> None:
-    figure = depth_score.draw(RUN, FigureOptions(reduction=reduction))  # type: ignore[arg-type]
+    figure = FIGURE.draw(RUN, FigureOptions(reduction=reduction))  # type: ignore[arg-type]
     ax, own = axes_titled(figure, TITLES[kind]), DATA.sel(reduction=reduction)
     _, scores = curve(ax, "levels")
     np.testing.assert_array_equal(scores, own[f"score_{kind}"])
@@ -77,7 +77,7 @@ def test_trend_is_a_line_with_slope_interval_p_value_and_effect_size() -> None:
 
 def test_label_that_made_room_for_the_dimension_is_found() -> None:
     run = by("level", level=("prompt", [5, 1, 1] * 3))
-    ax = axes_titled(depth_score.draw(run), TITLES["layer"])
+    ax = axes_titled(FIGURE.draw(run), TITLES["layer"])
     assert ax.get_xlabel() == "level (label of the prompts)"
     scores = run["depth_score"]["prompt_score_layer"].sel(reduction="max").values
     np.testing.assert_array_equal(dots(ax)[1], scores[::3])
@@ -85,7 +85,7 @@ def test_label_that_made_room_for_the_dimension_is_found() -> None:
 
 def test_prompts_without_the_label_have_no_dot() -> None:
     run = by("steps", steps=("prompt", [1.0, 2.0, np.nan] * 3))
-    ax = axes_titled(depth_score.draw(run), TITLES["layer"])
+    ax = axes_titled(FIGURE.draw(run), TITLES["layer"])
     assert [label.get_text() for label in ax.get_xticklabels()] == ["1", "2"]
     assert [len(heights) for heights in dots(ax)] == [3, 3]
 
@@ -93,27 +93,27 @@ def test_prompts_without_the_label_have_no_dot() -> None:
 @pytest.mark.parametrize("label", [None, "kind"])
 def test_levels_without_an_order_have_no_trend(label: str | None) -> None:
     run = by(label, kind=("prompt", np.array(["sum", "$word"] * 4 + ["sum"], dtype=object)))
-    ax = axes_titled(depth_score.draw(run), TITLES["layer"])
+    ax = axes_titled(FIGURE.draw(run), TITLES["layer"])
     assert [text.get_text() for text in ax.texts] == ["no trend"]
     assert all(line.get_label() != "trend" for line in ax.get_lines())
     names = ["all"] if label is None else ["$word", "sum"]
     assert [text.get_text() for text in ax.get_xticklabels()] == names
-    assert "Trend: " in depth_score.caption(run)
+    assert "Trend: " in FIGURE.caption(run)
 
 
 def test_missing_intervals_are_told_with_their_levels() -> None:
     run = by("hops", hops=("prompt", [1, 2, 3, 4, 4, 4, 4, 4, 4]))
-    assert "1, 2, 3: an interval needs at least two prompts" in depth_score.caption(run)
-    assert "interval needs" not in depth_score.caption(RUN)
+    assert "1, 2, 3: an interval needs at least two prompts" in FIGURE.caption(run)
+    assert "interval needs" not in FIGURE.caption(RUN)
 
 
 def test_alternative_text_gives_scores_by_level() -> None:
-    panel = depth_score.panels(RUN, FigureOptions())[0]
+    panel = FIGURE.panels(RUN, FigureOptions())[0]
     score = DATA["score_layer"].sel(reduction="max", level=3).item()
     assert f"3: {score:.3g} (interval " in panel.alt
 
 
 def test_score_without_any_value_has_no_panel() -> None:
     data = DATA.assign(score_output=DATA["score_output"] * np.nan)
-    names = [panel.name for panel in depth_score.panels(replaced(RUN, "depth_score", data), FigureOptions())]
+    names = [panel.name for panel in FIGURE.panels(replaced(RUN, "depth_score", data), FigureOptions())]
     assert names == ["layer"]

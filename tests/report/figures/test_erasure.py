@@ -12,7 +12,7 @@ from support.synthetic import replaced
 from support.synthetic_tokens import ANSWER, PIECES, complete_run
 
 from bathyscope.errors import OptionError
-from bathyscope.report.figures import erasure
+from bathyscope.report.figures.erasure import FIGURE
 from bathyscope.report.figures.heat_map import LABELLED_TOKENS
 from bathyscope.report.figures.kind import draw_panel
 from bathyscope.report.figures.options import FigureOptions
@@ -24,7 +24,7 @@ LENGTHS = DATA["n_tokens"].values
 
 @functools.cache
 def drawn() -> Figure:
-    return erasure.draw(RUN)
+    return FIGURE.draw(RUN)
 
 
 def of_prompt(figure: Figure, prompt: int) -> Axes:
@@ -55,7 +55,7 @@ def test_tokens_that_predict_the_answer_are_marked(prompt: int) -> None:
     (marks,) = of_prompt(drawn(), prompt).get_lines()
     expected = [LENGTHS[prompt] - 1 - ANSWER + place for place in range(ANSWER)]
     assert list(marks.get_xdata()) == expected
-    assert "Triangles: tokens at which a token of the answer is predicted" in erasure.caption(RUN)
+    assert "Triangles: tokens at which a token of the answer is predicted" in FIGURE.caption(RUN)
 
 
 def test_prompts_share_their_colours_and_nothing_is_clipped() -> None:
@@ -65,38 +65,38 @@ def test_prompts_share_their_colours_and_nothing_is_clipped() -> None:
 
 def test_prompts_shown_are_limited_and_told() -> None:
     options = FigureOptions(prompts_shown=2)
-    assert [panel.name for panel in erasure.panels(RUN, options)] == ["prompt_1", "prompt_2"]
-    caption = erasure.caption(RUN, options)
+    assert [panel.name for panel in FIGURE.panels(RUN, options)] == ["prompt_1", "prompt_2"]
+    caption = FIGURE.caption(RUN, options)
     assert "5 of 6 prompts were measured" in caption
     assert "Shown: the first 2 of these prompts; 3 more in the run." in caption
-    assert "Shown" not in erasure.caption(RUN, FigureOptions(prompts_shown=5))
+    assert "Shown" not in FIGURE.caption(RUN, FigureOptions(prompts_shown=5))
 
 
 def test_effect_on_all_later_positions_stands_below() -> None:
     run = replaced(RUN, "erasure", DATA.assign(effect_future=DATA["effect"] * 0.5))
-    (figure,) = [draw_panel(panel) for panel in erasure.panels(run, FigureOptions(prompts_shown=1))]
+    (figure,) = [draw_panel(panel) for panel in FIGURE.panels(run, FigureOptions(prompts_shown=1))]
     above, below = [ax for ax in figure.axes if ax.get_images()]
     assert below.get_title(loc="left") == "Erasing one token, all later positions: prompt p1"
     np.testing.assert_allclose(below.get_images()[0].get_array(), above.get_images()[0].get_array() * 0.5)
     assert not any(label.get_visible() for label in above.get_xticklabels())
-    assert "every position behind the token" in erasure.caption(run)
+    assert "every position behind the token" in FIGURE.caption(run)
 
 
 def test_long_prompt_labels_some_tokens_that_do_not_overlap() -> None:
     run = complete_run(L=5, prompts=2, tokens=200)
-    figure = erasure.draw(run)
+    figure = FIGURE.draw(run)
     (ax,) = [ax for ax in figure.axes if ax.get_images()]
     places = ax.get_xticks()
     assert len(places) <= LABELLED_TOKENS
     assert set(np.diff(places)) == {3}
     boxes = [label.get_window_extent() for label in ax.get_xticklabels()]
     assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
-    assert "not every token is labelled" in erasure.caption(run)
-    assert "not every token is labelled" not in erasure.caption(RUN)
+    assert "not every token is labelled" in FIGURE.caption(run)
+    assert "not every token is labelled" not in FIGURE.caption(RUN)
 
 
 def test_labels_of_a_full_page_do_not_overlap() -> None:
-    figure = erasure.draw(complete_run(L=64, prompts=2, tokens=64))
+    figure = FIGURE.draw(complete_run(L=64, prompts=2, tokens=64))
     (ax,) = [ax for ax in figure.axes if ax.get_images()]
     boxes = [label.get_window_extent() for label in ax.get_xticklabels()]
     assert len(boxes) == 63
@@ -105,13 +105,13 @@ def test_labels_of_a_full_page_do_not_overlap() -> None:
 
 def test_run_without_pieces_numbers_its_tokens() -> None:
     run = replaced(RUN, "erasure", DATA.drop_vars(["piece", "answer_start"]))
-    ax = of_prompt(erasure.draw(run), 1)
+    ax = of_prompt(FIGURE.draw(run), 1)
     assert [label.get_text() for label in ax.get_xticklabels()][:3] == ["0", "1", "2"]
     assert not ax.get_lines()
 
 
 def test_alternative_text_tells_tokens_and_largest_value() -> None:
-    panel = erasure.panels(RUN, FigureOptions())[0]
+    panel = FIGURE.panels(RUN, FigureOptions())[0]
     values = DATA["effect"].values[1, :, : LENGTHS[1] - 1]
     boundary, token = np.unravel_index(values.argmax(), values.shape)
     assert f"largest {values.max():.3g} at boundary {boundary}, token {token} (" in panel.alt
@@ -123,4 +123,4 @@ def test_no_prompt_measured_is_an_error() -> None:
     data = DATA.copy(deep=True)
     data["effect"][:] = np.nan
     with pytest.raises(OptionError, match="every value of 'erasure' is missing"):
-        erasure.draw(replaced(RUN, "erasure", data))
+        FIGURE.draw(replaced(RUN, "erasure", data))

@@ -6,7 +6,7 @@ from support.artists import bands, curve
 from support.synthetic import replaced
 from support.synthetic_tokens import complete_run
 
-from bathyscope.report.figures import gradient
+from bathyscope.report.figures.gradient import FIGURE
 from bathyscope.report.figures.options import FigureOptions
 
 RUN = complete_run(L=5, tokens=6)
@@ -22,7 +22,7 @@ DATA = RUN["gradient"]
     ],
 )
 def test_curves_are_means_over_prompts_with_bands(name: str, label: str) -> None:
-    (ax,) = gradient.draw(RUN).axes
+    (ax,) = FIGURE.draw(RUN).axes
     x, y = curve(ax, label)
     np.testing.assert_array_equal(x, range(6))
     np.testing.assert_allclose(y, DATA[name].values.mean(0))
@@ -30,17 +30,17 @@ def test_curves_are_means_over_prompts_with_bands(name: str, label: str) -> None
 
 
 def test_axes_have_units_and_a_logarithmic_scale() -> None:
-    (ax,) = gradient.draw(RUN).axes
+    (ax,) = FIGURE.draw(RUN).axes
     assert ax.get_ylabel() == "norm (nats per activation unit), log scale"
     assert ax.get_yscale() == "log"
     assert ax.get_xlabel().startswith("boundary (index")
 
 
 def test_zero_at_the_last_boundary_has_no_place() -> None:
-    (ax,) = gradient.draw(RUN).axes
+    (ax,) = FIGURE.draw(RUN).axes
     assert ax.get_ylim()[0] > DATA["norm_rest"].values[:, -2].min() / 10
-    assert "0 at the last boundary" in gradient.caption(RUN)
+    assert "0 at the last boundary" in FIGURE.caption(RUN)
 
 
 def test_missing_values_leave_no_panel() -> None:
-    assert gradient.panels(replaced(RUN, "gradient", DATA * np.nan), FigureOptions()) == []
+    assert FIGURE.panels(replaced(RUN, "gradient", DATA * np.nan), FigureOptions()) == []

@@ -10,8 +10,10 @@ from support.artists import axes_titled, curve
 from support.synthetic import replaced, synthetic_run
 from support.synthetic_tokens import complete_run
 
-from bathyscope.report.figures import lens
+from bathyscope.measures.effective_depth import depth_inputs
+from bathyscope.report.figures.lens import FIGURE
 from bathyscope.report.figures.options import FigureOptions
+from bathyscope.statistics.effective_depth import effective_depth
 
 RUN = synthetic_run()
 DATA = RUN["lens"]
@@ -20,7 +22,7 @@ TOKENS = DATA["n_tokens"].values
 
 @functools.cache
 def figure() -> Figure:
-    return lens.draw(RUN)
+    return FIGURE.draw(RUN)
 
 
 @pytest.mark.parametrize(
@@ -47,18 +49,18 @@ def test_units_are_those_of_the_data(title: str, units: str) -> None:
 
 def test_several_norms_are_drawn_apart_and_named() -> None:
     run = synthetic_run(norms=("recompute", "frozen"))
-    ax = axes_titled(lens.draw(run, panels=["kl"]), "Distance")
+    ax = axes_titled(FIGURE.draw(run, panels=["kl"]), "Distance")
     frozen = run["lens"].sel(norm="frozen")["kl_lens_final"].values
     tokens = run["lens"]["n_tokens"].values
     np.testing.assert_allclose(curve(ax, "KL(lens ‖ final), frozen")[1], tokens @ frozen / tokens.sum())
     looks = [(line.get_color(), line.get_linestyle(), line.get_marker()) for line in ax.get_lines()]
     assert len(set(looks)) == 4
-    assert "recompute (solid) and frozen (broken line)" in lens.caption(run)
+    assert "recompute (solid) and frozen (broken line)" in FIGURE.caption(run)
 
 
 def test_entropies_of_two_norms_stand_side_by_side_on_one_scale() -> None:
     run = synthetic_run(norms=("recompute", "frozen"))
-    axes = lens.draw(run, panels=["entropy"]).axes
+    axes = FIGURE.draw(run, panels=["entropy"]).axes
     tokens = run["lens"]["n_tokens"].values
     for ax, norm in zip(axes, ("recompute", "frozen"), strict=True):
         mean = tokens @ run["lens"]["entropy"].sel(norm=norm).values / tokens.sum()
@@ -66,8 +68,8 @@ def test_entropies_of_two_norms_stand_side_by_side_on_one_scale() -> None:
         assert len(ax.get_lines()) == 2
         assert ax.get_title(loc="left") == f"entropy, {norm}"
     assert axes[0].get_ylim() == axes[1].get_ylim()
-    assert "growth of the norm alone" in lens.caption(run)
-    assert "growth of the norm alone" not in lens.caption(RUN)
+    assert "growth of the norm alone" in FIGURE.caption(run)
+    assert "growth of the norm alone" not in FIGURE.caption(RUN)
 
 
 @pytest.mark.parametrize(
@@ -80,28 +82,38 @@ def test_entropies_of_two_norms_stand_side_by_side_on_one_scale() -> None:
 )
 def test_every_prompt_is_a_dot_beside_the_mean_and_its_interval(title: str, row: int, name: str, label: str) -> None:
     run = complete_run(tokens=6)
-    ax = axes_titled(lens.draw(run, panels=["settling", "deep_thinking"]), title)
+    ax = axes_titled(FIGURE.draw(run, panels=["settling", "deep_thinking"]), title)
     values = run["lens"][name].values
     dots = [line for line in ax.get_lines() if line.get_label() == "prompts"][row]
     np.testing.assert_array_equal(dots.get_xdata(), values)
     assert np.abs(np.asarray(dots.get_ydata()) - row).max() < 0.3
     mean = [line for line in ax.get_lines() if line.get_label() == "mean"][row]
-    np.testing.assert_allclose(mean.get_xdata(), values.mean())
+    expected = run["lens"]["n_tokens"].values @ values / run["lens"]["n_tokens"].values.sum()
+    np.testing.assert_allclose(mean.get_xdata(), expected)
     ends = [line for line in ax.get_lines() if line.get_label() == "interval"][row].get_xdata()
-    assert ends[0] < values.mean() < ends[1]
+    assert ends[0] < expected < ends[1]
     assert ax.get_yticklabels()[row].get_text() == label
+
+
+@pytest.mark.parametrize(("row", "name"), [(0, "settle"), (1, "prediction")])
+def test_figure_and_table_say_the_same_depth_of_tokens(row: int, name: str) -> None:
+    run = complete_run(tokens=6)
+    ax = axes_titled(FIGURE.draw(run, panels=["settling"]), "Where predictions settle")
+    mean = [line for line in ax.get_lines() if line.get_label() == "mean"][row]
+    inputs = depth_inputs(run["residual"], run["lens"], run["skip"])
+    assert mean.get_xdata()[0] == pytest.approx(effective_depth(inputs, resamples=100)[name].depth)
 
 
 def test_settling_of_several_norms_has_a_row_each() -> None:
     data = DATA.assign(settle_depth=("prompt", np.linspace(3, 9, 6)))
     both = xr.concat([data, data.assign(settle_depth=data["settle_depth"] * np.nan)], "norm")
     run = replaced(RUN, "lens", both.assign_coords(norm=["recompute", "frozen"]))
-    (ax,) = lens.draw(run, panels=["settling"]).axes
+    (ax,) = FIGURE.draw(run, panels=["settling"]).axes
     assert [label.get_text() for label in ax.get_yticklabels()] == ["settle depth,\nrecompute"]
 
 
 def test_runs_without_settling_say_nothing_of_it() -> None:
-    names = [panel.name for panel in lens.panels(RUN, FigureOptions())]
+    names = [panel.name for panel in FIGURE.panels(RUN, FigureOptions())]
     assert names == ["kl", "agreement", "entropy", "cross_entropy"]
-    assert "Settle depth" not in lens.caption(RUN)
-    assert "Settle depth" in lens.caption(complete_run(tokens=6))
+    assert "Settle depth" not in FIGURE.caption(RUN)
+    assert "Settle depth" in FIGURE.caption(complete_run(tokens=6))

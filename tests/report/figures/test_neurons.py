@@ -9,7 +9,7 @@ from support.artists import data_lines
 from support.synthetic import replaced
 from support.synthetic_tokens import complete_run
 
-from bathyscope.report.figures.neurons import FIGURE, panels
+from bathyscope.report.figures.neurons import FIGURE
 from bathyscope.report.figures.options import FigureOptions
 
 RUN = complete_run()
@@ -64,14 +64,14 @@ def test_without_a_tokenizer_there_are_no_histograms_and_no_words_about_them() -
     bare = DATA.copy(deep=True)
     bare["top_block"][:] = -1
     run = replaced(RUN, "neurons", bare)
-    assert [panel.name for panel in panels(run, FigureOptions())] == ["fractions", "kurtosis"]
+    assert [panel.name for panel in FIGURE.panels(run, FigureOptions())] == ["fractions", "kurtosis"]
     assert "Histograms" not in FIGURE.caption(run)
     assert f"on the {int(DATA['class_tokens'].sel(token_class='ing'))} tokens" in FIGURE.caption(RUN)
     assert "kurtosis above 10 (normal: 3)" in FIGURE.caption(run)
 
 
 def test_the_largest_effects_are_told() -> None:
-    (panel,) = [one for one in panels(RUN, FigureOptions()) if one.name == "top_ing"]
+    (panel,) = [one for one in FIGURE.panels(RUN, FigureOptions()) if one.name == "top_ing"]
     first = DATA.sel(token_class="ing").isel(rank=0)
     said = f"block {int(first['top_block'])} neuron {int(first['top_neuron'])}: {float(first['top_effect']):+.3g}"
     assert said in panel.alt

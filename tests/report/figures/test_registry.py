@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import functools
+import re
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint
 from itertools import pairwise
 
 import matplotlib as mpl
@@ -14,9 +17,10 @@ from support.synthetic import synthetic_run, without
 from support.synthetic_tokens import complete_run
 
 from bathyscope.errors import OptionError
-from bathyscope.report.figures.kind import draw_panel
+from bathyscope.report.figures import registry
+from bathyscope.report.figures.kind import Drawing, FigureKind, draw_panel
 from bathyscope.report.figures.options import FigureOptions
-from bathyscope.report.figures.registry import FIGURES, drawable
+from bathyscope.report.figures.registry import FIGURES, drawings
 
 RUN = complete_run()
 RUNS = {
@@ -138,10 +142,59 @@ def test_measure_that_is_missing_is_named() -> None:
 
 
 def test_drawable_follows_the_measures() -> None:
-    assert list(drawable(RUN)) == NAMES
-    assert list(drawable(without(RUN, "skip", "lens"))) == [n for n in NAMES if n not in ("skip", "lens")]
+    assert list(drawings(RUN)) == NAMES
+    assert list(drawings(without(RUN, "skip", "lens"))) == [n for n in NAMES if n not in ("skip", "lens")]
 
 
 def test_nothing_to_draw_is_an_error_with_advice() -> None:
     with pytest.raises(OptionError, match=r"nothing to draw: the run holds noise, and figures exist for effective"):
-        drawable(without(RUN, *NAMES))
+        drawings(without(RUN, *NAMES))
+
+
+class Offered:
+    """Entry points of another package."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, **values: object) -> None:
+        class Entry(EntryPoint):
+            def load(self) -> object:
+                value = values[self.name]
+                if isinstance(value, Exception):
+                    raise value
+                return value
+
+        entries = [Entry(name, f"other.figures:{name}", registry.GROUP) for name in values]
+        monkeypatch.setattr(registry, "entry_points", lambda group: entries if group == registry.GROUP else [])
+        registry.plugged_in.cache_clear()
+
+
+@pytest.fixture
+def _own_figures_alone() -> Iterator[None]:
+    yield
+    registry.plugged_in.cache_clear()
+
+
+@pytest.mark.usefixtures("_own_figures_alone")
+def test_figures_of_other_packages_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Drawing(FIGURES["drop"].panels(RUN), "Seen another way.")
+    Offered(monkeypatch, drop_again=FigureKind("drop_again", "Drop again", ("kl",), lambda run, options: made, "drop"))
+    found = drawings(RUN)
+    assert list(found) == [*NAMES, "drop_again"]
+    assert (found["drop_again"].note, found["drop_again"].heading) == ("Seen another way.", "Drop again")
+    assert "drop_again" not in drawings(without(RUN, "drop"))
+
+
+@pytest.mark.usefixtures("_own_figures_alone")
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (ImportError("no module named colours"), "ImportError: no module named colours"),
+        ("a text", "TypeError: a FigureKind is expected, and str was given"),
+        (FigureKind("drop", "Drop", (), lambda run, options: Drawing([], "")), "another figure has the name 'drop'"),
+    ],
+)
+def test_broken_plug_in_is_left_out_with_a_warning_that_names_it(
+    value: object, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Offered(monkeypatch, mine=value)
+    with pytest.warns(UserWarning, match=rf"plug-in mine \(other.figures:mine\) cannot be used, .*{re.escape(words)}"):
+        assert list(drawings(RUN)) == NAMES

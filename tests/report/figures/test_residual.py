@@ -9,8 +9,8 @@ from support.artists import axes_titled, bands, curve
 from support.synthetic import replaced, synthetic_run
 from support.synthetic_tokens import complete_run
 
-from bathyscope.report.figures import residual
 from bathyscope.report.figures.options import FigureOptions
+from bathyscope.report.figures.residual import FIGURE
 
 
 def by_hand(values: np.ndarray, tokens: np.ndarray) -> np.ndarray:
@@ -25,7 +25,7 @@ TOKENS = DATA["n_tokens"].values
 
 @functools.cache
 def figure() -> Figure:
-    return residual.draw(RUN)
+    return FIGURE.draw(RUN)
 
 
 @pytest.mark.parametrize(
@@ -62,9 +62,9 @@ def test_number_of_lines_and_bands() -> None:
 
 def test_prompt_weighting_is_drawn_and_said() -> None:
     options = FigureOptions(weighting="prompts")
-    _, y = curve(axes_titled(residual.draw(RUN, options, panels=["cosines"]), "Direction"), "attention")
+    _, y = curve(axes_titled(FIGURE.draw(RUN, options, panels=["cosines"]), "Direction"), "attention")
     np.testing.assert_allclose(y, DATA["cos_attn"].values.mean(0))
-    assert "each prompt counts the same" in residual.caption(RUN, options)
+    assert "each prompt counts the same" in FIGURE.caption(RUN, options)
 
 
 def test_model_without_parts_shows_the_block_alone() -> None:
@@ -72,13 +72,13 @@ def test_model_without_parts_shows_the_block_alone() -> None:
     for name in data:
         if "attn" in str(name) or "mlp" in str(name):
             data[name][:] = np.nan
-    ax = axes_titled(residual.draw(replaced(RUN, "residual", data), panels=["ratios"]), "Contributions")
+    ax = axes_titled(FIGURE.draw(replaced(RUN, "residual", data), panels=["ratios"]), "Contributions")
     assert [line.get_label() for line in ax.get_lines()] == ["block"]
 
 
 def test_measure_without_rest_has_no_such_panel() -> None:
     data = DATA.drop_vars([name for name in DATA if str(name).endswith("_rest")])
-    names = [panel.name for panel in residual.panels(replaced(RUN, "residual", data), FigureOptions())]
+    names = [panel.name for panel in FIGURE.panels(replaced(RUN, "residual", data), FigureOptions())]
     assert names == ["norms", "norms_max", "ratios", "cosines", "neighbour"]
 
 
@@ -98,7 +98,7 @@ def test_norms_over_decades_are_logarithmic_and_say_so() -> None:
 )
 def test_largest_activations_count_each_prompt_the_same(name: str, title: str, label: str) -> None:
     run = complete_run(tokens=6)
-    ax = axes_titled(residual.draw(run, panels=[name]), title)
+    ax = axes_titled(FIGURE.draw(run, panels=[name]), title)
     (line,) = ax.get_lines()
     np.testing.assert_allclose(line.get_ydata(), run["residual"][name].values.mean(0))
     assert (ax.get_ylabel(), ax.get_yscale(), len(bands(ax))) == (label, "log", 1)
@@ -108,6 +108,6 @@ def test_caption_tells_where_the_largest_activations_are() -> None:
     run = complete_run(tokens=6)
     data = run["residual"].copy(deep=True)
     data["largest_channel"][:2] = 5
-    caption = residual.caption(replaced(run, "residual", data))
+    caption = FIGURE.caption(replaced(run, "residual", data))
     assert "Largest activations: in 67% of all prompts and boundaries at token 0, channel 317" in caption
-    assert "Largest activations" not in residual.caption(RUN)
+    assert "Largest activations" not in FIGURE.caption(RUN)

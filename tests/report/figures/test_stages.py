@@ -8,10 +8,10 @@ from support.artists import axes_titled, curve
 from support.synthetic import replaced, synthetic_run
 from support.synthetic_stages import planted, stages
 
-from bathyscope.report.figures import stages as figure
 from bathyscope.report.figures.kind import draw_panel
 from bathyscope.report.figures.options import FigureOptions
-from bathyscope.report.side_by_side import caption, side_by_side
+from bathyscope.report.figures.stages import FIGURE
+from bathyscope.report.side_by_side import side_by_side
 from bathyscope.store.run import Run
 
 CURVES = 7
@@ -28,7 +28,7 @@ DATA = RUN["stages"]
 
 
 def test_every_signature_has_a_row_with_its_values_and_unit() -> None:
-    axes = figure.draw(RUN, panels=["signatures"]).axes
+    axes = FIGURE.draw(RUN, panels=["signatures"]).axes
     assert len(axes) == CURVES
     for row, ax in enumerate(axes):
         (line,) = ax.get_lines()
@@ -41,7 +41,7 @@ def test_every_signature_has_a_row_with_its_values_and_unit() -> None:
 
 
 def test_boundaries_stand_half_a_block_before_the_stage_over_their_intervals() -> None:
-    for ax in figure.draw(RUN, panels=["signatures"]).axes:
+    for ax in FIGURE.draw(RUN, panels=["signatures"]).axes:
         marks = [one.get_segments()[0][0][0] for one in ax.collections if isinstance(one, LineCollection)]
         np.testing.assert_allclose(marks, DATA["boundary"].values - 0.5)
         spans = [(one.get_x(), one.get_x() + one.get_width()) for one in ax.patches if isinstance(one, Rectangle)]
@@ -49,14 +49,14 @@ def test_boundaries_stand_half_a_block_before_the_stage_over_their_intervals() -
 
 
 def test_stages_are_numbered_above_their_middle() -> None:
-    top = figure.draw(RUN, panels=["signatures"]).axes[0]
+    top = FIGURE.draw(RUN, panels=["signatures"]).axes[0]
     found = {text.get_text(): text.get_position()[0] for text in top.texts}
     edges = [0, *DATA["boundary"].values, 12]
     assert found == {str(n + 1): (edges[n] + edges[n + 1] - 1) / 2 for n in range(4)}
 
 
 def test_the_error_on_held_out_prompts_and_what_straight_lines_would_leave() -> None:
-    ax = axes_titled(figure.draw(RUN), "How many stages")
+    ax = axes_titled(FIGURE.draw(RUN), "How many stages")
     error, floor = DATA["heldout_error"].values, float(DATA["floor"])
     k, drawn = curve(ax, "if all curves were straight lines")
     np.testing.assert_array_equal(k, [1, 2, 3, 4, 5])
@@ -68,40 +68,40 @@ def test_the_error_on_held_out_prompts_and_what_straight_lines_would_leave() -> 
 
 
 def test_the_caption_names_the_stages_and_says_how_many_there_are() -> None:
-    said = figure.caption(RUN)
+    said = FIGURE.caption(RUN)
     assert "feature engineering, prediction ensembling, residual calibration" in said
     assert f"not clearly worse than the best: {int(DATA['best_k'])}" in said
     three = run_of((3, 7), 12, stages=3)
-    assert "feature engineering" not in figure.caption(three)
+    assert "feature engineering" not in FIGURE.caption(three)
     many = run_of((3, 7, 9), 12, noise=0.1, most=3)
-    assert "not clearly worse than the best: 3; more than 3 were not tried" in figure.caption(many)
+    assert "not clearly worse than the best: 3; more than 3 were not tried" in FIGURE.caption(many)
 
 
 def test_what_is_left_out_is_said_and_not_drawn() -> None:
     merged = planted((3, 7, 9), 12, prompts=6, noise=0.6)
     del merged["attention_locality"]
     run = replaced(RUN, "stages", stages(merged))
-    assert len(figure.draw(run, panels=["signatures"]).axes) == CURVES - 1
-    assert "Left out: attention_prev5 (attention_locality was not measured)." in figure.caption(run)
+    assert len(FIGURE.draw(run, panels=["signatures"]).axes) == CURVES - 1
+    assert "Left out: attention_prev5 (attention_locality was not measured)." in FIGURE.caption(run)
 
 
 def test_a_shallow_model_has_signatures_and_a_reason() -> None:
     run = run_of((2,), 5)
-    for ax in figure.draw(run, panels=["signatures"]).axes:
+    for ax in FIGURE.draw(run, panels=["signatures"]).axes:
         assert not ax.patches
         assert not ax.texts
-    assert "4 stages of at least 2 blocks need 8 blocks, and the model has 5." in figure.caption(run)
+    assert "4 stages of at least 2 blocks need 8 blocks, and the model has 5." in FIGURE.caption(run)
 
 
 def test_without_bands_none_is_drawn() -> None:
-    with_bands = figure.draw(RUN, panels=["signatures"]).axes[0].collections
-    without = figure.draw(RUN, FigureOptions(band="none"), panels=["signatures"]).axes[0].collections
+    with_bands = FIGURE.draw(RUN, panels=["signatures"]).axes[0].collections
+    without = FIGURE.draw(RUN, FigureOptions(band="none"), panels=["signatures"]).axes[0].collections
     assert len(with_bands) == len(without) + 1
 
 
 def test_models_stand_together_over_the_share_of_their_depth() -> None:
-    runs = [run_of((3, 7, 9), 12, "org/small"), run_of((8, 16, 20), 24, "org/large"), run_of((2,), 5, "org/tiny")]
-    (panel,) = side_by_side(runs)["stages"]
+    runs = [run_of((3, 7, 9), 12, "small"), run_of((8, 16, 20), 24, "large"), run_of((2,), 5, "tiny")]
+    (panel,) = side_by_side(runs)["stages"].panels
     *rows, bottom = draw_panel(panel).axes
     assert len(rows) == CURVES
     for ax, name in zip(rows, DATA["curve"].values):
@@ -113,9 +113,9 @@ def test_models_stand_together_over_the_share_of_their_depth() -> None:
         np.testing.assert_allclose(line.get_xdata(), run["stages"]["boundary"].values / L)
     (reason,) = bottom.texts
     assert reason.get_text().startswith("none: 4 stages of at least 2 blocks need 8")
-    for text in ("org/small: 0.25", "org/large: 0.33", "org/tiny: none"):
+    for text in ("small: 0.25", "large: 0.33", "tiny: none"):
         assert text in panel.alt
-    assert caption("stages", FigureOptions()).startswith("Signatures of each model over the share of its depth")
+    assert side_by_side(runs)["stages"].note.startswith("Signatures of each model over the share of its depth")
 
 
 @pytest.mark.parametrize("count", [1, 2])

@@ -6,8 +6,8 @@ from support.artists import axes_titled, bands, curve
 from support.synthetic import replaced
 from support.synthetic_tokens import complete_run
 
-from bathyscope.report.figures import swap_cosine
 from bathyscope.report.figures.options import FigureOptions
+from bathyscope.report.figures.swap_cosine import FIGURE
 
 RUN = complete_run(L=6, tokens=6)
 DATA = RUN["swap_cosine"]
@@ -23,7 +23,7 @@ DATA = RUN["swap_cosine"]
     ],
 )
 def test_curves_are_token_weighted_means_with_bands(part: str, name: str, variable: str, label: str) -> None:
-    ax = axes_titled(swap_cosine.draw(RUN), f"Contributions of {name}")
+    ax = axes_titled(FIGURE.draw(RUN), f"Contributions of {name}")
     x, y = curve(ax, label)
     weights = DATA["n_tokens"].values
     np.testing.assert_array_equal(x, range(5))
@@ -32,14 +32,14 @@ def test_curves_are_token_weighted_means_with_bands(part: str, name: str, variab
 
 
 def test_axes() -> None:
-    for ax in swap_cosine.draw(RUN).axes:
+    for ax in FIGURE.draw(RUN).axes:
         assert ax.get_ylabel() == "cosine (dimensionless)"
         assert ax.get_xlabel() == "first of the swapped blocks (0-based index)"
 
 
 def test_caption_says_what_is_compared() -> None:
-    assert "Block ℓ+1 runs before block ℓ." in swap_cosine.caption(RUN)
+    assert "Block ℓ+1 runs before block ℓ." in FIGURE.caption(RUN)
 
 
 def test_missing_values_leave_no_panel() -> None:
-    assert swap_cosine.panels(replaced(RUN, "swap_cosine", DATA * np.nan), FigureOptions()) == []
+    assert FIGURE.panels(replaced(RUN, "swap_cosine", DATA * np.nan), FigureOptions()) == []

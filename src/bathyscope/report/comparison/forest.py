@@ -18,12 +18,17 @@ from matplotlib.ticker import MaxNLocator
 from bathyscope.comparison import Comparison
 from bathyscope.report.comparison.table import signed, title
 from bathyscope.report.figures import style
-from bathyscope.report.figures.kind import Panel
+from bathyscope.report.figures.kind import Drawing, Panel
 from bathyscope.report.table import estimator_name
 
 _ROW_INCHES: Final = 0.26
 _FRAME_INCHES: Final = 1.5
 _TITLE_LETTERS: Final = 62
+
+
+def drawing(comparison: Comparison) -> Drawing:
+    """What is drawn, and what is said of it."""
+    return Drawing(panels(comparison), note(comparison), heading="Differences")
 
 
 def panels(comparison: Comparison) -> list[Panel]:

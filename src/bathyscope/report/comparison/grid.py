@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from bathyscope.comparison import Comparison
 from bathyscope.comparison.side import Side
 from bathyscope.report.figures import style
-from bathyscope.report.figures.kind import Panel
+from bathyscope.report.figures.kind import Drawing, Panel
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.summary import Summary, describe, summarise
 
@@ -42,6 +42,11 @@ _CURVES: Final = {
     "kl": _Curve("KL of the lens from the final prediction", "KL over its maximum", style.VERMILION, None, "kl"),
     "overlap": _Curve("Top-k overlap of lens and final prediction", "overlap (share)", style.GREEN, None, "overlap"),
 }
+
+
+def drawing(comparison: Comparison) -> Drawing:
+    """What is drawn, and what is said of it."""
+    return Drawing(panels(comparison), note(comparison), heading="Curves of the runs")
 
 
 def panels(comparison: Comparison) -> list[Panel]:

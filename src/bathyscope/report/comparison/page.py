@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from importlib import metadata
-from importlib.resources import files
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
-
 from bathyscope.comparison import Comparison
 from bathyscope.errors import OptionError
-from bathyscope.report import provenance
+from bathyscope.report import html, provenance
 from bathyscope.report.comparison import forest, grid, size, table
 from bathyscope.report.export import write_output
-from bathyscope.report.figures.kind import Panel, arrange
+from bathyscope.report.figures.kind import Drawing, arrange
 from bathyscope.report.render import FORMATS, render
-from bathyscope.report.svg import inline_svg
 
 _PAGE: Final = ".html"
-_FIGURES: Final = {"Differences": forest, "Ratio against size": size, "Curves of the runs": grid}
+_FIGURES: Final = {"forest": forest, "size": size, "grid": grid}
 
 
 def check_out(out: str | Path) -> None:
@@ -44,19 +39,18 @@ def write_comparison(comparison: Comparison, out: str | Path, title: str | None 
     """
     check_out(out)
     path = Path(out).expanduser()
-    drawn = {heading: module.panels(comparison) for heading, module in _FIGURES.items()}
-    if not drawn["Differences"]:
+    drawn = {name: module.drawing(comparison) for name, module in _FIGURES.items()}
+    if not drawn["forest"].panels:
         raise OptionError(
             "There is nothing to draw: no estimator has a difference in any comparison. The table says why "
             "(bathyscope compare RUN RUN without --out)."
         )
     heading = title or _title(comparison)
     if path.suffix == _PAGE:
-        content = _page(comparison, heading, drawn).encode("utf-8")
+        _write_page(comparison, heading, drawn, path)
     else:
-        shown = [*drawn["Differences"], *drawn["Ratio against size"]]
-        content = render(arrange(f"{heading}. {comparison.summary()}", shown), path.suffix[1:])
-    write_output(path, content)
+        shown = [*drawn["forest"].panels, *drawn["size"].panels]
+        write_output(path, render(arrange(f"{heading}. {comparison.summary()}", shown), path.suffix[1:]))
     return path
 
 
@@ -65,31 +59,18 @@ def _title(comparison: Comparison) -> str:
     return str(labels[0]) if len(labels) == 1 else f"{len(labels)} comparisons of effective depth"
 
 
-def _page(comparison: Comparison, title: str, drawn: dict[str, list[Panel]]) -> str:
-    figures = [
-        {
-            "heading": heading,
-            "note": _FIGURES[heading].note(comparison),
-            "panels": [{"svg": Markup(inline_svg(panel, panel.name)), "alt": panel.alt} for panel in shown],
-        }
-        for heading, shown in drawn.items()
-        if shown
-    ]
-    environment = Environment(
-        loader=PackageLoader("bathyscope.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-    )
-    page: str = environment.get_template("comparison.html.j2").render(
+def _write_page(comparison: Comparison, title: str, drawn: Mapping[str, Drawing], path: Path) -> None:
+    html.write_page(
+        "comparison.html.j2",
+        path,
         title=title,
         summary=comparison.summary(),
         notes=comparison.notes,
         tables=[_table(comparison, number) for number in range(comparison.data.sizes["comparison"])],
         legend=table.LEGEND,
-        figures=figures,
+        figures=[html.figure(drawing, name) for name, drawing in drawn.items() if drawing.panels],
         runs=_sources(comparison),
-        style=Markup((files("bathyscope.report") / "templates" / "page.css").read_text(encoding="utf-8")),
-        version=metadata.version("bathyscope"),
     )
-    return page
 
 
 def _table(comparison: Comparison, number: int) -> dict[str, Any]:

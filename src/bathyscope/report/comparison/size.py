@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from bathyscope.comparison import Comparison
 from bathyscope.report.figures import style
-from bathyscope.report.figures.kind import Panel
+from bathyscope.report.figures.kind import Drawing, Panel
 from bathyscope.report.table import estimator_name
 
 FloatArray = NDArray[np.float64]
@@ -26,6 +26,11 @@ _PREFERRED: Final = ("interpolated_cosine", "interpolated_kl", "interpolated_ove
 _LOOKS: Final = ((style.BLUE, "o"), (style.VERMILION, "s"), (style.GREEN, "^"), (style.PURPLE, "D"))
 _ASIDE: Final = 0.012
 """Estimators stand beside each other by this share of the axis, so that whiskers do not cover one another."""
+
+
+def drawing(comparison: Comparison) -> Drawing:
+    """What is drawn, and what is said of it."""
+    return Drawing(panels(comparison), note(comparison), heading="Ratio against size")
 
 
 def panels(comparison: Comparison) -> list[Panel]:

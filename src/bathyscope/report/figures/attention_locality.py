@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import xarray as xr
-from matplotlib.figure import FigureBase
 
-from bathyscope.report.figures import style
+from bathyscope.report.figures import multiples, style
 from bathyscope.report.figures.colours import Colours
-from bathyscope.report.figures.heat_map import HeatMap, Side, describe_largest, draw_colour_bar, draw_heat
-from bathyscope.report.figures.kind import FigureKind, Panel
+from bathyscope.report.figures.heat_map import HeatMap, Side
+from bathyscope.report.figures.kind import Drawing, FigureKind, Panel
 from bathyscope.report.figures.lines import BLOCK_LABEL, Axis, Look, panel, series
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.summary import describe
@@ -41,23 +40,18 @@ _PLACES: Final = {
 }
 
 
-def panels(run: Run, options: FigureOptions) -> list[Panel]:
+def _drawing(run: Run, options: FigureOptions) -> Drawing:
     """Weights by place, by offset, and by head."""
     data = run["attention_locality"]
-    drawn = [_places(data, options), _offsets(data, options), _heads(data, options)]
-    return [one for one in drawn if one is not None]
-
-
-def note(run: Run, options: FigureOptions) -> str:
-    """What is averaged, what counts twice, and how prompts are weighted."""
-    data = run["attention_locality"]
+    panels = [_places(data, options), _offsets(data, options), _heads(data, options)]
     without = [int(block) for block in data["block"] if not np.isfinite(data["total_prev5"].sel(block=block)).any()]
     blank = f" Blocks {', '.join(map(str, without))} show no attention weights." if without else ""
-    return (
+    note = (
         "Attention weights, means over heads and queries; the total over the five tokens before is five times the mean "
         "over such pairs. Near the start of a prompt the first token is also one of those before, and it often is an "
         f"attention sink, so it is shown apart.{blank} {describe(options, data.sizes['prompt'])}"
     )
+    return Drawing([one for one in panels if one is not None], note)
 
 
 def _places(data: xr.Dataset, options: FigureOptions) -> Panel | None:
@@ -98,21 +92,7 @@ def _heads(data: xr.Dataset, options: FigureOptions) -> Panel | None:
         short="weight",
         colours=Colours.spanning(mean, "linear", clips=False),
     )
-    alt = f"Heat map of {mean.shape[0]} blocks by {mean.shape[1]} heads. {shown.title}: {describe_largest(shown)}."
-    return Panel("heads", partial(_draw_heads, shown=shown), alt, style.MAP_SIZE)
+    return multiples.alone("heads", shown)
 
 
-def _draw_heads(figure: FigureBase, shown: HeatMap) -> None:
-    ax = figure.subplots()
-    draw_colour_bar(figure, draw_heat(ax, shown), [shown], [ax])
-
-
-FIGURE: Final = FigureKind(
-    name="attention_locality",
-    measure="attention_locality",
-    heading="Attention locality",
-    needs=("weight", "total_prev5"),
-    panels=panels,
-    note=note,
-)
-draw, caption = FIGURE.draw, FIGURE.caption
+FIGURE: Final = FigureKind("attention_locality", "Attention locality", ("weight", "total_prev5"), _drawing)

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Final
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from bathyscope.report.figures import multiples, style
+from bathyscope.report.figures import effect_map, multiples, style
 from bathyscope.report.figures.colours import Colours
-from bathyscope.report.figures.effect_map import EffectMap, describe_for_blind, describe_map, draw_map
 from bathyscope.report.figures.heat_map import HeatMap, Side
-from bathyscope.report.figures.kind import Panel
+from bathyscope.report.figures.kind import Drawing, Panel
 from bathyscope.report.figures.lines import BLOCK_LABEL, Axis, Look, Series
 from bathyscope.report.figures.lines import panel as line_panel
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.summary import describe as describe_lines
 from bathyscope.report.figures.summary import summarise
 from bathyscope.statistics.influence import influence_given, influence_received
+from bathyscope.text import elided
+
+_ID_LETTERS: Final = 60
 
 REACHES: Final = {"all": "all tokens", "future": "later tokens"}
 
@@ -54,73 +56,88 @@ class Effects:
     own_measured: bool
 
 
-def effect_map(effects: Effects, options: FigureOptions) -> EffectMap:
-    """The effects reduced over prompts: the largest of them, or their mean, as the reduction is."""
-    chosen = effects.effect.sel(reduction=options.reduction)
-    output = None
-    if effects.output is not None:
-        own = effects.output.sel(reduction=options.reduction)
-        output = _over_prompts(own, options).reindex(skipped=_every(chosen)).values
+def drawing(what: str, effects: Mapping[str, Effects], options: FigureOptions) -> Drawing:
+    """For every kind of effect a map over all prompts, then how much each block gives and receives, then maps of
+    single prompts where there are several. Effects without any value are left out.
+
+    Args:
+        what: the caption's beginning; how it was reduced, which prompts are shown and usable and what was clipped
+            are said after it.
+        effects: by panel name.
+    """
     reduction = REDUCTIONS[options.reduction]
-    return EffectMap(_heat(effects, _over_prompts(chosen, options), reduction, options), output, reduction)
+    whole = {
+        name: _heat(one, _over_prompts(_chosen(one, options), options), reduction, options)
+        for name, one in effects.items()
+    }
+    there = {name: one for name, one in effects.items() if whole[name].seen.size}
+    several = {name: one for name, one in there.items() if one.effect.sizes["prompt"] > 1}
+    single = {name: _prompt_maps(one, options) for name, one in several.items()}
+    made: list[Panel | None] = [
+        effect_map.panel(name, whole[name], _output(one, options), reduction) for name, one in there.items()
+    ]
+    made += [_influence(name, one, options) for name, one in there.items()]
+    made += [
+        multiples.panel(f"prompts_{name}", maps, f"{there[name].title}, prompt by prompt")
+        for name, maps in single.items()
+        if maps
+    ]
+    note = _note(what, there, max(map(len, single.values()), default=0), options)
+    note += [effect_map.describe(whole[name]) for name in there]
+    beside = (
+        f"Effects in each model, {options.reduction} over tokens, as in the figures of the single runs below. Equal "
+        "colours are equal values within a row of maps; axes count each model's own blocks."
+    )
+    return Drawing([panel for panel in made if panel is not None], " ".join(filter(None, note)), beside)
 
 
-def prompt_maps(effects: Effects, options: FigureOptions) -> list[HeatMap]:
+def _note(what: str, effects: Mapping[str, Effects], shown: int, options: FigureOptions) -> list[str]:
+    said = [what, f"Shown: {REDUCTIONS[options.reduction]}."]
+    if not effects:
+        return said
+    prompts = next(iter(effects.values())).effect.sizes["prompt"]
+    if shown:
+        said.append(f"Prompt by prompt: {shown} of {prompts} prompts, in the same colours.")
+    said.append(
+        "By block: the mean of a row (given) or column (received) of a prompt's map. "
+        + describe_lines(options, prompts, "prompts")
+    )
+    future = [one.effect for name, one in effects.items() if name.endswith("future")]
+    usable = int(future[0].notnull().any(("reduction", "skipped", "block")).sum()) if future else prompts
+    if usable < prompts:
+        said.append(f"Later tokens: {usable} of {prompts} prompts were long enough.")
+    return said
+
+
+def _chosen(effects: Effects, options: FigureOptions) -> xr.DataArray:
+    return effects.effect.sel(reduction=options.reduction)
+
+
+def _output(effects: Effects, options: FigureOptions) -> NDArray[Any] | None:
+    if effects.output is None:
+        return None
+    own = effects.output.sel(reduction=options.reduction)
+    return np.asarray(_over_prompts(own, options).reindex(skipped=_every(effects.effect)).values)
+
+
+def _prompt_maps(effects: Effects, options: FigureOptions) -> list[HeatMap]:
     """Maps of the first prompts that have any value, named after the prompts."""
-    chosen = effects.effect.sel(reduction=options.reduction)
+    chosen = _chosen(effects, options)
     filled = np.flatnonzero(chosen.notnull().any(["skipped", "block"]).values)
     shown = [chosen.isel(prompt=int(p)) for p in filled[: options.prompts_shown]]
     reduction = OVER_TOKENS[options.reduction]
     return [
-        replace(_heat(effects, one, reduction, options), title=f"prompt {one['prompt_id'].item()}") for one in shown
-    ]
-
-
-def panels(effects: dict[str, Effects], options: FigureOptions) -> list[Panel]:
-    """For every kind of effect a map over all prompts, then how much each block gives and receives, then maps of
-    single prompts where there are several."""
-    whole = {name: effect_map(one, options) for name, one in effects.items()}
-    made: list[Panel | None] = [
-        Panel(name, partial(draw_map, shown=shown), describe_for_blind(shown), style.MAP_SIZE)
-        for name, shown in whole.items()
-    ]
-    made += [_influence(name, one, options) for name, one in effects.items()]
-    for name, one in effects.items():
-        single = prompt_maps(one, options)
-        if one.effect.sizes["prompt"] > 1 and single:
-            made.append(multiples.panel(f"prompts_{name}", single, f"{one.title}, prompt by prompt"))
-    return [panel for panel in made if panel is not None]
-
-
-def present(effects: dict[str, Effects], options: FigureOptions) -> dict[str, Effects]:
-    """Those with any value to be seen."""
-    return {name: one for name, one in effects.items() if effect_map(one, options).heat.seen.size}
-
-
-def describe(what: str, effects: dict[str, Effects], options: FigureOptions) -> str:
-    """The caption: ``what``, how it was reduced, which prompts are shown and usable, what was clipped."""
-    said = [what, f"Shown: {REDUCTIONS[options.reduction]}."]
-    several = [one for one in effects.values() if one.effect.sizes["prompt"] > 1]
-    shown = max((len(prompt_maps(one, options)) for one in several), default=0)
-    if shown:
-        said.append(f"Prompt by prompt: {shown} of {several[0].effect.sizes['prompt']} prompts, in the same colours.")
-    if effects:
-        prompts = next(iter(effects.values())).effect.sizes["prompt"]
-        said.append(
-            "By block: the mean of a row (given) or column (received) of a prompt's map. "
-            + describe_lines(options, prompts, "prompts")
+        replace(
+            _heat(effects, one, reduction, options), title=f"prompt {elided(str(one['prompt_id'].item()), _ID_LETTERS)}"
         )
-    future = [one.effect for name, one in effects.items() if name.endswith("future")]
-    if future and _usable(future[0]) < future[0].sizes["prompt"]:
-        said.append(f"Later tokens: {_usable(future[0])} of {future[0].sizes['prompt']} prompts were long enough.")
-    said += [describe_map(effect_map(one, options)) for one in effects.values()]
-    return " ".join(sentence for sentence in said if sentence)
+        for one in shown
+    ]
 
 
 def _influence(name: str, effects: Effects, options: FigureOptions) -> Panel | None:
     """The mean effect of each block on later ones, and of earlier ones on it, with a band over prompts."""
     every = _every(effects.effect)
-    chosen = effects.effect.sel(reduction=options.reduction).reindex(skipped=every, block=every)
+    chosen = _chosen(effects, options).reindex(skipped=every, block=every)
     effect_PSL = chosen.transpose("prompt", "skipped", "block").values
     curves = [
         Series(label, every, summarise(values, np.ones(len(values)), options), look)
@@ -131,10 +148,6 @@ def _influence(name: str, effects: Effects, options: FigureOptions) -> Panel | N
     ]
     axis = Axis(f"{effects.title}, by block", BLOCK_LABEL, "mean change (dimensionless)", options.scale)
     return line_panel(f"influence_{name}", curves, axis)
-
-
-def _usable(effect: xr.DataArray) -> int:
-    return int(effect.notnull().any([dim for dim in effect.dims if dim != "prompt"]).sum())
 
 
 def _heat(effects: Effects, effect: xr.DataArray, reduction: str, options: FigureOptions) -> HeatMap:

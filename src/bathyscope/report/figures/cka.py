@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import xarray as xr
-from matplotlib.figure import FigureBase
 
-from bathyscope.report.figures import style
+from bathyscope.report.figures import multiples, style
 from bathyscope.report.figures.colours import Colours
-from bathyscope.report.figures.heat_map import HeatMap, Side, describe_largest, draw_colour_bar, draw_heat
-from bathyscope.report.figures.kind import FigureKind, Panel
+from bathyscope.report.figures.heat_map import HeatMap, Side
+from bathyscope.report.figures.kind import Drawing, FigureKind
 from bathyscope.report.figures.lines import BOUNDARY_LABEL, Axis, Look, Series
 from bathyscope.report.figures.lines import panel as line_panel
 from bathyscope.report.figures.options import FigureOptions
@@ -28,28 +26,19 @@ _KINDS: Final = {
 }
 
 
-def maps(run: Run, options: FigureOptions) -> dict[str, HeatMap]:
-    """One map for each kind of points that has a value."""
+def _drawing(run: Run, options: FigureOptions) -> Drawing:
+    """A map for each kind of points that has a value, and the similarity of neighbouring boundaries."""
     data = run["cka"]
-    found = {str(kind): _map(data["cka"].sel(tokens=kind), str(kind)) for kind in data["tokens"].values}
-    return {kind: shown for kind, shown in found.items() if shown.seen.size}
-
-
-def panels(run: Run, options: FigureOptions) -> list[Panel]:
-    """The maps, and the similarity of neighbouring boundaries with its interval."""
-    made = [
-        Panel(kind, partial(_draw, shown=shown), _alt(shown), style.MAP_SIZE)
-        for kind, shown in maps(run, options).items()
-    ]
-    curves = [_neighbours(run["cka"], kind, options) for kind in maps(run, options)]
+    maps = {str(kind): _map(data["cka"].sel(tokens=kind), str(kind)) for kind in data["tokens"].values}
+    maps = {kind: shown for kind, shown in maps.items() if shown.seen.size}
     axis = Axis("Similarity of neighbouring boundaries", BOUNDARY_LABEL, "CKA of boundaries b, b+1 (dimensionless)")
-    neighbours = line_panel("neighbours", curves, axis)
-    return [*made, *([neighbours] if neighbours is not None else [])]
+    neighbours = line_panel("neighbours", [_neighbours(data, kind, options) for kind in maps], axis)
+    panels = [*(multiples.alone(kind, shown) for kind, shown in maps.items()), neighbours]
+    return Drawing([panel for panel in panels if panel is not None], _note(data, options))
 
 
-def note(run: Run, options: FigureOptions) -> str:
+def _note(data: xr.Dataset, options: FigureOptions) -> str:
     """What CKA says, of which points, what the bands are, and how sure the maps are."""
-    data = run["cka"]
     reach = (data["ci_high"] - data["ci_low"]).where(data["boundary"] < data["boundary_other"]) / 2
     said = (
         "Colour: how similar the geometry of the same points is at two boundaries, by unbiased linear CKA (1: the same "
@@ -93,23 +82,4 @@ def _neighbours(data: xr.Dataset, kind: str, options: FigureOptions) -> Series:
     return Series(label, first, Summary(value, *band), look)
 
 
-def _draw(figure: FigureBase, shown: HeatMap) -> None:
-    ax = figure.subplots()
-    draw_colour_bar(figure, draw_heat(ax, shown), [shown], [ax])
-
-
-def _alt(shown: HeatMap) -> str:
-    n = len(shown.values)
-    return f"Heat map of {n} by {n} boundaries. {shown.title}: {describe_largest(shown)}."
-
-
-FIGURE: Final = FigureKind(
-    name="cka",
-    measure="cka",
-    heading="Similarity of representations",
-    needs=("cka",),
-    panels=panels,
-    note=note,
-    maps=maps,
-)
-draw, caption = FIGURE.draw, FIGURE.caption
+FIGURE: Final = FigureKind("cka", "Similarity of representations", ("cka",), _drawing)

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import xarray as xr
 
 from bathyscope.report.figures import style
-from bathyscope.report.figures.kind import FigureKind, Panel
+from bathyscope.report.figures.kind import Drawing, FigureKind, Panel
 from bathyscope.report.figures.lines import Axis, Look, panel, series, unit
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.summary import describe, summarise
@@ -43,28 +43,17 @@ class Change:
 
 def schedule_figure(change: Change) -> FigureKind:
     """The figure of drop, swap or repeat: KL, agreement, loss difference and entropy against the block."""
-    return FigureKind(
-        name=change.measure,
-        measure=change.measure,
-        heading=change.heading,
-        needs=("kl", "top1_agreement", "loss", "entropy"),
-        panels=partial(_panels, change),
-        note=partial(_note, change),
-    )
+    return FigureKind(change.measure, change.heading, tuple(_PANELS), partial(_drawing, change))
 
 
-def _note(change: Change, run: Run, options: FigureOptions) -> str:
-    return (
-        f"{change.what(run)} Compared with the untouched model at every position that has a next token. "
-        f"{describe(options, run[change.measure].sizes['prompt'])}"
-    )
-
-
-def _panels(change: Change, run: Run, options: FigureOptions) -> list[Panel]:
+def _drawing(change: Change, run: Run, options: FigureOptions) -> Drawing:
     data = run[change.measure]
-    draw = {"kl": _kl, "top1_agreement": _agreement, "loss": _loss, "entropy": _entropy}
-    made = [draw[name](data, change, options) for name in draw if name in data]
-    return [one for one in made if one is not None]
+    made = [draw(data, change, options) for name, draw in _PANELS.items() if name in data]
+    note = (
+        f"{change.what(run)} Compared with the untouched model at every position that has a next token. "
+        f"{describe(options, data.sizes['prompt'])}"
+    )
+    return Drawing([one for one in made if one is not None], note)
 
 
 def _kl(data: xr.Dataset, change: Change, options: FigureOptions) -> Panel | None:
@@ -95,3 +84,6 @@ def _entropy(data: xr.Dataset, change: Change, options: FigureOptions) -> Panel 
     rules = {float(baseline.mean[0]): "untouched model"}
     title = f"Entropy of the prediction {change.circumstance}"
     return panel("entropy", [curve], Axis(title, change.axis, f"entropy ({unit(data, 'entropy')})", rules=rules))
+
+
+_PANELS: Final = {"kl": _kl, "top1_agreement": _agreement, "loss": _loss, "entropy": _entropy}

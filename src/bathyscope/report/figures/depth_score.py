@@ -18,45 +18,42 @@ from numpy.typing import NDArray
 
 from bathyscope.report.figures import style
 from bathyscope.report.figures.block_effects import REDUCTIONS
-from bathyscope.report.figures.kind import FigureKind, Panel
+from bathyscope.report.figures.kind import Drawing, FigureKind, Panel
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.strip import spread
 from bathyscope.report.figures.token_text import drawn_text
 from bathyscope.report.provenance import measure_options
+from bathyscope.text import elided
 
 if TYPE_CHECKING:
     from bathyscope.store.run import Run
 
 _TITLES: Final = {"layer": "Depth score by effect on later blocks", "output": "Depth score by effect on the output"}
 _TREND_POINTS: Final = 8
+_LEVEL_LETTERS: Final = 20
 # Prompts stand to the left of their level's mark, the level's own score to the right.
 _ASIDE: Final = 0.15
 _LABEL: Final = re.compile(r"label '(.*)' of the prompts")
 
 
-def panels(run: Run, options: FigureOptions) -> list[Panel]:
+def _drawing(run: Run, options: FigureOptions) -> Drawing:
     """One panel for the effect on later blocks, one for the effect on the output."""
     data = run["depth_score"].sel(reduction=options.reduction)
     size = (max(style.PANEL_SIZE[0], 1.2 + 0.45 * data.sizes["level"]), style.PANEL_SIZE[1] + 0.3)
-    return [
+    panels = [
         Panel(kind, partial(_draw, data=data, kind=kind), _alt(data, kind), size)
         for kind in _TITLES
         if f"score_{kind}" in data and np.isfinite(data[f"score_{kind}"]).any()
     ]
-
-
-def note(run: Run, options: FigureOptions) -> str:
-    """What is scored, what dots and bars are, how trends are tested, and why numbers are missing."""
-    data = run["depth_score"].sel(reduction=options.reduction)
     percent = measure_options(run, "depth_score").get("coverage")
     interval = "bootstrap intervals" if percent is None else f"{percent:.0%} bootstrap intervals"
-    return (
+    note = (
         "Depth score: the centre, in blocks, of the effects that skipped blocks have where the answer is predicted; a "
         f"higher score is a deeper one. Diamonds: scores of levels ({REDUCTIONS[options.reduction]}); bars: "
         f"{interval}, resampling prompts; dots: prompts, each on its own. Line: least squares over the dots; p: "
-        "permutation test of levels over prompts, two-sided; effect size: slope in standard deviations within a level. "
-        + " ".join(_reasons(data))
-    ).strip()
+        "permutation test of levels over prompts, two-sided; effect size: slope in standard deviations within a level."
+    )
+    return Drawing(panels, " ".join([note, *_reasons(data)]))
 
 
 def _draw(figure: FigureBase, data: xr.Dataset, kind: str) -> None:
@@ -73,11 +70,11 @@ def _draw(figure: FigureBase, data: xr.Dataset, kind: str) -> None:
     ax.vlines(places, low, high, color=style.VERMILION, linewidth=2.5)
     ax.plot(places, level_scores, "D", color=style.VERMILION, markersize=6, label="levels")
     _draw_trend(ax, data, kind, member)
-    ax.set_xticks(range(len(levels)), [drawn_text(_shown(level)) for level in levels])
+    ax.set_xticks(range(len(levels)), [_on_axis(level) for level in levels])
     ax.set_xlim(-0.6, len(levels) - 0.4)
     ax.yaxis.set_major_locator(MaxNLocator(nbins=7))
     ax.grid(visible=False, axis="x")
-    ax.set_xlabel("all prompts (no level)" if label is None else drawn_text(f"{label} (label of the prompts)"))
+    ax.set_xlabel("all prompts (no level)" if label is None else f"{elided(label, 60)} (label of the prompts)")
     ax.set_ylabel("depth score (block, 0-based index)")
     ax.set_title(f"{_TITLES[kind]}\n", loc="left")
     ax.text(0, 1.02, _trend_text(data, kind), transform=ax.transAxes, fontsize=_TREND_POINTS, va="bottom")
@@ -132,6 +129,10 @@ def _shown(level: object) -> str:
     return f"{level:g}" if isinstance(level, float) else str(level)
 
 
+def _on_axis(level: object) -> str:
+    return drawn_text(elided(_shown(level), _LEVEL_LETTERS))
+
+
 def _reasons(data: xr.Dataset) -> list[str]:
     """Why scores, intervals or trends are missing, each reason once, with the levels it is about."""
     by_reason: dict[str, dict[str, None]] = {}
@@ -152,12 +153,4 @@ def _alt(data: xr.Dataset, kind: str) -> str:
     return f"Diamonds with bars, {_TITLES[kind].lower()}, by level: {'; '.join(rows)}. {_trend_text(data, kind)}."
 
 
-FIGURE: Final = FigureKind(
-    name="depth_score",
-    measure="depth_score",
-    heading="Depth score",
-    needs=("score_layer", "score_output"),
-    panels=panels,
-    note=note,
-)
-draw, caption = FIGURE.draw, FIGURE.caption
+FIGURE: Final = FigureKind("depth_score", "Depth score", ("score_layer", "score_output"), _drawing)

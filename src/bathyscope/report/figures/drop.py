@@ -15,4 +15,3 @@ FIGURE: Final = schedule_figure(
         what=lambda run: "Each block in turn is left out at all positions.",
     )
 )
-draw, caption = FIGURE.draw, FIGURE.caption

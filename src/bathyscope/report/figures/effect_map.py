@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -18,52 +18,43 @@ from bathyscope.report.figures.heat_map import (
     draw_colour_bar,
     draw_heat,
 )
+from bathyscope.report.figures.kind import Panel
+from bathyscope.report.figures.multiples import share
 
 Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class EffectMap:
-    """What a map of effects shows.
+def panel(name: str, heat: HeatMap, output: Array | None, reduction: str) -> Panel:
+    """The map, bars at its right, the colour bar below.
 
     Args:
         heat: skipped against affected block, 0 … L−1 both.
         output: (skipped), change of the output, NaN where nothing was measured; None = there are no bars.
         reduction: how tokens and prompts were reduced, in words.
     """
-
-    heat: HeatMap
-    output: Array | None
-    reduction: str
-
-
-def draw_map(figure: FigureBase, shown: EffectMap) -> None:
-    """Fill an empty figure: the map, bars at its right, the colour bar below."""
-    if shown.output is None:
-        beside = [figure.subplots()]
-    else:
-        beside = list(figure.subplots(1, 2, width_ratios=(1, 0.26), sharey=True))
-        _draw_output(beside[1], shown.output)
-    image = draw_heat(beside[0], shown.heat)
-    draw_colour_bar(figure, image, [shown.heat], beside)
+    L = len(heat.values)
+    alt = (
+        f"Heat map of {L} skipped by {L} affected blocks. {heat.title}, {reduction}: {describe_largest(heat)}. "
+        f"{_describe_output(output)}"
+    ).strip()
+    return Panel(name, partial(_draw, heat=heat, output=output), alt, style.MAP_SIZE, (share(name, heat),))
 
 
-def describe_map(shown: EffectMap) -> str:
+def describe(heat: HeatMap) -> str:
     """The sentences on clipped colours and unmeasured rows, empty where there are none."""
-    said = [describe_clipped(shown.heat)]
-    if shown.heat.hatched:
-        rows = ", ".join(str(row) for row in shown.heat.hatched)
-        said.append(f"{shown.heat.title}: hatched rows ({rows}) were not measured.")
+    said = [describe_clipped(heat)]
+    if heat.hatched:
+        said.append(f"{heat.title}: hatched rows ({', '.join(map(str, heat.hatched))}) were not measured.")
     return " ".join(sentence for sentence in said if sentence)
 
 
-def describe_for_blind(shown: EffectMap) -> str:
-    """The alternative text."""
-    L = len(shown.heat.values)
-    return (
-        f"Heat map of {L} skipped by {L} affected blocks. {shown.heat.title}, {shown.reduction}: "
-        f"{describe_largest(shown.heat)}. {_describe_output(shown.output)}"
-    ).strip()
+def _draw(figure: FigureBase, heat: HeatMap, output: Array | None) -> None:
+    if output is None:
+        beside = [figure.subplots()]
+    else:
+        beside = list(figure.subplots(1, 2, width_ratios=(1, 0.26), sharey=True))
+        _draw_output(beside[1], output)
+    draw_colour_bar(figure, draw_heat(beside[0], heat), [heat], beside)
 
 
 def _describe_output(output: Array | None) -> str:

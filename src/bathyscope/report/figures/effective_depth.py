@@ -15,7 +15,7 @@ from matplotlib.figure import FigureBase
 
 from bathyscope.report import table
 from bathyscope.report.figures import style
-from bathyscope.report.figures.kind import FigureKind, Panel
+from bathyscope.report.figures.kind import Drawing, FigureKind, Panel
 from bathyscope.report.figures.lines import block_axis
 from bathyscope.report.figures.options import FigureOptions
 
@@ -63,26 +63,21 @@ class _Line:
     row: table.DepthRow | None = None
 
 
-def panels(run: Run, options: FigureOptions) -> list[Panel]:
+def _drawing(run: Run, options: FigureOptions) -> Drawing:
     """One dot-and-whisker chart of all estimators; none where no estimator has a depth."""
     rows = table.effective_depth_rows(run)
-    if all(row["depth"] is None for row in rows):
-        return []
-    lines = list(_lines(rows))
-    size = (style.PANEL_SIZE[0], 1.1 + _LINE_INCHES * len(lines))
-    draw = partial(_draw, lines=lines, n_blocks=int(run[table.MEASURE].attrs["n_blocks"]))
-    return [Panel("estimates", draw, _alt(rows), size)]
-
-
-def note(run: Run, options: FigureOptions) -> str:
-    """What dots, whiskers and shares are, and why estimates are missing."""
-    rows = table.effective_depth_rows(run)
-    return (
+    note = (
         "Effective depth: where predictions begin to be refined rather than formed, by several criteria. "
         "Dots: estimates, grouped by the curve they are read off; in brackets what they are the index of; "
         f"whiskers: {table.interval_level(run):.0%} bootstrap intervals, resampling prompts; numbers at the "
-        "right: share of resamples in which the criterion is met at all. " + " ".join(table.remarks(rows))
+        f"right: share of resamples in which the criterion is met at all. {' '.join(table.remarks(rows))}"
     )
+    if all(row["depth"] is None for row in rows):
+        return Drawing([], note)
+    lines = list(_lines(rows))
+    size = (style.PANEL_SIZE[0], 1.1 + _LINE_INCHES * len(lines))
+    draw = partial(_draw, lines=lines, n_blocks=int(run[table.MEASURE].attrs["n_blocks"]))
+    return Drawing([Panel("estimates", draw, _alt(rows), size)], note)
 
 
 def _lines(rows: Sequence[table.DepthRow]) -> Iterator[_Line]:
@@ -137,12 +132,4 @@ def _alt(rows: Sequence[table.DepthRow]) -> str:
     return f"Dots with whiskers, effective depth by estimator: {'; '.join(said)}."
 
 
-FIGURE: Final = FigureKind(
-    name="effective_depth",
-    measure=table.MEASURE,
-    heading="Effective depth",
-    needs=("depth",),
-    panels=panels,
-    note=note,
-)
-draw, caption = FIGURE.draw, FIGURE.caption
+FIGURE: Final = FigureKind("effective_depth", "Effective depth", ("depth",), _drawing)

@@ -8,10 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from bathyscope.report.figures import style
-from bathyscope.report.figures.kind import FigureKind, Panel
+from bathyscope.report.figures.kind import Drawing, FigureKind
 from bathyscope.report.figures.lines import BOUNDARY_LABEL, Axis, Look, panel, series, unit
 from bathyscope.report.figures.options import FigureOptions
-from bathyscope.report.figures.runs_together import Compared, together
 from bathyscope.report.figures.summary import describe
 
 if TYPE_CHECKING:
@@ -24,43 +23,28 @@ _CURVES: Final = {
 }
 
 
-def panels(run: Run, options: FigureOptions) -> list[Panel]:
+_ALONE: Final = {"norm": "Gradient of the loss by depth", "norm_own": "Gradient through the token's own position"}
+_BESIDE: Final = (
+    "Norm of the gradient of each model's mean loss with respect to its residual stream, over the share of its "
+    "depth; lines: means over prompts, bands: as in the figures of the single runs below."
+)
+
+
+def _drawing(run: Run, options: FigureOptions) -> Drawing:
     """The norms of the gradient and of its two parts."""
     data = run["gradient"]
     curves = [
         series(data, name, label, look, options, "prompts") for name, (label, look) in _CURVES.items() if name in data
     ]
-    y = f"norm ({unit(data, next(name for name in _CURVES if name in data))} per activation unit)"
-    axis = Axis("Gradient of the loss by depth", BOUNDARY_LABEL, y, "log")
-    drawn = panel("norms", curves, axis)
-    return [] if drawn is None else [drawn]
-
-
-def note(run: Run, options: FigureOptions) -> str:
-    """What the gradient is of, its two parts, and how prompts are averaged."""
-    return (
+    y = f"norm ({unit(data, curves[0].name)} per activation unit)"
+    norms = panel("norms", curves, Axis("Gradient of the loss by depth", BOUNDARY_LABEL, y, "log"), _ALONE)
+    note = (
         "Norm of the gradient of the mean loss with respect to the residual stream at every boundary; a token's own "
         "position: what reaches the readout of the same token without passing through another one; other positions: "
         "the rest, which is 0 at the last boundary and has no place on a logarithmic axis there. "
-        f"{describe(options, run['gradient'].sizes['prompt'], weighting='prompts')}"
+        f"{describe(options, data.sizes['prompt'], weighting='prompts')}"
     )
+    return Drawing([] if norms is None else [norms], note, _BESIDE)
 
 
-FIGURE: Final = FigureKind(
-    name="gradient",
-    measure="gradient",
-    heading="Gradient by depth",
-    needs=tuple(_CURVES),
-    panels=panels,
-    note=note,
-    together=together(
-        "gradient",
-        (
-            Compared("norm", "Gradient of the loss by depth", "norm ({unit} per activation unit)"),
-            Compared("norm_own", "Gradient through the token's own position", "norm ({unit} per activation unit)"),
-        ),
-        "Norm of the gradient of each model's mean loss with respect to its residual stream, over the share of its "
-        "depth; lines: means over prompts, bands: as in the figures of the single runs below.",
-    ),
-)
-draw, caption = FIGURE.draw, FIGURE.caption
+FIGURE: Final = FigureKind("gradient", "Gradient by depth", tuple(_CURVES), _drawing)

@@ -23,6 +23,13 @@ Array = NDArray[np.float64]
 _TOKEN_POINTS: Final = 7
 _MARK_POINTS: Final = 4.5
 _MARKED_PAD: Final = 9
+_TOKEN_INCHES: Final = 0.145
+_FRAME_INCHES: Final = 1.9
+_LETTER_INCHES: Final = 0.075
+_AROUND_INCHES: Final = 0.6
+_TITLE_INCHES: Final = 0.35
+_SHORTEST, _TALLEST = 1.7, 4.0
+_ROW_INCHES: Final = 0.08
 LABELLED_TOKENS: Final = 72
 """Above this many tokens not every one is labelled: the labels would run into each other."""
 
@@ -76,6 +83,22 @@ class HeatMap:
         return self.values[np.isfinite(self.values)]
 
 
+def tokens_size(
+    maps: Sequence[HeatMap], frame: float = _FRAME_INCHES, narrowest: float = style.PANEL_SIZE[0]
+) -> tuple[float, float]:
+    """Width and height in inches of maps under each other at which every labelled token and its text fit.
+
+    Args:
+        frame: width of what stands beside the maps.
+        narrowest: width that no panel goes below.
+    """
+    pieces = maps[0].columns.pieces or ()
+    width = frame + _TOKEN_INCHES * min(len(pieces), LABELLED_TOKENS)
+    height = min(max(_ROW_INCHES * len(maps[0].values), _SHORTEST), _TALLEST) + _TITLE_INCHES
+    letters = max((len(piece) for piece in pieces), default=0)
+    return max(width, narrowest), len(maps) * height + _LETTER_INCHES * letters + _AROUND_INCHES
+
+
 def same_colours(maps: Sequence[HeatMap]) -> list[HeatMap]:
     """The maps with one range of colours for all, so that equal colours are equal values."""
     if not maps:
@@ -106,7 +129,7 @@ def draw_heat(ax: Axes, shown: HeatMap, *, labels: bool = True, ticks: int | Non
     ax.set_facecolor(style.VOID)
     ax.grid(visible=False)
     # triangles stand between the map and its title
-    ax.set_title(drawn_text(shown.title), pad=_MARKED_PAD if shown.columns.marked else None)
+    ax.set_title(shown.title, pad=_MARKED_PAD if shown.columns.marked else None)
     ax.yaxis.set_major_locator(_whole(ticks))
     if shown.columns.pieces is None:
         ax.xaxis.set_major_locator(_whole(ticks))

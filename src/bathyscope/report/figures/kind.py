@@ -1,25 +1,28 @@
-"""A kind of figure: which measure it needs, its panels, and what its caption says.
+"""The protocol of figures: from a run to panels and the words of a caption, computed once; drawn alone or together.
 
-A panel is drawn alone (the page lays panels out to fit the screen) or together with the others of its kind
-(an exported file). To add a figure, write one module with a ``FIGURE`` and list it in ``registry``.
+A figure is a function from a run to a ``Drawing``. A panel is data and the way to draw it: alone (a page lays panels
+out to fit the screen), with the others of its figure (an exported file), or, as far as it is ``shared``, with the same
+of other runs. To add a figure, write one module with a ``FIGURE`` and list it in ``registry``, or offer one by the
+entry point group ``bathyscope.figures``.
 """
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from matplotlib.figure import Figure, FigureBase
+from matplotlib.text import Text
 
 from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.papers.faults import faults_in
 from bathyscope.report.figures import style
 from bathyscope.report.figures.options import FigureOptions
+from bathyscope.report.figures.token_text import drawn_text
 
 if TYPE_CHECKING:
-    from bathyscope.report.figures.heat_map import HeatMap
     from bathyscope.store.run import Run
 
 _HEADLINE_POINTS = 8
@@ -27,34 +30,65 @@ _LINE_INCHES = 0.16
 _LETTERS_PER_INCH = 14
 
 
+class Member(NamedTuple):
+    """One of several runs in a picture: its name, its number among the runs, and what it shows."""
+
+    run: str
+    number: int
+    shown: Any
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What a panel shows and other runs may show too.
+
+    Args:
+        name: of the picture of several runs, unique within its figure.
+        key: equal where two runs show the same thing.
+        shown: the data.
+        together: from the name and two runs or more to their picture; None where they cannot be compared.
+    """
+
+    name: str
+    key: str
+    shown: Any
+    together: Callable[[str, Sequence[Member]], Panel | None]
+
+
 @dataclass(frozen=True)
 class Panel:
     """One picture with its own axes.
 
     Args:
-        name: unique within its kind, e.g. ``"norms"``.
+        name: unique within its figure, e.g. ``"norms"``.
         draw: fills an empty figure or subfigure.
         alt: what a reader who cannot see the picture is told.
         size: width and height in inches when drawn alone.
+        shared: what stands beside the same of other runs.
     """
 
     name: str
     draw: Callable[[FigureBase], None]
     alt: str
     size: tuple[float, float] = style.PANEL_SIZE
+    shared: tuple[Shared, ...] = ()
 
 
 @dataclass(frozen=True)
-class Together:
-    """Several runs in one picture.
+class Drawing:
+    """A figure of one run, or of several together.
 
     Args:
-        panels: from runs that all hold the measure, and their names.
-        note: what is compared.
+        panels: those without any value are left out.
+        note: the part of the caption that is the figure's own.
+        beside: the caption of what several runs share, where more is to be said than of any maps.
+        heading: of the figure, on a page.
     """
 
-    panels: Callable[[Sequence[Run], Sequence[str], FigureOptions], Sequence[Panel]]
+    panels: Sequence[Panel]
     note: str
+    beside: str = ""
+    heading: str = ""
 
 
 @dataclass(frozen=True)
@@ -63,28 +97,45 @@ class FigureKind:
 
     Args:
         name: also the exported file's name.
-        measure: the group of the run it is drawn from.
-        heading: its heading on the page.
-        needs: variables of which at least one must be there.
-        panels: what can be drawn from a run, panels without any value left out.
-        note: the part of the caption that is its own.
-        maps: what a page may show with values under the pointer, and side by side for several runs, by panel
-            name; None where the kind has no maps.
-        together: several runs in one picture; None where the kind compares none.
+        heading: on the page.
+        needs: variables of which at least one must be there; the measure alone where there is none of them.
+        make: what can be drawn from a run.
+        measure: the group of the run it is drawn from; the name where empty.
     """
 
     name: str
-    measure: str
     heading: str
     needs: tuple[str, ...]
-    panels: Callable[[Run, FigureOptions], Sequence[Panel]]
-    note: Callable[[Run, FigureOptions], str]
-    maps: Callable[[Run, FigureOptions], Mapping[str, HeatMap]] | None = None
-    together: Together | None = None
+    make: Callable[[Run, FigureOptions], Drawing]
+    measure: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "measure", self.measure or self.name)
 
     def drawable(self, run: Run) -> bool:
         """Whether the run holds this figure's measure with something in it."""
-        return self.measure in run.measures and any(name in run[self.measure] for name in self.needs)
+        return self.measure in run.measures and (
+            not self.needs or any(name in run[self.measure] for name in self.needs)
+        )
+
+    def drawing(self, run: Run, options: FigureOptions | None = None) -> Drawing:
+        """Panels and note, which also says which published fault the run reproduces.
+
+        Raises:
+            OptionError: the run lacks the measure.
+        """
+        if not self.drawable(run):
+            raise OptionError(
+                f"Figure {self.name!r} needs the measure {self.measure!r}; this run holds: "
+                f"{', '.join(run.measures) or 'nothing'}. Survey again with that measure."
+            )
+        made = self.make(run, options or FigureOptions())
+        faults = [fault.note() for fault in faults_in(run.identity.measures) if fault.measure == self.measure]
+        return replace(made, note=" ".join([made.note.strip(), *faults]), heading=self.heading)
+
+    def panels(self, run: Run, options: FigureOptions | None = None) -> Sequence[Panel]:
+        """The panels of :meth:`drawing`."""
+        return self.drawing(run, options).panels
 
     def draw(self, run: Run, options: FigureOptions | None = None, panels: Sequence[str] | None = None) -> Figure:
         """The figure with all its panels, or with the named ones.
@@ -92,33 +143,23 @@ class FigureKind:
         Raises:
             OptionError: the run lacks the measure, all its values are missing, or a panel is unknown.
         """
-        return compose(run, self._choose(run, options or FigureOptions(), panels))
-
-    def caption(self, run: Run, options: FigureOptions | None = None) -> str:
-        """What is seen, which published fault is reproduced, then model, data, counts and the noise floor."""
-        faults = faults_in(run.identity.measures)
-        notes = [fault.note() for fault in faults if fault.measure == self.measure]
-        return " ".join([self.note(run, options or FigureOptions()).strip(), *notes, run.caption()])
-
-    def _choose(self, run: Run, options: FigureOptions, names: Sequence[str] | None) -> Sequence[Panel]:
-        if not self.drawable(run):
-            raise OptionError(
-                f"Figure {self.name!r} needs the measure {self.measure!r}; this run holds: "
-                f"{', '.join(run.measures) or 'nothing'}. Survey again with that measure."
-            )
         offered = {panel.name: panel for panel in self.panels(run, options)}
         if not offered:
             raise OptionError(
                 f"Figure {self.name!r} has nothing to show: every value of {self.measure!r} is missing. "
                 "The prompts may be too short for this measure; use longer ones."
             )
-        for name in names or ():
+        for name in panels or ():
             if name not in offered:
                 raise OptionError(
                     f"Figure {self.name!r} has no panel {name!r}; this run allows: {', '.join(offered)}."
                     f"{did_you_mean(name, offered)}"
                 )
-        return [offered[name] for name in names or offered]
+        return compose(run, [offered[name] for name in panels or offered])
+
+    def caption(self, run: Run, options: FigureOptions | None = None) -> str:
+        """The note, then model, data, counts and the noise floor."""
+        return f"{self.drawing(run, options).note} {run.caption()}"
 
 
 def compose(run: Run, panels: Sequence[Panel]) -> Figure:
@@ -133,7 +174,7 @@ def arrange(heading: str, panels: Sequence[Panel]) -> Figure:
     heights = [max(panel.size[1] for panel in row) for row in rows]
     width = max(widths)
     with style.applied():
-        headline = textwrap.wrap(heading, width=int(width * _LETTERS_PER_INCH))
+        headline = textwrap.wrap(drawn_text(heading), width=int(width * _LETTERS_PER_INCH))
         top = 0.1 + _LINE_INCHES * len(headline)
         figure = Figure(figsize=(width, sum(heights) + top), layout="constrained")
         figure.suptitle("\n".join(headline), x=0.01, ha="left", color=style.MUTED, fontsize=_HEADLINE_POINTS)
@@ -142,10 +183,25 @@ def arrange(heading: str, panels: Sequence[Panel]) -> Figure:
             # a row that is narrower than the figure keeps its proportions and leaves the rest empty
             shares = [panel.size[0] for panel in row] + ([width - own_width] if own_width < width else [])
             for panel, cell in zip(row, strip.subfigures(1, len(shares), squeeze=False, width_ratios=shares).flat):
-                panel.draw(cell)
+                _fill(cell, panel)
         # ticks come into being at the first drawing and take their looks from that moment's settings
         figure.draw_without_rendering()
     return figure
+
+
+def draw_panel(panel: Panel) -> Figure:
+    """One panel as a figure of its own size."""
+    with style.applied():
+        figure = Figure(figsize=panel.size, layout="constrained")
+        _fill(figure, panel)
+    return figure
+
+
+def _fill(figure: FigureBase, panel: Panel) -> None:
+    """Draw a panel; whatever its texts hold can be shown. Labels of ticks are texts only later: they are given so."""
+    panel.draw(figure)
+    for text in figure.findobj(Text):
+        text.set_text(drawn_text(text.get_text()))
 
 
 def _rows(panels: Sequence[Panel]) -> list[list[Panel]]:
@@ -157,11 +213,3 @@ def _rows(panels: Sequence[Panel]) -> list[list[Panel]]:
         else:
             rows.append([panel])
     return rows
-
-
-def draw_panel(panel: Panel) -> Figure:
-    """One panel as a figure of its own size."""
-    with style.applied():
-        figure = Figure(figsize=panel.size, layout="constrained")
-        panel.draw(figure)
-    return figure

@@ -11,8 +11,19 @@ from typing import TYPE_CHECKING, Final
 import xarray as xr
 
 from bathyscope.report.figures import strip, style
-from bathyscope.report.figures.kind import FigureKind, Panel
-from bathyscope.report.figures.lines import BOUNDARY_LABEL, Axis, Look, Positions, Series, apart, panel, series, unit
+from bathyscope.report.figures.kind import Drawing, FigureKind, Panel
+from bathyscope.report.figures.lines import (
+    BOUNDARY_LABEL,
+    Axis,
+    Look,
+    Positions,
+    Series,
+    apart,
+    panel,
+    series,
+    token_weights,
+    unit,
+)
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.strip import Row, Scale
 from bathyscope.report.figures.summary import describe
@@ -25,7 +36,7 @@ if TYPE_CHECKING:
 _NORM_LOOKS: Final = (("-", "o"), ("--", "s"), (":", "^"))
 
 _SETTLING: Final = (
-    " Dots: prompts; diamond: their mean, each counting the same, with its interval. Settle depth: the first boundary "
+    " Dots: prompts; diamond: their mean, weighted as lines are, with its interval. Settle depth: the first boundary "
     "at which a token's prediction comes within 0.5 bits (Jensen–Shannon) of the final one; prediction depth: the "
     "first from which on its top-1 token is the final one; deep-thinking ratio: share of tokens that settle in the "
     "last 15 % of the model."
@@ -41,7 +52,7 @@ _TWO_NORMS: Final = (
 Curve = tuple[str, str, str, Positions]
 
 
-def panels(run: Run, options: FigureOptions) -> list[Panel]:
+def _drawing(run: Run, options: FigureOptions) -> Drawing:
     """KL in both directions, top-k overlap with top-1 agreement, entropy, cross-entropy, where predictions settle."""
     data = run["lens"]
     k = measure_options(run, "lens").get("k", "k")
@@ -76,12 +87,11 @@ def panels(run: Run, options: FigureOptions) -> list[Panel]:
         _settling(data, options),
         _deep_thinking(data, options),
     ]
-    return [one for one in made if one is not None]
+    return Drawing([one for one in made if one is not None], _note(data, options))
 
 
-def note(run: Run, options: FigureOptions) -> str:
+def _note(data: xr.Dataset, options: FigureOptions) -> str:
     """What the lens is and which norms were used."""
-    data = run["lens"]
     norms = [str(norm) for norm in data["norm"].values] if "norm" in data.dims else []
     norm = f" Final norm: {' (solid) and '.join(norms)} (broken line).{_TWO_NORMS}" if len(norms) > 1 else ""
     return (
@@ -131,9 +141,10 @@ def _rows(data: xr.Dataset, name: str, label: str) -> list[Row]:
     """The quantity once, or once for each norm."""
     if name not in data:
         return []
+    weights = token_weights(data)
     if "norm" not in data[name].dims:
-        return [Row(label, data[name].values)]
-    return [Row(f"{label},\n{norm}", data[name].sel(norm=norm).values) for norm in data["norm"].values]
+        return [Row(label, data[name].values, weights)]
+    return [Row(f"{label},\n{norm}", data[name].sel(norm=norm).values, weights) for norm in data["norm"].values]
 
 
 def _curves(data: xr.Dataset, options: FigureOptions, curve: Curve) -> list[Series]:
@@ -150,11 +161,8 @@ def _curves(data: xr.Dataset, options: FigureOptions, curve: Curve) -> list[Seri
 
 
 FIGURE: Final = FigureKind(
-    name="lens",
-    measure="lens",
-    heading="Logit lens",
-    needs=("kl_lens_final", "kl_final_lens", "overlap", "top1_agreement", "entropy", "cross_entropy"),
-    panels=panels,
-    note=note,
+    "lens",
+    "Logit lens",
+    ("kl_lens_final", "kl_final_lens", "overlap", "top1_agreement", "entropy", "cross_entropy"),
+    _drawing,
 )
-draw, caption = FIGURE.draw, FIGURE.caption

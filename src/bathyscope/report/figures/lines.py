@@ -5,8 +5,8 @@ Suffixes: P prompts, X places along the depth axis.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, Literal
 
@@ -18,15 +18,20 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 from numpy.typing import NDArray
 
 from bathyscope.report.figures import style
-from bathyscope.report.figures.kind import Panel
+from bathyscope.report.figures.kind import Member, Panel, Shared
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.summary import Summary, summarise
+from bathyscope.text import elided
 
 DEPTH_LABEL: Final = "block or boundary (0-based index)"
 BLOCK_LABEL: Final = "block (0-based index)"
 BOUNDARY_LABEL: Final = "boundary (index; 0 = what enters block 0)"
+SHARE_LABEL: Final = "boundary / number of blocks (share of the depth)"
+PLACES: Final = {"block": BLOCK_LABEL, "boundary": BOUNDARY_LABEL}
+"""Labels of axes by dimension."""
 
 _LEGEND_CHARACTERS: Final = 60
+_NAME_LETTERS: Final = 40
 
 _UNIT_NAMES: Final = {"1": "dimensionless", "": "dimensionless"}
 
@@ -40,14 +45,28 @@ class Look:
     line: str = "-"
 
 
+_COLOURS: Final = (style.BLUE, style.VERMILION, style.GREEN, style.PURPLE, style.MUTED)
+_MARKERS: Final = ("o", "s", "^", "D", "v")
+_LINES: Final = ("-", "--", ":", "-.")
+
+
+def looks(count: int) -> list[Look]:
+    """Colour, marker and line, different for up to twenty series."""
+    return [
+        Look(_COLOURS[i % len(_COLOURS)], _MARKERS[i % len(_MARKERS)], _LINES[i // len(_COLOURS) % len(_LINES)])
+        for i in range(count)
+    ]
+
+
 @dataclass(frozen=True)
 class Series:
-    """A named curve with its band, over the places ``x``."""
+    """A named curve with its band, over the places ``x``; ``name`` is the variable's."""
 
     label: str
     x: NDArray[Any]
     summary: Summary
     look: Look
+    name: str = ""
 
     @property
     def empty(self) -> bool:
@@ -99,12 +118,14 @@ def series(
     variable = dataset[name] if change is None else change(dataset[name])
     variable = variable.transpose("prompt", ...)
     (place,) = (dim for dim in variable.dims if dim != "prompt")
-    weights_P = _weights(dataset["n_tokens"].values, positions)
+    weights_P = token_weights(dataset, positions)
     x = variable[place].values
-    return Series(label, x, summarise(variable.values, weights_P, options), look)
+    return Series(label, x, summarise(variable.values, weights_P, options), look, name)
 
 
-def _weights(n_tokens_P: NDArray[Any], positions: Positions) -> NDArray[Any]:
+def token_weights(dataset: xr.Dataset, positions: Positions = "tokens") -> NDArray[Any]:
+    """(P,), the tokens behind a prompt's means; 1 for each where they are no means over tokens."""
+    n_tokens_P = dataset["n_tokens"].values
     if positions == "prompts":
         return np.ones_like(n_tokens_P)
     return n_tokens_P - (0 if positions == "tokens" else 1)
@@ -123,12 +144,32 @@ def unit(dataset: xr.Dataset, name: str) -> str:
     return _UNIT_NAMES.get(units, units)
 
 
-def panel(name: str, curves: Sequence[Series], axis: Axis) -> Panel | None:
-    """A panel of these curves, or None where none of them has a value."""
+def panel(name: str, curves: Sequence[Series], axis: Axis, alone: Mapping[str, str] = {}) -> Panel | None:
+    """A panel of these curves, or None where none of them has a value.
+
+    Args:
+        alone: variables of boundaries that are compared between runs, each in a picture of its own → its title.
+    """
     shown = [curve for curve in curves if not curve.empty]
     if not shown:
         return None
-    return Panel(name, partial(_draw, curves=shown, axis=axis), _alt(shown, axis))
+    shared = [
+        Shared(curve.name, curve.name, (curve, replace(axis, title=alone[curve.name])), _over_runs)
+        for curve in shown
+        if curve.name in alone
+    ]
+    return Panel(name, partial(_draw, curves=shown, axis=axis), _alt(shown, axis), shared=tuple(shared))
+
+
+def _over_runs(name: str, members: Sequence[Member]) -> Panel | None:
+    """A line for each run over the share of its depth, so that models of any depth compare."""
+    curves = []
+    for run, number, (curve, _) in members:
+        # a curve's places are boundaries 0 … L; a run looks the same in all pictures
+        x = curve.x / curve.x.max()
+        curves.append(replace(curve, label=elided(run, _NAME_LETTERS), x=x, look=looks(number + 1)[number]))
+    axis = members[0].shown[1]
+    return panel(name, curves, Axis(axis.title, SHARE_LABEL, axis.y, "auto", whole=False))
 
 
 def apart(name: str, curves: Sequence[Series], axis: Axis) -> Panel | None:

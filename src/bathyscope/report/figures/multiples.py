@@ -1,4 +1,4 @@
-"""Small multiples: the same map for several prompts or models, with one colour bar for all."""
+"""Panels of heat maps: one alone, or several for prompts or models, in the same colours with one colour bar for all."""
 
 from __future__ import annotations
 
@@ -18,15 +18,37 @@ from bathyscope.report.figures.heat_map import (
     draw_colour_bar,
     draw_heat,
     same_colours,
+    tokens_size,
 )
-from bathyscope.report.figures.kind import Panel
-from bathyscope.report.figures.token_text import drawn_text
+from bathyscope.report.figures.kind import Member, Panel, Shared
 
 _CELL: Final = (2.4, 2.3)
 _FRAME: Final = (0.5, 1.3)
 _COLUMNS: Final = 4
 _TITLE_LETTERS_PER_INCH: Final = 13
 _TICKS: Final = 5
+_WIDEST: Final = 10.5
+_RUN_CELL: Final = (2.6, 2.5)
+_TOKEN_FRAME: Final = 0.6
+
+
+def alone(name: str, shown: HeatMap) -> Panel:
+    """A panel of one map, which stands beside those of other runs."""
+    rows, columns = shown.values.shape
+    alt = (
+        f"Heat map of {rows} {_several(shown.rows.short)} by {columns} {_several(shown.columns.short)}. "
+        f"{shown.title}: {describe_largest(shown)}."
+    )
+    return Panel(name, partial(_draw_alone, shown=shown), alt, style.MAP_SIZE, (share(name, shown),))
+
+
+def _several(noun: str) -> str:
+    return f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+
+
+def share(name: str, shown: HeatMap) -> Shared:
+    """The map as what other runs may show too."""
+    return Shared(name, shown.key or shown.title, shown, _over_runs)
 
 
 def panel(
@@ -45,11 +67,24 @@ def panel(
     size = (max(style.PANEL_SIZE[0], across * cell[0] + _FRAME[0]), down * cell[1] + _FRAME[1])
     said = "; ".join(f"{one.title}: {describe_largest(one)}" for one in shown)
     alt = f"{len(shown)} heat maps in the same colours. {title}. {said}."
-    return Panel(name, partial(_draw, maps=shown, title=title, across=across, letters=_letters(cell)), alt, size)
+    letters = int(cell[0] * _TITLE_LETTERS_PER_INCH)
+    return Panel(name, partial(_draw, maps=shown, title=title, across=across, letters=letters), alt, size)
 
 
-def _letters(cell: tuple[float, float]) -> int:
-    return int(cell[0] * _TITLE_LETTERS_PER_INCH)
+def _over_runs(name: str, members: Sequence[Member]) -> Panel:
+    """The map of each run under the run's name; each keeps its own tokens."""
+    maps = [replace(member.shown, title=member.run) for member in members]
+    title = members[0].shown.title
+    if maps[0].columns.pieces is None:
+        return panel(name, maps, title, cell=_RUN_CELL)
+    sizes = [tokens_size([shown], frame=_TOKEN_FRAME, narrowest=_RUN_CELL[0]) for shown in maps]
+    cell = (max(width for width, _ in sizes), max(height for _, height in sizes))
+    return panel(name, maps, title, cell=cell, columns=max(1, int(_WIDEST // cell[0])))
+
+
+def _draw_alone(figure: FigureBase, shown: HeatMap) -> None:
+    ax = figure.subplots()
+    draw_colour_bar(figure, draw_heat(ax, shown), [shown], [ax])
 
 
 def _draw(figure: FigureBase, maps: Sequence[HeatMap], title: str, across: int, letters: int) -> None:
@@ -67,5 +102,5 @@ def _draw(figure: FigureBase, maps: Sequence[HeatMap], title: str, across: int, 
             ax.set_xlabel(shown.columns.label, fontsize=7.5)
         if place % across == 0:
             ax.set_ylabel(shown.rows.label, fontsize=7.5)
-    figure.suptitle(drawn_text(title), x=0.01, ha="left", fontsize=9.5, fontweight="bold")
+    figure.suptitle(title, x=0.01, ha="left", fontsize=9.5, fontweight="bold")
     draw_colour_bar(figure, image, maps, used)

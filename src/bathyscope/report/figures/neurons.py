@@ -15,7 +15,7 @@ from matplotlib.figure import FigureBase
 from matplotlib.ticker import MaxNLocator
 
 from bathyscope.report.figures import style
-from bathyscope.report.figures.kind import FigureKind, Panel
+from bathyscope.report.figures.kind import Drawing, FigureKind, Panel
 from bathyscope.report.figures.lines import BLOCK_LABEL, Axis, Look, Series, panel
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.summary import Summary
@@ -38,30 +38,24 @@ _QUANTILES: Final = {
 }
 
 
-def panels(run: Run, options: FigureOptions) -> list[Panel]:
+def _drawing(run: Run, options: FigureOptions) -> Drawing:
     """Shares of both kinds by block, kurtosis by block, and histograms of the neurons of the class "-ing"."""
     data = run["neurons"]
-    made = [_fractions(data), _kurtosis(data), _top(data)]
-    return [one for one in made if one is not None]
-
-
-def note(run: Run, options: FigureOptions) -> str:
-    """What counts as which kind, and what the histograms show."""
-    data = run["neurons"]
-    threshold = f"{data.attrs['kurtosis']:g}"
-    said = (
-        f"From the weights alone. A neuron whose effect on the tokens' logits has a kurtosis above {threshold} "
-        "(normal: 3) acts on few tokens; it predicts them where the effect is skewed to the right and suppresses them "
-        "where it is skewed to the left. "
+    shown = _shown(data)
+    made = [_fractions(data), _kurtosis(data), None if shown is None else _top(shown)]
+    note = (
+        "From the weights alone. A neuron whose effect on the tokens' logits has a kurtosis above "
+        f"{data.attrs['kurtosis']:g} (normal: 3) acts on few tokens; it predicts them where the effect is skewed to "
+        "the right and suppresses them where it is skewed to the left. "
     )
-    if _shown(data) is not None:
+    if shown is not None:
         tokens = int(data["class_tokens"].sel(token_class=_CLASS))
-        said += (
+        note += (
             f'Histograms: effect of single neurons on the {tokens} tokens that end in "ing" (outlined) and on all '
             "others (grey), each as shares of their own number; the neurons with the largest difference between the "
-            "two means, which is given above each. "
+            "two means, which is given above each."
         )
-    return said
+    return Drawing([one for one in made if one is not None], note)
 
 
 def _curve(label: str, data: xr.Dataset, values: np.ndarray, look: Look) -> Series:
@@ -95,10 +89,7 @@ def _shown(data: xr.Dataset) -> xr.Dataset | None:
     return chosen if chosen.sizes["rank"] else None
 
 
-def _top(data: xr.Dataset) -> Panel | None:
-    shown = _shown(data)
-    if shown is None:
-        return None
+def _top(shown: xr.Dataset) -> Panel:
     down = -(-shown.sizes["rank"] // _COLUMNS)
     size = (_COLUMNS * _CELL[0] + _FRAME[0], down * _CELL[1] + _FRAME[1])
     first = "; ".join(
@@ -140,12 +131,4 @@ def _draw_neuron(ax: Axes, one: xr.Dataset) -> None:
     ax.yaxis.set_major_locator(MaxNLocator(3))
 
 
-FIGURE: Final = FigureKind(
-    name="neurons",
-    measure="neurons",
-    heading="Prediction and suppression neurons",
-    needs=("kurtosis",),
-    panels=panels,
-    note=note,
-)
-draw, caption = FIGURE.draw, FIGURE.caption
+FIGURE: Final = FigureKind("neurons", "Prediction and suppression neurons", ("kurtosis",), _drawing)

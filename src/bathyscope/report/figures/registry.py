@@ -1,13 +1,20 @@
-"""All figures, in the order of a report. A new figure is a module with a ``FIGURE`` and a line here."""
+"""All figures, in the order of a report: the package's own, those of plug-ins, and one by default for other measures.
+
+A new figure is a module with a ``FIGURE`` and a line here, or an entry point in the group ``bathyscope.figures`` of
+another package, whose value is a :class:`~bathyscope.report.figures.kind.FigureKind`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Final
 
-from bathyscope.errors import OptionError
+from bathyscope.errors import OptionError, warn
 from bathyscope.report.figures import (
     attention_locality,
+    by_dimensions,
     cka,
     depth_score,
     direct,
@@ -25,11 +32,15 @@ from bathyscope.report.figures import (
     swap,
     swap_cosine,
 )
-from bathyscope.report.figures.kind import FigureKind, Panel
+from bathyscope.report.figures.kind import Drawing, FigureKind
 from bathyscope.report.figures.options import FigureOptions
 
 if TYPE_CHECKING:
     from bathyscope.store.run import Run
+
+GROUP: Final = "bathyscope.figures"
+NO_FIGURE: Final = ("noise",)
+"""What captions tell and no figure shows."""
 
 FIGURES: Final[dict[str, FigureKind]] = {
     module.FIGURE.name: module.FIGURE
@@ -55,15 +66,50 @@ FIGURES: Final[dict[str, FigureKind]] = {
 }
 
 
-def drawable(run: Run, options: FigureOptions | None = None) -> dict[str, Sequence[Panel]]:
-    """Figures that can be drawn from a run, each with its panels.
+@cache
+def plugged_in() -> dict[str, FigureKind]:
+    """Figures of other packages, by name; one that cannot be used is left out with a warning that names it."""
+    found: dict[str, FigureKind] = {}
+    for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
+        try:
+            kind = _declared(entry, {**FIGURES, **found})
+        # whatever another package raises is its own fault, and no reason to draw nothing at all
+        except Exception as error:
+            warn(
+                f"The figure of the plug-in {entry.name} ({entry.value}) cannot be used, {type(error).__name__}: "
+                f"{error}. Update the package that declares it, or uninstall it."
+            )
+        else:
+            found[kind.name] = kind
+    return found
+
+
+def _declared(entry: EntryPoint, known: Container[str]) -> FigureKind:
+    kind = entry.load()
+    if not isinstance(kind, FigureKind):
+        raise TypeError(f"a FigureKind is expected, and {type(kind).__name__} was given")
+    if kind.name in known:
+        raise ValueError(f"another figure has the name {kind.name!r}")
+    return kind
+
+
+def figures_of(run: Run) -> dict[str, FigureKind]:
+    """The figures for what a run holds. A measure without a figure of its own gets one by its dimensions."""
+    known = {**FIGURES, **plugged_in()}
+    drawn = {name: kind for name, kind in known.items() if kind.drawable(run)}
+    with_figure = {kind.measure for kind in known.values()}
+    others = [name for name in run.measures if name not in with_figure and name not in NO_FIGURE]
+    return {**drawn, **{name: by_dimensions.figure(name) for name in others}}
+
+
+def drawings(run: Run, options: FigureOptions | None = None) -> dict[str, Drawing]:
+    """Everything that can be drawn from a run, by the figure's name; each figure is computed once.
 
     Raises:
-        OptionError: there is none.
+        OptionError: there is nothing.
     """
-    kinds = [kind for kind in FIGURES.values() if kind.drawable(run)]
-    drawn = {kind.name: kind.panels(run, options or FigureOptions()) for kind in kinds}
-    found = {name: panels for name, panels in drawn.items() if panels}
+    made = {name: kind.drawing(run, options) for name, kind in figures_of(run).items()}
+    found = {name: drawing for name, drawing in made.items() if drawing.panels}
     if not found:
         raise OptionError(
             f"There is nothing to draw: the run holds {', '.join(run.measures) or 'no measure'}, and figures "

@@ -27,4 +27,3 @@ FIGURE: Final = schedule_figure(
         what=_what,
     )
 )
-draw, caption = FIGURE.draw, FIGURE.caption

@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from bathyscope.report.figures import style
-from bathyscope.report.figures.kind import FigureKind, Panel
+from bathyscope.report.figures.kind import Drawing, FigureKind, Panel
 from bathyscope.report.figures.lines import (
     BLOCK_LABEL,
     BOUNDARY_LABEL,
@@ -27,7 +27,6 @@ from bathyscope.report.figures.lines import (
     unit,
 )
 from bathyscope.report.figures.options import FigureOptions
-from bathyscope.report.figures.runs_together import Compared, together
 from bathyscope.report.figures.summary import Summary, describe
 
 if TYPE_CHECKING:
@@ -41,7 +40,18 @@ _CONTRIBUTIONS: Final = (
 )
 
 
-def panels(run: Run, options: FigureOptions) -> list[Panel]:
+_ALONE: Final = {
+    "norm_resid": "Mean norm of the residual stream",
+    "largest": "Largest activation of any token and channel",
+    "largest_ratio": "Largest activation against the median one",
+}
+_BESIDE: Final = (
+    "Norms and largest activations of each model over the share of its depth. Means of norms are over tokens, of "
+    "largest activations over prompts; bands: as in the figures of the single runs below."
+)
+
+
+def _drawing(run: Run, options: FigureOptions) -> Drawing:
     """Norms (all positions, without position 0, largest), largest activations, contributions and cosines."""
     data = run["residual"]
     made = [
@@ -54,18 +64,13 @@ def panels(run: Run, options: FigureOptions) -> list[Panel]:
         _neighbour(data, options),
         *_published(data),
     ]
-    return [one for one in made if one is not None]
-
-
-def note(run: Run, options: FigureOptions) -> str:
-    """What norms, ratios and cosines are, and how they are averaged."""
-    return (
+    note = (
         "Residual stream and what attention, MLP and whole block add to it: L2 norms, norms relative to the "
         "stream they are added to, and cosines with it (0: a new direction; negative: erasure; positive: "
         "strengthening). Position 0 is often an attention sink with a very large norm, so means without it "
-        f"are drawn apart where they were measured. {describe(options, run['residual'].sizes['prompt'])} "
-        f"{_where_largest(run['residual'])}"
-    ).strip()
+        f"are drawn apart where they were measured. {describe(options, data.sizes['prompt'])} {_where_largest(data)}"
+    )
+    return Drawing([one for one in made if one is not None], note, _BESIDE)
 
 
 def _norms(
@@ -76,7 +81,7 @@ def _norms(
         for key, label, look in (_RESIDUAL, *_CONTRIBUTIONS)
         if f"norm_{key}{suffix}" in data
     ]
-    return panel(name, curves, Axis(title, DEPTH_LABEL, f"mean norm ({_norm_unit(data)})", "auto"))
+    return panel(name, curves, Axis(title, DEPTH_LABEL, f"mean norm ({_norm_unit(data)})", "auto"), _ALONE)
 
 
 def _norms_max(data: xr.Dataset) -> Panel | None:
@@ -91,14 +96,13 @@ def _norms_max(data: xr.Dataset) -> Panel | None:
 
 def _largest(data: xr.Dataset, options: FigureOptions) -> list[Panel | None]:
     """The largest activation of each boundary, and how far it stands out from the median."""
-    ratio = "largest / median (dimensionless)"
     quantities = {
-        "largest": ("Largest activation of any token and channel", f"|activation| ({_norm_unit(data)})"),
-        "largest_ratio": ("Largest activation against the median one", ratio),
+        "largest": (_ALONE["largest"], f"|activation| ({_norm_unit(data)})"),
+        "largest_ratio": (_ALONE["largest_ratio"], "largest / median (dimensionless)"),
     }
     look = Look(style.PURPLE, "o")
     return [
-        panel(name, [series(data, name, "", look, options, "prompts")], Axis(title, BOUNDARY_LABEL, y, "auto"))
+        panel(name, [series(data, name, "", look, options, "prompts")], Axis(title, BOUNDARY_LABEL, y, "auto"), _ALONE)
         for name, (title, y) in quantities.items()
         if name in data
     ]
@@ -166,21 +170,5 @@ def _norm_unit(data: xr.Dataset) -> str:
 
 
 FIGURE: Final = FigureKind(
-    name="residual",
-    measure="residual",
-    heading="Residual stream",
-    needs=("norm_resid", "ratio_block", "cos_block", "cos_neighbour"),
-    panels=panels,
-    note=note,
-    together=together(
-        "residual",
-        (
-            Compared("norm_resid", "Mean norm of the residual stream", "norm (activation units)", "tokens"),
-            Compared("largest", "Largest activation of any token and channel", "|activation| (activation units)"),
-            Compared("largest_ratio", "Largest activation against the median one", "largest / median ({unit})"),
-        ),
-        "Norms and largest activations of each model over the share of its depth. Means of norms are over tokens, of "
-        "largest activations over prompts; bands: as in the figures of the single runs below.",
-    ),
+    "residual", "Residual stream", ("norm_resid", "ratio_block", "cos_block", "cos_neighbour"), _drawing
 )
-draw, caption = FIGURE.draw, FIGURE.caption

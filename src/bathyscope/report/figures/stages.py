@@ -17,7 +17,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from bathyscope.report.figures import stages_together, style
-from bathyscope.report.figures.kind import FigureKind, Panel, Together
+from bathyscope.report.figures.kind import Drawing, FigureKind, Panel, Shared
 from bathyscope.report.figures.lines import BLOCK_LABEL, block_axis, log_axis, whole_numbers
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.stage_rows import ROW_INCHES, WIDTH, row_label, said_of, usable
@@ -29,22 +29,23 @@ _AROUND_INCHES: Final = 1.1
 _INTERVAL_ALPHA: Final = 0.2
 
 
-def panels(run: Run, options: FigureOptions) -> list[Panel]:
+def _drawing(run: Run, options: FigureOptions) -> Drawing:
     """The signatures beneath each other, cut by the boundaries; and the error on held-out prompts."""
     data = run["stages"]
     made = []
     shown = usable(data)
     if shown.sizes["curve"]:
         size = (WIDTH, _AROUND_INCHES + ROW_INCHES * shown.sizes["curve"])
-        made.append(Panel("signatures", partial(_draw, data=shown, band=options.band != "none"), _alt(shown), size))
+        draw = partial(_draw, data=shown, band=options.band != "none")
+        shared = Shared("signatures", "signatures", data, stages_together.panel)
+        made.append(Panel("signatures", draw, _alt(shown), size, (shared,)))
     if data["heldout_error"].notnull().any():
         made.append(Panel("held_out", partial(_draw_evidence, data=data), _alt_evidence(data)))
-    return made
+    return Drawing(made, _note(data), stages_together.NOTE)
 
 
-def note(run: Run, options: FigureOptions) -> str:
+def _note(data: xr.Dataset) -> str:
     """What is cut and how, what the stages are called, which signatures are missing, how many stages there are."""
-    data = run["stages"]
     said = [
         "Signatures of how the model works at each block, all cut at the same boundaries: where the curves, "
         "standardised over the blocks, are nearest to steps. Lines: means over prompts, each counting the same, with "
@@ -184,13 +185,4 @@ def _alt_evidence(data: xr.Dataset) -> str:
     return f"Line chart, error of steps on held-out prompts against the number of stages: {errors}."
 
 
-FIGURE: Final = FigureKind(
-    name="stages",
-    measure="stages",
-    heading="Stages of inference",
-    needs=("signature",),
-    panels=panels,
-    note=note,
-    together=Together(stages_together.panels, stages_together.NOTE),
-)
-draw, caption = FIGURE.draw, FIGURE.caption
+FIGURE: Final = FigureKind("stages", "Stages of inference", ("signature",), _drawing)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -17,14 +17,10 @@ from matplotlib.figure import FigureBase
 from matplotlib.ticker import MaxNLocator
 
 from bathyscope.report.figures import style
-from bathyscope.report.figures.kind import Panel
-from bathyscope.report.figures.lines import Look
-from bathyscope.report.figures.options import FigureOptions
-from bathyscope.report.figures.runs_together import looks
+from bathyscope.report.figures.kind import Member, Panel
+from bathyscope.report.figures.lines import Look, looks
 from bathyscope.report.figures.stage_rows import NAMES, ROW_INCHES, WIDTH, row_label, usable
-
-if TYPE_CHECKING:
-    from bathyscope.store.run import Run
+from bathyscope.text import elided
 
 NOTE: Final = (
     "Signatures of each model over the share of its depth, (block + ½)/L, each standardised over the model's own "
@@ -38,31 +34,31 @@ _NAME_LETTERS: Final = 40
 _REASON_LETTERS: Final = 80
 
 
-def panels(runs: Sequence[Run], names: Sequence[str], options: FigureOptions) -> list[Panel]:
-    """One panel of all models; none where no signature is usable in two of them.
-
-    Args:
-        runs: those that hold stages.
-        names: of the models, to be shown.
-    """
-    models = [(name, run["stages"]) for name, run in zip(names, runs)]
-    there = [str(curve) for _, data in models for curve in usable(data)["curve"].values]
+def panel(name: str, members: Sequence[Member]) -> Panel | None:
+    """One panel of all models; none where no signature is usable in two of them."""
+    models = [Model(elided(run, _NAME_LETTERS), looks(number + 1)[number], data) for run, number, data in members]
+    there = [str(curve) for model in models for curve in usable(model.data)["curve"].values]
     shown = [curve for curve in NAMES if there.count(curve) > 1]
     if not shown:
-        return []
+        return None
     size = (WIDTH, _AROUND_INCHES + ROW_INCHES * len(shown) + 2 * _MODEL_INCHES * len(models))
-    return [Panel("signatures", partial(_draw, models=models, shown=shown), _alt(models, shown), size)]
+    return Panel(name, partial(_draw, models=models, shown=shown), _alt(models, shown), size)
 
 
-Model = tuple[str, xr.Dataset]
+class Model(NamedTuple):
+    """A model's name, how it looks, and its measure ``stages``."""
+
+    name: str
+    look: Look
+    data: xr.Dataset
 
 
 def _draw(figure: FigureBase, models: Sequence[Model], shown: Sequence[str]) -> None:
     heights = [ROW_INCHES] * len(shown) + [_MODEL_INCHES * (len(models) + 0.5)]
     axes = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)
     for ax, curve in zip(axes, shown):
-        for look, (_, data) in zip(looks(len(models)), models):
-            _draw_curve(ax, data, curve, look)
+        for model in models:
+            _draw_curve(ax, model.data, curve, model.look)
         ax.yaxis.set_major_locator(MaxNLocator(3))
         _label(ax, f"{NAMES[curve]} (standardised, dimensionless)")
         ax.tick_params(axis="x", labelbottom=False)
@@ -71,8 +67,8 @@ def _draw(figure: FigureBase, models: Sequence[Model], shown: Sequence[str]) -> 
     figure.align_ylabels(axes)
     axes[0].set_title("Signatures of the stages of inference, model by model")
     handles = [
-        axes[0].plot([], [], look.line, color=look.colour, marker=look.marker, label=name[-_NAME_LETTERS:])[0]
-        for look, (name, _) in zip(looks(len(models)), models)
+        axes[0].plot([], [], look.line, color=look.colour, marker=look.marker, label=name)[0]
+        for name, look, _ in models
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=2)
 
@@ -86,7 +82,7 @@ def _draw_curve(ax: Axes, data: xr.Dataset, curve: str, look: Look) -> None:
 
 def _draw_boundaries(ax: Axes, models: Sequence[Model]) -> None:
     """A row a model: where its stages after the first begin, with intervals."""
-    for row, (look, (_, data)) in enumerate(zip(looks(len(models)), models)):
+    for row, (_, look, data) in enumerate(models):
         n_blocks = data.attrs["n_blocks"]
         if data["boundary"].isnull().all():
             reason = textwrap.shorten(f"none: {data['boundary_reason'].item()}", _REASON_LETTERS, placeholder=" …")
@@ -109,7 +105,7 @@ def _label(ax: Axes, text: str) -> None:
 
 def _alt(models: Sequence[Model], shown: Sequence[str]) -> str:
     said = []
-    for name, data in models:
+    for name, _, data in models:
         shares = ", ".join(f"{share:.2f}" for share in data["relative_depth"].values if np.isfinite(share))
         said.append(f"{name}: {shares or 'none'}")
     listed = ", ".join(NAMES[curve] for curve in shown)

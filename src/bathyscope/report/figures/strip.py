@@ -31,10 +31,21 @@ _GOLDEN: Final = 0.6180339887498949
 
 @dataclass(frozen=True)
 class Row:
-    """A quantity and its value for every prompt (P,), NaN where there is none."""
+    """A quantity and its value for every prompt (P,), NaN where there is none.
+
+    Args:
+        weights: (P,), the tokens behind each value, where these are means over tokens; each prompt counts the same
+            where None.
+    """
 
     label: str
     values: NDArray[Any]
+    weights: NDArray[Any] | None = None
+
+    def summary(self, options: FigureOptions) -> Summary:
+        """Mean and band over prompts that have a value."""
+        weights = np.ones(len(self.values)) if self.weights is None else self.weights
+        return summarise(self.values[:, None], weights, options)
 
 
 @dataclass(frozen=True)
@@ -61,16 +72,11 @@ def panel(name: str, rows: Sequence[Row], scale: Scale, options: FigureOptions) 
     shown = [row for row in rows if np.isfinite(row.values).any()]
     if not shown:
         return None
-    summaries = [mean_of(row.values, options) for row in shown]
+    summaries = [row.summary(options) for row in shown]
     said = "; ".join(f"{row.label}: {_said(row, summary)}" for row, summary in zip(shown, summaries))
     size = (style.PANEL_SIZE[0], _AROUND_INCHES + _ROW_INCHES * len(shown))
     draw = partial(_draw, rows=shown, summaries=summaries, scale=scale)
     return Panel(name, draw, f"Dots, one a prompt, {scale.title.lower()}: {scale.label}. {said}.", size)
-
-
-def mean_of(values_P: NDArray[Any], options: FigureOptions) -> Summary:
-    """Mean and band over prompts that have a value, each counting the same."""
-    return summarise(values_P[:, None], np.ones(len(values_P)), options)
 
 
 def spread(count: int) -> Array:

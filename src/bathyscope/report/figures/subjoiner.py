@@ -12,9 +12,9 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure, FigureBase
 
-from bathyscope.report.figures import style
+from bathyscope.report.figures import multiples, style
 from bathyscope.report.figures.colours import Colours
-from bathyscope.report.figures.heat_map import HeatMap, Side, describe_largest, draw_colour_bar, draw_heat
+from bathyscope.report.figures.heat_map import HeatMap, Side
 from bathyscope.report.figures.kind import Panel, arrange
 from bathyscope.report.figures.lines import BLOCK_LABEL
 
@@ -41,12 +41,9 @@ def caption(data: xr.Dataset) -> str:
 
 def panels(data: xr.Dataset) -> list[Panel]:
     """The map, and the heads of the highest ranks."""
-    heat = _heat(data)
-    blocks, heads = heat.values.shape
-    alt = f"Heat map of {blocks} blocks by {heads} heads. {heat.title}: {describe_largest(heat)}."
     size = (style.PANEL_SIZE[0], max(style.PANEL_SIZE[1], 1.2 + 0.26 * data.sizes["rank"]))
     return [
-        Panel("heads", partial(_draw_heat, shown=heat), alt, style.MAP_SIZE),
+        multiples.alone("heads", _heat(data)),
         Panel("top", partial(_draw_top, data=data), _alt(data), size),
     ]
 
@@ -62,11 +59,6 @@ def _heat(data: xr.Dataset) -> HeatMap:
         short="score",
         colours=Colours.spanning(values, "signed", clips=False),
     )
-
-
-def _draw_heat(figure: FigureBase, shown: HeatMap) -> None:
-    ax = figure.subplots()
-    draw_colour_bar(figure, draw_heat(ax, shown), [shown], [ax])
 
 
 def _draw_top(figure: FigureBase, data: xr.Dataset) -> None:

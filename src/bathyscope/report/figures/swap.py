@@ -15,4 +15,3 @@ FIGURE: Final = schedule_figure(
         what=lambda run: "Each pair of neighbours in turn runs in the other order: block ℓ+1, then block ℓ.",
     )
 )
-draw, caption = FIGURE.draw, FIGURE.caption

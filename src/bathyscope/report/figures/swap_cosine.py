@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from bathyscope.report.figures import style
-from bathyscope.report.figures.kind import FigureKind, Panel
+from bathyscope.report.figures.kind import Drawing, FigureKind
 from bathyscope.report.figures.lines import Axis, Look, panel, series, unit
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.summary import describe
@@ -20,36 +20,23 @@ _CURVES: Final = {
 }
 
 
-def panels(run: Run, options: FigureOptions) -> list[Panel]:
+def _drawing(run: Run, options: FigureOptions) -> Drawing:
     """One panel for attention's contributions and one for the MLP's."""
     data = run["swap_cosine"]
     made = []
     for part in map(str, data["part"].values):
         own = data.sel(part=part)
         curves = [series(own, name, label, look, options) for name, (label, look) in _CURVES.items() if name in own]
-        y = f"cosine ({unit(own, next(name for name in _CURVES if name in own))})"
-        title = f"Contributions of {style.PART_NAMES[part]}, blocks swapped"
+        title, y = f"Contributions of {style.PART_NAMES[part]}, blocks swapped", f"cosine ({unit(own, curves[0].name)})"
         made.append(panel(part, curves, Axis(title, "first of the swapped blocks (0-based index)", y, rules={0.0: ""})))
-    return [one for one in made if one is not None]
-
-
-def note(run: Run, options: FigureOptions) -> str:
-    """What is compared with what, and how prompts are averaged."""
-    return (
+    note = (
         "Block ℓ+1 runs before block ℓ. Cosine of what block ℓ adds in the normal run with what it adds in the other "
         "place (same block), with what block ℓ+1 adds in its place (same place), and with what block ℓ+1 adds in the "
         "normal run (neighbours). 1: the same direction; 0: orthogonal. Where the same block stays near 1 it does the "
         "same work in either place; were the same place near 1, work would belong to the depth and not to the block. "
-        f"{describe(options, run['swap_cosine'].sizes['prompt'])}"
+        f"{describe(options, data.sizes['prompt'])}"
     )
+    return Drawing([one for one in made if one is not None], note)
 
 
-FIGURE: Final = FigureKind(
-    name="swap_cosine",
-    measure="swap_cosine",
-    heading="What swapped blocks write",
-    needs=tuple(_CURVES),
-    panels=panels,
-    note=note,
-)
-draw, caption = FIGURE.draw, FIGURE.caption
+FIGURE: Final = FigureKind("swap_cosine", "What swapped blocks write", tuple(_CURVES), _drawing)

@@ -10,6 +10,7 @@ from matplotlib import font_manager
 from matplotlib.ft2font import FT2Font
 
 from bathyscope.report.figures import style
+from bathyscope.text import elided, shown
 
 _LONGEST: Final = 14
 _VISIBLE: Final = {" ": "␣", "\n": "⏎", "\t": "⇥"}
@@ -20,13 +21,13 @@ _INVISIBLE: Final = ("Cc", "Cf", "Cs", "Co", "Cn", "Zs", "Zl", "Zp")
 def visible(piece: str) -> str:
     """A token as a reader can see it: ``" the"`` → ``␣the``, a line's end → ``⏎``, other signs without a shape by
     their code point in brackets, nothing at all → ``∅``. At most 14 letters."""
-    shown = "".join(_letter(letter) for letter in piece) or "∅"
-    return shown if len(shown) <= _LONGEST else f"{shown[: _LONGEST - 1]}…"
+    return elided("".join(_letter(letter) for letter in piece) or "∅", _LONGEST)
 
 
 def drawn_text(text: str) -> str:
-    """The text with letters that no font at hand can draw replaced by their code point in brackets."""
-    return "".join(letter if letter == "\n" or _can_draw(letter) else _code(letter) for letter in text)
+    """The text with what acts as its escape, and letters that no font at hand can draw by their code point in brackets;
+    lines stay lines."""
+    return "".join(letter if letter == "\n" or _can_draw(letter) else _code(letter) for letter in shown(text, "\n"))
 
 
 def _letter(letter: str) -> str:

@@ -1,0 +1,76 @@
+"""Parts that all pages share: what fills a template, and pictures as elements of a page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import metadata
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from bathyscope.report.export import write_output
+from bathyscope.report.figures import style
+from bathyscope.report.figures.kind import Drawing, Panel
+from bathyscope.report.svg import inline_svg
+from bathyscope.text import shown
+
+# Letters of a panel then have about the size of the page's own notes.
+_REM_PER_INCH: Final = 6.9
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A panel on a page; ``width`` is that of what needs a row of its own, None where the page chooses."""
+
+    svg: Markup
+    alt: str
+    width: str | None
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Pictures under a heading, with what is said of them."""
+
+    heading: str
+    note: str
+    panels: list[Picture]
+
+
+def figure(drawing: Drawing, anchor: str) -> Figure:
+    """A figure, every panel drawn once; ``anchor`` is unique on the page."""
+    return Figure(
+        drawing.heading, drawing.note, [_picture(panel, f"{anchor}-{panel.name}") for panel in drawing.panels]
+    )
+
+
+def write_page(template: str, out: Path, **content: Any) -> None:
+    """Fill a template and write the page; whatever text comes from outside, nothing in it acts.
+
+    Raises:
+        StoreError: the file cannot be written.
+    """
+    environment = Environment(
+        loader=PackageLoader("bathyscope.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        finalize=_harmless,
+    )
+    page = environment.get_template(template).render(
+        style=Markup((files("bathyscope.report") / "templates" / "page.css").read_text(encoding="utf-8")),
+        version=metadata.version("bathyscope"),
+        **content,
+    )
+    write_output(out, page.encode("utf-8"))
+
+
+def _harmless(value: object) -> object:
+    return shown(value) if type(value) is str else value
+
+
+def _picture(panel: Panel, name: str) -> Picture:
+    width = f"{panel.size[0] * _REM_PER_INCH:.4g}rem" if panel.size[0] > style.PAIRED_UP_TO else None
+    return Picture(Markup(inline_svg(panel, name)), panel.alt, width)
