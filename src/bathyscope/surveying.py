@@ -28,7 +28,7 @@ from bathyscope.errors import OptionError, warn
 from bathyscope.interrupts import ended_as_interrupted
 from bathyscope.measures.base import Measure, ModelFacts
 from bathyscope.measures.registry import DEFAULT, MEASURES, chosen
-from bathyscope.model import AnyModel, Model, alone, loaded
+from bathyscope.model import AnyModel, Model, alone, config_hash, loaded
 from bathyscope.papers.presets import Preset
 from bathyscope.papers.presets import preset as preset_of
 from bathyscope.progress import ProgressBar
@@ -163,6 +163,7 @@ class SurveyPlan:
             "plan": self.shards,
             "noise": "control row in every batch against the plain forward",
             "n_blocks": self.model.n_blocks,
+            "config_hash": config_hash(hf),
         }
 
     def _options(self, measure: Measure[Any]) -> dict[str, Any]:

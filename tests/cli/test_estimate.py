@@ -78,4 +78,7 @@ def test_what_a_survey_refuses_is_refused(
 
 def test_a_folder_without_a_configuration(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["estimate", str(tmp_path), "--tokens", "20"]) == 4
+    assert "is a folder without a config.json" in capsys.readouterr().err
+    (tmp_path / "config.json").write_text("[")
+    assert main(["estimate", str(tmp_path), "--tokens", "20"]) == 4
     assert "no readable configuration" in capsys.readouterr().err

@@ -138,7 +138,7 @@ def test_configurations_that_are_no_mapping(altered: Altered, content: str) -> N
     (folder / "config.json").write_text(content)
     message = refused(folder)
     assert message.startswith(f"{folder} cannot be loaded as a causal language model: ")
-    with pytest.raises(ModelError):
+    with pytest.raises(ModelError, match="has no readable configuration: "):
         load_config(str(folder))
 
 

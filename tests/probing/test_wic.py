@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from support import waves, zoo
+from support.altered import answering
 from support.word_tokenizer import word_tokenizer
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -57,21 +58,18 @@ def planted(hf: PreTrainedModel) -> Iterator[Model]:
             embedding[2 + target, :2] = torch.tensor(corner)
 
     def write(sign: float) -> Any:
-        def hook(module: torch.nn.Module, args: Any, output: Any) -> Any:
+        def change(_args: Any, output: Any) -> Any:
             resid = output[0] if isinstance(output, tuple) else output
             changed = resid.clone()
             changed[..., 2] -= sign * resid[..., 0] * resid[..., 1]
             return (changed, *output[1:]) if isinstance(output, tuple) else changed
 
-        return hook
+        return change
 
     model = load(hf, tokenizer=word_tokenizer([f"w{number}" for number in range(98)]))
-    handles = [hf.model.layers[K - 1 + place].register_forward_hook(write(1.0 - 2 * place)) for place in (0, 1)]
-    try:
+    first, second = hf.model.layers[K - 1 : K + 1]
+    with answering(first, write(1.0)), answering(second, write(-1.0)):
         yield model
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 @pytest.mark.parametrize("C", [1.0, None])

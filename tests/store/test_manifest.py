@@ -132,6 +132,15 @@ def test_what_an_earlier_schema_did_not_tell_is_no_difference() -> None:
     assert difference(configuration(), configuration(n_blocks=7)) == ["n_blocks: run has 6, asked for 7"]
 
 
+def test_a_model_is_known_by_its_weights_and_settings_and_not_by_its_name() -> None:
+    run, asked = configuration(model="./good", config_hash="c"), configuration(model="/here/good/", config_hash="c")
+    assert difference(run, asked) == []
+    lines = difference(run, configuration(model="/here/good/", config_hash="d"))
+    assert lines == ["model: run has './good', asked for '/here/good/'", "config_hash: run has 'c', asked for 'd'"]
+    untold = configuration(model="./good", config_hash=None)
+    assert difference(untold, asked) == ["model: run has './good', asked for '/here/good/'"]
+
+
 @pytest.mark.parametrize("plan", [[], [(0, 3), (4, 6)], [(0, 3), (3, 5)], [(0, 4), (3, 6)], [(0, 6), (6, 6)], [(1, 6)]])
 def test_plan_must_cut_the_prompts(plan: list[tuple[int, int]]) -> None:
     with pytest.raises(

@@ -30,6 +30,7 @@ def identity(prompts: int = 6, batch: int = 2, **changes: Any) -> dict[str, Any]
         "plan": [(first, min(first + batch, prompts)) for first in range(0, prompts, batch)],
         "noise": {"control": "every batch"},
         "n_blocks": BLOCKS,
+        "config_hash": None,
         **changes,
     }
 

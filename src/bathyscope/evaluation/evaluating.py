@@ -16,7 +16,7 @@ from bathyscope.evaluation.result import Evaluation, assemble
 from bathyscope.evaluation.shelf import Score, Shelf, read_evaluation
 from bathyscope.evaluation.variants import NORMAL, Variant, runnable, variants
 from bathyscope.interrupts import ended_as_interrupted
-from bathyscope.model import Model, loaded
+from bathyscope.model import Model, config_hash, loaded
 from bathyscope.progress import ProgressBar
 from bathyscope.store.folder import folder_path
 from bathyscope.store.shards import encode_results
@@ -81,6 +81,7 @@ def evaluate(
     settings = {
         "model": model.name,
         "weight_hash": model.weight_hash,
+        "config_hash": config_hash(model.hf),
         "precision": str(model.dtype).removeprefix("torch."),
         "n_blocks": model.n_blocks,
         "arguments": arguments,

@@ -4,6 +4,7 @@ from bathyscope.model.devices import as_device, as_dtype
 from bathyscope.model.exclusive import alone
 from bathyscope.model.loading import AnyModel, anatomy_of, load, load_config, loaded
 from bathyscope.model.model import Model
+from bathyscope.model.settings import config_hash
 from bathyscope.model.weights import weight_hash
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "anatomy_of",
     "as_device",
     "as_dtype",
+    "config_hash",
     "load",
     "load_config",
     "loaded",

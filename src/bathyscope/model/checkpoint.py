@@ -33,7 +33,11 @@ def read_checkpoint(
     """
     folder = folder_of(name, revision)
     source = name if folder is None else str(folder)
-    declared = _declared(name, source, revision)
+    # transformers raises whatever its parsers raise; all mean that there is no such model
+    try:
+        declared = _declared(source, revision)
+    except Exception as error:
+        raise ModelError(_unloadable(name, error, [])) from error
     if folder is not None:
         require_whole(folder, declared)
     else:
@@ -49,7 +53,6 @@ def read_checkpoint(
                 ignore_mismatched_sizes=True,
                 output_loading_info=True,
             )
-        # transformers raises whatever its parsers raise; all mean that there is no such model
         except Exception as error:
             raise ModelError(_unloadable(name, error, reports)) from error
     hf: PreTrainedModel
@@ -68,20 +71,17 @@ def load_config(name: str, revision: str | None = None, trust_remote_code: bool 
     """
     folder = folder_of(name, revision)
     source = name if folder is None else str(folder)
-    _declared(name, source, revision)
     try:
+        _declared(source, revision)
         return AutoConfig.from_pretrained(source, revision=revision, trust_remote_code=trust_remote_code)
     except Exception as error:
         raise ModelError(f"{name} has no readable configuration: {_reason(error)}") from error
 
 
-def _declared(name: str, source: str, revision: str | None) -> Mapping[str, Any]:
+def _declared(source: str, revision: str | None) -> Mapping[str, Any]:
     """The configuration as it was written; the library then knows the type where it is one of this program's own."""
-    try:
-        declared, _ = PreTrainedConfig.get_config_dict(source, revision=revision)
-        make_known(str(declared.get("model_type")))
-    except Exception as error:
-        raise ModelError(_unloadable(name, error, [])) from error
+    declared, _ = PreTrainedConfig.get_config_dict(source, revision=revision)
+    make_known(str(declared.get("model_type")))
     return declared
 
 

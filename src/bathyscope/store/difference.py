@@ -36,7 +36,8 @@ def require_same(folder: Path, kind: Kind, kept: Configuration, asked: Configura
 def difference(kept: Configuration, asked: Configuration, noun: str = "run") -> list[str]:
     """Where two configurations differ, one line each.
 
-    What a run of an earlier schema does not tell is no difference, nor is another spelling of a model's folder.
+    What a run of an earlier schema does not tell is no difference. A model of the same weights and settings, or from
+    the same folder, is the same model, whatever the name it is called by.
 
     Example:
         ``measures.skip.protect_first: run has 1, asked for 0``
@@ -46,6 +47,8 @@ def difference(kept: Configuration, asked: Configuration, noun: str = "run") -> 
     new = {name: value for name, value in new.items() if name in old or name not in TOLD_LATER}
     if old.get("model") and new.get("model") and _resolved(old["model"]) == _resolved(new["model"]):
         old["model"] = new["model"]
+    if old.get("config_hash") and all(old.get(name) == new.get(name) for name in ("weight_hash", "config_hash")):
+        old, new = ({name: one[name] for name in one if name not in ("model", "revision")} for one in (old, new))
     return list(_differences("", old, new, noun))
 
 

@@ -19,7 +19,7 @@ from bathyscope.store.folder import Kind, plain_name, unreadable
 RUN = Kind("run", "a survey", "manifest.json", schemas=(1, 2))
 SCHEMA = RUN.schemas[-1]
 _LIBRARIES = ("bathyscope", "torch", "transformers", "numpy", "xarray")
-TOLD_LATER = ("n_blocks",)
+TOLD_LATER = ("n_blocks", "config_hash")
 """Fields of an identity that runs of schema 1 do not tell."""
 
 _TEXTS = ("model", "weight_hash", "prompt_hash", "dataset", "dtype", "attention", "device")
@@ -47,6 +47,7 @@ class Identity:
         plan: the shards as [first, last) ranges of prompts, in order and without gaps.
         noise: how the noise floor is measured.
         n_blocks: L of the model; None in a run of schema 1, which does not tell it.
+        config_hash: of the model's configuration; None in runs from before it was kept.
 
     Raises:
         StoreError: the plan does not cover the prompts; a value of another type, or one that JSON cannot hold.
@@ -69,6 +70,7 @@ class Identity:
     plan: tuple[tuple[int, int], ...]
     noise: Any
     n_blocks: int | None = None
+    config_hash: str | None = None
 
     def __post_init__(self) -> None:
         for name in self.__dataclass_fields__:

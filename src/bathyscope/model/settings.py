@@ -1,0 +1,47 @@
+"""What a model computes with beside its weights, as one hash: two models of equal weights may still differ in it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from torch import nn
+from transformers import PreTrainedConfig
+
+# where a model came from, how it is called, and its special tokens change no number of a survey
+_OF_NO_ACCOUNT = frozenset(
+    {
+        *("_name_or_path", "architectures", "auto_map", "dtype", "torch_dtype", "transformers_version"),
+        *("use_cache", "return_dict", "output_attentions", "output_hidden_states", "id2label", "label2id"),
+        *("bos_token_id", "eos_token_id", "pad_token_id", "initializer_range"),
+    }
+)
+_OF_ADAPTERS = ("active_adapters", "disable_adapters", "scaling")
+
+
+def config_hash(hf: nn.Module) -> str:
+    """SHA-256 over a model's configuration, its class's defaults left out, and over its adapters' states."""
+    adapters = {
+        name: {one: str(getattr(module, one, None)) for one in _OF_ADAPTERS}
+        for name, module in hf.named_modules()
+        if isinstance(getattr(module, "scaling", None), dict)
+    }
+    text = json.dumps([_told(hf.config), adapters], sort_keys=True, default=str)  # type: ignore[arg-type]
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _told(config: PreTrainedConfig) -> dict[str, Any]:
+    """What a configuration says beyond its class: newer versions of the library add entries with defaults."""
+    try:
+        usual = type(config)().to_dict()
+    except Exception:  # a class of whatever code, which cannot be made without arguments, has no defaults
+        usual = {}
+    found: dict[str, Any] = {}
+    for name, value in config.to_dict().items():
+        inner = getattr(config, name, None)
+        if isinstance(inner, PreTrainedConfig):
+            found[name] = _told(inner)
+        elif name not in _OF_NO_ACCOUNT and (name not in usual or usual[name] != value):
+            found[name] = value
+    return found
