@@ -199,3 +199,11 @@ def test_all_measures_of_a_model_without_attention_leave_it_out() -> None:
     assert reason is not None
     assert "mamba" in reason.lower()
     assert measure.unavailable(waves.facts(waves.loaded("llama")), waves.of_lengths(9)) is None
+
+
+def test_an_offset_beyond_every_prompt_is_said() -> None:
+    ids = zoo.prompts(zoo.build("llama"), (5, 3))
+    with pytest.warns(UserWarning, match=r"no prompt has a token 5 before another \(the longest has 5 tokens\)"):
+        found = locality(waves.loaded("llama"), ids, offsets=(1, 4, 5))
+    assert found.weight.sel(offset=5).isnull().all()
+    assert found.weight.sel(offset=4).notnull().any()

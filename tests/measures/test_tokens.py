@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bathyscope.measures.tokens import max_over_tokens, mean_over_tokens, quantile, reduce_tokens
+from bathyscope.measures.tokens import LEFT_OUT, max_over_tokens, mean_over_tokens, quantile, reduce_tokens
 from bathyscope.wavefront.batch import Batch
 
 LENGTHS = (3, 1, 5)
@@ -61,3 +61,12 @@ def test_reductions_stand_in_front() -> None:
 
 def test_no_token_gives_nan() -> None:
     assert reduce_tokens(torch.empty(2, 0)).isnan().all()
+
+
+def test_tokens_without_a_value_do_not_count() -> None:
+    values = torch.tensor([[0.5, LEFT_OUT, 0.25, 1.0], [LEFT_OUT] * 4, [1.0, 2.0, 3.0, 4.0], [1.0, float("nan"), 2, 3]])
+    got = reduce_tokens(values).numpy()
+    np.testing.assert_allclose(got[:, 0], [1.75 / 3, np.quantile([0.25, 0.5, 1.0], 0.95), 1.0])
+    assert np.isnan(got[:, 1]).all()
+    np.testing.assert_allclose(got[:, 2], [2.5, np.quantile([1, 2, 3, 4], 0.95), 4.0])
+    assert np.isnan(got[[0, 2], 3]).all()

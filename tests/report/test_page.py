@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
 import os
@@ -99,6 +100,15 @@ def test_nothing_is_loaded_and_nothing_runs() -> None:
 def test_ids_are_unique() -> None:
     ids = [attrs["id"] for _, attrs in Reader(whole_page()).elements if "id" in attrs]
     assert len(set(ids)) == len(ids)
+
+
+def test_what_the_noise_floor_holds_depends_on_the_precision() -> None:
+    assert "effects of that size are rounding" in " ".join(Reader(whole_page()).text)
+    manifest = copy.deepcopy(dict(RUN.manifest))
+    manifest["identity"]["dtype"] = "bfloat16"
+    text = " ".join(" ".join(Reader(rendered([Run(RUN.tree, manifest)])).text).split())
+    assert "effects of that size are rounding" not in text
+    assert "In bfloat16 both round alike, but changed rows round elsewhere" in text
 
 
 def test_table_captions_noise_and_provenance_are_there() -> None:

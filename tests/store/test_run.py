@@ -89,6 +89,18 @@ def test_caption_takes_the_largest_noise_of_each_measure(run: Run, noise: xr.Dat
     assert other.caption().endswith(", float32; noise floor skip 3e-07, drop 0.")
 
 
+def test_below_float32_the_noise_floor_does_not_claim_to_hold_the_rounding(run: Run) -> None:
+    made = {**identity(), "dtype": "bfloat16"}
+    with RunWriter.open(None, made) as writer:
+        for index in writer.missing:
+            writer.write(index, shard(*made["plan"][index]))
+        low = writer.finish(summary(writer.merged()))
+    assert (run.noise_holds, low.noise_holds) == (True, False)
+    assert low.caption().endswith(
+        ", bfloat16; noise floor skip 1.2e-07, drop 0 (without the rounding of bfloat16 itself)."
+    )
+
+
 def test_identity_is_typed(run: Run) -> None:
     assert run.identity.model == run.manifest["identity"]["model"] == "tiny/llama"
     assert run.identity.plan == ((0, 2), (2, 4), (4, 6))

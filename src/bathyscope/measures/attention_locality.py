@@ -16,7 +16,7 @@ from torch import Tensor
 
 from bathyscope.anatomy.attention import Attention
 from bathyscope.anatomy.attention_checks import attention_heads
-from bathyscope.errors import ModelError
+from bathyscope.errors import ModelError, warn
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
 from bathyscope.measures.declared.attention_locality import DECLARATION, AttentionLocalityOptions
 from bathyscope.prompts.prompt import TokenizedPrompt
@@ -40,6 +40,13 @@ class AttentionLocality(Measure[AttentionLocalityOptions], declared=DECLARATION)
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
         self._heads = max(attention_heads(facts.anatomy))
+        longest = max(len(prompt) for prompt in prompts)
+        beyond = [offset for offset in self.options.offsets if offset >= longest]
+        if beyond:
+            warn(
+                f"attention_locality: no prompt has a token {' or '.join(map(str, beyond))} before another (the "
+                f"longest has {longest} tokens); weights at such offsets are missing."
+            )
 
     def rows_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
         # attention once more, in the open: little in short prompts, as much as all the rest at some 2000 tokens

@@ -23,7 +23,7 @@ from bathyscope.labels import REDUCTIONS
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
 from bathyscope.measures.declared.depth_score import DECLARATION, DepthScoreOptions
 from bathyscope.measures.depth_score_levels import check_label, level_results
-from bathyscope.measures.effects import EPS, relative_change
+from bathyscope.measures.effects import control_gap, relative_change
 from bathyscope.measures.positions import padded_positions
 from bathyscope.measures.tokens import reduce_tokens
 from bathyscope.prompts.prompt import TokenizedPrompt
@@ -127,10 +127,7 @@ class DepthScoreProbe(MeasureProbe):
         effect_RN = relative_change(view, [i for i, _ in found])[:, 0, : self._end]
         for (_, s), effect_N in zip(found, effect_RN):
             self._pool(view.prompt, s, effect_N)
-        plain = (view.baseline_after.float() - view.baseline_before.float())[0, : self._end]
-        control = (view.control_after.float() - view.control_before.float())[0, : self._end]
-        gap_N = torch.linalg.vector_norm(control - plain, dim=-1)
-        self._note_noise(view.prompt, gap_N / torch.linalg.vector_norm(plain, dim=-1).clamp_min(EPS))
+        self._note_noise(view.prompt, control_gap(view)[0, : self._end])
 
     def block_done(self, block: int) -> None:
         for prompt, skipped, reduced in self._reduced():

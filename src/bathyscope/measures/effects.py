@@ -1,6 +1,7 @@
 """Relative changes of blocks' contributions, collected while changed rows pass: what skip and direct effects share.
 
-E[s,l] = ‖c_l − c̄_l‖₂ / max(‖c_l‖₂, 1e-6) per token, reduced over tokens to mean, 95th percentile and maximum.
+E[s,l] = ‖c_l − c̄_l‖₂ / max(‖c_l‖₂, 1e-6) per token, reduced over tokens to mean, 95th percentile and maximum. Where a
+contribution is nothing beside the stream, a change of it is no multiple of it: such a token is left out.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ import torch
 from torch import Tensor
 
 from bathyscope.labels import REDUCTIONS
-from bathyscope.measures.tokens import reduce_tokens
+from bathyscope.measures.tokens import LEFT_OUT, reduce_tokens
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.probe import RowsView
 from bathyscope.wavefront.rows import Request
 
 EPS = 1e-6
+FLOOR = 1e-6
+"""A contribution of at most this share of the stream that it is added to is rounding: a change has no size in it."""
 
 Cell = tuple[int, int]
 """(index of the part, block that is left out)."""
@@ -94,10 +97,7 @@ class EffectMaps:
         return self._diagonal and view.prompt is None
 
     def _note_noise(self, view: RowsView) -> None:
-        plain = view.baseline_after.float() - view.baseline_before.float()
-        control = view.control_after.float() - view.control_before.float()
-        gap = torch.linalg.vector_norm(control - plain, dim=-1)
-        gap = gap / torch.linalg.vector_norm(plain, dim=-1).clamp_min(EPS)
+        gap = control_gap(view)
         if view.prompt is not None:
             self.noise[view.prompt] = torch.maximum(self.noise[view.prompt], gap.max().double())
             return
@@ -105,11 +105,32 @@ class EffectMaps:
 
 
 def relative_change(view: RowsView, rows: Sequence[int]) -> Tensor:
-    """‖c̄_l − c_l‖₂ / max(‖c_l‖₂, 1e-6) of the given rows against the control, [rows, batch, tokens]."""
+    """‖c̄_l − c_l‖₂ / max(‖c_l‖₂, 1e-6) of the given rows against the control, [rows, batch, tokens].
+
+    ``LEFT_OUT`` where the contribution vanishes in the stream (see ``FLOOR``), unless a row changes none of those.
+    """
     picked: slice | list[int] = list(rows)
     if list(rows) == list(range(rows[0], rows[0] + len(rows))):
         picked = slice(rows[0], rows[0] + len(rows))
     control = view.control_after.float() - view.control_before.float()
-    size = torch.linalg.vector_norm(control, dim=-1).clamp_min_(EPS)
     change = view.after[picked].float() - view.before[picked].float()
-    return torch.linalg.vector_norm(change.sub_(control), dim=-1).div_(size)
+    gap = torch.linalg.vector_norm(change.sub_(control), dim=-1)
+    return _relative(gap, control, view.control_before)
+
+
+def control_gap(view: RowsView) -> Tensor:
+    """How far the control's contribution is from the plain forward's, relative to it, [batch, tokens]; 0 where it
+    vanishes."""
+    plain = view.baseline_after.float() - view.baseline_before.float()
+    control = view.control_after.float() - view.control_before.float()
+    gap = torch.linalg.vector_norm(control - plain, dim=-1)
+    return _relative(gap, plain, view.baseline_before).clamp_min(0.0)
+
+
+def _relative(gap: Tensor, contribution: Tensor, stream: Tensor) -> Tensor:
+    """``gap`` over the size of the contribution; a token where that vanishes is left out once the gap is not 0 at all
+    such tokens."""
+    size = torch.linalg.vector_norm(contribution, dim=-1)
+    vanishes = size <= FLOOR * torch.linalg.vector_norm(stream.float(), dim=-1)
+    rounding = (vanishes & (gap > 0)).any(-1, keepdim=True)
+    return (gap / size.clamp_min(EPS)).masked_fill(vanishes & rounding, LEFT_OUT)

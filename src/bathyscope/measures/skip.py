@@ -84,21 +84,23 @@ class SkipProbe(MeasureProbe):
         for prompt, starts in enumerate(positions):
             if not starts:
                 self._output_future[prompt] = torch.nan
-        self._fill_diagonal()
-
-    def _fill_diagonal(self) -> None:
-        """Where a whole block is skipped, all of its contribution is gone at every token that skips it."""
-        if "block" not in self._options.parts:
-            return
-        part, device = self._options.parts.index("block"), self._batch.ids_BT.device
-        index = torch.arange(self._facts.n_blocks, device=device)
-        for prompt, length in enumerate(self._batch.lengths):
-            own = (torch.arange(length, device=device) >= self._options.protect_first).double()[None]
-            self._effects.all[prompt, part, :, index, index] = reduce_tokens(own)
 
     def baseline(self, view: BaselineView) -> None:
-        if self._options.axis != "channels":
-            return
+        if "block" in self._options.parts:
+            self._fill_diagonal(view)
+        if self._options.axis == "channels":
+            self._add_lost_channels(view)
+
+    def _fill_diagonal(self, view: BaselineView) -> None:
+        """Where a whole block is skipped, all of its contribution is gone at every token that skips it."""
+        part, block = self._options.parts.index("block"), view.block
+        size_BT = torch.linalg.vector_norm(view.after_BTD.float() - view.before_BTD.float(), dim=-1)
+        gone_BT = size_BT / size_BT.clamp_min(EPS)  # all of what there is
+        gone_BT[:, : self._options.protect_first] = 0
+        for prompt, length in enumerate(self._batch.lengths):
+            self._effects.all[prompt, part, :, block, block] = reduce_tokens(gone_BT[prompt, None, :length])[:, 0]
+
+    def _add_lost_channels(self, view: BaselineView) -> None:
         # the skipped block itself loses these channels of its contribution at later tokens too
         change_BTD = (view.after_BTD - view.before_BTD).float()
         for prompt, starts in enumerate(self._positions):

@@ -114,9 +114,15 @@ def _section(run: Run, anchor: str, name: str, drawn: Mapping[str, Drawing]) -> 
 
 def _noise_note(run: Run) -> str:
     if "noise" in run.measures:
+        what = (
+            "The noise floor is how far an untouched control row in the same batches comes out from the plain forward "
+            "pass"
+        )
+        if run.noise_holds:
+            return f"{what}: effects of that size are rounding."
         return (
-            "The noise floor is how far an untouched control row in the same batches comes out from the "
-            "plain forward pass: effects of that size are rounding."
+            f"{what}. In {run.identity.dtype} both round alike, but changed rows round elsewhere: effects well above "
+            "this floor can still be rounding. A survey in float32 (--dtype float32) of some prompts tells how large."
         )
     return "No noise floor: this run has no measure that intervenes in the model."
 

@@ -121,7 +121,15 @@ class Run:
             counts.append(_counted(tokens, "token"))
         floor = _floors(self["noise"]) if "noise" in self.measures else ""
         extent = ", ".join([*counts, identity.dtype])
-        return f"{identity.model} on {identity.dataset}: {extent}{floor}."
+        # there a control and the plain forward round alike, which effects do not
+        unheld = "" if self.noise_holds or not floor else f" (without the rounding of {identity.dtype} itself)"
+        return f"{identity.model} on {identity.dataset}: {extent}{floor}{unheld}."
+
+    @property
+    def noise_holds(self) -> bool:
+        """Whether effects beyond the noise floor are more than rounding: not below float32, where a changed row rounds
+        elsewhere while the control row, equal to the plain forward, rounds as that does."""
+        return self.identity.dtype in ("float32", "float64")
 
     def __repr__(self) -> str:
         place = "in memory" if self.path is None else str(self.path)
