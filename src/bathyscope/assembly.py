@@ -1,4 +1,4 @@
-"""From what batches give to a run's datasets: labels of the prompts, order, noise, run-level results."""
+"""From what batches give to a run's datasets: labels of the prompts, noise, run-level results."""
 
 from __future__ import annotations
 
@@ -96,22 +96,3 @@ def noise_floor(noise: xr.Dataset) -> xr.Dataset:
     return xr.Dataset(
         {"floor": noise["floor_prompt"].max("prompt").assign_attrs({**attrs, "long_name": "noise floor"})}
     )
-
-
-def in_order(pieces: Sequence[tuple[list[int], dict[str, xr.Dataset]]]) -> dict[str, xr.Dataset]:
-    """Batches of one shard back in the order of the prompts."""
-    order = np.argsort([i for picked, _ in pieces for i in picked], kind="stable")
-    names = pieces[0][1].keys()
-    if len(pieces) == 1:
-        return {name: dataset.isel(prompt=order) for name, dataset in pieces[0][1].items()}
-    joined = {name: _joined([found[name] for _, found in pieces]) for name in names}
-    return {name: dataset.isel(prompt=order) for name, dataset in joined.items()}
-
-
-def _joined(parts: Sequence[xr.Dataset]) -> xr.Dataset:
-    """Prompts after one another, partial sums added."""
-    sums = [name for name, values in parts[0].data_vars.items() if values.attrs.get("merge") == "sum"]
-    by_prompt = [part.drop_vars(sums) for part in parts]
-    joined = xr.concat(by_prompt, dim="prompt", data_vars="minimal", join="exact")
-    totals = {name: (parts[0][name].dims, sum(p[name].values for p in parts), parts[0][name].attrs) for name in sums}
-    return joined.assign(totals)

@@ -16,7 +16,6 @@ import xarray as xr
 from bathyscope.anatomy.anatomy import config_of
 from bathyscope.anatomy.lengths import depends_on_padding
 from bathyscope.assembly import (
-    in_order,
     noise_by_prompt,
     noise_floor,
     prompt_coords,
@@ -38,7 +37,7 @@ from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.reading import tokenized
 from bathyscope.prompts.source import Source
 from bathyscope.sharding import batch_room, shard_tokens, shards_of
-from bathyscope.store.merge import PROMPT
+from bathyscope.store.merge import PROMPT, merge
 from bathyscope.store.run import Run
 from bathyscope.store.writer import RunWriter
 from bathyscope.wavefront.batch import Batch, plan_batches
@@ -223,7 +222,7 @@ class SurveyPlan:
             picked = [indices[i] for i in batch]
             pieces.append((picked, self._batch(wave, picked, bar, done)))
             done += sum(self._weight(len(self.prompts[i])) for i in picked)
-        return in_order(pieces)
+        return merge([found for _, found in pieces], [i for picked, _ in pieces for i in picked])
 
     def _batch(self, wave: Wavefront, picked: Sequence[int], bar: ProgressBar, done: float) -> dict[str, xr.Dataset]:
         prompts = [self.prompts[i] for i in picked]

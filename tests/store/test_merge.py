@@ -121,3 +121,15 @@ def test_per_prompt_variables_and_partial_sums_are_accepted() -> None:
         "s": (("a",), np.zeros(3), {"merge": "sum"}),
     }
     assert check_mergeable("skip", xr.Dataset(variables), 2) is None
+
+
+def test_prompts_of_parts_come_back_in_their_order() -> None:
+    """Batches gather prompts of like length; a shard has them as they were given."""
+    numbers = [4, 0, 3, 1, 2, 6, 5]
+    parts = [kept(4, 5), kept(0, 1), kept(3, 4), kept(1, 3), kept(6, 7), kept(5, 6)]
+    merged, whole = merge(parts, numbers), kept(0, 7)
+    assert bits(merged["skip"]) == bits(whole["skip"])
+    assert bits(merged["erasure"].drop_vars("total")) == bits(whole["erasure"].drop_vars("total"))
+    assert merged["erasure"]["total"].item() == pytest.approx(whole["erasure"]["total"].item(), rel=1e-12)
+    sums = {"m": xr.Dataset({"x": ((), 1.0, {"merge": "sum"})})}
+    assert merge([sums, sums], [1, 0])["m"]["x"].item() == 2.0

@@ -1,4 +1,4 @@
-"""Shards → one dataset a measure: concatenation along ``prompt``, sums added, shorter dimensions padded."""
+"""Batches → a shard, shards → a run: concatenation along ``prompt``, sums added, shorter dimensions padded."""
 
 from __future__ import annotations
 
@@ -30,21 +30,29 @@ def check_mergeable(name: str, dataset: xr.Dataset, prompts: int) -> None:
             )
 
 
-def merge(shards: Sequence[Mapping[str, xr.Dataset]]) -> dict[str, xr.Dataset]:
-    """Shards in the order of their prompts → one dataset a measure.
+def merge(parts: Sequence[Mapping[str, xr.Dataset]], prompts: Sequence[int] | None = None) -> dict[str, xr.Dataset]:
+    """Parts of a run → one dataset a measure.
 
-    Where other dimensions differ in length (``token``), the shorter shards are padded at their end: floats
+    Args:
+        prompts: numbers of the parts' prompts, one part after the other; results come in their order. None = the parts
+            are in order.
+
+    Where other dimensions differ in length (``token``), the shorter parts are padded at their end: floats
     with NaN, text with "", and integers and truth values become float64 with NaN. Nothing padded, nothing
-    converted. Variables with ``merge="sum"`` are added in the order of the shards. Attributes that shards do
+    converted. Variables with ``merge="sum"`` are added in the order of the parts. Attributes that parts do
     not share are left out.
 
     Raises:
-        StoreError: shards that hold different measures, variables, dimensions or labels.
+        StoreError: parts that hold different measures, variables, dimensions or labels.
     """
-    names = list(shards[0])
-    for shard in shards:
-        _require(set(shard) == set(names), "run", f"measures {sorted(shard)} and {sorted(names)}")
-    return {name: _merged(name, [shard[name] for shard in shards]) for name in names}
+    names = list(parts[0])
+    for part in parts:
+        _require(set(part) == set(names), "run", f"measures {sorted(part)} and {sorted(names)}")
+    merged = {name: _merged(name, [part[name] for part in parts]) for name in names}
+    if prompts is None:
+        return merged
+    order = np.argsort(prompts, kind="stable")
+    return {name: found.isel({PROMPT: order}, missing_dims="ignore") for name, found in merged.items()}
 
 
 def _merged(name: str, parts: Sequence[xr.Dataset]) -> xr.Dataset:
