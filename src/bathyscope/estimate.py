@@ -17,8 +17,9 @@ from torch import Tensor, nn
 from transformers import AutoModelForCausalLM
 
 from bathyscope.anatomy.anatomy import Anatomy, config_of
-from bathyscope.anatomy.checks import Checks, tolerance
+from bathyscope.anatomy.checks import Checks
 from bathyscope.anatomy.family import Family
+from bathyscope.anatomy.gaps import tolerance
 from bathyscope.anatomy.readout import Readout
 from bathyscope.anatomy.registry import family_for
 from bathyscope.anatomy.sites import submodule

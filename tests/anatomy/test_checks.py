@@ -10,8 +10,9 @@ import torch
 from support import naive, waves, zoo
 
 from bathyscope.anatomy.anatomy import Anatomy, resolve
-from bathyscope.anatomy.checks import Checks, check, tolerance
+from bathyscope.anatomy.checks import Checks, check
 from bathyscope.anatomy.family import Site
+from bathyscope.anatomy.gaps import tolerance
 from bathyscope.anatomy.replay import Replay
 from bathyscope.errors import ModelError
 from bathyscope.measures.base import ModelFacts
@@ -105,7 +106,7 @@ def test_a_wrong_readout_is_refused_with_the_gap(name: str, changes: dict[str, A
     message = str(caught.value)
     assert f"readout identity fails: {declared} give logits that differ from the model's by" in message
     assert "of the largest logit (allowed 1e-04)" in message
-    assert "Declare what the family does to its logits (scale, softcap, projection) in its family file." in message
+    assert "Declare what the family does to its logits (scale, softcap, projection): load(model, family=" in message
 
 
 def test_the_measured_gap_is_the_gap() -> None:

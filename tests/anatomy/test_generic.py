@@ -98,7 +98,7 @@ def test_unknown_logits_are_refused_with_the_gap() -> None:
     assert "readout identity fails: trunk.last_norm and unembed give logits that differ" in message
     # twice the logits: a gap as large as the largest logit
     assert "by 1.0e+00 of the largest logit (allowed 1e-04)" in message
-    assert "family file" in message
+    assert "load(model, family=Family(...))" in message
 
 
 def test_blocks_that_remember_are_refused() -> None:

@@ -96,7 +96,14 @@ def test_no_family_records_a_cache(name: str) -> None:
         assert not any(hasattr(value, "get_seq_length") for value in block.values.values())
 
 
-class Looped(nn.Module):
+class Toy(nn.Module):
+    """What is asked of a model before it is recorded."""
+
+    def get_input_embeddings(self) -> nn.Module:
+        return nn.Embedding(40, 1)
+
+
+class Looped(Toy):
     """Runs its blocks twice."""
 
     def __init__(self, unit: nn.Module) -> None:
@@ -113,7 +120,7 @@ class Unnamed(nn.Module):
         return h
 
 
-class Given(nn.Module):
+class Given(Toy):
     """Gives its one block an argument of a shape that cannot be read."""
 
     def __init__(self, unit: nn.Module, argument: Any) -> None:

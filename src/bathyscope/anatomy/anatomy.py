@@ -12,6 +12,9 @@ from torch import Tensor, nn
 
 from bathyscope.anatomy.calls import called
 from bathyscope.anatomy.family import Family, Site
+from bathyscope.anatomy.gaps import tolerance
+from bathyscope.anatomy.independence import gaps_by_neighbours
+from bathyscope.anatomy.lengths import depends_on_padding
 from bathyscope.anatomy.mode import require_own_order
 from bathyscope.anatomy.plain import plain_forward, probe_ids
 from bathyscope.anatomy.readout import Readout
@@ -19,6 +22,8 @@ from bathyscope.anatomy.recording import Recorder
 from bathyscope.anatomy.replay import Replay, unwrap
 from bathyscope.anatomy.sites import sites_of, submodule
 from bathyscope.errors import ModelError
+
+_OBSERVED = (1, 2)
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,19 @@ class Anatomy:
         """Records batches of prompts; made once, because it first probes the blocks' arguments."""
         return Recorder(self.model, self.blocks, self.returns)
 
+    @cached_property
+    def padding_gap(self) -> float:
+        """How far a prompt strays from itself alone when it stands beside a longer and a shorter one."""
+        return max(gaps_by_neighbours(self, padded=True))
+
+    @cached_property
+    def equal_lengths(self) -> bool:
+        """Only prompts of one length may share a batch: by the configuration, or as measured on two short prompts."""
+        parameter = next(p for p in self.model.parameters() if p.is_floating_point())
+        if depends_on_padding(config_of(self.model)) or parameter.device.type == "meta":
+            return depends_on_padding(config_of(self.model))
+        return not self.padding_gap <= tolerance(parameter.dtype)
+
     def replay(self, ids_BT: Tensor) -> Replay:
         """Records a batch of token ids and returns what replays its blocks.
 
@@ -98,12 +116,19 @@ def resolve(model: nn.Module, family: Family) -> Anatomy:
     config = config_of(model)
     blocks = _require(model, family.blocks, family)
     head = _require(model, family.head, family)
-    if not isinstance(blocks, nn.ModuleList | Sequence) or len(blocks) == 0:
+    if not isinstance(blocks, nn.ModuleList | Sequence):
         raise ModelError(f"{family.name}: {family.blocks} is not a list of blocks.")
+    if len(blocks) == 0:
+        raise ModelError(f"{family.name}: {family.blocks} holds no blocks; a model needs one at least.")
     _require_own_modules(blocks, family)
     norm = submodule(model, family.final_norm) if family.final_norm else None
     returned = _observe(model, family, tuple(blocks))
     stream = unwrap(returned[-1])
+    if stream.shape[:2] != _OBSERVED:
+        raise ModelError(
+            f"{family.name} ({type(model).__name__}): its blocks return {tuple(stream.shape)} for 1 row of 2 tokens. "
+            "Blocks must take and give rows first, then tokens; transpose the stream inside of them."
+        )
     return Anatomy(
         family=family,
         model=model,
@@ -117,7 +142,7 @@ def resolve(model: nn.Module, family: Family) -> Anatomy:
             softcap=_number(config, family.logit_softcap),
         ),
         width=int(stream.shape[-1]),
-        vocabulary=int(head.weight.shape[0]),  # type: ignore[index]
+        vocabulary=_entries(model, head),
         parallel=_flag(config, family.parallel),
         returns=tuple(len(out) if isinstance(out, tuple | list) else None for out in returned),
         dtype=stream.dtype,
@@ -129,7 +154,7 @@ def _require(model: nn.Module, path: str, family: Family) -> nn.Module:
     if found is None:
         raise ModelError(
             f"{family.name}: this model has no {path}. Its layout differs from the family's declaration "
-            f"(bathyscope/anatomy/families); a family file for {type(model).__name__} is needed."
+            f"(bathyscope/anatomy/families); declare that of {type(model).__name__}: load(model, family=Family(...))."
         )
     return found
 
@@ -144,6 +169,12 @@ def _require_own_modules(blocks: Iterable[nn.Module], family: Family) -> None:
                 "block can be told apart only where each is a module of its own: put a copy of the module at the later "
                 "place and assign the parameters of the first to it, so that they stay shared."
             )
+
+
+def _entries(model: nn.Module, head: nn.Module) -> int:
+    """Logits of a readout, whose last matrix may stand inside of the head (RoBERTa)."""
+    weight = getattr(head, "weight", None)
+    return int((model.get_output_embeddings().weight if weight is None else weight).shape[0])  # type: ignore[operator]
 
 
 def _number(config: Any, name: str | None) -> float | None:
@@ -161,7 +192,7 @@ def _observe(model: nn.Module, family: Family, blocks: Sequence[nn.Module]) -> l
     with called(
         [(str(index), block) for index, block in enumerate(blocks)], lambda c: seen.update({int(c.path): c.output})
     ):
-        plain_forward(model, probe_ids(model, 1, 2), family.name)
+        plain_forward(model, probe_ids(model, *_OBSERVED), family.name)
     idle = sorted(set(range(len(blocks))) - seen.keys())
     if idle:
         raise ModelError(f"{family.name}: blocks {idle} of {family.blocks} did not run in a plain forward.")

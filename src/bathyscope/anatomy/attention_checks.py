@@ -7,7 +7,7 @@ from torch import Tensor
 
 from bathyscope.anatomy.anatomy import Anatomy
 from bathyscope.anatomy.attention import Fused, Seen, attending
-from bathyscope.anatomy.checks import CHECK_TOKENS, random_ids, tolerance
+from bathyscope.anatomy.gaps import CHECK_TOKENS, random_ids, tolerance
 from bathyscope.anatomy.mode import evaluating
 from bathyscope.anatomy.replay import State
 from bathyscope.errors import ModelError
@@ -25,7 +25,7 @@ def attention_heads(anatomy: Anatomy) -> tuple[int, ...]:
         ModelError: no block shows weights, or what is seen fails one of these tests.
     """
     parameter = next(p for p in anatomy.model.parameters() if p.is_floating_point())
-    ids_BT = random_ids(anatomy, CHECK_TOKENS, parameter.device)
+    ids_BT = random_ids(anatomy.model, CHECK_TOKENS, parameter.device)
     heads: list[int] = []
     with evaluating(anatomy.model):
         replay = anatomy.replay(ids_BT)

@@ -1,31 +1,33 @@
 """Checks at load: does what a family declares hold on this model? Each failure says the measured gap.
 
-1. no-op parity: the recorded and replayed blocks give the plain forward's residual stream;
+1. no-op parity: the recorded and replayed blocks give the plain forward's residual stream, in any order;
 2. contribution identity: the contributions of every block sum to h_{l+1} − h_l;
 3. readout identity: the declared readout of h_L gives the model's logits;
-4. tail equivalence: a tail on its donor's keys and values equals the full row (decides whether tails are used).
+4. independence: later tokens and other rows change nothing (and padding, or only equal lengths share a batch);
+5. tail equivalence: a tail on its donor's keys and values equals the full row (decides whether tails are used).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from bathyscope.anatomy.anatomy import Anatomy
-from bathyscope.anatomy.cache import CaptureCache
-from bathyscope.anatomy.calls import called
-from bathyscope.anatomy.plain import logits_of, plain_forward, vocabulary
-from bathyscope.anatomy.replay import Replay, State, tail_cache, unwrap
+from bathyscope.anatomy.calls import Call, called
+from bathyscope.anatomy.gaps import CHECK_TOKENS, gap, random_ids, token_gap, tolerance
+from bathyscope.anatomy.head_path import readout_gap
+from bathyscope.anatomy.independence import gaps_by_later_tokens, gaps_by_neighbours, gaps_by_order
+from bathyscope.anatomy.plain import plain_forward
+from bathyscope.anatomy.replay import unwrap
 from bathyscope.anatomy.sites import tapped
+from bathyscope.anatomy.tail_check import tail_gaps
 from bathyscope.errors import ModelError
 
-CHECK_TOKENS = 12
-_TOLERANCE = {torch.float64: 1e-5, torch.float32: 1e-4, torch.bfloat16: 6e-2, torch.float16: 1e-2}
+_SHARP = 1e-5
 
 
 @dataclass(frozen=True)
@@ -36,11 +38,13 @@ class Checks:
         no_op: replayed blocks against the plain forward's, largest of all boundaries; 0 = bit-equal.
         readout: declared readout of h_L against the model's logits.
         contributions: per block, h_l plus the contributions against h_{l+1}, relative to it; NaN = no sites.
-        tail: tail against full row by first own token; NaN where a tail cannot be run.
+        tail: tail against full row by first own token, largest of all blocks; NaN where a tail cannot be run.
         tolerance: what counts as equal in this dtype.
         tail_reason: why tails are not used, where they are not.
         sources: per block the earlier blocks whose keys and values it takes instead of its own; empty where
             blocks pass nothing but the residual stream.
+        later: tokens against the same with other tokens behind them, largest of all boundaries.
+        padding: a prompt beside a longer and a shorter one against the prompt alone, largest of all boundaries.
     """
 
     no_op: float
@@ -50,6 +54,8 @@ class Checks:
     tolerance: float
     tail_reason: str = ""
     sources: tuple[frozenset[int], ...] = ()
+    later: float = 0.0
+    padding: float = 0.0
 
     @property
     def parts(self) -> bool:
@@ -90,64 +96,47 @@ class _Passed(dict[Any, tuple[Tensor, ...]]):
         return super().__getitem__(key)
 
 
-def tolerance(dtype: torch.dtype) -> float:
-    """The relative gap that counts as equal in this dtype."""
-    return _TOLERANCE.get(dtype, 6e-2)
-
-
 @torch.no_grad()
 def check(anatomy: Anatomy, tokens: int = CHECK_TOKENS) -> Checks:
     """Measures all gaps.
 
     Raises:
-        ModelError: no-op parity or the readout identity does not hold. Missing contributions or tails are
-            no error: the measures that need them refuse, or compute full rows.
+        ModelError: no-op parity, the readout identity or independence does not hold. Missing contributions or tails
+            are no error: the measures that need them refuse, or compute full rows.
     """
     parameter = next(p for p in anatomy.model.parameters() if p.is_floating_point())
     allowed = tolerance(parameter.dtype)
-    ids = random_ids(anatomy, tokens, parameter.device)
-    plain, seen = _plain_forward(anatomy, ids)
+    ids = random_ids(anatomy.model, tokens, parameter.device)
+    seen, behind = _plain_blocks(anatomy, ids)
     replay = anatomy.replay(ids)
     boundaries = [replay.recording.resid0_BTD]
     gaps: list[float] = []
     sources: list[frozenset[int]] = []
     state = _Passed()
+    every = torch.arange(len(ids), device=ids.device)
     for index, block in enumerate(anatomy.blocks):
         state.block, state.takes = index, set()
         with tapped(block, anatomy.sites) as taken:
-            out = replay.run(block, index, boundaries[-1], _every(ids), state=state)
+            out = replay.run(block, index, boundaries[-1], every, state=state)
         gaps.append(_contribution_gap(boundaries[-1], out, taken, anatomy.block_scale(block)))
         boundaries.append(out)
         sources.append(frozenset(state.takes - {index}))
-    no_op = [_gap(own, real) for own, real in zip(boundaries[1:], seen)]
-    readout = _gap(anatomy.readout(seen[-1]), plain)
-    _require_baseline(anatomy, no_op, readout, allowed)
-    tail, reason = _tail_gaps(anatomy, replay, boundaries, ids)
-    if not reason and any(not gap <= allowed for gap in tail.values()):
+    no_op = [gap(own, real) for own, real in zip(boundaries[1:], seen)]
+    _require_replay(anatomy, no_op, allowed)
+    readout = readout_gap(anatomy, ids, seen[-1], behind)
+    _require_readout(anatomy, readout, tolerance(torch.promote_types(parameter.dtype, torch.float32)))
+    later = gaps_by_later_tokens(anatomy, boundaries, ids)
+    # one block at a time in batches of one shape, so that rounding is the same nearly everywhere
+    sharp = max(torch.finfo(parameter.dtype).eps, _SHARP)
+    _require_causal(anatomy, later, sharp)
+    _require_any_order(anatomy, gaps_by_order(anatomy, replay, boundaries, dict(state)), sharp)
+    _require_own_rows(anatomy, allowed)
+    tail, reason = tail_gaps(anatomy, replay, boundaries)
+    if not reason and any(not one <= allowed for one in tail.values()):
         worst = max(tail, key=lambda t: tail[t] if tail[t] == tail[t] else float("inf"))
         reason = f"a tail from token {worst} differs from the full row by {tail[worst]:.1e} (allowed {allowed:.0e})"
-    return Checks(max(no_op), readout, tuple(gaps), tail, allowed, reason, tuple(sources) if any(sources) else ())
-
-
-def random_ids(anatomy: Anatomy, tokens: int, device: torch.device) -> Tensor:
-    """Two sequences of random token ids, the same in every check."""
-    generator = torch.Generator().manual_seed(20250519)
-    entries = vocabulary(anatomy.model)
-    return torch.randint(min(3, entries - 1), entries, (2, tokens), generator=generator).to(device)
-
-
-def _every(ids_BT: Tensor) -> Tensor:
-    return torch.arange(ids_BT.shape[0], device=ids_BT.device)
-
-
-def _gap(found: Tensor, wanted: Tensor) -> float:
-    return float((found.float() - wanted.float()).abs().max() / wanted.float().abs().max().clamp_min(1e-12))
-
-
-def _token_gap(found: Tensor, wanted: Tensor) -> float:
-    """The largest ‖found − wanted‖ / ‖wanted‖ of any token: one token's massive activation must not hide another's."""
-    gap = torch.linalg.vector_norm(found.float() - wanted.float(), dim=-1)
-    return float((gap / torch.linalg.vector_norm(wanted.float(), dim=-1).clamp_min(1e-12)).max())
+    passed = tuple(sources) if any(sources) else ()
+    return Checks(max(no_op), readout, tuple(gaps), tail, allowed, reason, passed, max(later), anatomy.padding_gap)
 
 
 def _contribution_gap(before: Tensor, after: Tensor, taken: dict[str, Tensor], block_scale: float) -> float:
@@ -156,90 +145,92 @@ def _contribution_gap(before: Tensor, after: Tensor, taken: dict[str, Tensor], b
     if any(part.numel() != before.numel() for part in taken.values()):
         return float("inf")
     total = sum((part.float().reshape(before.shape) for part in taken.values()), before.float())
-    return _token_gap(block_scale * total, after)
+    return token_gap(block_scale * total, after)
 
 
-def _plain_forward(anatomy: Anatomy, ids: Tensor) -> tuple[Tensor, list[Tensor]]:
-    """The model's own logits (float32), and what each block put out on the way."""
+def _plain_blocks(anatomy: Anatomy, ids: Tensor) -> tuple[list[Tensor], list[nn.Module]]:
+    """What each block puts out in the model's own forward, and the modules that run after the last of them."""
     seen: list[Tensor] = []
-    blocks = [("", block) for block in anatomy.blocks]
-    with called(blocks, lambda call: seen.append(unwrap(call.output, anatomy.width).clone())):
-        out = plain_forward(anatomy.model, ids, anatomy.family.name)
-    return logits_of(out).float(), seen
+    behind: list[nn.Module] = []
+    within = {module for block in anatomy.blocks for module in block.modules()}
+
+    def note(call: Call) -> None:
+        if call.path:
+            seen.append(unwrap(call.output, anatomy.width).clone())
+            behind.clear()
+        else:
+            behind.append(call.module)
+
+    outside = [module for module in anatomy.model.modules() if module not in within]
+    holding = [module for module in outside if next(module.parameters(recurse=False), None) is not None]
+    with called([*(("block", block) for block in anatomy.blocks), *(("", module) for module in holding)], note):
+        plain_forward(anatomy.model, ids, anatomy.family.name)
+    return seen, behind
 
 
-def _require_baseline(anatomy: Anatomy, no_op: list[float], readout: float, allowed: float) -> None:
-    """Refuses a model whose replayed blocks or whose readout differ from its own forward."""
-    name = f"{anatomy.family.name} ({type(anatomy.model).__name__})"
-    for index, gap in enumerate(no_op):
-        if not gap <= allowed:
+def _name(anatomy: Anatomy) -> str:
+    return f"{anatomy.family.name} ({type(anatomy.model).__name__})"
+
+
+def _require_replay(anatomy: Anatomy, no_op: Sequence[float], allowed: float) -> None:
+    """Refuses a model whose replayed blocks differ from its own forward."""
+    for index, one in enumerate(no_op):
+        if not one <= allowed:
             raise ModelError(
-                f"{name}: no-op parity fails at block {index}: replaying the recorded block differs from the plain "
-                f"forward by {gap:.1e} of the largest value (allowed {allowed:.0e}). The family keeps state "
-                "that recording does not see; it needs its own family file."
+                f"{_name(anatomy)}: no-op parity fails at block {index}: replaying the recorded block differs from the "
+                f"plain forward by {one:.1e} of the largest value (allowed {allowed:.0e}). The family keeps state "
+                "that recording does not see; what blocks pass on must be in their arguments."
             )
+
+
+def _require_readout(anatomy: Anatomy, readout: float, allowed: float) -> None:
     if not readout <= allowed:
+        family = anatomy.family
         raise ModelError(
-            f"{name}: readout identity fails: {anatomy.family.final_norm} and {anatomy.family.head} give logits that "
-            f"differ from the model's by {readout:.1e} of the largest logit (allowed {allowed:.0e}). Declare what the "
-            "family does to its logits (scale, softcap, projection) in its family file."
+            f"{_name(anatomy)}: readout identity fails: {family.final_norm} and {family.head} give logits that differ "
+            f"from the model's by {readout:.1e} of the largest logit (allowed {allowed:.0e}). Declare what the family "
+            "does to its logits (scale, softcap, projection): load(model, family=Family(...))."
         )
 
 
-def _tail_gaps(anatomy: Anatomy, replay: Replay, boundaries: list[Tensor], ids: Tensor) -> tuple[dict[int, float], str]:
-    """A drop row (block 0 skipped after token 0) as a full row and as tails at t = 1, middle and T−1."""
-    tokens = ids.shape[1]
-    if anatomy.n_blocks < 2:
-        return {1: 0.0}, ""
-    starts = sorted({1, tokens // 2, tokens - 1})
-    donor_in = boundaries[0].clone()
-    donor_in[:, :1] = boundaries[1][:, :1]
-    rows = {t: _mixed(boundaries, t) for t in starts}
-    tails = {t: rows[t][:, t:].contiguous() for t in starts}
-    donor = donor_in
-    state = dict(_first_state(anatomy, replay, boundaries))
-    row_states: dict[int, State] = {t: dict(state) for t in starts}
-    tail_states: dict[int, State] = {t: dict(state) for t in starts}
-    donor_state: State = dict(state)
-    every = _every(ids)
-
-    nothing = {t: float("nan") for t in starts}
-    for index, block in enumerate(anatomy.blocks[1:], start=1):
-        captured = CaptureCache()
-        donated = _attempt(partial(replay.run, block, index, donor, every, cache=captured, state=donor_state))
-        if isinstance(donated, str):
-            return nothing, f"block {index} gives no keys and values to share: {donated}"
-        donor = donated
-        attends = replay.attends(index, captured)
-        for t in starts:
-            rows[t] = replay.run(block, index, rows[t], every, state=row_states[t])
-            lend = partial(replay.run, cache=tail_cache(captured, slice(None), t), start=t, attends=attends)
-            out = _attempt(partial(lend, block, index, tails[t], every, state=tail_states[t]))
-            if isinstance(out, str):
-                return nothing, f"block {index} cannot run a tail: {out}"
-            tails[t] = out
-    return {t: _token_gap(tails[t], rows[t][:, t:]) for t in starts}, ""
+def _require_causal(anatomy: Anatomy, later: Sequence[float], allowed: float) -> None:
+    where = _first_above(later, allowed)
+    if where is not None:
+        raise ModelError(
+            f"{_name(anatomy)} cannot be measured: its tokens depend on later ones. With other ids in the second half "
+            f"of a prompt, the first half differs by {later[where]:.1e} of its norm {_place(where)} (allowed "
+            f"{allowed:.0e}). Only causal models can be measured, not encoders, models with is_causal=False, or "
+            "routing that chooses among all tokens."
+        )
 
 
-def _mixed(boundaries: list[Tensor], start: int) -> Tensor:
-    """h_1 with block 0 skipped at tokens 1 … start−1."""
-    mixed = boundaries[1].clone()
-    mixed[:, 1:start] = boundaries[0][:, 1:start]
-    return mixed
+def _require_any_order(anatomy: Anatomy, again: Sequence[float], allowed: float) -> None:
+    block = _first_above(again, allowed)
+    if block is not None:
+        raise ModelError(
+            f"{_name(anatomy)} cannot be measured: block {block}, run again on the same input after other blocks, "
+            f"differs by {again[block]:.1e} (allowed {allowed:.0e}). It reads state that is kept on a module; what "
+            "blocks pass on must be in their arguments."
+        )
 
 
-def _first_state(anatomy: Anatomy, replay: Replay, boundaries: list[Tensor]) -> State:
-    state: State = {}
-    every = torch.arange(replay.batch, device=boundaries[0].device)
-    if replay.recording.blocks[0].state is not None:
-        replay.run(anatomy.blocks[0], 0, boundaries[0], every, state=state)
-    return state
+def _require_own_rows(anatomy: Anatomy, allowed: float) -> None:
+    """Where a prompt strays beside others, equal lengths must be all it takes."""
+    if anatomy.padding_gap <= allowed:
+        return
+    beside = gaps_by_neighbours(anatomy, padded=False)
+    where = _first_above(beside, allowed)
+    if where is not None:
+        raise ModelError(
+            f"{_name(anatomy)} cannot be measured: its rows depend on each other. Beside two other prompts of its "
+            f"length a prompt differs by {beside[where]:.1e} of its norm {_place(where)} (allowed {allowed:.0e}), "
+            "and histories are computed side by side."
+        )
 
 
-def _attempt(run: Callable[[], Tensor]) -> Tensor | str:
-    # Whatever a family raises when it is lent keys and values it does not know how to use is the answer to the
-    # question this check asks; the run then computes full rows and says so.
-    try:
-        return run()
-    except (RuntimeError, TypeError, AttributeError, ValueError, IndexError, KeyError) as error:
-        return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+def _first_above(gaps: Sequence[float], allowed: float) -> int | None:
+    return next((place for place, one in enumerate(gaps) if not one <= allowed), None)
+
+
+def _place(boundary: int) -> str:
+    return f"behind block {boundary - 1}" if boundary else "before block 0"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -43,7 +44,7 @@ def infer_family(model: nn.Module) -> Family:
             f"{name} is an unknown family and no list of blocks was found that each run once; declare "
             "where they are: load(model, family=Family(...))."
         )
-    norm, projection = _before_head(calls, blocks, head)
+    norm, projection, head = _head_path(calls, blocks, head)
     family = Family(
         name=f"{name} (found by search)",
         model_types=(name,),
@@ -80,25 +81,37 @@ def _longest_list(model: nn.Module, calls: list[Call]) -> str | None:
     return max(lists, key=lambda item: (item[0], -item[1].count(".")))[1] if lists else None
 
 
-def _before_head(calls: list[Call], blocks: str, head: str) -> tuple[str | None, str | None]:
-    """The final norm and the projection that lead from the last block to the unembedding, each None where absent."""
+def _head_path(calls: list[Call], blocks: str, head: str) -> tuple[str | None, str | None, str]:
+    """Final norm and projection, each None where absent, and what gives the logits after them.
+
+    That is the unembedding itself, or the module around it where functions between its parts belong to no module
+    (RoBERTa's dense layer, activation and norm).
+    """
     last = max(place for place, call in enumerate(calls) if call.path.startswith(f"{blocks}."))
-    read = next((call for call in calls if call.path == head), None)
+    resid, behind = calls[last].value, calls[last + 1 :]
+    read = next((call for call in behind if call.path == head), None)
     wanted = None if read is None else next(iter(_inputs(read).values()), None)
-    if wanted is None:
-        return None, None
+    if wanted is None or _same(wanted, resid):
+        return None, None, head
     around = (f"{blocks}.", head)
-    after = [call for call in calls[last + 1 :] if not any(path.startswith(call.path) for path in around)]
-    giving = [call for call in after if _same(call.value, wanted)]
-    reading = [call for call in after if _reads(call, calls[last].value)]
+    after = [call for call in behind if not any(path.startswith(call.path) for path in around)]
+    giving = [call for call in reversed(after) if _same(call.value, wanted)]
     # the outermost module that does it alone ends last
-    for call in reversed(giving):
-        if call in reading:
+    for call in giving:
+        if _reads(call, resid):
             has_matrix = any(weight.ndim > 1 for weight in call.module.parameters())
-            return (None, call.path) if has_matrix else (call.path, None)
-    chain = ((norm, end) for end in reversed(giving) for norm in reading if _reads(end, norm.value))
-    norm, end = next(chain, (next(iter(giving), None), None))
-    return norm.path if norm else None, end.path if end else None
+            return (None, call.path, head) if has_matrix else (call.path, None, head)
+    reading = [call for call in after if _reads(call, resid)]
+    for norm in reading:
+        for end in giving:
+            if _reads(end, norm.value):
+                return norm.path, end.path, head
+    for call in behind:
+        if head.startswith(f"{call.path}."):
+            norms = [None] if _reads(call, resid) else [norm.path for norm in reading if _reads(call, norm.value)]
+            if norms:
+                return norms[0], None, call.path
+    return (giving[-1].path if giving else None), None, head
 
 
 def _same(one: Tensor, other: Tensor) -> bool:
@@ -139,13 +152,29 @@ def _pairs_of(calls: list[Call], block: Call) -> set[tuple[Site, Site]]:
     scale = block.value.abs().max() + before.abs().max()
     paths = [call.path for call in calls]
     once = [call for call in calls if paths.count(call.path) == 1 and call.value.is_floating_point()]
-    candidates = [candidate for call in once for candidate in _candidates(call, change)]
-    return {
-        (a, b)
-        for i, (a, x) in enumerate(candidates)
-        for b, y in candidates[i + 1 :]
+    candidates = [(call, *candidate) for call in once for candidate in _candidates(call, change)]
+    close = [
+        ((a, own), (b, other))
+        for i, (own, a, x) in enumerate(candidates)
+        for other, b, y in candidates[i + 1 :]
         if _is_attention(a) and not _is_attention(b) and (x + y - change).abs().max() <= _CLOSE * scale
-    }
+    ]
+    return {(pair[0][0], pair[1][0]) for pair in close if all(_is_added(site, call) for site, call in pair)}
+
+
+def _is_added(site: Site, call: Call) -> bool:
+    """What is subtracted from a module's output is only added there: more of it gives as much more.
+
+    A norm of the sum (BERT) does not pass; its parts have no contributions of their own.
+    """
+    if site.minus is None:
+        return True
+    bound = inspect.signature(call.module.forward).bind(*call.args, **call.kwargs)
+    more = 0.5 * bound.arguments[site.minus]
+    bound.arguments[site.minus] = bound.arguments[site.minus] + more
+    out = call.module(*bound.args, **bound.kwargs)
+    strayed = (out[0] if isinstance(out, tuple | list) else out) - call.value - more.reshape(call.value.shape)
+    return bool(strayed.abs().max() <= _CLOSE * call.value.abs().max())
 
 
 def _candidates(call: Call, change: Tensor) -> Iterator[tuple[Site, Tensor]]:

@@ -28,6 +28,7 @@ from bathyscope.anatomy.arguments import (
     same_for_all,
     walk,
 )
+from bathyscope.anatomy.plain import probe_ids
 from bathyscope.errors import ModelError
 
 CACHE_NAMES = ("past_key_values", "layer_past", "past_key_value", "cache_params")
@@ -41,7 +42,8 @@ class BlockArguments:
 
     ``axes`` says what the axes of each tensor mean; ``shared`` which tensors are the same for every
     recorded sequence; ``state`` names dictionary arguments through which blocks pass tensors to later
-    blocks (Gemma 4's shared keys and values).
+    blocks (Gemma 4's shared keys and values); ``stream`` the argument that takes the residual stream, None where
+    it is the first.
     """
 
     values: dict[str, Any]
@@ -50,6 +52,7 @@ class BlockArguments:
     axes: dict[Path, Axes] = field(default_factory=dict)
     shared: dict[Path, bool] = field(default_factory=dict)
     state: str | None = None
+    stream: str | None = None
 
     def fit(self, batch: int, prompts: Tensor | None, rows: int, start: int = 0) -> dict[str, Any]:
         """The arguments for ``rows`` sequences owning tokens from ``start`` on (``prompts``: [rows])."""
@@ -82,7 +85,7 @@ class Recording:
 
 
 @contextmanager
-def _replaced_forwards(blocks: Sequence[nn.Module], forwards: Sequence[Callable[..., Any]]) -> Iterator[None]:
+def replaced_forwards(blocks: Sequence[nn.Module], forwards: Sequence[Callable[..., Any]]) -> Iterator[None]:
     """Each block runs the given function instead of its own forward, until the context ends."""
     missing = object()
     before = [block.__dict__.get("forward", missing) for block in blocks]
@@ -119,11 +122,12 @@ def _first_present(names: Sequence[str], given: Mapping[str, Any], signature: in
 
 def _stub(block: nn.Module, returns: int | None, sink: list[tuple[Tensor, BlockArguments]]) -> Callable[..., Any]:
     signature = inspect.signature(block.forward)
-    hidden_name = next(iter(signature.parameters))
+    first = next(iter(signature.parameters))
 
     def forward(*args: Any, **kwargs: Any) -> Any:
         values = _bind(signature, args, kwargs)
-        hidden = values.pop(hidden_name)
+        stream = next((name for name, value in values.items() if _is_stream(value)), first)
+        hidden = values.pop(stream)
         # empty while no block has run: a dictionary that blocks fill for later blocks
         state = next((n for n, v in values.items() if isinstance(v, Mapping | UserDict) and not v), None)
         arguments = BlockArguments(
@@ -131,6 +135,7 @@ def _stub(block: nn.Module, returns: int | None, sink: list[tuple[Tensor, BlockA
             cache=_first_present(CACHE_NAMES, values, signature),
             mask=_first_present(MASK_NAMES, values, signature),
             state=state,
+            stream=None if stream == first else stream,
         )
         for name in (arguments.cache, state):
             values.pop(name, None) if name else None
@@ -140,6 +145,10 @@ def _stub(block: nn.Module, returns: int | None, sink: list[tuple[Tensor, BlockA
         return hidden if returns is None else (hidden, *[None] * (returns - 1))
 
     return forward
+
+
+def _is_stream(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.ndim == 3 and value.is_floating_point()
 
 
 def _reset_rotary(model: nn.Module) -> None:
@@ -161,7 +170,7 @@ def _raw(model: nn.Module, blocks: Sequence[nn.Module], returns: Sequence[int | 
     stubs = [_stub(block, kind, sink) for block, kind, sink in zip(blocks, returns, sinks)]
     backbone = getattr(model, "base_model", model)
     _reset_rotary(model)
-    with _replaced_forwards(blocks, stubs):
+    with replaced_forwards(blocks, stubs):
         backbone(input_ids=ids_BT, use_cache=False)
     for index, sink in enumerate(sinks):
         if len(sink) != 1:
@@ -210,11 +219,9 @@ class Recorder:
 
     def _probe(self) -> list[dict[Path, Axes]]:
         batch, tokens, wide, long = _PROBE_SIZES
-        device = next(self._model.parameters()).device
 
         def leaves(rows: int, length: int) -> list[dict[Path, Tensor]]:
-            ids = torch.arange(rows * length, device=device).reshape(rows, length) % 7 + 1
-            recording = _raw(self._model, self._blocks, self._returns, ids)
+            recording = _raw(self._model, self._blocks, self._returns, probe_ids(self._model, rows, length))
             return [dict(walk(block.values)) for block in recording.blocks]
 
         found: list[dict[Path, Axes]] = []

@@ -83,6 +83,8 @@ class Replay:
             given[arguments.cache] = cache
         if arguments.state is not None:
             given[arguments.state] = {} if state is None else state
+        if arguments.stream is not None:
+            return unwrap(block(**{arguments.stream: resid_NTD}, **given), self._width)
         return unwrap(block(resid_NTD, **given), self._width)
 
     def attends(self, index: int, cache: CaptureCache) -> bool:

@@ -12,8 +12,9 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from bathyscope.anatomy.anatomy import Anatomy, config_of, resolve
-from bathyscope.anatomy.checks import CHECK_TOKENS, Checks, check, random_ids
+from bathyscope.anatomy.checks import Checks, check
 from bathyscope.anatomy.family import Family
+from bathyscope.anatomy.gaps import CHECK_TOKENS, random_ids
 from bathyscope.anatomy.generic import infer_family
 from bathyscope.anatomy.mode import evaluating, require_own_order
 from bathyscope.anatomy.registry import family_for
@@ -174,7 +175,7 @@ def _checked(name: str, hf: nn.Module, family: Family | None) -> tuple[Anatomy, 
 @torch.no_grad()
 def _require_an_answer(name: str, anatomy: Anatomy) -> None:
     """Refuses a model whose logits are the same whatever it is given, such as one of zeros."""
-    ids = random_ids(anatomy, CHECK_TOKENS, next(anatomy.model.parameters()).device)[:1]
+    ids = random_ids(anatomy.model, CHECK_TOKENS, next(anatomy.model.parameters()).device)[:1]
     entries = int(anatomy.model.get_input_embeddings().weight.shape[0])  # type: ignore[operator]
     out = anatomy.model(input_ids=torch.cat([ids, (ids + 1) % entries]), use_cache=False)
     logits = out[0] if isinstance(out, tuple) else out.logits

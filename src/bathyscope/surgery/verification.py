@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from transformers import DynamicCache
 
 from bathyscope.anatomy.anatomy import Anatomy
-from bathyscope.anatomy.checks import CHECK_TOKENS, tolerance
+from bathyscope.anatomy.gaps import CHECK_TOKENS, tolerance
 from bathyscope.anatomy.recording import CACHE_NAMES
 from bathyscope.anatomy.replay import State
 from bathyscope.errors import ModelError
