@@ -15,8 +15,6 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from bathyscope.anatomy.anatomy import config_of
-from bathyscope.anatomy.lengths import depends_on_padding
 from bathyscope.assembly import prompt_coords
 from bathyscope.errors import OptionError, PromptError, warn
 from bathyscope.labels import variable
@@ -168,7 +166,7 @@ def _answered(model: Model, prompts: Prompts, progress: bool) -> xr.Dataset:
     lengths = [len(prompts[number]) for number in asked]
     with ProgressBar(f"asking {model.name}", sum(lengths), quiet=not progress) as bar:
         done = 0.0
-        for places in plan_batches(lengths, 1, wave.policy.tokens, depends_on_padding(config_of(model.hf))):
+        for places in plan_batches(lengths, 1, wave.policy.tokens, model.anatomy.equal_lengths):
             picked = [asked[place] for place in places]
             probe = _ask(wave, [prompts[number] for number in picked], model)
             for number, right, log_p in zip(picked, probe.right, probe.log_p):

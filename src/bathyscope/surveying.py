@@ -13,8 +13,6 @@ from typing import Any
 import torch
 import xarray as xr
 
-from bathyscope.anatomy.anatomy import config_of
-from bathyscope.anatomy.lengths import depends_on_padding
 from bathyscope.assembly import (
     noise_by_prompt,
     noise_floor,
@@ -216,7 +214,7 @@ class SurveyPlan:
         lengths = [len(self.prompts[i]) for i in indices]
         rows = max(1, round(self._rows(max(lengths))))
         room = batch_room(self.model.anatomy, self.model.dtype, wave.policy.tokens)
-        batches = plan_batches(lengths, rows, room, depends_on_padding(config_of(self.model.hf)))
+        batches = plan_batches(lengths, rows, room, self.model.anatomy.equal_lengths)
         pieces: list[tuple[list[int], dict[str, xr.Dataset]]] = []
         for batch in batches:
             picked = [indices[i] for i in batch]

@@ -8,8 +8,10 @@ from contextlib import ExitStack
 import numpy as np
 import pytest
 import torch
-from support import naive, unknown, waves
+from support import naive, unknown, waves, zoo
+from support.zoo.entry import config, randomise
 from torch import Tensor, nn
+from transformers import CLIPVisionConfig, LlavaConfig, LlavaForConditionalGeneration
 
 from bathyscope.anatomy.generic import infer_family
 from bathyscope.errors import ModelError
@@ -67,19 +69,82 @@ def test_an_unknown_family_passes_the_checks_and_is_measured() -> None:
     assert found["residual"].cos_mlp.notnull().all()
 
 
-def logits(hf: nn.Module, ids: Sequence[int], skipped: dict[int, range] | None = None) -> Tensor:
+def logits(hf: nn.Module, ids: Sequence[int], skipped: dict[int, range] | None = None, argument: int = 0) -> Tensor:
     """Logits [T, V] with blocks handing their input on at some tokens."""
     with ExitStack() as stack:
         for block, tokens in (skipped or {}).items():
 
             def hand_on(_m: nn.Module, args: tuple[Tensor], out: Tensor, tokens: range = tokens) -> Tensor:
                 out = out.clone()
-                out[:, list(tokens)] = args[0][:, list(tokens)]
+                out[:, list(tokens)] = args[argument][:, list(tokens)]
                 return out
 
             handle = hf.trunk.stack[block].register_forward_hook(hand_on)
             stack.callback(handle.remove)
         return naive.logits(hf, ids)
+
+
+BERTS = (
+    "bert-generation",
+    "bert",
+    "big_bird",
+    "camembert",
+    "data2vec-text",
+    "electra",
+    "ernie",
+    "megatron-bert",
+    "rembert",
+    "roberta",
+    "roberta-prelayernorm",
+    "roc_bert",
+    "roformer",
+    "xlm-roberta",
+    "xlm-roberta-xl",
+)
+PRE_NORM = ("megatron-bert", "roberta-prelayernorm", "xlm-roberta-xl")
+
+
+@pytest.mark.parametrize("model_type", BERTS)
+def test_decoders_in_the_style_of_bert_are_found(model_type: str) -> None:
+    """Their logits come through a dense layer, an activation and a norm, in one module or in none."""
+    sizes = {
+        "big_bird": {"attention_type": "original_full"},
+        "electra": {"embedding_size": 32},
+        "rembert": {"input_embedding_size": 32, "output_embedding_size": 48},
+        "roformer": {"embedding_size": 32},
+    }
+    made = config(model_type, is_decoder=True, num_hidden_layers=3, **sizes.get(model_type, {}))
+    hf = zoo.Entry(model_type, "", made).build()
+    model = load(hf)
+    assert (model.n_blocks, model.anatomy.vocabulary) == (3, 120)
+    assert model.checks.no_op == 0
+    assert model.checks.readout < 1e-6
+    assert model.checks.tails
+    # where the sum is normed, what a part adds cannot be told from what the norm makes of it
+    assert model.checks.parts == (model_type in PRE_NORM)
+    (ids,) = zoo.prompts(hf, (11,))
+    blocks = list(model.anatomy.blocks)
+    changed, _ = naive.run_schedule(hf, blocks, ids, naive.drop_order(3, 1))
+    found = waves.run(model, [ids], {"drop": None})["drop"]
+    expected = naive.kl(naive.logits(hf, ids), changed)[:-1].mean().item()
+    assert float(found.kl[0, 1]) == pytest.approx(expected, rel=1e-4)
+
+
+def test_a_text_model_inside_of_another_is_found() -> None:
+    """The image encoder has more blocks, which do not run on text."""
+    vision = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 7, "num_attention_heads": 4}
+    made = LlavaConfig(
+        text_config=zoo.entry("llama").config(),
+        vision_config=CLIPVisionConfig(**vision, image_size=16, patch_size=8),
+        image_token_index=119,
+    )
+    hf = LlavaForConditionalGeneration(made).eval()
+    randomise(hf, 0)
+    model = load(hf)
+    assert model.anatomy.family.blocks == "model.language_model.layers"
+    assert model.n_blocks == 5
+    assert model.checks.parts
+    assert model.checks.tails
 
 
 def test_contributions_that_cannot_be_told_apart_are_left_out() -> None:
@@ -99,6 +164,57 @@ def test_unknown_logits_are_refused_with_the_gap() -> None:
     # twice the logits: a gap as large as the largest logit
     assert "by 1.0e+00 of the largest logit (allowed 1e-04)" in message
     assert "load(model, family=Family(...))" in message
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_a_softcap_that_nobody_declared_is_refused_in_every_precision(dtype: torch.dtype) -> None:
+    """It is smaller than what rounding does to single logits, and moves a loss all the same."""
+    hf = unknown.build(softcap=8.0).to(dtype)
+    with pytest.raises(ModelError, match=r"readout identity fails: trunk\.last_norm and unembed give") as caught:
+        load(hf)
+    assert "of the largest logit (allowed 1e-04)" in str(caught.value)
+    assert {p.dtype for p in hf.parameters()} == {dtype}
+    assert load(unknown.build().to(dtype)).checks.readout < 1e-5
+
+
+@pytest.mark.parametrize("entries", [2, 3, 5])
+def test_small_vocabularies_are_measured(entries: int) -> None:
+    model = load(unknown.build(vocabulary=entries))
+    assert model.anatomy.vocabulary == entries
+    assert model.checks.parts
+    found = waves.run(model, [[1, 0, 1, 1, 0, 1]], {"drop": None})["drop"]
+    assert found.kl.notnull().all()
+
+
+def test_the_stream_may_stand_behind_other_arguments() -> None:
+    hf = unknown.build(stream="second")
+    model = load(hf)
+    assert model.checks.no_op == 0
+    assert model.checks.parts
+    (own,) = prompts()[:1]
+    changed = logits(hf, own, {1: range(len(own))}, argument=1)
+    found = waves.run(model, [own], {"drop": None})["drop"]
+    expected = naive.kl(logits(hf, own), changed)[:-1].mean().item()
+    assert float(found.kl[0, 1]) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("stream", "message"),
+    [
+        (
+            "dictionary",
+            "no list of blocks was found that each run once and give the stream, alone or first in a tuple",
+        ),
+        (
+            "tokens_first",
+            "its blocks return (2, 1, 32) for 1 row of 2 tokens. Blocks must take and give rows first, then",
+        ),
+    ],
+)
+def test_streams_in_other_shapes_are_refused(stream: str, message: str) -> None:
+    with pytest.raises(ModelError) as caught:
+        load(unknown.build(stream=stream))
+    assert message in str(caught.value)
 
 
 def test_blocks_that_remember_are_refused() -> None:
@@ -122,6 +238,6 @@ def test_a_model_without_a_list_of_blocks_is_refused() -> None:
     hf.trunk.forward = lambda input_ids: hf.trunk.last_norm(hf.trunk.stack(hf.trunk.embed(input_ids)))
     with pytest.raises(
         ModelError,
-        match=r"no list of blocks was found that each run once; declare where they are: load\(model, family=",
+        match="unknown family and no list of blocks was found that each run once and give the stream",
     ):
         load(hf)

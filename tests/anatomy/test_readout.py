@@ -52,6 +52,40 @@ def test_a_norm_is_known_by_what_it_does(name: str) -> None:
     torch.testing.assert_close(kind.inverse_scale(values), scale.rsqrt())
 
 
+class Unsaid(nn.Module):
+    """A norm without weights that keeps its epsilon in its code, as OLMo's does."""
+
+    def __init__(self, eps: float, centred: bool) -> None:
+        super().__init__()
+        self.normalized_shape, self._hidden, self._centred = (WIDTH,), eps, centred
+
+    def forward(self, values: Tensor) -> Tensor:
+        inner = values - values.mean(-1, keepdim=True) if self._centred else values
+        return inner * (inner.pow(2).mean(-1, keepdim=True) + self._hidden).rsqrt()
+
+
+@pytest.mark.parametrize("eps", [1e-5, 1e-6, 2.5e-4])
+@pytest.mark.parametrize("centred", [False, True])
+def test_an_epsilon_that_nobody_names_is_measured(eps: float, centred: bool) -> None:
+    kind = norm_kind(Unsaid(eps, centred))
+    assert (kind.centred, kind.eps) == (centred, pytest.approx(eps, rel=1e-2))
+
+
+def test_an_epsilon_that_is_named_and_not_used_is_not_believed() -> None:
+    norm = Unsaid(1e-4, centred=False)
+    norm.eps = 1e-6
+    assert norm_kind(norm).eps == pytest.approx(1e-4, rel=1e-2)
+
+
+def test_the_frozen_lens_of_olmo_has_its_epsilon() -> None:
+    """A stream as small as that of early blocks, where an epsilon ten times too small shows."""
+    readout = waves.loaded("olmo").anatomy.readout
+    small = 2e-3 * drawn(2, 5, 64)
+    with torch.no_grad():
+        found, expected = readout.frozen(small, small), readout(small)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+
+
 def test_one_plus_weight_is_told_from_weight() -> None:
     weight = drawn(0, WIDTH)
     gemma, llama = Gemma2RMSNorm(WIDTH), LlamaRMSNorm(WIDTH)

@@ -171,6 +171,20 @@ def test_the_type_a_block_returns_is_unwrapped() -> None:
             unwrap(output, 4)
 
 
+def test_a_prompt_is_recorded_as_if_no_longer_one_had_been() -> None:
+    """Both are beyond the length that dynamic tables begin with, so that the shorter one does not put them back."""
+    hf = zoo.entry("llama_dynamic").build()
+    anatomy = load(hf).anatomy
+    longer, shorter = (torch.tensor(zoo.prompts(hf, (length,))) for length in (17, 14))
+    assert hf.model.rotary_emb.original_max_seq_len < 14
+    first = anatomy.recorder.record(shorter).blocks[0].values["position_embeddings"]
+    anatomy.recorder.record(longer)
+    again = anatomy.recorder.record(shorter).blocks[0].values["position_embeddings"]
+    assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
+    untouched = zoo.entry("llama_dynamic").build().model.rotary_emb(torch.zeros(1, 1, 64), torch.arange(14)[None])
+    assert all(torch.equal(a, b) for a, b in zip(again, untouched, strict=True))
+
+
 @pytest.mark.parametrize("name", ["llama_dynamic", "llama_longrope", "phi3_longrope"])
 def test_a_long_prompt_leaves_no_trace_in_rotary_tables(name: str) -> None:
     """Tables by length: after a long prompt a short one must get what an untouched model gives it."""

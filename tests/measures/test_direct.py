@@ -9,8 +9,6 @@ import xarray as xr
 from support import naive, waves, zoo
 from transformers import PreTrainedModel
 
-from bathyscope.anatomy.anatomy import config_of
-from bathyscope.anatomy.lengths import depends_on_padding
 from bathyscope.errors import OptionError
 from bathyscope.measures.direct import Direct, DirectOptions
 
@@ -29,7 +27,7 @@ def positions(ids: list[int]) -> list[int]:
 
 def measured(name: str, ids: list[list[int]], tails: bool | None = None) -> xr.Dataset:
     model = waves.loaded(name)
-    batches = [[one] for one in ids] if depends_on_padding(config_of(model.hf)) else [ids]
+    batches = [[one] for one in ids] if model.anatomy.equal_lengths else [ids]
     found = [
         waves.run(model, batch, {"direct": {"positions": [positions(one) for one in batch]}}, tails=tails)["direct"]
         for batch in batches

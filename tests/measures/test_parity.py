@@ -16,9 +16,6 @@ import xarray as xr
 from support import naive, waves, zoo
 from torch import Tensor
 
-from bathyscope.anatomy.anatomy import config_of
-from bathyscope.anatomy.lengths import depends_on_padding
-
 pytestmark = pytest.mark.filterwarnings("ignore:drop.1 cannot run")
 
 CLOSE = 1e-5
@@ -46,7 +43,7 @@ def positions(ids: list[int]) -> list[int]:
 def measured(name: str) -> dict[str, xr.Dataset]:
     model = waves.loaded(name)
     everyone = prompts(name)
-    alone = depends_on_padding(config_of(model.hf))
+    alone = model.anatomy.equal_lengths
     found = []
     for ids in [[one] for one in everyone] if alone else [everyone]:
         options = {

@@ -11,8 +11,6 @@ import xarray as xr
 from support import naive, waves, zoo
 from transformers import PreTrainedModel
 
-from bathyscope.anatomy.anatomy import config_of
-from bathyscope.anatomy.lengths import depends_on_padding
 from bathyscope.errors import ModelError, OptionError
 from bathyscope.measures.skip import Skip, SkipOptions
 
@@ -33,7 +31,7 @@ def positions(ids: list[int]) -> list[int]:
 
 def measured(name: str, ids: list[list[int]]) -> xr.Dataset:
     model = waves.loaded(name)
-    batches = [[one] for one in ids] if depends_on_padding(config_of(model.hf)) else [ids]
+    batches = [[one] for one in ids] if model.anatomy.equal_lengths else [ids]
     found = [
         waves.run(model, batch, {"skip": {"parts": PARTS, "positions": [positions(one) for one in batch]}})["skip"]
         for batch in batches

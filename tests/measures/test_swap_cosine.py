@@ -15,8 +15,6 @@ from support.altered import answering
 from torch import Tensor, nn
 
 import bathyscope
-from bathyscope.anatomy.anatomy import config_of
-from bathyscope.anatomy.lengths import depends_on_padding
 from bathyscope.errors import ModelError, OptionError
 from bathyscope.measures.base import ModelFacts
 from bathyscope.measures.swap_cosine import SwapCosine, SwapCosineOptions
@@ -49,7 +47,7 @@ ALONE: Mapping[str, Any] = {"swap_cosine": None}
 def measured(name: str, options: Mapping[str, Any] = ALONE, **how: Any) -> xr.Dataset:
     model = waves.loaded(name)
     ids = zoo.prompts(model.hf, LENGTHS)
-    batches = [[one] for one in ids] if depends_on_padding(config_of(model.hf)) else [ids]
+    batches = [[one] for one in ids] if model.anatomy.equal_lengths else [ids]
     return xr.concat([waves.run(model, own, options, **how)["swap_cosine"] for own in batches], dim="prompt")
 
 

@@ -17,6 +17,9 @@ class UnknownConfig(PreTrainedConfig):
     Args:
         parallel: attention and MLP both read the block's input.
         logit_scale: what the logits are multiplied by.
+        softcap: the logits become c·tanh(x/c); 0 = they do not.
+        stream: how blocks take and give the residual stream: ``plain``, ``second`` (after a mask), ``dictionary``
+            (given back in one) or ``tokens_first``.
         hidden_state: each block remembers how often it ran, and answers accordingly.
         joined: one module computes both contributions, so that they cannot be told apart.
         by_name: blocks are given the residual stream by its name, which is not ``hidden_states``.
@@ -31,6 +34,8 @@ class UnknownConfig(PreTrainedConfig):
         vocabulary: int = 90,
         parallel: bool = False,
         logit_scale: float = 1.0,
+        softcap: float = 0.0,
+        stream: str = "plain",
         hidden_state: bool = False,
         joined: bool = False,
         by_name: bool = False,
@@ -38,6 +43,7 @@ class UnknownConfig(PreTrainedConfig):
     ) -> None:
         self.blocks, self.width, self.vocabulary = blocks, width, vocabulary
         self.parallel, self.logit_scale = parallel, logit_scale
+        self.softcap, self.stream = softcap, stream
         self.hidden_state, self.joined, self.by_name = hidden_state, joined, by_name
         super().__init__(**rest)
 
@@ -76,6 +82,30 @@ class Block(nn.Module):
         return out * (1 + 0.1 * self.runs) if self.config.hidden_state else out
 
 
+class Second(Block):
+    """The stream comes after a mask."""
+
+    def forward(self, mask: Tensor, stream: Tensor) -> Tensor:  # type: ignore[override]
+        return super().forward(stream) * mask[..., None]
+
+
+class Dictionary(Block):
+    """The stream is given back under a name."""
+
+    def forward(self, stream: Tensor) -> dict[str, Tensor]:  # type: ignore[override]
+        return {"stream": super().forward(stream)}
+
+
+class TokensFirst(Block):
+    """[tokens, rows, width]."""
+
+    def forward(self, stream: Tensor) -> Tensor:
+        return super().forward(stream.transpose(0, 1)).transpose(0, 1)
+
+
+KINDS = {"plain": Block, "second": Second, "dictionary": Dictionary, "tokens_first": TokensFirst}
+
+
 class Trunk(nn.Module):
     """Embedding, blocks and final norm."""
 
@@ -83,15 +113,22 @@ class Trunk(nn.Module):
         super().__init__()
         self.embed = nn.Embedding(config.vocabulary, config.width)
         self.places = nn.Embedding(64, config.width)
-        self.stack = nn.ModuleList(Block(config) for _ in range(config.blocks))
+        self.stack = nn.ModuleList(KINDS[config.stream](config) for _ in range(config.blocks))
         self.last_norm = nn.LayerNorm(config.width)
         self.config = config
 
     def forward(self, input_ids: Tensor) -> Tensor:
         h = self.embed(input_ids) + self.places(torch.arange(input_ids.shape[1], device=input_ids.device))
+        if self.config.stream == "tokens_first":
+            h = h.transpose(0, 1)
         for block in self.stack:
-            h = block(stream=h) if self.config.by_name else block(h)
-        return self.last_norm(h)
+            if self.config.stream == "second":
+                h = block(torch.ones_like(h[..., 0]), h)
+            elif self.config.stream == "dictionary":
+                h = block(h)["stream"]
+            else:
+                h = block(stream=h) if self.config.by_name else block(h)
+        return self.last_norm(h.transpose(0, 1) if self.config.stream == "tokens_first" else h)
 
 
 class UnknownForCausalLM(PreTrainedModel):
@@ -111,7 +148,8 @@ class UnknownForCausalLM(PreTrainedModel):
         return self.unembed
 
     def forward(self, input_ids: Tensor, use_cache: bool | None = None, **_: Any) -> CausalLMOutput:
-        return CausalLMOutput(logits=self.unembed(self.trunk(input_ids)) * self.config.logit_scale)
+        logits, cap = self.unembed(self.trunk(input_ids)) * self.config.logit_scale, self.config.softcap
+        return CausalLMOutput(logits=torch.tanh(logits / cap) * cap if cap else logits)
 
 
 def build(**unusual: Any) -> UnknownForCausalLM:

@@ -9,15 +9,33 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
+from bathyscope.anatomy.anatomy import config_of
 from bathyscope.anatomy.calls import Call, calls_within
 from bathyscope.anatomy.family import Family, Site
 from bathyscope.anatomy.plain import plain_forward, probe_ids
+from bathyscope.anatomy.registry import family_for
 from bathyscope.anatomy.sites import silenced, submodule, tapped
 from bathyscope.errors import ModelError
 
 _ATTENTION_WORDS = ("attn", "attention", "mixer", "conv")
 _PROBE_SIZE = (2, 6)
 _CLOSE = 1e-4
+
+
+def family_of(model: nn.Module) -> Family:
+    """What is declared for a model's type, or for that of the text model inside of it where its blocks are in the
+    same place; else what a search finds.
+
+    Raises:
+        ModelError: nothing is declared, and the search finds nothing.
+    """
+    declared = family_for(str(getattr(model.config, "model_type", "")))
+    if declared is not None:
+        return declared
+    inside = family_for(str(getattr(config_of(model), "model_type", "")))
+    if inside is not None and (inside.refused or submodule(model, inside.blocks) is not None):
+        return inside
+    return infer_family(model)
 
 
 @torch.no_grad()
@@ -41,8 +59,8 @@ def infer_family(model: nn.Module) -> Family:
     blocks = _longest_list(model, calls)
     if blocks is None:
         raise ModelError(
-            f"{name} is an unknown family and no list of blocks was found that each run once; declare "
-            "where they are: load(model, family=Family(...))."
+            f"{name} is an unknown family and no list of blocks was found that each run once and give the stream, "
+            "alone or first in a tuple; declare where they are: load(model, family=Family(...))."
         )
     norm, projection, head = _head_path(calls, blocks, head)
     family = Family(

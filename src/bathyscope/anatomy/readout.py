@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from bathyscope.errors import ModelError
+
+_SMALL = 3e-3
 
 
 @dataclass(frozen=True)
@@ -99,27 +102,41 @@ def _float_attribute(norm: nn.Module, names: tuple[str, ...]) -> float | None:
 
 @torch.no_grad()
 def norm_kind(norm: nn.Module) -> NormKind:
-    """Finds out by trial what a norm does: centring or not, weight or 1 + weight, bias.
+    """Finds out by trial what a norm does: centring or not, weight or 1 + weight, bias, and its epsilon.
 
     Raises:
         ModelError: none of the known forms reproduces the module's output.
     """
     weight, bias = getattr(norm, "weight", None), getattr(norm, "bias", None)
-    eps = _float_attribute(norm, ("eps", "variance_epsilon", "epsilon", "norm_eps")) or 1e-6
     width = weight.shape[0] if weight is not None else int(getattr(norm, "normalized_shape", (64,))[0])
     device = weight.device if weight is not None else torch.device("cpu")
     dtype = weight.dtype if weight is not None else torch.float32
     probe = torch.randn(4, width, generator=torch.Generator().manual_seed(0)).to(device) * 3 + 0.5
-    wanted = norm(probe.to(dtype)).float()
+    # beside vectors as small as the smaller one an epsilon is seen
+    probes = (probe, _SMALL * probe)
+    wanted = [norm(values.to(dtype)).float() for values in probes]
     gains: list[Tensor | float] = [1.0] if weight is None else [weight.float(), 1 + weight.float()]
     offset = None if bias is None else bias.float()
     tolerance = 1e-4 if dtype == torch.float32 else 5e-2
+    said = _float_attribute(norm, ("eps", "variance_epsilon", "epsilon", "norm_eps"))
     for centred in (False, True):
         for gain in gains:
-            kind = NormKind(centred, eps, gain, offset)
-            if torch.allclose(kind.apply(probe), wanted, atol=tolerance, rtol=tolerance):
-                return kind
+            seen = _seen_epsilon(NormKind(centred, 0.0, gain, offset), probes[1], wanted[1])
+            for eps in (seen,) if said is None else (said, seen):
+                kind = NormKind(centred, eps, gain, offset)
+                pairs = zip(probes, wanted)
+                if all(torch.allclose(kind.apply(x), y, atol=tolerance, rtol=tolerance) for x, y in pairs):
+                    return kind
     raise ModelError(
         f"The final norm {type(norm).__name__} is neither a LayerNorm nor an RMSNorm, so its scale cannot be "
         "frozen; use norm='recompute'."
     )
+
+
+def _seen_epsilon(kind: NormKind, probe: Tensor, wanted: Tensor) -> float:
+    """The epsilon under which a norm of this kind would give these outputs, to three digits (OLMo names none)."""
+    direction = _centred(probe, kind.centred) * kind.gain
+    plain = wanted if kind.bias is None else wanted - kind.bias
+    scale = (plain * direction).sum(-1) / direction.pow(2).sum(-1)
+    eps = float((scale.pow(-2) - _centred(probe, kind.centred).pow(2).mean(-1)).mean())
+    return float(f"{max(eps, 0.0):.3g}") if math.isfinite(eps) else 0.0

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from bathyscope.anatomy.anatomy import config_of
-from bathyscope.anatomy.lengths import depends_on_padding
 from bathyscope.model import Model
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.wavefront.batch import Batch, plan_batches
@@ -73,7 +71,7 @@ class Streams:
         """
         per_token = 8 * (sources * self.widths[0] + self.boundaries[1] * self.widths[1])
         room = min(_STATE_BYTES // per_token, *(wave.policy.tokens for wave in self._waves))
-        equal = any(depends_on_padding(config_of(model.hf)) for model in self.models)
+        equal = any(model.anatomy.equal_lengths for model in self.models)
         planned = plan_batches([len(self.prompts[i]) for i in chosen], 1, room, equal)
         return [[chosen[place] for place in batch] for batch in planned]
 

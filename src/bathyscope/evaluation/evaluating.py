@@ -8,8 +8,6 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bathyscope.anatomy.anatomy import config_of
-from bathyscope.anatomy.lengths import depends_on_padding
 from bathyscope.errors import ModelError, OptionError, PromptError, warn
 from bathyscope.evaluation.benchmarks import Benchmark, load_benchmarks
 from bathyscope.evaluation.result import Evaluation, assemble
@@ -210,7 +208,7 @@ def _require_tokenizer(model: Model) -> None:
 
 def _fitting(model: Model, batch_size: int) -> int:
     """One request a batch where padding would change what the others of a batch get."""
-    if batch_size > 1 and depends_on_padding(config_of(model.hf)):
+    if batch_size > 1 and model.anatomy.equal_lengths:
         warn(
             "Results of this model depend on how long the other texts of a batch are; batch_size is taken as 1.",
         )

@@ -8,8 +8,7 @@ from itertools import accumulate
 import torch
 from torch import Tensor, nn
 
-from bathyscope.anatomy.anatomy import Anatomy, config_of
-from bathyscope.anatomy.lengths import depends_on_padding
+from bathyscope.anatomy.anatomy import Anatomy
 from bathyscope.anatomy.replay import State
 from bathyscope.anatomy.sites import replaced
 from bathyscope.gradients.saved import SavedBytes
@@ -33,7 +32,7 @@ class Chain:
     def __init__(self, anatomy: Anatomy, blocks: Sequence[nn.Module], ids: Tensor, answer: int) -> None:
         length = len(ids)
         # the last token's prediction is not looked at; tables by length must stay those of the whole prompt
-        whole = depends_on_padding(config_of(anatomy.model))
+        whole = anatomy.equal_lengths
         self.tokens = length if whole else max(_SHORTEST, length - 1)
         self._anatomy = anatomy
         self._blocks = blocks

@@ -19,8 +19,6 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from bathyscope.anatomy.anatomy import config_of
-from bathyscope.anatomy.lengths import depends_on_padding
 from bathyscope.errors import OptionError
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
 from bathyscope.measures.declared.cka import DECLARATION, GROUPS, CkaOptions
@@ -162,7 +160,7 @@ def representations(wave: Wavefront, minibatch: Minibatch) -> Tensor:
     lengths = [len(prompt) for prompt in minibatch.prompts]
     found: list[Tensor] = []
     order: list[int] = []
-    for picked in plan_batches(lengths, 1, wave.policy.tokens, depends_on_padding(config_of(anatomy.model))):
+    for picked in plan_batches(lengths, 1, wave.policy.tokens, anatomy.equal_lengths):
         row_of = {prompt: row for row, prompt in enumerate(picked)}
         own = [(i, row_of[p], position) for i, (p, position) in enumerate(minibatch.positions) if p in row_of]
         points = _Points([row for _, row, _ in own], [position for _, _, position in own])

@@ -15,8 +15,6 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from bathyscope.anatomy.anatomy import config_of
-from bathyscope.anatomy.lengths import depends_on_padding
 from bathyscope.errors import PromptError
 from bathyscope.measures.answered import answer_starts, measurable, padded_pieces
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
@@ -63,7 +61,7 @@ class Erasure(Measure[ErasureOptions], declared=DECLARATION):
                 f"{self.options.include_first}); give at least 2."
             )
         device = next(wave.anatomy.model.parameters()).device
-        equal = depends_on_padding(config_of(wave.anatomy.model))
+        equal = wave.anatomy.equal_lengths
         total_LD = torch.zeros((), dtype=torch.float64, device=device)
         for picked in plan_batches(lengths, 1, wave.policy.tokens, equal):
             batch = Batch.of([reference[i].ids for i in picked], device)

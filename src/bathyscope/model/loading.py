@@ -11,13 +11,12 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from bathyscope.anatomy.anatomy import Anatomy, config_of, resolve
+from bathyscope.anatomy.anatomy import Anatomy, resolve
 from bathyscope.anatomy.checks import Checks, check
 from bathyscope.anatomy.family import Family
 from bathyscope.anatomy.gaps import CHECK_TOKENS, random_ids
-from bathyscope.anatomy.generic import infer_family
+from bathyscope.anatomy.generic import family_of
 from bathyscope.anatomy.mode import evaluating, require_own_order
-from bathyscope.anatomy.registry import family_for
 from bathyscope.anatomy.sites import submodule
 from bathyscope.errors import ModelError, warn
 from bathyscope.model.admission import require_measurable, without_adapter
@@ -103,15 +102,12 @@ def loaded(model: AnyModel) -> Model:
 
 
 def anatomy_of(hf: nn.Module) -> Anatomy:
-    """The anatomy by family file, else by search (accepted only if the checks hold).
+    """The anatomy as declared for the model's type, else by search (accepted only if the checks hold).
 
     Raises:
         ModelError: refused family, or nothing found.
     """
-    config: Any = hf.config
-    types = [getattr(c, "model_type", None) for c in (config, config_of(hf))]
-    family = next((f for f in (family_for(t) for t in types if t) if f is not None), None)
-    return resolve(hf, family or infer_family(hf))
+    return resolve(hf, family_of(hf))
 
 
 def _require_objects(tokenizer: Any, family: Any) -> None:

@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from bathyscope.anatomy.anatomy import config_of
-from bathyscope.anatomy.lengths import depends_on_padding
 from bathyscope.model import Model
 from bathyscope.progress import ProgressBar
 from bathyscope.wavefront.batch import Batch, plan_batches
@@ -49,7 +47,7 @@ def run_batches(
     """
     wave = Wavefront(model.anatomy, tails=model.checks.tails)
     lengths = [len(ids) for ids in prompts]
-    equal = depends_on_padding(config_of(model.hf))
+    equal = model.anatomy.equal_lengths
     done = 0.0
     with ProgressBar(f"probing {model.name}", sum(lengths), quiet=not progress) as bar:
         for picked in plan_batches(lengths, 1, wave.policy.tokens, equal):

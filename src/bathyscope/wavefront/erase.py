@@ -19,8 +19,7 @@ from itertools import groupby
 import torch
 from torch import Tensor, nn
 
-from bathyscope.anatomy.anatomy import Anatomy, config_of
-from bathyscope.anatomy.lengths import depends_on_padding
+from bathyscope.anatomy.anatomy import Anatomy
 from bathyscope.anatomy.replay import Replay
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.calls import CallPolicy, even_pieces
@@ -126,7 +125,7 @@ class ErasureRows:
     ) -> None:
         self._anatomy, self._batch, self._policy, self._tails = anatomy, batch, policy, tails
         on_cpu = batch.ids_BT.device.type == "cpu"
-        whole = depends_on_padding(config_of(anatomy.model))
+        whole = anatomy.equal_lengths
         stops = [batch.lengths[e.prompt] if whole else max(_SHORTEST, e.stop) for e in erasures]
         self._sweeps = plan_sweeps(
             erasures,
