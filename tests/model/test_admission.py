@@ -49,14 +49,6 @@ def test_encoders_with_decoders(name: str, make: Any) -> None:
     assert refused(make()).startswith(f"{name} is an encoder with a decoder, and only causal language models")
 
 
-def rembert() -> nn.Module:
-    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16}
-    config = transformers.RemBertConfig(
-        vocab_size=50, **sizes, input_embedding_size=8, output_embedding_size=8, is_decoder=True
-    )
-    return transformers.RemBertForCausalLM(config)
-
-
 def reformer() -> nn.Module:
     config = transformers.ReformerConfig(
         vocab_size=50,
@@ -87,7 +79,7 @@ def mllama() -> nn.Module:
     return transformers.MllamaForCausalLM(config)
 
 
-@pytest.mark.parametrize("make", [rembert, reformer, mllama])
+@pytest.mark.parametrize("make", [reformer, mllama])
 def test_models_whose_code_cannot_be_replayed(make: Any) -> None:
     """One sentence with the exit code of models, whatever their code raises."""
     message = refused(make().eval())
