@@ -5,7 +5,6 @@ Source: hu2025, effective depth compared between models and data sets.
 
 from __future__ import annotations
 
-import math
 import textwrap
 from functools import partial
 from typing import Final
@@ -18,6 +17,7 @@ from matplotlib.ticker import MaxNLocator
 from bathyscope.comparison import Comparison
 from bathyscope.report.comparison.table import signed, title
 from bathyscope.report.figures import style
+from bathyscope.report.figures.forest import Mark, Row, draw_rows
 from bathyscope.report.figures.kind import Drawing, Panel
 from bathyscope.report.table import estimator_name
 
@@ -54,22 +54,18 @@ def note(comparison: Comparison) -> str:
 def _draw(figure: FigureBase, one: xr.Dataset, axis: str) -> None:
     ax = figure.subplots()
     ax.axvline(0, color=style.INK, linewidth=0.8)
-    for place in range(one.sizes["estimator"]):
-        value, low, high = (float(one[name][place]) for name in ("difference", "ci_low", "ci_high"))
-        clear = not math.isnan(low) and (low > 0 or high < 0)
-        colour = style.VERMILION if clear else style.MUTED
-        if not math.isnan(low):
-            ax.plot([low, high], [place, place], color=colour, linewidth=2, solid_capstyle="butt", alpha=0.6)
-        face = colour if clear else style.PAPER
-        ax.plot([value], [place], "o", color=colour, markerfacecolor=face, markersize=6)
-    names = [estimator_name(str(name)) for name in one["estimator"].values]
-    ax.set_yticks(range(len(names)), names)
-    ax.set_ylim(len(names) - 0.4, -0.6)
-    ax.grid(visible=False, axis="y")
+    draw_rows(ax, [_row(one.sel(estimator=name)) for name in one["estimator"].values], size=6)
     ax.xaxis.set_major_locator(MaxNLocator(nbins=6))
     ax.set_xlabel(axis)
     ax.set_title(textwrap.fill(title(one), _TITLE_LETTERS))
     figure.legend(handles=_legend(), loc="outside lower center", ncols=2)
+
+
+def _row(one: xr.Dataset) -> Row:
+    value, low, high = (float(one[name]) for name in ("difference", "ci_low", "ci_high"))
+    clear = low > 0 or high < 0
+    mark = Mark(value, low, high, style.VERMILION if clear else style.MUTED, hollow=not clear)
+    return Row(estimator_name(str(one["estimator"].item())), (mark,))
 
 
 def _legend() -> list[Line2D]:

@@ -15,11 +15,8 @@ from matplotlib.figure import Figure, FigureBase
 from bathyscope.performance import counted
 from bathyscope.report.figures import style
 from bathyscope.report.figures.kind import Panel, arrange
+from bathyscope.report.figures.lines import looks
 
-_MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X")
-_COLOURS: Final = (style.BLUE, style.VERMILION, style.GREEN, style.PURPLE, style.INK)
-# five colours and seven markers have no common divisor, so that the first 35 families all look different
-_LOOKS: Final = [(_COLOURS[n % len(_COLOURS)], _MARKERS[n % len(_MARKERS)]) for n in range(35)]
 _LEGEND_COLUMNS: Final = 3
 
 
@@ -59,10 +56,11 @@ def _draw(figure: FigureBase, data: xr.Dataset) -> None:
         ax.plot(layers, robust[end], color=style.MUTED, linewidth=0.9, linestyle=(0, (4, 3)))
     ax.plot(layers, data["mean_response"], color=style.INK)
     families = dict.fromkeys(data["family"].values.tolist())
-    for number, family in enumerate(families):
+    for family, look in zip(families, looks(len(families))):
         own = data.isel(model=np.flatnonzero(data["family"].values == family))
-        colour, marker = _LOOKS[number % len(_LOOKS)]
-        ax.plot(own["adjusted_layers"], own["adjusted_score"], marker, color=colour, markersize=5, label=family)
+        ax.plot(
+            own["adjusted_layers"], own["adjusted_score"], look.marker, color=look.colour, markersize=5, label=family
+        )
     held = data.sizes["term"] > 2 or data.attrs["fixed_effects"]
     adjusted = ", adjusted" if held else ""
     ax.set_xlabel(f"number of layers{adjusted}")

@@ -5,16 +5,17 @@ Source: hu2025 (cosine, kl, overlap); csordas2025 (centre of mass of the skip ef
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
 
 from bathyscope.report import table
 from bathyscope.report.figures import style
+from bathyscope.report.figures.forest import Mark, Row, draw_rows
 from bathyscope.report.figures.kind import Drawing, FigureKind, Panel
 from bathyscope.report.figures.lines import block_axis
 from bathyscope.report.figures.options import FigureOptions
@@ -54,15 +55,6 @@ _GROUPS: Final = (
 )
 
 
-@dataclass(frozen=True)
-class _Line:
-    """One line of the chart: a group's heading, or an estimate."""
-
-    label: str
-    group: _Group
-    row: table.DepthRow | None = None
-
-
 def _drawing(run: Run, options: FigureOptions) -> Drawing:
     """One dot-and-whisker chart of all estimators; none where no estimator has a depth."""
     rows = table.effective_depth_rows(run)
@@ -80,47 +72,32 @@ def _drawing(run: Run, options: FigureOptions) -> Drawing:
     return Drawing([Panel("estimates", draw, _alt(rows), size)], note)
 
 
-def _lines(rows: Sequence[table.DepthRow]) -> Iterator[_Line]:
+def _lines(rows: Sequence[table.DepthRow]) -> Iterator[tuple[Row, table.DepthRow | None]]:
     """Headings and the estimates that the run has under each of them."""
     by_name = {row["estimator"]: row for row in rows}
     for group in _GROUPS:
         present = [name for name in group.labels if name in by_name]
         if present:
-            yield _Line(group.heading, group)
-            yield from (_Line(group.labels[name], group, by_name[name]) for name in present)
+            yield Row(group.heading, colour=group.colour), None
+        for name in present:
+            numbers = [
+                math.nan if one is None else one for one in map(by_name[name].get, ("depth", "ci_low", "ci_high"))
+            ]
+            yield Row(group.labels[name], (Mark(*numbers, group.colour, group.marker),)), by_name[name]
 
 
-def _draw(figure: FigureBase, lines: Sequence[_Line], n_blocks: int) -> None:
+def _draw(figure: FigureBase, lines: Sequence[tuple[Row, table.DepthRow | None]], n_blocks: int) -> None:
     ax = figure.subplots()
-    for place, line in enumerate(lines):
-        if line.row is not None:
-            _draw_row(ax, place, line.group, line.row)
-    ax.set_yticks(range(len(lines)), [line.label for line in lines])
-    for label, line in zip(ax.get_yticklabels(), lines):
-        if line.row is None:
-            label.set(fontweight="bold", color=line.group.colour)
-    ax.set_ylim(len(lines) - 0.4, -0.6)
-    ax.grid(visible=False, axis="y")
-    ax.tick_params(axis="y", length=0)
+    draw_rows(ax, [row for row, _ in lines], size=4.5)
     # boundary L, where a token may settle, is one beyond the last block
     block_axis(ax, "block, block input or boundary (0-based index)", 0, n_blocks)
     shares = ax.secondary_yaxis("right")
-    estimates = {place: line.row for place, line in enumerate(lines) if line.row is not None}
+    estimates = {place: row for place, (_, row) in enumerate(lines) if row is not None}
     shares.set_yticks(list(estimates), [table.depth_cells(row)[5] for row in estimates.values()])
     shares.set_ylabel("resamples with a crossing (%)")
     shares.tick_params(length=0)
     shares.spines["right"].set_visible(False)
     ax.set_title("Effective depth by estimator")
-
-
-def _draw_row(ax: Axes, place: int, group: _Group, row: table.DepthRow) -> None:
-    depth, low, high = row["depth"], row["ci_low"], row["ci_high"]
-    if depth is None:
-        ax.text(0, place, "no estimate", va="center", color=style.MUTED, fontstyle="italic", fontsize=8)
-        return
-    if low is not None and high is not None:
-        ax.plot([low, high], [place, place], color=group.colour, linewidth=2, solid_capstyle="butt", alpha=0.6)
-    ax.plot([depth], [place], group.marker, color=group.colour, markersize=4.5)
 
 
 def _alt(rows: Sequence[table.DepthRow]) -> str:

@@ -15,11 +15,11 @@ from matplotlib.ticker import MaxNLocator
 
 from bathyscope.comparison.grouping import SHARE
 from bathyscope.report.figures import style
+from bathyscope.report.figures.forest import name_rows
 from bathyscope.report.figures.kind import Panel, arrange
+from bathyscope.report.figures.lines import looks
 from bathyscope.report.table import estimator_name
 
-_MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X")
-_COLOURS: Final = (style.BLUE, style.VERMILION, style.GREEN, style.PURPLE, style.INK)
 _POINT_INCHES: Final = 0.13
 _GAP_INCHES: Final = 0.12
 _FRAME_INCHES: Final = 1.5
@@ -53,15 +53,13 @@ def _draw(figure: FigureBase, data: xr.Dataset) -> None:
     ax = figure.subplots()
     lines, groups = np.arange(data.sizes["estimator"]), data.sizes["group"]
     step = _POINT_INCHES / (_GAP_INCHES + _POINT_INCHES * groups)
-    for number, (name, prompts) in enumerate(zip(data["group"].values, data["prompts"].values)):
+    named = zip(data["group"].values, data["prompts"].values, looks(groups))
+    for number, (name, prompts, look) in enumerate(named):
         own = data.sel(group=name)
-        colour, marker = _COLOURS[number % len(_COLOURS)], _MARKERS[number % len(_MARKERS)]
         places = lines + step * (number - (groups - 1) / 2)
-        ax.hlines(places, own["ci_low"], own["ci_high"], color=colour, linewidth=2, alpha=0.6)
-        ax.plot(own["value"], places, marker, color=colour, markersize=5, label=f"{name} ({prompts})")
-    ax.set_yticks(lines, [estimator_name(str(name)) for name in data["estimator"].values])
-    ax.set_ylim(len(lines) - 0.4, -0.6)
-    ax.grid(visible=False, axis="y")
+        ax.hlines(places, own["ci_low"], own["ci_high"], color=look.colour, linewidth=2, alpha=0.6)
+        ax.plot(own["value"], places, look.marker, color=look.colour, markersize=5, label=f"{name} ({prompts})")
+    name_rows(ax, [estimator_name(str(name)) for name in data["estimator"].values])
     for place in lines[1:]:
         ax.axhline(place - 0.5, color=style.GRID, linewidth=0.6)
     ax.xaxis.set_major_locator(MaxNLocator(nbins=6))

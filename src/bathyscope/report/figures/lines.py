@@ -45,13 +45,14 @@ class Look:
     line: str = "-"
 
 
+# five colours and seven markers have no common divisor
 _COLOURS: Final = (style.BLUE, style.VERMILION, style.GREEN, style.PURPLE, style.MUTED)
-_MARKERS: Final = ("o", "s", "^", "D", "v")
+_MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X")
 _LINES: Final = ("-", "--", ":", "-.")
 
 
 def looks(count: int) -> list[Look]:
-    """Colour, marker and line, different for up to twenty series."""
+    """Colour and marker, which differ for up to 35 series, and from the sixth on the line too."""
     return [
         Look(_COLOURS[i % len(_COLOURS)], _MARKERS[i % len(_MARKERS)], _LINES[i // len(_COLOURS) % len(_LINES)])
         for i in range(count)

@@ -16,6 +16,7 @@ from matplotlib.figure import FigureBase
 from numpy.typing import NDArray
 
 from bathyscope.report.figures import style
+from bathyscope.report.figures.forest import name_rows
 from bathyscope.report.figures.kind import Panel
 from bathyscope.report.figures.lines import whole_numbers
 from bathyscope.report.figures.options import FigureOptions
@@ -91,9 +92,7 @@ def _draw(figure: FigureBase, rows: Sequence[Row], summaries: Sequence[Summary],
         kept = row.values[np.isfinite(row.values)]
         ax.plot(kept, place + spread(len(kept)), "o", color=style.BLUE, alpha=0.55, markersize=3.5, label="prompts")
         _draw_mean(ax, place, summary)
-    ax.set_yticks(range(len(rows)), [row.label for row in rows])
-    ax.set_ylim(len(rows) - 0.4, -0.6)
-    ax.grid(visible=False, axis="y")
+    name_rows(ax, [row.label for row in rows])
     margin = 0.03 * (scale.high - scale.low)
     ax.set_xlim(scale.low - margin, scale.high + margin)
     if scale.whole:

@@ -14,6 +14,7 @@ from matplotlib.figure import Figure, FigureBase
 
 from bathyscope.report.figures import multiples, style
 from bathyscope.report.figures.colours import Colours
+from bathyscope.report.figures.forest import name_rows
 from bathyscope.report.figures.heat_map import HeatMap, Side
 from bathyscope.report.figures.kind import Panel, arrange
 from bathyscope.report.figures.lines import BLOCK_LABEL
@@ -67,9 +68,7 @@ def _draw_top(figure: FigureBase, data: xr.Dataset) -> None:
     ax.hlines(places, data["ci_low"], data["ci_high"], color=style.BLUE, linewidth=2.5)
     ax.plot(data["top_score"], places, "o", color=style.BLUE, markersize=6, label="score")
     ax.axvline(0, color=style.MUTED, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
-    ax.set_yticks(places, _names(data))
-    ax.set_ylim(len(places) - 0.5, -0.5)
-    ax.grid(visible=False, axis="y")
+    name_rows(ax, _names(data))
     ax.set_xlabel(_SCORE)
     ax.set_ylabel("head, best on the other half first (0-based index)")
     ax.set_title("Heads of the highest ranks, held-out words")
