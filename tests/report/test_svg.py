@@ -3,12 +3,17 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ET
 
+import numpy as np
+from matplotlib.figure import FigureBase
 from support.synthetic import synthetic_run
 
 from bathyscope.report.figures import drop, skip, style
+from bathyscope.report.figures.kind import Panel, draw_panel
 from bathyscope.report.figures.options import FigureOptions
+from bathyscope.report.render import render
 from bathyscope.report.svg import inline_svg
 
+SVG = "{http://www.w3.org/2000/svg}"
 RUN = synthetic_run(L=4)
 KL = drop.FIGURE.panels(RUN, FigureOptions())[0]
 TEXT = inline_svg(KL, "run-1-drop-kl")
@@ -53,3 +58,26 @@ def test_map_is_an_embedded_picture_of_its_cells() -> None:
 def test_nothing_reaches_beyond_the_picture() -> None:
     assert "<style" not in TEXT
     assert "<metadata" not in TEXT
+
+
+def test_places_are_as_fine_as_can_be_seen_and_texts_stay() -> None:
+    written = render(draw_panel(KL), "svg", salt="run-1-drop-kl", text_as_text=True).decode()
+    assert len(TEXT) < 0.8 * len(written)
+    texts = [[element.text for element in ET.fromstring(text).iter(f"{SVG}text")] for text in (written, TEXT)]
+    assert texts[0] == texts[1]
+    curves = [_places(text) for text in (written, TEXT)]
+    np.testing.assert_allclose(curves[1], curves[0], atol=0.011)
+
+
+def test_numbers_in_texts_are_not_cut() -> None:
+    def draw(figure: FigureBase) -> None:
+        figure.text(0.5, 0.5, 'x="1.23456" d="0.9999"')
+
+    assert 'x="1.23456" d="0.9999"</text>' in inline_svg(Panel("one", draw, "one text"), "one")
+
+
+def _places(text: str) -> list[float]:
+    """Of everything that is drawn as a line or marked."""
+    drawn = [element for element in ET.fromstring(text).iter() if element.tag in (f"{SVG}path", f"{SVG}use")]
+    found = "".join(f"{one.get('d', '')} {one.get('x', '')} {one.get('y', '')} " for one in drawn)
+    return [float(number) for number in re.findall(r"-?\d+(?:\.\d+)?", found)]

@@ -1,8 +1,9 @@
-"""A panel as SVG inside a page: ids that no other picture uses, colours that the page may change."""
+"""A panel as SVG inside a page: small, with ids that no other picture uses and colours that the page may change."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Final
 
 from bathyscope.report.figures import style
@@ -11,8 +12,14 @@ from bathyscope.report.render import render
 
 # The style element would reach beyond its own picture; the page's style sheet has the same rule.
 _UNWANTED: Final = re.compile(r"<metadata>.*?</metadata>\s*|<style .*?</style>\s*", re.DOTALL)
-_ID: Final = re.compile(r'\bid="([^"]+)"')
+_TAG: Final = re.compile(r"<[^>]*>")
+_ID: Final = re.compile(r' id="([^"]+)"')
 _REFERENCE: Final = re.compile(r'(url\(#|href="#)([^")]+)')
+_PLACES: Final = re.compile(r' (?:d|x|y|transform)="[^"]*"')
+_FINER_THAN_SEEN: Final = re.compile(r"(\.\d\d)\d+")
+# texts that are not turned say so; the page has a font of its own
+_NOTHING: Final = re.compile(r' transform="rotate\(-0 [^"]*"|font-family: [^;"]*; ')
+_EMPTY: Final = re.compile(r"<g/>\s*")
 
 
 def inline_svg(panel: Panel, name: str) -> str:
@@ -24,8 +31,16 @@ def inline_svg(panel: Panel, name: str) -> str:
     """
     text = render(draw_panel(panel), "svg", salt=name, text_as_text=True).decode()
     text = _UNWANTED.sub("", text[text.index("<svg") :])
-    text = _ID.sub(rf'id="{name}-\1"', text)
-    text = _REFERENCE.sub(rf"\1{name}-\2", text)
+    pointed_at = {target for _, target in _REFERENCE.findall(text)}
+    text = _TAG.sub(lambda tag: _slim(tag[0], name, pointed_at), text)
+    text = _EMPTY.sub("", re.sub(r"\n +", "\n", text))
     for colour, variable in style.CSS_NAMES.items():
         text = text.replace(f": {colour}", f": var({variable}, {colour})")
     return text
+
+
+def _slim(tag: str, name: str, pointed_at: Collection[str]) -> str:
+    """A tag without ids that nothing points at and without hundredths of what can be seen."""
+    tag = _ID.sub(lambda found: f' id="{name}-{found[1]}"' if found[1] in pointed_at else "", tag)
+    tag = _REFERENCE.sub(rf"\1{name}-\2", tag)
+    return _PLACES.sub(lambda places: _FINER_THAN_SEEN.sub(r"\1", places[0]), _NOTHING.sub("", tag))

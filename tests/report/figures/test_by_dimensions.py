@@ -76,10 +76,10 @@ def test_two_places_in_depth_give_a_heat_map_of_the_mean() -> None:
     (panel,) = drawings(run, FigureOptions(weighting="prompts"))["wobble"].panels
     ax = draw_panel(panel).axes[0]
     np.testing.assert_allclose(np.ma.getdata(ax.get_images()[0].get_array()), array.mean(0))
-    assert (ax.get_ylabel(), ax.get_xlabel()) == ("dropped (index)", "block (0-based index)")
+    assert (ax.get_ylabel(), ax.get_xlabel()) == ("dropped block (0-based index)", "block (0-based index)")
     bar = ax.get_images()[0].colorbar.ax
     assert bar.get_xlabel() == "pull (nats), mean over prompts"
-    assert "5 droppeds by 5 blocks" in panel.alt
+    assert "5 dropped blocks by 5 blocks" in panel.alt
 
 
 def test_a_number_for_each_prompt_gives_dots() -> None:

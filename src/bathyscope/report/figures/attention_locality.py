@@ -15,7 +15,7 @@ from bathyscope.report.figures import multiples, style
 from bathyscope.report.figures.colours import Colours
 from bathyscope.report.figures.heat_map import HeatMap, Side
 from bathyscope.report.figures.kind import Drawing, FigureKind, Panel
-from bathyscope.report.figures.lines import BLOCK_LABEL, Axis, Look, panel, series
+from bathyscope.report.figures.lines import BLOCK_LABEL, PLACES, Axis, Look, panel, series
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.summary import describe
 from bathyscope.statistics.reduce import weighted_mean
@@ -87,7 +87,7 @@ def _heads(data: xr.Dataset, options: FigureOptions) -> Panel | None:
         values=mean,
         title="Each head's attention to the five tokens before",
         rows=Side(BLOCK_LABEL, "block"),
-        columns=Side("head (0-based index)", "head"),
+        columns=Side(PLACES["head"], "head"),
         quantity="attention weight on the five tokens before, together (dimensionless, linear)",
         short="weight",
         colours=Colours.spanning(mean, "linear", clips=False),

@@ -123,8 +123,8 @@ def _map(one: xr.Dataset, name: str, label: str, options: FigureOptions) -> Pane
     heat = HeatMap(
         values=shown,
         title=f"{_title(values)}{f', {label}' if label else ''}",
-        rows=Side(_place(rows), rows.replace("_", " ")),
-        columns=Side(_place(columns), columns.replace("_", " ")),
+        rows=_side(rows),
+        columns=_side(columns),
         quantity=f"{_quantity(values, name)}, mean over prompts"
         if "prompt" in values.dims
         else _quantity(values, name),
@@ -140,7 +140,7 @@ def _token_maps(data: xr.Dataset, name: str, options: FigureOptions) -> tuple[li
     if len(others) != 1:
         return [], f"{_title(values)} has too many dimensions to be drawn: {', '.join(map(str, values.dims))}."
     signed = bool((values < 0).any())
-    rows, colours = Side(_place(others[0]), others[0].replace("_", " ")), "signed" if signed else options.scale
+    rows, colours = _side(others[0]), "signed" if signed else options.scale
     reading = Reading(values, _title(values), rows, _quantity(values, name), name.replace("_", " "), colours)
     panels, said = token_panels(data, {name: reading}, options, last=True)
     return [replace(one, name=f"{name}_{one.name}") for one in panels], said
@@ -162,6 +162,10 @@ def _title(values: xr.DataArray) -> str:
 
 def _quantity(values: xr.DataArray, name: str) -> str:
     return f"{name.replace('_', ' ')} ({unit(values.to_dataset(name=name), name)})"
+
+
+def _side(dim: str) -> Side:
+    return Side(_place(dim), _place(dim).split(" (")[0])
 
 
 def _place(dim: str) -> str:

@@ -27,7 +27,15 @@ DEPTH_LABEL: Final = "block or boundary (0-based index)"
 BLOCK_LABEL: Final = "block (0-based index)"
 BOUNDARY_LABEL: Final = "boundary (index; 0 = what enters block 0)"
 SHARE_LABEL: Final = "boundary / number of blocks (share of the depth)"
-PLACES: Final = {"block": BLOCK_LABEL, "boundary": BOUNDARY_LABEL}
+PLACES: Final = {
+    "block": BLOCK_LABEL,
+    "boundary": BOUNDARY_LABEL,
+    "dropped": "dropped block (0-based index)",
+    "skipped": "skipped block (0-based index)",
+    "swapped": "first of the swapped blocks (0-based index)",
+    "start": "first block of the window (0-based index)",
+    "head": "head (0-based index)",
+}
 """Labels of axes by dimension."""
 
 _LEGEND_CHARACTERS: Final = 60

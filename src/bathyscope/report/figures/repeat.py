@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from bathyscope.report.figures.curves import Change, schedule_figure
+from bathyscope.report.figures.lines import PLACES
 from bathyscope.report.provenance import measure_options
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ FIGURE: Final = schedule_figure(
         measure="repeat",
         heading="A window of blocks repeated",
         circumstance="with a window repeated",
-        axis="first block of the window (0-based index)",
+        axis=PLACES["start"],
         what=_what,
     )
 )

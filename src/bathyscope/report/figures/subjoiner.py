@@ -17,7 +17,7 @@ from bathyscope.report.figures.colours import Colours
 from bathyscope.report.figures.forest import name_rows
 from bathyscope.report.figures.heat_map import HeatMap, Side
 from bathyscope.report.figures.kind import Panel, arrange
-from bathyscope.report.figures.lines import BLOCK_LABEL
+from bathyscope.report.figures.lines import BLOCK_LABEL, PLACES
 
 _SCORE: Final = "sub-joiner score (dimensionless)"
 
@@ -55,7 +55,7 @@ def _heat(data: xr.Dataset) -> HeatMap:
         values=values,
         title="Sub-joiner heads, held-out words",
         rows=Side(BLOCK_LABEL, "block"),
-        columns=Side("head (0-based index)", "head"),
+        columns=Side(PLACES["head"], "head"),
         quantity=_SCORE,
         short="score",
         colours=Colours.spanning(values, "signed", clips=False),

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from bathyscope.report.figures.curves import Change, schedule_figure
+from bathyscope.report.figures.lines import PLACES
 
 FIGURE: Final = schedule_figure(
     Change(
         measure="swap",
         heading="Two neighbouring blocks swapped",
         circumstance="with neighbours swapped",
-        axis="first of the swapped blocks (0-based index)",
+        axis=PLACES["swapped"],
         what=lambda run: "Each pair of neighbours in turn runs in the other order: block ℓ+1, then block ℓ.",
     )
 )

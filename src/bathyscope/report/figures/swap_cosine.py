@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from bathyscope.report.figures import style
 from bathyscope.report.figures.kind import Drawing, FigureKind
-from bathyscope.report.figures.lines import Axis, Look, panel, series, unit
+from bathyscope.report.figures.lines import PLACES, Axis, Look, panel, series, unit
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.summary import describe
 
@@ -28,7 +28,7 @@ def _drawing(run: Run, options: FigureOptions) -> Drawing:
         own = data.sel(part=part)
         curves = [series(own, name, label, look, options) for name, (label, look) in _CURVES.items() if name in own]
         title, y = f"Contributions of {style.PART_NAMES[part]}, blocks swapped", f"cosine ({unit(own, curves[0].name)})"
-        made.append(panel(part, curves, Axis(title, "first of the swapped blocks (0-based index)", y, rules={0.0: ""})))
+        made.append(panel(part, curves, Axis(title, PLACES["swapped"], y, rules={0.0: ""})))
     note = (
         "Block ℓ+1 runs before block ℓ. Cosine of what block ℓ adds in the normal run with what it adds in the other "
         "place (same block), with what block ℓ+1 adds in its place (same place), and with what block ℓ+1 adds in the "
