@@ -57,5 +57,10 @@ def test_caption_says_how_sure_the_maps_are() -> None:
     half = np.median(0.1 * (above[1] - above[0]) / 6)
     assert "Bands: 90 % intervals over prompts" in FIGURE.caption(RUN)
     assert f"half a typical interval in the maps: {half:.2g} (last tokens of prompts)" in FIGURE.caption(RUN)
+    some = DATA.copy(deep=True)
+    some["ci_low"][0] = some["ci_high"][0] = np.nan
+    said = FIGURE.caption(replaced(RUN, "cka", some))
+    assert "nan" not in said
+    assert f"half a typical interval in the maps: {half:.2g} (tokens)" in said
     unknown = DATA.assign(ci_low=DATA["ci_low"] * np.nan, ci_high=DATA["ci_high"] * np.nan)
     assert "interval" not in FIGURE.caption(replaced(RUN, "cka", unknown))

@@ -42,5 +42,12 @@ def test_zero_at_the_last_boundary_has_no_place() -> None:
     assert "0 at the last boundary" in FIGURE.caption(RUN)
 
 
+def test_bands_end_where_there_is_nothing_above_zero() -> None:
+    (ax,) = FIGURE.draw(RUN).axes
+    outlines = [path.vertices for band in bands(ax) for path in band.get_paths()]
+    assert all((outline[:, 1] > 0).all() for outline in outlines)
+    assert [outline[:, 0].max() for outline in outlines] == [5, 5, 4]
+
+
 def test_missing_values_leave_no_panel() -> None:
     assert FIGURE.panels(replaced(RUN, "gradient", DATA * np.nan), FigureOptions()) == []

@@ -75,3 +75,11 @@ def test_the_largest_effects_are_told() -> None:
     first = DATA.sel(token_class="ing").isel(rank=0)
     said = f"block {int(first['top_block'])} neuron {int(first['top_neuron'])}: {float(first['top_effect']):+.3g}"
     assert said in panel.alt
+
+
+def test_few_tokens_have_no_histograms() -> None:
+    data = DATA.copy(deep=True)
+    data["class_tokens"].loc[{"token_class": "ing"}] = 19
+    run = replaced(RUN, "neurons", data)
+    assert "top_ing" not in [panel.name for panel in FIGURE.panels(run, FigureOptions())]
+    assert 'No histograms: no more than 19 of the tokens end in "ing".' in FIGURE.caption(run)

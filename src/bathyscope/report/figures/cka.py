@@ -54,7 +54,9 @@ def _note(data: xr.Dataset, options: FigureOptions) -> str:
 
 def _typical(reach: xr.DataArray) -> str:
     return ", ".join(
-        f"{float(reach.sel(tokens=kind).median()):.2g} ({_KINDS[str(kind)][0]})" for kind in reach["tokens"].values
+        f"{float(reach.sel(tokens=kind).median()):.2g} ({_KINDS[str(kind)][0]})"
+        for kind in reach["tokens"].values
+        if reach.sel(tokens=kind).notnull().any()
     )
 
 

@@ -213,8 +213,9 @@ def block_axis(ax: Axes, label: str, low: float, high: float) -> None:
 
 def _draw(figure: FigureBase, curves: Sequence[Series], axis: Axis) -> None:
     ax = figure.subplots()
+    logarithmic = axis.scale == "log" or (axis.scale == "auto" and _spans_decades(curves))
     for curve in curves:
-        _draw_series(ax, curve)
+        _draw_series(ax, curve, logarithmic)
     for height, name in axis.rules.items():
         ax.axhline(height, color=style.MUTED, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1, label=name or None)
     if axis.whole:
@@ -223,7 +224,7 @@ def _draw(figure: FigureBase, curves: Sequence[Series], axis: Axis) -> None:
         ax.set_xlim(-0.02, 1.02)
         ax.set_xlabel(axis.x)
     label = axis.y
-    if axis.scale == "log" or (axis.scale == "auto" and _spans_decades(curves)):
+    if logarithmic:
         log_axis(ax)
         label += ", log scale"
     ax.set_ylabel(label)
@@ -248,12 +249,14 @@ def _draw_apart(figure: FigureBase, curves: Sequence[Series], axis: Axis) -> Non
     figure.suptitle(axis.title, x=0.01, ha="left", fontsize=9.5, fontweight="bold")
 
 
-def _draw_series(ax: Axes, curve: Series) -> None:
+def _draw_series(ax: Axes, curve: Series, logarithmic: bool = False) -> None:
     look, summary = curve.look, curve.summary
     marker = look.marker if len(curve.x) <= style.MARKERS_UP_TO else ""
     ax.plot(curve.x, summary.mean, look.line, color=look.colour, marker=marker, label=curve.label)
     if summary.low is not None and summary.high is not None:
-        ax.fill_between(curve.x, summary.low, summary.high, color=look.colour, alpha=0.22, linewidth=0)
+        # the outline of a filled area has no place for 0 on a logarithmic axis, and would close somewhere else
+        there = summary.low > (0 if logarithmic else -np.inf)
+        ax.fill_between(curve.x, summary.low, summary.high, where=there, color=look.colour, alpha=0.22, linewidth=0)
 
 
 def _spans_decades(curves: Sequence[Series]) -> bool:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from bathyscope.store.run import Run
 
 _CLASS: Final = "ing"
+_FEWEST_TOKENS: Final = 20
+"""Whose shares can be seen in a histogram."""
 _COLUMNS: Final = 6
 _CELL: Final = (1.5, 1.25)
 _FRAME: Final = (0.5, 0.8)
@@ -41,15 +43,17 @@ _QUANTILES: Final = {
 def _drawing(run: Run, options: FigureOptions) -> Drawing:
     """Shares of both kinds by block, kurtosis by block, and histograms of the neurons of the class "-ing"."""
     data = run["neurons"]
-    shown = _shown(data)
+    tokens = int(data["class_tokens"].sel(token_class=_CLASS))
+    shown = _shown(data) if tokens >= _FEWEST_TOKENS else None
     made = [_fractions(data), _kurtosis(data), None if shown is None else _top(shown)]
     note = (
         "From the weights alone. A neuron whose effect on the tokens' logits has a kurtosis above "
         f"{data.attrs['kurtosis']:g} (normal: 3) acts on few tokens; it predicts them where the effect is skewed to "
         "the right and suppresses them where it is skewed to the left. "
     )
+    if tokens < _FEWEST_TOKENS:
+        note += f'No histograms: no more than {tokens} of the tokens end in "ing".'
     if shown is not None:
-        tokens = int(data["class_tokens"].sel(token_class=_CLASS))
         note += (
             f'Histograms: effect of single neurons on the {tokens} tokens that end in "ing" (outlined) and on all '
             "others (grey), each as shares of their own number; the neurons with the largest difference between the "
