@@ -80,10 +80,11 @@ def _lines(rows: Sequence[table.DepthRow]) -> Iterator[tuple[Row, table.DepthRow
         if present:
             yield Row(group.heading, colour=group.colour), None
         for name in present:
-            numbers = [
-                math.nan if one is None else one for one in map(by_name[name].get, ("depth", "ci_low", "ci_high"))
-            ]
-            yield Row(group.labels[name], (Mark(*numbers, group.colour, group.marker),)), by_name[name]
+            row = by_name[name]
+            depth, low, high = (
+                math.nan if end is None else end for end in (row["depth"], row["ci_low"], row["ci_high"])
+            )
+            yield Row(group.labels[name], (Mark(depth, low, high, group.colour, group.marker),)), row
 
 
 def _draw(figure: FigureBase, lines: Sequence[tuple[Row, table.DepthRow | None]], n_blocks: int) -> None:
