@@ -30,3 +30,4 @@ def test_what_is_wanted_is_kept() -> None:
 def test_long_texts_end_in_an_ellipsis() -> None:
     assert elided("short", 5) == "short"
     assert elided("longer", 5) == "long…"
+    assert elided("a\x1bb", 4) == r"a\x…"

@@ -21,8 +21,9 @@ def shown(text: object, keep: str = "") -> str:
     return "".join(one if _harmless(one) or one in keep else _escape(one) for one in given)
 
 
-def elided(text: str, letters: int) -> str:
-    """The text, or its first letters and an ellipsis where it has more than ``letters``."""
+def elided(given: object, letters: int) -> str:
+    """The text as :func:`shown`, or its first letters and an ellipsis where it then has more than ``letters``."""
+    text = shown(given)
     return text if len(text) <= letters else f"{text[: letters - 1]}…"
 
 

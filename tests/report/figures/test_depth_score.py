@@ -39,6 +39,13 @@ def dots(ax: Axes) -> list[np.ndarray]:
     return [np.asarray(line.get_ydata()) for line in ax.get_lines() if line.get_marker() == "o"]
 
 
+def test_levels_of_any_name_can_be_told_apart_and_none_acts() -> None:
+    names = ["\x1b[31m" + "long " * 2000, "turned\u202eround"]
+    run = by("mood", mood=("prompt", np.array([names[0]] * 5 + [names[1]] * 4, dtype=object)))
+    ax = axes_titled(FIGURE.draw(run), TITLES["layer"])
+    assert [label.get_text() for label in ax.get_xticklabels()] == [r"\x1b[31mlong long l…", r"turned\u202eround"]
+
+
 @pytest.mark.parametrize("kind", ["layer", "output"])
 @pytest.mark.parametrize("reduction", ["max", "mean"])
 def test_diamonds_bars_and_dots_are_scores_intervals_and_prompts(kind: str, reduction: str) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from matplotlib.figure import Figure
-from support.artists import axes_titled, curve
+from support.artists import axes_titled, curve, visible_texts
 from support.compared import a_run
 
 import bathyscope
@@ -48,6 +48,14 @@ def test_whiskers_are_the_intervals_and_one_prompt_has_none() -> None:
         ends = np.array([(path.vertices[0, 0], path.vertices[-1, 0]) for path in bars.get_paths()])
         np.testing.assert_allclose(ends, np.stack([own["ci_low"], own["ci_high"]], 1))
     assert np.isnan(found().isel(group=2)["ci_low"]).all()
+
+
+def test_groups_of_any_name_can_be_told_apart_and_none_acts() -> None:
+    names = ["\x1b[31m" + "long " * 2000, "two\nlines"]
+    run = a_run(prompts=12, labels={"mood": [names[0]] * 6 + [names[1]] * 6})
+    data = bathyscope.grouped(run, "mood", estimators=CHOSEN, resamples=50, permutations=19)
+    texts = [text for text, _ in visible_texts(grouped.draw(data))]
+    assert {r"\x1b[31mlong long long … (6)", r"two\nlines (6)"} <= set(texts)
 
 
 def test_words_say_what_is_seen() -> None:

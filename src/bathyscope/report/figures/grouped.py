@@ -19,11 +19,13 @@ from bathyscope.report.figures.forest import name_rows
 from bathyscope.report.figures.kind import Panel, arrange
 from bathyscope.report.figures.lines import looks
 from bathyscope.report.table import estimator_name
+from bathyscope.text import elided
 
 _POINT_INCHES: Final = 0.13
 _GAP_INCHES: Final = 0.12
 _FRAME_INCHES: Final = 1.5
 _LEGEND_COLUMNS: Final = 4
+_NAME_LETTERS: Final = 24
 
 
 def draw(data: xr.Dataset) -> Figure:
@@ -58,15 +60,17 @@ def _draw(figure: FigureBase, data: xr.Dataset) -> None:
         own = data.sel(group=name)
         places = lines + step * (number - (groups - 1) / 2)
         ax.hlines(places, own["ci_low"], own["ci_high"], color=look.colour, linewidth=2, alpha=0.6)
-        ax.plot(own["value"], places, look.marker, color=look.colour, markersize=5, label=f"{name} ({prompts})")
+        label = f"{elided(name, _NAME_LETTERS)} ({prompts})"
+        ax.plot(own["value"], places, look.marker, color=look.colour, markersize=5, label=label)
     name_rows(ax, [estimator_name(str(name)) for name in data["estimator"].values])
     for place in lines[1:]:
         ax.axhline(place - 0.5, color=style.GRID, linewidth=0.6)
     ax.xaxis.set_major_locator(MaxNLocator(nbins=6))
     share = " (deep-thinking ratio: share of tokens)" if SHARE in data["estimator"].values else ""
     ax.set_xlabel(f"effective depth ratio{share}")
-    ax.set_title(f"Depth by {data.attrs['by']}")
-    figure.legend(loc="outside lower center", ncols=_LEGEND_COLUMNS, title=f"{data.attrs['by']} (prompts)")
+    ax.set_title(f"Depth by {elided(data.attrs['by'], _NAME_LETTERS)}")
+    by = elided(data.attrs["by"], _NAME_LETTERS)
+    figure.legend(loc="outside lower center", ncols=_LEGEND_COLUMNS, title=f"{by} (prompts)")
 
 
 def _alt(data: xr.Dataset) -> str:

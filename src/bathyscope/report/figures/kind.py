@@ -21,6 +21,7 @@ from bathyscope.papers.faults import faults_in
 from bathyscope.report.figures import style
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.token_text import drawn_text
+from bathyscope.text import elided
 
 if TYPE_CHECKING:
     from bathyscope.store.run import Run
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 _HEADLINE_POINTS = 8
 _LINE_INCHES = 0.16
 _LETTERS_PER_INCH = 14
+_LONGEST_LINE = 100
 
 
 class Member(NamedTuple):
@@ -201,7 +203,8 @@ def _fill(figure: FigureBase, panel: Panel) -> None:
     """Draw a panel; whatever its texts hold can be shown. Labels of ticks are texts only later: they are given so."""
     panel.draw(figure)
     for text in figure.findobj(Text):
-        text.set_text(drawn_text(text.get_text()))
+        lines = drawn_text(text.get_text()).split("\n")
+        text.set_text("\n".join(elided(line, _LONGEST_LINE) for line in lines))
 
 
 def _rows(panels: Sequence[Panel]) -> list[list[Panel]]:
