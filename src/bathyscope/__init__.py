@@ -13,6 +13,7 @@ import importlib
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+from bathyscope.anatomy.family import Family, Site
 from bathyscope.errors import BathyscopeError, ModelError, OptionError, PromptError, StoreError
 from bathyscope.labels import variable
 from bathyscope.options import Range
@@ -37,6 +38,7 @@ __version__ = version("bathyscope")
 
 __all__ = [
     "BathyscopeError",
+    "Family",
     "Measure",
     "MeasureProbe",
     "Model",
@@ -48,6 +50,7 @@ __all__ = [
     "Range",
     "Run",
     "Schedule",
+    "Site",
     "StoreError",
     "cka",
     "compare",

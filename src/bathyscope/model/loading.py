@@ -117,7 +117,9 @@ def _require_objects(tokenizer: Any, family: Any) -> None:
             f"(transformers.AutoTokenizer.from_pretrained({str(tokenizer)!r}))."
         )
     if family is not None and not isinstance(family, Family):
-        raise ModelError(f"family={family!r} is no Family; give Family(name, model_types, …), or leave it out.")
+        raise ModelError(
+            f"family={family!r} is no Family; give bathyscope.Family(name, model_types, …) or leave it out."
+        )
 
 
 def _in_memory(model: nn.Module, dtype: str | torch.dtype | None, device: str | torch.device | None) -> PreTrainedModel:
