@@ -22,12 +22,23 @@ from bathyscope.schedule import Schedule
 
 if TYPE_CHECKING:
     from bathyscope.between.cka import cka
+    from bathyscope.between.map_results import open_maps
     from bathyscope.between.maps import maps
-    from bathyscope.comparison import compare, grouped
+    from bathyscope.catalogue import names
+    from bathyscope.checking import check
+    from bathyscope.comparison import compare
+    from bathyscope.comparison import grouped as group
+    from bathyscope.comparison import grouped as grouped
+    from bathyscope.contents import show
+    from bathyscope.cost import estimate
+    from bathyscope.demonstration import demo
+    from bathyscope.evaluation import evaluate, open_evaluation
     from bathyscope.measures.base import Measure, MeasureProbe
     from bathyscope.model import Model, load
     from bathyscope.performance import depth_performance
+    from bathyscope.probing.probe import probe
     from bathyscope.report import report
+    from bathyscope.reproducing.reproduce import reproduce
     from bathyscope.solving import solved, solved_by
     from bathyscope.store.run import Run
     from bathyscope.store.run import open_run as open
@@ -35,6 +46,37 @@ if TYPE_CHECKING:
     from bathyscope.surveying import survey
 
 __version__ = version("bathyscope")
+
+# torch and transformers take seconds to import; `bathyscope --help` and reading a run must not wait for them
+_LAZY = {
+    "Measure": "bathyscope.measures.base:Measure",
+    "MeasureProbe": "bathyscope.measures.base:MeasureProbe",
+    "Model": "bathyscope.model:Model",
+    "Run": "bathyscope.store.run:Run",
+    "check": "bathyscope.checking:check",
+    "cka": "bathyscope.between.cka:cka",
+    "compare": "bathyscope.comparison:compare",
+    "demo": "bathyscope.demonstration:demo",
+    "depth_performance": "bathyscope.performance:depth_performance",
+    "estimate": "bathyscope.cost:estimate",
+    "evaluate": "bathyscope.evaluation:evaluate",
+    "group": "bathyscope.comparison:grouped",
+    "grouped": "bathyscope.comparison:grouped",
+    "load": "bathyscope.model:load",
+    "maps": "bathyscope.between.maps:maps",
+    "names": "bathyscope.catalogue:names",
+    "open": "bathyscope.store.run:open_run",
+    "open_evaluation": "bathyscope.evaluation:open_evaluation",
+    "open_maps": "bathyscope.between.map_results:open_maps",
+    "probe": "bathyscope.probing.probe:probe",
+    "report": "bathyscope.report:report",
+    "reproduce": "bathyscope.reproducing.reproduce:reproduce",
+    "scheduled": "bathyscope.surgery:scheduled",
+    "show": "bathyscope.contents:show",
+    "solved": "bathyscope.solving:solved",
+    "solved_by": "bathyscope.solving:solved_by",
+    "survey": "bathyscope.surveying:survey",
+}
 
 __all__ = [
     "BathyscopeError",
@@ -52,46 +94,41 @@ __all__ = [
     "Schedule",
     "Site",
     "StoreError",
+    "check",
     "cka",
     "compare",
+    "demo",
     "depth_performance",
+    "estimate",
+    "evaluate",
+    "group",
     "grouped",
     "load",
     "maps",
+    "names",
     "open",
+    "open_evaluation",
+    "open_maps",
+    "probe",
     "report",
+    "reproduce",
     "scheduled",
+    "show",
     "solved",
     "solved_by",
     "survey",
     "variable",
 ]
 
-# torch and transformers take seconds to import; `bathyscope --help` and reading a run must not wait for them
-_LAZY = {
-    "Measure": ("bathyscope.measures.base", "Measure"),
-    "MeasureProbe": ("bathyscope.measures.base", "MeasureProbe"),
-    "Model": ("bathyscope.model", "Model"),
-    "cka": ("bathyscope.between.cka", "cka"),
-    "maps": ("bathyscope.between.maps", "maps"),
-    "compare": ("bathyscope.comparison", "compare"),
-    "depth_performance": ("bathyscope.performance", "depth_performance"),
-    "grouped": ("bathyscope.comparison", "grouped"),
-    "load": ("bathyscope.model", "load"),
-    "solved": ("bathyscope.solving", "solved"),
-    "solved_by": ("bathyscope.solving", "solved_by"),
-    "survey": ("bathyscope.surveying", "survey"),
-    "Run": ("bathyscope.store.run", "Run"),
-    "open": ("bathyscope.store.run", "open_run"),
-    "report": ("bathyscope.report", "report"),
-    "scheduled": ("bathyscope.surgery", "scheduled"),
-}
-
 
 def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module 'bathyscope' has no attribute {name!r}")
-    module, attribute = _LAZY[name]
+    module, _, attribute = _LAZY[name].partition(":")
     value = getattr(importlib.import_module(module), attribute)
     globals()[name] = value
     return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -125,29 +125,22 @@ def map_rows(found: xr.Dataset) -> list[Row]:
 
 def _show(found: xr.Dataset) -> None:
     """Ratios of the members by estimator, with the trend beside them, and what it is about."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
     members = found["member"].values.tolist()
     series = found["norms"].values.tolist() if "norms" in found.coords else []
-    table = Table(box=SIMPLE_HEAD, title="Effective depth ratio, and its slope for each doubling of blocks")
-    for heading in (
-        "estimator",
-        *members,
-        *(text for one in series for text in (f"slope, {one}", "same relative depth")),
-    ):
-        table.add_column(heading, justify="left" if heading == "estimator" else "right")
+    rows: list[list[str]] = []
     for text in found["text"].values.tolist():
         losses = [f"{float(found['loss'].sel(member=name, text=text)):.3f}" for name in members]
-        table.add_row(f"{text} loss", *losses, *[""] * (2 * len(series)))
+        rows.append([f"{text} loss", *losses, *[""] * (2 * len(series))])
     for estimator in found["estimator"].values.tolist():
         own = found.sel(estimator=estimator)
         cells = [_number(own["ratio"].sel(member=name), ".2f") for name in members]
         for norms in series:
             one = own.sel(norms=norms)
             cells += [_slope(one), _number(one["slope_proportional"], "+.3f")]
-        table.add_row(estimator.replace("_", " "), *cells)
-    write_table(table)
+        rows.append([estimator.replace("_", " "), *cells])
+    slopes = [text for one in series for text in (f"slope, {one}", "same relative depth")]
+    title = "Effective depth ratio, and its slope for each doubling of blocks"
+    write_table(["estimator", *members, *slopes], rows, title)
     write("Intervals over seeds and prompts where depths have several seeds, else over prompts. * holds 0.")
     if found.attrs["note"]:
         write(str(found.attrs["note"]))
@@ -163,20 +156,14 @@ def _show(found: xr.Dataset) -> None:
 
 def _show_pairs(rows: Sequence[Row]) -> None:
     """Differences of the ratio between places of norms; nothing where all members have one place."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
     if not rows:
         return
     pairs = list(dict.fromkeys(row["pair"] for row in rows))
-    table = Table(box=SIMPLE_HEAD, title="Difference of the ratio by the place of norms; ** Holm < 5 %")
-    table.add_column("estimator")
-    for pair in pairs:
-        table.add_column(pair, justify="right")
+    cells: list[list[str]] = []
     for estimator in dict.fromkeys(row["estimator"] for row in rows):
         own = {row["pair"]: row for row in rows if row["estimator"] == estimator}
-        table.add_row(estimator.replace("_", " "), *(_difference(own[pair]) for pair in pairs))
-    write_table(table)
+        cells.append([estimator.replace("_", " "), *(_difference(own[pair]) for pair in pairs)])
+    write_table(["estimator", *pairs], cells, "Difference of the ratio by the place of norms; ** Holm < 5 %")
 
 
 def _difference(row: Row) -> str:
@@ -189,12 +176,7 @@ def _difference(row: Row) -> str:
 
 def _show_profiles(found: xr.Dataset) -> None:
     """Where activations are largest, and how the gradient goes from the first boundary to the last."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    table = Table(box=SIMPLE_HEAD, title="Largest activations and gradients by boundary, means over prompts")
-    for heading in ("member", "largest activation", "of median", "gradient, first", "gradient, last"):
-        table.add_column(heading, justify="left" if heading == "member" else "right")
+    rows: list[list[str]] = []
     for name in found["member"].values.tolist():
         own = found.sel(member=name)
         cells = []
@@ -202,8 +184,9 @@ def _show_profiles(found: xr.Dataset) -> None:
             boundary = int(own[key].argmax("boundary"))
             cells.append(f"{_with_ends(own.isel(boundary=boundary), key)} at h_{boundary}")
         cells += [_with_ends(own.isel(boundary=boundary), "gradient") for boundary in (0, int(own["blocks"]))]
-        table.add_row(name, *cells)
-    write_table(table)
+        rows.append([name, *cells])
+    headings = ("member", "largest activation", "of median", "gradient, first", "gradient, last")
+    write_table(headings, rows, "Largest activations and gradients by boundary, means over prompts")
 
 
 def _with_ends(one: xr.Dataset, key: str) -> str:

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from bathyscope.measures.effective_depth import depth_inputs
+from bathyscope.measures.curves import depth_inputs
 from bathyscope.statistics.crossing import kl_depth, overlap_depth
 from bathyscope.statistics.effective_depth import CURVES, READINGS
 from bathyscope.statistics.reduce import weighted_mean

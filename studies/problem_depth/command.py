@@ -92,52 +92,39 @@ def class_rows(found: xr.Dataset) -> list[Row]:
 
 
 def _show_table(rows: Sequence[Row]) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
     accuracies = [key for key in rows[0] if key.startswith("accuracy_")]
     readings = [key.removesuffix("_slope") for key in rows[0] if key.endswith("_slope")]
-    table = Table(
-        box=SIMPLE_HEAD, title="Share of held-out problems solved by steps k; slopes over solved k, * Holm < 5 %"
-    )
     headings = ["blocks", "seed", *(key.replace("accuracy_", "k=") for key in accuracies), *readings]
-    for heading in headings:
-        table.add_column(heading.replace("_", " "), justify="right")
+    cells = []
     for row in rows:
         slopes = [_slope(row[f"{name}_slope"], row[f"{name}_p_holm"]) for name in readings]
-        table.add_row(str(row["blocks"]), str(row["seed"]), *(f"{row[key]:.2f}" for key in accuracies), *slopes)
-    write_table(table)
+        cells.append([row["blocks"], row["seed"], *(f"{row[key]:.2f}" for key in accuracies), *slopes])
+    title = "Share of held-out problems solved by steps k; slopes over solved k, * Holm < 5 %"
+    write_table([heading.replace("_", " ") for heading in headings], cells, title)
 
 
 def _show_classes(found: xr.Dataset) -> None:
     """The shallowest against the deepest models, read in the deep one."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
     from studies.problem_depth.figure import widest
 
     own = widest(found)
     assert own is not None
-    table = Table(
-        box=SIMPLE_HEAD,
-        title=f"Depth in {int(own['deep'])} blocks by who solves a problem ({own['pair'].item()}), 95 % intervals",
-    )
+    title = f"Depth in {int(own['deep'])} blocks by who solves a problem ({own['pair'].item()}), 95 % intervals"
+    lines: list[list[str]] = []
     classes = own["solved_by"].values.tolist()
-    for heading in ("seed", "", *classes, _DIFFERENCE):
-        table.add_column(heading, justify="left" if heading == "" else "right")
     for seed in own["seed"].values.tolist():
         of_seed = own.sel(seed=seed, read_in="deep")
         counted = [
             f"{int(one['class_count'])} (k {float(one['class_steps']):.1f})" if int(one["class_count"]) else "0"
             for one in (of_seed.sel(solved_by=name) for name in classes)
         ]
-        table.add_row(str(seed), "problems", *counted, "")
+        lines.append([str(seed), "problems", *counted, ""])
         for name in own["reading"].values.tolist():
             one = of_seed.sel(reading=name)
             cells = [_cell(one.sel(solved_by=of), [f"class_{key}" for key in _ENDS]) for of in classes]
             same = _cell(one, _SAME_STEPS)
-            table.add_row("", name.replace("_", " "), *cells, same)
-    write_table(table)
+            lines.append(["", name.replace("_", " "), *cells, same])
+    write_table(("seed", "", *classes, _DIFFERENCE), lines, title)
 
 
 def _cell(one: xr.Dataset, names: Sequence[str]) -> str:

@@ -82,39 +82,26 @@ def correlation_rows(found: xr.Dataset) -> list[Row]:
 
 
 def _show_table(rows: Sequence[Row], recipes: Sequence[str], seeds: int) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    table = Table(
-        box=SIMPLE_HEAD, title=f"Means over {seeds} seeds with 95 % intervals (Student's); difference by pairs"
-    )
-    for heading in ("loss", "quantity"):
-        table.add_column(heading)
-    for heading in (*recipes, "difference"):
-        table.add_column(heading.replace("_", " "), justify="right")
+    lines: list[list[str]] = []
     for row in rows:
         cells = [_cell(row[name], row[f"{name}_low"], row[f"{name}_high"]) for name in (*recipes, "difference")]
-        table.add_row(row["loss"], row["quantity"].replace("_", " "), *cells)
-    write_table(table)
+        lines.append([row["loss"], row["quantity"].replace("_", " "), *cells])
+    headings = ["loss", "quantity", *(name.replace("_", " ") for name in (*recipes, "difference"))]
+    write_table(headings, lines, f"Means over {seeds} seeds with 95 % intervals (Student's); difference by pairs")
 
 
 def _show_correlations(rows: Sequence[Row]) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
     shown = [row for row in rows if not math.isnan(row["correlation"])]
     if not shown:
         return
-    table = Table(box=SIMPLE_HEAD, title=_CORRELATION_TITLE)
-    for heading in ("depth", "over", "models", "correlation", "p (Holm)"):
-        table.add_column(heading, justify="left" if heading in ("depth", "over") else "right")
+    lines: list[list[str]] = []
     for row in shown:
         over = "all models" if row["over"] == "all" else "within recipe and loss"
         cell = _cell(row["correlation"], row["correlation_low"], row["correlation_high"])
         tested = not math.isnan(row["correlation_p"])
         p_value = f"{row['correlation_p']:.3f} ({row['correlation_holm']:.3f})" if tested else "–"
-        table.add_row(row["depth_of"].replace("_", " "), over, str(row["models"]), cell, p_value)
-    write_table(table)
+        lines.append([row["depth_of"].replace("_", " "), over, str(row["models"]), cell, p_value])
+    write_table(("depth", "over", "models", "correlation", "p (Holm)"), lines, _CORRELATION_TITLE)
 
 
 def _cell(value: float, low: float, high: float) -> str:

@@ -11,7 +11,7 @@ import pytest
 from bathyscope.cli import main
 from bathyscope.store.run import Run, open_run
 
-DEMO = "bathyscope.cli.commands.demo"
+DEMO = "bathyscope.demonstration"
 
 
 def captions(runs: list[Run], out: Path) -> Path:

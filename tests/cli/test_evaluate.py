@@ -13,7 +13,6 @@ import pytest
 from transformers import AutoTokenizer
 
 from bathyscope.cli import main
-from bathyscope.cli.commands import evaluate as command
 
 pytest.importorskip("lm_eval", reason="the extra is not installed: pip install 'bathyscope[eval]'")
 pytest.importorskip("accelerate", reason="the extra is not installed: pip install 'bathyscope[eval]'")
@@ -114,7 +113,7 @@ def test_ctrl_c_says_what_is_kept(
 def test_errors_come_before_a_model_is_loaded(
     given: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command, "load", lambda *_, **__: pytest.fail("the model was loaded"))
+    monkeypatch.setattr("bathyscope.load", lambda *_, **__: pytest.fail("the model was loaded"))
     assert main(["evaluate", "any/model", *given]) == code
     assert said in capsys.readouterr().err
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
@@ -11,9 +10,9 @@ import pytest
 from cyclopts import App, CycloptsError, Parameter
 
 from bathyscope.cli.commands.survey import CALL, measure_flags
+from bathyscope.cli.declared import declared
 from bathyscope.cli.flags import command, flags, nested, options_of
 from bathyscope.measures.registry import MEASURES
-from bathyscope.surveying import survey
 
 
 @dataclass(frozen=True)
@@ -124,5 +123,5 @@ def test_every_option_of_every_measure_has_one_flag_with_help() -> None:
 
 
 def test_every_argument_of_the_survey_can_be_given() -> None:
-    arguments = set(inspect.signature(survey).parameters) - {"progress", "command", "options"}
+    arguments = {one.name for one in declared("bathyscope:survey")} - {"progress", "command"}
     assert arguments <= {one.name for one in fields(CALL)}

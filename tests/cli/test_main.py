@@ -18,7 +18,7 @@ from bathyscope.cli.app import app
 from bathyscope.cli.console import plain, quiet_libraries
 from bathyscope.errors import StoreError
 
-COMMANDS = ("check", "demo", "estimate", "report", "show", "survey")
+COMMANDS = [name for name in app if not name.startswith("-")]
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
@@ -88,7 +88,7 @@ def test_the_unexpected_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch, tmp
     def fault(*_: Any, **__: Any) -> None:
         raise ZeroDivisionError("a fault of the program")
 
-    monkeypatch.setattr("bathyscope.cli.commands.show.open_run", fault)
+    monkeypatch.setattr("bathyscope.open", fault)
     with pytest.raises(ZeroDivisionError):
         main(["show", str(tmp_path)])
 
@@ -99,7 +99,7 @@ def test_interruption_has_its_own_code(
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("bathyscope.cli.commands.show.open_run", interrupted)
+    monkeypatch.setattr("bathyscope.open", interrupted)
     assert main(["show", str(tmp_path)]) == 130
     assert capsys.readouterr().err == "Interrupted.\n"
 
@@ -114,7 +114,7 @@ def test_a_scheduler_that_ends_a_command_interrupts_it_once(
             signal.raise_signal(signal.SIGINT)
             print("cleaned up")
 
-    monkeypatch.setattr("bathyscope.cli.commands.show.open_run", ended)
+    monkeypatch.setattr("bathyscope.open", ended)
     assert main(["show", str(tmp_path)]) == 130
     printed, said = capsys.readouterr()
     assert printed == "cleaned up\n"
@@ -129,7 +129,7 @@ def test_warnings_are_one_line_each(
         warnings.warn("for programmers", FutureWarning, stacklevel=1)
         raise StoreError("no run")
 
-    monkeypatch.setattr("bathyscope.cli.commands.show.open_run", warned)
+    monkeypatch.setattr("bathyscope.open", warned)
     assert main(["show", str(tmp_path)]) == 5
     assert capsys.readouterr().err == "warning: two lines\nerror: no run\n"
 

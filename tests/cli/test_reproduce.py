@@ -16,7 +16,7 @@ from support import stand_ins
 from bathyscope.cli import main
 from bathyscope.cli.main import INTERRUPTED
 from bathyscope.errors import ModelError
-from bathyscope.reproduce import cells
+from bathyscope.reproducing import cells
 from bathyscope.store.run import open_run
 
 DATA_SETS = ("hellaswag", "gsm8k", "aime2024")

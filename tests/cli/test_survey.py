@@ -148,7 +148,7 @@ def test_interrupted_before_any_shard(
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("bathyscope.cli.commands.survey.load", interrupted)
+    monkeypatch.setattr("bathyscope.load", interrupted)
     assert main(asked(model_folder, prompts_file, tmp_path / "run", "--quiet")) == 130
     assert capsys.readouterr().err == "Interrupted before anything was computed; nothing is kept.\n"
 

@@ -8,7 +8,8 @@ import xarray as xr
 from support import waves, zoo
 
 from bathyscope.errors import OptionError
-from bathyscope.measures.effective_depth import EffectiveDepth, EffectiveDepthOptions, depth_inputs
+from bathyscope.measures.curves import depth_inputs
+from bathyscope.measures.effective_depth import EffectiveDepth, EffectiveDepthOptions
 
 pytestmark = pytest.mark.filterwarnings("ignore:skip. .* too short for a sampled position")
 

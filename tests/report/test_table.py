@@ -1,14 +1,16 @@
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import re
 
 import numpy as np
 import pytest
-from rich.console import Console
 from support.synthetic import replaced, synthetic_run, without
 
+from bathyscope.cli import console
+from bathyscope.cli.summary import write_effective_depth
 from bathyscope.errors import OptionError
 from bathyscope.report import table
 from bathyscope.store.run import Run
@@ -19,7 +21,9 @@ DATA = RUN["effective_depth"]
 
 def printed(run: Run, width: int = 160) -> str:
     stream = io.StringIO()
-    Console(file=stream, width=width).print(table.effective_depth_table(run))
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(stream):
+        patch.setattr(console, "_PIPE_WIDTH", width)
+        write_effective_depth(run)
     return stream.getvalue()
 
 

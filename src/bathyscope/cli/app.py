@@ -9,6 +9,7 @@ from cyclopts import App, Group, Parameter
 
 from bathyscope import __version__
 from bathyscope.cli import session
+from bathyscope.measures.registry import MEASURES
 
 _EXAMPLES = """\
 Examples:
@@ -32,28 +33,50 @@ app = App(
 )
 app.meta.suppress_keyboard_interrupt = False
 
-for _name, _help in {
-    "demo": "Survey the bundled model on bundled prompts and write a report; offline, about a minute.",
-    "survey": "Measure a model on some prompts; an interrupted survey is resumed by the same command.",
-    "show": "Print the results of a run as a table, CSV or JSON.",
-    "report": "Draw one or more runs: a self-contained HTML page, and figures as files.",
-    "compare": "Differences of effective depth between runs: models, data sets, levels of difficulty.",
-    "group": "Depth on each group of a run's prompts, such as those that a shallower model solves too.",
-    "solved-by": "Label prompts by which of two models, a shallow and a deep one, solve them.",
-    "depth-performance": "Regression of a benchmark's score on the number of layers, from a table of models.",
-    "reproduce": "Tables and figures of the papers, from the models at hand, beside what was published.",
-    "evaluate": "Benchmarks of lm-evaluation-harness with blocks dropped, swapped and repeated.",
-    "maps": "The best affine map from every boundary of one model to every boundary of another.",
-    "probe": 'Linear probes on labelled data: word meaning by depth, neurons that foretell "-ing".',
-    "check": "Load a model and show what the checks of its anatomy measured, block by block.",
-    "estimate": "Work, memory and time of a survey, from the model's configuration alone.",
-}.items():
-    app.command(f"bathyscope.cli.commands.{_name.replace('-', '_')}:app", name=_name, help=_help)
+_TASKS = {
+    "Measure": {
+        "demo": "Survey the bundled model on bundled prompts and write a report; offline, about a minute.",
+        "survey": "Measure a model on some prompts; an interrupted survey is resumed by the same command.",
+        "estimate": "Work, memory and time of a survey, from the model's configuration alone.",
+    },
+    "Read": {
+        "show": "Print the results of a run as a table, CSV or JSON.",
+        "report": "Draw one or more runs: a self-contained HTML page, and figures as files.",
+        "list": "Names of measures, data sets, presets, families of models and estimators of depth.",
+    },
+    "Compare": {
+        "compare": "Differences of effective depth between runs: models, data sets, levels of difficulty.",
+        "group": "Depth on each group of a run's prompts, such as those that a shallower model solves too.",
+        "cka": "How alike the boundaries of two models are, on the same prompts.",
+        "maps": "The best affine map from every boundary of one model to every boundary of another.",
+        "depth-performance": "Regression of a benchmark's score on the number of layers, from a table of models.",
+    },
+    "Act": {
+        "solved": "Whether a model gives each prompt's answer, and how probable that answer is.",
+        "solved-by": "Label prompts by which of two models, a shallow and a deep one, solve them.",
+        "evaluate": "Benchmarks of lm-evaluation-harness with blocks dropped, swapped and repeated.",
+        "probe": 'Linear probes on labelled data: word meaning by depth, neurons that foretell "-ing".',
+    },
+    "Papers": {
+        "reproduce": "Tables and figures of the papers, from the models at hand, beside what was published.",
+    },
+    "Models": {
+        "check": "Load a model and show what the checks of its anatomy measured, block by block.",
+    },
+}
+_WITH_MEASURES = (("survey",), ("estimate",))
+_HELP_MEASURES = "--help-measures"
+_GROUPS = {task: Group(task, sort_key=order) for order, task in enumerate(_TASKS)}
+
+for _task, _commands in _TASKS.items():
+    for _name, _help in _commands.items():
+        _module = f"bathyscope.cli.commands.{_name.replace('-', '_')}:app"
+        app.command(_module, name=_name, help=_help, group=_GROUPS[_task])
 
 # commands of other packages, such as the laboratory's: entry point NAME = "module:app", described by their summaries
 for _entry in entry_points(group="bathyscope.commands"):
     _summary = _entry.dist.metadata["Summary"] if _entry.dist else ""
-    app.command(_entry.value, name=_entry.name, help=_summary)
+    app.command(_entry.value, name=_entry.name, help=_summary, group=_GROUPS["Models"])
 
 
 @app.meta.default
@@ -68,4 +91,17 @@ def launch(
     """
     if debug:
         session.debug()
+    if tokens[:1] in _WITH_MEASURES and _HELP_MEASURES in tokens:
+        from bathyscope.cli.commands.survey import show_measures
+
+        named = [token for token in tokens[1:] if not token.startswith("-")]
+        return show_measures(tokens[0], named or list(MEASURES))
     return app(tokens)
+
+
+def with_measures_help(tokens: list[str]) -> list[str]:
+    """``survey --help skip`` as ``survey --help-measures skip``: whatever follows ``--help`` is lost to the parser."""
+    for place, token in enumerate(tokens[:-1]):
+        if token in ("--help", "-h") and tuple(tokens[:1]) in _WITH_MEASURES and tokens[place + 1] in MEASURES:
+            return [tokens[0], _HELP_MEASURES, tokens[place + 1]]
+    return tokens

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
+import os
+import re
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,51 +15,127 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from bathyscope.cli import session
+from bathyscope.errors import BathyscopeError
+from bathyscope.text import shown
 
 if TYPE_CHECKING:
     import pandas as pd
-    from rich.table import Table
 
 Format = Literal["table", "csv", "json"]
 """Of a command's results."""
 
 _PIPE_WIDTH = 160
+_NUMBER = re.compile(r"\s*[-+−–<≠=·\d.]|\s*$")
+_STAND_INS = str.maketrans(
+    {"–": "-", "−": "-", "×": "x", "≠": "!=", "≤": "<=", "≥": ">=", "→": "->", "…": "...", "·": ".", "²": "^2"}
+    | {"±": "+-", "Σ": "sum", "‖": "|", "─": "-", "━": "-", "’": "'"}
+)
+
+
+class OutputError(BathyscopeError):
+    """Standard output cannot be written."""
+
+
+def prepare_streams() -> None:
+    """Closed streams swallow what is written; what an encoding lacks is written as an escape."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None or getattr(stream, "closed", False):
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+        elif getattr(stream, "errors", None) == "strict" and hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def drop_output() -> None:
+    """What is still buffered must not raise again when the interpreter ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def flush() -> None:
+    """Everything is on standard output.
+
+    Raises:
+        OutputError: it cannot be written, such as where the disk is full.
+        BrokenPipeError: its reader has closed it.
+    """
+    with _output():
+        sys.stdout.flush()
+
+
+@contextmanager
+def _output() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputError(
+            f"Standard output cannot be written ({error.strerror}); make room, or send it elsewhere."
+        ) from error
 
 
 def say(text: str, quiet: bool = False) -> None:
     """One message for the person at the terminal."""
     if not quiet:
-        print(text, file=sys.stderr, flush=True)
+        print(_legible(text, sys.stderr), file=sys.stderr, flush=True)
 
 
 def write(text: str) -> None:
-    """A line of results."""
-    print(text)
+    """A line of results for people; control characters that data bring along are shown as escapes."""
+    _put(_legible(text, sys.stdout))
 
 
-def write_table(table: Table) -> None:
-    """A table, as wide as the terminal, or wide enough for a file where there is none."""
+def write_rows(rows: Sequence[Mapping[str, Any]], format_: Format, remark: str = "") -> None:
+    """Records in any format; as a table under the names of their fields, with a remark below it."""
+    if write_data(rows, format_):
+        return
+    if rows:
+        write_table([name.replace("_", " ") for name in rows[0]], [list(row.values()) for row in rows])
+    if remark:
+        write(remark)
+
+
+def write_table(
+    headings: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "", caption: Sequence[str] = ()
+) -> None:
+    """A table for people, as wide as the terminal, or wide enough for a file where there is none.
+
+    Args:
+        rows: cells: texts, numbers (shown with three digits), None or NaN for what is missing, rich texts for colour.
+        caption: lines below the table.
+    """
+    from rich.box import SIMPLE_HEAD
     from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
 
-    Console(file=sys.stdout, width=None if sys.stdout.isatty() else _PIPE_WIDTH).print(table)
+    cells = [[cell if isinstance(cell, Text) else Text(_cell(cell)) for cell in row] for row in rows]
+    table = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
+    table.title, table.caption = Text(shown(title)) if title else None, Text(shown("\n".join(caption), "\n"))
+    table.title_justify = table.caption_justify = "left"
+    for number, heading in enumerate(headings):
+        figures = all(_NUMBER.match(row[number].plain) for row in cells)
+        table.add_column(Text(shown(heading)), justify="right" if figures else "left", overflow="fold")
+    for line in cells:
+        table.add_row(*line)
+    drawn = io.StringIO()
+    terminal = sys.stdout.isatty()
+    Console(
+        file=drawn, width=None if terminal else _PIPE_WIDTH, force_terminal=terminal, safe_box=True, emoji=False
+    ).print(table)
+    _put(_in_glyphs(drawn.getvalue().rstrip("\n"), sys.stdout))
 
 
 def write_data(rows: Sequence[Mapping[str, Any]] | pd.DataFrame, format_: Format) -> bool:
     """Records as CSV or JSON, missing numbers empty or null; False for a table, which the command draws itself."""
     if format_ == "table":
         return False
-    if not isinstance(rows, Sequence):
-        if format_ == "csv":
-            rows.to_csv(sys.stdout, index=False)
-        else:
-            write_json(rows.astype(object).where(rows.notna(), None).to_dict("records"))
-    elif format_ == "json":
+    if format_ == "csv":
+        _put(_csv(rows).rstrip("\n"), exactly=True)
+    elif isinstance(rows, Sequence):
         write_json(rows)
-    elif rows:
-        names = dict.fromkeys(name for row in rows for name in row)
-        writer = csv.DictWriter(sys.stdout, list(names), restval="", lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({key: "" if value != value else value for key, value in row.items()} for row in rows)
+    else:
+        write_json(rows.astype(object).where(rows.notna(), None).to_dict("records"))
     return True
 
 
@@ -64,10 +143,10 @@ def write_json(value: Any) -> None:
     """A JSON document; a list of records gets a line each. NaN and infinities are null."""
     value = plain(value)
     if isinstance(value, list):
-        lines = ",\n".join(json.dumps(item, ensure_ascii=False, allow_nan=False) for item in value)
-        print(f"[\n{lines}\n]" if value else "[]")
+        lines = ",\n".join(_json(item) for item in value)
+        _put(f"[\n{lines}\n]" if value else "[]", exactly=True)
     else:
-        print(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
+        _put(_json(value, indent=2), exactly=True)
 
 
 def plain(value: Any) -> Any:
@@ -81,6 +160,49 @@ def plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
+
+
+def _csv(rows: Sequence[Mapping[str, Any]] | pd.DataFrame) -> str:
+    if not isinstance(rows, Sequence):
+        return str(rows.to_csv(index=False))
+    text = io.StringIO()
+    if rows:
+        names = dict.fromkeys(name for row in rows for name in row)
+        writer = csv.DictWriter(text, list(names), restval="", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({key: "" if value != value else value for key, value in row.items()} for row in rows)
+    return text.getvalue()
+
+
+def _json(value: Any, indent: int | None = None) -> str:
+    # escapes are exact JSON, where another encoding has no such characters and a terminal would obey them
+    escaped = sys.stdout.isatty() or not _is_unicode(sys.stdout)
+    return json.dumps(value, indent=indent, ensure_ascii=escaped, allow_nan=False)
+
+
+def _cell(value: Any) -> str:
+    if value is None or value != value:
+        return "–"
+    return f"{value:.3g}" if isinstance(value, float) else shown(value)
+
+
+def _put(text: str, exactly: bool = False) -> None:
+    """To standard output; data for programs exactly as they are, unless a terminal would obey what they hold."""
+    with _output():
+        print(shown(text, "\n\t") if exactly and sys.stdout.isatty() else text)
+
+
+def _legible(text: str, stream: TextIO) -> str:
+    return _in_glyphs(shown(text, "\n\t"), stream)
+
+
+def _in_glyphs(text: str, stream: TextIO) -> str:
+    """With stand-ins for the signs of tables and formulas where the stream's encoding lacks them."""
+    return text if _is_unicode(stream) else text.translate(_STAND_INS)
+
+
+def _is_unicode(stream: TextIO) -> bool:
+    return (stream.encoding or "utf-8").lower().startswith("utf")
 
 
 @contextmanager

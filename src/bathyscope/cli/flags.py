@@ -8,69 +8,56 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import types
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import MISSING, Field, field, fields, make_dataclass
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from cyclopts import Group, Parameter, Token
-from docstring_parser import DocstringStyle, parse
+from cyclopts import Group, Parameter
+
+from bathyscope.cli.declared import Call, declared, descriptions
+from bathyscope.options import choices
 
 _NESTED = "__"
 
 
-def options_of(*functions: Callable[..., Any], leave_out: Container[str] = ()) -> type:
-    """The arguments of functions as one options dataclass; the first to name an argument defines it."""
+def options_of(*calls: Call, leave_out: Container[str] = ()) -> type:
+    """The arguments of calls as one options dataclass; the first to name an argument defines it."""
     found: dict[str, tuple[str, Any, Any]] = {}
-    for function in functions:
-        wanted = {
-            name: argument
-            for name, argument in inspect.signature(function).parameters.items()
-            if name not in leave_out and name not in found and argument.kind is not argument.VAR_KEYWORD
-        }
-        # only theirs: other arguments may have types that are imported for type checkers alone
-        annotated = types.SimpleNamespace(__annotations__={n: a.annotation for n, a in wanted.items()})
-        hints = get_type_hints(annotated, inspect.unwrap(function).__globals__)
-        texts = descriptions(function)
-        for name, argument in wanted.items():
-            default = None if argument.default is argument.empty else argument.default
-            found[name] = (name, hints[name], field(default=default, metadata={"help": texts.get(name, "")}))
+    for call in calls:
+        for one in declared(call):
+            if one.name not in leave_out and one.name not in found:
+                found[one.name] = (one.name, one.hint, field(default=one.default, metadata={"help": one.help}))
     return make_dataclass("Options", list(found.values()), frozen=True)
-
-
-def descriptions(documented: object) -> dict[str, str]:
-    """Argument → its description in a docstring's ``Args``."""
-    document = parse(inspect.getdoc(documented) or "", style=DocstringStyle.GOOGLE)
-    return {p.arg_name: _in_a_help_text(p.description or "") for p in document.params}
-
-
-def _in_a_help_text(description: str) -> str:
-    """One line; a shell cannot say None, it leaves the flag out."""
-    return " ".join(description.replace("``", "").replace("None = ", "not given = ").split())
 
 
 def flags(
     options_type: type,
     prefix: str = "",
-    group: Group | None = None,
+    group: Group | Callable[[str], Group] | None = None,
     texts: Mapping[str, str] | None = None,
     repeated: Container[str] = (),
+    show: Callable[[str], bool] | None = None,
 ) -> list[inspect.Parameter]:
     """One flag for every field: ``--seed``, or ``--skip.protect-first`` with the prefix ``skip``.
 
     Args:
+        group: of all of them in a help, or of each by its field.
         texts: help that differs from the field's own, where a shell can give less than Python.
         repeated: flags of text that may be given several times; their value is the list.
+        show: which fields a help lists; None = all.
     """
-    hints = get_type_hints(options_type)
-    documented = {**descriptions(options_type), **(texts or {})}
+    hints, marked = get_type_hints(options_type), get_type_hints(options_type, include_extras=True)
+    documented = {**descriptions(options_type.__doc__ or ""), **(texts or {})}
     return [
         _flag(
             one,
             list[str] if one.name in repeated else hints[one.name],
-            documented.get(one.name) or one.metadata.get("help", ""),
+            _with_choices(documented.get(one.name) or one.metadata.get("help", ""), marked[one.name]),
             prefix,
-            group,
+            show=show is None or show(one.name),
+            **({} if group is None else {"group": group if isinstance(group, Group) else group(one.name)}),
         )
         for one in fields(options_type)
     ]
@@ -108,9 +95,14 @@ def command(body: Callable[..., int], derived: Sequence[inspect.Parameter]) -> C
     return run
 
 
-def _flag(one: Field[Any], hint: Any, text: str, prefix: str, group: Group | None) -> inspect.Parameter:
-    kind, converter = _in_a_shell(hint)
-    placed: dict[str, Any] = {} if group is None else {"group": group}
+def _with_choices(text: str, hint: Any) -> str:
+    """The help text with the range or the names allowed; those of a single choice are listed by the parser."""
+    allowed = "" if get_origin(hint) is Literal else choices(hint).replace("or None (", "or not given (")
+    return f"{text.rstrip('.')}; allowed: {allowed}." if allowed else text
+
+
+def _flag(one: Field[Any], hint: Any, text: str, prefix: str, **placed: Any) -> inspect.Parameter:
+    kind, converter, metavar = _in_a_shell(hint)
     path = f"{prefix}.".replace("_", "-") if prefix else ""
     name = one.name.replace("_", "-")
     negative: tuple[str, ...] = ()
@@ -122,7 +114,7 @@ def _flag(one: Field[Any], hint: Any, text: str, prefix: str, group: Group | Non
         show_default=_shown(one.default) or False,
         negative=negative,
         converter=converter,
-        metavar="LIST" if converter else None,
+        metavar=metavar,
         **placed,
     )
     return inspect.Parameter(
@@ -133,20 +125,25 @@ def _flag(one: Field[Any], hint: Any, text: str, prefix: str, group: Group | Non
     )
 
 
-def _in_a_shell(hint: Any) -> tuple[Any, Callable[..., Any] | None]:
-    """The type a shell's text is read as, and the reader of lists."""
+def _in_a_shell(hint: Any) -> tuple[Any, Callable[..., Any] | None, str | None]:
+    """The type a shell's text is read as, the reader of numbers and lists, and what stands for the value in help."""
     members = [m for m in _members(hint) if m is not type(None)]
+    if hint == list[str]:
+        return hint, None, None
     plain = next((kind for kind in (str, bool, int, float) if kind in members), None)
-    if plain is not None or hint == list[str]:
-        return plain or hint, None
-    if get_origin(members[0]) is Literal:
-        return members[0], None
+    if plain is int:
+        return int, lambda _type, tokens: whole_number(tokens[0].value), None
+    if plain is not None or get_origin(members[0]) is Literal:
+        return plain or members[0], None, None
     items = get_args(members[0])[0]
+    return str, lambda _type, tokens: _listed(tokens[0].value, items), "LIST"
 
-    def read(_type: Any, tokens: Sequence[Token]) -> Any:
-        return _listed(tokens[0].value, items)
 
-    return str, read
+def whole_number(text: str) -> int:
+    """A number as typed; 1.5 and 1e3 are none."""
+    if re.fullmatch(r"[-+]?[0-9]{1,30}", text) is None:
+        raise ValueError("give a whole number, such as 10")
+    return int(text)
 
 
 def _members(hint: Any) -> tuple[Any, ...]:

@@ -10,14 +10,16 @@ from collections.abc import Sequence
 from cyclopts import App, CycloptsError, UnknownCommandError
 
 from bathyscope.cli import session
-from bathyscope.cli.app import app
-from bathyscope.cli.console import say, warnings_as_lines
+from bathyscope.cli.app import app, with_measures_help
+from bathyscope.cli.console import OutputError, drop_output, flush, prepare_streams, say, warnings_as_lines
 from bathyscope.errors import BathyscopeError, OptionError, did_you_mean
 from bathyscope.interrupts import ending_in_order
 
 # large pages for tensors: about 6 % on a CPU; read once, when torch first allocates
 os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 
+_PACKAGES = {"lab": "bathyscope-lab"}
+"""Command → the package that it comes with."""
 INTERRUPTED = 130
 BROKEN_PIPE = 141
 
@@ -32,20 +34,25 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code: 0 done; 2 usage; a BathyscopeError's own; 130 interrupted; 141 when the reader of
         standard output has closed it (as for other programs in a pipe). Anything unexpected is raised.
     """
-    return run(app.meta, "bathyscope", argv)
+    return run(app.meta, "bathyscope", with_measures_help(list(sys.argv[1:] if argv is None else argv)))
 
 
 def run(application: App, program: str, argv: Sequence[str] | None = None) -> int:
     """``main`` for any application, such as that of a study; ``program`` is how it is called in a shell."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     session.begin(arguments, program)
+    prepare_streams()
     try:
         with warnings_as_lines(), ending_in_order(_already_ending):
             code = application(arguments, exit_on_error=False, print_error=False, result_action="return_value")
-        sys.stdout.flush()
+            flush()
     except CycloptsError as error:
         say(f"error: {_usage(error, program)}")
         return OptionError.exit_code
+    except OutputError as error:
+        drop_output()
+        say(f"error: {error}")
+        return error.exit_code
     except BathyscopeError as error:
         if session.current().debug:
             traceback.print_exc()
@@ -55,8 +62,7 @@ def run(application: App, program: str, argv: Sequence[str] | None = None) -> in
         say("Interrupted.")
         return INTERRUPTED
     except BrokenPipeError:
-        # what is still buffered must not raise again when the interpreter ends
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop_output()
         return BROKEN_PIPE
     return code if isinstance(code, int) else 0
 
@@ -70,6 +76,8 @@ def _usage(error: CycloptsError, program: str) -> str:
         # cyclopts would import every command to list them
         names = [name for name in app if not name.startswith("-")]
         name = error.unused_tokens[0]
+        if name in _PACKAGES:
+            return f"The command {name!r} is another package's: pip install {_PACKAGES[name]}"
         return f"Unknown command {name!r}.{did_you_mean(name, names)} Allowed: {', '.join(names)}."
     where = " ".join((program, *(error.command_chain or ())))
     return f"{error} See {where} --help."

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
 from rich.text import Text
 
+from bathyscope.cli.console import write_table
 from bathyscope.papers.reproduction import DepthTable, Figure, Reproduction, Sizes
-from bathyscope.reproduce.cells import Outcome
-from bathyscope.reproduce.depths import DepthPair
-from bathyscope.reproduce.figures import Drawn
-from bathyscope.reproduce.sizes import SizePair
+
+if TYPE_CHECKING:
+    from bathyscope.reproducing.cells import Outcome
+    from bathyscope.reproducing.depths import DepthPair
+    from bathyscope.reproducing.figures import Drawn
+    from bathyscope.reproducing.sizes import SizePair
 
 Row = dict[str, Any]
 
@@ -33,19 +34,20 @@ def depth_rows(pairs: Iterable[DepthPair]) -> list[Row]:
     return [{name: getattr(pair, name) for name in (*names, "agrees", "in_interval", "reason")} for pair in pairs]
 
 
-def depth_table(table: DepthTable, pairs: Sequence[DepthPair]) -> Table:
+def write_depths(table: DepthTable, pairs: Sequence[DepthPair]) -> None:
     """80 columns wide: a model with a line for each estimator, and a column for each data set."""
-    shown = _table("Model", *(_TITLES.get(name, name) for name in table.surveys))
     width = len(table.surveys)
     of_a_model = width * len(table.estimators)
+    rows: list[list[Text]] = []
     for first in range(0, len(pairs), of_a_model):
         own = pairs[first : first + of_a_model]
         blocks = next((pair.blocks for pair in own if pair.blocks is not None), None)
-        shown.add_row(Text(own[0].model + ("" if blocks is None else f", L={blocks}"), style="bold"))
+        model = Text(own[0].model + ("" if blocks is None else f", L={blocks}"), style="bold")
+        rows.append([model, *[Text("")] * width])
         for start in range(0, of_a_model, width):
             line = own[start : start + width]
-            shown.add_row(f"  {line[0].estimator}", *(_depth_cell(pair) for pair in line))
-    return shown
+            rows.append([Text(f"  {line[0].estimator}"), *(_depth_cell(pair) for pair in line)])
+    write_table(["Model", *(_TITLES.get(name, name) for name in table.surveys)], rows)
 
 
 def depth_summary(pairs: Sequence[DepthPair]) -> str:
@@ -69,14 +71,14 @@ def size_rows(pairs: Iterable[SizePair]) -> list[Row]:
     ]
 
 
-def size_table(pairs: Iterable[SizePair]) -> Table:
+def write_sizes(pairs: Iterable[SizePair]) -> None:
     """A row a model: blocks and heads."""
-    shown = _table("Model", "Blocks", "Heads (Q/KV)")
+    rows: list[list[Any]] = []
     for pair in pairs:
         blocks = [None if sizes is None else sizes.blocks for sizes in (pair.found, pair.published)]
         heads = [None if one is None else f"{one.query_heads}/{one.key_heads}" for one in (pair.found, pair.published)]
-        shown.add_row(pair.model, _beside(*blocks), _beside(*heads))
-    return shown
+        rows.append([pair.model, _beside(*blocks), _beside(*heads)])
+    write_table(("Model", "Blocks", "Heads (Q/KV)"), rows)
 
 
 def figure_rows(reproduction: Reproduction, figures: Iterable[Figure]) -> list[Row]:
@@ -94,15 +96,15 @@ def figure_rows(reproduction: Reproduction, figures: Iterable[Figure]) -> list[R
     ]
 
 
-def figure_table(rows: Iterable[Row]) -> Table:
+def write_figures(rows: Iterable[Row]) -> None:
     """What each figure shows and what it takes, for people."""
-    shown = _table("Figure", "Shows", "Prompts", "Drawn as")
+    lines = []
     for row in rows:
         takes = (", ".join(row["prompts"]), ", ".join(row["draws"]))
-        shown.add_row(
-            row["figure"], row["shows"], *(takes if row["prompts"] else (f"not made: {row['reason']}", _NONE))
+        lines.append(
+            [row["figure"], row["shows"], *(takes if row["prompts"] else (f"not made: {row['reason']}", None))]
         )
-    return shown
+    write_table(("Figure", "Shows", "Prompts", "Drawn as"), lines)
 
 
 def drawn_rows(drawn: Iterable[Drawn]) -> list[Row]:
@@ -117,14 +119,6 @@ def drawn_rows(drawn: Iterable[Drawn]) -> list[Row]:
         }
         for one in drawn
     ]
-
-
-def drawn_table(drawn: Iterable[Drawn]) -> Table:
-    """The files of each figure, for people."""
-    shown = _table("Figure", "Model", "File")
-    for row in drawn_rows(drawn):
-        shown.add_row(row["figure"], row["model"], row["file"])
-    return shown
 
 
 def missing_rows(outcomes: Iterable[Outcome], sizes: Iterable[SizePair] = ()) -> list[Row]:
@@ -143,13 +137,6 @@ def missing_rows(outcomes: Iterable[Outcome], sizes: Iterable[SizePair] = ()) ->
 def missing_lines(rows: Iterable[Row]) -> list[str]:
     """The same as sentences."""
     return [f"Not measured: {', '.join(row['models'])} on {', '.join(row['data'])}. {row['reason']}" for row in rows]
-
-
-def _table(*headings: str) -> Table:
-    table = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
-    for heading in headings:
-        table.add_column(heading, overflow="fold")
-    return table
 
 
 def _depth_cell(pair: DepthPair) -> Text:

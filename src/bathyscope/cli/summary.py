@@ -10,27 +10,13 @@ if TYPE_CHECKING:
     from bathyscope.store.run import Run
 
 
-def variables(run: Run) -> list[dict[str, str]]:
-    """Every variable of every measure: its dimensions, units and meaning."""
-    return [
-        {
-            "measure": measure,
-            "variable": str(name),
-            "dimensions": " × ".join(str(dim) for dim in values.dims),
-            "units": str(values.attrs.get("units", "")),
-            "meaning": str(values.attrs.get("long_name", "")),
-        }
-        for measure in run.measures
-        for name, values in run[measure].data_vars.items()
-    ]
-
-
 def summary(run: Run) -> dict[str, Any]:
     """A run for machines: where it is, what it is of, what it holds, and its effective depth, if any."""
+    from bathyscope.contents import contents
     from bathyscope.report.table import MEASURE, effective_depth_rows
 
     held: dict[str, list[str]] = {}
-    for row in variables(run):
+    for row in contents(run):
         held.setdefault(row["measure"], []).append(row["variable"])
     return {
         "run": None if run.path is None else str(run.path),
@@ -53,12 +39,25 @@ def write_headline(run: Run) -> None:
 
 def print_summary(run: Run) -> None:
     """A run for people: its verdict and caption, the effective-depth table or else what it holds, and its path."""
-    from bathyscope.report.table import MEASURE, effective_depth_table
+    from bathyscope.report.table import MEASURE
 
     write_headline(run)
     if MEASURE in run.measures:
-        write_table(effective_depth_table(run))
+        write_effective_depth(run)
     else:
         for measure, names in summary(run)["measures"].items():
             write(f"  {measure}: {', '.join(names)}")
     write(f"Run: {run.path}")
+
+
+def write_effective_depth(run: Run) -> None:
+    """Every estimate with its interval, 80 columns wide, and the reasons for missing numbers below them.
+
+    Raises:
+        OptionError: the run does not hold effective_depth.
+    """
+    from bathyscope.report.table import LEGEND, depth_cells, depth_headings, effective_depth_rows, remarks
+
+    rows = effective_depth_rows(run)
+    caption = [LEGEND, *remarks(rows)]
+    write_table(depth_headings(run), [depth_cells(row) for row in rows], "Effective depth", caption)

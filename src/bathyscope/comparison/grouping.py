@@ -22,7 +22,8 @@ from bathyscope.comparison.result import holm
 from bathyscope.comparison.side import sides_of
 from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.labels import variable
-from bathyscope.measures.effective_depth import EffectiveDepth, one_norm
+from bathyscope.measures.curves import one_norm
+from bathyscope.measures.declared.effective_depth import DECLARATION
 from bathyscope.statistics.bootstrap import check_resampling
 from bathyscope.statistics.crossing import centre_of_mass
 from bathyscope.statistics.difference import Contrast, Reading, two_sample_difference
@@ -103,7 +104,7 @@ def grouped(
 def _estimators(run: Run) -> dict[str, Estimator]:
     """Every estimator of which any prompt has a value."""
     found: dict[str, Estimator] = {}
-    if all(measure in run.measures for measure in EffectiveDepth.requires):
+    if all(measure in run.measures for measure in DECLARATION.requires):
         side = sides_of([run])[0]
         found |= estimators_of(side.curves, side.options.kl_fraction, side.options.overlap_threshold)
         if SHARE in run["lens"]:

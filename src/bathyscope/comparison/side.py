@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from bathyscope.comparison.readings import ratio_readings
 from bathyscope.errors import OptionError
-from bathyscope.measures.effective_depth import EffectiveDepth, EffectiveDepthOptions, depth_inputs
+from bathyscope.measures.curves import depth_inputs
+from bathyscope.measures.declared.effective_depth import DECLARATION, EffectiveDepthOptions
 from bathyscope.statistics.depth_inputs import DepthInputs
 from bathyscope.statistics.difference import Reading
 from bathyscope.statistics.effective_depth import effective_depth
@@ -104,7 +105,7 @@ def sides_of(runs: Sequence[Run]) -> list[Side]:
     _refuse_repeated(runs)
     names = run_names(runs)
     for run, name in zip(runs, names):
-        missing = [measure for measure in EffectiveDepth.requires if measure not in run.measures]
+        missing = [measure for measure in DECLARATION.requires if measure not in run.measures]
         if missing:
             raise OptionError(
                 f"{name} lacks {', '.join(missing)} (it holds: {', '.join(run.measures) or 'nothing'}); effective "
@@ -133,14 +134,14 @@ def differing_options(sides: Sequence[Side]) -> list[str]:
 
 def _flat(identity: Identity) -> dict[str, Any]:
     settings: dict[str, Any] = {"dtype": identity.dtype, "seed": identity.seed}
-    for measure in (*EffectiveDepth.requires, EffectiveDepth.name):
+    for measure in (*DECLARATION.requires, DECLARATION.name):
         settings |= {f"{measure}.{key}": value for key, value in (identity.measures.get(measure) or {}).items()}
     return {key: value for key, value in settings.items() if key.split(".")[-1] not in ("resamples", "level")}
 
 
 def _curves(run: Run, name: str) -> DepthInputs:
     try:
-        return depth_inputs(*(run[measure] for measure in EffectiveDepth.requires))
+        return depth_inputs(*(run[measure] for measure in DECLARATION.requires))
     except KeyError as error:
         raise OptionError(
             f"{name} was measured without the variable {error}, which effective depths are read off (by an earlier "
@@ -149,7 +150,7 @@ def _curves(run: Run, name: str) -> DepthInputs:
 
 
 def _thresholds(run: Run) -> EffectiveDepthOptions:
-    given = run.identity.measures.get(EffectiveDepth.name) or {}
+    given = run.identity.measures.get(DECLARATION.name) or {}
     known = {field.name for field in fields(EffectiveDepthOptions)}
     return EffectiveDepthOptions(**{name: value for name, value in given.items() if name in known})
 

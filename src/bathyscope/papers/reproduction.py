@@ -1,6 +1,6 @@
 """What it takes to repeat a paper: its models, what was measured on each, and which figure shows what.
 
-Data only; ``bathyscope.reproduce`` carries it out. A paper is one module here with a ``REPRODUCTION``, listed in
+Data only; ``bathyscope.reproducing`` carries it out. A paper is one module here with a ``REPRODUCTION``, listed in
 ``bathyscope.papers.reproductions``.
 """
 

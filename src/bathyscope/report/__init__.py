@@ -11,12 +11,11 @@ if TYPE_CHECKING:
     from bathyscope.report.export import save_figures, save_side_by_side
     from bathyscope.report.figures.options import FigureOptions
     from bathyscope.report.page import report
-    from bathyscope.report.table import effective_depth_rows, effective_depth_table
+    from bathyscope.report.table import effective_depth_rows
 
 __all__ = [
     "FigureOptions",
     "effective_depth_rows",
-    "effective_depth_table",
     "report",
     "save_figures",
     "save_side_by_side",
@@ -26,7 +25,6 @@ __all__ = [
 _LAZY = {
     "FigureOptions": "bathyscope.report.figures.options",
     "effective_depth_rows": "bathyscope.report.table",
-    "effective_depth_table": "bathyscope.report.table",
     "report": "bathyscope.report.page",
     "save_figures": "bathyscope.report.export",
     "save_side_by_side": "bathyscope.report.export",

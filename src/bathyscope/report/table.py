@@ -1,14 +1,10 @@
-"""Effective depth as a table: plain rows for files, a rich table for the terminal."""
+"""Effective depth as a table: plain rows for files, cells of text for readers."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, TypedDict
-
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
-from rich.text import Text
 
 from bathyscope.errors import OptionError
 
@@ -70,25 +66,6 @@ def effective_depth_rows(run: Run) -> list[DepthRow]:
             )
         )
     return rows
-
-
-def effective_depth_table(run: Run) -> Table:
-    """The rows as a table for the terminal, 80 columns wide, with the reasons for missing numbers below it.
-
-    Raises:
-        OptionError: as :func:`effective_depth_rows`.
-    """
-    rows = effective_depth_rows(run)
-    # as Text, so that square brackets in a reason are not taken for markup
-    caption = Text("\n".join([LEGEND, *remarks(rows)]))
-    table = Table(title="Effective depth", caption=caption, box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
-    table.title_justify = table.caption_justify = "left"
-    for heading in depth_headings(run):
-        words = heading in ("Estimator", "Index of")
-        table.add_column(heading, justify="left" if words else "right", no_wrap=True)
-    for row in rows:
-        table.add_row(*depth_cells(row))
-    return table
 
 
 def remarks(rows: Sequence[DepthRow]) -> list[str]:

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
 from bathyscope.cli import session
+from bathyscope.cli.arguments import Quiet, choose_one
 from bathyscope.cli.console import quiet_libraries, say, write, write_json, write_table
 from bathyscope.cli.flags import command, flags, options_of
 from bathyscope.cli.main import INTERRUPTED
-from bathyscope.errors import OptionError, did_you_mean
-from bathyscope_lab.checkpoint import latest, load_progress
-from bathyscope_lab.recipes import read_recipe, shipped
-from bathyscope_lab.train import Trained, train
+
+if TYPE_CHECKING:
+    from bathyscope_lab.train import Trained
 
 COMMANDS = ("train", "recipes")
-_TRAINING = options_of(train, leave_out=("recipe", "out", "progress"))
+_TRAINING = options_of("bathyscope_lab.train:train", leave_out=("recipe", "out", "progress"))
 _EXAMPLES = """\
 Examples:
   bathyscope lab train smallest --out models/smallest
@@ -38,7 +38,7 @@ def train_command(
     set: Annotated[list[str] | None, Parameter(metavar="KEY=VALUE", negative=(), show_default=False)] = None,
     seed: Annotated[int | None, Parameter(show_default=False)] = None,
     format: Literal["table", "json"] = "table",
-    quiet: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
+    quiet: Quiet = False,
     **given: Any,
 ) -> int:
     """Train a model by a recipe, from nothing or further from a checkpoint.
@@ -49,8 +49,10 @@ def train_command(
         set: change an option of the recipe, by its path with dots; may be given several times.
         seed: in place of the recipe's.
         format: of the result.
-        quiet: no progress and no messages; warnings and errors remain.
     """
+    from bathyscope_lab.recipes import read_recipe
+    from bathyscope_lab.train import train
+
     overrides = [*(set or []), *([] if seed is None else [f"seed={seed}"])]
     chosen = read_recipe(recipe, overrides)
     say(f"Training {chosen.name}: {chosen.total_steps:,} steps.", quiet)
@@ -70,6 +72,8 @@ def train_command(
 
 def recipes_command() -> int:
     """List the recipes of the package."""
+    from bathyscope_lab.recipes import shipped
+
     for name, path in shipped().items():
         remark = path.read_text(encoding="utf-8").splitlines()[0]
         write(f"{name}: {remark.removeprefix('# ')}")
@@ -78,6 +82,8 @@ def recipes_command() -> int:
 
 def _interrupted(out: Path, planned: int) -> str:
     """What an interrupted run leaves behind, and how to go on."""
+    from bathyscope_lab.checkpoint import latest, load_progress
+
     newest = latest(out / "checkpoints")
     if newest is None:
         return "Interrupted before the first checkpoint."
@@ -86,16 +92,9 @@ def _interrupted(out: Path, planned: int) -> str:
 
 
 def _show(trained: Trained, given: str) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
     summary = trained.summary
-    table = Table(box=SIMPLE_HEAD)
-    table.add_column("Held out")
-    table.add_column("Value", justify="right")
-    for score, value in summary["held_out"].items():
-        table.add_row(score.replace("_", " "), f"{value:.4f}")
-    write_table(table)
+    held_out = [[score.replace("_", " "), f"{value:.4f}"] for score, value in summary["held_out"].items()]
+    write_table(("Held out", "Value"), held_out)
     write(
         f"{summary['steps']:,} steps, {summary['tokens']:,} tokens, {summary['minutes']:.1f} minutes; "
         f"{summary['parameters']:,} parameters. Losses are in nats per token, accuracies are shares of exact "
@@ -111,8 +110,4 @@ app.command(recipes_command, name="recipes")
 @app.default
 def unknown(*words: Annotated[str, Parameter(show=False)]) -> int:
     """Small models, made by recipe."""
-    if not words:
-        raise OptionError(f"Say what to do: {', '.join(COMMANDS)}.")
-    raise OptionError(
-        f"Unknown command {words[0]!r}.{did_you_mean(words[0], COMMANDS)} Allowed: {', '.join(COMMANDS)}."
-    )
+    raise choose_one(words, "command", COMMANDS)

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
+import bathyscope
+from bathyscope.cli.arguments import Partial, Records
 from bathyscope.cli.console import Format, say, write, write_data, write_table
 from bathyscope.cli.flags import command, flags, options_of
-from bathyscope.comparison import compare
 from bathyscope.errors import OptionError
-from bathyscope.store.run import open_run
 
 if TYPE_CHECKING:
     from bathyscope.comparison import Comparison
 
 Pair = tuple[str, str]
 
-_DERIVED = options_of(compare, leave_out=("runs", "pairs", "paired"))
+_DERIVED = options_of("bathyscope:compare", leave_out=("runs", "pairs", "paired"))
 _EXAMPLES = """\
 Examples:
   bathyscope compare runs/qwen runs/llama
@@ -31,9 +31,9 @@ Examples:
 def compare_command(
     *runs: str,
     paired: Annotated[bool | None, Parameter(negative="--unpaired", show_default=False)] = None,
-    format: Format = "table",
+    format: Records = "table",
     out: Annotated[Path | None, Parameter(show_default=False)] = None,
-    partial: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
+    partial: Partial = False,
     **given: Any,
 ) -> int:
     """Compare runs.
@@ -41,9 +41,7 @@ def compare_command(
     Args:
         runs: folders that surveys wrote, each compared with the first; or pairs REFERENCE:OTHER.
         paired: pair prompts by their ids, or never; without either, where the runs measured the same prompts.
-        format: of the output; missing numbers are empty in CSV and null in JSON.
         out: also write a page (.html) or a figure (.png, .svg, .pdf).
-        partial: read unfinished runs: the prompts that are done.
     """
     if not runs:
         raise OptionError("No run given; say which: bathyscope compare runs/one runs/other")
@@ -52,8 +50,8 @@ def compare_command(
 
         check_out(out)
     folders, pairs = _folders(runs)
-    opened = [open_run(folder, partial=partial) for folder in folders]
-    found = compare(opened, pairs=pairs, paired=paired, **given)
+    opened = [bathyscope.open(folder, partial=partial) for folder in folders]
+    found = bathyscope.compare(opened, pairs=pairs, paired=paired, **given)
     _show(found, format)
     if out is not None:
         from bathyscope.report.comparison.page import write_comparison
@@ -73,10 +71,11 @@ def _show(found: Comparison, format_: Format) -> None:
 
 
 def _show_tables(found: Comparison) -> None:
-    from bathyscope.report.comparison.table import LEGEND, comparison_table
+    from bathyscope.report.comparison.table import LEGEND, headings, remarks, rows, title
 
     for number in range(found.data.sizes["comparison"]):
-        write_table(comparison_table(found, number))
+        one = found.data.isel(comparison=number)
+        write_table(headings(found, number), rows(found, number), title(one), remarks(one))
         write("")
     for note in found.notes:
         write(f"Note: {note}.")

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import App, Parameter
+from cyclopts import App
 
-from bathyscope.bundled import model_path, prompts_path
 from bathyscope.cli import session
-from bathyscope.cli.console import quiet_libraries, say
-from bathyscope.errors import ModelError
+from bathyscope.cli.arguments import Quiet
+from bathyscope.cli.console import quiet_libraries, say, write
+from bathyscope.cli.summary import print_summary
 
-if TYPE_CHECKING:
-    from bathyscope.store.run import Run
-
-MEASURES = ("residual", "lens", "skip", "drop", "swap", "repeat", "effective_depth")
 _EXAMPLES = """\
 Examples:
   bathyscope demo
@@ -28,46 +22,20 @@ app = App(name="demo", help_epilogue=_EXAMPLES)
 
 
 @app.default
-def demo(
-    *,
-    out: Path = Path("runs/demo"),
-    quiet: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
-) -> int:
+def demo_command(*, out: Path = Path("runs/demo"), quiet: Quiet = False) -> int:
     """Show what a survey gives.
 
     Args:
         out: folder of the run and its report.
-        quiet: no progress and no messages.
     """
-    # transformers reads this when it is first imported, which is below
+    # transformers reads this when it is first imported
     os.environ["HF_HUB_OFFLINE"] = "1"
-    from bathyscope.cli.summary import print_summary
-    from bathyscope.report.page import report
+    from bathyscope.demonstration import MEASURES, demo
 
-    folder = model_path()
-    if not (folder / "config.json").is_file() or not prompts_path().is_file():
-        raise ModelError(
-            f"The bundled model is not in {folder}: this installation is incomplete. Install it again, "
-            "or survey a model of your own (bathyscope survey --help)."
-        )
     say(f"Surveying the bundled model: {', '.join(MEASURES)}.", quiet)
-    run = _survey(out, quiet)
-    page = report([run], out / "report.html")
-    print_summary(run)
-    print(f"Report: {page}")
-    print(run.headline())
-    return 0
-
-
-def _survey(out: Path, quiet: bool) -> Run:
-    from bathyscope.model import load
-    from bathyscope.prompts.source import resolve
-    from bathyscope.prompts.tokenizer import load_tokenizer
-    from bathyscope.surveying import survey
-
     with quiet_libraries(downloads=False):
-        # in bfloat16 rounding would outweigh some effects; the name is the same wherever it is installed
-        loaded = load(model_path(), dtype="float32", tokenizer=load_tokenizer(model_path()))
-        model = replace(loaded, name="bundled model")
-        prompts = replace(resolve(prompts_path()), dataset="bundled prompts")
-        return survey(model, prompts, MEASURES, out, progress=not quiet, command=session.current().command_line)
+        run = demo(out, progress=not quiet, command=session.current().command_line)
+    print_summary(run)
+    write(f"Report: {out / 'report.html'}")
+    write(run.headline())
+    return 0

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
-from bathyscope.cli.console import Format, say, write, write_data, write_table
+import bathyscope
+from bathyscope.cli.arguments import Picture, Records, check_picture, write_picture
+from bathyscope.cli.console import write_rows
 from bathyscope.cli.flags import command, flags, options_of
-from bathyscope.performance import counted, depth_performance
 
 if TYPE_CHECKING:
     import xarray as xr
+    from matplotlib.figure import Figure
 
 Row = dict[str, Any]
 
@@ -30,8 +29,10 @@ def depth_performance_command(
     table: str,
     /,
     *,
-    out: Annotated[Path | None, Parameter(show_default=False)] = None,
-    format: Format = "table",
+    out: Annotated[
+        Picture, Parameter(help="also write the partial-regression plot with its confidence band (.png, .svg, .pdf).")
+    ] = None,
+    format: Records = "table",
     **given: Any,
 ) -> int:
     """Least squares of a score on layers and other sizes.
@@ -39,21 +40,17 @@ def depth_performance_command(
     Args:
         table: one row a model, with the columns name, family, layers, d_model, d_ff and score: a .csv, .jsonl (either
             gzipped or not) or .parquet file.
-        out: also write the partial-regression plot with its confidence band (.png, .svg, .pdf).
-        format: of the output; missing numbers are empty in CSV and null in JSON.
     """
-    from bathyscope.report.export import write_output
-    from bathyscope.report.render import check_format, render
+    check_picture(out)
+    found = bathyscope.depth_performance(table, **given)
+    write_rows(coefficient_rows(found), format, remark(found))
 
-    if out is not None:
-        check_format(out.suffix.removeprefix("."))
-    found = depth_performance(table, **given)
-    _show(found, format)
-    if out is not None:
+    def figure() -> Figure:
         from bathyscope.report.figures.depth_performance import draw
 
-        write_output(out, render(draw(found), out.suffix.removeprefix(".")))
-        say(f"Written: {out}")
+        return draw(found)
+
+    write_picture(out, figure)
     return 0
 
 
@@ -72,35 +69,17 @@ def coefficient_rows(found: xr.Dataset) -> list[Row]:
     ]
 
 
-def _show(found: xr.Dataset, format_: Format) -> None:
-    rows = coefficient_rows(found)
-    if not write_data(rows, format_):
-        _show_table(rows, found)
+def remark(found: xr.Dataset) -> str:
+    """How many models there are, and how well the regression fits."""
+    from bathyscope.performance import counted
 
-
-def _show_table(rows: Sequence[Row], found: xr.Dataset) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    table = Table(box=SIMPLE_HEAD)
-    for heading in rows[0]:
-        table.add_column(heading.replace("_", " "), justify="left" if heading in ("term", "errors") else "right")
-    for row in rows:
-        table.add_row(*map(_cell, row.values()))
-    write_table(table)
     attrs = found.attrs
-    write(
-        f"{counted(found)}; R² {attrs['r2']:.3f} (adjusted "
-        f"{attrs['r2_adjusted']:.3f}), {attrs['residual_degrees_of_freedom']} degrees of freedom; condition number of "
-        f"the standardised predictors {attrs['condition_number']:.3g}. {attrs['level']:.0%} intervals."
+    return (
+        f"{counted(found)}; R² {attrs['r2']:.3f} (adjusted {attrs['r2_adjusted']:.3f}), "
+        f"{attrs['residual_degrees_of_freedom']} degrees of freedom; condition number of the standardised predictors "
+        f"{attrs['condition_number']:.3g}. {attrs['level']:.0%} intervals."
     )
 
 
-def _cell(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    return "–" if math.isnan(value) else f"{value:.3g}"
-
-
 app = App(name="depth-performance", help_epilogue=_EXAMPLES)
-app.default(command(depth_performance_command, flags(options_of(depth_performance, leave_out=("table",)))))
+app.default(command(depth_performance_command, flags(options_of("bathyscope:depth_performance", leave_out=("table",)))))

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import Any, Literal
+from dataclasses import asdict, fields
+from typing import TYPE_CHECKING, Any, Literal
 
 from cyclopts import App
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
 
-from bathyscope.cli.commands.survey import IN_A_SHELL, REPEATED, measure_flags, with_sources
+import bathyscope
+from bathyscope.cli.commands.survey import CALL, IN_A_SHELL, REPEATED, measure_flags, with_sources
 from bathyscope.cli.console import quiet_libraries, write, write_json, write_table
-from bathyscope.cli.flags import command, descriptions, flags, nested, options_of
-from bathyscope.estimate import SECONDS, Estimate, estimate
-from bathyscope.model import load
-from bathyscope.surveying import survey
+from bathyscope.cli.flags import command, flags, nested, options_of
 
-_ASKED = options_of(estimate, leave_out=("model", "rates"))
-_TEXTS = {**descriptions(load), **descriptions(survey), **IN_A_SHELL}
+if TYPE_CHECKING:
+    from bathyscope.cost import Estimate
+
+_ASKED = options_of("bathyscope:estimate", leave_out=("model", "rates"))
+_TEXTS = {one.name: one.metadata["help"] for one in fields(CALL)} | IN_A_SHELL
 _EXAMPLES = """\
 Examples:
   bathyscope estimate Qwen/Qwen2.5-1.5B --prompts gsm8k:10
@@ -41,7 +40,7 @@ def estimate_command(
         format: of the output.
     """
     with quiet_libraries():
-        found = estimate(model, **with_sources(nested(given)))
+        found = bathyscope.estimate(model, **with_sources(nested(given)))
     if format == "json":
         write_json({**asdict(found), "flops": found.flops, "peak_bytes": found.peak_bytes})
     else:
@@ -56,12 +55,8 @@ def _print(found: Estimate) -> None:
         f"({_scaled(max(found.parameters_per_block))} in the largest block)"
     )
     write(f"{found.prompts} prompts, {found.tokens} tokens, at most {found.longest} in one")
-    table = Table(box=SIMPLE_HEAD)
-    for heading in ("Measure", "Full rows per prompt", "Readouts per token"):
-        table.add_column(heading, justify="left" if heading == "Measure" else "right")
-    for name, rows in found.rows.items():
-        table.add_row(name, f"{rows:.0f}", f"{found.readouts[name]:.0f}")
-    write_table(table)
+    rows = [[name, f"{rows:.0f}", f"{found.readouts[name]:.0f}"] for name, rows in found.rows.items()]
+    write_table(("Measure", "Full rows per prompt", "Readouts per token"), rows)
     rates = found.rates
     blocks, readout = _scaled(found.block_flops), _scaled(found.readout_flops)
     write(f"Work:   {_scaled(found.flops)}FLOP (blocks {blocks}FLOP, readout {readout}FLOP)")
@@ -73,7 +68,7 @@ def _print(found: Estimate) -> None:
     write(
         f"Time:   about {_duration(found.seconds)} on this machine; the floor is "
         f"{_duration(found.floor_seconds)}, the work at the {_scaled(rates.matrix)}FLOP/s of a matrix "
-        f"product in {found.dtype}, measured just now for {SECONDS} s on {rates.device}"
+        f"product in {found.dtype}, measured just now for {rates.seconds} s on {rates.device}"
     )
 
 
@@ -97,4 +92,4 @@ def _duration(seconds: float) -> str:
 
 
 app = App(name="estimate", help_epilogue=_EXAMPLES)
-app.default(command(estimate_command, [*flags(_ASKED, texts=_TEXTS, repeated=REPEATED), *measure_flags()]))
+app.default(command(estimate_command, [*flags(_ASKED, texts=_TEXTS, repeated=REPEATED), *measure_flags(())]))

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-from cyclopts import App, Parameter
+from cyclopts import App
 
-from bathyscope.cli.console import Format, say, write, write_data, write_table
+import bathyscope
+from bathyscope.cli.arguments import Partial, Picture, Records, check_picture, write_picture
+from bathyscope.cli.console import Format, write, write_data, write_table
 from bathyscope.cli.flags import command, flags, options_of
-from bathyscope.comparison import grouped
-from bathyscope.store.run import open_run
-from bathyscope.store.table import tidy
 
 if TYPE_CHECKING:
     import xarray as xr
-
+    from matplotlib.figure import Figure
 
 _EXAMPLES = """\
 Examples:
@@ -29,9 +27,9 @@ def group_command(
     /,
     *,
     by: str,
-    format: Format = "table",
-    out: Annotated[Path | None, Parameter(show_default=False)] = None,
-    partial: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
+    format: Records = "table",
+    out: Picture = None,
+    partial: Partial = False,
     **given: Any,
 ) -> int:
     """Compare groups of prompts.
@@ -39,39 +37,32 @@ def group_command(
     Args:
         run: folder that a survey wrote.
         by: label of the prompts that makes the groups, such as solved_by, level or hops; or dataset.
-        format: of the output; missing numbers are empty in CSV and null in JSON.
-        out: also write a figure (.png, .svg, .pdf).
-        partial: read an unfinished run: the prompts that are done.
     """
-    from bathyscope.report.export import write_output
-    from bathyscope.report.render import check_format, render
-
-    if out is not None:
-        check_format(out.suffix.removeprefix("."))
-    found = grouped(open_run(run, partial=partial), by, **given)
+    check_picture(out)
+    found = bathyscope.grouped(bathyscope.open(run, partial=partial), by, **given)
     _show(found, format)
-    if out is not None:
+
+    def figure() -> Figure:
         from bathyscope.report.figures.grouped import draw
 
-        write_output(out, render(draw(found), out.suffix.removeprefix(".")))
-        say(f"Written: {out}")
+        return draw(found)
+
+    write_picture(out, figure)
     return 0
 
 
 def _show(found: xr.Dataset, format_: Format) -> None:
-    if not write_data(tidy(found), format_):
-        _show_tables(found)
+    from bathyscope.report.comparison.groups import LEGEND, difference_rows, remarks, value_rows
+    from bathyscope.store.table import tidy
 
-
-def _show_tables(found: xr.Dataset) -> None:
-    from bathyscope.report.comparison.groups import LEGEND, difference_table, value_table
-
-    write_table(value_table(found))
+    if write_data(tidy(found), format_):
+        return
+    write_table(*value_rows(found), title=f"Depth by {found.attrs['by']}", caption=remarks(found))
     for pair in found["pair"].values.tolist():
         write("")
-        write_table(difference_table(found, pair))
+        write_table(*difference_rows(found, pair), title=pair)
     write(LEGEND)
 
 
 app = App(name="group", help_epilogue=_EXAMPLES)
-app.default(command(group_command, flags(options_of(grouped, leave_out=("run", "by")))))
+app.default(command(group_command, flags(options_of("bathyscope:grouped", leave_out=("run", "by")))))

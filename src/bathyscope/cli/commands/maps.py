@@ -8,22 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
-from bathyscope.between.maps import maps
+import bathyscope
+from bathyscope.cli.arguments import OBJECTS, Quiet, Records, load_all
 from bathyscope.cli.console import Format, quiet_libraries, say, write, write_data, write_table
 from bathyscope.cli.flags import command, flags, options_of
 from bathyscope.errors import OptionError
-from bathyscope.model import load
 
 if TYPE_CHECKING:
     import xarray as xr
 
-
 ARRAYS = ".nc"
 COLUMNS = ("relative_error", "relative_error_low", "relative_error_high", "summed_error", "r2", "ridge")
 
-_LOADING = options_of(load, leave_out=("model", "tokenizer", "family", "revision"))
-_OF_LOADING = ("dtype", "device", "trust_remote_code")
-_CALL = options_of(maps, leave_out=("source", "target", "prompts", "progress"))
+_LOADING = options_of("bathyscope:load", leave_out=(*OBJECTS, "revision"))
+_CALL = options_of("bathyscope:maps", leave_out=("source", "target", "prompts", "progress"))
 _IN_A_SHELL = {"ridge": "penalties to choose from, such as 0,1e-4,1; 1 is the mean variance of standardised features"}
 _EXAMPLES = """\
 Examples:
@@ -41,8 +39,8 @@ def maps_command(
     *,
     prompts: str,
     out: Annotated[list[Path] | None, Parameter(show_default=False, negative=())] = None,
-    format: Format = "table",
-    quiet: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
+    format: Records = "table",
+    quiet: Quiet = False,
     **given: Any,
 ) -> int:
     """Map every boundary of one model to every boundary of another.
@@ -52,17 +50,14 @@ def maps_command(
         target: model that is mapped to.
         prompts: data set or file, as for survey.
         out: also write the arrays (.nc) or a figure (.png, .svg, .pdf); may be given several times.
-        format: of the output; missing numbers are empty in CSV and null in JSON.
-        quiet: no progress and no messages; warnings and errors remain.
     """
     files = list(out or ())
     _check(files)
     if "ridge" in given:
         given["ridge"] = _numbers(given["ridge"])
-    loading = {name: given.pop(name) for name in _OF_LOADING if name in given}
+    first, second = load_all([source, target], given, quiet)
     with quiet_libraries(downloads=not quiet):
-        say(f"Loading {source} and {target}.", quiet)
-        found = maps(load(source, **loading), load(target, **loading), prompts, progress=not quiet, **given)
+        found = bathyscope.maps(first, second, prompts, progress=not quiet, **given)
     _show(found, format)
     _save(found, files, quiet)
     return 0
@@ -108,18 +103,13 @@ def _show(found: xr.Dataset, format_: Format) -> None:
 
 def _show_table(found: xr.Dataset) -> None:
     """Every source with its best target; then how best partners go with depth."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    table = Table(box=SIMPLE_HEAD)
-    for heading in ("source", "relative depth", "best target", "relative depth", "relative error", "R²"):
-        table.add_column(heading, justify="right")
+    rows: list[list[str]] = []
     for s, t in enumerate(found["best_target"].values.tolist()):
         depths = (found["relative_depth_source"].values[s], found["relative_depth_target"].values[t])
         error, low, high = (float(found[name].values[s, t]) for name in COLUMNS[:3])
         said = f"{error:.3g} ({low:.3g} to {high:.3g})"
-        table.add_row(str(s), f"{depths[0]:.2f}", str(t), f"{depths[1]:.2f}", said, f"{float(found['r2'][s, t]):.3f}")
-    write_table(table)
+        rows.append([str(s), f"{depths[0]:.2f}", str(t), f"{depths[1]:.2f}", said, f"{float(found['r2'][s, t]):.3f}"])
+    write_table(("source", "relative depth", "best target", "relative depth", "relative error", "R²"), rows)
     for direction, text in (
         ("best_target", "Best target of each source"),
         ("best_source", "Best source of each target"),

@@ -3,29 +3,25 @@ heads have a file of their own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import inspect
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
 
-from bathyscope.cli.console import Format, quiet_libraries, say, write, write_data, write_table
+import bathyscope
+from bathyscope.cli.arguments import LOADING, Given, Quiet, Records, choose_one, load_all
+from bathyscope.cli.console import quiet_libraries, write_rows
 from bathyscope.cli.flags import command, flags, options_of
-from bathyscope.errors import OptionError, did_you_mean
-from bathyscope.model import load
-from bathyscope.probing.ing import ing_probe
-from bathyscope.probing.wic import wic_probe
 
 if TYPE_CHECKING:
     import xarray as xr
 
+    from bathyscope.probing.probe import Kind
+
 Row = dict[str, Any]
-Given = Annotated[str | None, Parameter(show_default=False)]
 
 PROBES = ("wic", "ing", "subjoiner")
-_LOADING = options_of(load, leave_out=("model", "tokenizer", "family"))
-_OF_LOADING = ("dtype", "device", "revision", "trust_remote_code")
 _LEFT_OUT = ("model", "train", "validation", "corpus", "progress")
 _EXAMPLES = """\
 Examples:
@@ -40,8 +36,8 @@ def wic_command(
     *,
     data: Given = None,
     validation: Given = None,
-    format: Format = "table",
-    quiet: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
+    format: Records = "table",
+    quiet: Quiet = False,
     **given: Any,
 ) -> int:
     """Whether a word means the same in two sentences: a linear probe at every boundary.
@@ -50,11 +46,9 @@ def wic_command(
         model: name on the hub, or a local folder.
         data: training rows, a JSONL, CSV or parquet file with the columns of SuperGLUE's WiC (not given = the hub's).
         validation: rows that accuracy is measured on (not given = the hub's).
-        format: of the output; missing numbers are empty in CSV and null in JSON.
-        quiet: no progress and no messages; warnings and errors remain.
     """
-    found = _probed(wic_probe, model, (data, validation), given, quiet)
-    _show(wic_rows(found), format, f"Majority label: {float(found['majority']):.3f}.")
+    found = probed("wic", model, (data, validation), given, quiet)
+    write_rows(wic_rows(found), format, f"Majority label: {float(found['majority']):.3f}.")
     return 0
 
 
@@ -63,8 +57,8 @@ def ing_command(
     /,
     *,
     data: str,
-    format: Format = "table",
-    quiet: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
+    format: Records = "table",
+    quiet: Quiet = False,
     **given: Any,
 ) -> int:
     """Whether the next token ends in "ing": probes of single neurons and of ensembles.
@@ -72,11 +66,9 @@ def ing_command(
     Args:
         model: name on the hub, or a local folder.
         data: a text file, gzipped where its name ends in .gz.
-        format: of the output; missing numbers are empty in CSV and null in JSON.
-        quiet: no progress and no messages; warnings and errors remain.
     """
-    found = _probed(ing_probe, model, (data,), given, quiet)
-    _show(ing_rows(found), format, "Accuracies on the held-out half; ensembles were put together on the other.")
+    found = probed("ing", model, (data,), given, quiet)
+    write_rows(ing_rows(found), format, "Accuracies on the held-out half; ensembles were put together on the other.")
     return 0
 
 
@@ -117,41 +109,26 @@ def _judged(one: xr.Dataset, prefix: str, place: int) -> Row:
     return {column: float(one[f"{prefix}{column}"].values[place]) for column in columns}
 
 
-def _probed(
-    probe: Callable[..., xr.Dataset], model: str, data: Sequence[str | None], given: dict[str, Any], quiet: bool
-) -> xr.Dataset:
-    loading = {name: given.pop(name) for name in _OF_LOADING if name in given}
-    say(f"Loading {model}.", quiet)
+def probed(probe: Kind, model: str, data: Sequence[str | None], given: dict[str, Any], quiet: bool) -> xr.Dataset:
+    """What a probe finds in a model that is loaded as the flags say."""
+    [loaded] = load_all([model], given, quiet)
     with quiet_libraries(downloads=not quiet):
-        return probe(load(model, **loading), *data, progress=not quiet, **given)
+        return bathyscope.probe(probe, loaded, *data, progress=not quiet, **given)
 
 
-def _show(rows: Sequence[Row], format_: Format, remark: str) -> None:
-    if not write_data(rows, format_):
-        table = Table(box=SIMPLE_HEAD)
-        for heading in rows[0]:
-            table.add_column(heading.replace("_", " "))
-        for row in rows:
-            table.add_row(*map(_cell, row.values()))
-        write_table(table)
-        write(remark)
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return "–"
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
+def probe_flags(call: str, *leave_out: str) -> list[inspect.Parameter]:
+    """How the model is loaded, and what the probe takes besides the model and its data."""
+    return [*flags(LOADING), *flags(options_of(call, leave_out=("model", "progress", *leave_out)))]
 
 
 app = App(name="probe", help_epilogue=_EXAMPLES)
-app.command(command(wic_command, flags(_LOADING) + flags(options_of(wic_probe, leave_out=_LEFT_OUT))), name="wic")
-app.command(command(ing_command, flags(_LOADING) + flags(options_of(ing_probe, leave_out=_LEFT_OUT))), name="ing")
+_WIC = probe_flags("bathyscope.probing.wic:wic_probe", "train", "validation")
+app.command(command(wic_command, _WIC), name="wic")
+app.command(command(ing_command, probe_flags("bathyscope.probing.ing:ing_probe", "corpus")), name="ing")
 app.command("bathyscope.cli.commands.subjoiner:app", name="subjoiner", help="Heads that gather the tokens of a word.")
 
 
 @app.default
 def unknown(*words: Annotated[str, Parameter(show=False)]) -> int:
     """Linear probes on labelled data."""
-    if not words:
-        raise OptionError(f"Say which probe: {', '.join(PROBES)}.")
-    raise OptionError(f"Unknown probe {words[0]!r}.{did_you_mean(words[0], PROBES)} Allowed: {', '.join(PROBES)}.")
+    raise choose_one(words, "probe", PROBES)

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
+import bathyscope
+from bathyscope.cli.arguments import Partial, taken
 from bathyscope.cli.console import say, write
 from bathyscope.cli.flags import command, flags, options_of
 from bathyscope.errors import OptionError
-from bathyscope.report.export import save_figures, save_side_by_side
 from bathyscope.report.figures.options import FigureOptions
-from bathyscope.report.page import NO_LONGER, report
-from bathyscope.store.run import Run, open_run
 
-_PAGE = options_of(report, leave_out=("runs", "options"))
-_FILES = options_of(save_figures, leave_out=("run", "folder", "options"))
+_PAGE = options_of("bathyscope:report", leave_out=("runs", "options"))
+_FILES = options_of("bathyscope.report.export:save_figures", leave_out=("run", "folder", "options"))
 _EXAMPLES = """\
 Examples:
   bathyscope report runs/qwen --out qwen.html
@@ -28,7 +26,7 @@ Examples:
 def report_command(
     *runs: str,
     figures: Annotated[Path | None, Parameter(show_default=False)] = None,
-    partial: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
+    partial: Partial = False,
     interactive: Annotated[bool | None, Parameter(show=False)] = None,
     **given: Any,
 ) -> int:
@@ -38,17 +36,19 @@ def report_command(
         runs: folders that surveys wrote.
         figures: folder for every figure as a file; several runs get a folder each inside, and one in which they
             stand side by side.
-        partial: read unfinished runs: the prompts that are done.
     """
+    from bathyscope.report.export import save_figures, save_side_by_side
+    from bathyscope.report.page import NO_LONGER
+
     if interactive is not None:
         raise OptionError(NO_LONGER["interactive"])
-    options = FigureOptions(**_taken(FigureOptions, given))
-    files, page = _taken(_FILES, given), _taken(_PAGE, given)
+    options = FigureOptions(**taken(FigureOptions, given))
+    files, page = taken(_FILES, given), taken(_PAGE, given)
     if not runs:
         raise OptionError("No run given; say which: bathyscope report runs/qwen --out qwen.html")
     if "out" not in page and figures is None:
         raise OptionError("Nothing to write: give --out PAGE.html, --figures FOLDER, or both.")
-    opened = [open_run(run, partial=partial) for run in runs]
+    opened = [bathyscope.open(run, partial=partial) for run in runs]
     if figures is not None:
         for run, folder in zip(opened, _folders(opened, figures)):
             for path in save_figures(run, folder, options=options, **files):
@@ -57,17 +57,13 @@ def report_command(
             for path in save_side_by_side(opened, figures / "side-by-side", options=options, **files):
                 write(str(path))
     if "out" in page:
-        write(str(report(opened, page.pop("out"), options=options, **page)))
+        write(str(bathyscope.report(opened, page.pop("out"), options=options, **page)))
     else:
         say("No page written; --out PAGE.html writes one.")
     return 0
 
 
-def _taken(options_type: type, given: dict[str, Any]) -> dict[str, Any]:
-    return {one.name: given[one.name] for one in fields(options_type) if one.name in given}
-
-
-def _folders(runs: list[Run], folder: Path) -> list[Path]:
+def _folders(runs: list[bathyscope.Run], folder: Path) -> list[Path]:
     if len(runs) == 1:
         return [folder]
     names = [run.path.name if run.path else "run" for run in runs]

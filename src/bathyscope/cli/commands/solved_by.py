@@ -8,23 +8,21 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
-from bathyscope.cli.commands.survey import IN_A_SHELL, with_sources
+import bathyscope
+from bathyscope.cli.arguments import OBJECTS, Quiet, load_all
+from bathyscope.cli.commands.survey import IN_A_SHELL, one_source
 from bathyscope.cli.console import quiet_libraries, say, write, write_json
 from bathyscope.cli.flags import command, flags, options_of
 from bathyscope.errors import OptionError
-from bathyscope.model import load
-from bathyscope.prompts.promptfile import prompt_lines
 from bathyscope.prompts.solved_by import BOTH, CLASSES, ONLY_DEEP, ONLY_SHALLOW, SOLVED_BY
-from bathyscope.solving import solved_by
 
 if TYPE_CHECKING:
     from bathyscope.prompts.prompt import PromptSet
 
 Format = Literal["table", "json"]
 
-_LOADING = options_of(load, leave_out=("model", "revision", "tokenizer", "family"))
-_OF_LOADING = ("dtype", "device", "trust_remote_code")
-_OPTIONS = options_of(solved_by, leave_out=("shallow", "deep", "prompts", "progress"))
+_LOADING = options_of("bathyscope:load", leave_out=(*OBJECTS, "revision"))
+_OPTIONS = options_of("bathyscope:solved_by", leave_out=("shallow", "deep", "prompts", "progress"))
 _SUFFIX = ".jsonl"
 _EXAMPLES = """\
 Examples:
@@ -41,7 +39,7 @@ def solved_by_command(
     prompts: Annotated[list[str], Parameter(help=IN_A_SHELL["prompts"], negative=())],
     out: Path,
     format: Format = "table",
-    quiet: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
+    quiet: Quiet = False,
     **given: Any,
 ) -> int:
     """Label prompts by the models that solve them.
@@ -51,18 +49,15 @@ def solved_by_command(
         deep: the model of more blocks.
         out: file of prompts to write (.jsonl), for survey --prompts.
         format: of the summary on standard output.
-        quiet: no progress and no messages; warnings and errors remain.
     """
+    from bathyscope.prompts.promptfile import prompt_lines
     from bathyscope.report.export import write_output
 
     if out.suffix != _SUFFIX:
         raise OptionError(f"The name {str(out)!r} must end in {_SUFFIX}; it is a file of prompts, one a line.")
-    loading = {name: given.pop(name) for name in _OF_LOADING if name in given}
-    sources = with_sources({"prompts": prompts})["prompts"]
-    say(f"Loading {shallow} and {deep}.", quiet)
+    first, second = load_all([shallow, deep], given, quiet)
     with quiet_libraries(downloads=not quiet):
-        models = [load(name, **loading) for name in (shallow, deep)]
-        found = solved_by(models[0], models[1], sources, progress=not quiet, **given)
+        found = bathyscope.solved_by(first, second, one_source(prompts), progress=not quiet, **given)
     write_output(out, prompt_lines(found.prompts).encode("utf-8"))
     _show(counts(found, given.get("label", SOLVED_BY)), len(found), format)
     say(f"Written: {out}", quiet)

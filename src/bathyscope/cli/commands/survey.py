@@ -4,30 +4,30 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, fields, make_dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import App, Group, Parameter
 
+import bathyscope
 from bathyscope.cli import session
+from bathyscope.cli.arguments import Quiet, taken
 from bathyscope.cli.console import quiet_libraries, say, write_json
 from bathyscope.cli.flags import command, flags, nested, options_of
 from bathyscope.cli.main import INTERRUPTED
 from bathyscope.cli.recipe import overlay, read_recipe
 from bathyscope.cli.summary import print_summary, summary
 from bathyscope.errors import OptionError, StoreError
-from bathyscope.measures.registry import DEFAULT, MEASURES
-from bathyscope.model import load
+from bathyscope.measures.registry import DEFAULT, MEASURES, chosen
 from bathyscope.options import coerce
-from bathyscope.prompts.source import label_of
-from bathyscope.store.run import Run, load_manifest
-from bathyscope.surveying import survey
+from bathyscope.papers.faults import FAULTS
+from bathyscope.papers.presets import preset as preset_of
 
 _OF_PYTHON_ONLY = ("tokenizer", "family", "progress", "command")
-CALL = options_of(load, survey, leave_out=_OF_PYTHON_ONLY)
-_OF_LOAD = tuple(inspect.signature(load).parameters)
+LOAD = options_of("bathyscope:load", leave_out=_OF_PYTHON_ONLY)
+CALL = options_of("bathyscope:load", "bathyscope:survey", leave_out=_OF_PYTHON_ONLY)
 _OPTIONS = [(name, Mapping[str, Any] | None, field(default=None)) for name in MEASURES]
 # one text or a list; prompts of any other kind are the survey's own to refuse
 _LISTS = [("prompts", Any, field(default=None)), ("measures", tuple[str, ...] | None, field(default=None))]
@@ -47,6 +47,7 @@ Examples:
   bathyscope survey gpt2 --prompts mine.jsonl --preset lad2024 --json | jq .
   bathyscope survey --recipe survey.yaml --lens.k 10
 
+Options of measures: bathyscope survey --help-measures, or --help skip for one.
 A recipe holds the arguments of the Python call, and flags override it:
   model: Qwen/Qwen2.5-1.5B
   prompts: gsm8k:10
@@ -54,22 +55,58 @@ A recipe holds the arguments of the Python call, and flags override it:
   skip: {protect_first: 0}"""
 
 
-def measure_flags() -> list[inspect.Parameter]:
-    """The options of every measure, each measure in a group of its own."""
+_MODEL = Group("The model", sort_key=1)
+_ASKED = Group("What is measured", sort_key=2)
+_RUN = Group("The run", sort_key=3)
+_FAULTS = Group(
+    "Faults of the papers' published code",
+    help="Off unless asked; --preset PAPER-as-published gives all of a paper's together.",
+    sort_key=4,
+)
+_PLACES = dict.fromkeys(("prompts", "measures", "preset", "beyond_context"), _ASKED)
+_PLACES |= dict.fromkeys(("out", "seed", "batch_tokens"), _RUN)
+_FAULTY = {(fault.measure, name) for fault in FAULTS for name in fault.options}
+
+
+def call_flags(options_type: type) -> list[inspect.Parameter]:
+    """What a survey takes besides the measures' options, in groups."""
+    own = flags(options_type, "", lambda name: _PLACES.get(name, _MODEL), IN_A_SHELL, REPEATED)
+    return [p for p in own if p.name != "model"]
+
+
+def measure_flags(shown: Container[str] | None = None) -> list[inspect.Parameter]:
+    """The options of every measure; those that repeat published faults stand in a group of their own.
+
+    Args:
+        shown: measures whose options a help lists; None = the published faults alone.
+    """
     found: list[inspect.Parameter] = []
-    for order, (name, measure) in enumerate(MEASURES.items(), start=1):
+    for order, (name, measure) in enumerate(MEASURES.items(), start=5):
         about = Group(f"Options of {name}", help=measure.summary, sort_key=order)
-        found += flags(measure.options_type, name, about)
+        found += flags(
+            measure.options_type,
+            name,
+            lambda one, name=name, about=about: _FAULTS if (name, one) in _FAULTY else about,  # type: ignore[misc]
+            show=lambda one, name=name: (name, one) in _FAULTY if shown is None else name in shown,  # type: ignore[misc]
+        )
     return found
 
 
+def show_measures(command_name: str, names: Sequence[str]) -> int:
+    """The help of ``--help-measures``, or of ``--help MEASURE``."""
+    about = App(name=f"bathyscope {command_name}", help_format="plaintext", help_flags=(), version_flags=())
+    about.default(command(lambda **given: 0, measure_flags(names)))
+    about.help_print([])
+    return 0
+
+
 def survey_command(
-    model: Annotated[str | None, Parameter(show_default=False)] = None,
+    model: Annotated[str | None, Parameter(show_default=False, group=_MODEL)] = None,
     /,
     *,
-    recipe: Annotated[Path | None, Parameter(show_default=False)] = None,
-    quiet: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
-    as_json: Annotated[bool, Parameter(name="--json", negative=(), show_default=False)] = False,
+    recipe: Annotated[Path | None, Parameter(show_default=False, group=_RUN)] = None,
+    quiet: Annotated[Quiet, Parameter(group=_RUN)] = False,
+    as_json: Annotated[bool, Parameter(name="--json", negative=(), show_default=False, group=_RUN)] = False,
     **given: Any,
 ) -> int:
     """Measure a model.
@@ -77,7 +114,6 @@ def survey_command(
     Args:
         model: name on the hub, or a local folder.
         recipe: YAML file with any of these arguments under the names of the Python call.
-        quiet: no progress and no messages; warnings and errors remain.
         as_json: print a summary as JSON.
     """
     asked = with_sources(nested(given))
@@ -118,13 +154,15 @@ class SurveyCall:
                     f"No {name} given: say {flag} (for example: bathyscope survey Qwen/Qwen2.5-1.5B "
                     f"--prompts gsm8k:10), or '{name}: …' in a recipe."
                 )
+        given_options = {name: values.pop(name) for name in MEASURES}
+        options = {name: given for name, given in given_options.items() if given is not None}
+        _check(values["measures"], values["preset"], options)
         if values["measures"] is not None:
             values["measures"] = ",".join(values["measures"])
-        loading = {name: values.pop(name) for name in _OF_LOAD if name in values}
+        loading = taken(LOAD, values)
         if values["out"] is None:
             values["out"] = default_out(loading["model"], values["prompts"])
-        options = {name: values.pop(name) for name in MEASURES}
-        return cls(loading, values | {name: chosen for name, chosen in options.items() if chosen is not None})
+        return cls(loading, {**values, **options})
 
     @property
     def model(self) -> str:
@@ -136,19 +174,30 @@ class SurveyCall:
         """Folder of the run."""
         return str(self.surveying["out"])
 
-    def survey(self, quiet: bool) -> Run:
+    def survey(self, quiet: bool) -> bathyscope.Run:
         """Loads the model and runs the survey, or what is left of it."""
         with quiet_libraries(downloads=not quiet):
-            model = load(**self.loading)
-            return survey(model, **self.surveying, progress=not quiet, command=session.current().command_line)
+            model = bathyscope.load(**self.loading)
+            return bathyscope.survey(
+                model, **self.surveying, progress=not quiet, command=session.current().command_line
+            )
+
+
+def _check(measures: Sequence[str] | None, preset: str | None, options: Mapping[str, Any]) -> None:
+    """Refuses measures, options and presets that are not there before a library that takes seconds is imported."""
+    paper = preset_of(preset) if preset else None
+    named = ",".join(measures or (paper.measures if paper else DEFAULT))
+    chosen([name.strip() for name in named.split(",") if name.strip()], options, paper.options if paper else None)
 
 
 def with_sources(call: Mapping[str, Any]) -> dict[str, Any]:
     """The call with ``--prompts`` as the Python call takes it: one source, or the union of several."""
-    prompts = call.get("prompts")
-    if prompts is None:
-        return dict(call)
-    return {**call, "prompts": prompts[0] if len(prompts) == 1 else [{"source": one} for one in prompts]}
+    return dict(call) if call.get("prompts") is None else {**call, "prompts": one_source(call["prompts"])}
+
+
+def one_source(prompts: Sequence[str]) -> Any:
+    """What was given by ``--prompts``, once or several times, as the Python calls take it."""
+    return prompts[0] if len(prompts) == 1 else [{"source": one} for one in prompts]
 
 
 def default_out(model: str, prompts: Any) -> str:
@@ -157,12 +206,16 @@ def default_out(model: str, prompts: Any) -> str:
     Raises:
         PromptError: the prompts are no source.
     """
+    from bathyscope.prompts.source import label_of
+
     name = re.sub(r"[^\w.-]+", "-", f"{Path(model).name}-{label_of(prompts)}").strip("-.")
     return str(Path("runs") / name)
 
 
 def kept(out: str) -> str:
     """What an interrupted survey leaves behind, and how to go on."""
+    from bathyscope.store.run import load_manifest
+
     try:
         manifest = load_manifest(Path(out).expanduser())
     except StoreError:
@@ -173,9 +226,4 @@ def kept(out: str) -> str:
 
 
 app = App(name="survey", help_epilogue=_EXAMPLES)
-app.default(
-    command(
-        survey_command,
-        [p for p in flags(CALL, texts=IN_A_SHELL, repeated=REPEATED) if p.name != "model"] + measure_flags(),
-    )
-)
+app.default(command(survey_command, [*call_flags(CALL), *measure_flags()]))

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Final
 
 import xarray as xr
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
-from rich.text import Text
 
 from bathyscope.report.comparison.table import show_p, show_ratio, signed
 from bathyscope.report.table import estimator_name
@@ -22,21 +18,21 @@ LEGEND: Final = (
 )
 
 
-def value_table(data: xr.Dataset) -> Table:
-    """Every estimator on every group, with its interval, and below it why numbers are missing."""
+def value_rows(data: xr.Dataset) -> tuple[list[str], list[list[str]]]:
+    """Headings, and every estimator on every group with its interval."""
     groups = zip(data["group"].values.tolist(), data["prompts"].values.tolist())
-    table = _table(f"Depth by {data.attrs['by']}", [f"{name} ({prompts})" for name, prompts in groups], remarks(data))
+    rows = []
     for estimator in data["estimator"].values.tolist():
         one = data.sel(estimator=estimator)
         cells = zip(*(one[name].values.tolist() for name in ("value", "ci_low", "ci_high")))
-        table.add_row(estimator_name(estimator), *(_with_interval(*cell) for cell in cells))
-    return table
+        rows.append([estimator_name(estimator), *(_with_interval(*cell) for cell in cells)])
+    return ["Estimator", *(f"{name} ({prompts})" for name, prompts in groups)], rows
 
 
-def difference_table(data: xr.Dataset, pair: str) -> Table:
-    """The difference of one pair of groups by every estimator that has one."""
-    table = _table(pair, ["Difference", f"{data.attrs['level']:.0%} interval", "p", "Holm", "d"])
+def difference_rows(data: xr.Dataset, pair: str) -> tuple[list[str], list[list[str]]]:
+    """Headings, and the difference of one pair of groups by every estimator that has one."""
     names = ("difference", "difference_low", "difference_high", "p_value", "p_holm", "effect_size")
+    rows = []
     for estimator in data["estimator"].values.tolist():
         one = data.sel(pair=pair, estimator=estimator)
         difference, low, high, p, holm, effect_size = (float(one[name]) for name in names)
@@ -44,8 +40,8 @@ def difference_table(data: xr.Dataset, pair: str) -> Table:
             continue
         interval = "–" if math.isnan(low) else f"{signed(low)} to {signed(high)}"
         tests = (show_p(p), show_p(holm), signed(effect_size, 1))
-        table.add_row(estimator_name(estimator), signed(difference), interval, *tests)
-    return table
+        rows.append([estimator_name(estimator), signed(difference), interval, *tests])
+    return ["Estimator", "Difference", f"{data.attrs['level']:.0%} interval", "p", "Holm", "d"], rows
 
 
 def remarks(data: xr.Dataset) -> list[str]:
@@ -62,21 +58,6 @@ def remarks(data: xr.Dataset) -> list[str]:
         f"{group}, {'all estimators' if len(names) == every else '; '.join(names)}: {reason}."
         for (group, reason), names in by_reason.items()
     ]
-
-
-def _table(title: str, headings: Sequence[str], below: Sequence[str] = ()) -> Table:
-    table = Table(
-        title=Text(title),
-        caption=Text("\n".join(below)) if below else None,
-        box=SIMPLE_HEAD,
-        show_edge=False,
-        padding=(0, 1, 0, 0),
-    )
-    table.title_justify = table.caption_justify = "left"
-    table.add_column("Estimator", no_wrap=True)
-    for heading in headings:
-        table.add_column(heading, justify="right", no_wrap=True)
-    return table
 
 
 def _with_interval(value: float, low: float, high: float) -> str:

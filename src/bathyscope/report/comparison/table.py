@@ -6,9 +6,6 @@ import math
 from typing import Final
 
 import xarray as xr
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
-from rich.text import Text
 
 from bathyscope.comparison import Comparison
 from bathyscope.report.table import estimator_name
@@ -18,19 +15,6 @@ LEGEND: Final = (
     "d: difference over the spread of single prompts. > 0: share of resamples in which the difference is positive. "
     "Whole-numbered estimators (cosine, KL, top-k overlap) have no p of their own; see their interpolated forms."
 )
-
-
-def comparison_table(comparison: Comparison, number: int) -> Table:
-    """One comparison as a table, with the reasons for missing numbers below it."""
-    one = comparison.data.isel(comparison=number)
-    caption = Text("\n".join(remarks(one)))
-    table = Table(title=Text(title(one)), caption=caption, box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
-    table.title_justify = table.caption_justify = "left"
-    for heading in headings(comparison, number):
-        table.add_column(heading, justify="left" if heading == "Estimator" else "right", no_wrap=True)
-    for cells in rows(comparison, number):
-        table.add_row(*cells)
-    return table
 
 
 def title(one: xr.Dataset) -> str:

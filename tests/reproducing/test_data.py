@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from bathyscope.errors import PromptError
-from bathyscope.reproduce.data import local_data, localised
+from bathyscope.reproducing.data import local_data, localised
 
 
 def test_a_folder_of_data_sets(tmp_path: Path) -> None:

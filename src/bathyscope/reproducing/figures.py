@@ -13,7 +13,7 @@ from bathyscope.report.figures.kind import compose
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.registry import FIGURES
 from bathyscope.report.render import render
-from bathyscope.reproduce.cells import Cell, Outcome
+from bathyscope.reproducing.cells import Cell, Outcome
 from bathyscope.store.run import Run
 
 

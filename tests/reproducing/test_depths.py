@@ -8,9 +8,9 @@ import pytest
 import xarray as xr
 
 from bathyscope.papers.reproduction import DepthTable, Survey
-from bathyscope.reproduce.cells import Cell, Outcome
-from bathyscope.reproduce.depths import DepthPair, depth_pairs
-from bathyscope.reproduce.models import NamedModel
+from bathyscope.reproducing.cells import Cell, Outcome
+from bathyscope.reproducing.depths import DepthPair, depth_pairs
+from bathyscope.reproducing.models import NamedModel
 from bathyscope.store.run import Run
 
 TABLE = DepthTable(("cosine", "kl"), ("one", "two"), {"owner/listed": ((3, 4), (5, 6))})

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from bathyscope.errors import OptionError
-from bathyscope.reproduce.models import NamedModel, chosen_models
+from bathyscope.reproducing.models import NamedModel, chosen_models
 
 PUBLISHED = ("Qwen/Qwen2.5-14B", "allenai/OLMo-2-1124-7B")
 

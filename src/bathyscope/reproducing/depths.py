@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from bathyscope.papers.reproduction import DepthTable
-from bathyscope.reproduce.cells import Outcome
-from bathyscope.reproduce.models import NamedModel
+from bathyscope.reproducing.cells import Outcome
+from bathyscope.reproducing.models import NamedModel
 from bathyscope.store.run import Run
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from bathyscope.errors import ModelError
 from bathyscope.model import load_config
 from bathyscope.papers.reproduction import Sizes
-from bathyscope.reproduce.models import NamedModel
+from bathyscope.reproducing.models import NamedModel
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ import torch
 from support import zoo
 from torch.utils.flop_counter import FlopCounterMode
 
+from bathyscope.cost import Estimate, Rates, estimate, measure_rates
 from bathyscope.errors import ModelError, OptionError
-from bathyscope.estimate import Estimate, Rates, estimate, measure_rates
 
 RATES = Rates(matrix=1e9, compared=1e6, device="cpu")
 

@@ -14,8 +14,8 @@ from bathyscope.papers.reproduction import Survey
 from bathyscope.prompts.prompt import Prompt
 from bathyscope.prompts.source import Source, label_of
 from bathyscope.prompts.spec import SourceSpec
-from bathyscope.reproduce.data import localised
-from bathyscope.reproduce.models import NamedModel
+from bathyscope.reproducing.data import localised
+from bathyscope.reproducing.models import NamedModel
 from bathyscope.store.run import Run, open_run
 from bathyscope.surveying import survey as run_survey
 
@@ -50,11 +50,12 @@ class Cell:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A cell's run, or the reason why there is none."""
+    """A cell's run, or the reason why there is none, with the exit code of its kind."""
 
     cell: Cell
     run: Run | None
     reason: str = ""
+    exit_code: int = 0
 
 
 def planned(
@@ -118,7 +119,7 @@ def measured(
                 **cell.options,
             )
         except BathyscopeError as error:
-            yield Outcome(cell, None, str(error))
+            yield Outcome(cell, None, str(error), error.exit_code)
         else:
             yield Outcome(cell, run)
 

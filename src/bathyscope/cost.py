@@ -43,11 +43,13 @@ class Rates:
         matrix: floating-point operations of matrix products.
         compared: entries of the vocabulary whose predictions are compared.
         device: where it was measured.
+        seconds: how long, for each of them.
     """
 
     matrix: float
     compared: float
     device: str
+    seconds: float = SECONDS
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from support import stand_ins
 
 from bathyscope.papers.reproduction import Survey
 from bathyscope.papers.reproductions import REPRODUCTIONS
-from bathyscope.reproduce import cells as module
-from bathyscope.reproduce.cells import measured, planned
-from bathyscope.reproduce.data import local_data
-from bathyscope.reproduce.models import NamedModel, chosen_models
+from bathyscope.reproducing import cells as module
+from bathyscope.reproducing.cells import measured, planned
+from bathyscope.reproducing.data import local_data
+from bathyscope.reproducing.models import NamedModel, chosen_models
 
 SUMS = Survey("sums", (("1 + 1 = ", "2"),), ("erasure",))
 CORPUS_MODELS = chosen_models([], REPRODUCTIONS["csordas2025"].models)

@@ -1,0 +1,92 @@
+"""What there is to choose from: measures, data sets, presets, families and estimators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, get_args
+
+from bathyscope.errors import OptionError, did_you_mean
+
+Kind = Literal["measures", "datasets", "presets", "families", "estimators"]
+Row = dict[str, Any]
+
+
+def names(kind: Kind) -> list[Row]:
+    """Everything of one kind that may be named, with a word about each.
+
+    Args:
+        kind: ``measures`` and ``presets`` of a survey, ``datasets`` of prompts, ``families`` of models, or
+            ``estimators`` of effective depth.
+
+    Raises:
+        OptionError: another kind.
+    """
+    if kind not in _KINDS:
+        allowed = get_args(Kind)
+        raise OptionError(
+            f"Nothing is called {kind!r}.{did_you_mean(str(kind), allowed)} Allowed: {', '.join(allowed)}."
+        )
+    return _KINDS[kind]()
+
+
+def _measures() -> list[Row]:
+    from bathyscope.measures.registry import DEFAULT, MEASURES, plug_ins
+
+    return [
+        {
+            "name": one.name,
+            "measures": one.summary,
+            "by_default": one.name in DEFAULT,
+            "needs_answers": one.needs_answers,
+            "requires": ", ".join(one.requires),
+        }
+        for one in [*MEASURES.values(), *plug_ins().values()]
+    ]
+
+
+def _datasets() -> list[Row]:
+    from bathyscope.prompts.datasets import registry
+
+    return [
+        {
+            "name": one.name,
+            "on_the_hub": one.hub or f"no: {one.origin}",
+            "options": ", ".join(one.options),
+            "format_of": one.source,
+        }
+        for one in registry().values()
+    ]
+
+
+def _presets() -> list[Row]:
+    from bathyscope.papers.presets import PRESETS
+
+    return [
+        {"name": name, "measures": ", ".join(one.measures), "seed": one.seed, "notes": one.notes}
+        for name, one in PRESETS.items()
+    ]
+
+
+def _families() -> list[Row]:
+    from bathyscope.anatomy.registry import families, plugged_in
+
+    return [
+        {"name": one.name, "model_types": ", ".join(one.model_types), "refused": one.refused or ""}
+        for one in sorted([*families(), *plugged_in()], key=lambda one: one.name)
+    ]
+
+
+def _estimators() -> list[Row]:
+    from bathyscope.report.table import estimator_name, index_name
+    from bathyscope.statistics.effective_depth import ESTIMATORS
+
+    return [{"name": name, "reads": estimator_name(name), "index_of": index_name(name)} for name in ESTIMATORS]
+
+
+_KINDS: dict[str, Callable[[], list[Row]]] = {
+    "measures": _measures,
+    "datasets": _datasets,
+    "presets": _presets,
+    "families": _families,
+    "estimators": _estimators,
+}

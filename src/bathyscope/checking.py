@@ -1,0 +1,56 @@
+"""Whether a model's anatomy is known, and what the checks at load measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bathyscope.model import Model, load
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel
+
+
+def check(
+    model: Model | PreTrainedModel | str | Path,
+    dtype: str | torch.dtype | None = None,
+    device: str | torch.device | None = None,
+    revision: str | None = None,
+    trust_remote_code: bool = False,
+) -> dict[str, Any]:
+    """Loads a model where it is not loaded yet, and gives everything the checks of its anatomy measured.
+
+    Args:
+        model: what ``load`` returns or takes.
+        dtype, device, revision, trust_remote_code: as for ``load``.
+
+    Returns:
+        The family and the sizes of the model, and gaps relative to the largest magnitude of what is compared.
+
+    Raises:
+        ModelError: as ``load``.
+    """
+    if not isinstance(model, Model):
+        model = load(model, dtype, device, revision, trust_remote_code)
+    anatomy, checks = model.anatomy, model.checks
+    return {
+        "model": model.name,
+        "accepted": True,
+        "family": anatomy.family.name,
+        "class": type(model.hf).__name__,
+        "blocks": model.n_blocks,
+        "width": anatomy.width,
+        "vocabulary": anatomy.vocabulary,
+        "context": model.max_tokens,
+        "dtype": str(model.dtype).removeprefix("torch."),
+        "parallel": anatomy.parallel,
+        "tolerance": checks.tolerance,
+        "no_op": checks.no_op,
+        "readout": checks.readout,
+        "contributions": checks.contributions,
+        "parts": checks.parts,
+        "tail": checks.tail,
+        "tails": checks.tails,
+        "tail_reason": checks.tail_reason,
+    }

@@ -1,0 +1,73 @@
+"""Flags and steps that several commands share, each said once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+import bathyscope
+from bathyscope.cli.console import Format, quiet_libraries, say
+from bathyscope.cli.flags import options_of
+from bathyscope.errors import OptionError, did_you_mean
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Records = Annotated[Format, Parameter(help="of the output; missing numbers are empty in CSV and null in JSON.")]
+Quiet = Annotated[
+    bool,
+    Parameter(help="no progress and no messages; warnings and errors remain.", negative=(), show_default=False),
+]
+Partial = Annotated[
+    bool, Parameter(help="read unfinished runs: the prompts that are done.", negative=(), show_default=False)
+]
+Picture = Annotated[Path | None, Parameter(help="also write a figure (.png, .svg, .pdf).", show_default=False)]
+Given = Annotated[str | None, Parameter(show_default=False)]
+
+OBJECTS = ("model", "tokenizer", "family")
+"""Arguments of ``load`` that a shell cannot give, or gives by its own."""
+LOADING = options_of("bathyscope:load", leave_out=OBJECTS)
+"""How a model is loaded."""
+
+
+def load_all(models: Sequence[str], given: dict[str, Any], quiet: bool) -> list[bathyscope.Model]:
+    """The models, loaded as the flags of ``LOADING`` say, which are taken out of what was given."""
+    loading = taken(LOADING, given)
+    say(f"Loading {' and '.join(models)}.", quiet)
+    with quiet_libraries(downloads=not quiet):
+        return [bathyscope.load(model, **loading) for model in models]
+
+
+def taken(options_type: type, given: dict[str, Any]) -> dict[str, Any]:
+    """The options of one kind, taken out of what was given."""
+    return {one.name: given.pop(one.name) for one in fields(options_type) if one.name in given}
+
+
+def check_picture(out: Path | None) -> None:
+    """Refuses a figure's file of an unknown kind before anything is computed."""
+    if out is not None:
+        from bathyscope.report.render import check_format
+
+        check_format(out.suffix.removeprefix("."))
+
+
+def write_picture(out: Path | None, draw: Callable[[], Figure], quiet: bool = False) -> None:
+    """The figure, where a file is asked for."""
+    if out is not None:
+        from bathyscope.report.export import write_output
+        from bathyscope.report.render import render
+
+        write_output(out, render(draw(), out.suffix.removeprefix(".")))
+        say(f"Written: {out}", quiet)
+
+
+def choose_one(words: Sequence[str], kind: str, allowed: Mapping[str, object] | Sequence[str]) -> OptionError:
+    """What is wrong where one of a command's own commands was to be named."""
+    listed = ", ".join(allowed)
+    if not words:
+        return OptionError(f"Say which {kind}: {listed}.")
+    return OptionError(f"Unknown {kind} {words[0]!r}.{did_you_mean(words[0], list(allowed))} Allowed: {listed}.")

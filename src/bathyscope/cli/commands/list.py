@@ -1,0 +1,29 @@
+"""``bathyscope list``: the names that other commands take."""
+
+from __future__ import annotations
+
+from cyclopts import App
+
+import bathyscope
+from bathyscope.catalogue import Kind
+from bathyscope.cli.arguments import Records
+from bathyscope.cli.console import write_rows
+
+_EXAMPLES = """\
+Examples:
+  bathyscope list measures
+  bathyscope list datasets --format json | jq .
+  bathyscope list families --format csv"""
+
+app = App(name="list", help_epilogue=_EXAMPLES)
+
+
+@app.default
+def list_command(kind: Kind, /, *, format: Records = "table") -> int:
+    """List what there is to choose from.
+
+    Args:
+        kind: measures, datasets, presets, families or estimators.
+    """
+    write_rows(bathyscope.names(kind), format)
+    return 0

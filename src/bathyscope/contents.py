@@ -1,0 +1,44 @@
+"""What a run holds, as a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bathyscope.store.run import Run, open_run
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def show(run: Run | str | Path, measure: str | None = None, *, partial: bool = False) -> pd.DataFrame:
+    """The results of one measure, or what the run holds.
+
+    Args:
+        run: a run, or the folder of one.
+        measure: which measure; None = a row for every variable of every measure.
+        partial: read an unfinished run: the prompts that are done.
+
+    Raises:
+        OptionError: the run does not hold the measure.
+        StoreError: there is no run, or it is not finished.
+    """
+    import pandas as pd
+
+    opened = run if isinstance(run, Run) else open_run(run, partial=partial)
+    return pd.DataFrame(contents(opened)) if measure is None else opened.to_dataframe(measure)
+
+
+def contents(run: Run) -> list[dict[str, str]]:
+    """Every variable of every measure: its dimensions, units and meaning."""
+    return [
+        {
+            "measure": measure,
+            "variable": str(name),
+            "dimensions": " × ".join(str(dim) for dim in values.dims),
+            "units": str(values.attrs.get("units", "")),
+            "meaning": str(values.attrs.get("long_name", "")),
+        }
+        for measure in run.measures
+        for name, values in run[measure].data_vars.items()
+    ]

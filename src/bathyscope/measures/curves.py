@@ -1,0 +1,38 @@
+"""Curves of measures that depths are read off, for every reader of a run; needs no model library."""
+
+from __future__ import annotations
+
+import numpy as np
+import xarray as xr
+
+from bathyscope.statistics.depth_inputs import DepthInputs
+
+
+def depth_inputs(residual: xr.Dataset, lens: xr.Dataset, skip: xr.Dataset) -> DepthInputs:
+    """What depth estimators work on, per prompt: cosines by block, lens by block input, token depths, skip effects."""
+    lens = one_norm(lens)
+    inputs = lens.isel(boundary=slice(0, -1))
+    has_future = "effect_future" in skip and "block" in skip["part"].values
+    future = skip["effect_future"].sel(part="block", reduction="max") if has_future else None
+
+    def curves(name: str, dataset: xr.Dataset, axis: str) -> np.ndarray:
+        return np.asarray(dataset[name].transpose("prompt", axis).values, dtype=np.float64)
+
+    return DepthInputs(
+        cos_attn=curves("cos_attn", residual, "block"),
+        cos_mlp=curves("cos_mlp", residual, "block"),
+        cos_block=curves("cos_block", residual, "block"),
+        kl=curves("kl_lens_final", inputs, "boundary"),
+        overlap=curves("overlap", inputs, "boundary"),
+        n_tokens=np.asarray(residual["n_tokens"].values, dtype=np.float64),
+        effect_future=None if future is None else np.asarray(future.values, dtype=np.float64),
+        settle_depth=np.asarray(lens["settle_depth"].values, dtype=np.float64),
+        prediction_depth=np.asarray(lens["prediction_depth"].values, dtype=np.float64),
+    )
+
+
+def one_norm(lens: xr.Dataset) -> xr.Dataset:
+    """The lens whose norm is recomputed, where it was read with several; else the one there is."""
+    if "norm" not in lens.dims:
+        return lens
+    return lens.sel(norm="recompute") if "recompute" in lens["norm"].values else lens.isel(norm=0)

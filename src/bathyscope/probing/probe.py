@@ -1,0 +1,41 @@
+"""All probes by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from bathyscope.errors import OptionError, did_you_mean
+from bathyscope.probing.ing import ing_probe
+from bathyscope.probing.subjoiner import subjoiner
+from bathyscope.probing.wic import wic_probe
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from transformers import PreTrainedModel
+
+    from bathyscope.model import Model
+
+Kind = Literal["wic", "ing", "subjoiner"]
+_PROBES: dict[str, Callable[..., xr.Dataset]] = {"wic": wic_probe, "ing": ing_probe, "subjoiner": subjoiner}
+
+
+def probe(kind: Kind, model: Model | PreTrainedModel | str | Path, *data: Any, **options: Any) -> xr.Dataset:
+    """Probes a model with labelled data.
+
+    Args:
+        kind: ``wic`` (whether a word means the same in two sentences, at every boundary), ``ing`` (whether the next
+            token ends in "ing", by single neurons and ensembles) or ``subjoiner`` (heads that gather the tokens of a
+            word).
+        model: what ``load`` returns or takes.
+        data: of the probe: rows to train on and to validate (none = the hub's), a corpus, or words.
+        **options: of the probe, see ``wic_probe``, ``ing_probe`` and ``subjoiner`` in ``bathyscope.probing``.
+
+    Raises:
+        OptionError: an unknown probe; otherwise as the probe itself.
+    """
+    if kind not in _PROBES:
+        allowed = get_args(Kind)
+        raise OptionError(f"Unknown probe {kind!r}.{did_you_mean(str(kind), allowed)} Allowed: {', '.join(allowed)}.")
+    return _PROBES[kind](model, *data, **options)

@@ -1,0 +1,60 @@
+"""Help, the version and a mistyped flag need no library that takes long to import; every command is found."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import entry_points
+
+import pytest
+
+from bathyscope.cli.app import app
+
+HEAVY = ("torch", "transformers", "xarray", "pandas", "scipy", "matplotlib")
+COMMANDS = [name for name in app if not name.startswith("-")]
+# each line of these is one command line; all run in one process, whose modules are looked at after each
+LIGHT = [
+    ["--version"],
+    ["--help"],
+    *([name, "--help"] for name in COMMANDS),
+    *(["probe", name, "--help"] for name in ("wic", "ing", "subjoiner")),
+    ["lab", "train", "--help"],
+    ["survey", "--help-measures"],
+    ["survey", "--help", "skip"],
+    ["nonsense"],
+    ["survey", "model", "--promts", "gsm8k:1"],
+    ["survey", "model", "--skip.parts", "blok", "--prompts", "gsm8k:1"],
+    ["survey", "model", "--lens.k", "0", "--prompts", "gsm8k:1"],
+    ["compare", "--sed", "1"],
+    ["check", "model", "--seed", "1"],
+]
+
+
+def test_help_and_mistyped_flags_import_nothing_heavy() -> None:
+    code = f"""
+import contextlib, io, sys
+from bathyscope.cli import main
+for line in {LIGHT!r}:
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        code = main(line)
+    there = [name for name in {HEAVY!r} if name in sys.modules]
+    if there or code not in (0, 2):
+        sys.exit(f"{{line}} ended with {{code}} and imported {{there}}")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["group", "runs/none", "--by", "level"], ["compare", "runs/none"]])
+def test_reading_runs_needs_no_model_library(arguments: list[str]) -> None:
+    code = (
+        f"import sys; from bathyscope.cli import main; assert main({arguments!r}) == 5; "
+        "sys.exit(', '.join({'torch', 'transformers'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr.startswith("error: There is no run in")
+    assert done.returncode == 0, done.stderr
+
+
+def test_commands_of_other_packages_are_listed() -> None:
+    assert {entry.name for entry in entry_points(group="bathyscope.commands")} <= set(COMMANDS)

@@ -1,0 +1,71 @@
+"""The public face: every command has a Python verb and every verb a command, and names load when they are used."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import bathyscope
+from bathyscope.cli.app import app
+
+TABLE = {
+    "check": "check",
+    "cka": "cka",
+    "compare": "compare",
+    "demo": "demo",
+    "depth-performance": "depth_performance",
+    "estimate": "estimate",
+    "evaluate": "evaluate",
+    "group": "group",
+    "list": "names",
+    "maps": "maps",
+    "probe": "probe",
+    "report": "report",
+    "reproduce": "reproduce",
+    "show": "show",
+    "solved": "solved",
+    "solved-by": "solved_by",
+    "survey": "survey",
+}
+"""Command → verb. They have one name, save where Python's would hide a builtin."""
+PYTHON_ONLY = {
+    # what the command line does on the way, or what stays in memory
+    *("load", "open", "open_evaluation", "open_maps", "scheduled"),
+    # the name before
+    "grouped",
+}
+NOUNS = {"Measure", "MeasureProbe", "Model", "Prompt", "PromptSet", "Run", "Schedule", "variable"}
+
+
+def test_every_command_has_a_verb_and_every_verb_a_command() -> None:
+    others = {entry.name for entry in entry_points(group="bathyscope.commands")}
+    assert {name for name in app if not name.startswith("-")} - others == set(TABLE)
+    errors = {name for name in bathyscope.__all__ if name.endswith("Error")}
+    assert set(bathyscope.__all__) == set(TABLE.values()) | PYTHON_ONLY | NOUNS | errors
+
+
+def test_every_name_is_there_and_listed() -> None:
+    assert [name for name in bathyscope.__all__ if not hasattr(bathyscope, name)] == []
+    assert set(bathyscope.__all__) <= set(dir(bathyscope))
+    assert bathyscope.group is bathyscope.grouped
+    assert all(callable(getattr(bathyscope, verb)) for verb in TABLE.values())
+
+
+def test_names_are_listed_before_they_are_loaded() -> None:
+    code = "import sys, bathyscope; assert 'survey' in dir(bathyscope); sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_type_checkers_and_the_interpreter_find_the_same() -> None:
+    tree = ast.parse(Path(bathyscope.__file__).read_text(encoding="utf-8"))
+    [typed] = [node for node in tree.body if isinstance(node, ast.If)]
+    named = {
+        alias.asname or alias.name: f"{node.module}:{alias.name}"
+        for node in typed.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert named == bathyscope._LAZY
