@@ -58,7 +58,9 @@ def test_each_help_has_examples_that_its_own_parser_accepts(
 def test_unknown_names_are_answered_with_near_ones(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["shwo", "run"]) == 2
     said = capsys.readouterr().err
-    assert said.startswith("error: Unknown command 'shwo'. Did you mean 'show'? Allowed: demo, survey, estimate, show, ")
+    assert said.startswith(
+        "error: Unknown command 'shwo'. Did you mean 'show'? Allowed: demo, survey, estimate, show, "
+    )
     assert main(["survey", "model", "--promts", "gsm8k:1"]) == 2
     said = capsys.readouterr().err
     assert "Unknown option: --promts. Did you mean --prompts?" in said
