@@ -15,7 +15,7 @@ from support import stand_ins
 
 from bathyscope.cli import main
 from bathyscope.cli.main import INTERRUPTED
-from bathyscope.errors import ModelError
+from bathyscope.errors import ModelError, PromptError
 from bathyscope.reproducing import cells
 from bathyscope.store.run import open_run
 
@@ -38,10 +38,11 @@ def asked(home: Path, models: Sequence[str], *more: str) -> list[str]:
     return [*arguments, "--out", str(home / "out"), "--quiet", *more]
 
 
-def found(arguments: list[str]) -> dict[str, Any]:
+def found(arguments: list[str], code: int) -> dict[str, Any]:
+    """What is printed as JSON, with the exit code that the first missing survey gives."""
     printed = io.StringIO()
     with redirect_stdout(printed):
-        assert main([*arguments, "--format", "json"]) == 0
+        assert main([*arguments, "--format", "json"]) == code
     document: dict[str, Any] = json.loads(printed.getvalue())
     return document
 
@@ -50,7 +51,7 @@ def found(arguments: list[str]) -> dict[str, Any]:
 def table(home: Path) -> dict[str, Any]:
     """Table 1 of two stand-ins for published models, one other folder, and one that is not there."""
     models = [f"{LISTED[0]}={home / 'first'}", f"{LISTED[1]}={home / 'second'}", str(home / "third"), str(home / "no")]
-    return found(asked(home, models))
+    return found(asked(home, models), PromptError.exit_code)
 
 
 def test_the_table_holds_what_was_measured_beside_what_was_published(home: Path, table: dict[str, Any]) -> None:
@@ -101,7 +102,7 @@ def unloaded(table: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("unloaded")
 def test_finished_runs_are_only_read(home: Path, table: dict[str, Any]) -> None:
-    after = found(asked(home, [f"{LISTED[0]}={home / 'first'}"]))
+    after = found(asked(home, [f"{LISTED[0]}={home / 'first'}"]), ModelError.exit_code)
     own = [row for row in table["table1"] if row["model"] == LISTED[0] and row["data"] != "aime2024"]
     assert [row for row in after["table1"] if row["data"] != "aime2024"] == own
     assert after["missing"] == [{"models": [LISTED[0]], "data": ["aime2024"], "reason": "nothing is loaded here"}]
@@ -110,7 +111,7 @@ def test_finished_runs_are_only_read(home: Path, table: dict[str, Any]) -> None:
 @pytest.mark.usefixtures("unloaded")
 def test_the_printed_table(home: Path, table: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
     rows = {(row["model"], row["estimator"], row["data"]): row for row in table["table1"]}
-    assert main(asked(home, [f"{LISTED[0]}={home / 'first'}"])) == 0
+    assert main(asked(home, [f"{LISTED[0]}={home / 'first'}"])) == ModelError.exit_code
     printed = capsys.readouterr().out
     lines = printed.splitlines()
     assert lines[0].split() == ["Model", "HellaSwag", "GSM8K", "AIME24"]
@@ -132,7 +133,7 @@ def test_the_printed_table(home: Path, table: dict[str, Any], capsys: pytest.Cap
 
 @pytest.mark.usefixtures("unloaded")
 def test_csv_holds_the_numbers_alone(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(asked(home, [f"{LISTED[0]}={home / 'first'}"], "--format", "csv")) == 0
+    assert main(asked(home, [f"{LISTED[0]}={home / 'first'}"], "--format", "csv")) == ModelError.exit_code
     printed, said = capsys.readouterr()
     rows = list(csv.DictReader(io.StringIO(printed)))
     assert len(rows) == 9
@@ -160,7 +161,7 @@ def test_an_interrupted_reproduction_goes_on(
     assert (
         f"Interrupted: 1 of 3 runs are finished and kept in {home / 'stopped'}. To resume: bathyscope reproduce" in said
     )
-    assert main(arguments) == 0
+    assert main(arguments) == PromptError.exit_code
     assert [prompts.name for prompts in begun] == ["hellaswag", "gsm8k", "gsm8k", "aime2024"]
 
 
