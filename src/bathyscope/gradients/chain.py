@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from bathyscope.anatomy.anatomy import Anatomy
 from bathyscope.anatomy.replay import State
 from bathyscope.anatomy.sites import replaced
-from bathyscope.gradients.saved import SavedBytes
+from bathyscope.gradients.saved import saved_bytes
 
 # families take a forward of a single token for a step of generation
 _SHORTEST = 2
@@ -76,17 +76,17 @@ class Chain:
 
     def _run_clean(self) -> float:
         """P of the clean prompt; fills the states and ``row_bytes``: of a row that begins at boundary 0 … L."""
-        saved, state = SavedBytes(self._anatomy.model), State()
+        saved, state = [], State()
         resid = self._replay.recording.resid0_BTD.clone().requires_grad_()
-        with saved:
+        with saved_bytes(self._anatomy.model) as since:
             for index, block in enumerate(self._blocks):
                 self._states.append(_detached(state))
                 resid = self._replay.run(block, index, resid, None, state=state)
-                saved.mark()
+                saved.append(since())
             self._states.append(_detached(state))
             probability = self._answer_probability(resid)
-            saved.mark()
-        self.row_bytes = list(accumulate(reversed(saved.marked)))[::-1]
+            saved.append(since())
+        self.row_bytes = list(accumulate(reversed(saved)))[::-1]
         return probability.item()
 
 
