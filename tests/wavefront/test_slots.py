@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from bathyscope.wavefront.calls import CallPolicy, CallResult
-from bathyscope.wavefront.slots import Slots
+from bathyscope.wavefront.slots import Lender, Slots
 
 ROWS, BATCH, TOKENS, WIDTH = 7, 2, 3, 4
 
@@ -216,6 +216,33 @@ def test_a_block_without_keys_lends_none() -> None:
     assert not lender.attends
     with pytest.raises(RuntimeError, match="whose donor rows gave no keys and values"):
         lender.cache([0, 1]).update(torch.zeros(2, 1, 2, WIDTH), torch.zeros(2, 1, 2, WIDTH))
+
+
+def test_what_a_block_lends_is_forgotten_at_the_next() -> None:
+    class Mixed(Attention):
+        def run(self, block: nn.Module, index: int, *args: Any, **other: Any) -> Tensor:
+            return (Attention if index == 0 else NotingReplay).run(self, block, index, *args, **other)
+
+    slots = Slots(Mixed(), CallPolicy(99, False), ROWS)  # type: ignore[arg-type]
+    list(slots.run(nn.Identity(), 0, range(ROWS), lends=ROWS))
+    assert slots.lender([0], prompt=0, start=1).attends
+    list(slots.run(nn.Identity(), 1, [0, 4], lends=2))
+    lender = slots.lender([4], prompt=0, start=1)
+    assert (lender.keys, lender.values, lender.attends) == (None, None, False)
+
+
+@pytest.mark.parametrize("attends", [True, False])
+def test_tails_are_told_whether_their_donors_looked_at_keys(attends: bool) -> None:
+    told: list[tuple[bool, int]] = []
+
+    class Told(NotingReplay):
+        def run(self, *args: Any, **other: Any) -> Tensor:
+            told.append((other["attends"], other["start"]))
+            return super().run(*args, **other)
+
+    tails = Slots(Told(), CallPolicy(99, False), 2, prompt=0, start=1)  # type: ignore[arg-type]
+    list(tails.run(nn.Identity(), 0, [0, 1], lender=Lender(None, None, [0, 0], 0, 1, attends)))
+    assert told == [(attends, 1)]
 
 
 def passed(slots: Slots) -> Tensor:
