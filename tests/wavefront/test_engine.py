@@ -225,6 +225,16 @@ def test_tails_and_full_rows_show_the_same(name: str) -> None:
             torch.testing.assert_close(state, finals[1][key].rows[request], rtol=1e-5, atol=1e-5)
 
 
+def test_tails_that_begin_late_have_what_earlier_blocks_passed_on() -> None:
+    """Blocks 3 and 4 of this Gemma take the keys and values of blocks 1 and 2, which no tail runs."""
+    ids = zoo.prompts(zoo.build("gemma4"), RAGGED)
+    requests = [SkipBefore(s, p, t) for s in (2, 3) for p, t in ((0, 5), (2, 16))]
+    tails, full = (observed(swept("gemma4", ids, requests, tails=use)) for use in (True, False))
+    assert {(request.block, block) for request, block in tails} == {(2, 3), (2, 4), (3, 4)}
+    for key, state in tails.items():
+        torch.testing.assert_close(state, full[key], rtol=1e-5, atol=1e-5)
+
+
 def observed(keeper: Keeper) -> dict[tuple[SkipBefore, int], Tensor]:
     """What was shown of every tail: (request, block) → its own tokens after the block."""
     return {
@@ -269,6 +279,9 @@ def test_stragglers_look_back_as_little_as_they_need() -> None:
     assert asked([ScheduleRow(standard.swap(1))]) == [0, 1, 2, 1, 3, 4]
     assert asked([ScheduleRow(standard.swap(3))]) == [0, 1, 2, 3, 4, 3]
     assert asked([ScheduleRow(standard.repeat(2))]) == [0, 1, 2, 3, 2, 4]
+    # who is furthest behind goes first, and takes along whoever it meets
+    behind = [ScheduleRow(Schedule.parse(text, 5)) for text in ("order:0-1-2-3-1-2-3-4", "order:0-1-2-3-2-3-4")]
+    assert asked(behind) == [0, 1, 2, 3, 4, 1, 2, 3]
     everything = [ScheduleRow(standard.swap(b)) for b in range(4)]
     everything += [ScheduleRow(standard.repeat(b, 2)) for b in range(4)]
     order = asked(everything)
