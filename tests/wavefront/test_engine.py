@@ -221,6 +221,7 @@ def test_tails_and_full_rows_show_the_same(name: str) -> None:
     for key, tail in finals[0].items():
         assert len(tail.control_ND) == len(ids[key[0]]) - key[1]
         assert tail.rows.keys() == finals[1][key].rows.keys()
+        assert {request.block for request in tail.rows} == {0, 1, 2, 3}  # nothing later is left to see the last
         for request, state in tail.rows.items():
             torch.testing.assert_close(state, finals[1][key].rows[request], rtol=1e-5, atol=1e-5)
 
@@ -309,6 +310,16 @@ def test_probes_see_blocks_in_order_and_only_what_they_asked_for() -> None:
             assert shown & set(keeper.requests)
     expected = naive.boundaries(model.hf, naive.blocks_of(model.hf), ids[2])
     torch.testing.assert_close(torch.stack(one.boundaries)[:, 2], expected[:-1], rtol=1e-5, atol=1e-5)
+
+
+def test_skipped_blocks_are_seen_at_every_later_one_whoever_begins_alike() -> None:
+    """Swapping a block and skipping it run the same block first; the call is made once, and is the skip's to show."""
+    ids = zoo.prompts(zoo.build("llama"), (9,))
+    swap, skip = ScheduleRow(Schedule.standard(5).swap(1)), SkipRow(1, 0)
+    keeper = swept("llama", ids, [swap, skip])
+    seen = [(view.block, request) for view in keeper.views for served in view.requests for request in served]
+    assert [block for block, request in seen if request == skip] == [2, 3, 4]
+    assert [block for block, request in seen if request == swap] == [3, 4]
 
 
 def test_low_precision_measures_its_noise() -> None:
