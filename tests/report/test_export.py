@@ -54,3 +54,21 @@ def test_folder_that_is_a_file_is_said(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"Cannot write '.*taken/effective_depth.png': .*Give a place"):
         save_figures(SMALL, tmp_path / "taken")
     assert (tmp_path / "taken").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("runs/qwen",), "drawn from runs, and 'runs/qwen' of type str was given"),
+        (([SMALL, SMALL],), "Figures are of one run, and 2 were given; save_side_by_side takes several"),
+        (
+            (SMALL, "x", ["png"], {"band": "none"}),
+            r"options is bathyscope.report.FigureOptions\(...\), or None; .* dict",
+        ),
+    ],
+)
+def test_arguments_of_another_type_are_one_sentence(arguments: tuple[object, ...], words: str, tmp_path: Path) -> None:
+    run, *rest = arguments
+    with pytest.raises(OptionError, match=words):
+        save_figures(run, tmp_path, *rest[1:])  # type: ignore[arg-type]
+    assert not os.listdir(tmp_path)

@@ -346,7 +346,7 @@ KEEP_OUT = [name for name in synthetic_run(3).measures if name not in ("skip", "
             ("runs/qwen", "page.html"),
             "drawn from runs, and 'runs/qwen' of type str was given; give what bathyscope.survey",
         ),
-        (([1], "page.html"), "drawn from runs, and a list with 1 of type int was given"),
+        (([1], "page.html"), "drawn from runs, and 1 of type int in a list was given"),
         ((None, "page.html"), "None of type NoneType was given"),
         ((RUN, 3), "A report's out is the path of an HTML file, such as 'page.html'; 3 of type int was given"),
         ((RUN, "page.html", 3), "A report's title is a text, or None; 3 of type int"),

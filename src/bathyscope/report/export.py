@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from matplotlib.figure import Figure
 
 from bathyscope.errors import OptionError, StoreError
+from bathyscope.report.arguments import check_options, runs_of
 from bathyscope.report.figures.kind import arrange, compose
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.registry import drawings
@@ -31,10 +32,14 @@ def save_figures(
     The same run gives the same bytes. Each file is wholly there or absent.
 
     Raises:
-        OptionError: nothing to draw; a format that is not one of png, svg, pdf.
+        OptionError: nothing to draw; a format that is not one of png, svg, pdf; an argument of another type.
         StoreError: the folder cannot be written.
     """
-    _check(formats)
+    _check(formats, options)
+    runs = runs_of(run)
+    if len(runs) != 1:
+        raise OptionError(f"Figures are of one run, and {len(runs)} were given; save_side_by_side takes several.")
+    (run,) = runs
     figures = {name: compose(run, drawing.panels) for name, drawing in drawings(run, options).items()}
     return _save(figures, folder, formats)
 
@@ -52,13 +57,15 @@ def save_side_by_side(
         OptionError: a format that is not one of png, svg, pdf.
         StoreError: the folder cannot be written.
     """
-    _check(formats)
+    _check(formats, options)
+    runs = runs_of(runs)
     heading = " ".join(run.caption() for run in runs)
     figures = {name: arrange(heading, drawing.panels) for name, drawing in side_by_side(runs, options).items()}
     return _save(figures, folder, formats)
 
 
-def _check(formats: Sequence[str]) -> None:
+def _check(formats: Sequence[str], options: object) -> None:
+    check_options(options)
     if isinstance(formats, str) or not formats:
         raise OptionError(f"formats={formats!r}; give a list of at least one of: {', '.join(FORMATS)}.")
     for format_ in formats:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.report import html, provenance, table
+from bathyscope.report.arguments import check, check_options, runs_of
 from bathyscope.report.figures.kind import Drawing
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.registry import drawings
@@ -43,8 +44,10 @@ def report(
             no longer.
         StoreError: the file cannot be written.
     """
-    runs = [runs] if isinstance(runs, Run) else runs
-    _check(runs, out, title, options, gone)
+    _check(out, title, options, gone)
+    runs = runs_of(runs)
+    if not runs:
+        raise OptionError("A report needs at least one run; give a list such as [run].")
     names = run_names(runs)
     # each figure of each run is computed once, for its section and for what stands side by side
     drawn = [drawings(run, options) for run in runs]
@@ -61,34 +64,16 @@ def report(
     return path
 
 
-def _check(runs: object, out: object, title: object, options: object, gone: Mapping[str, object]) -> None:
+def _check(out: object, title: object, options: object, gone: Mapping[str, object]) -> None:
     """Arguments are what they should be, before anything is drawn."""
     for name in gone:
         if name in NO_LONGER:
             raise OptionError(NO_LONGER[name])
         known = ("runs", "out", "title", "options")
         raise OptionError(f"A report takes no {name!r}; allowed: {', '.join(known)}.{did_you_mean(name, known)}")
-    if not isinstance(runs, Sequence) or not all(isinstance(run, Run) for run in runs):
-        raise OptionError(
-            f"A report is drawn from runs, and {_said(runs)} was given; give what bathyscope.survey or bathyscope.open "
-            "returns, or a list of such."
-        )
-    if not runs:
-        raise OptionError("A report needs at least one run; give a list such as [run].")
-    for name, value, types, allowed in (
-        ("out", out, str | Path, "the path of an HTML file, such as 'page.html'"),
-        ("title", title, str | None, "a text, or None"),
-        ("options", options, FigureOptions | None, "bathyscope.report.FigureOptions(...), or None"),
-    ):
-        if not isinstance(value, types):
-            raise OptionError(f"A report's {name} is {allowed}; {_said(value)} was given.")
-
-
-def _said(value: object) -> str:
-    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
-        other = next((one for one in value if not isinstance(one, Run)), value)
-        return f"a {type(value).__name__} with {_said(other)}" if other is not value else f"a {type(value).__name__}"
-    return f"{value!r:.60} of type {type(value).__name__}"
+    check("out", out, (str, Path), "the path of an HTML file, such as 'page.html'")
+    check("title", title, (str, type(None)), "a text, or None")
+    check_options(options)
 
 
 def _section(run: Run, anchor: str, name: str, drawn: Mapping[str, Drawing]) -> dict[str, Any]:

@@ -1,0 +1,44 @@
+"""Checks of what Python callers hand to the report: one sentence for what is of another type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from bathyscope.errors import OptionError
+from bathyscope.report.figures.options import FigureOptions
+from bathyscope.store.run import Run
+
+
+def runs_of(given: object) -> list[Run]:
+    """The runs given, one or several.
+
+    Raises:
+        OptionError: something else.
+    """
+    if isinstance(given, Run):
+        return [given]
+    several = list(given) if isinstance(given, Iterable) and not isinstance(given, str | bytes) else [given]
+    runs = [run for run in several if isinstance(run, Run)]
+    for run in several:
+        if not isinstance(run, Run):
+            inside = f" in a {type(given).__name__}" if run is not given else ""
+            raise OptionError(
+                f"A report is drawn from runs, and {_said(run)}{inside} was given; give what bathyscope.survey or "
+                "bathyscope.open returns, or a list of such."
+            )
+    return runs
+
+
+def check(name: str, value: object, types: type | tuple[type, ...], allowed: str) -> None:
+    """Raises OptionError where an argument of the report has none of the types."""
+    if not isinstance(value, types):
+        raise OptionError(f"A report's {name} is {allowed}; {_said(value)} was given.")
+
+
+def check_options(options: object) -> None:
+    """Raises OptionError where these are no FigureOptions."""
+    check("options", options, (FigureOptions, type(None)), "bathyscope.report.FigureOptions(...), or None")
+
+
+def _said(value: object) -> str:
+    return f"{value!r:.60} of type {type(value).__name__}"
