@@ -33,6 +33,13 @@ RANK = {name: rank for rank, ring in enumerate(RINGS) for name in ring}
 FACADE = ("__init__", "__main__")
 PURE = ("errors", "text", "schedule", "statistics", "verdict")
 FILES = sorted(ROOT.rglob("*.py"))
+_READING = ("store", "statistics", "comparison", "performance", "papers", "report", "labels", "options")
+LIGHT = [path for path in FILES if path.relative_to(ROOT).parts[0].removesuffix(".py") in _READING]
+LIGHT += [ROOT / "between" / "map_results.py"]
+LIGHT += [
+    ROOT / "cli" / "commands" / f"{name}.py" for name in ("show", "report", "compare", "group", "depth_performance")
+]
+"""What reads and shows results: nothing here waits for torch."""
 REPOSITORY = Path(__file__).parents[1]
 _LAB = {"bathyscope", "bathyscope_lab"}
 HOUSES = {
@@ -117,7 +124,61 @@ def test_only_outer_rings_draw_or_talk() -> None:
         assert not used or ring_of(path) in ("report", "cli", "progress", "estimate"), f"{path.name}: {used}"
 
 
-@pytest.mark.parametrize("module", ["bathyscope", "bathyscope.schedule", "bathyscope.statistics.effective_depth"])
+@pytest.mark.parametrize("path", LIGHT, ids=lambda path: str(path.relative_to(ROOT)))
+def test_reading_comparing_and_drawing_load_no_model_library(path: Path) -> None:
+    """Neither the file nor anything it imports, whatever that imports in turn."""
+    way = way_to(path, {"torch", "transformers"})
+    assert not way, " → ".join(way)
+
+
+def way_to(path: Path, tops: set[str]) -> list[str]:
+    """Files and, last, the import by which loading ``path`` loads one of the packages; empty where it does not."""
+    ways, known = [[path]], {path}
+    while ways:
+        way = ways.pop()
+        for name in loaded(way[-1]):
+            if name.split(".")[0] in tops:
+                return [*(str(one.relative_to(ROOT)) for one in way), name]
+            new = [one for one in files_of(name) if one not in known]
+            known.update(new)
+            ways += [[*way, one] for one in new]
+    return []
+
+
+def loaded(path: Path) -> Iterator[str]:
+    """Dotted names that a file imports as soon as it is imported itself."""
+    bodies = [ast.parse(path.read_text(encoding="utf-8")).body]
+    while bodies:
+        for node in bodies.pop():
+            if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+                bodies.append(node.orelse)
+            elif isinstance(node, ast.Import):
+                yield from (alias.name for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                bodies += [getattr(node, part) for part in ("body", "orelse", "finalbody") if hasattr(node, part)]
+                bodies += [handler.body for handler in getattr(node, "handlers", [])]
+
+
+def files_of(name: str) -> Iterator[Path]:
+    """The files of this package that importing a dotted name runs: of every package on the way, and of the module."""
+    parts = name.split(".")
+    for end in range(1, len(parts) + 1) if parts[0] == "bathyscope" else ():
+        place = ROOT.joinpath(*parts[1:end])
+        yield from (file for file in (place / "__init__.py", place.with_suffix(".py")) if end > 1 and file.is_file())
+
+
+def test_the_way_to_a_library_is_found_through_others() -> None:
+    assert way_to(ROOT / "surveying.py", {"torch"})
+    assert way_to(ROOT / "cli" / "summary.py", {"torch"}) == []
+    assert way_to(ROOT / "comparison" / "side.py", {"scipy"})[-1].startswith("scipy")
+
+
+@pytest.mark.parametrize(
+    "module",
+    ["bathyscope", "bathyscope.schedule", "bathyscope.statistics.effective_depth", "bathyscope.comparison"],
+)
 def test_light_modules_do_not_wait_for_torch(module: str) -> None:
     code = f"import sys, {module}; sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

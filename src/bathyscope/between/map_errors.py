@@ -15,8 +15,6 @@ from bathyscope.between.normal_equations import array
 from bathyscope.between.streams import States
 from bathyscope.statistics.least_squares import Array
 
-METRICS = ("relative_error", "summed_error", "r2")
-
 
 class MapErrors:
     """Sums over the tokens of each test prompt.

@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import xarray as xr
 
-from bathyscope.between.map_errors import METRICS, MapErrors
 from bathyscope.between.splits import Splits
-from bathyscope.between.streams import Streams
 from bathyscope.errors import StoreError
 from bathyscope.labels import variable
 from bathyscope.statistics.bootstrap import bootstrap_interval, resample_counts
@@ -26,6 +25,10 @@ from bathyscope.statistics.diagonal import (
 )
 from bathyscope.statistics.least_squares import Array
 from bathyscope.store.shards import encode_results, read_results
+
+if TYPE_CHECKING:
+    from bathyscope.between.map_errors import MapErrors
+    from bathyscope.between.streams import Streams
 
 SOURCE = "csordas2025, maps between models"
 DIRECTIONS = ("best_target", "best_source")
@@ -92,8 +95,7 @@ def dataset(errors: MapErrors, ridge_ST: Array, streams: Streams, setup: Setup) 
     metrics = errors.metrics(np.concatenate([np.ones((1, len(tested))), resampled]))
     intervals = _Intervals(np.array([streams.tokens([number]) for number in tested], dtype=np.float64), setup.level)
     data: dict[str, xr.Variable] = {}
-    for name in METRICS:
-        text, formula, limits = _METRICS[name]
+    for name, (text, formula, limits) in _METRICS.items():
         data |= intervals.variables(name, _PAIR, metrics[name], text, formula, limits)
     data["ridge"] = variable(
         _PAIR, ridge_ST, "ridge penalty with the smallest held-out error", "1", formula="λ", source=SOURCE
