@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import pytest
 import torch
 from support import waves, zoo
 
-from bathyscope.model import load
+from bathyscope.model import load, loaded
 
 
 def test_the_hash_is_the_same_however_a_model_was_loaded(tmp_path: Path) -> None:
@@ -49,4 +50,7 @@ def test_quantised_weights_bring_a_warning() -> None:
     hf = zoo.entry("llama").build()
     hf.config.quantization_config = {"bits": 8}
     with pytest.warns(UserWarning, match="This model's weights are quantised. 8-bit kernels choose outlier columns"):
-        load(hf)
+        model = load(hf)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert loaded(model) is model

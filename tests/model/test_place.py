@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import huggingface_hub
 import pytest
 import transformers
 
@@ -97,3 +99,22 @@ def test_a_revision_of_a_folder(saved: Path) -> None:
 def test_an_adapter_without_its_model(tmp_path: Path) -> None:
     (tmp_path / "adapter_config.json").write_text("{}")
     assert "is a folder without a config.json; a PEFT adapter without its model: load both" in refused(tmp_path)
+
+
+def test_a_model_of_the_hub_that_is_kept_here(saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its files go through the same looks, and a folder of the same first name does not stand in its way."""
+    repository = tmp_path / "hub" / "models--org--tiny"
+    snapshot = repository / "snapshots" / "abc123"
+    shutil.copytree(saved, snapshot)
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text("abc123")
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    (tmp_path / "org" / "other").mkdir(parents=True)
+    (tmp_path / "org" / "other" / "config.json").write_text("{}")
+    monkeypatch.chdir(tmp_path)
+    for revision in (None, "main"):
+        model = load("org/tiny", revision=revision)
+        assert (model.name, model.revision) == ("org/tiny", revision)
+    assert "There is no folder org/tinx. " in refused("org/tinx")
+    (snapshot / "model.safetensors.index.json").write_text('{"weight_map": {"a": "../x.safetensors"}}')
+    assert "names '../x.safetensors'; a checkpoint's files are plain names inside its own folder" in refused("org/tiny")

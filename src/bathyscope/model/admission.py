@@ -32,7 +32,7 @@ def without_adapter(model: nn.Module) -> nn.Module:
 
 
 def require_measurable(hf: nn.Module) -> None:
-    """Refuses kinds of models that no family file could help; a warning for quantised ones.
+    """Refuses kinds of models that no family file could help.
 
     Raises:
         ModelError: with the kind.
@@ -50,7 +50,11 @@ def require_measurable(hf: nn.Module) -> None:
     _require_weights_here(hf)
     _require_plain_tensors(hf)
     _require_usable_masks(hf)
-    if getattr(config, "quantization_config", None) is not None:
+
+
+def warn_of_quantisation(hf: nn.Module) -> None:
+    """Says what weights in few bits do to small effects."""
+    if getattr(hf.config, "quantization_config", None) is not None:
         warn(
             "This model's weights are quantised. 8-bit kernels choose outlier columns over a whole batch, which "
             "leaks between tokens; effects near the noise floor are not to be trusted."

@@ -19,7 +19,7 @@ from bathyscope.anatomy.generic import family_of
 from bathyscope.anatomy.mode import evaluating, require_own_order
 from bathyscope.anatomy.sites import submodule
 from bathyscope.errors import ModelError, warn
-from bathyscope.model.admission import require_measurable, without_adapter
+from bathyscope.model.admission import require_measurable, warn_of_quantisation, without_adapter
 from bathyscope.model.checkpoint import load_config, read_checkpoint
 from bathyscope.model.devices import as_device, as_dtype
 from bathyscope.model.exclusive import alone
@@ -73,6 +73,7 @@ def load(
         cast(nn.Module, hf).to(place)
     with alone(hf):
         require_measurable(hf)
+        warn_of_quantisation(hf)
         weights = _readable(name, hf)
         anatomy, checks = _checked(name, hf, family)
     return Model(name, revision, anatomy, checks, weights.sha256, trust_remote_code, tokenizer)
