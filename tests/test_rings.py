@@ -23,6 +23,7 @@ RINGS = (
     # presets are data and know nothing of a survey, which takes them by name
     ("assembly", "sharding", "store", "papers", "progress", "bundled"),
     ("model",),
+    ("controls",),
     ("surveying", "surgery", "vocabularies"),
     ("checking", "contents", "cost", "comparison", "between", "probing", "evaluation", "solving", "performance"),
     ("report",),

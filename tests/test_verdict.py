@@ -105,3 +105,44 @@ def test_the_lens_whose_norm_is_recomputed_is_read() -> None:
     given = run([1.0, 2.0], [EARLY, EARLY])
     both = xr.concat([given["lens"] * 2, given["lens"]], dim=xr.Variable("norm", ["frozen", "recompute"]))
     assert verdict_of({**given, "lens": both}).readable.value == 1.5
+
+
+def beside(given: float, effects: list[float], prompts: int = 8) -> dict[str, xr.Dataset]:
+    """A run whose prompts read ``given`` boundaries, each a little more than the one before."""
+    return run([given + 0.01 * number for number in range(prompts)], [effects] * prompts)
+
+
+def test_what_training_moved_is_the_difference_to_untrained_models() -> None:
+    controls = {
+        "untrained-0": beside(1.0, LATE),
+        "untrained-1": beside(1.2, LATE),
+        "shuffled_text-0": beside(2.0, EARLY),
+    }
+    found = verdict_of(beside(2.0, EARLY), controls)
+    null = found.readable.null
+    assert null is not None
+    assert (null.seeds, null.value) == (2, pytest.approx(1.1 + 0.035))
+    assert null.moved == pytest.approx(0.9)
+    # the spread over prompts is in both and cancels; that between two seeds is 0.2 / √2, with one degree of freedom,
+    # and the model itself is a third draw
+    reach = 12.706 * 0.2 / np.sqrt(2) * np.sqrt(1 + 1 / 2)
+    assert null.interval.high - null.moved == pytest.approx(reach, rel=1e-3)
+    assert found.own.null is not None
+    assert found.own.null.moved == pytest.approx(1.5 - (3 + 6 / 7))
+    assert "Against 2 untrained models of its shape, training moved" in found.text
+    assert [row["control"] for row in found.rows()] == ["untrained", "shuffled_text"] * 3
+
+
+def test_no_difference_is_said_only_within_a_block() -> None:
+    same = {f"untrained-{seed}": beside(2.0 + 0.01 * (-1) ** seed, EARLY) for seed in range(4)}
+    assert "Nothing here depends on training: 4 untrained" in verdict_of(beside(2.0, EARLY), same).text
+    apart = {f"untrained-{seed}": beside(2.0 + (-1) ** seed, EARLY) for seed in range(4)}
+    assert "Whether training matters here is open: against 4 untrained" in verdict_of(beside(2.0, EARLY), apart).text
+    one = verdict_of(beside(2.0, EARLY), {"untrained-0": beside(2.0, EARLY)})
+    assert one.text.endswith("an untrained model of its shape differs by less than a block.")
+
+
+def test_without_controls_a_row_is_a_reading() -> None:
+    rows = verdict_of(beside(2.0, EARLY)).rows()
+    assert [row["reading"] for row in rows] == ["readable", "own", "later"]
+    assert set(rows[0]) == {"reading", "blocks", "low", "high", "ratio"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from bathyscope.assembly import (
     require_free_labels,
     with_summary,
 )
+from bathyscope.controls import controls_of
 from bathyscope.errors import OptionError, warn
 from bathyscope.interrupts import ended_as_interrupted
 from bathyscope.measures.base import Measure, ModelFacts
@@ -36,7 +37,7 @@ from bathyscope.prompts.reading import tokenized
 from bathyscope.prompts.source import Source
 from bathyscope.sharding import batch_room, shard_tokens, shards_of
 from bathyscope.store.merge import PROMPT, merge
-from bathyscope.store.run import Run
+from bathyscope.store.run import CONTROLS, Run
 from bathyscope.store.writer import RunWriter
 from bathyscope.wavefront.batch import Batch, plan_batches
 from bathyscope.wavefront.engine import Wavefront
@@ -54,6 +55,7 @@ def survey(
     batch_tokens: int | None = None,
     preset: str | None = None,
     *,
+    control: str | Sequence[str] | None = None,
     beyond_context: bool | None = None,
     add_special_tokens: bool = True,
     chat: bool = False,
@@ -75,6 +77,9 @@ def survey(
         batch_tokens: tokens of prompts in one shard, the unit that is kept when a run is interrupted. None = 2048, or
             more where the model is so small that it computes them in less than some seconds.
         preset: a paper's choices as defaults.
+        control: what to set beside the model, surveyed on the same prompts: ``untrained`` (the architecture freshly
+            initialised), ``shuffled_blocks`` or ``shuffled_text``, each with a number of seeds if wanted
+            (``untrained:3``); several separated by commas. They are ``run.controls``.
         beyond_context: prompts longer than the context the model declares: True = run them where positions
             are not looked up in a table, False = refuse; None = run those of data sets, with a warning, and
             refuse those given one by one.
@@ -93,25 +98,38 @@ def survey(
         OptionError, PromptError, ModelError: what is asked for cannot be done; raised before any compute.
         StoreError: the folder belongs to another configuration, is altered, or cannot be written.
     """
+    controls = controls_of(control)
+    planned = partial(
+        plan_survey,
+        measures=measures,
+        seed=seed,
+        batch_tokens=batch_tokens,
+        preset=preset,
+        beyond_context=beyond_context,
+        add_special_tokens=add_special_tokens,
+        chat=chat,
+        options=options,
+    )
     with alone(model), ended_as_interrupted():
-        plan = plan_survey(
-            model,
-            prompts,
-            measures,
-            seed=seed,
-            batch_tokens=batch_tokens,
-            preset=preset,
-            beyond_context=beyond_context,
-            add_special_tokens=add_special_tokens,
-            chat=chat,
-            options=options,
-        )
-        record = {"command": command, "notes": {"threads": torch.get_num_threads(), "tails": plan.tails_note}}
-        with RunWriter.open(out, plan.identity(), record) as writer:
-            if writer.is_finished:
-                return writer.run()
-            plan.compute(writer, progress)
-            return writer.finish(plan.derived(writer.merged()))
+        plan = planned(model, prompts)
+        for one in controls:
+            one.require(plan.model)
+        run = _carried_out(plan, out, command, progress)
+        found = {}
+        for one in controls:
+            folder = None if out is None else Path(out).expanduser() / CONTROLS / one.label
+            found[one.label] = _carried_out(planned(*one.of(plan.model, plan.prompts)), folder, command, progress)
+        return replace(run, controls=found) if controls else run
+
+
+def _carried_out(plan: SurveyPlan, out: str | Path | None, command: str | None, progress: bool) -> Run:
+    """The run of a plan, or what of it is there already."""
+    record = {"command": command, "notes": {"threads": torch.get_num_threads(), "tails": plan.tails_note}}
+    with RunWriter.open(out, plan.identity(), record) as writer:
+        if writer.is_finished:
+            return writer.run()
+        plan.compute(writer, progress)
+        return writer.finish(plan.derived(writer.merged()))
 
 
 @dataclass(frozen=True)

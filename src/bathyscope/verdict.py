@@ -9,23 +9,29 @@ Every depth is stated in *blocks done*, x of L in [0, L]. Each prompt has three:
 The run's readings are means over prompts with bootstrap intervals. Where *readable* and *own* lie within one block of
 each other, one depth is stated, the mean of the two; else the verdict says that the readings disagree, and why that may
 be. How often these readings are right on models of known depth: docs/design/planted_depth.md.
+
+Where controls were surveyed beside the model (``survey(control="untrained:3")``), each reading stands beside what they
+read, and only the difference, paired by prompt, is put down to training.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
+from scipy import stats
 
 from bathyscope.errors import OptionError
 from bathyscope.statistics.bootstrap import Interval, mean_interval
 
 FloatArray = NDArray[np.float64]
+Datasets = Mapping[str, xr.Dataset]
+Row = dict[str, str | float]
 
 SHARE = 0.9
 """Of the summed effect, until which blocks are counted."""
@@ -33,12 +39,78 @@ CLOSE = 1.0
 """Blocks by which two readings may differ and still agree; also the width of an interval that says enough."""
 RESAMPLES = 1000
 
+_SAYS = {"readable": "the point where the likeliest token stands", "own": "the work of blocks on the output"}
 _OPEN = {
     "sharpened": "blocks go on changing the output after the likeliest token stands, as where they sharpen "
     "probabilities, or where blocks share weights",
     "hidden": "leaving out one block shows less than the lens, as where blocks back each other up",
     "missing": "lens and skip effects of blocks were not both measured",
 }
+
+
+@dataclass(frozen=True)
+class Null:
+    """What controls of one kind read, and how far the run is from it.
+
+    Args:
+        by_control: [S, P], a row a seed.
+        difference: [S, P], the run less its control, paired by prompt.
+        level: coverage of the interval.
+    """
+
+    by_control: FloatArray
+    difference: FloatArray
+    level: float = 0.95
+
+    @property
+    def seeds(self) -> int:
+        """S, the number of controls."""
+        return len(self.by_control)
+
+    @property
+    def value(self) -> float:
+        """The mean reading of the controls, in blocks done."""
+        return _mean(self.by_control)
+
+    @property
+    def moved(self) -> float:
+        """The mean difference: the run less its controls."""
+        return _mean(self.difference)
+
+    @cached_property
+    def interval(self) -> Interval:
+        """Student's interval of the difference between the run's model and untrained ones.
+
+        Were the model untrained too, it would be one draw more: its variance is that of a mean over prompts plus
+        (1 + 1/S) times that between seeds, with Satterthwaite's degrees of freedom. One seed shows no spread between
+        seeds, so that the interval then speaks of that one control.
+        """
+        known = self.difference[:, ~np.isnan(self.difference).any(0)]
+        if known.shape[1] < 2:
+            return Interval(math.nan, math.nan)
+        parts = [(known.mean(0), 1 / known.shape[1]), (known.mean(1), 1 + 1 / self.seeds)]
+        parts = [(means, factor) for means, factor in parts if means.size > 1]
+        variances = [factor * float(means.var(ddof=1)) for means, factor in parts]
+        total = sum(variances)
+        if total == 0:
+            return Interval(self.moved, self.moved)
+        freedom = total**2 / sum(v**2 / (means.size - 1) for v, (means, _) in zip(variances, parts, strict=True))
+        reach = float(stats.t.ppf((1 + self.level) / 2, freedom)) * math.sqrt(total)
+        return Interval(self.moved - reach, self.moved + reach)
+
+    @property
+    def differs(self) -> bool:
+        """The interval leaves out 0."""
+        return self.interval.low > 0 or self.interval.high < 0
+
+    @property
+    def same(self) -> bool:
+        """The interval lies within one block of 0: as good as no difference."""
+        return self.interval.low > -CLOSE and self.interval.high < CLOSE
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        return f"{self.moved:+.1f}" if math.isnan(low) else f"{self.moved:+.1f} ({low:+.1f} to {high:+.1f})"
 
 
 @dataclass(frozen=True)
@@ -51,6 +123,7 @@ class Reading:
         n_blocks: L.
         level: coverage of the interval.
         seed: of the resampling.
+        nulls: what controls read, by kind.
     """
 
     name: str
@@ -58,12 +131,17 @@ class Reading:
     n_blocks: int
     level: float = 0.95
     seed: int = 0
+    nulls: Mapping[str, Null] = field(default_factory=dict)
+
+    @property
+    def null(self) -> Null | None:
+        """What untrained models of this shape read; None where none was surveyed."""
+        return self.nulls.get("untrained")
 
     @property
     def value(self) -> float:
         """The mean over prompts, 0 … L; NaN where no prompt has one."""
-        known = self.by_prompt[~np.isnan(self.by_prompt)]
-        return float(known.mean()) if known.size else math.nan
+        return _mean(self.by_prompt)
 
     @cached_property
     def _interval(self) -> Interval:
@@ -141,7 +219,23 @@ class Verdict:
     @property
     def text(self) -> str:
         """At most three sentences."""
-        return " ".join(part for part in (self._depth_sentence(), self._later_sentence(), self.advice) if part)
+        last = self._control_sentence() or self.advice
+        return " ".join(part for part in (self._depth_sentence(), self._later_sentence(), last) if part)
+
+    def rows(self) -> list[Row]:
+        """A row for every reading and kind of control, for tables; one a reading where there are no controls."""
+        found: list[Row] = []
+        for one in (self.readable, self.own, self.later):
+            head: Row = {"reading": one.name, "blocks": one.value, "low": one.low, "high": one.high, "ratio": one.ratio}
+            beside = [self._null_row(kind, null) for kind, null in one.nulls.items()]
+            found += [{**head, **null} for null in beside or [{}]]
+        return found
+
+    @staticmethod
+    def _null_row(kind: str, null: Null) -> Row:
+        low, high = null.interval
+        found: Row = {"control": kind, "seeds": null.seeds, "null": null.value}
+        return found | {"difference": null.moved, "difference_low": low, "difference_high": high}
 
     @property
     def _joint(self) -> Reading:
@@ -165,12 +259,34 @@ class Verdict:
             return ""
         return f"What later tokens use of a token is done after {self.later} blocks."
 
+    def _control_sentence(self) -> str:
+        """What of the depth is due to training; empty without untrained controls."""
+        nulls = {one.name: one.null for one in (self.readable, self.own) if one.null is not None}
+        if not nulls:
+            return ""
+        seeds = next(iter(nulls.values())).seeds
+        models = "an untrained model of its shape" if seeds == 1 else f"{seeds} untrained models of its shape"
+        listed = " and ".join(f"{_SAYS[name]} by {null}" for name, null in nulls.items())
+        if any(null.differs for null in nulls.values()):
+            return f"Against {models}, training moved {listed} blocks."
+        if all(null.same for null in nulls.values()):
+            return f"Nothing here depends on training: {models} differ{'s' * (seeds == 1)} by less than a block."
+        return f"Whether training matters here is open: against {models}, it moved {listed} blocks."
+
     def __str__(self) -> str:
         return self.text
 
 
-def verdict_of(measures: Mapping[str, xr.Dataset], level: float = 0.95, seed: int = 0) -> Verdict:
+def verdict_of(
+    measures: Datasets, controls: Mapping[str, Datasets] | None = None, level: float = 0.95, seed: int = 0
+) -> Verdict:
     """The verdict from the datasets of a run; only ``lens`` and ``skip`` are looked at.
+
+    Args:
+        measures: the run's datasets by name.
+        controls: those of its controls, under names such as ``untrained-0``; on the same prompts in the same order.
+        level: coverage of intervals.
+        seed: of resampling.
 
     Raises:
         OptionError: there is no lens.
@@ -180,18 +296,31 @@ def verdict_of(measures: Mapping[str, xr.Dataset], level: float = 0.95, seed: in
             "A verdict needs the lens, and skip effects of blocks; this run has "
             f"{', '.join(measures) or 'no measure'}. Survey with measures=['lens', 'skip']."
         )
-    lens = measures["lens"]
+    found = _by_prompt(measures)
+    beside: dict[str, list[dict[str, FloatArray]]] = {}
+    for label, datasets in (controls or {}).items():
+        beside.setdefault(label.rpartition("-")[0], []).append(_by_prompt(datasets))
+    n_blocks = measures["lens"].sizes["boundary"] - 1
+    readings = {}
+    for name, values in found.items():
+        rows = {kind: np.stack([one[name] for one in every]) for kind, every in beside.items()}
+        nulls = {kind: Null(row, values - row, level) for kind, row in rows.items()}
+        readings[name] = Reading(name, values, n_blocks, level, seed, nulls)
+    return Verdict(**readings, n_blocks=n_blocks)
+
+
+def _by_prompt(measures: Datasets) -> dict[str, FloatArray]:
+    """Each reading of every prompt, [P]."""
+    lens, skip = measures["lens"], measures.get("skip")
     if "norm" in lens.dims:
         lens = lens.sel(norm="recompute") if "recompute" in lens["norm"].values else lens.isel(norm=0)
-    n_blocks = lens.sizes["boundary"] - 1
-    found = {"readable": np.asarray(lens["prediction_depth"].values, dtype=np.float64)}
-    none = np.full(found["readable"].shape, np.nan)
-    skip = measures.get("skip")
-    for name, variable in (("own", "output_all"), ("later", "output_future")):
-        measured = skip is not None and variable in skip and "block" in skip["part"].values
-        found[name] = blocks_until(_by_block(skip[variable])) if skip is not None and measured else none
-    readings = {name: Reading(name, values, n_blocks, level, seed) for name, values in found.items()}
-    return Verdict(**readings, n_blocks=n_blocks)
+    readable = np.asarray(lens["prediction_depth"].values, dtype=np.float64)
+    effects = dict.fromkeys(("own", "later"), np.full(readable.shape, np.nan))
+    if skip is not None and "block" in skip["part"].values:
+        for name, variable in (("own", "output_all"), ("later", "output_future")):
+            if variable in skip:
+                effects[name] = blocks_until(_by_block(skip[variable]))
+    return {"readable": readable, **effects}
 
 
 def blocks_until(effect: ArrayLike, share: float = SHARE) -> FloatArray:
@@ -209,6 +338,12 @@ def blocks_until(effect: ArrayLike, share: float = SHARE) -> FloatArray:
     with np.errstate(invalid="ignore", divide="ignore"):
         place = last + 1 - (reached - share) / own
     return np.asarray(np.where(total[..., 0] > 0, place, np.nan), dtype=np.float64)
+
+
+def _mean(values: FloatArray) -> float:
+    """Of the values that are there; NaN where none is."""
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if known.size else math.nan
 
 
 def _by_block(effect: xr.DataArray) -> FloatArray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,8 @@ from bathyscope.store.table import tidy
 from bathyscope.verdict import Verdict, verdict_of
 
 DERIVED = "derived.nc"
+CONTROLS = "controls"
+"""The folder of a run in which its controls lie, each a run of its own."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -32,12 +34,14 @@ class Run:
             about).
         path: the run's folder, or None where it lives in memory.
         files: content of what the run keeps beside its datasets, by name.
+        controls: runs of what was set beside the model, such as ``untrained-0``, on the same prompts.
     """
 
     tree: xr.DataTree
     manifest: dict[str, Any]
     path: Path | None = None
     files: Mapping[str, bytes] = field(default_factory=dict)
+    controls: Mapping[str, Run] = field(default_factory=dict)
 
     @property
     def measures(self) -> tuple[str, ...]:
@@ -104,8 +108,20 @@ class Run:
         Raises:
             OptionError: the run has no lens.
         """
-        measured = {name: self[name] for name in ("lens", "skip") if name in self}
-        return verdict_of(measured or {name: self[name] for name in self}, seed=self.identity.seed)
+        beside = {label: {name: run[name] for name in run} for label, run in self.controls.items()}
+        return verdict_of({name: self[name] for name in self}, beside, seed=self.identity.seed)
+
+    def beside_controls(self, measure: str) -> xr.Dataset:
+        """A measure of the run and of its controls, along the dimension ``control`` (``none`` is the run itself).
+
+        Raises:
+            OptionError: the run has no such measure, or no controls.
+        """
+        if not self.controls:
+            raise OptionError("This run has no controls; survey with control='untrained:3'.")
+        every = {"none": self, **self.controls}
+        parts = [run[measure].drop_attrs(deep=False) for run in every.values()]
+        return xr.concat(parts, xr.Variable("control", list(every)), join="outer", coords="minimal", compat="override")
 
     def headline(self) -> str:
         """The verdict's text; empty where the run has no lens to judge by."""
@@ -179,7 +195,9 @@ def open_run(path: str | Path, *, partial: bool = False) -> Run:
     if complete and record.derived is not None:
         derived = read_shard(folder / record.derived.file, record.derived.sha256, identity.marks(None))
     files = {name: verified(folder / entry.file, entry.sha256) for name, entry in record.files.items()}
-    return assemble(merged, derived, manifest, folder, files)
+    run = assemble(merged, derived, manifest, folder, files)
+    beside = sorted(path for path in (folder / CONTROLS).glob("*") if (path / RUN.manifest).exists())
+    return replace(run, controls={path.name: open_run(path, partial=partial) for path in beside}) if beside else run
 
 
 def load_manifest(folder: Path) -> Manifest:
