@@ -16,7 +16,7 @@ def show(run: Run | str | Path, measure: str | None = None, *, partial: bool = F
 
     Args:
         run: a run, or the folder of one.
-        measure: which measure; None = a row for every variable of every measure.
+        measure: which measure, or ``verdict`` for its readings; None = a row for every variable of every measure.
         partial: read an unfinished run: the prompts that are done.
 
     Raises:
@@ -26,6 +26,8 @@ def show(run: Run | str | Path, measure: str | None = None, *, partial: bool = F
     import pandas as pd
 
     opened = run if isinstance(run, Run) else open_run(run, partial=partial)
+    if measure == "verdict":
+        return pd.DataFrame(opened.verdict.rows())
     return pd.DataFrame(contents(opened)) if measure is None else opened.to_dataframe(measure)
 
 

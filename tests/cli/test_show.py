@@ -79,6 +79,14 @@ def test_the_verdict_comes_first(run_folder: Path, capsys: pytest.CaptureFixture
     assert f"<strong>{run.verdict.text}</strong>" in run._repr_html_()
 
 
+def test_the_readings_behind_the_verdict(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", str(run_folder), "--measure", "verdict", "--format", "json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert rows == bathyscope.open(run_folder).verdict.rows()
+    assert main(["show", str(run_folder), "--measure", "verdict"]) == 0
+    assert capsys.readouterr().out.startswith(bathyscope.open(run_folder).verdict.text)
+
+
 def test_wrong_runs_and_measures(run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", str(run_folder), "--measure", "lenz"]) == 2
     assert "Did you mean 'lens'?" in capsys.readouterr().err

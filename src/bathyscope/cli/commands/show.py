@@ -14,6 +14,7 @@ from bathyscope.cli.summary import write_effective_depth, write_headline
 _EXAMPLES = """\
 Examples:
   bathyscope show runs/qwen
+  bathyscope show runs/qwen --measure verdict
   bathyscope show runs/qwen --measure effective_depth
   bathyscope show runs/qwen --measure lens --format csv > lens.csv
   bathyscope show runs/qwen --measure effective_depth --format json | jq ."""
@@ -34,7 +35,7 @@ def show(
 
     Args:
         run: folder that a survey wrote.
-        measure: which measure; without it, everything the run holds is listed.
+        measure: which measure, or verdict for the readings behind the verdict; without it, everything is listed.
     """
     opened = bathyscope.open(run, partial=partial)
     if measure is None:
@@ -42,6 +43,8 @@ def show(
     elif format == "table" and measure == "effective_depth":
         write_effective_depth(opened)
     else:
+        if format == "table" and measure == "verdict":
+            write(opened.verdict.text)
         frame = bathyscope.show(opened, measure)
         if not write_data(frame, format):
             write(frame.to_string(index=False, na_rep="–"))
