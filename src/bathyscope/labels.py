@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     import xarray as xr
+    from numpy.typing import NDArray
 
 REDUCTIONS: Final = ("mean", "p95", "max")
 """Over tokens, in the order of the dimension ``reduction``."""
@@ -116,6 +117,23 @@ def misfits(table: Table, dataset: xr.Dataset) -> Iterator[str]:
                 yield f"{name} says {key} {found.attrs.get(key)!r}; in its table {getattr(label, key)!r}"
     for unknown in set(dataset.data_vars) - set(table):
         yield f"{unknown} is not in its table"
+
+
+def token_weights(dataset: xr.Dataset, name: str = "") -> NDArray[Any]:
+    """How many tokens each prompt's means are over, [prompt]: what a mean over all tokens of all prompts weighs it by.
+
+    Where that is not every token, the dataset says it: ``n_averaged``, or ``n_averaged_…`` for one variable.
+
+    Args:
+        name: of the variable.
+    """
+    for own in (f"n_averaged_{name}", "n_averaged"):
+        if own in dataset:
+            return dataset[own].values.astype("float64")
+    counts = dataset["n_tokens"].values.astype("float64")
+    # position 0 left out; or, in runs of before counts were kept, the last token, which has no next one
+    without_one = name.endswith("_rest") or name == "cross_entropy" or "baseline_loss" in dataset
+    return counts - without_one
 
 
 def documented(table: Table) -> list[str]:

@@ -56,7 +56,7 @@ def _frozen() -> list[Reading]:
 
 def _frozen_crossing(run: Run, name: str, locate: Callable[[np.ndarray], np.ndarray]) -> float:
     inputs = depth_inputs(run["residual"], run["lens"].sel(norm="frozen"), run["skip"])
-    return float(locate(weighted_mean(getattr(inputs, name), inputs.n_tokens)))
+    return float(locate(weighted_mean(getattr(inputs, name), inputs.weights(name))))
 
 
 def _frozen_tokens(run: Run, name: str) -> float:

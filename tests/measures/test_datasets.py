@@ -66,6 +66,7 @@ DIMS: dict[str, dict[str, tuple[str, ...]]] = {
         **dict.fromkeys(_LENS, _BOUNDARY),
         "hits": ("prompt", "boundary", "k"),
         **dict.fromkeys(("settle_depth", "deep_thinking_ratio", "prediction_depth"), ("prompt",)),
+        **dict.fromkeys(("n_averaged", "n_averaged_cross_entropy"), ("prompt",)),
     },
     "skip": {
         **dict.fromkeys(("effect_all", "effect_future"), _EFFECT),
@@ -98,11 +99,14 @@ DIMS: dict[str, dict[str, tuple[str, ...]]] = {
         **dict.fromkeys(("mean_prev5", "total_prev5", "self_weight", "first_key"), ("prompt", "block")),
         **dict.fromkeys(("head_prev1", "head_prev5"), ("prompt", "block", "head")),
     },
-    "swap_cosine": dict.fromkeys(("self", "index", "adjacent"), ("prompt", "part", "swapped")),
+    "swap_cosine": {
+        **dict.fromkeys(("self", "index", "adjacent"), ("prompt", "part", "swapped")),
+        "n_averaged": ("prompt",),
+    },
     **{
         measure: {
             **dict.fromkeys(_SCHEDULE, ("prompt", index)),
-            **dict.fromkeys(("baseline_entropy", "baseline_loss"), ("prompt",)),
+            **dict.fromkeys(("baseline_entropy", "baseline_loss", "n_averaged"), ("prompt",)),
         }
         for measure, index in (("drop", "dropped"), ("swap", "swapped"), ("repeat", "start"))
     },
@@ -163,7 +167,7 @@ def test_names_and_dimensions(datasets: dict[str, xr.Dataset], measure: str) -> 
         assert found[name].values.tolist() == list(values)
     assert found.sizes["prompt"] == len(LENGTHS)
     for name, values in found.data_vars.items():
-        whole = name in ("positions", "answer_start", "largest_token", "largest_channel")
+        whole = name in ("positions", "answer_start", "largest_token", "largest_channel") or "n_averaged" in str(name)
         assert values.dtype == (np.int64 if whole else np.float64), name
 
 
@@ -175,7 +179,7 @@ def test_attributes(datasets: dict[str, xr.Dataset], measure: str) -> None:
         assert values.attrs["long_name"], name
         assert values.attrs["source"], name
         assert values.attrs["units"] in ("1", "nats", "bits", "token", "block", "boundary"), name
-        assert values.attrs["formula"] or name in ("positions", "answer_start"), name
+        assert values.attrs["formula"] or name in ("positions", "answer_start") or "n_averaged" in str(name), name
         assert "{k}" not in values.attrs["formula"], name
         assert "{p}" not in values.attrs["formula"], name
 
@@ -186,6 +190,7 @@ def test_units() -> None:
     nats = {"kl_lens_final", "kl_final_lens", "cross_entropy", "kl_top_p", "kl_tail"}
     for name, values in found["lens"].data_vars.items():
         units = {"jsd": "bits", "entropy": "bits", "settle_depth": "boundary", "prediction_depth": "boundary"}
+        units |= dict.fromkeys(("n_averaged", "n_averaged_cross_entropy"), "token")
         assert values.attrs["units"] == ("nats" if name in nats else units.get(str(name), "1"))
     for name, units in _SCHEDULE.items():
         assert found["drop"][name].attrs["units"] == units

@@ -12,9 +12,15 @@ from support import naive, waves, zoo
 from torch import Tensor
 from transformers import PreTrainedModel
 
+import bathyscope
+from bathyscope import Prompt
 from bathyscope.errors import OptionError, PromptError
+from bathyscope.measures.curves import depth_inputs
 from bathyscope.measures.lens import Lens, LensOptions
 from bathyscope.model import load
+from bathyscope.report.figures.lines import Look, series
+from bathyscope.report.figures.options import FigureOptions
+from bathyscope.statistics.effective_depth import estimators
 
 LENGTHS = (14, 9, 17)
 NAMES = ["llama", "gpt2", "gemma2", "olmo", "cohere", "granite", "opt", "opt_no_final_norm", "qwen3_moe"]
@@ -237,3 +243,33 @@ def test_errors(options: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError) as caught:
         Lens(options).prepare(waves.facts(waves.loaded("llama")), waves.of_lengths(9), seed=0)
     assert message in str(caught.value)
+
+
+def test_answers_weigh_by_their_own_tokens() -> None:
+    """Two prompts with answers of 1 and 15 tokens: the second has 15 of the 16 tokens that means are over."""
+    ids = zoo.prompts(zoo.build("llama"), (24, 20))
+    prompts = [Prompt(ids=own, answer_tokens=answer) for own, answer in zip(ids, (1, 15), strict=True)]
+    options: dict[str, Any] = {"lens": {"positions": "answer"}, "progress": False}
+    run = bathyscope.survey(waves.loaded("llama"), prompts, ["effective_depth"], **options)
+    assert run["lens"].n_averaged.values.tolist() == [1, 15]
+    assert run["lens"].n_averaged_cross_entropy.values.tolist() == [1, 15]
+    inputs = depth_inputs(run["residual"], run["lens"], run["skip"])
+    found = estimators(inputs)
+    assert found["kl"].weights.tolist() == found["settle"].weights.tolist() == [1, 15]
+    assert found["cosine"].weights.tolist() == [24, 20]
+    settle = run["lens"].settle_depth.values
+    stored = run["effective_depth"].depth.sel(estimator="settle")
+    assert float(stored) == pytest.approx((settle[0] + 15 * settle[1]) / 16)
+    weighted = series(run["lens"], "kl_lens_final", "", Look("black"), FigureOptions(weighting="tokens")).summary.mean
+    np.testing.assert_allclose(weighted, np.array([1, 15]) @ run["lens"].kl_lens_final.values / 16)
+
+
+@pytest.mark.parametrize(
+    ("positions", "counts", "with_next"),
+    [("all", [9, 5], [8, 4]), ("inner", [7, 3], [7, 3]), ("answer", [2, 1], [2, 1])],
+)
+def test_what_means_are_over_is_counted(positions: str, counts: list[int], with_next: list[int]) -> None:
+    ids = zoo.prompts(zoo.build("llama"), (9, 5))
+    found = waves.run(waves.loaded("llama"), ids, {"lens": {"positions": positions}}, answers=(2, 1))["lens"]
+    assert found.n_averaged.values.tolist() == counts
+    assert found.n_averaged_cross_entropy.values.tolist() == with_next

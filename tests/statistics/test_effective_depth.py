@@ -252,7 +252,8 @@ def test_prompts_too_short_for_a_skip_position_are_left_out() -> None:
     gaps = curves.effect_future.copy()
     gaps[[1, 4]] = np.nan
     kept = [0, 2, 3, 5]
-    only_kept = DepthInputs(**{field.name: getattr(curves, field.name)[kept] for field in fields(curves)})
+    given = {field.name: getattr(curves, field.name) for field in fields(curves)}
+    only_kept = DepthInputs(**{name: None if values is None else values[kept] for name, values in given.items()})
     with_gaps = effective_depth(replace(curves, effect_future=gaps))
     assert with_gaps["centre_of_mass"] == effective_depth(only_kept)["centre_of_mass"]
     assert with_gaps["kl"] == effective_depth(curves)["kl"]

@@ -109,7 +109,7 @@ def _estimators(run: Run) -> dict[str, Estimator]:
         found |= estimators_of(side.curves, side.options.kl_fraction, side.options.overlap_threshold)
         if SHARE in run["lens"]:
             share = np.asarray(one_norm(run["lens"])[SHARE].values, dtype=np.float64)[:, None]
-            found[SHARE] = Estimator(SHARE, share, side.curves.n_tokens, _only_entry, _why_none, 1)
+            found[SHARE] = Estimator(SHARE, share, side.curves.weights(SHARE), _only_entry, _why_none, 1)
     if "depth_score" in run.measures:
         found |= _scores(run["depth_score"])
     found = {name: one for name, one in found.items() if not np.isnan(one.values).all()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import xarray as xr
 
+from bathyscope.labels import token_weights
 from bathyscope.statistics.depth_inputs import DepthInputs
 
 
@@ -24,7 +25,8 @@ def depth_inputs(residual: xr.Dataset, lens: xr.Dataset, skip: xr.Dataset) -> De
         cos_block=curves("cos_block", residual, "block"),
         kl=curves("kl_lens_final", inputs, "boundary"),
         overlap=curves("overlap", inputs, "boundary"),
-        n_tokens=np.asarray(residual["n_tokens"].values, dtype=np.float64),
+        n_tokens=token_weights(residual),
+        n_lens=token_weights(lens),
         effect_future=None if future is None else np.asarray(future.values, dtype=np.float64),
         settle_depth=np.asarray(lens["settle_depth"].values, dtype=np.float64),
         prediction_depth=np.asarray(lens["prediction_depth"].values, dtype=np.float64),

@@ -7,6 +7,7 @@ also the boundaries at which its prediction settles (``settling``).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -123,10 +124,21 @@ class LensProbe(MeasureProbe):
             return slice(-1 - answer_tokens, -1)
         return slice(1, -1) if self._options.positions == "inner" else slice(None)
 
+    def _counts(self) -> dict[str, np.ndarray]:
+        """How many tokens the means are over, and how many of them have a next one."""
+        looked_at = [
+            range(n)[self._looked_at(answer)]
+            for n, answer in zip(self._batch.lengths, self._batch.answers, strict=True)
+        ]
+        with_next = [sum(t < n - 1 for t in own) for own, n in zip(looked_at, self._batch.lengths)]
+        counted = {"n_averaged": [len(own) for own in looked_at], "n_averaged_cross_entropy": with_next}
+        return {name: np.array(counts, dtype=np.int64) for name, counts in counted.items()}
+
     def result(self) -> xr.Dataset:
         several = len(self._options.norm) > 1
         stacked = {name: torch.stack([found[name] for found in self._found]) for name in self._found[0]}
-        data = stacked if several else {name: values[0] for name, values in stacked.items()}
+        data: dict[str, Any] = stacked if several else {name: values[0] for name, values in stacked.items()}
+        data |= self._counts()
         coords: dict[str, object] = {"boundary": np.arange(self._facts.n_blocks + 1), "k": list(HITS)}
         if several:
             coords["norm"] = list(self._options.norm)

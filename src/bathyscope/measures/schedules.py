@@ -120,6 +120,10 @@ class ScheduleProbe(MeasureProbe):
         return self._noise
 
     def result(self) -> xr.Dataset:
-        data = {name: self._found[metric][:, :-2] for name, metric in _VARIABLES.items()}
+        data: dict[str, Tensor | np.ndarray] = {
+            name: self._found[metric][:, :-2] for name, metric in _VARIABLES.items()
+        }
         data |= {f"baseline_{name}": self._found[name][:, -2] for name in ("entropy", "loss")}
+        # all but the last token, or but the first
+        data["n_averaged"] = np.array(self._batch.lengths, dtype=np.int64) - 1
         return self._declaration.dataset(data, {self._dimension: np.array(list(self._rows), dtype=np.int64)})

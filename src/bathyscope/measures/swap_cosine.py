@@ -126,4 +126,7 @@ class SwapCosineProbe(MeasureProbe):
                 "A swapped pair of blocks gives NaN or Inf contributions on this input; load the model with a wider "
                 "dtype (dtype='float32')."
             )
-        return DECLARATION.dataset(values, {"part": list(PARTS), "swapped": np.array(self._blocks, dtype=np.int64)})
+        counts = np.array(self._batch.lengths, dtype=np.int64) - self._first
+        return DECLARATION.dataset(
+            {**values, "n_averaged": counts}, {"part": list(PARTS), "swapped": np.array(self._blocks, dtype=np.int64)}
+        )

@@ -31,13 +31,15 @@ class DepthInputs:
     overlap: FloatArray
     """``[P, L]``, mean over the prompt's tokens of the top-k overlap with p_L, a share."""
     n_tokens: FloatArray
-    """``[P]``, token counts: the weights of everything here but the skip effects."""
+    """``[P]``, tokens that the cosines are means over: their weights."""
     effect_future: FloatArray | None = None
     """``[P, L, L]`` (skipped × block), relative changes; None where skip effects were not measured."""
     settle_depth: FloatArray | None = None
     """``[P]``, mean over the prompt's tokens of the settle depth; None where it was not measured."""
     prediction_depth: FloatArray | None = None
     """``[P]``, mean over the prompt's tokens of the prediction depth; None where it was not measured."""
+    n_lens: FloatArray | None = None
+    """``[P]``, tokens that the lens is a mean over: weights of KL, overlap and token depths; None = ``n_tokens``."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -50,7 +52,7 @@ class DepthInputs:
                 "at least one of each."
             )
         n_prompts, n_blocks = self.cos_block.shape
-        of_prompts = dict.fromkeys(("n_tokens", "settle_depth", "prediction_depth"), (n_prompts,))
+        of_prompts = dict.fromkeys(("n_tokens", "n_lens", "settle_depth", "prediction_depth"), (n_prompts,))
         wanted = {**of_prompts, "effect_future": (n_prompts, n_blocks, n_blocks)}
         for field in fields(self):
             value, shape = getattr(self, field.name), wanted.get(field.name, (n_prompts, n_blocks))
@@ -59,8 +61,14 @@ class DepthInputs:
                     f"{field.name} has the shape {list(value.shape)}; with the {n_prompts} prompts and "
                     f"{n_blocks} blocks of cos_block it is {list(shape)}."
                 )
-        if not (np.isfinite(self.n_tokens) & (self.n_tokens > 0)).all():
-            raise OptionError("n_tokens holds a count that is not positive; every prompt has at least one token.")
+        for name in ("n_tokens", "n_lens"):
+            counts = getattr(self, name)
+            if counts is not None and not (np.isfinite(counts) & (counts > 0)).all():
+                raise OptionError(f"{name} holds a count that is not positive; every prompt has at least one token.")
+
+    def weights(self, curve: str) -> FloatArray:
+        """``[P]``, the tokens that each prompt's own mean is over: of ``cosine`` or of what the lens gives."""
+        return self.n_tokens if curve == "cosine" or self.n_lens is None else self.n_lens
 
     @property
     def n_blocks(self) -> int:

@@ -143,11 +143,11 @@ def estimators(
     last = curves.n_blocks - 1
     found: dict[str, Estimator] = {}
     for criterion in _criteria(curves, kl_fraction, overlap_threshold):
-        found |= _of_curve(criterion, curves.n_tokens, last)
+        found |= _of_curve(criterion, curves.weights(criterion.name), last)
     for name, depths in (("settle", curves.settle_depth), ("prediction", curves.prediction_depth)):
         values = np.full(len(curves.n_tokens), np.nan) if depths is None else depths
         why_none = partial(_token_reason, name, depths is not None)
-        found[name] = Estimator(name, values[:, None], curves.n_tokens, _only_entry, why_none, curves.n_blocks)
+        found[name] = Estimator(name, values[:, None], curves.weights(name), _only_entry, why_none, curves.n_blocks)
     why_none = partial(_effect_reason, curves.effect_future is not None)
     ones = np.ones(len(curves.n_tokens))
     found["centre_of_mass"] = Estimator("effect", _effects(curves), ones, centre_of_mass, why_none, last)

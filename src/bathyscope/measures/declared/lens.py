@@ -81,6 +81,10 @@ DECLARATION: Final = Declaration(
             "mean over tokens of min{b : argmax p_j = argmax p_L for all j ≥ b}",
             "Baldock et al. 2021, prediction depth",
         ),
+        "n_averaged": Label("prompt", "tokens that a prompt's means are over", "token", source=_BOTH),
+        "n_averaged_cross_entropy": Label(
+            "prompt", "tokens that a prompt's mean cross-entropy is over", "token", source=_LAD
+        ),
         "hits": Label(
             "[norm] prompt boundary k",
             "final top-1 token among the lens's top k",

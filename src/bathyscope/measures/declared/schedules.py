@@ -30,4 +30,5 @@ def schedule_table(index: str) -> dict[str, Label]:
         "baseline_loss": plain(
             "cross-entropy of the next token of the normal prediction", "nats", "−log p(next token)"
         ),
+        "n_averaged": plain("tokens that a prompt's means are over", "token"),
     }

@@ -48,5 +48,6 @@ DECLARATION: Final = Declaration(
             "cosine of the contributions of neighbouring blocks in the normal run",
             formula="mean over tokens of cos(x_ℓ, x_{ℓ+1})",
         ),
+        "n_averaged": Label("prompt", "tokens that a prompt's means are over", "token", source="lad2024, swap cosines"),
     },
 )

@@ -77,7 +77,7 @@ def note(comparison: Comparison) -> str:
 
 def _summary(side: Side, name: str) -> Summary:
     values: NDArray[np.float64] = getattr(side.curves, name)
-    found = summarise(values, side.curves.n_tokens, FigureOptions())
+    found = summarise(values, side.curves.weights(name), FigureOptions())
     if name != "kl" or not np.isfinite(found.mean).any():
         return found
     largest = np.nanmax(found.mean)

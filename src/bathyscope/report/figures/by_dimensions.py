@@ -20,7 +20,7 @@ from bathyscope.report.figures import multiples, strip
 from bathyscope.report.figures.colours import Colours
 from bathyscope.report.figures.heat_map import HeatMap, Side
 from bathyscope.report.figures.kind import Drawing, FigureKind, Panel
-from bathyscope.report.figures.lines import PLACES, Axis, Series, looks, panel, series, unit
+from bathyscope.report.figures.lines import PLACES, Axis, Series, looks, panel, series, token_weights, unit
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.strip import Row, Scale
 from bathyscope.report.figures.summary import Summary, describe
@@ -117,7 +117,7 @@ def _map(one: xr.Dataset, name: str, label: str, options: FigureOptions) -> Pane
     rows, columns = (str(dim) for dim in values.dims if dim != "prompt")
     shown = values.transpose(..., rows, columns).values.astype(float)
     if "prompt" in values.dims:
-        n_tokens = one["n_tokens"].values if "n_tokens" in one.coords else np.ones(len(shown))
+        n_tokens = token_weights(one, name) if "n_tokens" in one.coords else np.ones(len(shown))
         shown = weighted_mean(shown, n_tokens if options.weighting == "tokens" else np.ones(len(shown)))
     signed = bool((shown[np.isfinite(shown)] < 0).any())
     heat = HeatMap(

@@ -14,7 +14,7 @@ import xarray as xr
 
 from bathyscope.report.figures import style
 from bathyscope.report.figures.kind import Drawing, FigureKind, Panel
-from bathyscope.report.figures.lines import Axis, Look, panel, series, unit
+from bathyscope.report.figures.lines import Axis, Look, panel, series, token_weights, unit
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.summary import describe, summarise
 
@@ -57,13 +57,13 @@ def _drawing(change: Change, run: Run, options: FigureOptions) -> Drawing:
 
 
 def _kl(data: xr.Dataset, change: Change, options: FigureOptions) -> Panel | None:
-    curve = series(data, "kl", "KL", Look(style.VERMILION), options, "next_tokens")
+    curve = series(data, "kl", "KL", Look(style.VERMILION), options)
     title = f"How far predictions move {change.circumstance}"
     return panel("kl", [curve], Axis(title, change.axis, f"KL(normal ‖ changed) ({unit(data, 'kl')})", "auto"))
 
 
 def _agreement(data: xr.Dataset, change: Change, options: FigureOptions) -> Panel | None:
-    curve = series(data, "top1_agreement", "agreement", Look(style.GREEN), options, "next_tokens")
+    curve = series(data, "top1_agreement", "agreement", Look(style.GREEN), options)
     title = f"Top-1 token unchanged {change.circumstance}"
     return panel("top1_agreement", [curve], Axis(title, change.axis, "top-1 agreement (share of tokens)"))
 
@@ -72,15 +72,15 @@ def _loss(data: xr.Dataset, change: Change, options: FigureOptions) -> Panel | N
     def difference(loss: xr.DataArray) -> xr.DataArray:
         return loss - data["baseline_loss"]
 
-    curve = series(data, "loss", "loss difference", Look(style.PURPLE), options, "next_tokens", difference)
+    curve = series(data, "loss", "loss difference", Look(style.PURPLE), options, change=difference)
     title = f"Loss added {change.circumstance}"
     y = f"added loss ({unit(data, 'loss')})"
     return panel("loss", [curve], Axis(title, change.axis, y, rules={0.0: ""}))
 
 
 def _entropy(data: xr.Dataset, change: Change, options: FigureOptions) -> Panel | None:
-    curve = series(data, "entropy", "changed model", Look(style.BLUE), options, "next_tokens")
-    baseline = summarise(data["baseline_entropy"].values[:, None], data["n_tokens"].values - 1, options)
+    curve = series(data, "entropy", "changed model", Look(style.BLUE), options)
+    baseline = summarise(data["baseline_entropy"].values[:, None], token_weights(data, "baseline_entropy"), options)
     rules = {float(baseline.mean[0]): "untouched model"}
     title = f"Entropy of the prediction {change.circumstance}"
     return panel("entropy", [curve], Axis(title, change.axis, f"entropy ({unit(data, 'entropy')})", rules=rules))

@@ -16,7 +16,6 @@ from bathyscope.report.figures.lines import (
     BOUNDARY_LABEL,
     Axis,
     Look,
-    Positions,
     Series,
     apart,
     panel,
@@ -49,7 +48,7 @@ _TWO_NORMS: Final = (
     "recomputed one does not, that is growth of the norm alone. lad2024 first drew the frozen one."
 )
 
-Curve = tuple[str, str, str, Positions]
+Curve = tuple[str, str, str]
 
 
 def _drawing(run: Run, options: FigureOptions) -> Drawing:
@@ -63,8 +62,8 @@ def _drawing(run: Run, options: FigureOptions) -> Drawing:
             "kl",
             "Distance from the final prediction",
             "KL divergence",
-            ("kl_lens_final", "KL(lens ‖ final)", style.BLUE, "tokens"),
-            ("kl_final_lens", "KL(final ‖ lens)", style.VERMILION, "tokens"),
+            ("kl_lens_final", "KL(lens ‖ final)", style.BLUE),
+            ("kl_final_lens", "KL(final ‖ lens)", style.VERMILION),
         ),
         _panel(
             data,
@@ -72,8 +71,8 @@ def _drawing(run: Run, options: FigureOptions) -> Drawing:
             "agreement",
             "Agreement with the final prediction",
             "share of tokens",
-            ("overlap", f"top-{k} overlap", style.GREEN, "tokens"),
-            ("top1_agreement", "same top-1 token", style.PURPLE, "tokens"),
+            ("overlap", f"top-{k} overlap", style.GREEN),
+            ("top1_agreement", "same top-1 token", style.PURPLE),
         ),
         _entropy(data, options),
         _panel(
@@ -82,7 +81,7 @@ def _drawing(run: Run, options: FigureOptions) -> Drawing:
             "cross_entropy",
             "Loss of the lens prediction",
             "cross-entropy of the next token",
-            ("cross_entropy", "cross-entropy", style.VERMILION, "next_tokens"),
+            ("cross_entropy", "cross-entropy", style.VERMILION),
         ),
         _settling(data, options),
         _deep_thinking(data, options),
@@ -117,7 +116,7 @@ def _entropy(data: xr.Dataset, options: FigureOptions) -> Panel | None:
     """One curve, or the norms' curves side by side."""
     if "entropy" not in data:
         return None
-    curves = _curves(data, options, ("entropy", "entropy", style.BLUE, "tokens"))
+    curves = _curves(data, options, ("entropy", "entropy", style.BLUE))
     axis = Axis("Uncertainty of the lens prediction", BOUNDARY_LABEL, f"entropy ({unit(data, 'entropy')})")
     return panel("entropy", curves, axis) if len(curves) == 1 else apart("entropy", curves, axis)
 
@@ -141,7 +140,7 @@ def _rows(data: xr.Dataset, name: str, label: str) -> list[Row]:
     """The quantity once, or once for each norm."""
     if name not in data:
         return []
-    weights = token_weights(data)
+    weights = token_weights(data, name)
     if "norm" not in data[name].dims:
         return [Row(label, data[name].values, weights)]
     return [Row(f"{label},\n{norm}", data[name].sel(norm=norm).values, weights) for norm in data["norm"].values]
@@ -149,14 +148,14 @@ def _rows(data: xr.Dataset, name: str, label: str) -> list[Row]:
 
 def _curves(data: xr.Dataset, options: FigureOptions, curve: Curve) -> list[Series]:
     """The variable once, or once for each norm."""
-    name, label, colour, positions = curve
+    name, label, colour = curve
     look = Look(colour)
     if "norm" not in data[name].dims:
-        return [series(data, name, label, look, options, positions)]
+        return [series(data, name, label, look, options)]
     drawn = []
     for norm, (line, marker) in zip(data["norm"].values, _NORM_LOOKS):
         own = replace(look, line=line, marker=marker)
-        drawn.append(series(data.sel(norm=norm), name, f"{label}, {norm}", own, options, positions))
+        drawn.append(series(data.sel(norm=norm), name, f"{label}, {norm}", own, options))
     return drawn
 
 

@@ -17,6 +17,7 @@ from matplotlib.figure import FigureBase
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 from numpy.typing import NDArray
 
+from bathyscope import labels
 from bathyscope.report.figures import style
 from bathyscope.report.figures.kind import Member, Panel, Shared
 from bathyscope.report.figures.options import FigureOptions
@@ -104,7 +105,7 @@ class Axis:
     whole: bool = True
 
 
-Positions = Literal["tokens", "next_tokens", "rest", "prompts"]
+Positions = Literal["tokens", "rest", "prompts"]
 
 
 def series(
@@ -119,25 +120,25 @@ def series(
     """One variable (prompt, place) as a curve over its place.
 
     Args:
-        positions: what the per-prompt values are means of, and so what they weigh: all tokens, those with a
-            next token, or all but position 0; ``"prompts"``: they are no means over tokens, and each prompt
-            counts the same.
+        positions: what the per-prompt values are means of, and so what they weigh: the tokens that the dataset says
+            (``labels.token_weights``), or all but position 0; ``"prompts"``: they are no means over tokens, and each
+            prompt counts the same.
         change: applied to the per-prompt values before averaging.
     """
     variable = dataset[name] if change is None else change(dataset[name])
     variable = variable.transpose("prompt", ...)
     (place,) = (dim for dim in variable.dims if dim != "prompt")
-    weights_P = token_weights(dataset, positions)
+    weights_P = token_weights(dataset, name, positions)
     x = variable[place].values
     return Series(label, x, summarise(variable.values, weights_P, options), look, name)
 
 
-def token_weights(dataset: xr.Dataset, positions: Positions = "tokens") -> NDArray[Any]:
+def token_weights(dataset: xr.Dataset, name: str, positions: Positions = "tokens") -> NDArray[Any]:
     """(P,), the tokens behind a prompt's means; 1 for each where they are no means over tokens."""
-    n_tokens_P = dataset["n_tokens"].values
+    weights_P = labels.token_weights(dataset, name)
     if positions == "prompts":
-        return np.ones_like(n_tokens_P)
-    return n_tokens_P - (0 if positions == "tokens" else 1)
+        return np.ones_like(weights_P)
+    return weights_P - (positions == "rest" and not name.endswith("_rest"))
 
 
 def largest_over_prompts(dataset: xr.Dataset, name: str, label: str, look: Look) -> Series:
