@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from bathyscope.anatomy.anatomy import Anatomy
 from bathyscope.anatomy.cache import CaptureCache
 from bathyscope.anatomy.checks import Checks
+from bathyscope.anatomy.gaps import token_gap
 from bathyscope.anatomy.replay import Replay, State
 from bathyscope.gradients.differentiable import score_scale
 from bathyscope.gradients.one_token import OneTokenRows
@@ -155,7 +156,7 @@ class DepthGradients:
             leaf, state_in = _leaf(self.boundaries[index][first:last, None]), _leaves(state, last - first)
             state_out = dict(state_in)
             out = rows.run(block, leaf, range(first, last), state_out)
-            if _gap(out.detach()[:, 0], self.boundaries[index + 1][first:last]) > self.checks.tolerance:
+            if token_gap(out.detach()[:, 0], self.boundaries[index + 1][first:last]) > self.checks.tolerance:
                 return None
             part = _Flow(own.resid[first:last], {entry: g[first:last] for entry, g in own.passed.items()})
             found.append(_Graph(leaf, state_in, out, state_out).pull_back(part))
@@ -193,10 +194,3 @@ def _rows_per_call(captured: CaptureCache, state: Mapping[object, tuple[Tensor, 
     copied = [tensor for tensor in given if tensor is not None]
     room = _KEY_BYTES * (_ACCELERATOR_FACTOR if any(t.device.type != "cpu" for t in copied) else 1)
     return max(1, room // max(1, sum(t.nbytes for t in copied)))
-
-
-def _gap(found_ND: Tensor, wanted_ND: Tensor) -> float:
-    """The largest ‖found − wanted‖ / ‖wanted‖ of any token."""
-    found_ND, wanted_ND = found_ND.detach().float(), wanted_ND.detach().float()
-    gap = torch.linalg.vector_norm(found_ND - wanted_ND, dim=-1)
-    return float((gap / torch.linalg.vector_norm(wanted_ND, dim=-1).clamp_min(1e-12)).max())

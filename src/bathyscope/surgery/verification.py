@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from transformers import DynamicCache
 
 from bathyscope.anatomy.anatomy import Anatomy
-from bathyscope.anatomy.gaps import CHECK_TOKENS, tolerance
+from bathyscope.anatomy.gaps import CHECK_TOKENS, gap, random_ids, tolerance
 from bathyscope.anatomy.recording import CACHE_NAMES
 from bathyscope.anatomy.replay import State
 from bathyscope.errors import ModelError
@@ -26,7 +26,7 @@ _STEPWISE = 1e-3
 @torch.no_grad()
 def expected_logits(anatomy: Anatomy, schedule: Schedule, arguments: Arguments) -> Tensor:
     """Logits [2, T, V] of a short random batch, from blocks replayed one at a time. Run before the exchange."""
-    ids = _ids(anatomy.model)
+    ids = random_ids(anatomy.model, CHECK_TOKENS, next(anatomy.model.parameters()).device)
     replay = anatomy.replay(ids)
     stream = replay.recording.resid0_BTD
     every = torch.arange(len(ids), device=ids.device)
@@ -44,30 +44,23 @@ def require_parity(hf: nn.Module, expected: Tensor, chain: Chain, schedule: Sche
     Raises:
         ModelError: the forward differs from the replayed blocks, with the measured gap.
     """
-    ids = _ids(hf)
-    allowed = tolerance(next(p.dtype for p in hf.parameters() if p.is_floating_point()))
+    parameter = next(p for p in hf.parameters() if p.is_floating_point())
+    ids, allowed = random_ids(hf, CHECK_TOKENS, parameter.device), tolerance(parameter.dtype)
     found = hf(input_ids=ids, use_cache=False, return_dict=True).logits
-    gap = _gap(found, expected)
-    if not gap <= allowed:
+    apart = gap(found, expected)
+    if not apart <= allowed:
         raise ModelError(
             f"{type(hf).__name__} does not run this schedule ({schedule}) rightly: its logits differ from those of "
-            f"replayed blocks by {gap:.1e} of the largest (allowed {allowed:.0e})."
+            f"replayed blocks by {apart:.1e} of the largest (allowed {allowed:.0e})."
         )
     continued = _on_a_cache(hf, ids)
     if isinstance(continued, str):
         chain.refuses_cache = f"This model cannot go on from a cache under a schedule: {continued}."
-    elif not (gap := _gap(continued, found)) <= max(allowed, _STEPWISE):
+    elif not (apart := gap(continued, found)) <= max(allowed, _STEPWISE):
         chain.refuses_cache = (
-            f"Going on from a cache changes this model's logits under a schedule by {gap:.1e} of the largest "
+            f"Going on from a cache changes this model's logits under a schedule by {apart:.1e} of the largest "
             f"(allowed {max(allowed, _STEPWISE):.0e})."
         )
-
-
-def _ids(hf: nn.Module) -> Tensor:
-    generator = torch.Generator().manual_seed(20240627)
-    entries = int(hf.get_input_embeddings().weight.shape[0])  # type: ignore[operator]
-    ids = torch.randint(min(3, entries - 1), entries, (2, CHECK_TOKENS), generator=generator)
-    return ids.to(next(hf.parameters()).device)
 
 
 def _on_a_cache(hf: nn.Module, ids_BT: Tensor) -> Tensor | str:
@@ -83,7 +76,3 @@ def _on_a_cache(hf: nn.Module, ids_BT: Tensor) -> Tensor | str:
         # whatever a family raises when it goes on from a cache answers the question
         return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
     return torch.cat([out.logits for out in outs], dim=1)
-
-
-def _gap(found: Tensor, wanted: Tensor) -> float:
-    return float((found.float() - wanted.float()).abs().max() / wanted.float().abs().max().clamp_min(1e-12))
