@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections import Counter
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -186,6 +187,14 @@ def test_several_runs_are_compared_and_linked() -> None:
     row = re.search(r"Effective depth compared .*? KL (.*?) top-k", text)
     assert row is not None
     assert row[1] == "7 (6 to 8), 0.67 of L 7 (6 to 8), 0.67 of L –"
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_no_level_of_headings_is_left_out(count: int) -> None:
+    runs = [small_run(), small_run(model="example/other")][:count]
+    levels = [int(name[1]) for name, _ in Reader(rendered(runs)).elements if re.fullmatch("h[1-6]", name)]
+    assert levels[0] == levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
 
 
 def test_one_run_is_not_compared() -> None:
