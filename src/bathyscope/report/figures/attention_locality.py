@@ -15,7 +15,7 @@ from bathyscope.report.figures import multiples, style
 from bathyscope.report.figures.colours import Colours
 from bathyscope.report.figures.heat_map import HeatMap, Side
 from bathyscope.report.figures.kind import Drawing, FigureKind, Panel
-from bathyscope.report.figures.lines import BLOCK_LABEL, PLACES, Axis, Look, panel, series
+from bathyscope.report.figures.lines import BLOCK_LABEL, PLACES, Axis, Curve, Look, chart, panel, series
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.summary import describe
 from bathyscope.statistics.reduce import weighted_mean
@@ -33,17 +33,18 @@ _OFFSETS: Final = (
     Look(style.MUTED, "v"),
     Look(style.INK, "x", "--"),
 )
-_PLACES: Final = {
-    "total_prev5": ("five tokens before, together", Look(style.BLUE, "o")),
-    "self_weight": ("token itself", Look(style.VERMILION, "s", "--")),
-    "first_key": ("first token", Look(style.MUTED, "D", ":")),
-}
+_PLACES: Final = (
+    Curve("total_prev5", "five tokens before, together", Look(style.BLUE, "o"), "rest"),
+    Curve("self_weight", "token itself", Look(style.VERMILION, "s", "--"), "rest"),
+    Curve("first_key", "first token", Look(style.MUTED, "D", ":"), "rest"),
+)
+_WHERE: Final = Axis("Where attention goes", BLOCK_LABEL, _WEIGHT)
 
 
 def _drawing(run: Run, options: FigureOptions) -> Drawing:
     """Weights by place, by offset, and by head."""
     data = run["attention_locality"]
-    panels = [_places(data, options), _offsets(data, options), _heads(data, options)]
+    panels = [chart("places", data, _WHERE, _PLACES, options), _offsets(data, options), _heads(data, options)]
     without = [int(block) for block in data["block"] if not np.isfinite(data["total_prev5"].sel(block=block)).any()]
     blank = f" Blocks {', '.join(map(str, without))} show no attention weights." if without else ""
     note = (
@@ -52,13 +53,6 @@ def _drawing(run: Run, options: FigureOptions) -> Drawing:
         f"attention sink, so it is shown apart.{blank} {describe(options, data.sizes['prompt'])}"
     )
     return Drawing([one for one in panels if one is not None], note)
-
-
-def _places(data: xr.Dataset, options: FigureOptions) -> Panel | None:
-    curves = [
-        series(data, name, label, look, options, "rest") for name, (label, look) in _PLACES.items() if name in data
-    ]
-    return panel("places", curves, Axis("Where attention goes", BLOCK_LABEL, _WEIGHT))
 
 
 def _offsets(data: xr.Dataset, options: FigureOptions) -> Panel | None:

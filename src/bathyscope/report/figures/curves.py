@@ -14,7 +14,7 @@ import xarray as xr
 
 from bathyscope.report.figures import style
 from bathyscope.report.figures.kind import Drawing, FigureKind, Panel
-from bathyscope.report.figures.lines import Axis, Look, panel, series, token_weights, unit
+from bathyscope.report.figures.lines import Axis, Curve, Look, chart, panel, series, token_weights, unit
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.summary import describe, summarise
 
@@ -57,15 +57,15 @@ def _drawing(change: Change, run: Run, options: FigureOptions) -> Drawing:
 
 
 def _kl(data: xr.Dataset, change: Change, options: FigureOptions) -> Panel | None:
-    curve = series(data, "kl", "KL", Look(style.VERMILION), options)
     title = f"How far predictions move {change.circumstance}"
-    return panel("kl", [curve], Axis(title, change.axis, f"KL(normal ‖ changed) ({unit(data, 'kl')})", "auto"))
+    axis = Axis(title, change.axis, "KL(normal ‖ changed) ({unit})", "auto")
+    return chart("kl", data, axis, [Curve("kl", "KL", Look(style.VERMILION))], options)
 
 
 def _agreement(data: xr.Dataset, change: Change, options: FigureOptions) -> Panel | None:
-    curve = series(data, "top1_agreement", "agreement", Look(style.GREEN), options)
-    title = f"Top-1 token unchanged {change.circumstance}"
-    return panel("top1_agreement", [curve], Axis(title, change.axis, "top-1 agreement (share of tokens)"))
+    axis = Axis(f"Top-1 token unchanged {change.circumstance}", change.axis, "top-1 agreement (share of tokens)")
+    curve = Curve("top1_agreement", "agreement", Look(style.GREEN))
+    return chart("top1_agreement", data, axis, [curve], options)
 
 
 def _loss(data: xr.Dataset, change: Change, options: FigureOptions) -> Panel | None:
@@ -79,11 +79,12 @@ def _loss(data: xr.Dataset, change: Change, options: FigureOptions) -> Panel | N
 
 
 def _entropy(data: xr.Dataset, change: Change, options: FigureOptions) -> Panel | None:
-    curve = series(data, "entropy", "changed model", Look(style.BLUE), options)
-    baseline = summarise(data["baseline_entropy"].values[:, None], token_weights(data, "baseline_entropy"), options)
+    weights = token_weights(data, "baseline_entropy")
+    baseline = summarise(data["baseline_entropy"].values[:, None], weights, options)
     rules = {float(baseline.mean[0]): "untouched model"}
-    title = f"Entropy of the prediction {change.circumstance}"
-    return panel("entropy", [curve], Axis(title, change.axis, f"entropy ({unit(data, 'entropy')})", rules=rules))
+    axis = Axis(f"Entropy of the prediction {change.circumstance}", change.axis, "entropy ({unit})", rules=rules)
+    curve = Curve("entropy", "changed model", Look(style.BLUE))
+    return chart("entropy", data, axis, [curve], options)
 
 
 _PANELS: Final = {"kl": _kl, "top1_agreement": _agreement, "loss": _loss, "entropy": _entropy}

@@ -5,6 +5,7 @@ Sources: csordas2025 (KL, overlap); lad2024 (entropy); hu2025 (both as criteria 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +16,7 @@ from bathyscope.report.figures.kind import Drawing, FigureKind, Panel
 from bathyscope.report.figures.lines import (
     BOUNDARY_LABEL,
     Axis,
+    Curve,
     Look,
     Series,
     apart,
@@ -48,44 +50,38 @@ _TWO_NORMS: Final = (
     "recomputed one does not, that is growth of the norm alone. lad2024 first drew the frozen one."
 )
 
-Curve = tuple[str, str, str]
+_PANELS: Final = {
+    "kl": (
+        Axis("Distance from the final prediction", BOUNDARY_LABEL, "KL divergence ({unit})"),
+        (
+            Curve("kl_lens_final", "KL(lens ‖ final)", Look(style.BLUE)),
+            Curve("kl_final_lens", "KL(final ‖ lens)", Look(style.VERMILION)),
+        ),
+    ),
+    "agreement": (
+        Axis("Agreement with the final prediction", BOUNDARY_LABEL, "share of tokens ({unit})"),
+        (
+            Curve("overlap", "top-{k} overlap", Look(style.GREEN)),
+            Curve("top1_agreement", "same top-1 token", Look(style.PURPLE)),
+        ),
+    ),
+    "entropy": (
+        Axis("Uncertainty of the lens prediction", BOUNDARY_LABEL, "entropy ({unit})"),
+        (Curve("entropy", "entropy", Look(style.BLUE)),),
+    ),
+    "cross_entropy": (
+        Axis("Loss of the lens prediction", BOUNDARY_LABEL, "cross-entropy of the next token ({unit})"),
+        (Curve("cross_entropy", "cross-entropy", Look(style.VERMILION)),),
+    ),
+}
 
 
 def _drawing(run: Run, options: FigureOptions) -> Drawing:
     """KL in both directions, top-k overlap with top-1 agreement, entropy, cross-entropy, where predictions settle."""
     data = run["lens"]
     k = measure_options(run, "lens").get("k", "k")
-    made = [
-        _panel(
-            data,
-            options,
-            "kl",
-            "Distance from the final prediction",
-            "KL divergence",
-            ("kl_lens_final", "KL(lens ‖ final)", style.BLUE),
-            ("kl_final_lens", "KL(final ‖ lens)", style.VERMILION),
-        ),
-        _panel(
-            data,
-            options,
-            "agreement",
-            "Agreement with the final prediction",
-            "share of tokens",
-            ("overlap", f"top-{k} overlap", style.GREEN),
-            ("top1_agreement", "same top-1 token", style.PURPLE),
-        ),
-        _entropy(data, options),
-        _panel(
-            data,
-            options,
-            "cross_entropy",
-            "Loss of the lens prediction",
-            "cross-entropy of the next token",
-            ("cross_entropy", "cross-entropy", style.VERMILION),
-        ),
-        _settling(data, options),
-        _deep_thinking(data, options),
-    ]
+    made = [_panel(name, data, axis, curves, options, k) for name, (axis, curves) in _PANELS.items()]
+    made += [_settling(data, options), _deep_thinking(data, options)]
     return Drawing([one for one in made if one is not None], _note(data, options))
 
 
@@ -103,22 +99,15 @@ def _note(data: xr.Dataset, options: FigureOptions) -> str:
 
 
 def _panel(
-    data: xr.Dataset, options: FigureOptions, name: str, title: str, quantity: str, *curves: Curve
+    name: str, data: xr.Dataset, axis: Axis, curves: Sequence[Curve], options: FigureOptions, k: object
 ) -> Panel | None:
-    present = [curve for curve in curves if curve[0] in data]
-    if not present:
+    """Each variable once, or once for each norm; entropies of several norms stand side by side."""
+    there = [one for one in curves if one.name in data]
+    if not there:
         return None
-    drawn = [one for curve in present for one in _curves(data, options, curve)]
-    return panel(name, drawn, Axis(title, BOUNDARY_LABEL, f"{quantity} ({unit(data, present[0][0])})"))
-
-
-def _entropy(data: xr.Dataset, options: FigureOptions) -> Panel | None:
-    """One curve, or the norms' curves side by side."""
-    if "entropy" not in data:
-        return None
-    curves = _curves(data, options, ("entropy", "entropy", style.BLUE))
-    axis = Axis("Uncertainty of the lens prediction", BOUNDARY_LABEL, f"entropy ({unit(data, 'entropy')})")
-    return panel("entropy", curves, axis) if len(curves) == 1 else apart("entropy", curves, axis)
+    drawn = [one for curve in there for one in _lines(data, curve, options, k)]
+    axis = replace(axis, y=axis.y.format(unit=unit(data, there[0].name)))
+    return apart(name, drawn, axis) if name == "entropy" and len(drawn) > 1 else panel(name, drawn, axis)
 
 
 def _settling(data: xr.Dataset, options: FigureOptions) -> Panel | None:
@@ -146,22 +135,17 @@ def _rows(data: xr.Dataset, name: str, label: str) -> list[Row]:
     return [Row(f"{label},\n{norm}", data[name].sel(norm=norm).values, weights) for norm in data["norm"].values]
 
 
-def _curves(data: xr.Dataset, options: FigureOptions, curve: Curve) -> list[Series]:
-    """The variable once, or once for each norm."""
-    name, label, colour = curve
-    look = Look(colour)
-    if "norm" not in data[name].dims:
-        return [series(data, name, label, look, options)]
+def _lines(data: xr.Dataset, curve: Curve, options: FigureOptions, k: object) -> list[Series]:
+    label = curve.label.format(k=k)
+    if "norm" not in data[curve.name].dims:
+        return [series(data, curve.name, label, curve.look, options)]
     drawn = []
     for norm, (line, marker) in zip(data["norm"].values, _NORM_LOOKS):
-        own = replace(look, line=line, marker=marker)
-        drawn.append(series(data.sel(norm=norm), name, f"{label}, {norm}", own, options))
+        own = replace(curve.look, line=line, marker=marker)
+        drawn.append(series(data.sel(norm=norm), curve.name, f"{label}, {norm}", own, options))
     return drawn
 
 
 FIGURE: Final = FigureKind(
-    "lens",
-    "Logit lens",
-    ("kl_lens_final", "kl_final_lens", "overlap", "top1_agreement", "entropy", "cross_entropy"),
-    _drawing,
+    "lens", "Logit lens", tuple(one.name for _, curves in _PANELS.values() for one in curves), _drawing
 )

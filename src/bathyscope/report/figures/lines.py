@@ -133,6 +133,37 @@ def series(
     return Series(label, x, summarise(variable.values, weights_P, options), look, name)
 
 
+@dataclass(frozen=True)
+class Curve:
+    """A variable (prompt, place) as a line; what its values are means of is said as for :func:`series`."""
+
+    name: str
+    label: str
+    look: Look
+    positions: Positions = "tokens"
+
+
+def chart(
+    name: str,
+    dataset: xr.Dataset,
+    axis: Axis,
+    curves: Sequence[Curve],
+    options: FigureOptions,
+    alone: Mapping[str, str] = {},
+) -> Panel | None:
+    """A panel of the variables that are there, or None where none of them has a value.
+
+    Args:
+        axis: its ``y`` may hold ``{unit}``, which is the first variable's.
+        alone: as for :func:`panel`.
+    """
+    there = [one for one in curves if one.name in dataset]
+    if not there:
+        return None
+    drawn = [series(dataset, one.name, one.label, one.look, options, one.positions) for one in there]
+    return panel(name, drawn, replace(axis, y=axis.y.format(unit=unit(dataset, there[0].name))), alone)
+
+
 def token_weights(dataset: xr.Dataset, name: str, positions: Positions = "tokens") -> NDArray[Any]:
     """(P,), the tokens behind a prompt's means; 1 for each where they are no means over tokens."""
     weights_P = labels.token_weights(dataset, name)

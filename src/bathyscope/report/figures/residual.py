@@ -18,12 +18,13 @@ from bathyscope.report.figures.lines import (
     BOUNDARY_LABEL,
     DEPTH_LABEL,
     Axis,
+    Curve,
     Look,
     Positions,
     Series,
+    chart,
     largest_over_prompts,
     panel,
-    series,
     unit,
 )
 from bathyscope.report.figures.options import FigureOptions
@@ -76,12 +77,10 @@ def _drawing(run: Run, options: FigureOptions) -> Drawing:
 def _norms(
     data: xr.Dataset, options: FigureOptions, name: str, suffix: str, positions: Positions, title: str
 ) -> Panel | None:
-    curves = [
-        series(data, f"norm_{key}{suffix}", label, look, options, positions)
-        for key, label, look in (_RESIDUAL, *_CONTRIBUTIONS)
-        if f"norm_{key}{suffix}" in data
-    ]
-    return panel(name, curves, Axis(title, DEPTH_LABEL, f"mean norm ({_norm_unit(data)})", "auto"), _ALONE)
+    parts = (_RESIDUAL, *_CONTRIBUTIONS)
+    curves = [Curve(f"norm_{key}{suffix}", label, look, positions) for key, label, look in parts]
+    axis = Axis(title, DEPTH_LABEL, f"mean norm ({_norm_unit(data)})", "auto")
+    return chart(name, data, axis, curves, options, _ALONE)
 
 
 def _norms_max(data: xr.Dataset) -> Panel | None:
@@ -96,15 +95,17 @@ def _norms_max(data: xr.Dataset) -> Panel | None:
 
 def _largest(data: xr.Dataset, options: FigureOptions) -> list[Panel | None]:
     """The largest activation of each boundary, and how far it stands out from the median."""
-    quantities = {
-        "largest": (_ALONE["largest"], f"|activation| ({_norm_unit(data)})"),
-        "largest_ratio": (_ALONE["largest_ratio"], "largest / median (dimensionless)"),
-    }
-    look = Look(style.PURPLE, "o")
+    quantities = {"largest": f"|activation| ({_norm_unit(data)})", "largest_ratio": "largest / median (dimensionless)"}
     return [
-        panel(name, [series(data, name, "", look, options, "prompts")], Axis(title, BOUNDARY_LABEL, y, "auto"), _ALONE)
-        for name, (title, y) in quantities.items()
-        if name in data
+        chart(
+            name,
+            data,
+            Axis(_ALONE[name], BOUNDARY_LABEL, y, "auto"),
+            [Curve(name, "", Look(style.PURPLE, "o"), "prompts")],
+            options,
+            _ALONE,
+        )
+        for name, y in quantities.items()
     ]
 
 
@@ -124,22 +125,16 @@ def _where_largest(data: xr.Dataset) -> str:
 
 
 def _contributions(data: xr.Dataset, options: FigureOptions, name: str, prefix: str, title: str) -> Panel | None:
-    curves: list[Series] = [
-        series(data, f"{prefix}_{key}", label, look, options)
-        for key, label, look in _CONTRIBUTIONS
-        if f"{prefix}_{key}" in data
-    ]
-    if prefix == "cos":
-        return panel(name, curves, Axis(title, BLOCK_LABEL, "mean cosine (dimensionless)", rules={0.0: ""}))
-    return panel(name, curves, Axis(title, BLOCK_LABEL, "ratio of norms (dimensionless)", "auto"))
+    curves = [Curve(f"{prefix}_{key}", label, look) for key, label, look in _CONTRIBUTIONS]
+    cosine = Axis(title, BLOCK_LABEL, "mean cosine (dimensionless)", rules={0.0: ""})
+    ratio = Axis(title, BLOCK_LABEL, "ratio of norms (dimensionless)", "auto")
+    return chart(name, data, cosine if prefix == "cos" else ratio, curves, options)
 
 
 def _neighbour(data: xr.Dataset, options: FigureOptions) -> Panel | None:
-    if "cos_neighbour" not in data:
-        return None
-    curve = series(data, "cos_neighbour", "cos(h_l, h_l+1)", Look(style.PURPLE, "o"), options)
+    curve = Curve("cos_neighbour", "cos(h_l, h_l+1)", Look(style.PURPLE, "o"))
     axis = Axis("How little one block turns the stream", BLOCK_LABEL, "mean cosine (dimensionless)")
-    return panel("neighbour", [curve], axis)
+    return chart("neighbour", data, axis, [curve], options)
 
 
 def _published(data: xr.Dataset) -> list[Panel | None]:

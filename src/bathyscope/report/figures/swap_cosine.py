@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Final
 
 from bathyscope.report.figures import style
 from bathyscope.report.figures.kind import Drawing, FigureKind
-from bathyscope.report.figures.lines import PLACES, Axis, Look, panel, series, unit
+from bathyscope.report.figures.lines import PLACES, Axis, Curve, Look, chart
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.summary import describe
 
 if TYPE_CHECKING:
     from bathyscope.store.run import Run
 
-_CURVES: Final = {
-    "self": ("same block, other place", Look(style.BLUE, "o")),
-    "index": ("same place, other block", Look(style.VERMILION, "s", "--")),
-    "adjacent": ("neighbours, normal order", Look(style.MUTED, "D", ":")),
-}
+_CURVES: Final = (
+    Curve("self", "same block, other place", Look(style.BLUE, "o")),
+    Curve("index", "same place, other block", Look(style.VERMILION, "s", "--")),
+    Curve("adjacent", "neighbours, normal order", Look(style.MUTED, "D", ":")),
+)
 
 
 def _drawing(run: Run, options: FigureOptions) -> Drawing:
@@ -25,10 +25,9 @@ def _drawing(run: Run, options: FigureOptions) -> Drawing:
     data = run["swap_cosine"]
     made = []
     for part in map(str, data["part"].values):
-        own = data.sel(part=part)
-        curves = [series(own, name, label, look, options) for name, (label, look) in _CURVES.items() if name in own]
-        title, y = f"Contributions of {style.PART_NAMES[part]}, blocks swapped", f"cosine ({unit(own, curves[0].name)})"
-        made.append(panel(part, curves, Axis(title, PLACES["swapped"], y, rules={0.0: ""})))
+        title = f"Contributions of {style.PART_NAMES[part]}, blocks swapped"
+        axis = Axis(title, PLACES["swapped"], "cosine ({unit})", rules={0.0: ""})
+        made.append(chart(part, data.sel(part=part), axis, _CURVES, options))
     note = (
         "Block ℓ+1 runs before block ℓ. Cosine of what block ℓ adds in the normal run with what it adds in the other "
         "place (same block), with what block ℓ+1 adds in its place (same place), and with what block ℓ+1 adds in the "
@@ -39,4 +38,4 @@ def _drawing(run: Run, options: FigureOptions) -> Drawing:
     return Drawing([one for one in made if one is not None], note)
 
 
-FIGURE: Final = FigureKind("swap_cosine", "What swapped blocks write", tuple(_CURVES), _drawing)
+FIGURE: Final = FigureKind("swap_cosine", "What swapped blocks write", tuple(one.name for one in _CURVES), _drawing)
