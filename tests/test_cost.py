@@ -101,6 +101,22 @@ def test_dtype_decides_the_size_of_weights(tmp_path: Path) -> None:
     assert sizes["float32"] == 2 * sizes["bfloat16"]
 
 
+def test_measures_that_look_at_weights_are_counted_too(tmp_path: Path) -> None:
+    found = given("llama", tmp_path, measures="all")
+    assert {"attention_locality", "neurons", "stages", "residual"} <= set(found.rows)
+    assert found.rows["attention_locality"] == pytest.approx(0.2 + 24 / 2000)
+
+
+def test_any_number_of_prompts_is_counted(tmp_path: Path) -> None:
+    few = given("llama", tmp_path, count=8, measures="drop")
+    many = given("llama", tmp_path, count=1_000_000_000, measures="drop")
+    assert (many.prompts, many.tokens) == (1_000_000_000, 24_000_000_000)
+    assert many.flops == pytest.approx(few.flops / 8 * 1e9)
+    assert many.rows == few.rows
+    assert many.peak_bytes == few.peak_bytes
+    assert given("llama", tmp_path, count=11).tokens == 11 * 24
+
+
 def test_refusals(tmp_path: Path) -> None:
     refused = zoo.entries(refused=True)[0]
     refused.config().save_pretrained(tmp_path)
@@ -108,6 +124,10 @@ def test_refusals(tmp_path: Path) -> None:
         estimate(str(tmp_path), tokens=9, rates=lambda *_: RATES)
     with pytest.raises(OptionError, match="either prompts"):
         estimate(str(tmp_path))
+    with pytest.raises(OptionError, match="tokens=1000000000000 is out of range; allowed: 2 to 1000000"):
+        estimate(str(tmp_path), tokens=10**12)
+    with pytest.raises(OptionError, match="count=0 is out of range; allowed: 1 to 1000000000"):
+        estimate(str(tmp_path), tokens=9, count=0)
     with pytest.raises(OptionError, match="either prompts"):
         estimate(str(tmp_path), "gsm8k:10", tokens=9)
 

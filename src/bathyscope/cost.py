@@ -25,6 +25,7 @@ from bathyscope.anatomy.registry import family_for
 from bathyscope.anatomy.sites import submodule
 from bathyscope.errors import ModelError, OptionError
 from bathyscope.model import Model, as_device, as_dtype, load_config
+from bathyscope.options import Range
 from bathyscope.prompts.source import Source
 from bathyscope.surveying import SurveyPlan, plan_survey
 from bathyscope.wavefront.compare import compare
@@ -33,6 +34,9 @@ SECONDS = 0.3
 _COMPARED = ("kl_from_reference", "entropy", "l2")
 # chunks of compared predictions, scratch space of kernels, libraries
 _WORKSPACE = 512 << 20
+_TOKENS, _COUNT = Range(2, 1_000_000), Range(1, 1_000_000_000)
+# as many as any measure asks for at least
+_PLANNED = 8
 
 
 @dataclass(frozen=True)
@@ -131,13 +135,16 @@ def estimate(
     """
     if (prompts is None) == (tokens is None):
         raise OptionError("Give either prompts (--prompts gsm8k:10) or their length (--tokens 200 --count 10).")
-    if tokens is not None and (tokens < 2 or count < 1):
-        raise OptionError(f"tokens={tokens}, count={count}: allowed are at least 2 tokens and 1 prompt.")
+    for what, value, allowed in (("tokens", tokens, _TOKENS), ("count", count, _COUNT)):
+        if value is not None:
+            allowed.check(value, what)
     outline = _outline(model, dtype, revision, trust_remote_code)
-    source: Source = [[0] * (tokens or 0)] * count if prompts is None else prompts
+    # prompts of one length cost the same, so that a few stand for all
+    planned = min(count, _PLANNED)
+    source: Source = [[0] * (tokens or 0)] * planned if prompts is None else prompts
     plan = plan_survey(outline, source, measures, preset=preset, options=options)
     found = (rates or measure_rates)(outline.dtype, as_device(device), outline.anatomy.vocabulary)
-    return _count(plan, found)
+    return _count(plan, found, count / planned if prompts is None else 1)
 
 
 def measure_rates(dtype: torch.dtype, device: torch.device, vocabulary: int) -> Rates:
@@ -225,10 +232,11 @@ def _blocks_by_number(hf: nn.Module, number: int) -> nn.Module | None:
     return next((m for m in hf.modules() if isinstance(m, nn.ModuleList) and len(m) == number), None)
 
 
-def _count(plan: SurveyPlan, rates: Rates) -> Estimate:
+def _count(plan: SurveyPlan, rates: Rates, copies: float) -> Estimate:
+    """The cost of the planned prompts, each taken ``copies`` times."""
     anatomy, lengths = plan.facts.anatomy, [len(p) for p in plan.prompts]
     item = torch.empty(0, dtype=plan.model.dtype).element_size()
-    total, longest = sum(lengths), max(lengths)
+    total, longest = round(copies * sum(lengths)), max(lengths)
     in_wave = sum(_mean(m.rows_per_prompt(plan.facts, n) for n in lengths) for m in plan.measures)
     rows = {
         m.name: _mean(m.rows_per_prompt(plan.facts, n) + m.rows_after(plan.facts, n) for n in lengths)
@@ -238,7 +246,7 @@ def _count(plan: SurveyPlan, rates: Rates) -> Estimate:
     intervened = sum(rows.values())
     # the baseline, and a control row where anything intervenes
     forwards = 1 + (1 if intervened else 0) + intervened
-    block_flops = sum(n * forwards * _forward_flops(anatomy, n) for n in lengths)
+    block_flops = copies * sum(n * forwards * _forward_flops(anatomy, n) for n in lengths)
     compared = sum(readouts.values()) * total
     readout_flops = compared * 2.0 * anatomy.width * anatomy.vocabulary
     floor = (block_flops + readout_flops) / rates.matrix
@@ -253,7 +261,7 @@ def _count(plan: SurveyPlan, rates: Rates) -> Estimate:
         vocabulary=anatomy.vocabulary,
         parameters=sum(p.numel() for p in plan.model.hf.parameters()),
         parameters_per_block=tuple(sum(p.numel() for p in block.parameters()) for block in anatomy.blocks),
-        prompts=len(lengths),
+        prompts=round(copies * len(lengths)),
         tokens=total,
         longest=longest,
         rows=rows,

@@ -292,7 +292,8 @@ def plan_survey(
     made = _possible(made, facts, found, {*by_name, *given})
     require_free(found, {m.name: _names(m) for m in made if not m.derived})
     for measure in made:
-        measure.prepare(facts, found, seed)
+        if facts.has_weights or not measure.looks_at_weights:
+            measure.prepare(facts, found, seed)
     # a measure's own further prompts, under the same rules as the survey's
     references = {m.name: read(m.reference, chat=chat) for m in made if m.reference is not None}
     return SurveyPlan(
@@ -334,7 +335,8 @@ def _possible(
     Args:
         asked: measures that were named or given options, as against those that "all" or another measure brings in.
     """
-    reasons = {m.name: m.unavailable(facts, prompts) for m in made if m.name not in asked}
+    checked = [m for m in made if facts.has_weights or not m.looks_at_weights]
+    reasons = {m.name: m.unavailable(facts, prompts) for m in checked if m.name not in asked}
     for name, reason in reasons.items():
         if reason is not None:
             warn(f"{name} is left out: {reason}.")

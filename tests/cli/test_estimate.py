@@ -59,7 +59,7 @@ def test_prompts_given_several_times_are_counted_together(
     ("arguments", "code", "words"),
     [
         ([], 2, "either prompts (--prompts gsm8k:10) or their length"),
-        (["--tokens", "1"], 2, "at least 2 tokens"),
+        (["--tokens", "1"], 2, "tokens=1 is out of range; allowed: 2 to 1000000"),
         (["--tokens", "20", "--measures", "lenz"], 2, "Did you mean 'lens'"),
         (
             ["--tokens", "20", "--measures", "repeat", "--repeat.length", "6"],

@@ -43,6 +43,11 @@ class ModelFacts:
         """L, the number of blocks."""
         return self.anatomy.n_blocks
 
+    @property
+    def has_weights(self) -> bool:
+        """Whether the model can be run; one whose cost is estimated is an outline alone."""
+        return not any(p.is_meta for p in self.anatomy.model.parameters())
+
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """Each token as text, for labels; its number where the prompts came as token ids."""
         return pieces(ids, self.tokenizer)
@@ -94,6 +99,8 @@ class Measure(abc.ABC, Generic[Options]):
         requires: measures that are computed along with it.
         needs_answers: it looks at the prompts' answers, so that prompts without one have no value.
         derived: computed once from the merged datasets of ``requires``, not by observing the wavefront.
+        looks_at_weights: ``unavailable`` and ``prepare`` run the model or read its weights; they are left out where
+            only the cost is asked for, of a model without weights.
 
     Args:
         options: anything that ``options.coerce`` takes; None = the defaults.
@@ -108,6 +115,7 @@ class Measure(abc.ABC, Generic[Options]):
     requires: ClassVar[tuple[str, ...]] = ()
     derived: ClassVar[bool] = False
     needs_answers: ClassVar[bool] = False
+    looks_at_weights: ClassVar[bool] = False
 
     def __init_subclass__(cls, declared: Declaration | None = None, **rest: Any) -> None:
         super().__init_subclass__(**rest)

@@ -40,6 +40,8 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 class Neurons(Measure[NeuronsOptions], declared=DECLARATION):
     """Moments of every neuron's effect on the logits, and the neurons that act most on classes of tokens."""
 
+    looks_at_weights = True
+
     def unavailable(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> str | None:
         try:
             self._find(facts)
