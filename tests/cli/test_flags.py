@@ -90,6 +90,12 @@ def test_values_of_another_type_are_refused(flag: str, value: str) -> None:
         parsed(f"--made-up.{flag}", *([value] if value else []))
 
 
+def test_ranges_and_names_are_in_the_help() -> None:
+    texts = {p.name: get_args(p.annotation)[1].help for p in measure_flags()}
+    assert texts["lens__k"].endswith("; allowed: 1 or more.")
+    assert texts["skip__parts"].endswith("; allowed: block, attention, mlp.")
+
+
 def test_arguments_of_functions_become_options() -> None:
     def first(name: str, size: int = 3, *, left_out: bool = False, **rest: Any) -> None:
         """Does something.

@@ -70,12 +70,21 @@ def test_unknown_names_are_answered_with_near_ones(capsys: pytest.CaptureFixture
 
 
 def test_usage_errors_leave_stdout_empty(capsys: pytest.CaptureFixture[str]) -> None:
-    for arguments in (["show"], ["show", "run", "--format", "xml"], ["survey", "m", "--seed", "many"]):
+    wrong = [["survey", "m", "--seed", text] for text in ("many", "1.5", "1e3", "9" * 40)]
+    wrong += [["survey", "m", "--drop.blocks", "[" * 5000], ["survey", "m", "--skip.positions", "[[1], 2"]]
+    for arguments in (
+        ["show"],
+        ["show", "run", "--format", "xml"],
+        ["reproduce", "hu2025", "--prompts", "1.5"],
+        *wrong,
+    ):
         assert main(arguments) == 2, arguments
         printed, said = capsys.readouterr()
         assert printed == ""
         assert said.startswith("error: ")
         assert said.count("\n") == 1
+        assert said.endswith(" --help.\n")
+        assert ".. See" not in said
 
 
 def test_debug_shows_where_an_error_was_raised(

@@ -44,6 +44,7 @@ def test_two_runs_get_a_folder_of_figures_each(lens_run: Path, tmp_path: Path) -
         (["{run}", "--out", "{tmp}/x.html", "--weighting", "words"], 2, "--weighting"),
         (["{tmp}", "--out", "{tmp}/x.html"], 5, "There is no run in"),
         (["{run}", "--out", "{run}/manifest.json/x.html"], 5, "Cannot write"),
+        (["{run}", "--out", "{tmp}/x\0.html"], 5, "embedded null byte"),
     ],
 )
 def test_wrong_requests(

@@ -219,6 +219,16 @@ def test_prompts_given_several_times_are_one_union(model_folder: Path, prompts_f
     xr.testing.assert_identical(open_run(tmp_path / "recipe")["lens"], run["lens"])
 
 
+def test_measures_given_several_times_are_all_taken(model_folder: Path, prompts_file: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    measures = ["--measures", "lens", "--measures", "residual,lens"]
+    assert (
+        main(["survey", str(model_folder), "--prompts", str(prompts_file), *measures, "--out", str(out), "--quiet"])
+        == 0
+    )
+    assert set(open_run(out).measures) == {"lens", "residual"}
+
+
 def test_one_wrong_source_among_several_is_named(
     model_folder: Path, prompts_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 import bathyscope
 from bathyscope.cli.console import Format, quiet_libraries, say
-from bathyscope.cli.flags import options_of
+from bathyscope.cli.flags import options_of, whole_number
 from bathyscope.errors import OptionError, did_you_mean
 
 if TYPE_CHECKING:
@@ -26,6 +26,9 @@ Partial = Annotated[
     bool, Parameter(help="read unfinished runs: the prompts that are done.", negative=(), show_default=False)
 ]
 Picture = Annotated[Path | None, Parameter(help="also write a figure (.png, .svg, .pdf).", show_default=False)]
+Whole = Annotated[
+    int | None, Parameter(converter=lambda _type, tokens: whole_number(tokens[0].value), show_default=False)
+]
 Given = Annotated[str | None, Parameter(show_default=False)]
 
 OBJECTS = ("model", "tokenizer", "family")

@@ -7,7 +7,6 @@ A flag's value reaches a command only where it was given, so that presets and re
 from __future__ import annotations
 
 import inspect
-import json
 import re
 import types
 from collections.abc import Callable, Container, Mapping, Sequence
@@ -18,6 +17,7 @@ from cyclopts import Group, Parameter
 
 from bathyscope.cli.declared import Call, declared, descriptions
 from bathyscope.options import choices
+from bathyscope.strict import read_json
 
 _NESTED = "__"
 
@@ -153,7 +153,7 @@ def _members(hint: Any) -> tuple[Any, ...]:
 def _listed(text: str, items: Any) -> list[Any]:
     """A list as typed: ``block,mlp``, or JSON. Wrong items are left to the options' own check."""
     if text.lstrip().startswith("["):
-        return list(json.loads(text))
+        return list(read_json(text))
     if get_origin(items) not in (None, Literal):
         raise ValueError("give lists in lists as JSON, such as '[[9, 41], [17]]'")
     parts = [part.strip() for part in text.split(",") if part.strip()]

@@ -80,4 +80,5 @@ def _usage(error: CycloptsError, program: str) -> str:
             return f"The command {name!r} is another package's: pip install {_PACKAGES[name]}"
         return f"Unknown command {name!r}.{did_you_mean(name, names)} Allowed: {', '.join(names)}."
     where = " ".join((program, *(error.command_chain or ())))
-    return f"{error} See {where} --help."
+    text = str(error)
+    return f"{text}{'' if text.endswith(('.', '?')) else '.'} See {where} --help."

@@ -9,6 +9,8 @@ from typing import Any
 from bathyscope.errors import OptionError
 from bathyscope.strict import read_yaml
 
+_KINDS = {list: "list", str: "text", int: "number", float: "number", bool: "truth value"}
+
 
 def read_recipe(path: str | Path) -> dict[str, Any]:
     """The arguments that a recipe gives.
@@ -26,8 +28,8 @@ def read_recipe(path: str | Path) -> dict[str, Any]:
         return {}
     if not isinstance(content, Mapping):
         raise OptionError(
-            f"The recipe {str(path)!r} holds a {type(content).__name__}; write one argument a line, such as "
-            "'prompts: gsm8k:10'."
+            f"The recipe {str(path)!r} holds a {_KINDS.get(type(content), 'value')}; write one argument a line, such "
+            "as 'prompts: gsm8k:10'."
         )
     return {str(name): value for name, value in content.items()}
 

@@ -91,8 +91,9 @@ def write_output(path: Path, content: bytes) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, content)
-    except OSError as error:
+    except (OSError, ValueError) as error:  # a name with a null character is a ValueError
+        reason = getattr(error, "strerror", None) or error
         raise StoreError(
-            f"Cannot write {str(path)!r}: {error.strerror or error}. Give a place in a folder that exists or "
-            "can be made, that you may write to, on a disk with room."
+            f"Cannot write {str(path)!r}: {reason}. Give a place in a folder that exists or can be made, that you may "
+            "write to, on a disk with room."
         ) from error

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import App, Parameter
 
 from bathyscope.cli import session
-from bathyscope.cli.arguments import Quiet, choose_one
+from bathyscope.cli.arguments import Quiet, Whole, choose_one
 from bathyscope.cli.console import quiet_libraries, say, write, write_json, write_table
 from bathyscope.cli.flags import command, flags, options_of
 from bathyscope.cli.main import INTERRUPTED
@@ -36,7 +36,7 @@ def train_command(
     *,
     out: Path,
     set: Annotated[list[str] | None, Parameter(metavar="KEY=VALUE", negative=(), show_default=False)] = None,
-    seed: Annotated[int | None, Parameter(show_default=False)] = None,
+    seed: Whole = None,
     format: Literal["table", "json"] = "table",
     quiet: Quiet = False,
     **given: Any,

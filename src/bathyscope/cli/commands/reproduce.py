@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, Parameter
 
 from bathyscope.cli import session
-from bathyscope.cli.arguments import OBJECTS, Quiet, Records
+from bathyscope.cli.arguments import OBJECTS, Quiet, Records, Whole
 from bathyscope.cli.console import Format, quiet_libraries, say, write, write_data, write_json, write_table
 from bathyscope.cli.flags import command, flags, options_of
 from bathyscope.cli.main import INTERRUPTED
@@ -52,7 +52,7 @@ def reproduce_command(
     models: Annotated[list[str] | None, Parameter(consume_multiple=True, negative=(), show_default=False)] = None,
     data: Annotated[list[str] | None, Parameter(consume_multiple=True, negative=(), show_default=False)] = None,
     figures: Annotated[str | None, Parameter(show_default=False)] = None,
-    prompts: Annotated[int | None, Parameter(show_default=False)] = None,
+    prompts: Whole = None,
     as_published: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     list_only: Annotated[bool, Parameter(name="--list", negative=(), show_default=False)] = False,
     out: Annotated[Path | None, Parameter(show_default=False)] = None,

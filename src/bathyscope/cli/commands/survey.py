@@ -39,7 +39,7 @@ IN_A_SHELL = {
     f"(not given = {','.join(DEFAULT)}, or the preset's)",
     "out": "folder of the run; an interrupted run there is resumed (not given = runs/MODEL-PROMPTS)",
 }
-REPEATED = ("prompts",)
+REPEATED = ("prompts", "measures")
 _EXAMPLES = """\
 Examples:
   bathyscope survey Qwen/Qwen2.5-1.5B --prompts gsm8k:10 --measures all
@@ -191,8 +191,9 @@ def _check(measures: Sequence[str] | None, preset: str | None, options: Mapping[
 
 
 def with_sources(call: Mapping[str, Any]) -> dict[str, Any]:
-    """The call with ``--prompts`` as the Python call takes it: one source, or the union of several."""
-    return dict(call) if call.get("prompts") is None else {**call, "prompts": one_source(call["prompts"])}
+    """The call with what may be given several times as the Python call takes it."""
+    reads = {"prompts": one_source, "measures": ",".join}
+    return {name: reads[name](value) if name in reads else value for name, value in call.items()}
 
 
 def one_source(prompts: Sequence[str]) -> Any:

@@ -1,0 +1,99 @@
+"""What reaches standard output and standard error: signs, escapes, full and closed streams."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bathyscope.cli import console, main
+
+ODD = "a\x1b[31mred\x9b2J\n\u202eb"
+SHOWN = "a\\x1b[31mred\\x9b2J\\n\\u202eb"
+
+
+def run(arguments: list[str], stdout: object = subprocess.PIPE, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "bathyscope", *arguments]
+    given = {**os.environ, **environment}
+    return subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False, env=given)  # type: ignore[call-overload, no-any-return]
+
+
+class Terminal(io.StringIO):
+    """Standard output as a person sees it."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_control_characters_are_shown_and_not_obeyed(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = Terminal() if terminal else io.StringIO()
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setenv("COLUMNS", "160")
+    console.write_rows([{"prompt": ODD, "value": 1.0}], "table", f"about {ODD}")
+    seen = out.getvalue()
+    assert SHOWN in seen
+    assert "\x9b" not in seen
+    assert "\x1b[31m" not in seen
+    assert "\u202e" not in seen
+
+
+def test_messages_have_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", f"runs/{ODD}"]) == 5
+    assert "\x1b" not in capsys.readouterr().err
+
+
+def test_data_for_programs_are_exact(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    console.write_rows([{"prompt": ODD}], "csv")
+    assert [row["prompt"] for row in csv.DictReader(io.StringIO(capsys.readouterr().out, newline=""))] == [ODD]
+    console.write_rows([{"prompt": ODD}], "json")
+    assert json.loads(capsys.readouterr().out) == [{"prompt": ODD}]
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    console.write_rows([{"prompt": ODD}], "json")
+    assert "\x9b" not in terminal.getvalue()
+    assert json.loads(terminal.getvalue()) == [{"prompt": ODD}]
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_terminal_without_unicode_gets_stand_ins(run_folder: Path, encoding: str) -> None:
+    done = run(["show", str(run_folder)], PYTHONIOENCODING=encoding, PYTHONUTF8="0")
+    assert done.returncode == 0, done.stderr
+    assert "prompt x part x reduction" in done.stdout or "prompt × part × reduction" in done.stdout
+    assert done.stdout.isascii() or encoding == "latin-1"
+    listed = run(["list", "measures", "--format", "json"], PYTHONIOENCODING=encoding, PYTHONUTF8="0")
+    assert json.loads(listed.stdout)[5]["name"] == "erasure"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_full_output_is_one_sentence() -> None:
+    with open("/dev/full", "w") as full:
+        done = run(["list", "presets"], stdout=full)
+    assert (
+        done.stderr == "error: Standard output cannot be written (No space left on device); make room, or send it "
+        "elsewhere.\n"
+    )
+    assert done.returncode == 1
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_closed_streams_are_no_fault(closed: str) -> None:
+    line = f"'{sys.executable}' -m bathyscope list presets {closed}"
+    assert subprocess.run(["sh", "-c", line], capture_output=True, check=False).returncode == 0
+
+
+def test_numbers_stand_right_and_missing_ones_are_dashes(capsys: pytest.CaptureFixture[str]) -> None:
+    console.write_table(
+        ("name", "share"), [["a", 0.25], ["b [c]", None], ["long name", float("nan")]], "Title", ["Below."]
+    )
+    lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    assert lines[0] == "Title"
+    assert lines[1].split() == ["name", "share"]
+    assert lines[3:6] == ["a           0.25", "b [c]          –", "long name      –"]
+    assert lines[6] == "Below."
