@@ -32,6 +32,7 @@ def test_table_has_every_check_and_every_block(model_folder: Path, capsys: pytes
     rows = [line.split() for line in printed.split("block by block:")[1].splitlines()]
     assert [row[0] for row in rows if len(row) == 3 and row[2] == "yes"] == ["0", "1", "2", "3", "4"]
     assert "Tail rows on shared keys and values: yes" in printed
+    assert "A batch may hold: prompts of different lengths, padded" in printed
 
 
 def test_where_tails_do_not_hold_the_reason_is_given(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

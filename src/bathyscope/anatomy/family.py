@@ -62,7 +62,6 @@ class Family:
         logit_softcap: config attribute of ``c·tanh(x/c)`` on the logits (Gemma 2).
         implementation: importable module that makes the model types known to the library, where they are not its own.
         refused: the reason why this family cannot be measured at all, else None.
-        notes: what a reader should know about the family.
     """
 
     name: str
@@ -82,4 +81,3 @@ class Family:
     logit_softcap: str | None = None
     implementation: str | None = None
     refused: str | None = None
-    notes: str = ""

@@ -72,7 +72,6 @@ def infer_family(model: nn.Module) -> Family:
         projection=projection,
         attention=None,
         mlp=None,
-        notes="not declared: found by search and accepted by the checks at load",
     )
     pair = _contribution_pair(model, blocks, calls)
     if pair is None:

@@ -13,46 +13,28 @@ _LLAMA_LIKE = """
 """
 
 FAMILIES = (
-    # Llama and the many families that kept its block: norm, attention, norm, MLP or experts.
-    Family(
-        "llama",
-        tuple(_LLAMA_LIKE.split()),
-        notes="Some experts return (output, router scores); the first element is the contribution. In Kimi "
-        "Linear the self_attn of most blocks is a delta-rule mixer.",
-    ),
+    # Llama and the many families that kept its block: norm, attention, norm, MLP or experts. Some experts return
+    # (output, router scores); the first element is the contribution. In Kimi Linear the self_attn of most blocks is a
+    # delta-rule mixer.
+    Family("llama", tuple(_LLAMA_LIKE.split())),
     # Persimmon: the Llama block under another name for the final norm.
     Family("persimmon", ("persimmon",), final_norm="model.final_layernorm"),
     # JetMoE: experts in the attention too.
     Family("jetmoe", ("jetmoe",), attention=Site("self_attention")),
-    # Llama 4: the MLP or the experts live in ``feed_forward``.
-    Family(
-        "llama4",
-        ("llama4", "llama4_text"),
-        mlp=Site("feed_forward"),
-        notes="Multimodal checkpoints load as their language model. The experts return flat "
-        "[batch · tokens, width] outputs, in a tuple with the router's scores.",
-    ),
+    # Llama 4: the MLP or the experts live in ``feed_forward``. Multimodal checkpoints load as their language model. The
+    # experts return flat [batch · tokens, width] outputs, in a tuple with the router's scores.
+    Family("llama4", ("llama4", "llama4_text"), mlp=Site("feed_forward")),
     # StableLM: parallel or serial residual, by a flag of the configuration.
     Family("stablelm", ("stablelm",), parallel="use_parallel_residual"),
-    # Phi: attention and MLP both read the block's normed input.
-    Family(
-        "phi",
-        ("phi",),
-        final_norm="model.final_layernorm",
-        parallel=True,
-        notes="One dropout module serves both parts, so it is no site. The head has a bias.",
-    ),
+    # Phi: attention and MLP both read the block's normed input. One dropout module serves both parts, so it is no site.
+    # The head has a bias.
+    Family("phi", ("phi",), final_norm="model.final_layernorm", parallel=True),
     # Cohere (Command): parallel residual and scaled logits.
     Family("cohere", ("cohere", "cohere2", "cohere2_moe"), parallel=True, logit_multiplier="logit_scale"),
-    # nanochat: norms without weights, one of them on the embedding, softcapped logits.
-    Family("nanochat", ("nanochat",), logit_softcap="final_logit_softcapping", notes="h_0 is the normed embedding."),
-    # VaultGemma: Gemma 2 without the norms on the outputs.
-    Family(
-        "vaultgemma",
-        ("vaultgemma",),
-        logit_softcap="final_logit_softcapping",
-        notes="Norm weights are stored as w of (1 + w).",
-    ),
+    # nanochat: norms without weights, one of them on the embedding, softcapped logits. h_0 is the normed embedding.
+    Family("nanochat", ("nanochat",), logit_softcap="final_logit_softcapping"),
+    # VaultGemma: Gemma 2 without the norms on the outputs. Norm weights are stored as w of (1 + w).
+    Family("vaultgemma", ("vaultgemma",), logit_softcap="final_logit_softcapping"),
     # GPT-NeoX (Pythia): parallel or serial residual, by a flag of the configuration.
     Family(
         "gpt_neox",
@@ -63,7 +45,7 @@ FAMILIES = (
         mlp=Site("mlp"),
         parallel="use_parallel_residual",
     ),
-    # GPT-J and CodeGen: attention and MLP both read the block's normed input.
+    # GPT-J and CodeGen: attention and MLP both read the block's normed input. The head has a bias.
     Family(
         "gptj",
         ("codegen", "gptj"),
@@ -72,9 +54,9 @@ FAMILIES = (
         attention=Site("attn"),
         mlp=Site("mlp"),
         parallel=True,
-        notes="The head has a bias.",
     ),
-    # Falcon: parallel or serial residual, by a flag of the configuration.
+    # Falcon: parallel or serial residual, by a flag of the configuration. The block adds the attention's output to the
+    # MLP's in place: clone outputs when they are read.
     Family(
         "falcon",
         ("falcon",),
@@ -83,9 +65,9 @@ FAMILIES = (
         attention=Site("self_attention"),
         mlp=Site("mlp"),
         parallel="parallel_attn",
-        notes="The block adds the attention's output to the MLP's in place: clone outputs when they are read.",
     ),
-    # ModernBERT's decoder: a dense layer with a norm between the final norm and the unembedding.
+    # ModernBERT's decoder: a dense layer with a norm between the final norm and the unembedding. What the model calls
+    # lm_head is the transformation before its unembedding.
     Family(
         "modernbert_decoder",
         ("modernbert-decoder",),
@@ -93,6 +75,5 @@ FAMILIES = (
         attention=Site("attn"),
         projection="lm_head",
         head="decoder",
-        notes="What the model calls lm_head is the transformation before its unembedding.",
     ),
 )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from bathyscope.anatomy.family import Family, Site
 
 FAMILIES = (
-    # GPT-2 and its direct descendants: learned positions, one module each for attention and MLP.
+    # GPT-2 and its direct descendants: learned positions, one module each for attention and MLP. h_0 includes the
+    # position embedding. GPT-2's matrices are Conv1D, stored [in, out].
     Family(
         "gpt2",
         ("gpt2", "gpt_bigcode", "gpt_neo"),
@@ -13,9 +14,8 @@ FAMILIES = (
         final_norm="transformer.ln_f",
         attention=Site("attn"),
         mlp=Site("mlp"),
-        notes="h_0 includes the position embedding. GPT-2's matrices are Conv1D, stored [in, out].",
     ),
-    # CTRL: the layout of GPT-2 under older names.
+    # CTRL: the layout of GPT-2 under older names. h_0 includes sinusoidal positions. The head has a bias.
     Family(
         "ctrl",
         ("ctrl",),
@@ -23,7 +23,6 @@ FAMILIES = (
         final_norm="transformer.layernorm",
         attention=Site("multi_head_attention"),
         mlp=Site("ffn"),
-        notes="h_0 includes sinusoidal positions. The head has a bias.",
     ),
     # DBRX: the attention is nested in a module that also holds both norms.
     Family(
@@ -34,7 +33,9 @@ FAMILIES = (
         attention=Site("norm_attn_norm.attn"),
         mlp=Site("ffn"),
     ),
-    # OPT: no MLP module, so the MLP's contribution is the output of its second matrix.
+    # OPT: no MLP module, so the MLP's contribution is the output of its second matrix. fc2 returns flat [batch ·
+    # tokens, width] outputs. h_0 includes the position embedding. The 350m checkpoint norms after the sum, has no final
+    # norm and projects before the head.
     Family(
         "opt",
         ("opt",),
@@ -43,14 +44,12 @@ FAMILIES = (
         mlp=Site("fc2"),
         parts_when=("do_layer_norm_before", True),
         projection="model.decoder.project_out",
-        notes="fc2 returns flat [batch · tokens, width] outputs. h_0 includes the position embedding. The 350m "
-        "checkpoint norms after the sum, has no final norm and projects before the head.",
     ),
-    # XGLM: no MLP module, so the MLP's contribution is the output of its second matrix.
-    Family(
-        "xglm", ("xglm",), final_norm="model.layer_norm", mlp=Site("fc2"), notes="h_0 includes sinusoidal positions."
-    ),
-    # BioGPT: no MLP module, so the MLP's contribution is the output of its second matrix.
+    # XGLM: no MLP module, so the MLP's contribution is the output of its second matrix. h_0 includes sinusoidal
+    # positions.
+    Family("xglm", ("xglm",), final_norm="model.layer_norm", mlp=Site("fc2")),
+    # BioGPT: no MLP module, so the MLP's contribution is the output of its second matrix. h_0 includes the position
+    # embedding.
     Family(
         "biogpt",
         ("biogpt",),
@@ -58,9 +57,9 @@ FAMILIES = (
         final_norm="biogpt.layer_norm",
         mlp=Site("fc2"),
         head="output_projection",
-        notes="h_0 includes the position embedding.",
     ),
-    # BLOOM: both modules return states to which the residual is already added.
+    # BLOOM: both modules return states to which the residual is already added. h_0 is the normed embedding; positions
+    # enter through ALiBi.
     Family(
         "bloom",
         ("bloom",),
@@ -69,9 +68,9 @@ FAMILIES = (
         attention=Site("self_attention", minus="residual"),
         mlp=Site("mlp", minus="residual"),
         parts_when=("apply_residual_connection_post_layernorm", False),
-        notes="h_0 is the normed embedding; positions enter through ALiBi.",
     ),
-    # MPT: the MLP returns a state to which the residual is already added.
+    # MPT: the MLP returns a state to which the residual is already added. Positions enter through ALiBi; in its masks
+    # True means masked.
     Family(
         "mpt",
         ("mpt",),
@@ -79,6 +78,5 @@ FAMILIES = (
         final_norm="transformer.norm_f",
         attention=Site("attn"),
         mlp=Site("ffn", minus="residual"),
-        notes="Positions enter through ALiBi; in its masks True means masked.",
     ),
 )

@@ -5,24 +5,25 @@ from __future__ import annotations
 from bathyscope.anatomy.family import Family, Site
 
 FAMILIES = (
-    # OLMo 2 and relatives: no norms on the inputs, norms on the outputs.
+    # OLMo 2 and relatives: no norms on the inputs, norms on the outputs. A contribution is the norm's output, since
+    # that is what is added.
     Family(
         "olmo2",
         ("exaone4", "flex_olmo", "olmo2", "olmo3"),
         attention=Site("post_attention_layernorm"),
         mlp=Site("post_feedforward_layernorm"),
-        notes="A contribution is the norm's output, since that is what is added.",
     ),
-    # Gemma 2 and 3: norms on inputs and outputs, softcapped logits where the configuration says so.
+    # Gemma 2 and 3: norms on inputs and outputs, softcapped logits where the configuration says so. Norm weights are
+    # stored as w of (1 + w). The embedding module itself scales; h_0 is its output.
     Family(
         "gemma2",
         ("gemma2", "gemma3_text"),
         attention=Site("post_attention_layernorm"),
         mlp=Site("post_feedforward_layernorm"),
         logit_softcap="final_logit_softcapping",
-        notes="Norm weights are stored as w of (1 + w). The embedding module itself scales; h_0 is its output.",
     ),
-    # Gemma 3 with its image encoder: the language model sits one level deeper.
+    # Gemma 3 with its image encoder: the language model sits one level deeper. Measured on text alone. Unlike the
+    # language model by itself, this one never applies a softcap.
     Family(
         "gemma3_multimodal",
         ("gemma3",),
@@ -30,9 +31,10 @@ FAMILIES = (
         final_norm="model.language_model.norm",
         attention=Site("post_attention_layernorm"),
         mlp=Site("post_feedforward_layernorm"),
-        notes="Measured on text alone. Unlike the language model by itself, this one never applies a softcap.",
     ),
-    # Gemma 4: a third contribution from per-layer embeddings, and a scalar on the whole block.
+    # Gemma 4: a third contribution from per-layer embeddings, and a scalar on the whole block. The last blocks take
+    # keys and values that earlier blocks leave in a dictionary. The block scales its output in place: clone outputs
+    # when they are read.
     Family(
         "gemma4",
         ("gemma4_text", "gemma4_unified_text"),
@@ -41,10 +43,9 @@ FAMILIES = (
         others=(Site("post_per_layer_input_norm"),),
         block_scale="layer_scalar",
         logit_softcap="final_logit_softcapping",
-        notes="The last blocks take keys and values that earlier blocks leave in a dictionary. The block scales "
-        "its output in place: clone outputs when they are read.",
     ),
-    # Gemma 4 with its encoders: the language model sits one level deeper.
+    # Gemma 4 with its encoders: the language model sits one level deeper. Measured on text alone; attributes of the
+    # configuration are those of its text part.
     Family(
         "gemma4_multimodal",
         ("gemma4", "gemma4_unified"),
@@ -55,7 +56,6 @@ FAMILIES = (
         others=(Site("post_per_layer_input_norm"),),
         block_scale="layer_scalar",
         logit_softcap="final_logit_softcapping",
-        notes="Measured on text alone; attributes of the configuration are those of its text part.",
     ),
     # GLM 4: norms on inputs and outputs, under names of its own.
     Family("glm4", ("glm4", "kolibri1"), attention=Site("post_self_attn_layernorm"), mlp=Site("post_mlp_layernorm")),

@@ -13,12 +13,12 @@ FAMILIES = (
         attention=Site(("self_attn", "mamba")),
         mlp=Site("feed_forward"),
     ),
-    # Qwen3-Next and Qwen3.5: gated delta-rule mixers in most blocks, attention in the rest.
+    # Qwen3-Next and Qwen3.5: gated delta-rule mixers in most blocks, attention in the rest. Multimodal checkpoints load
+    # as their language model.
     Family(
         "qwen3_next",
         ("qwen3_5", "qwen3_5_moe", "qwen3_5_moe_text", "qwen3_5_text", "qwen3_next"),
         attention=Site(("self_attn", "linear_attn")),
-        notes="Multimodal checkpoints load as their language model.",
     ),
     # LFM2: short convolutions in most blocks, attention in the rest.
     Family(
@@ -36,15 +36,16 @@ FAMILIES = (
         attention=Site("post_operator_norm"),
         mlp=Site("post_ffn_norm"),
     ),
-    # OLMo Hybrid: attention blocks with norms on the outputs, linear blocks with norms on the inputs.
+    # OLMo Hybrid: attention blocks with norms on the outputs, linear blocks with norms on the inputs. Linear blocks
+    # have a post_attention_layernorm too, but there it is the MLP's input norm.
     Family(
         "olmo_hybrid",
         ("olmo_hybrid",),
         attention=Site(("linear_attn", "post_attention_layernorm")),
         mlp=Site(("post_feedforward_layernorm", "mlp")),
-        notes="Linear blocks have a post_attention_layernorm too, but there it is the MLP's input norm.",
     ),
-    # RecurrentGemma: gated linear recurrences in most blocks, local attention in the rest.
+    # RecurrentGemma: gated linear recurrences in most blocks, local attention in the rest. h_0 is the embedding times a
+    # constant.
     Family(
         "recurrent_gemma",
         ("recurrent_gemma",),
@@ -52,7 +53,6 @@ FAMILIES = (
         attention=Site("temporal_block"),
         mlp=Site("mlp_block"),
         logit_softcap="logits_soft_cap",
-        notes="h_0 is the embedding times a constant.",
     ),
     # xLSTM: a matrix-memory layer and a gated feed-forward layer.
     Family(

@@ -65,7 +65,9 @@ def _print(found: dict[str, Any]) -> None:
     write_table(("Block", "Gap", "Holds"), blocks)
     parts = "yes" if found["parts"] else "no: only whole blocks can be measured"
     tails = "yes" if found["tails"] else f"no: full rows are computed ({found['tail_reason']})"
+    lengths = "prompts of one length only" if found["equal_lengths"] else "prompts of different lengths, padded"
     write(f"Attention and MLP contributions: {parts}")
+    write(f"A batch may hold: {lengths}")
     write(f"Tail rows on shared keys and values: {tails}")
 
 
@@ -74,6 +76,8 @@ def _identities(found: dict[str, Any]) -> list[list[str]]:
         "no-op parity: replayed blocks against the plain forward": [found["no_op"]],
         "contribution identity: attention + MLP against h_{l+1} − h_l": found["contributions"],
         "readout identity: final norm and unembedding against the logits": [found["readout"]],
+        "independence: tokens against the same before other tokens": [found["later"]],
+        "independence: a prompt beside others against itself alone": [found["padding"]],
         "tail equivalence: a tail on lent keys and values against the full row": list(found["tail"].values()),
     }
     limit = found["tolerance"]
