@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+import tomllib
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import settings
@@ -18,6 +21,23 @@ if str(TESTS) not in sys.path:
 # no property may depend on how busy the machine is
 settings.register_profile("bathyscope", deadline=None)
 settings.load_profile("bathyscope")
+# a checkout is tested as its own packages declare it, whenever they were installed
+_DECLARED = TemporaryDirectory()
+for _file in TESTS.parent.glob("packages/*/pyproject.toml"):
+    _project = tomllib.loads(_file.read_text(encoding="utf-8"))["project"]
+    _name, _version = _project["name"].replace("-", "_"), _project["version"]
+    if find_spec(_name) is not None:
+        _info = Path(_DECLARED.name) / f"{_name}-{_version}.dist-info"
+        _info.mkdir()
+        (_info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {_project['name']}\nVersion: {_version}\n")
+        _lines = (
+            line
+            for group, named in _project.get("entry-points", {}).items()
+            for line in (f"[{group}]", *(f"{name} = {value}" for name, value in named.items()))
+        )
+        (_info / "entry_points.txt").write_text("\n".join(_lines))
+sys.path.insert(0, _DECLARED.name)
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (_DECLARED.name, os.environ.get("PYTHONPATH"))))
 # nothing in the tests may depend on the network; read when transformers is first imported
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 

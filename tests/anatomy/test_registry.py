@@ -10,7 +10,7 @@ import pytest
 
 from bathyscope.anatomy import registry
 from bathyscope.anatomy.family import Family
-from bathyscope.anatomy.registry import family_for, plugged_in
+from bathyscope.anatomy.registry import families, family_for, plugged_in
 
 
 class Entry:
@@ -47,6 +47,14 @@ def test_a_plug_in_gives_a_family_or_several_or_what_makes_them(install: Callabl
     asked = install(Entry("mine", lambda: given))
     assert family_for("one-type") is ONE
     assert asked == ["bathyscope.families"]
+
+
+def test_the_laboratory_declares_its_models_from_outside() -> None:
+    from bathyscope_lab.models import FAMILY
+
+    plugged_in.cache_clear()
+    assert FAMILY not in families()
+    assert family_for("bathyscope_moeut") is family_for("bathyscope_universal") is FAMILY
 
 
 def test_plug_ins_are_not_read_where_the_type_is_known_here(install: Callable[..., Any]) -> None:

@@ -60,7 +60,6 @@ class Family:
         logit_multiplier: config attribute that multiplies the logits (Cohere).
         logit_divisor: config attribute that divides the logits (Granite).
         logit_softcap: config attribute of ``c·tanh(x/c)`` on the logits (Gemma 2).
-        implementation: importable module that makes the model types known to the library, where they are not its own.
         refused: the reason why this family cannot be measured at all, else None.
     """
 
@@ -79,5 +78,4 @@ class Family:
     logit_multiplier: str | None = None
     logit_divisor: str | None = None
     logit_softcap: str | None = None
-    implementation: str | None = None
     refused: str | None = None

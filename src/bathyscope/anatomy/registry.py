@@ -74,13 +74,6 @@ def family_for(model_type: str) -> Family | None:
     return next((family for family in plugged_in() if model_type in family.model_types), None)
 
 
-def make_known(model_type: str) -> None:
-    """Lets whoever implements a model type tell transformers of it; nothing where transformers has it itself."""
-    family = family_for(model_type)
-    if family is not None and family.implementation is not None:
-        importlib.import_module(family.implementation)
-
-
 def index(declared: tuple[Family, ...]) -> dict[str, Family]:
     """Model type → family.
 

@@ -13,7 +13,7 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 from transformers.utils import cached_file
 
-from bathyscope.anatomy.registry import make_known
+from bathyscope.anatomy.registry import family_for
 from bathyscope.errors import ModelError, warn
 from bathyscope.model.files import INDEX, indexed, require_whole
 from bathyscope.model.place import folder_of, similar_folders
@@ -79,9 +79,9 @@ def load_config(name: str, revision: str | None = None, trust_remote_code: bool 
 
 
 def _declared(source: str, revision: str | None) -> Mapping[str, Any]:
-    """The configuration as it was written; the library then knows the type where it is one of this program's own."""
+    """The configuration as it was written; the library then knows the type where a package declares its family."""
     declared, _ = PreTrainedConfig.get_config_dict(source, revision=revision)
-    make_known(str(declared.get("model_type")))
+    family_for(str(declared.get("model_type")))
     return declared
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -67,8 +66,6 @@ def load(
     else:
         name, wanted = str(model), None if dtype is None else as_dtype(dtype)
         place = as_device(device)
-        if family is not None and family.implementation is not None:
-            importlib.import_module(family.implementation)
         hf = read_checkpoint(name, wanted, revision, trust_remote_code)
         cast(nn.Module, hf).to(place)
     with alone(hf):

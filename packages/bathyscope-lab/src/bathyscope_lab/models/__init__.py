@@ -1,11 +1,12 @@
 """Small models whose group of blocks is repeated: a universal transformer, and MoEUT with experts.
 
 Importing this package makes them known to the library's ``AutoConfig`` and ``AutoModelForCausalLM``, as
-``bathyscope.load`` does when it meets one of their checkpoints.
+``bathyscope.load`` does when it meets one of their checkpoints and asks packages for their families.
 """
 
 from transformers import AutoConfig, AutoModel, AutoModelForCausalLM
 
+from bathyscope.anatomy.family import Family
 from bathyscope_lab.models.moeut import MoeutConfig, MoeutForCausalLM, MoeutModel
 from bathyscope_lab.models.universal import (
     UniversalTransformerConfig,
@@ -14,6 +15,7 @@ from bathyscope_lab.models.universal import (
 )
 
 __all__ = [
+    "FAMILY",
     "MoeutConfig",
     "MoeutForCausalLM",
     "MoeutModel",
@@ -21,6 +23,11 @@ __all__ = [
     "UniversalTransformerForCausalLM",
     "UniversalTransformerModel",
 ]
+
+# Block l is the l-th execution step. Steps that run the same block are modules of their own with the same parameters,
+# so that an intervention on one leaves the others alone. A model with blocks that norm the sum has no separable
+# contributions.
+FAMILY = Family("shared_layers", ("bathyscope_moeut", "bathyscope_universal"), parts_when=("parts_add", True))
 
 for _config, _decoder, _model in (
     (UniversalTransformerConfig, UniversalTransformerModel, UniversalTransformerForCausalLM),
