@@ -11,29 +11,6 @@ import xarray as xr
 from bathyscope.errors import OptionError, PromptError
 from bathyscope.labels import variable
 from bathyscope.measures.base import MeasureProbe
-from bathyscope.prompts.prompt import TokenizedPrompt
-
-
-def prompt_coords(
-    prompts: Sequence[TokenizedPrompt], everyone: Sequence[TokenizedPrompt]
-) -> dict[str, tuple[str, Any]]:
-    """Coordinates on ``prompt``: id, tokens, data set, and every label that any prompt of the survey has."""
-    coords: dict[str, tuple[str, Any]] = {
-        "prompt_id": ("prompt", np.array([p.id for p in prompts], dtype=object)),
-        "n_tokens": ("prompt", np.array([len(p) for p in prompts], dtype=np.int64)),
-        "dataset": ("prompt", np.array([p.dataset for p in prompts], dtype=object)),
-    }
-    names = dict.fromkeys(name for p in everyone for name in p.labels)
-    for name in names:
-        values = [p.labels.get(name) for p in everyone]
-        own = [p.labels.get(name) for p in prompts]
-        if all(isinstance(v, int | float) for v in values if v is not None):
-            # a prompt without the label has NaN, which only a float can be
-            whole = all(isinstance(v, int) for v in values)
-            coords[name] = ("prompt", np.array(own, dtype=np.int64 if whole else np.float64))
-        else:
-            coords[name] = ("prompt", np.array(["" if v is None else str(v) for v in own], dtype=object))
-    return coords
 
 
 def require_free_labels(coords: Mapping[str, Any], found: Mapping[str, xr.Dataset]) -> None:

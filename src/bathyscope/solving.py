@@ -15,7 +15,6 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from bathyscope.assembly import prompt_coords
 from bathyscope.errors import OptionError, PromptError, warn
 from bathyscope.labels import variable
 from bathyscope.model import AnyModel, Model, loaded
@@ -186,7 +185,7 @@ def _answered(model: Model, prompts: Prompts, progress: bool) -> xr.Dataset:
         name: variable(("prompt",), found[name], long_name, units, formula=formula, source=_SOURCE)
         for name, (long_name, units, formula) in described.items()
     }
-    return xr.Dataset(data, prompt_coords(prompts, prompts), {"model": model.name, "dataset": prompts.dataset})
+    return xr.Dataset(data, prompts.coords(), {"model": model.name, "dataset": prompts.dataset})
 
 
 def _ask(wave: Wavefront, prompts: Sequence[TokenizedPrompt], model: Model) -> AnswerProbe:

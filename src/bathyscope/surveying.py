@@ -16,7 +16,6 @@ import xarray as xr
 from bathyscope.assembly import (
     noise_by_prompt,
     noise_floor,
-    prompt_coords,
     require_by_prompt,
     require_free_labels,
     with_summary,
@@ -37,6 +36,7 @@ from bathyscope.prompts.reading import tokenized
 from bathyscope.prompts.source import Source
 from bathyscope.sharding import batch_room, shard_tokens, shards_of
 from bathyscope.store.merge import PROMPT, merge
+from bathyscope.store.prompts import PROMPTS, PROMPTS_FILE, encode_prompts
 from bathyscope.store.run import CONTROLS, Run
 from bathyscope.store.writer import RunWriter
 from bathyscope.wavefront.batch import Batch, plan_batches
@@ -59,6 +59,7 @@ def survey(
     beyond_context: bool | None = None,
     add_special_tokens: bool = True,
     chat: bool = False,
+    keep_text: bool = True,
     progress: bool = True,
     command: str | None = None,
     **options: Any,
@@ -87,6 +88,7 @@ def survey(
             file; False = take texts as they stand.
         chat: write texts as the user's turn in the tokenizer's chat template, and answers as the assistant's; without
             an answer the assistant's turn is begun. Token ids stay as they are.
+        keep_text: keep the text of every token with the run (``run.prompts``); token ids are always kept.
         progress: show a progress bar on standard error when it takes long.
         command: the command line to resume by, for messages.
         **options: a measure's options under its name, as a dict or its options class.
@@ -114,20 +116,24 @@ def survey(
         plan = planned(model, prompts)
         for one in controls:
             one.require(plan.model)
-        run = _carried_out(plan, out, command, progress)
+        carried_out = partial(_carried_out, command=command, keep_text=keep_text, progress=progress)
+        run = carried_out(plan, out)
         found = {}
         for one in controls:
             folder = None if out is None else Path(out).expanduser() / CONTROLS / one.label
-            found[one.label] = _carried_out(planned(*one.of(plan.model, plan.prompts)), folder, command, progress)
+            found[one.label] = carried_out(planned(*one.of(plan.model, plan.prompts)), folder)
         return replace(run, controls=found) if controls else run
 
 
-def _carried_out(plan: SurveyPlan, out: str | Path | None, command: str | None, progress: bool) -> Run:
+def _carried_out(
+    plan: SurveyPlan, out: str | Path | None, command: str | None, keep_text: bool, progress: bool
+) -> Run:
     """The run of a plan, or what of it is there already."""
     record = {"command": command, "notes": {"threads": torch.get_num_threads(), "tails": plan.tails_note}}
     with RunWriter.open(out, plan.identity(), record) as writer:
         if writer.is_finished:
             return writer.run()
+        writer.attach(PROMPTS, PROMPTS_FILE, encode_prompts(plan.prompts, keep_text))
         plan.compute(writer, progress)
         return writer.finish(plan.derived(writer.merged()))
 
@@ -257,7 +263,7 @@ class SurveyPlan:
         if noise is not None:
             found["noise"] = noise
         require_by_prompt(found, len(prompts))
-        coords = prompt_coords(prompts, self.prompts)
+        coords = self.prompts.coords(picked)
         require_free_labels(coords, found)
         return {name: dataset.assign_coords(coords) for name, dataset in found.items()}
 

@@ -77,5 +77,6 @@ def test_arguments_go_to_the_call_they_belong_to(tmp_path: Path) -> None:
         "batch_tokens": 7,
         "add_special_tokens": True,
         "chat": False,
+        "keep_text": True,
         "skip": {"parts": "block"},
     }

@@ -20,7 +20,7 @@ FEW: Final = 5
 """Prompts of a group below which its intervals are rough."""
 
 _DATASET: Final = "dataset"
-_NO_LABELS: Final = ("prompt", "prompt_id", "n_tokens")
+_NO_LABELS: Final = ("prompt_id", "n_tokens")
 
 
 @dataclass(frozen=True)
@@ -82,19 +82,14 @@ class Groups:
 
 def _label(run: Run, by: str) -> NDArray[Any]:
     """The label's value for each prompt."""
-    labels: dict[str, NDArray[Any]] = {}
-    for measure in run.measures:
-        for name, coordinate in run[measure].coords.items():
-            if coordinate.dims == ("prompt",) and name not in _NO_LABELS:
-                labels.setdefault(str(name), coordinate.values)
-    # beside results by level a prompt's own label has this name
-    found = labels.get(by, labels.get(f"prompt_{by}"))
-    if found is None:
+    labels = {name: values for name, (_, values) in run.prompts.coords().items() if name not in _NO_LABELS}
+    if by not in labels:
         raise OptionError(
             f"The prompts of this run have no label {by!r}.{did_you_mean(by, labels)} Their labels: "
             f"{', '.join(labels) or 'none'}. Labels are given with the prompts: Prompt(labels={{...}}), or a line of a "
             "prompt file; which of two models solve a prompt is found by bathyscope.solved_by (bathyscope solved-by)."
         )
+    found: NDArray[Any] = labels[by]
     return found
 
 

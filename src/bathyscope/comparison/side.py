@@ -21,8 +21,6 @@ from bathyscope.store.manifest import Identity
 from bathyscope.store.names import model_names, run_names
 from bathyscope.store.run import Run
 
-_NO_LABELS = ("prompt_id", "n_tokens", "dataset")
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Side:
@@ -58,22 +56,22 @@ class Side:
 
     @property
     def prompt_ids(self) -> list[str]:
-        return [str(name) for name in self.run["residual"]["prompt_id"].values[self.prompts]]
+        return [self.run.prompts.names[number] for number in self.prompts]
 
     @property
     def n_tokens(self) -> list[int]:
-        return [int(count) for count in self.run["residual"]["n_tokens"].values[self.prompts]]
+        return [self.run.prompts.lengths[number] for number in self.prompts]
 
     @property
-    def labels(self) -> list[str]:
+    def labels(self) -> tuple[str, ...]:
         """Names of the labels that the prompts carry."""
-        coordinates = self.run["residual"].coords
-        return [str(name) for name, c in coordinates.items() if c.dims == ("prompt",) and name not in _NO_LABELS]
+        return self.run.prompts.labels
 
     def label(self, name: str) -> NDArray[Any]:
-        """A label's value for each prompt."""
-        values: NDArray[Any] = self.run["residual"][name].values[self.prompts]
-        return values
+        """A label's value for each prompt, as results have it."""
+        _, values = self.run.prompts.coords()[name]
+        chosen: NDArray[Any] = values[self.prompts]
+        return chosen
 
     def where(self, chosen: NDArray[np.bool_], name: str) -> Side:
         """The side of some of the prompts."""
@@ -112,10 +110,7 @@ def sides_of(runs: Sequence[Run]) -> list[Side]:
                 "depths are read off residual, lens and skip. Survey again with measures=[..., 'effective_depth']."
             )
     options = _thresholds(runs[0])
-    return [
-        Side(run, name, np.arange(run["residual"].sizes["prompt"]), _curves(run, name), options)
-        for run, name in zip(runs, names)
-    ]
+    return [Side(run, name, np.arange(len(run.prompts)), _curves(run, name), options) for run, name in zip(runs, names)]
 
 
 def differing_options(sides: Sequence[Side]) -> list[str]:

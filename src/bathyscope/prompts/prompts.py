@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
+
+import numpy as np
 
 from bathyscope.errors import PromptError
 from bathyscope.prompts.hash import prompts_hash
@@ -18,9 +20,14 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 
-class Kept(NamedTuple):
-    """What a run keeps of the tokenizer: its hash, and by prompt the text of every token (None = no text is kept)."""
+COORDINATES = ("prompt_id", "n_tokens", "dataset")
+"""What every result tells of its prompts, beside their labels."""
 
+
+class Kept(NamedTuple):
+    """What a run keeps of prompts beside their ids: hashes, and by prompt the text of every token (None = no text)."""
+
+    hash: str
     tokenizer_hash: str | None
     pieces: tuple[tuple[str, ...], ...] | None
 
@@ -33,7 +40,7 @@ class Prompts(Sequence[TokenizedPrompt]):
         items: one a prompt.
         dataset: where they came from, such as ``gsm8k:10``.
         tokenizer: what made the ids of text; None where all prompts were given as ids, or come from a run.
-        kept: what a run keeps of the tokenizer: its hash, and by prompt the text of every token.
+        kept: what a run tells of them.
     """
 
     items: tuple[TokenizedPrompt, ...]
@@ -59,7 +66,7 @@ class Prompts(Sequence[TokenizedPrompt]):
     @cached_property
     def hash(self) -> str:
         """SHA-256 over ids, names, answers and labels: two runs with the same one measured the same tokens."""
-        return prompts_hash(self.items)
+        return prompts_hash(self.items) if self.kept is None else self.kept.hash
 
     @property
     def names(self) -> list[str]:
@@ -71,7 +78,7 @@ class Prompts(Sequence[TokenizedPrompt]):
         """Tokens of each prompt."""
         return [len(prompt) for prompt in self.items]
 
-    @property
+    @cached_property
     def labels(self) -> tuple[str, ...]:
         """Names of all labels that any prompt has."""
         return tuple(dict.fromkeys(name for prompt in self.items for name in prompt.labels))
@@ -97,15 +104,44 @@ class Prompts(Sequence[TokenizedPrompt]):
             return tuple(pieces(self.items[index].ids, self.tokenizer))
         if self.kept.pieces is None:
             raise PromptError(
-                f"The text of {self.dataset} was not kept, as was asked for; survey again without --no-keep-text "
-                "(keep_text=False), or decode the token ids with the model's tokenizer."
+                f"The run keeps no text of {self.dataset}; survey again without --no-keep-text (keep_text=False), or "
+                "decode the token ids with the model's tokenizer."
             )
         return self.kept.pieces[index]
 
     def answer(self, index: int) -> str | None:
         """The text of a prompt's answer tokens; None for a prompt without an answer."""
-        tokens = self.items[index].answer_tokens
-        return None if tokens is None else "".join(self.pieces(index)[-tokens:])
+        tokens, own = self.items[index].answer_tokens, self.pieces(index)
+        return None if tokens is None else "".join(own[-tokens:])
+
+    def some(self, chosen: Sequence[int]) -> Prompts:
+        """Some of the prompts, by their numbers."""
+        kept, items = self.kept, tuple(self.items[number] for number in chosen)
+        if kept is not None:
+            pieces = None if kept.pieces is None else tuple(kept.pieces[number] for number in chosen)
+            kept = Kept(prompts_hash(items), kept.tokenizer_hash, pieces)
+        return replace(self, items=items, kept=kept)
+
+    def coords(self, chosen: Sequence[int] | None = None) -> dict[str, tuple[str, Any]]:
+        """Coordinates on ``prompt`` for some of the prompts (None = all): id, tokens, data set, and every label.
+
+        Types are those that all prompts need: a label that some lack is NaN there, or an empty text.
+        """
+        own = self.items if chosen is None else [self.items[number] for number in chosen]
+        coords: dict[str, Any] = {
+            "prompt_id": np.array([prompt.id for prompt in own], dtype=object),
+            "n_tokens": np.array([len(prompt) for prompt in own], dtype=np.int64),
+            "dataset": np.array([prompt.dataset for prompt in own], dtype=object),
+        }
+        for name in self.labels:
+            everyone, values = self.label(name), [prompt.labels.get(name) for prompt in own]
+            if all(value is None or isinstance(value, int | float) for value in everyone):
+                # a prompt without the label has NaN, which only a float can be
+                whole = all(isinstance(value, int) for value in everyone)
+                coords[name] = np.array(values, dtype=np.int64 if whole else np.float64)
+            else:
+                coords[name] = np.array(["" if value is None else str(value) for value in values], dtype=object)
+        return {name: ("prompt", values) for name, values in coords.items()}
 
     def as_given(self) -> PromptSet:
         """The same token ids as a source of prompts, for another measurement of a model of the same vocabulary."""

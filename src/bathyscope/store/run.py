@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ import pandas as pd
 import xarray as xr
 
 from bathyscope.errors import OptionError, StoreError, did_you_mean
+from bathyscope.prompts.prompts import Prompts
 from bathyscope.store.folder import folder_path, read_manifest, verified
 from bathyscope.store.manifest import RUN, Identity, Manifest
 from bathyscope.store.merge import PROMPT, merge
+from bathyscope.store.prompts import PROMPTS, decode_prompts, remembered_prompts
 from bathyscope.store.shards import read_shard
 from bathyscope.store.table import tidy
 from bathyscope.verdict import Verdict, verdict_of
@@ -52,6 +55,25 @@ class Run:
     def identity(self) -> Identity:
         """The configuration: model and hashes, prompts, measures with all their options, precision, seed."""
         return Identity.from_mapping(self.manifest["identity"])
+
+    @cached_property
+    def prompts(self) -> Prompts:
+        """What was measured: token ids, texts, answers, labels and their hash, in the order of ``prompt``.
+
+        A run written before prompts were kept tells their names, lengths and labels; its token ids and texts are a
+        StoreError.
+
+        Raises:
+            StoreError: the file of prompts cannot be read.
+        """
+        datasets = [self[name] for name in self.measures]
+        if PROMPTS not in self.files:
+            return remembered_prompts(datasets, self.identity)
+        kept = decode_prompts(self.files[PROMPTS], self.identity)
+        measured = next((set(one["prompt_id"].values.tolist()) for one in datasets if "prompt_id" in one.coords), None)
+        if measured is None or len(measured) == len(kept):
+            return kept
+        return kept.some([number for number, name in enumerate(kept.names) if name in measured])
 
     @property
     def n_blocks(self) -> int:
