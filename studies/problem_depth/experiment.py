@@ -24,7 +24,7 @@ from statsmodels.stats.proportion import proportion_confint
 from bathyscope.comparison.result import holm
 from bathyscope.errors import OptionError
 from bathyscope.model import Model, load
-from bathyscope.prompts.task_source import DEFAULT_SPLIT, task_text
+from bathyscope.prompts.generators import DEFAULT_SPLIT, task_text
 from bathyscope.prompts.tasks import first_of_each, task
 from bathyscope.solving import solved
 from bathyscope.statistics.trend import trend

@@ -24,7 +24,7 @@ from bathyscope_lab.train import train
 
 from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.model import load
-from bathyscope.prompts.task_source import task_text
+from bathyscope.prompts.generators import task_text
 from bathyscope.prompts.tasks import task
 from studies.common.checks import (
     require_each_at_least,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from bathyscope.prompts.datasets import registry
 from bathyscope.prompts.generated import GENERATORS
+
+from bathyscope.prompts.datasets import registry
 from bathyscope.prompts.spec import LEVELS
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "prompts.md").read_text(encoding="utf-8")

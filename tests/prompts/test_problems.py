@@ -6,7 +6,8 @@ import re
 import pytest
 
 from bathyscope.errors import PromptError
-from bathyscope.prompts.problems import MAX_STEPS, Kind, Problem, generate, to_prompt
+from bathyscope.prompts.problems import MAX_STEPS, Kind, generate, to_prompt
+from bathyscope.prompts.tasks import Problem
 
 EQUATION = re.compile(r"(-?\d+(?: [-+*/] -?\d+)+) = (-?\d+)")
 
@@ -22,8 +23,8 @@ def evaluated(expression: str) -> int:
 @pytest.mark.parametrize("steps", range(1, MAX_STEPS + 1))
 def test_word_problems_have_one_true_equation_for_each_step(steps: int) -> None:
     for problem in generate("word", 300, seed=steps, steps=steps):
-        lines = problem.solution.split("\n")
-        assert len(lines) == steps == problem.steps
+        lines = (problem.steps or "").split("\n")
+        assert len(lines) == steps == problem.labels["steps"]
         for line in lines:
             [(left, right)] = EQUATION.findall(line)
             assert evaluated(left) == int(right)
@@ -34,7 +35,7 @@ def test_word_problems_have_one_true_equation_for_each_step(steps: int) -> None:
 def test_word_problems_are_solved_from_numbers_that_were_told_or_worked_out_before() -> None:
     for problem in generate("word", 500, seed=5):
         known = set(re.findall(r"\d+", problem.question))
-        for left, right in EQUATION.findall(problem.solution):
+        for left, right in EQUATION.findall(problem.steps or ""):
             assert set(re.findall(r"\d+", left)) <= known
             known.add(right)
 
@@ -49,12 +50,12 @@ def test_sums_agree_with_python(steps: int, digits: int) -> None:
         assert {len(operand) for operand in operands} == {digits}
         assert int(problem.answer) == evaluated(asked)
         if steps == 1:
-            assert problem.solution == ""
+            assert problem.steps is None
             continue
-        equations = EQUATION.findall(problem.solution)
+        equations = EQUATION.findall(problem.steps or "")
         assert len(equations) == steps
         assert all(evaluated(left) == int(right) for left, right in equations)
-        for reduced in re.findall(r"so it is (.*)\.", problem.solution):
+        for reduced in re.findall(r"so it is (.*)\.", problem.steps or ""):
             assert evaluated(reduced) == int(problem.answer)
 
 
@@ -66,7 +67,7 @@ def test_a_seed_fixes_the_problems_and_their_number_does_not_matter() -> None:
 
 def test_the_generator_is_the_same_on_every_platform() -> None:
     text = "\n".join(
-        problem.question + problem.solution + problem.answer
+        problem.question + (problem.steps or "") + problem.answer
         for kind in ("word", "sum")
         for problem in generate(kind, 100, seed=2024)
     )
@@ -76,20 +77,21 @@ def test_the_generator_is_the_same_on_every_platform() -> None:
 def test_text_is_varied() -> None:
     problems = generate("word", 1000, seed=1)
     assert len({problem.question for problem in problems}) > 990
-    assert {problem.steps for problem in problems} == set(range(1, MAX_STEPS + 1))
+    assert {problem.labels["steps"] for problem in problems} == set(range(1, MAX_STEPS + 1))
     # The frame of a problem is what is left of its words when numbers are taken out.
     frames = {re.sub(r"\d+", "#", problem.question) for problem in problems}
     assert len(frames) > 900
 
 
 def test_prompt_ends_with_the_answer_and_is_labelled_by_difficulty() -> None:
-    problem = Problem("How many?", "There are 2 + 3 = 5 cups.", "5", 1, "word")
+    problem = Problem("How many?", "5", "There are 2 + 3 = 5 cups.", {"steps": 1, "kind": "word"})
     prompt = to_prompt(problem, id="cups")
     assert prompt.text == "Problem: How many?\nAnswer: There are 2 + 3 = 5 cups.\nThe final answer is 5"
     assert prompt.answer == "5"
     assert prompt.id == "cups"
     assert prompt.labels == {"steps": 1, "kind": "word"}
-    direct = to_prompt(Problem("Give the answer directly: 2 + 3 =", "", "5", 1, "addition", 1))
+    labels = {"steps": 1, "kind": "addition", "digits": 1}
+    direct = to_prompt(Problem("Give the answer directly: 2 + 3 =", "5", labels=labels))
     assert direct.text == "Give the answer directly: 2 + 3 = 5"
     assert direct.labels == {"steps": 1, "kind": "addition", "digits": 1}
 
@@ -104,7 +106,7 @@ def test_single_operations_agree_with_python(kind: Kind, sign: str, digits: int)
         assert {len(left), len(right)} == {digits}
         assert "0" not in (left[0], right[0])
         assert int(problem.answer) == evaluated(f"{left} {sign} {right}")
-        assert (problem.solution, problem.steps, problem.digits) == ("", 1, digits)
+        assert (problem.steps, problem.labels) == (None, {"steps": 1, "kind": kind, "digits": digits})
     assert len({problem.question for problem in problems}) > 60
     assert generate(kind, 50, seed=3, digits=digits) == problems[:50]
     assert generate(kind, 50, seed=4, digits=digits) != problems[:50]

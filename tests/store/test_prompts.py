@@ -58,9 +58,7 @@ def test_text_is_left_out_where_asked(model: bathyscope.Model, tmp_path: Path) -
     run = surveyed(model, tmp_path / "run", keep_text=False)
     assert "w1" not in (tmp_path / "run" / PROMPTS_FILE).read_text()
     assert run.prompts == tokenized(model, GIVEN)
-    with pytest.raises(
-        bathyscope.PromptError, match="The run keeps no text of given; survey again without --no-k"
-    ):
+    with pytest.raises(bathyscope.PromptError, match="The run keeps no text of given; survey again without --no-k"):
         run.prompts.pieces(0)
 
 
@@ -96,9 +94,7 @@ def test_an_earlier_run_tells_what_its_results_tell() -> None:
     assert run.prompts.lengths == dataset.n_tokens.values.tolist()
     assert run.prompts.hash == run.identity.prompt_hash
     for ask in (lambda: run.prompts[0].ids[0], lambda: list(run.prompts[0].ids), lambda: run.prompts.as_given()):
-        with pytest.raises(
-            StoreError, match="was written before prompts were kept with runs, so that its tok"
-        ):
+        with pytest.raises(StoreError, match="was written before prompts were kept with runs, so that its tok"):
             ask()
     with pytest.raises(bathyscope.PromptError, match="keeps no text"):
         run.prompts.answer(0)

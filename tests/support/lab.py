@@ -84,7 +84,7 @@ def data_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "text" / "books_valid.txt").write_text(valid, encoding="utf-8")
     for name, seed in (("train", 13), ("test_first600", 14)):
         lines = [
-            json.dumps({"question": p.question, "answer": f"<<noted>>{p.solution}\n#### {p.answer}"})
+            json.dumps({"question": p.question, "answer": f"<<noted>>{p.steps}\n#### {p.answer}"})
             for p in generate("word", 60, seed=seed)
         ]
         (root / "gsm8k" / f"{name}.jsonl").write_text("\n".join(lines), encoding="utf-8")

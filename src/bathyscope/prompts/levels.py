@@ -9,6 +9,12 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
+def as_range(levels: int | str) -> range:
+    """The levels that an option chooses: ``2``, or ``"1-6"``."""
+    lowest, _, highest = str(levels).partition("-")
+    return range(int(lowest), int(highest or lowest) + 1)
+
+
 def shares(count: int, levels: int) -> list[int]:
     """How many of ``count`` prompts each level gives: as equal as can be, the first levels one more."""
     return [count // levels + (level < count % levels) for level in range(levels)]

@@ -11,13 +11,13 @@ from __future__ import annotations
 import itertools
 import operator
 import random
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Literal, get_args
 
 from bathyscope.errors import PromptError
 from bathyscope.prompts.problem_words import COMPARISONS, GOODS, NAMES, SCENES, Comparison, Event, Scene
 from bathyscope.prompts.prompt import Prompt
+from bathyscope.prompts.tasks.problem import Problem
 
 Kind = Literal["word", "sum", "addition", "multiplication"]
 
@@ -38,29 +38,8 @@ _SINGLE: dict[Kind, str] = {"addition": "+", "multiplication": "*"}
 ANSWER_PHRASE = "The final answer is "
 
 
-@dataclass(frozen=True)
-class Problem:
-    """A question with its worked solution.
-
-    Args:
-        question: the problem as it is asked.
-        solution: one sentence with one equation for each step, joined by newlines; empty for a single sum.
-        answer: the final answer, an integer in decimal digits.
-        steps: how many equations the solution takes.
-        kind: ``word``, ``sum``, ``addition`` or ``multiplication``.
-        digits: of every operand; None for word problems.
-    """
-
-    question: str
-    solution: str
-    answer: str
-    steps: int
-    kind: Kind
-    digits: int | None = None
-
-
 def generate(kind: Kind, count: int, seed: int, steps: int | None = None, digits: int = 2) -> list[Problem]:
-    """``count`` problems, the same for the same arguments on every platform.
+    """``count`` problems with their written solutions, the same for the same arguments on every platform.
 
     Args:
         kind: ``word`` for word problems, ``sum`` for plain sums of any operations, ``addition`` and
@@ -90,14 +69,21 @@ def to_prompt(problem: Problem, id: str | None = None) -> Prompt:
 
     Labels: ``steps``, ``kind`` and, but for word problems, ``digits``, so that results can be grouped by difficulty.
     """
-    if problem.solution:
-        text = f"Problem: {problem.question}\nAnswer: {problem.solution}\n{ANSWER_PHRASE}{problem.answer}"
+    if problem.steps:
+        text = f"Problem: {problem.question}\nAnswer: {problem.steps}\n{ANSWER_PHRASE}{problem.answer}"
     else:
         text = f"{problem.question} {problem.answer}"
-    labels: dict[str, str | int | float] = {"steps": problem.steps, "kind": problem.kind}
-    if problem.digits is not None:
-        labels["digits"] = problem.digits
-    return Prompt(text=text, answer=problem.answer, id=id, labels=labels)
+    return Prompt(text=text, answer=problem.answer, id=id, labels=problem.labels)
+
+
+def _problem(
+    question: str, equations: Sequence[str], answer: int, steps: int, kind: Kind, digits: int | None = None
+) -> Problem:
+    """A problem with a sentence for each equation of its solution."""
+    labels: dict[str, str | int] = {"steps": steps, "kind": kind}
+    if digits is not None:
+        labels["digits"] = digits
+    return Problem(question, str(answer), "\n".join(equations) or None, labels)
 
 
 def _check(kind: str, count: int, steps: int | None, digits: int) -> None:
@@ -137,7 +123,7 @@ def _chain(rng: random.Random, steps: int) -> Problem:
         worked.append(rng.choice(event.workings).format(eq=equation, other=other, **words))
         total = result
     question = " ".join([*told, rng.choice(scene.questions).format(**words)])
-    return Problem(question, "\n".join(worked), str(total), steps, "word")
+    return _problem(question, worked, total, steps, "word")
 
 
 def _fitting_event(rng: random.Random, scene: Scene, total: int) -> tuple[Event, int]:
@@ -167,11 +153,11 @@ def _comparison(rng: random.Random, steps: int) -> Problem:
         amounts.append(amount)
     if steps == 1:
         question = f"How many {thing} does {persons[-1]} have?"
-        return Problem(" ".join([*told, question]), worked[0], str(amounts[-1]), 1, "word")
+        return _problem(" ".join([*told, question]), worked, amounts[-1], 1, "word")
     asked = rng.choice(["How many {t} do they have in all?", "How many {t} do they have together?"])
     worked.append(f"Together they have {' + '.join(map(str, amounts))} = {sum(amounts)} {thing}.")
     question = " ".join([*told, asked.format(t=thing)])
-    return Problem(question, "\n".join(worked), str(sum(amounts)), steps, "word")
+    return _problem(question, worked, sum(amounts), steps, "word")
 
 
 def _fitting_comparison(rng: random.Random, amount: int) -> tuple[Comparison, int]:
@@ -206,12 +192,12 @@ def _shopping(rng: random.Random, steps: int) -> Problem:
         worked.append(f"The total cost is {' + '.join(map(str, costs))} = {total} dollars.")
     if not wants_change:
         asked = rng.choice([f"How much does {name} spend?", f"How many dollars does {name} pay?"])
-        return Problem(f"{told} {asked}", "\n".join(worked), str(total), steps, "word")
+        return _problem(f"{told} {asked}", worked, total, steps, "word")
     paid = total + rng.randint(1, 50)
     asked = rng.choice(["How much change does {n} get?", "How many dollars does {n} have left?"])
     question = f"{name} has ${paid}. {told} {asked.format(n=name)}"
     worked.append(f"{name} has {paid} - {total} = {paid - total} dollars left.")
-    return Problem(question, "\n".join(worked), str(paid - total), steps, "word")
+    return _problem(question, worked, paid - total, steps, "word")
 
 
 def _listed(parts: list[str]) -> str:
@@ -241,7 +227,7 @@ def _sum(rng: random.Random, steps: int, digits: int) -> Problem:
         else:
             lines[-1] += "."
     asked = rng.choice(["What is {}?", "Work out {}.", "Calculate {}.", "Find the value of {}."])
-    return Problem(asked.format(written), "\n".join(lines), str(operands[0]), steps, "sum", digits)
+    return _problem(asked.format(written), lines, operands[0], steps, "sum", digits)
 
 
 def _single(rng: random.Random, kind: Kind, digits: int) -> Problem:
@@ -252,7 +238,7 @@ def _single(rng: random.Random, kind: Kind, digits: int) -> Problem:
 
 def _direct(operands: list[int], operator: str, kind: Kind, digits: int) -> Problem:
     answer = _OPERATIONS[operator](operands[0], operands[1])
-    return Problem(f"Give the answer directly: {_written(operands, [operator])} =", "", str(answer), 1, kind, digits)
+    return _problem(f"Give the answer directly: {_written(operands, [operator])} =", [], answer, 1, kind, digits)
 
 
 def _written(operands: list[int], operators: list[str]) -> str:

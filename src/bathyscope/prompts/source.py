@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 from bathyscope.errors import PromptError, warn
 from bathyscope.prompts.corpus import corpus_prompts
 from bathyscope.prompts.datasets import registry
-from bathyscope.prompts.generated import GENERATORS, generated_prompts
+from bathyscope.prompts.generators import GENERATORS
 from bathyscope.prompts.prompt import Prompt, PromptSet, whole_number
 from bathyscope.prompts.promptfile import is_token_ids, read_prompts
 from bathyscope.prompts.spec import SourceSpec, parse
-from bathyscope.prompts.task_source import is_task, task_prompts
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -103,13 +102,8 @@ def _from_spec(
     window: int | None,
     add_special_tokens: bool,
 ) -> tuple[Prompt, ...]:
-    if spec.name is not None and is_task(spec.name):
-        assert spec.count is not None
-        return task_prompts(spec.name, spec.count, spec.options, seed)
     if spec.name is not None and spec.name in GENERATORS:
-        asked = {axis: spec.levels(axis) for axis in GENERATORS[spec.name].axes}
-        levels = {axis: values for axis, values in asked.items() if values is not None}
-        return generated_prompts(spec.name, spec.count, spec.number("per_level"), levels, seed)
+        return GENERATORS[spec.name].prompts(spec.count, dict(spec.options), seed)
     if spec.name is not None:
         data_set = registry()[spec.name]
         return data_set.prompts(

@@ -5,7 +5,7 @@
     source    = data set | generated | task | corpus | prompt file
     data set  = NAME [":" COUNT] ["?" OPTIONS] ["@" FILE]     gsm8k:10    mquake?per_level=20&hops=2-4@rows.jsonl
     generated = NAME [":" COUNT] ["?" OPTIONS]                problems:60?steps=1-6    addition:20?digits=3
-    task      = "task:" NAME [":" COUNT] ["?" OPTIONS]        see ``bathyscope.prompts.task_source``
+    task      = "task:" NAME [":" COUNT] ["?" OPTIONS]        task:pointer_chasing:200?hops=1-8&split=interpolate
     corpus    = FILE.txt[.gz] [":" COUNT] ["?" OPTIONS]       books.txt.gz:100?window=512    books.txt?tokens=1000000
     prompts   = FILE.jsonl[.gz] [":" COUNT]                   mine.jsonl
     OPTIONS   = KEY "=" VALUE ("&" KEY "=" VALUE)*
@@ -16,9 +16,11 @@ levels of difficulty (``hops``, ``level``, ``steps``, ``digits``), these options
 ``per_level`` says how many prompts of each, in place of COUNT. ``split`` chooses a split of the hub's copy, and
 ``max_tokens`` counts a data set's limit in the model's own tokens. A corpus is cut into windows of ``window``
 tokens (default: the model's context), or into pieces of ``chars`` characters; ``limit`` keeps only its first
-characters, and ``tokens`` no more prompts than have that many tokens altogether. Whatever follows ``@`` is a path,
-whichever characters it holds. A corpus or prompt file whose name could be read as a data set (``gsm8k@home.txt``) is
-given with its folder (``./gsm8k@home.txt``).
+characters, and ``tokens`` no more prompts than have that many tokens altogether. A task takes ``split``
+(default ``interpolate``), ``written`` (``yes`` = the steps stand between question and answer), ``count`` as another way
+to write COUNT, and its own options, where ``1-8`` is a pair of numbers and ``+,-`` a list. Whatever follows ``@`` is a
+path, whichever characters it holds. A corpus or prompt file whose name could be read as a data set
+(``gsm8k@home.txt``) is given with its folder (``./gsm8k@home.txt``).
 """
 
 from __future__ import annotations
@@ -31,8 +33,8 @@ from typing import Literal
 
 from bathyscope.errors import PromptError, did_you_mean
 from bathyscope.prompts.datasets import registry
-from bathyscope.prompts.generated import GENERATORS
-from bathyscope.prompts.task_source import PREFIX, is_task, parse_task
+from bathyscope.prompts.generators import GENERATORS, TASK_PREFIX
+from bathyscope.prompts.levels import as_range
 
 CORPUS_SUFFIXES = (".txt", ".txt.gz")
 PROMPT_FILE_SUFFIXES = (".jsonl", ".jsonl.gz")
@@ -45,7 +47,9 @@ LEVELS = ("hops", "level", "steps", "digits")
 _FILE_OPTIONS: Mapping[Kind, tuple[str, ...]] = {"corpus": ("window", "chars", "limit", "tokens"), "prompt file": ()}
 _TEXT_OPTIONS = ("split",)
 
-_NAMED = re.compile(r"(?P<name>[A-Za-z][\w-]+)(?::(?P<count>[^?@]*))?(?:\?(?P<options>[^@]*))?(?:@(?P<path>.*))?")
+_NAMED = re.compile(
+    r"(?P<name>(?:task:)?[A-Za-z][\w-]+)(?::(?P<count>[^?@]*))?(?:\?(?P<options>[^@]*))?(?:@(?P<path>.*))?"
+)
 _FILE = re.compile(r"(?P<path>.+?\.(?:txt|jsonl)(?:\.gz)?)(?::(?P<count>[^?]*))?(?:\?(?P<options>.*))?")
 
 
@@ -69,7 +73,7 @@ class SourceSpec:
     def kind(self) -> Kind:
         """Which of the four kinds of source this is."""
         if self.name is not None:
-            return "generated" if self.name in GENERATORS or is_task(self.name) else "data set"
+            return "generated" if self.name in GENERATORS else "data set"
         return "corpus" if str(self.path).endswith(CORPUS_SUFFIXES) else "prompt file"
 
     def number(self, key: str) -> int | None:
@@ -80,10 +84,7 @@ class SourceSpec:
     def levels(self, key: str) -> range | None:
         """The levels that an option chooses, or None where it was not given."""
         value = self.text(key)
-        if value is None:
-            return None
-        lowest, _, highest = value.partition("-")
-        return range(int(lowest), int(highest or lowest) + 1)
+        return None if value is None else as_range(value)
 
     def text(self, key: str) -> str | None:
         """A textual option's value, or None where it was not given."""
@@ -113,9 +114,6 @@ def parse(text: str) -> SourceSpec:
     Raises:
         PromptError: the text is no source, or its count or options are not allowed.
     """
-    if is_task(text):
-        asked = parse_task(text)
-        return SourceSpec(asked.name, asked.size, None, asked.options)
     named = _NAMED.fullmatch(text)
     known = (*registry(), *GENERATORS)
     if named is not None and named["name"] in known:
@@ -131,7 +129,7 @@ def parse(text: str) -> SourceSpec:
 def _not_a_source(text: str, name: str, known: tuple[str, ...]) -> str:
     return (
         f"Prompts {text!r}: {name!r} is neither a data set nor a prompt file.{did_you_mean(name, known)} "
-        f"Allowed: {', '.join(known)}, {PREFIX}NAME, or a file ending in {', '.join(CORPUS_SUFFIXES)} (plain text) or "
+        f"Allowed: {', '.join(known)}, or a file ending in {', '.join(CORPUS_SUFFIXES)} (plain text) or "
         f"{', '.join(PROMPT_FILE_SUFFIXES)} (one prompt a line). To measure on this very text, give a list "
         f"of strings: [{text!r}]."
     )
@@ -159,6 +157,18 @@ def _levels(text: str, key: str, value: str) -> int | str:
     return lowest if lowest == highest else f"{lowest}-{highest}"
 
 
+def _read(text: str, key: str, value: str, name: str | None) -> int | str:
+    """An option's value: levels, a text, or a number. A task's own stay as they were typed, for the task to read."""
+    of_task = (name or "").startswith(TASK_PREFIX)
+    if key in LEVELS and not of_task:
+        return _levels(text, key, value)
+    if (of_task and key != "count") or key in _TEXT_OPTIONS:
+        if not value:
+            raise PromptError(f"Prompts {text!r}: {key}= has no value; write {key}=VALUE.")
+        return value
+    return _positive(text, f"{key}=", value)
+
+
 def _allowed_options(spec: SourceSpec) -> tuple[str, ...]:
     if spec.name is None:
         return _FILE_OPTIONS[spec.kind]
@@ -178,14 +188,17 @@ def _with_options(text: str, spec: SourceSpec, options: str | None) -> SourceSpe
             raise PromptError(f"Prompts {text!r}: unknown option {key!r}.{hint} {taker}: {listed}.")
         if key in pairs:
             raise PromptError(f"Prompts {text!r}: option {key!r} is given twice; give it once.")
-        if key in _TEXT_OPTIONS and not value:
-            raise PromptError(f"Prompts {text!r}: {key}= has no value; write {key}=VALUE.")
-        if key in LEVELS:
-            pairs[key] = _levels(text, key, value)
-        else:
-            pairs[key] = value if key in _TEXT_OPTIONS else _positive(text, f"{key}=", value)
-    spec = SourceSpec(spec.name, spec.count, spec.path, tuple(pairs.items()))
+        pairs[key] = _read(text, key, value, spec.name)
+    count = pairs.pop("count", None)
+    if count is not None and spec.count is not None:
+        raise PromptError(f"Prompts {text!r}: say how many, and once, for example {spec.name}:20.")
+    spec = SourceSpec(spec.name, spec.count if count is None else int(count), spec.path, tuple(pairs.items()))
     _check_combination(text, spec)
+    if spec.name is not None and spec.name in GENERATORS:
+        try:
+            GENERATORS[spec.name].check(pairs)
+        except PromptError as error:
+            raise PromptError(f"Prompts {text!r}: {error}") from error
     return spec
 
 

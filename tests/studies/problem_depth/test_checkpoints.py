@@ -9,7 +9,7 @@ import pytest
 from bathyscope_lab.recipes import read_recipe
 
 import bathyscope
-from bathyscope.prompts.task_source import task_text
+from bathyscope.prompts.generators import task_text
 from bathyscope.solving import solved
 
 KEPT = Path(__file__).parents[3] / "checkpoints"

@@ -33,7 +33,8 @@ class Problem:
         question: everything before the steps or the answer.
         answer: what is to be predicted.
         steps: the written way from one to the other, without the answer; None where there is nothing to write.
-        labels: ``task``, ``split``, ``k`` (operations one after another in the direct solution) and the task's own.
+        labels: of a task's problem ``task``, ``split``, ``k`` (operations one after another in the direct solution) and
+            the task's own; of an arithmetic problem ``steps``, ``kind`` and ``digits``.
     """
 
     question: str

@@ -1,0 +1,179 @@
+"""Generated prompts by the names under which sources ask for them: arithmetic problems, and the tasks.
+
+All of them are problems with one right answer, and follow the survey's seed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from itertools import product
+from typing import Any, Protocol, cast
+
+from bathyscope.errors import OptionError, PromptError
+from bathyscope.prompts.levels import as_range, in_turn, shares
+from bathyscope.prompts.problems import MAX_DIGITS, MAX_STEPS, Kind, generate, to_prompt
+from bathyscope.prompts.prompt import Prompt
+from bathyscope.prompts.tasks import TASKS, Split, Task, task
+
+Options = Mapping[str, int | str]
+
+TASK_PREFIX = "task:"
+DEFAULT_SPLIT: Split = "interpolate"
+TASK_OPTIONS = ("count", "split", "written")
+"""What every task takes beside its own options: ``count`` is another way to write COUNT."""
+
+
+class Generator(Protocol):
+    """What makes prompts without reading anything."""
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """What may stand after ``?``."""
+
+    def check(self, options: Options) -> None:
+        """Refuses options before anything is loaded.
+
+        Raises:
+            PromptError: a value that is not allowed.
+        """
+
+    def prompts(self, count: int | None, options: Options, seed: int) -> tuple[Prompt, ...]:
+        """Prompts in turn of their levels.
+
+        Args:
+            count: how many altogether; None where an option says how many of each level.
+            options: numbers, and the others as they were typed.
+            seed: of the problems.
+
+        Raises:
+            PromptError: fewer prompts than levels, or as ``check``.
+        """
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """Arithmetic problems of ``bathyscope.prompts.problems``.
+
+    The problems of a level (combination of the axes' values) are the same whichever levels stand beside it. An axis
+    that is not given has two digits, and a number of steps that is drawn for each problem, or goes through all of them
+    with ``per_level``.
+
+    Args:
+        name: for messages.
+        kind: of problem.
+        axes: the labels in which problems differ in difficulty.
+    """
+
+    name: str
+    kind: Kind
+    axes: tuple[str, ...]
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        return (*self.axes, "per_level")
+
+    def check(self, options: Options) -> None:
+        for axis in self.axes:
+            if axis in options and as_range(options[axis])[-1] > (most := _HIGHEST[axis]):
+                raise PromptError(
+                    f"{self.name}: {axis}={as_range(options[axis])[-1]} is out of range; allowed: 1 to {most}."
+                )
+
+    def prompts(self, count: int | None, options: Options, seed: int) -> tuple[Prompt, ...]:
+        self.check(options)
+        per_level = cast(int | None, options.get("per_level"))
+        levels = {axis: as_range(options[axis]) for axis in self.axes if axis in options}
+        steps: Sequence[int | None] = levels.get("steps", [None])
+        if "steps" not in levels and per_level is not None and "steps" in self.axes:
+            steps = range(1, MAX_STEPS + 1)
+        combinations = list(product(steps, levels.get("digits", [_DIGITS])))
+        if count is not None and count < len(combinations):
+            raise PromptError(
+                f"{self.name}: {count} prompts cannot cover the {len(combinations)} levels that are asked for; give at "
+                f"least {len(combinations)}."
+            )
+        sizes = [per_level or 0] * len(combinations) if count is None else shares(count, len(combinations))
+        groups = [
+            generate(self.kind, size, seed, steps=n_steps, digits=digits)
+            for size, (n_steps, digits) in zip(sizes, combinations, strict=True)
+        ]
+        return tuple(to_prompt(problem) for problem in in_turn(groups))
+
+
+_HIGHEST = {"steps": MAX_STEPS, "digits": MAX_DIGITS}
+_DIGITS = 2
+"""Of every operand where the source does not say."""
+
+
+@dataclass(frozen=True)
+class OfTask:
+    """The first problems of a split of a task; its levels take turns.
+
+    The label ``k`` is called ``steps`` here, since results have a dimension of that name.
+
+    Args:
+        task: as ``TASKS`` lists it.
+    """
+
+    task: str
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        return (*TASK_OPTIONS, *(field.name for field in fields(TASKS[self.task].options_type)))
+
+    def check(self, options: Options) -> None:
+        self.prompts(1, options, 0)
+
+    def prompts(self, count: int | None, options: Options, seed: int) -> tuple[Prompt, ...]:
+        split = cast(Split, options.get("split", DEFAULT_SPLIT))
+        written = options.get("written", "no")
+        if written not in ("yes", "no"):
+            raise PromptError(f"written= is yes or no, not {written!r}.")
+        found = []
+        try:
+            made = self._made(options)
+            for index in range(count or 0):
+                problem = made.problem(index, seed, split)
+                example = problem.example(written == "yes")
+                labels = {"steps" if label == "k" else label: value for label, value in problem.labels.items()}
+                found.append(Prompt(text=example.text, answer=example.answer, labels=labels))
+        except OptionError as error:
+            raise PromptError(str(error)) from error
+        return tuple(found)
+
+    def _made(self, options: Options) -> Task:
+        own = {key: _value(str(value)) for key, value in options.items() if key not in TASK_OPTIONS}
+        return task(self.task, **own)
+
+
+GENERATORS: Mapping[str, Generator] = {
+    "problems": Arithmetic("problems", "word", ("steps",)),
+    "sums": Arithmetic("sums", "sum", ("steps", "digits")),
+    "addition": Arithmetic("addition", "addition", ("digits",)),
+    "multiplication": Arithmetic("multiplication", "multiplication", ("digits",)),
+    **{f"{TASK_PREFIX}{name}": OfTask(name) for name in TASKS},
+}
+
+
+def task_text(name: str, options: Mapping[str, Any], count: int, split: Split = DEFAULT_SPLIT) -> str:
+    """The source of a task with options as values, such as those of a recipe."""
+    written = [f"{key}={_typed(value)}" for key, value in options.items()]
+    return f"{TASK_PREFIX}{name}:{count}?{'&'.join([f'split={split}', *written])}"
+
+
+def _typed(value: Any) -> str:
+    """The text that ``_value`` reads as this value."""
+    if not isinstance(value, list | tuple):
+        return str(value)
+    return ("-" if all(isinstance(one, int) for one in value) else ",").join(map(str, value))
+
+
+def _value(text: str) -> int | str | tuple[int, int] | tuple[str, ...]:
+    """A number, a pair of numbers, a list or a text."""
+    if text.isdecimal():
+        return int(text)
+    if pair := re.fullmatch(r"(\d+)-(\d+)", text):
+        return int(pair[1]), int(pair[2])
+    return tuple(text.split(",")) if "," in text else text
