@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from bathyscope.errors import PromptError
 from bathyscope.prompts.files import read_rows
+from bathyscope.prompts.hub import hub_rows
 from bathyscope.prompts.prompt import whole_number
 
 if TYPE_CHECKING:
@@ -76,22 +77,8 @@ def read_pairs(
 
 def _rows(source: Rows, split: Split) -> Iterable[Mapping[str, Any]]:
     if source is None:
-        return _hub_rows(split)
+        return hub_rows(HUB, CONFIG, split, f"give local files with the columns {', '.join(COLUMNS)}")
     return read_rows(source) if isinstance(source, str | Path) else source
-
-
-def _hub_rows(split: Split) -> Iterable[Mapping[str, Any]]:
-    import datasets
-
-    try:
-        return datasets.load_dataset(HUB, CONFIG, split=split)
-    # The library, its hub client and their network layers each raise kinds of their own.
-    except Exception as error:
-        reason = str(error).strip().split("\n")[0].rstrip(".") or type(error).__name__
-        raise PromptError(
-            f"{HUB} {CONFIG} (split {split!r}) could not be loaded from the hub: {reason}. Without a network give "
-            f"local files with the columns {', '.join(COLUMNS)}."
-        ) from error
 
 
 def _pair(row: Mapping[str, Any], tokenizer: PreTrainedTokenizerBase, max_tokens: int | None) -> Pair:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from bathyscope.errors import PromptError, warn
 from bathyscope.prompts.corpus import corpus_prompts
-from bathyscope.prompts.datasets import registry
+from bathyscope.prompts.datasets import data_set, names
 from bathyscope.prompts.generators import GENERATORS
 from bathyscope.prompts.prompt import Prompt, PromptSet, whole_number
 from bathyscope.prompts.promptfile import is_token_ids, read_prompts
@@ -105,12 +105,14 @@ def _from_spec(
     if spec.name is not None and spec.name in GENERATORS:
         return GENERATORS[spec.name].prompts(spec.count, dict(spec.options), seed)
     if spec.name is not None:
-        data_set = registry()[spec.name]
-        return data_set.prompts(
+        found = data_set(spec.name)
+        if found is None:
+            raise PromptError(f"There is no data set {spec.name!r}; there are {', '.join(names())}.")
+        return found.prompts(
             count=spec.count,
             path=spec.path,
             split=spec.text("split"),
-            levels=None if data_set.level is None else spec.levels(data_set.level),
+            levels=None if found.level is None else spec.levels(found.level),
             per_level=spec.number("per_level"),
             max_tokens=spec.number("max_tokens"),
             tokenizer=tokenizer,

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Literal
 
 from bathyscope.errors import PromptError, did_you_mean
-from bathyscope.prompts.datasets import registry
+from bathyscope.prompts.datasets import data_set, names
 from bathyscope.prompts.generators import GENERATORS, TASK_PREFIX
 from bathyscope.prompts.levels import as_range
 
@@ -115,13 +115,12 @@ def parse(text: str) -> SourceSpec:
         PromptError: the text is no source, or its count or options are not allowed.
     """
     named = _NAMED.fullmatch(text)
-    known = (*registry(), *GENERATORS)
-    if named is not None and named["name"] in known:
+    if named is not None and (named["name"] in GENERATORS or data_set(named["name"]) is not None):
         spec = SourceSpec(named["name"], _count(text, named["count"]), named["path"])
         return _with_options(text, spec, named["options"])
     file = _FILE.fullmatch(text)
     if file is None or (named is not None and named["path"] is not None):
-        raise PromptError(_not_a_source(text, named["name"] if named else text, known))
+        raise PromptError(_not_a_source(text, named["name"] if named else text, (*names(), *GENERATORS)))
     spec = SourceSpec(None, _count(text, file["count"]), file["path"])
     return _with_options(text, spec, file["options"])
 
@@ -172,7 +171,8 @@ def _read(text: str, key: str, value: str, name: str | None) -> int | str:
 def _allowed_options(spec: SourceSpec) -> tuple[str, ...]:
     if spec.name is None:
         return _FILE_OPTIONS[spec.kind]
-    return GENERATORS[spec.name].options if spec.name in GENERATORS else registry()[spec.name].options
+    found = GENERATORS.get(spec.name) or data_set(spec.name)
+    return () if found is None else found.options
 
 
 def _with_options(text: str, spec: SourceSpec, options: str | None) -> SourceSpec:

@@ -1,6 +1,8 @@
-"""Data sets in the papers' formats, one file each.
+"""Data sets in the papers' formats, one file each, and those of other packages.
 
-A file in this folder that holds ``DATA_SET = DataSet(...)`` is a data set; nothing else registers it.
+A file in this folder that holds ``DATA_SET = DataSet(...)`` is a data set; nothing else registers it. Another package
+declares one by an entry point of the group ``bathyscope.datasets``, under the data set's name: a ``DataSet``, or
+something to call that gives one. It is loaded when a source first names it.
 """
 
 from __future__ import annotations
@@ -9,16 +11,62 @@ import pkgutil
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
+
+from bathyscope.errors import warn
 
 if TYPE_CHECKING:
     from bathyscope.prompts.datasets.dataset import DataSet
 
+GROUP: Final = "bathyscope.datasets"
+
 
 @cache
 def registry() -> Mapping[str, DataSet]:
-    """Every data set by its name, in alphabetical order."""
+    """Every data set of this package by its name, in alphabetical order."""
     modules = (import_module(f"{__name__}.{info.name}") for info in pkgutil.iter_modules(__path__))
     found = [module.DATA_SET for module in modules if hasattr(module, "DATA_SET")]
     return MappingProxyType({data_set.name: data_set for data_set in sorted(found, key=lambda item: item.name)})
+
+
+def names() -> tuple[str, ...]:
+    """Names of all data sets, those of other packages last."""
+    return (*registry(), *_entry_points())
+
+
+def data_set(name: str) -> DataSet | None:
+    """The data set of a name; None where there is none, or where another package declares it and it cannot be used.
+
+    Of the latter a warning names the package's declaration.
+    """
+    return registry()[name] if name in registry() else _plugged_in(name)
+
+
+@cache
+def _entry_points() -> Mapping[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=GROUP) if point.name not in registry()}
+
+
+@cache
+def _plugged_in(name: str) -> DataSet | None:
+    from bathyscope.prompts.datasets.dataset import DataSet
+
+    point = _entry_points().get(name)
+    if point is None:
+        return None
+    try:
+        loaded: Any = point.load()
+        found = loaded if isinstance(loaded, DataSet) else loaded()
+        if not isinstance(found, DataSet) or found.name != name:
+            given = f"one called {found.name!r}" if isinstance(found, DataSet) else type(found).__name__
+            raise TypeError(f"a DataSet called {name!r} is expected, and {given} was given")
+    # whatever another package raises is its own fault, and no reason to refuse other prompts
+    except Exception as error:
+        warn(
+            f"The data set of the plug-in {name} ({point.value}) cannot be used, {type(error).__name__}: {error}. "
+            "Update the package that declares it, or uninstall it."
+        )
+        return None
+    return found

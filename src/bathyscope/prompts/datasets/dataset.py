@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from bathyscope.errors import PromptError
 from bathyscope.prompts.files import Row, read_rows
+from bathyscope.prompts.hub import hub_rows
 from bathyscope.prompts.levels import in_turn, shares
 from bathyscope.prompts.prompt import Prompt
 from bathyscope.prompts.token_limit import TokenLimit
@@ -145,19 +146,12 @@ class DataSet:
                 f"{self.name} is not on the hub; take {self.origin} and give it as a local file with the columns "
                 f"{', '.join(self.columns)}: {self.name}:10@FILE.csv (or .jsonl, .parquet)."
             )
-        import datasets
-
-        arguments: list[Any] = [self.hub] if self.config is None else [self.hub, self.config]
+        columns = ", ".join(self.columns)
+        local = f"give a local file with the columns {columns}: {self.name}:10@FILE.jsonl (or .csv, .parquet)"
         try:
-            return datasets.load_dataset(*arguments, split=split)
-        # The library, its hub client and their network layers each raise kinds of their own.
-        except Exception as error:
-            reason = str(error).strip().split("\n")[0].rstrip(".") or type(error).__name__
-            raise PromptError(
-                f"{self.name}: {self.hub} (split {split!r}) could not be loaded from the hub: {reason}. "
-                f"Without a network give a local file with the columns {', '.join(self.columns)}: "
-                f"{self.name}:10@FILE.jsonl (or .csv, .parquet)."
-            ) from error
+            return hub_rows(self.hub, self.config, split, local)
+        except PromptError as error:
+            raise PromptError(f"{self.name}: {error}") from error.__cause__
 
     def _check_columns(self, row: Row, where: str) -> None:
         missing = [column for column in self.columns if column not in row]
