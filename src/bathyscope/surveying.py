@@ -125,9 +125,7 @@ def survey(
         return replace(run, controls=found) if controls else run
 
 
-def _carried_out(
-    plan: SurveyPlan, out: str | Path | None, command: str | None, keep_text: bool, progress: bool
-) -> Run:
+def _carried_out(plan: SurveyPlan, out: str | Path | None, command: str | None, keep_text: bool, progress: bool) -> Run:
     """The run of a plan, or what of it is there already."""
     record = {"command": command, "notes": {"threads": torch.get_num_threads(), "tails": plan.tails_note}}
     with RunWriter.open(out, plan.identity(), record) as writer:
