@@ -9,6 +9,7 @@ import pytest
 from support import zoo
 
 import bathyscope
+from bathyscope.cli.app import app
 from bathyscope.labels import documented, misfits
 from bathyscope.measures.registry import MEASURES
 from bathyscope.papers.presets import PRESETS
@@ -60,6 +61,22 @@ def test_links_lead_to_files(page: Path) -> None:
     targets = re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8"))
     missing = [t for t in targets if "://" not in t and not (page.parent / t).exists()]
     assert missing == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_nobody_is_told_to_import_from_deep_inside(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert re.findall(r"^(?:from|import) bathyscope\.\w+\.[\w.]+.*", text, re.MULTILINE) == []
+    named = re.findall(r"\bbathyscope\.(\w+)\(", text)
+    assert [name for name in named if name not in bathyscope.__all__] == []
+
+
+def test_every_command_in_the_documents_is_there() -> None:
+    commands = {name for name in app if not name.startswith("-")}
+    for page in PAGES:
+        for block in re.findall(r"^```(?:bash|sh)?\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S):
+            used = re.findall(r"^bathyscope ([a-z][\w-]*)", block, re.MULTILINE)
+            assert set(used) <= commands, page.name
 
 
 def test_presets_name_known_measures() -> None:

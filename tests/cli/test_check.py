@@ -8,13 +8,16 @@ from pathlib import Path
 import pytest
 from support import zoo
 
+import bathyscope
 from bathyscope.cli import main
+from bathyscope.cli.console import plain
 from bathyscope.model import load
 
 
 def test_json_holds_the_measured_gaps(model_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", str(model_folder), "--format", "json"]) == 0
     found = json.loads(capsys.readouterr().out)
+    assert found == plain(bathyscope.check(model_folder))
     checks = load(model_folder).checks
     assert (found["family"], found["blocks"], found["width"], found["vocabulary"]) == ("llama", 5, 64, 120)
     assert found["contributions"] == list(checks.contributions)

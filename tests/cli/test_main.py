@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cyclopts import App
 
 import bathyscope
 from bathyscope.cli import main
 from bathyscope.cli.app import app
 from bathyscope.cli.console import plain, quiet_libraries
+from bathyscope.cli.main import run
 from bathyscope.errors import StoreError
 
 COMMANDS = [name for name in app if not name.startswith("-")]
@@ -67,6 +69,13 @@ def test_unknown_names_are_answered_with_near_ones(capsys: pytest.CaptureFixture
     assert "See bathyscope survey --help." in said
     assert main(["survey", "model", "--lens.kk", "3"]) == 2
     assert "Did you mean --lens.k?" in capsys.readouterr().err
+
+
+def test_a_command_of_another_package_says_which_to_install(capsys: pytest.CaptureFixture[str]) -> None:
+    without = App(name="bathyscope")
+    without.command(lambda: 0, name="show")
+    assert run(without, "bathyscope", ["lab", "train"]) == 2
+    assert capsys.readouterr().err == "error: The command 'lab' is another package's: pip install bathyscope-lab\n"
 
 
 def test_usage_errors_leave_stdout_empty(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 from support import stand_ins
 
+import bathyscope
 from bathyscope.cli import main
 from bathyscope.cli.main import INTERRUPTED
+from bathyscope.cli.reproduction import depth_rows
 from bathyscope.errors import ModelError, PromptError
 from bathyscope.reproducing import cells
 from bathyscope.store.run import open_run
@@ -106,6 +108,16 @@ def test_finished_runs_are_only_read(home: Path, table: dict[str, Any]) -> None:
     own = [row for row in table["table1"] if row["model"] == LISTED[0] and row["data"] != "aime2024"]
     assert [row for row in after["table1"] if row["data"] != "aime2024"] == own
     assert after["missing"] == [{"models": [LISTED[0]], "data": ["aime2024"], "reason": "nothing is loaded here"}]
+
+
+@pytest.mark.usefixtures("unloaded")
+def test_the_python_call_gives_the_same_rows(home: Path, table: dict[str, Any]) -> None:
+    models = [f"{LISTED[0]}={home / 'first'}"]
+    again = bathyscope.reproduce(
+        "hu2025-table1", models, data=[str(home / "data")], prompts=3, out=home / "out", progress=False
+    )
+    own = [row for row in table["table1"] if row["model"] == LISTED[0] and row["data"] != "aime2024"]
+    assert [row for row in depth_rows(again.depth_pairs) if row["data"] != "aime2024"] == own
 
 
 @pytest.mark.usefixtures("unloaded")

@@ -63,6 +63,12 @@ def test_csv_has_empty_cells_for_nan(run_folder: Path, capsys: pytest.CaptureFix
         assert row["depth"] == "" if np.isnan(value) else float(row["depth"]) == value
 
 
+def test_the_python_call_gives_the_same_rows(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert printed(capsys, str(run_folder), "--format", "csv") == bathyscope.show(run_folder).to_csv(index=False)
+    lens = printed(capsys, str(run_folder), "--measure", "lens", "--format", "csv")
+    assert lens == bathyscope.show(open_run(run_folder), "lens").to_csv(index=False)
+
+
 def test_tables(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "centre of mass" in printed(capsys, str(run_folder), "--measure", "effective_depth")
     lens = printed(capsys, str(run_folder), "--measure", "lens").splitlines()

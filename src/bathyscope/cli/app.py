@@ -32,6 +32,7 @@ app = App(
     suppress_keyboard_interrupt=False,
 )
 app.meta.suppress_keyboard_interrupt = False
+app.register_install_completion_command()
 
 _TASKS = {
     "Measure": {

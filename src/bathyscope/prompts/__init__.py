@@ -8,9 +8,15 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["Prompts", "tokenized"]
+__all__ = ["TASKS", "Prompts", "task", "tokenized", "word_tokenizer"]
 
-_HOMES = {"Prompts": "bathyscope.prompts.prompts", "tokenized": "bathyscope.prompts.reading"}
+_HOMES = {
+    "Prompts": "bathyscope.prompts.prompts",
+    "TASKS": "bathyscope.prompts.tasks",
+    "task": "bathyscope.prompts.tasks",
+    "tokenized": "bathyscope.prompts.reading",
+    "word_tokenizer": "bathyscope.prompts.tasks.vocabulary",
+}
 
 
 def __getattr__(name: str) -> Any:

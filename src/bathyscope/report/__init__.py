@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bathyscope.report.export import save_figures, save_side_by_side
+    from bathyscope.report.figures.maps import draw as draw_maps
     from bathyscope.report.figures.options import FigureOptions
     from bathyscope.report.page import report
     from bathyscope.report.table import effective_depth_rows
 
 __all__ = [
     "FigureOptions",
+    "draw_maps",
     "effective_depth_rows",
     "report",
     "save_figures",
@@ -23,18 +25,20 @@ __all__ = [
 
 # matplotlib takes a second to import; printing a table must not wait for it
 _LAZY = {
-    "FigureOptions": "bathyscope.report.figures.options",
-    "effective_depth_rows": "bathyscope.report.table",
-    "report": "bathyscope.report.page",
-    "save_figures": "bathyscope.report.export",
-    "save_side_by_side": "bathyscope.report.export",
+    "FigureOptions": "bathyscope.report.figures.options:FigureOptions",
+    "draw_maps": "bathyscope.report.figures.maps:draw",
+    "effective_depth_rows": "bathyscope.report.table:effective_depth_rows",
+    "report": "bathyscope.report.page:report",
+    "save_figures": "bathyscope.report.export:save_figures",
+    "save_side_by_side": "bathyscope.report.export:save_side_by_side",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_LAZY[name]), name)
+    module, _, attribute = _LAZY[name].partition(":")
+    return getattr(importlib.import_module(module), attribute)
 
 
 class _CallablePackage(ModuleType):

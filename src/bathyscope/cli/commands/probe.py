@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 PROBES = ("wic", "ing", "subjoiner")
-_LEFT_OUT = ("model", "train", "validation", "corpus", "progress")
 _EXAMPLES = """\
 Examples:
   bathyscope probe wic Qwen/Qwen2.5-1.5B
