@@ -17,7 +17,7 @@ from torch import Tensor
 
 from bathyscope.errors import OptionError, PromptError, warn
 from bathyscope.labels import variable
-from bathyscope.model import AnyModel, Model, loaded
+from bathyscope.model import AnyModel, Model, loaded, measuring
 from bathyscope.progress import ProgressBar
 from bathyscope.prompts.label_checks import RESERVED_LABELS
 from bathyscope.prompts.prompt import Prompt, PromptSet, TokenizedPrompt
@@ -34,6 +34,7 @@ _SOURCE = "exact match of the greedy answer"
 _READOUT_TOKENS = 64
 
 
+@measuring("model")
 def solved(
     model: AnyModel,
     prompts: Source | Prompts,
@@ -72,6 +73,7 @@ def solved(
     return _answered(asked, read, progress)
 
 
+@measuring("shallow", "deep")
 def solved_by(
     shallow: AnyModel,
     deep: AnyModel,

@@ -25,7 +25,7 @@ from bathyscope.errors import OptionError, warn
 from bathyscope.interrupts import ended_as_interrupted
 from bathyscope.measures.base import Measure, ModelFacts
 from bathyscope.measures.registry import DEFAULT, MEASURES, chosen
-from bathyscope.model import AnyModel, Model, alone, config_hash, loaded
+from bathyscope.model import AnyModel, Model, config_hash, loaded, measuring
 from bathyscope.papers.presets import Preset
 from bathyscope.papers.presets import preset as preset_of
 from bathyscope.progress import ProgressBar
@@ -46,6 +46,7 @@ Asked = str | type[Measure[Any]] | Measure[Any]
 Measures = Sequence[Asked] | Asked | None
 
 
+@measuring("model")
 def survey(
     model: AnyModel,
     prompts: Source | Prompts,
@@ -112,7 +113,7 @@ def survey(
         chat=chat,
         options=options,
     )
-    with alone(model), ended_as_interrupted():
+    with ended_as_interrupted():
         plan = planned(model, prompts)
         for one in controls:
             one.require(plan.model)

@@ -11,7 +11,11 @@ import xarray as xr
 from support import zoo
 
 import bathyscope
-from bathyscope.model import alone, load
+from bathyscope.evaluation.evaluating import evaluate
+from bathyscope.model import alone, exclusive, load
+from bathyscope.probing.ing import ing_probe
+from bathyscope.probing.subjoiner import subjoiner
+from bathyscope.probing.wic import wic_probe
 from bathyscope.wavefront.engine import Wavefront
 
 PROMPTS = [[[5, 6, 7, 8, 9, 10], [9, 8, 7, 6]], [[11, 12, 13], [14, 15, 16, 17, 18]]]
@@ -44,6 +48,62 @@ def test_surveys_of_one_model_take_turns(given: str, monkeypatch: pytest.MonkeyP
     for one, other in zip(found, wanted, strict=True):
         for name in ("residual", "drop"):
             xr.testing.assert_identical(one[name], other[name])
+
+
+class Asked(Exception):  # noqa: N818
+    """Raised in the place of waiting, with the models that are waited for."""
+
+
+@pytest.mark.parametrize(
+    ("verb", "models", "rest"),
+    [
+        (bathyscope.survey, 1, ["prompts"]),
+        (bathyscope.solved, 1, ["prompts"]),
+        (bathyscope.solved_by, 2, ["prompts"]),
+        (bathyscope.cka, 2, ["prompts"]),
+        (bathyscope.maps, 2, ["prompts"]),
+        (evaluate, 1, ["arc_easy"]),
+        (wic_probe, 1, ["train", "validation"]),
+        (ing_probe, 1, ["corpus"]),
+        (subjoiner, 1, ["words"]),
+    ],
+)
+def test_whatever_measures_a_model_has_it_for_itself(
+    verb: Any, models: int, rest: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*given: object) -> None:
+        raise Asked(given)
+
+    monkeypatch.setattr(exclusive, "alone", refused)
+    given = [object() for _ in range(models)]
+    with pytest.raises(Asked) as caught:
+        verb(*given, *rest)
+    assert caught.value.args == (tuple(given),)
+
+
+def test_two_models_are_waited_for_in_one_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads that name them in different orders would else wait for each other for ever."""
+    first, second = zoo.entry("llama").build(), zoo.entry("llama").build(seed=1)
+    taken: list[object] = []
+
+    class Noted:
+        def __init__(self, hf: object) -> None:
+            self.hf = hf
+
+        def __enter__(self) -> None:
+            taken.append(self.hf)
+
+        def __exit__(self, *_: object) -> None:
+            return None
+
+    monkeypatch.setattr(exclusive, "_LOCKS", {hf: Noted(hf) for hf in (first, second)})
+    known = load(first)
+    taken.clear()
+    for models in ((first, second), (second, first), (second, known, second)):
+        with alone(*models):
+            pass
+    wanted = sorted([first, second], key=id)
+    assert [id(one) for one in taken] == [id(one) for one in wanted] * 3
 
 
 def test_other_models_and_the_same_thread_do_not_wait() -> None:

@@ -26,7 +26,7 @@ from bathyscope.between.normal_equations import NormalEquations
 from bathyscope.between.splits import Splits, require_tokens, split
 from bathyscope.between.streams import Streams
 from bathyscope.errors import OptionError, PromptError, warn
-from bathyscope.model import AnyModel, Model, loaded
+from bathyscope.model import AnyModel, Model, loaded, measuring
 from bathyscope.progress import ProgressBar
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.reading import tokenized
@@ -39,6 +39,7 @@ RIDGE = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
 """Penalties to choose from, in units of the mean variance of standardised features."""
 
 
+@measuring("source", "target")
 def maps(
     source: AnyModel,
     target: AnyModel,

@@ -14,7 +14,7 @@ from bathyscope.evaluation.result import Evaluation, assemble
 from bathyscope.evaluation.shelf import Score, Shelf, read_evaluation
 from bathyscope.evaluation.variants import NORMAL, Variant, runnable, variants
 from bathyscope.interrupts import ended_as_interrupted
-from bathyscope.model import Model, config_hash, loaded
+from bathyscope.model import Model, config_hash, loaded, measuring
 from bathyscope.progress import ProgressBar
 from bathyscope.store.folder import folder_path
 from bathyscope.store.shards import encode_results
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 TABLE, ARRAYS = "evaluation.csv", "evaluation.nc"
 
 
+@measuring("model")
 def evaluate(
     model: Model,
     tasks: Sequence[str | Benchmark],

@@ -23,7 +23,7 @@ from bathyscope.measures.neuron_effects import moments
 from bathyscope.measures.neurons import effects_by_block, ranked
 from bathyscope.measures.token_classes import CLASSES, members
 from bathyscope.measures.unembedding import Unembedding
-from bathyscope.model import Model, loaded
+from bathyscope.model import Model, loaded, measuring
 from bathyscope.probing.activations import last_activations, visible_neurons
 from bathyscope.probing.contexts import Contexts, balanced_contexts
 from bathyscope.probing.logistic import Accuracy, Fit, Settings, accuracy, fit
@@ -36,6 +36,7 @@ _SOURCE = "lad2024, prediction ensembling"
 Array = NDArray[np.float32]
 
 
+@measuring("model")
 def ing_probe(
     model: Model | PreTrainedModel | str | Path,
     corpus: str | Path,

@@ -21,7 +21,7 @@ from transformers import PreTrainedModel
 from bathyscope.anatomy.attention_checks import attention_heads
 from bathyscope.errors import ModelError, OptionError
 from bathyscope.labels import variable
-from bathyscope.model import Model, loaded
+from bathyscope.model import Model, loaded, measuring
 from bathyscope.probing.gather import run_batches
 from bathyscope.probing.words import CONTEXT, Placed, place_words, read_words
 from bathyscope.statistics.bootstrap import check_resampling
@@ -41,6 +41,7 @@ _FORMULA = {
 Array = NDArray[np.float64]
 
 
+@measuring("model")
 def subjoiner(
     model: Model | PreTrainedModel | str | Path,
     words: str | Path | Sequence[str],

@@ -16,7 +16,7 @@ from transformers import PreTrainedModel
 
 from bathyscope.errors import ModelError, OptionError, did_you_mean
 from bathyscope.labels import variable
-from bathyscope.model import Model, loaded
+from bathyscope.model import Model, loaded, measuring
 from bathyscope.probing.gather import token_states
 from bathyscope.probing.logistic import Fit, Settings, accuracy, fit
 from bathyscope.probing.wic_rows import Pair, Rows, read_pairs
@@ -28,6 +28,7 @@ _WHAT = "a word's meaning in two sentences"
 Array = NDArray[np.float32]
 
 
+@measuring("model")
 def wic_probe(
     model: Model | PreTrainedModel | str | Path,
     train: Rows = None,
