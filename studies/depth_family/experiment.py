@@ -235,8 +235,8 @@ def _depths(measured: Sequence[Measured], options: DepthFamily) -> xr.Dataset:
         depth = np.array([[own[name][number] for name in names] for own in estimates], dtype=np.float64)
         dims = ("member", "estimator")
         data[f"depth{end}"] = variable(dims, depth, text, "block", source=_SOURCE)
-        ratio = (depth + 1) / blocks
-        data[f"ratio{end}"] = variable(dims, ratio, f"{text} (ratio)", "1", formula="(depth + 1) / L", source=_SOURCE)
+        ratio = depth / blocks
+        data[f"ratio{end}"] = variable(dims, ratio, f"{text} (ratio)", "1", formula="depth / L", source=_SOURCE)
     reasons = np.array([[own[name].reason for name in names] for own in estimates], dtype=object)
     data["reason"] = variable(dims, reasons, "why there is no depth or no interval", "", source=_SOURCE)
     return xr.Dataset(data, {"estimator": names})
@@ -244,11 +244,11 @@ def _depths(measured: Sequence[Measured], options: DepthFamily) -> xr.Dataset:
 
 def _estimates(run: Run, options: DepthFamily) -> dict[str, Depth]:
     own = sides_of([run])[0].estimates(**options.settings)
-    found = {name: Depth(one.depth, one.ci_low, one.ci_high, one.reason) for name, one in own.items()}
+    found = {name: Depth(one.done, one.done_low, one.done_high, one.reason) for name, one in own.items()}
     for name, reading in score_readings(run).items():
         ratio = contrast([[Term(reading, 1.0)]], **options.settings)
         reason = "" if np.isfinite(ratio.ci_low) else "too few prompts have a depth score"
-        depth, low, high = (n_blocks(run) * value - 1 for value in (ratio.estimate, ratio.ci_low, ratio.ci_high))
+        depth, low, high = (n_blocks(run) * value for value in (ratio.estimate, ratio.ci_low, ratio.ci_high))
         found[name] = Depth(depth, low, high, reason)
     return found
 

@@ -78,7 +78,7 @@ def _draw_pair(figure: FigureBase, own: xr.Dataset, name: str) -> None:
             if "norms" in own.coords and norms in own["norms"].values:
                 _draw_lines(ax, members, own.sel(norms=norms), kind, colour)
         _block_axis(ax, own["blocks"].values)
-    left.set_ylabel("(depth + 1) / L")
+    left.set_ylabel("blocks done / L")
     left.set_ylim(-0.03, 1.05)
     right.set_ylabel("depth (block)")
     right.set_ylim(bottom=min(0.0, right.get_ylim()[0]))
@@ -109,7 +109,7 @@ def _draw_lines(ax: Axes, members: xr.Dataset, own: xr.Dataset, kind: str, colou
     relative = float((members["ratio"].values - offset / every).mean())
     fine = np.geomspace(blocks.min(), blocks.max(), 60)
     ratio = relative + offset / fine
-    line = ratio if kind == "ratio" else np.maximum(fine * ratio - 1, 0)
+    line = ratio if kind == "ratio" else fine * ratio
     ax.plot(fine, line, ":", color=style.INK, linewidth=1.2, zorder=1, label="same relative depth")
 
 

@@ -1,8 +1,8 @@
 """How the effective depth ratio goes with the number of blocks: a slope for each doubling, and what to hold it against.
 
-The ratio (depth + 1)/L is not free of L by itself. A model that did at each share of its depth just what a shorter one
-does would have a ratio that falls with L, because of the 1 and because depths are whole blocks or boundaries: that is
-``slope_proportional``, and it is not 0. Source: hu2025 (ratio over model sizes).
+The ratio, blocks done/L, is not free of L by itself. A model that did at each share of its depth just what a shorter
+one does would have a ratio that falls with L where depths are whole boundaries: that is ``slope_proportional``, and it
+is not 0. Source: hu2025 (ratio over model sizes).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from bathyscope.comparison.result import holm
 from bathyscope.labels import variable
 from bathyscope.statistics.crossing import centre_of_mass
 from bathyscope.statistics.difference import Reading, Term, contrast, slope_coefficients
-from bathyscope.statistics.effective_depth import ESTIMATORS
+from bathyscope.statistics.effective_depth import ESTIMATORS, blocks_done
 from bathyscope.store.run import Run
 
 FloatArray = NDArray[np.float64]
@@ -51,20 +51,20 @@ def n_blocks(run: Run) -> int:
 
 
 def score_readings(run: Run) -> dict[str, Reading]:
-    """The ratio (d + 1)/L of the depth scores d of a run's prompts; none where the run holds no depth score."""
+    """The ratio (d + ½)/L of the depth scores d of a run's prompts; none where the run holds no depth score."""
     if "depth_score" not in run.measures:
         return {}
     largest, blocks = run["depth_score"].sel(reduction="max"), n_blocks(run)
     found = {}
     for name in SCORES:
         effect_PL = largest[f"{name.removeprefix('depth_score_')}_effect"].transpose("prompt", "skipped").values
-        limits = (1 / blocks, 1.0)
+        limits = (0.5 / blocks, 1 - 0.5 / blocks)
         found[name] = Reading(effect_PL, np.ones(len(effect_PL)), partial(_mass_ratio, n_blocks=blocks), limits)
     return found
 
 
 def _mass_ratio(effect: FloatArray, n_blocks: int) -> FloatArray:
-    return (centre_of_mass(effect) + 1) / n_blocks
+    return (centre_of_mass(effect) + blocks_done("centre_of_mass")) / n_blocks
 
 
 def depth_trend(runs: Sequence[Run], *, resamples: int = 2000, level: float = 0.95, seed: int = 0) -> xr.Dataset:
@@ -170,8 +170,8 @@ def _slope_proportional(name: str, ratios: FloatArray, blocks: FloatArray, coeff
     """The slope of models whose curves are one function of relative depth, sampled at their blocks."""
     if name in MASSES:
         # the last block never counts; the middle of block s is s + ½ of L − 1
-        relative = float(np.mean((ratios * blocks - 0.5) / (blocks - 1)))
-        offset = 0.5 - relative
+        relative = float(np.mean(ratios * blocks / (blocks - 1)))
+        offset = -relative
     else:
         offset = ratio_offset(name)
     return offset * float((coefficients / blocks).sum()) + 0.0  # never −0
@@ -180,13 +180,11 @@ def _slope_proportional(name: str, ratios: FloatArray, blocks: FloatArray, coeff
 def ratio_offset(estimator: str) -> float:
     """o in ratio = relative depth + o/L, for every estimator but the centres of mass.
 
-    An interpolated place x lies at (x + ½)/L where x counts blocks, and at x/L where it counts boundaries, while the
-    ratio is (x + 1)/L. Whole-numbered depths lie, on average, half a block before the place (cosine: the block before
-    the crossing) or behind it (the first boundary beyond it, of the mean curve or of each token).
+    Positions between blocks or boundaries are their own relative depth, and so is, on average, the end of the last
+    block before the cosine's crossing. Other whole-numbered depths lie, on average, half a block behind the place: the
+    first boundary beyond it, of the mean curve or of each token.
     """
-    if estimator.endswith("cosine"):
-        return 0.0 if estimator == "cosine" else 0.5
-    return 1.5 if estimator in ("kl", "overlap", "settle", "prediction") else 1.0
+    return 0.5 if estimator in ("kl", "overlap", "settle", "prediction") else 0.0
 
 
 def _described(level: float) -> dict[str, tuple[str, str, str]]:

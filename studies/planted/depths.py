@@ -7,16 +7,13 @@ from functools import partial
 
 import numpy as np
 
-from bathyscope.measures.curves import depth_inputs
+from bathyscope.measures.curves import depth_inputs, in_blocks_done
 from bathyscope.statistics.crossing import kl_depth, overlap_depth
 from bathyscope.statistics.effective_depth import CURVES, READINGS
 from bathyscope.statistics.reduce import weighted_mean
 from bathyscope.store.run import Run
 from studies.planted.reading import Reading
 from studies.planted.truth import Truth
-
-_WHOLE, _POSITION, _BOUNDARY = 1.0, 0.5, 0.0
-"""What turns an index into blocks done: block l is done at l + 1, a position among blocks lies in their middles."""
 
 
 def depth_readings() -> list[Reading]:
@@ -25,10 +22,9 @@ def depth_readings() -> list[Reading]:
 
 
 def _estimators() -> list[Reading]:
-    shifts = {f"{how}cosine": _POSITION if how else _WHOLE for how in READINGS}
     names = [*(f"{how}{curve}" for how in READINGS for curve in CURVES), "settle", "prediction"]
-    found = [_depth(name, partial(_estimate, name=name, shift=shifts.get(name, _BOUNDARY))) for name in names]
-    centre = partial(_estimate, name="centre_of_mass", shift=_BOUNDARY)
+    found = [_depth(name, partial(_estimate, name=name)) for name in names]
+    centre = _centre_of_mass
     return [*found, Reading("centre_of_mass", _MEAN_SOURCE, centre, _mean_source)]
 
 
@@ -39,8 +35,12 @@ def _depth(name: str, of_run: Callable[[Run], float]) -> Reading:
     return Reading(name, "blocks until the answer is there", of_run, lambda truth: float(truth.depth))
 
 
-def _estimate(run: Run, name: str, shift: float) -> float:
-    return float(run["effective_depth"]["depth"].sel(estimator=name)) + shift
+def _estimate(run: Run, name: str) -> float:
+    return float(in_blocks_done(run["effective_depth"])["depth"].sel(estimator=name))
+
+
+def _centre_of_mass(run: Run) -> float:
+    return float(in_blocks_done(run["effective_depth"])["index"].sel(estimator="centre_of_mass"))
 
 
 def _mean_source(truth: Truth) -> float:

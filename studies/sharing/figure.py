@@ -127,7 +127,7 @@ def _draw_depths(figure: FigureBase, own: xr.Dataset, title: str) -> None:
         first = estimator == own["estimator"].values[0] and seed == own["seed"].values[0]
         ax.plot(one["ratio"], [place], marker, color=colour, label=recipe if first else None)
     _name_rows(ax, [(place, estimator_name(name), one) for place, name, one in rows])
-    ax.set_xlabel("(depth + 1) / execution steps")
+    ax.set_xlabel("steps done / execution steps")
     ax.set_title(title)
     figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=2)
 

@@ -37,7 +37,7 @@ def depths(model: Model, prompts: str, out: Path, progress: bool) -> xr.Dataset:
     run = survey(model, prompts, MEASURES, out=out, progress=progress, erasure={"max_tokens": None})
     own = run["effective_depth"]
     found = {"depth": own["depth"], "depth_low": own["ci_low"], "depth_high": own["ci_high"]}
-    ratios = {name.replace("depth", "ratio"): (value + 1) / model.n_blocks for name, value in found.items()}
+    ratios = {name.replace("depth", "ratio"): value / model.n_blocks for name, value in found.items()}
     data = xr.Dataset({**found, **ratios, "depth_reason": own["reason"]}).drop_attrs()
     data = data.assign(_scores(run).data_vars).assign_coords(effect=list(SCORES))
     return data.assign(_erasure_depth(run["erasure"]))

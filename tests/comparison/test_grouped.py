@@ -39,9 +39,9 @@ def test_a_group_is_the_run_of_its_prompts_alone() -> None:
         for estimator in ESTIMATORS:
             cell = found.sel(group=name, estimator=estimator)
             assert cell["value"].item() == pytest.approx(wanted[estimator].ratio, abs=1e-12)
-            assert cell["depth"].item() == pytest.approx(wanted[estimator].depth, abs=1e-12)
-            assert cell["ci_low"].item() == pytest.approx((wanted[estimator].ci_low + 1) / 10)
-            assert cell["ci_high"].item() == pytest.approx((wanted[estimator].ci_high + 1) / 10)
+            assert cell["depth"].item() == pytest.approx(wanted[estimator].done, abs=1e-12)
+            assert cell["ci_low"].item() == pytest.approx(wanted[estimator].done_low / 10)
+            assert cell["ci_high"].item() == pytest.approx(wanted[estimator].done_high / 10)
             assert (cell["n"].item(), cell["reason"].item()) == (int(cell["prompts"]), "")
 
 
@@ -150,10 +150,10 @@ def test_depth_scores_are_those_of_the_measure_by_level(surveyed: Run) -> None:
     measured = surveyed["depth_score"].sel(reduction="mean")
     for kind in ("layer", "output"):
         own = found.sel(estimator=f"depth_score_{kind}")
-        np.testing.assert_allclose(own["depth"].values, measured[f"score_{kind}"].values, rtol=1e-9)
+        np.testing.assert_allclose(own["depth"].values, measured[f"score_{kind}"].values + 0.5, rtol=1e-9)
         for end in ("ci_low", "ci_high"):
             wanted = measured[end].sel(score=kind).values
-            np.testing.assert_allclose(own[end].values * 5 - 1, wanted, rtol=1e-6, err_msg=f"{kind} {end}")
+            np.testing.assert_allclose(own[end].values * 5 - 0.5, wanted, rtol=1e-6, err_msg=f"{kind} {end}")
     lens = surveyed["lens"]
     for level, group in ((1, "1"), (2, "2")):
         chosen = lens["level"].values == level

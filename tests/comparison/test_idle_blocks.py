@@ -80,6 +80,11 @@ def value(found: Comparison, variable: str, estimator: str) -> float:
     return float(found.data[variable].sel(estimator=estimator).item())
 
 
+def own_low(found: Comparison, estimator: str) -> float:
+    """Lower end of the interval of the first run's own ratio."""
+    return float(found.runs["ci_low"].isel(run=0).sel(estimator=estimator))
+
+
 def cosine(run: Run) -> np.ndarray:
     """Token-weighted mean of the three cosines, [blocks]."""
     data = run["residual"]
@@ -115,7 +120,8 @@ def test_idle_blocks_behind_all_halve_the_ratio_of_a_crossing(trio: Trio, name: 
     for estimator in (name, f"interpolated_{name}", f"smoothed_{name}"):
         short = value(found, "reference_ratio", estimator)
         assert value(found, "other_ratio", estimator) == pytest.approx(short / 2, abs=1e-6), estimator
-        assert value(found, "ci_high", estimator) < 0, estimator
+        # where the depth may be 0 so may the difference
+        assert value(found, "ci_high", estimator) < 0 or own_low(found, estimator) == 0, estimator
 
 
 @pytest.mark.parametrize("name", TOKEN_DEPTHS)
@@ -130,7 +136,7 @@ def test_idle_blocks_behind_all_move_the_centre_of_mass_by_what_the_definition_s
     found, blocks, s = compared(trio, trio.extended), trio.blocks, np.arange(trio.blocks)
     e = effect(trio.short) / (2 * blocks - 1 - s)
     assert value(found, "other_ratio", "centre_of_mass") == pytest.approx(
-        (s @ e / e.sum() + 1) / (2 * blocks), rel=1e-3
+        (s @ e / e.sum() + 0.5) / (2 * blocks), rel=1e-3
     )
     assert value(found, "ci_high", "centre_of_mass") < 0
     assert value(found, "other_ratio", "centre_of_mass") < 0.6 * value(found, "reference_ratio", "centre_of_mass")
@@ -149,32 +155,33 @@ def test_idle_blocks_behind_all_leave_the_cosine_where_it_last_was_negative(trio
 @pytest.mark.parametrize("name", FIRST_CROSSINGS)
 def test_idle_blocks_after_each_move_a_first_crossing_to_twice_less_one(trio: Trio, name: str) -> None:
     found, blocks = compared(trio, trio.stretched), trio.blocks
-    whole = value(found, "reference_ratio", name) * blocks - 1
-    position = value(found, "reference_ratio", f"interpolated_{name}") * blocks - 1
+    whole = value(found, "reference_ratio", name) * blocks
+    position = value(found, "reference_ratio", f"interpolated_{name}") * blocks
     assert whole >= 1
-    assert value(found, "other_ratio", name) == pytest.approx(2 * whole / (2 * blocks))
-    assert value(found, "difference", name) == pytest.approx(-1 / blocks)
+    assert value(found, "other_ratio", name) == pytest.approx((2 * whole - 1) / (2 * blocks))
+    assert value(found, "difference", name) == pytest.approx(-1 / (2 * blocks))
     # the crossing lies between boundaries b − 1 and b, which are 2b − 2 and 2b − 1 now
-    wanted = (position + whole - 1 + 1) / (2 * blocks)
+    wanted = (position + whole - 1) / (2 * blocks)
     assert value(found, "other_ratio", f"interpolated_{name}") == pytest.approx(wanted, abs=1e-6)
-    assert value(found, "ci_high", name) < 0
-    # wherever in its interval the position lies, it falls behind by half a block to a whole one
-    assert -1 / blocks <= value(found, "difference", f"interpolated_{name}") <= -1 / (2 * blocks)
+    # a depth of 0 stays 0
+    assert value(found, "ci_high", name) < 0 or own_low(found, name) == 0
+    # wherever in its interval the position lies, it falls behind by at most half a block
+    assert -1 / (2 * blocks) <= value(found, "difference", f"interpolated_{name}") <= 0
     assert value(found, "positive_share", f"interpolated_{name}") == 0
 
 
 @pytest.mark.parametrize("name", TOKEN_DEPTHS)
 def test_idle_blocks_after_each_stretch_token_depths(trio: Trio, name: str) -> None:
-    # a token's depth b is found at 2b − 1, and one of 0 stays there: the mean ratio falls by at most 1/L
+    # a token's depth b is found at 2b − 1, and one of 0 stays there: the mean ratio falls by at most ½/L
     found, blocks = compared(trio, trio.stretched), trio.blocks
-    assert -1 / blocks - 1e-6 <= value(found, "difference", name) <= -1 / (2 * blocks)
+    assert -1 / (2 * blocks) - 1e-6 <= value(found, "difference", name) <= 0
     assert value(found, "ci_high", name) < 0
 
 
 def test_idle_blocks_after_each_stretch_the_centre_of_mass(trio: Trio) -> None:
     found, blocks, s = compared(trio, trio.stretched), trio.blocks, np.arange(trio.blocks)
     e = effect(trio.short) / (2 * blocks - 1 - 2 * s)
-    wanted = (2 * (s @ e) / e.sum() + 1) / (2 * blocks)
+    wanted = (2 * (s @ e) / e.sum() + 0.5) / (2 * blocks)
     assert value(found, "other_ratio", "centre_of_mass") == pytest.approx(wanted, rel=1e-3)
     assert abs(value(found, "difference", "centre_of_mass")) < 1.5 / blocks
     assert value(found, "ci_high", "centre_of_mass") < 0
@@ -188,5 +195,5 @@ def test_idle_blocks_after_each_make_every_negative_cosine_a_crossing(trio: Trio
     else:
         assert other == pytest.approx((2 * negative[-1] + 1) / (2 * trio.blocks))
         assert value(found, "other_ratio", "interpolated_cosine") == pytest.approx(
-            (2 * negative[-1] + 2) / (2 * trio.blocks)
+            (2 * negative[-1] + 1.5) / (2 * trio.blocks)
         )

@@ -37,5 +37,5 @@ def test_a_resample_is_the_run_with_prompts_repeated() -> None:
 
 def test_limits_hold_every_ratio_there_can_be() -> None:
     readings = CURVES.readings()
-    assert readings["kl"].limits == (1 / 12, 1)
-    assert readings["prediction"].limits == (1 / 12, 13 / 12)
+    assert readings["kl"].limits == (0, 11 / 12)
+    assert readings["prediction"].limits == (0, 1)

@@ -149,7 +149,7 @@ def test_a_survey_of_all_measures_runs_on_a_folder(name: str, tmp_path: Path) ->
         assert values[axis].values.tolist() == list(range(size)), measure
     depths = run["effective_depth"].sel(estimator=["settle", "prediction", "centre_of_mass"])
     assert ((depths.depth >= 0) & (depths.depth <= STEPS)).all()
-    np.testing.assert_allclose(depths.ratio, (depths.depth + 1) / STEPS)
+    np.testing.assert_allclose(depths.ratio, depths.depth / STEPS)
     # neurons are weights, and those come back with the group
     tails = run["neurons"].kurtosis.values
     np.testing.assert_array_equal(tails[:GROUP], tails[GROUP : 2 * GROUP])

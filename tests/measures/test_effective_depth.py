@@ -57,8 +57,10 @@ def test_depths_by_their_criteria(name: str) -> None:
     }
     for estimator, depth in expected.items():
         got = found.sel(estimator=estimator)
-        np.testing.assert_allclose(got.depth, depth, rtol=1e-9)
-        np.testing.assert_allclose(got.ratio, (depth + 1) / L, rtol=1e-9)
+        done = depth + {"cosine": 1, "centre_of_mass": 0.5}.get(estimator, 0)
+        np.testing.assert_allclose(got.index, depth, rtol=1e-9)
+        np.testing.assert_allclose(got.depth, done, rtol=1e-9)
+        np.testing.assert_allclose(got.ratio, done / L, rtol=1e-9)
         assert bool(str(got.reason.values)) == bool(np.isnan(depth) or np.isnan(got.ci_low))
 
 
@@ -81,7 +83,7 @@ def test_names_and_attributes() -> None:
         "prediction",
         "centre_of_mass",
     ]
-    assert set(found.data_vars) == {"depth", "ratio", "ci_low", "ci_high", "crossing_share", "reason"}
+    assert set(found.data_vars) == {"depth", "ratio", "index", "ci_low", "ci_high", "crossing_share", "reason"}
     for name, values in found.data_vars.items():
         assert values.dims == ("estimator",)
         assert {"long_name", "units", "formula", "source"} <= set(values.attrs), name

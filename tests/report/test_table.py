@@ -30,7 +30,7 @@ def printed(run: Run, width: int = 160) -> str:
 def test_rows_are_the_dataset() -> None:
     rows = table.effective_depth_rows(RUN)
     assert [row["estimator"] for row in rows] == list(DATA["estimator"].values)
-    for name in ("depth", "ratio", "ci_low", "ci_high", "crossing_share"):
+    for name in ("depth", "ratio", "index", "ci_low", "ci_high", "crossing_share"):
         found = np.array([np.nan if row[name] is None else row[name] for row in rows])  # type: ignore[literal-required]
         np.testing.assert_array_equal(found, DATA[name].values)
 
@@ -46,8 +46,8 @@ def test_table_shows_depth_interval_ratio_and_crossing() -> None:
     lines = printed(RUN).splitlines()
     (kl,) = [line for line in lines if line.startswith("KL  ")]
     (missing,) = [line for line in lines if line.startswith("cosine, interpolated ")]
-    assert re.split(r"\s{2,}", kl.strip()) == ["KL", "block input", "7", "6 to 8", "0.67", "100%"]
-    assert re.split(r"\s{2,}", missing.strip())[1:] == ["block", "–", "–", "–", "12%"]
+    assert re.split(r"\s{2,}", kl.strip()) == ["KL", "7", "6 to 8", "0.58", "100%"]
+    assert re.split(r"\s{2,}", missing.strip())[1:] == ["–", "–", "–", "12%"]
 
 
 def test_table_fits_a_terminal_of_80_columns() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from bathyscope.errors import OptionError
 from bathyscope.statistics.depth_inputs import DepthInputs
-from bathyscope.statistics.effective_depth import ESTIMATORS, effective_depth
+from bathyscope.statistics.effective_depth import ESTIMATORS, blocks_done, effective_depth
 
 BLOCKS = 8
 COSINE = np.array([0.2, -0.3, -0.2, -0.1, -0.1, 0.3, 0.4, 0.2])
@@ -60,7 +60,9 @@ def test_equal_prompts_give_the_depths_of_their_curve_without_uncertainty() -> N
     for name, depth in DEPTHS.items():
         estimate = found[name]
         assert estimate.depth == pytest.approx(depth), name
-        assert estimate.ratio == pytest.approx((depth + 1) / BLOCKS)
+        assert estimate.ratio == pytest.approx((depth + blocks_done(name)) / BLOCKS)
+        assert (estimate.done, estimate.done_low) == pytest.approx((depth + blocks_done(name),) * 2)
+        assert 0 <= estimate.ratio <= 1
         assert (estimate.ci_low, estimate.ci_high) == pytest.approx((depth, depth))
         assert (estimate.crossing_share, estimate.reason) == (1.0, "")
 
@@ -240,7 +242,7 @@ def test_token_depths_are_weighted_by_tokens_and_may_reach_the_last_boundary() -
     assert found["settle"].ci_low < found["settle"].depth < found["settle"].ci_high == BLOCKS
     assert found["settle"].crossing_share == 1
     prediction = found["prediction"]
-    assert (prediction.depth, prediction.ratio) == (BLOCKS, (BLOCKS + 1) / BLOCKS)
+    assert (prediction.depth, prediction.done, prediction.ratio) == (BLOCKS, BLOCKS, 1)
     assert (prediction.ci_low, prediction.ci_high) == (BLOCKS, BLOCKS)
     nowhere = effective_depth(replace(curves, settle_depth=np.full(3, np.nan)))["settle"]
     assert nowhere.reason == "no prompt has a settle depth"
@@ -314,3 +316,37 @@ def test_options_out_of_range_are_refused() -> None:
     ):
         with pytest.raises(OptionError, match=message):
             effective_depth(curves, **options)
+
+
+def test_all_estimators_stand_on_one_scale() -> None:
+    """The criteria of one place: block l − 1 is the last one below, so that l blocks are done."""
+    blocks, place = 12, 5
+    index = np.arange(blocks)
+    cosine = np.where(index < place, -0.25, 0.25)[None]
+    boundary = np.where(index < place, 1.0, 0.0)[None]
+    curves = DepthInputs(
+        cosine,
+        cosine,
+        cosine,
+        boundary,
+        1 - boundary,
+        np.ones(1),
+        settle_depth=np.array([float(place)]),
+        prediction_depth=np.array([float(place)]),
+    )
+    found = effective_depth(curves)
+    for name in ("cosine", "kl", "overlap", "settle", "prediction"):
+        assert found[name].done == place, name
+        assert found[name].ratio == place / blocks, name
+    assert (found["cosine"].depth, found["kl"].depth) == (place - 1, place)
+    # between the middles of the last block below and the first above: the boundary between them
+    assert found["interpolated_cosine"].done == place
+    assert found["interpolated_kl"].done == place - 0.5
+
+
+def test_equal_effects_have_their_centre_in_the_middle() -> None:
+    ones = np.ones((1, 12))
+    # but for the last block, which no later one can show
+    effect = np.triu(np.ones((1, 12, 12)), k=1)
+    found = effective_depth(DepthInputs(ones, ones, ones, ones, ones * 0, np.ones(1), effect))["centre_of_mass"]
+    assert found.ratio == pytest.approx(11 / 24)

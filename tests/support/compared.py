@@ -27,7 +27,7 @@ def a_run(
     labels: Mapping[str, Sequence[Any]] | None = None,
     **changes: Any,
 ) -> Run:
-    """A run whose curves cross ``shift`` of the depth later than at 0.55 (cosine), 0.65 (KL) and 0.75 (overlap).
+    """A run whose curves cross ``shift`` of the depth later than at 0.5 (cosine), 0.55 (KL) and 0.65 (overlap).
 
     Args:
         spread: how far a prompt's own curves deviate from these.
@@ -36,10 +36,10 @@ def a_run(
     rng = np.random.default_rng([seed, prompts])
     own = spread * rng.standard_normal((prompts, 1))
     counts = rng.integers(40, 80, prompts) if n_tokens is None else np.asarray(n_tokens)
-    block, boundary = (np.arange(blocks) + 1) / blocks, (np.arange(blocks + 1) + 1) / blocks
-    cosine = np.tanh(4 * (block - 0.55 - shift - own))
-    kl = 9 / (1 + np.exp(12 * (boundary - 0.65 - shift - own)))
-    overlap = 1 / (1 + np.exp(-12 * (boundary - 0.82 - shift - own)))
+    block, boundary = (np.arange(blocks) + 0.5) / blocks, np.arange(blocks + 1) / blocks
+    cosine = np.tanh(4 * (block - 0.5 - shift - own))
+    kl = 9 / (1 + np.exp(12 * (boundary - 0.55 - shift - own)))
+    overlap = 1 / (1 + np.exp(-12 * (boundary - 0.72 - shift - own)))
     effect = np.triu(np.ones((blocks, blocks)), k=1) * np.exp(-3 * (block - shift)[:, None]) * (1 + own[:, :, None])
     at = {"block": np.arange(blocks), "boundary": np.arange(blocks + 1)}
     coords = {

@@ -216,7 +216,8 @@ def _effective_depth(L: int) -> xr.Dataset:
     reason[3] = "the mean cosine is positive at every block"
     values = {
         "depth": (depth, "1"),
-        "ratio": ((depth + 1) / L, "1"),
+        "ratio": (depth / L, "1"),
+        "index": (depth, "1"),
         "ci_low": (np.clip(low, 0, L - 1), "1"),
         "ci_high": (np.clip(high, 0, L - 1), "1"),
         "crossing_share": (np.array([1.0, 1.0, 0.97, 0.12, 1.0, 0.99, 1.0]), "1"),

@@ -41,7 +41,7 @@ def compare(
     """Compares the effective depths of runs, estimator by estimator.
 
     Runs on the same prompts are paired: one resample of the prompts serves both. Others are two samples. The
-    headline is the ratio (depth + 1)/L, since models differ in L; depths themselves are compared for equal L.
+    headline is the ratio depth/L of blocks done, since models differ in L; depths themselves are compared for equal L.
 
     Args:
         runs: runs, or folders of runs; each is compared with the first, unless pairs or a question say otherwise.

@@ -27,7 +27,7 @@ from bathyscope.measures.declared.effective_depth import DECLARATION
 from bathyscope.statistics.bootstrap import check_resampling
 from bathyscope.statistics.crossing import centre_of_mass
 from bathyscope.statistics.difference import Contrast, Reading, two_sample_difference
-from bathyscope.statistics.effective_depth import Estimator
+from bathyscope.statistics.effective_depth import Estimator, blocks_done
 from bathyscope.statistics.effective_depth import estimators as estimators_of
 from bathyscope.statistics.estimate import DepthEstimate, Means
 from bathyscope.statistics.permutation import check_permutations, permutation_p
@@ -62,8 +62,8 @@ def grouped(
         seed: of resamples and dealings.
 
     Returns:
-        By (estimator, group): value, the ratio (depth + 1)/L, its interval ci_low and ci_high, depth, n (prompts in
-        use) and reason (why something is missing); deep_thinking_ratio is a share of tokens and no depth. By (pair,
+        By (estimator, group): value, the ratio of blocks done to L, its interval ci_low and ci_high, depth, n (prompts
+        in use) and reason (why something is missing); deep_thinking_ratio is a share of tokens and no depth. By (pair,
         estimator), other − reference: difference, difference_low and difference_high, effect_size, p_value
         (permutations), and p_holm, corrected for all tests of the dataset. Whole-numbered estimators have no p-value;
         the interpolated ones are their test.
@@ -127,7 +127,8 @@ def _scores(depth_score: xr.Dataset) -> dict[str, Estimator]:
     for kind in ("layer", "output"):
         effect = depth_score[f"{kind}_effect"].sel(reduction="max").transpose("prompt", "skipped").values
         name, ones = f"depth_score_{kind}", np.ones(len(effect))
-        found[name] = Estimator(name, effect, ones, centre_of_mass, _why_no_score, effect.shape[1] - 1)
+        last, offset = effect.shape[1] - 1, blocks_done("centre_of_mass")
+        found[name] = Estimator(name, effect, ones, centre_of_mass, _why_no_score, last, offset=offset)
     return found
 
 
@@ -165,18 +166,18 @@ def _of_groups(
 
     def ratio(end: str) -> FloatArray:
         values = _gathered(own, end)
-        return np.where(is_share, values, (values + 1) / blocks)
+        return np.where(is_share, values, values / blocks)
 
     counts = [[int((~np.isnan(one.values).all(axis=1)).sum()) for one in row] for row in parts.values()]
-    depth = np.where(is_share, np.nan, _gathered(own, "depth"))
+    depth = np.where(is_share, np.nan, _gathered(own, "done"))
     reasons = [[found.reason for found in row] for row in own]
     return _variables(
         ("estimator", "group"),
         {
-            "value": (ratio("depth"), "effective depth ratio of the group", "1", "(depth + 1) / L"),
-            "ci_low": (ratio("ci_low"), "lower end of its interval", "1", "bootstrap over prompts"),
-            "ci_high": (ratio("ci_high"), "upper end of its interval", "1", "bootstrap over prompts"),
-            "depth": (depth, "effective depth of the group", "block", ""),
+            "value": (ratio("done"), "effective depth ratio of the group", "1", "depth / L"),
+            "ci_low": (ratio("done_low"), "lower end of its interval", "1", "bootstrap over prompts"),
+            "ci_high": (ratio("done_high"), "upper end of its interval", "1", "bootstrap over prompts"),
+            "depth": (depth, "effective depth of the group", "block", "blocks done"),
             "n": (counts, "prompts in use", "prompt", ""),
             "reason": (np.array(reasons, dtype=object), "why there is no value or no interval", "", ""),
         },

@@ -100,8 +100,8 @@ def comparison_data(plan: Plan, rows: Sequence[Row], estimators: Sequence[str]) 
     unit = "1" if quantity == DIFFERENCE else "1 per doubling"
     blocks = np.array([_blocks(asked) for asked in plan.asked])
     described: dict[str, tuple[Any, str, str, str]] = {
-        "reference_ratio": (ratios[..., 0], "ratio of the reference", "1", "(depth + 1) / L"),
-        "other_ratio": (ratios[..., 1], "ratio of the other run", "1", "(depth + 1) / L"),
+        "reference_ratio": (ratios[..., 0], "ratio of the reference", "1", "depth / L"),
+        "other_ratio": (ratios[..., 1], "ratio of the other run", "1", "depth / L"),
         "difference": (of("estimate"), quantity, unit, _formula(quantity)),
         "ci_low": (of("ci_low"), "lower end of its interval", unit, "bootstrap over prompts"),
         "ci_high": (of("ci_high"), "upper end of its interval", unit, "bootstrap over prompts"),
@@ -164,16 +164,16 @@ def run_data(
 
     def ratio(end: str) -> NDArray[np.float64]:
         depths = np.array([[getattr(one, end) for one in row] for row in estimates], dtype=np.float64)
-        return (depths + 1) / blocks[:, None]
+        return depths / blocks[:, None]
 
     texts = {
-        "depth": ("ratio", "effective depth ratio"),
-        "ci_low": ("ci_low", "lower end of the interval of the ratio"),
-        "ci_high": ("ci_high", "upper end of the interval of the ratio"),
+        "done": ("ratio", "effective depth ratio"),
+        "done_low": ("ci_low", "lower end of the interval of the ratio"),
+        "done_high": ("ci_high", "upper end of the interval of the ratio"),
     }
     dims = ("run", "estimator")
     data = {
-        name: variable(dims, ratio(end), text, "1", formula="(depth + 1) / L", source=SOURCE)
+        name: variable(dims, ratio(end), text, "1", formula="depth / L", source=SOURCE)
         for end, (name, text) in texts.items()
     }
     coords = {

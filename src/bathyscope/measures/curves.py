@@ -1,4 +1,5 @@
-"""Curves of measures that depths are read off, for every reader of a run; needs no model library."""
+"""Curves of measures that depths are read off, and the scale depths stand on, for every reader of a run; needs no
+model library."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import xarray as xr
 
 from bathyscope.labels import token_weights
 from bathyscope.statistics.depth_inputs import DepthInputs
+from bathyscope.statistics.effective_depth import blocks_done
 
 
 def depth_inputs(residual: xr.Dataset, lens: xr.Dataset, skip: xr.Dataset) -> DepthInputs:
@@ -38,3 +40,20 @@ def one_norm(lens: xr.Dataset) -> xr.Dataset:
     if "norm" not in lens.dims:
         return lens
     return lens.sel(norm="recompute") if "recompute" in lens["norm"].values else lens.isel(norm=0)
+
+
+def in_blocks_done(depths: xr.Dataset) -> xr.Dataset:
+    """A run's effective depths with all depths in blocks done; runs of before held each criterion's own index."""
+    if "index" in depths:
+        return depths
+    offset = xr.DataArray([blocks_done(str(name)) for name in depths["estimator"].values], dims="estimator")
+    moved = {name: depths[name] + offset for name in ("depth", "ci_low", "ci_high")}
+    own = {"index": depths["depth"], "ratio": moved["depth"] / depths.attrs["n_blocks"]}
+    return depths.assign({**moved, **own})
+
+
+def as_published(depths: xr.Dataset) -> xr.Dataset:
+    """A run's effective depths and their intervals as each criterion's own index, which published tables give."""
+    own = in_blocks_done(depths)
+    offset = own["depth"] - own["index"]
+    return own.assign({name: own[name] - offset for name in ("depth", "ci_low", "ci_high")})

@@ -3,7 +3,8 @@
 cosine: the last block at which the mean of the three cosines turns from negative to positive; kl: the first
 boundary with KL below half its maximum; overlap: the first boundary with top-k overlap above 0.3; the same
 interpolated, on smoothed curves, and the curves' change points; settle and prediction: mean depths of tokens;
-and the centre of mass of the future skip effect. ratio = (depth + 1) / L.
+and the centre of mass of the future skip effect. Depths are given in blocks done, 0 … L, and
+ratio = depth / L; a centre of mass is a mean position and no depth, ½ of L where all blocks matter alike.
 Source: hu2025 (three estimators); centre of mass as the depth score of csordas2025.
 """
 
@@ -17,6 +18,16 @@ from bathyscope.measures.base import Measure, ModelFacts
 from bathyscope.measures.curves import depth_inputs
 from bathyscope.measures.declared.effective_depth import DECLARATION, EffectiveDepthOptions
 from bathyscope.statistics.effective_depth import effective_depth
+
+_FIELDS = {
+    "depth": "done",
+    "ratio": "ratio",
+    "index": "depth",
+    "ci_low": "done_low",
+    "ci_high": "done_high",
+    "crossing_share": "crossing_share",
+    "reason": "reason",
+}
 
 
 class EffectiveDepth(Measure[EffectiveDepthOptions], declared=DECLARATION):
@@ -33,10 +44,7 @@ class EffectiveDepth(Measure[EffectiveDepthOptions], declared=DECLARATION):
             overlap_threshold=options.overlap_threshold,
             seed=seed,
         )
-        data = {
-            name: [getattr(one, name) for one in found.values()]
-            for name in ("depth", "ratio", "ci_low", "ci_high", "crossing_share", "reason")
-        }
+        data = {name: [getattr(one, field) for one in found.values()] for name, field in _FIELDS.items()}
         percent = f"{100 * options.level:g} %"
         dataset = DECLARATION.dataset(data, {"estimator": list(found)}, percent=percent)
         dataset.attrs |= {"n_blocks": facts.n_blocks, "level": options.level, "resamples": options.resamples}

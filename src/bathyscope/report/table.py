@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, TypedDict
 
 from bathyscope.errors import OptionError
+from bathyscope.measures.curves import in_blocks_done
 
 if TYPE_CHECKING:
     from bathyscope.store.run import Run
@@ -24,7 +25,10 @@ _NAMES: Final = {
 _INDEX: Final = {"kl": "block input", "overlap": "block input", "settle": "boundary", "prediction": "boundary"}
 
 
-LEGEND: Final = "Depth: 0-based. Ratio: (depth + 1)/L of L blocks. Crossed: share of resamples that meet the criterion."
+LEGEND: Final = (
+    "Depth: blocks done. Ratio: depth/L of L blocks. Crossed: share of resamples that meet the criterion. A centre of "
+    "mass is a mean position and no depth; its ratio is 0.5 where all blocks matter alike."
+)
 
 
 class DepthRow(TypedDict):
@@ -35,6 +39,7 @@ class DepthRow(TypedDict):
     ci_low: float | None
     ci_high: float | None
     ratio: float | None
+    index: float | None
     crossing_share: float | None
     reason: str
 
@@ -50,7 +55,7 @@ def effective_depth_rows(run: Run) -> list[DepthRow]:
             f"This run holds no {MEASURE!r} (it holds: {', '.join(run.measures) or 'nothing'}). "
             f"Survey again with measures=[..., {MEASURE!r}]."
         )
-    data = run[MEASURE]
+    data = in_blocks_done(run[MEASURE])
     rows: list[DepthRow] = []
     for name in data["estimator"].values:
         one = data.sel(estimator=name)
@@ -61,6 +66,7 @@ def effective_depth_rows(run: Run) -> list[DepthRow]:
                 ci_low=_number(one["ci_low"].item()),
                 ci_high=_number(one["ci_high"].item()),
                 ratio=_number(one["ratio"].item()),
+                index=_number(one["index"].item()),
                 crossing_share=_number(one["crossing_share"].item()),
                 reason=str(one["reason"].item()),
             )
@@ -80,15 +86,14 @@ def remarks(rows: Sequence[DepthRow]) -> list[str]:
 def depth_headings(run: Run) -> list[str]:
     """Headings of :func:`depth_cells`."""
     level = f"{interval_level(run):.0%} interval"
-    return ["Estimator", "Index of", "Depth", level, "Ratio", "Crossed"]
+    return ["Estimator", "Depth", level, "Ratio", "Crossed"]
 
 
 def depth_cells(row: DepthRow) -> list[str]:
-    """Estimator, what it indexes, depth, interval, ratio and crossing share, as a reader sees them."""
+    """Estimator, depth, interval, ratio and crossing share, as a reader sees them."""
     name = row["estimator"]
     return [
         estimator_name(name),
-        index_name(name),
         show_depth(name, row["depth"]),
         show_interval(row),
         "–" if row["ratio"] is None else f"{row['ratio']:.2f}",

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from bathyscope.measures.curves import as_published
 from bathyscope.papers.reproduction import DepthTable
 from bathyscope.reproducing.cells import Outcome
 from bathyscope.reproducing.models import NamedModel
@@ -85,7 +86,7 @@ def _pair(table: DepthTable, model: NamedModel, data: str, estimator: str, outco
 
 def _measured(run: Run, estimator: str) -> tuple[int, dict[str, float | None], str]:
     """Blocks of the model, numbers of the estimate, and why there is none."""
-    depth = run["effective_depth"]
+    depth = as_published(run["effective_depth"])
     one = depth.sel(estimator=estimator)
     values = {name: float(one[name]) for name in ("depth", "ci_low", "ci_high", "crossing_share")}
     numbers = {name: value if math.isfinite(value) else None for name, value in values.items()}

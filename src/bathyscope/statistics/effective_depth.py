@@ -48,6 +48,17 @@ ESTIMATORS = (
 )
 
 
+def blocks_done(estimator: str) -> float:
+    """How many blocks are done at index 0 of an estimator, so that all stand on one scale, 0 … L.
+
+    The last block that is counted is done: block l is l + 1. A position between blocks lies between their middles, and
+    block l's middle is l + ½. A boundary is the number of blocks before it.
+    """
+    if estimator == "cosine":
+        return 1.0
+    return 0.5 if estimator.endswith(("cosine", "centre_of_mass")) else 0.0
+
+
 class Whole(NamedTuple):
     """What makes an estimator whole-numbered."""
 
@@ -55,6 +66,8 @@ class Whole(NamedTuple):
     """Mean curves ``[..., X]`` to whole-numbered depths ``[...]``, NaN where there is none."""
     containing: Callable[[ArrayLike], FloatArray]
     """The whole-numbered depths that belong to real-valued ones."""
+    offset: float
+    """Blocks done at the whole-numbered depth 0."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +88,8 @@ class Estimator:
     """The largest depth there is."""
     whole: Whole | None = None
     """For a whole-numbered estimator: how its depth is read off, and off the real-valued one."""
+    offset: float = 0.0
+    """Blocks done at the real-valued depth 0."""
     grouped: bool = False
     """It chooses between places, so that resamples lie in groups (see ``bootstrap_interval``)."""
 
@@ -85,10 +100,12 @@ class Estimator:
 
     def read(self, means: Means, n_blocks: int, level: float) -> DepthEstimate:
         """The depth with its interval, from the means of the estimator's values and weights."""
-        found = estimate(means, self.locate, self.explain, Scale(n_blocks, self.last, level), grouped=self.grouped)
+        scale = Scale(n_blocks, self.last, level, self.offset)
+        found = estimate(means, self.locate, self.explain, scale, grouped=self.grouped)
         if self.whole is None:
             return found
-        return whole_estimate(found, float(self.whole.locate(means.curve)), self.whole.containing, n_blocks)
+        locate, containing, offset = self.whole
+        return whole_estimate(found, float(locate(means.curve)), containing, n_blocks, offset)
 
 
 def effective_depth(
@@ -150,7 +167,8 @@ def estimators(
         found[name] = Estimator(name, values[:, None], curves.weights(name), _only_entry, why_none, curves.n_blocks)
     why_none = partial(_effect_reason, curves.effect_future is not None)
     ones = np.ones(len(curves.n_tokens))
-    found["centre_of_mass"] = Estimator("effect", _effects(curves), ones, centre_of_mass, why_none, last)
+    mass = partial(Estimator, "effect", _effects(curves), ones, centre_of_mass, why_none, last)
+    found["centre_of_mass"] = mass(offset=blocks_done("centre_of_mass"))
     return {name: found[name] for name in ESTIMATORS}
 
 
@@ -178,8 +196,8 @@ def _of_curve(criterion: _Criterion, weights: FloatArray, last: int) -> dict[str
     """The estimators of one curve."""
     name, explain, smooth = criterion.name, criterion.explain, criterion.smooth
     interpolated: Locate = partial(criterion.locate, interpolate=True)
-    whole = Whole(criterion.locate, criterion.containing)
-    of = partial(Estimator, name, criterion.values, weights, last=last)
+    whole = Whole(criterion.locate, criterion.containing, blocks_done(name))
+    of = partial(Estimator, name, criterion.values, weights, last=last, offset=blocks_done(f"interpolated_{name}"))
     return {
         name: of(locate=interpolated, explain=explain, whole=whole),
         f"interpolated_{name}": of(locate=interpolated, explain=explain),

@@ -21,9 +21,9 @@ class DepthEstimate:
     """One estimator's answer. NaN stands for what does not exist, and ``reason`` then says why."""
 
     depth: float
-    """0-based block, block input or boundary, whichever the estimator's curve is indexed by."""
+    """0-based block, block input or boundary, whichever the estimator's curve is indexed by, as published."""
     ratio: float
-    """(depth + 1) / L."""
+    """Blocks done / L."""
     ci_low: float
     """Lower end of the interval, in units of ``depth``; over the resamples that meet the criterion."""
     ci_high: float
@@ -32,6 +32,23 @@ class DepthEstimate:
     """Share of the resamples in which the criterion is met at all; NaN with fewer than two prompts."""
     reason: str = ""
     """Why there is no depth or no interval; empty where both exist."""
+    offset: float = 0.0
+    """Blocks done at depth 0."""
+
+    @property
+    def done(self) -> float:
+        """The depth as the number of blocks done, 0 … L, the scale that all estimators share."""
+        return self.depth + self.offset
+
+    @property
+    def done_low(self) -> float:
+        """Lower end of the interval of ``done``."""
+        return self.ci_low + self.offset
+
+    @property
+    def done_high(self) -> float:
+        """Upper end."""
+        return self.ci_high + self.offset
 
 
 class Means(NamedTuple):
@@ -58,11 +75,13 @@ class Means(NamedTuple):
 
 
 class Scale(NamedTuple):
-    """The axis of a depth: number of blocks, largest index there is, coverage of the intervals on it."""
+    """The axis of a depth: number of blocks, largest index there is, coverage of the intervals on it, and how many
+    blocks are done at index 0."""
 
     n_blocks: int
     last: int
     level: float
+    offset: float = 0.0
 
 
 def estimate(
@@ -103,11 +122,12 @@ def estimate(
         share = float((~np.isnan(resampled)).mean())
         if math.isnan(low) and not math.isnan(depth):
             reasons.append("too few resamples meet the criterion for an interval")
-    return DepthEstimate(depth, (depth + 1) / scale.n_blocks, low, high, share, "; ".join(filter(None, reasons)))
+    ratio = (depth + scale.offset) / scale.n_blocks
+    return DepthEstimate(depth, ratio, low, high, share, "; ".join(filter(None, reasons)), scale.offset)
 
 
 def whole_estimate(
-    position: DepthEstimate, depth: float, containing: Callable[[float], FloatArray], n_blocks: int
+    position: DepthEstimate, depth: float, containing: Callable[[float], FloatArray], n_blocks: int, offset: float
 ) -> DepthEstimate:
     """The whole-numbered estimate of a crossing: its interval is what the interpolated position's touches.
 
@@ -115,7 +135,10 @@ def whole_estimate(
     ----------
     containing
         The whole-numbered depth that belongs to an interpolated one.
+    offset
+        Blocks done at the whole-numbered depth 0.
     """
     low = np.minimum(containing(position.ci_low), depth)
     high = np.maximum(np.minimum(containing(position.ci_high), n_blocks - 2), depth)
-    return replace(position, depth=depth, ratio=(depth + 1) / n_blocks, ci_low=float(low), ci_high=float(high))
+    ratio = (depth + offset) / n_blocks
+    return replace(position, depth=depth, ratio=ratio, ci_low=float(low), ci_high=float(high), offset=offset)

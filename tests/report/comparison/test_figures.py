@@ -73,7 +73,7 @@ def test_the_grid_shows_each_runs_curve_over_its_share_of_the_depth() -> None:
         kl = run["lens"]["kl_lens_final"].values[:, :-1]
         mean = np.average(kl, axis=0, weights=run["residual"]["n_tokens"].values)
         np.testing.assert_allclose(curve.get_ydata(), mean / mean.max())
-        np.testing.assert_allclose(curve.get_xdata(), (np.arange(len(mean)) + 1) / len(mean))
+        np.testing.assert_allclose(curve.get_xdata(), np.arange(len(mean)) / len(mean))
         [mark] = {line.get_xdata()[0] for line in ax.get_lines() if line.get_linestyle() == ":"}
         assert mark == pytest.approx(SIZE.runs["ratio"].sel(run=name, estimator="kl").item())
     assert "one a run. m8:" in panels["grid-kl"].alt

@@ -19,7 +19,7 @@ def run_of(*names: str) -> Run:
     """A run whose estimates stand at 0.5, 1.0, 1.5 … blocks, one of them missing."""
     depth = 0.5 * np.arange(1, len(names) + 1)
     depth[[name == MISSING for name in names]] = np.nan
-    made = {"depth": depth, "ratio": (depth + 1) / L, "ci_low": depth - 0.3, "ci_high": depth + 0.4}
+    made = {"depth": depth, "ratio": depth / L, "index": depth, "ci_low": depth - 0.3, "ci_high": depth + 0.4}
     data = {name: ("estimator", values) for name, values in made.items()}
     data["crossing_share"] = ("estimator", np.linspace(0.5, 1, len(names)))
     reasons = [f"{name} is missing" if name == MISSING else "" for name in names]
@@ -31,17 +31,18 @@ def run_of(*names: str) -> Run:
 RUN = run_of(*ESTIMATORS)
 DATA = RUN["effective_depth"]
 CHART = [
-    "Cosines (block)",
+    "Cosines",
     *("as published", "interpolated", "smoothed", "change point"),
-    "KL (block input)",
+    "KL",
     *("as published", "interpolated", "smoothed", "change point"),
-    "Top-k overlap (block input)",
+    "Top-k overlap",
     *("as published", "interpolated", "smoothed", "change point"),
-    "Tokens (boundary)",
+    "Tokens",
     *("settle depth", "prediction depth"),
-    "Skip effects (block)",
+    "Skip effects (a mean position, no depth)",
     "centre of mass",
 ]
+HEADINGS = ["Cosines", "KL", "Top-k overlap", "Tokens", "Skip effects (a mean position, no depth)"]
 CURVES = ("cosine", "kl", "overlap")
 
 
@@ -59,7 +60,7 @@ def test_estimators_of_one_curve_stand_together_under_its_name() -> None:
     ax = axes_titled(FIGURE.draw(RUN), "Effective depth")
     assert [label.get_text() for label in ax.get_yticklabels()] == CHART
     bold = [label.get_text() for label in ax.get_yticklabels() if label.get_fontweight() == "bold"]
-    assert bold == [label for label in CHART if "(" in label]
+    assert bold == HEADINGS
 
 
 def test_dots_and_whiskers_are_the_estimates() -> None:
@@ -67,7 +68,7 @@ def test_dots_and_whiskers_are_the_estimates() -> None:
         *(f"{reading}{curve}" for curve in CURVES for reading in ("", "interpolated_", "smoothed_", "change_point_")),
         *("settle", "prediction", "centre_of_mass"),
     ]
-    places = [place for place, label in enumerate(CHART) if "(" not in label]
+    places = [place for place, label in enumerate(CHART) if label not in HEADINGS]
     expected = {}
     for place, name in zip(places, order, strict=True):
         one = DATA.sel(estimator=name)

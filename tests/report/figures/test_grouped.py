@@ -60,7 +60,7 @@ def test_groups_of_any_name_can_be_told_apart_and_none_acts() -> None:
 
 def test_words_say_what_is_seen() -> None:
     said = grouped.caption(found())
-    assert said.startswith("Effective depth ratio (depth + 1)/L by hops.")
+    assert said.startswith("Effective depth ratio, blocks done/L, by hops.")
     assert "differences between groups have a p-value below 0.05" in said
     (panel,) = grouped.panels(found())
     value = found()["value"].sel(estimator="settle", group="4").item()

@@ -124,8 +124,8 @@ def test_modules_without_harder_problems_have_no_extrapolation(found: xr.Dataset
 
 
 def test_depths_are_shares_of_each_models_own_steps(found: xr.Dataset) -> None:
-    np.testing.assert_allclose(found.ratio, (found.depth + 1) / found.n_blocks)
-    np.testing.assert_allclose(found.ratio_low, (found.depth_low + 1) / found.n_blocks)
+    np.testing.assert_allclose(found.ratio, found.depth / found.n_blocks)
+    np.testing.assert_allclose(found.ratio_low, found.depth_low / found.n_blocks)
     assert bool(((found.score >= 0) & (found.score <= found.n_blocks - 1)).all())
     assert bool((found.score_low <= found.score).all())
     assert bool((found.erasure_depth <= found.n_blocks).all())

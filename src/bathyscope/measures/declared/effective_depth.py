@@ -39,9 +39,14 @@ DECLARATION: Final = Declaration(
         "depth": _label(
             "effective depth",
             "block",
+            "blocks done, 0 … L: block l is done at l + 1, a position between blocks at ½ more, boundary b at b",
+        ),
+        "ratio": _label("effective depth ratio", "1", "depth / L"),
+        "index": _label(
+            "the criterion's own number, from 0",
+            "index",
             "cosines and centre of mass index blocks; kl and overlap block inputs; settle and prediction boundaries",
         ),
-        "ratio": _label("effective depth ratio", "1", "(depth + 1) / L"),
         **{
             f"ci_{end}": _label(f"{side} end of the {{percent=95 %}} interval of the depth", "block", _BOOTSTRAP)
             for end, side in (("low", "lower"), ("high", "upper"))

@@ -21,6 +21,7 @@ from bathyscope.report.figures import style
 from bathyscope.report.figures.kind import Drawing, Panel
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.summary import Summary, describe, summarise
+from bathyscope.statistics.effective_depth import blocks_done
 
 _CELL: Final = (2.3, 1.9)
 _COLUMNS: Final = 4
@@ -69,7 +70,7 @@ def note(comparison: Comparison) -> str:
     """What lines, bands and marks are."""
     prompts = min(len(side.prompts) for side in comparison.sides)
     return (
-        "Each cell is one run, over the share of its blocks (index + 1)/L, so that models of different size lie "
+        "Each cell is one run, over the share of its blocks that are done, so that models of different size lie "
         f"beneath each other. {describe(FigureOptions(), prompts)} Vertical line: the effective depth ratio by this "
         "curve. KL is divided by its largest value, since its threshold is a share of that."
     )
@@ -104,7 +105,7 @@ def _draw(
     for ax in axes.flat[len(cells) :]:
         ax.set_visible(False)
     for ax, (side, summary), ratio in zip(axes.flat, cells, ratios):
-        x = (np.arange(side.n_blocks) + 1) / side.n_blocks
+        x = (np.arange(side.n_blocks) + blocks_done(f"interpolated_{curve.estimator}")) / side.n_blocks
         ax.plot(x, summary.mean, color=curve.colour)
         if summary.low is not None and summary.high is not None:
             ax.fill_between(x, summary.low, summary.high, color=curve.colour, alpha=0.22, linewidth=0)
@@ -115,7 +116,7 @@ def _draw(
         ax.set_title(textwrap.fill(f"{side.name} (L = {side.n_blocks})", _TITLE_LETTERS), fontsize=8)
         ax.set_xlim(0, 1)
     figure.suptitle(curve.title, x=0.01, ha="left", fontsize=9.5, fontweight="bold")
-    figure.supxlabel("share of the depth, (index + 1)/L", fontsize=9)
+    figure.supxlabel("blocks done / L", fontsize=9)
     figure.supylabel(curve.y, fontsize=9)
 
 

@@ -11,7 +11,7 @@ from bathyscope.report.comparison.table import show_p, show_ratio, signed
 from bathyscope.report.table import estimator_name
 
 LEGEND: Final = (
-    "Ratio: (depth + 1)/L of L blocks; the deep-thinking ratio is a share of tokens. p: two-sided, prompts dealt out "
+    "Ratio: blocks done/L of L blocks; the deep-thinking ratio is a share of tokens. p: two-sided, prompts dealt out "
     "to the two groups anew; Holm: corrected for all rows of all tables. d: difference over the spread of single "
     "prompts. Whole-numbered estimators (cosine, KL, top-k overlap) have no p of their own; see their interpolated "
     "forms."

@@ -11,7 +11,7 @@ from bathyscope.comparison import Comparison
 from bathyscope.report.table import estimator_name
 
 LEGEND: Final = (
-    "Ratio: (depth + 1)/L of L blocks. p: two-sided, of no difference; Holm: corrected for all rows of all tables. "
+    "Ratio: blocks done/L of L blocks. p: two-sided, of no difference; Holm: corrected for all rows of all tables. "
     "d: difference over the spread of single prompts. > 0: share of resamples in which the difference is positive. "
     "Whole-numbered estimators (cosine, KL, top-k overlap) have no p of their own; see their interpolated forms."
 )

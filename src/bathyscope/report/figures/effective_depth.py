@@ -34,7 +34,7 @@ _READINGS: Final = {
 
 @dataclass(frozen=True)
 class _Group:
-    """Estimators that stand together under a heading, which says what they index: name → label of the row."""
+    """Estimators that stand together under a heading: name → label of the row."""
 
     heading: str
     colour: str
@@ -47,11 +47,11 @@ def _of_curve(curve: str) -> dict[str, str]:
 
 
 _GROUPS: Final = (
-    _Group("Cosines (block)", style.BLUE, "o", _of_curve("cosine")),
-    _Group("KL (block input)", style.VERMILION, "s", _of_curve("kl")),
-    _Group("Top-k overlap (block input)", style.GREEN, "^", _of_curve("overlap")),
-    _Group("Tokens (boundary)", style.PURPLE, "D", {"settle": "settle depth", "prediction": "prediction depth"}),
-    _Group("Skip effects (block)", style.INK, "v", {"centre_of_mass": "centre of mass"}),
+    _Group("Cosines", style.BLUE, "o", _of_curve("cosine")),
+    _Group("KL", style.VERMILION, "s", _of_curve("kl")),
+    _Group("Top-k overlap", style.GREEN, "^", _of_curve("overlap")),
+    _Group("Tokens", style.PURPLE, "D", {"settle": "settle depth", "prediction": "prediction depth"}),
+    _Group("Skip effects (a mean position, no depth)", style.INK, "v", {"centre_of_mass": "centre of mass"}),
 )
 
 
@@ -60,7 +60,7 @@ def _drawing(run: Run, options: FigureOptions) -> Drawing:
     rows = table.effective_depth_rows(run)
     note = (
         "Effective depth: where predictions begin to be refined rather than formed, by several criteria. "
-        "Dots: estimates, grouped by the curve they are read off; in brackets what they are the index of; "
+        "Dots: estimates in blocks done, grouped by the curve they are read off; "
         f"whiskers: {table.interval_level(run):.0%} bootstrap intervals, resampling prompts; numbers at the "
         f"right: share of resamples in which the criterion is met at all. {' '.join(table.remarks(rows))}"
     )
@@ -91,10 +91,10 @@ def _draw(figure: FigureBase, lines: Sequence[tuple[Row, table.DepthRow | None]]
     ax = figure.subplots()
     draw_rows(ax, [row for row, _ in lines], size=4.5)
     # boundary L, where a token may settle, is one beyond the last block
-    block_axis(ax, "block, block input or boundary (0-based index)", 0, n_blocks)
+    block_axis(ax, "blocks done", 0, n_blocks)
     shares = ax.secondary_yaxis("right")
     estimates = {place: row for place, (_, row) in enumerate(lines) if row is not None}
-    shares.set_yticks(list(estimates), [table.depth_cells(row)[5] for row in estimates.values()])
+    shares.set_yticks(list(estimates), [table.depth_cells(row)[4] for row in estimates.values()])
     shares.set_ylabel("resamples with a crossing (%)")
     shares.tick_params(length=0)
     shares.spines["right"].set_visible(False)

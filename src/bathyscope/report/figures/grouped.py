@@ -38,7 +38,7 @@ def caption(data: xr.Dataset) -> str:
     tests = int(data["p_value"].notnull().sum())
     below = int((data["p_holm"] < 1 - data.attrs["level"]).sum())
     return (
-        f"Effective depth ratio (depth + 1)/L by {data.attrs['by']}. Dots: each group's own estimate; whiskers: "
+        f"Effective depth ratio, blocks done/L, by {data.attrs['by']}. Dots: each group's own estimate; whiskers: "
         f"{data.attrs['level']:.0%} bootstrap intervals over its prompts. After Holm's correction {below} of {tests} "
         f"differences between groups have a p-value below {1 - data.attrs['level']:.2g}. {data.attrs['run']}"
     )
