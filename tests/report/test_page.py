@@ -186,7 +186,7 @@ def test_several_runs_are_compared_and_linked() -> None:
     text = " ".join(" ".join(page.text).split())
     row = re.search(r"Effective depth compared .*? KL (.*?) top-k", text)
     assert row is not None
-    assert row[1] == "7 (6 to 8), 0.67 of L 7 (6 to 8), 0.67 of L –"
+    assert row[1] == "7 (6 to 8), 0.58 of L 7 (6 to 8), 0.58 of L –"
 
 
 @pytest.mark.parametrize("count", [1, 2])
