@@ -317,13 +317,16 @@ def test_few_tokens_are_refused_and_not_many_are_warned_of() -> None:
     ("options", "error", "message"),
     [
         ({"ridge": ()}, OptionError, "ridge=[] is not allowed; give one or more penalties, each 0 or more"),
-        ({"ridge": (0.1, -1)}, OptionError, "ridge=[0.1, -1] is not allowed"),
+        ({"ridge": (0.1, -1)}, OptionError, "ridge=[0.1, -1.0] is not allowed"),
         ({"choose_share": 0.0}, OptionError, "choose_share=0.0 is out of range; allowed: above 0 and below 1"),
         ({"test_share": 0.95}, OptionError, "choose_share=0.1 and test_share=0.95 leave no prompts to fit maps to"),
         ({"memory": 0}, OptionError, "memory=0 is out of range; give GiB above 0, such as 4."),
         ({"sources_per_pass": 5}, OptionError, "sources_per_pass=5 is out of range; allowed: 1 to 4"),
         ({"level": 1.0}, OptionError, "level is 1.0; it is the wanted coverage"),
         ({"resamples": 0}, OptionError, "resamples is 0"),
+        ({"memory": "4"}, OptionError, "memory takes a number; '4' given."),
+        ({"ridge": "1"}, OptionError, "ridge='1' is one text; give a list: ['1']."),
+        ({"seed": 1.5}, OptionError, "seed takes a whole number; 1.5 given."),
         ({"prompts": [[4, 5, 6]] * 3}, PromptError, "Maps need at least 4 prompts"),
     ],
 )

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Annotated, Literal, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints
 
 import numpy as np
 import pytest
 
 from bathyscope.errors import OptionError
-from bathyscope.options import Distinct, Range, choices, coerce
+from bathyscope.options import Coverage, Distinct, Range, checked, choices, coerce
 
 
 @dataclass(frozen=True)
@@ -163,3 +164,27 @@ def test_choices_in_words() -> None:
         "max_tokens": "2 or more, or None (no limit)",
         "blocks": "",
     }
+
+
+@checked
+def asked(
+    model: object, level: Coverage = 0.9, names: Sequence[str] = (), seed: int = 0, most: int | None = None
+) -> Any:
+    """Stands for a public function."""
+    return model, level, names, seed, most
+
+
+def test_plain_arguments_are_checked_by_their_annotations() -> None:
+    assert asked("any", 0.5, ["a"], most=3) == ("any", 0.5, ["a"], 0, 3)
+    assert asked(3, seed=np.int64(7))[3] == 7
+    for given, said in (
+        ({"level": "a"}, "level takes a number; 'a' given."),
+        ({"level": 2}, "level=2.0 is out of range; allowed: 0.01 to 0.9999."),
+        ({"names": "a"}, r"names='a' is one text; give a list: \['a'\]."),
+        ({"names": [3]}, "names takes a text; 3 given."),
+        ({"seed": -1}, "seed=-1 is out of range; allowed: 0 to 4294967295."),
+        ({"seed": True}, "seed takes a whole number; True given."),
+        ({"most": 1.5}, "most takes a whole number; 1.5 given."),
+    ):
+        with pytest.raises(OptionError, match=said):
+            asked("any", **given)  # type: ignore[arg-type]

@@ -145,7 +145,7 @@ def changed(column: str, values: dict[int, Any]) -> pd.DataFrame:
         ),
         (TABLE[:3], {}, "3 models are too few for 4 parameters"),
         (TABLE.assign(d_ff=4 * D_MODEL), {}, "d_ff follows exactly from layers and d_model"),
-        (TABLE, {"covariates": "d_model"}, "covariates='d_model' is one text; give a list of columns: ['d_model']."),
+        (TABLE, {"covariates": "d_model"}, "covariates='d_model' is one text; give a list: ['d_model']."),
         (TABLE, {"covariates": ["layers"]}, "'layers' cannot be a covariate, since it is a part of the regression"),
     ],
 )
@@ -167,3 +167,20 @@ def test_mistakes_in_files(tmp_path: Path) -> None:
         bathyscope.depth_performance(tmp_path / "model.csv")
     with pytest.raises(PromptError, match=r"unknown kind of file; allowed: \.jsonl"):
         bathyscope.depth_performance("models.xlsx")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"table": 3}, "table=3 is no table; give a DataFrame, or the path of a file"),
+        ({"table": None}, "table=None is no table"),
+        ({"score": 3}, "score takes a text; 3 given."),
+        ({"covariates": [["d_model"]]}, r"covariates takes a text; \['d_model'\] given."),
+        ({"covariates": None}, "covariates takes a list; None given."),
+        ({"level": "0.9"}, "level takes a number; '0.9' given."),
+        ({"fixed_effects": "yes"}, "fixed_effects takes true or false; 'yes' given."),
+    ],
+)
+def test_arguments_of_another_type_are_refused(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(OptionError, match=said):
+        bathyscope.depth_performance(**{"table": TABLE, **given})

@@ -7,16 +7,20 @@ so that each mistake is refused in the same words, before any model is loaded.
 
 from __future__ import annotations
 
+import inspect
 import operator
 import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Annotated, Any, Literal, TypeVar
+from functools import wraps
+from typing import Annotated, Any, Literal, ParamSpec, TypeVar
 
 from bathyscope.errors import OptionError, did_you_mean
 
 T = TypeVar("T")
+P = ParamSpec("P")
+R = TypeVar("R")
 N = TypeVar("N", int, float)
 
 
@@ -90,6 +94,38 @@ def coerce(options_type: type[T], given: object, where: str) -> T:
     return options_type(**values)
 
 
+def checked(function: Callable[P, R]) -> Callable[P, R]:
+    """The function, which refuses a plain argument of another type than it is annotated with before it does anything.
+
+    Numbers, texts, truth values and lists of them are looked at; models, prompts, tables and paths are not. A ``seed``
+    is one that numpy takes.
+    """
+    signature = inspect.signature(function)
+
+    @wraps(function)
+    def call(*args: P.args, **options: P.kwargs) -> R:
+        hints = typing.get_type_hints(function, include_extras=True)
+        bound = signature.bind(*args, **options)
+        for name, value in bound.arguments.items():
+            if name in hints and _is_plain(hints[name]):
+                bound.arguments[name] = _as(hints[name], value, name)
+            if name == "seed":
+                Range(0, (1 << 32) - 1).check(bound.arguments[name], name)
+        return function(*bound.args, **bound.kwargs)
+
+    return call
+
+
+def _is_plain(hint: Any) -> bool:
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Annotated or origin is Sequence:
+        return _is_plain(arguments[0])
+    if origin in (typing.Union, types.UnionType):
+        others = [inner for inner in arguments if inner is not type(None)]
+        return len(others) == 1 and _is_plain(others[0])
+    return hint in (int, float, bool, str)
+
+
 def choices(hint: Any) -> str:
     """What an annotated option may be, in words: ``block, attention, mlp`` or ``1 to 64``; empty = not said."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
@@ -127,6 +163,12 @@ def _as(wanted: Any, value: Any, where: str) -> Any:
         kinds = tuple(a for a in others if isinstance(a, type))
         unchecked = len(others) > 1 and (len(kinds) < len(others) or isinstance(value, kinds))
         return value if unchecked else _as(others[0], value, where)
+    if origin is Sequence:
+        if isinstance(value, str):
+            raise OptionError(f"{where}={value!r} is one text; give a list: [{value!r}].")
+        if not isinstance(value, Sequence | Set | int | float):
+            raise OptionError(f"{where} takes a list; {value!r} given.")
+        return [_as(arguments[0], item, where) for item in ((value,) if isinstance(value, int | float) else value)]
     if origin is tuple:
         if isinstance(value, str | int | float):
             value = (value,)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from bathyscope.errors import OptionError, did_you_mean, warn
 from bathyscope.labels import variable
+from bathyscope.options import checked
 from bathyscope.prompts.files import read_rows
 from bathyscope.statistics.depth_performance import CONDITION_LIMIT, LAYERS, VIF_LIMIT, Regression, regress
 
@@ -29,6 +30,7 @@ _SOURCE: Final = "least squares over models"
 _ROWS: Final = "Rows are counted from 1, the header left out."
 
 
+@checked
 def depth_performance(
     table: str | Path | pd.DataFrame,
     *,
@@ -169,6 +171,10 @@ def _of_models(fit: Regression) -> dict[str, xr.Variable]:
 def _rows(table: str | Path | pd.DataFrame) -> Sequence[Mapping[Any, Any]]:
     if isinstance(table, pd.DataFrame):
         return table.to_dict("records")
+    if not isinstance(table, str | Path):
+        raise OptionError(
+            f"table={table!r} is no table; give a DataFrame, or the path of a file (.csv, .jsonl or .parquet)."
+        )
     rows = list(read_rows(Path(table).expanduser()))
     for number, row in enumerate(rows, start=1):
         if None in row:
@@ -181,8 +187,6 @@ def _rows(table: str | Path | pd.DataFrame) -> Sequence[Mapping[Any, Any]]:
 
 
 def _require_others(covariates: Sequence[str], score: str) -> None:
-    if isinstance(covariates, str):
-        raise OptionError(f"covariates={covariates!r} is one text; give a list of columns: [{covariates!r}].")
     taken = [name for name in covariates if name in (*_TEXTS, LAYERS, score)]
     if taken:
         raise OptionError(

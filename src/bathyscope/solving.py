@@ -18,6 +18,7 @@ from torch import Tensor
 from bathyscope.errors import OptionError, PromptError, warn
 from bathyscope.labels import variable
 from bathyscope.model import AnyModel, Model, loaded, measuring
+from bathyscope.options import checked
 from bathyscope.progress import ProgressBar
 from bathyscope.prompts.label_checks import RESERVED_LABELS
 from bathyscope.prompts.prompt import Prompt, PromptSet, TokenizedPrompt
@@ -34,6 +35,7 @@ _SOURCE = "exact match of the greedy answer"
 _READOUT_TOKENS = 64
 
 
+@checked
 @measuring("model")
 def solved(
     model: AnyModel,
@@ -73,6 +75,7 @@ def solved(
     return _answered(asked, read, progress)
 
 
+@checked
 @measuring("shallow", "deep")
 def solved_by(
     shallow: AnyModel,

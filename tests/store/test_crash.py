@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -50,6 +51,21 @@ def files(folder: Path) -> dict[str, bytes]:
 def files_listed(folder: Path) -> list[Any]:
     record = json.loads((folder / "manifest.json").read_text())["record"]
     return [*record["shards"], record["derived"], record["finished"] is not None]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_program_that_is_ended_amid_a_survey_keeps_what_is_finished(tmp_path: Path, number: signal.Signals) -> None:
+    """SIGTERM, which batch schedulers send, is answered as Ctrl-C is; the folder is let go in order."""
+    command = [sys.executable, str(DRIVER.with_name("ended_driver.py")), str(tmp_path / "run")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "kept\n"
+        program.send_signal(number)
+        assert program.stdout.readline() == "answered\n"
+    assert program.returncode == 0
+    left = sorted(path.name for path in (tmp_path / "run").iterdir())
+    assert left == [".lock", "manifest.json", "shard-00000.nc"]
+    assert open_run(tmp_path / "run", partial=True)["residual"].sizes["prompt"] == 1
 
 
 @pytest.mark.parametrize("seed", [0, 1])

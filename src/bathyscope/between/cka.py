@@ -10,7 +10,7 @@ import xarray as xr
 from bathyscope.measures.base import ModelFacts
 from bathyscope.measures.cka import TOKENS, Cka, CkaOptions, grams, representations, similarities
 from bathyscope.model import AnyModel, Model, loaded, measuring
-from bathyscope.options import coerce
+from bathyscope.options import checked, coerce
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.reading import tokenized
 from bathyscope.prompts.source import Source
@@ -18,6 +18,7 @@ from bathyscope.statistics.hsic import HsicSums, minibatch_sums
 from bathyscope.wavefront.engine import Wavefront
 
 
+@checked
 @measuring("model", "other")
 def cka(
     model: AnyModel,

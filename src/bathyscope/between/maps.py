@@ -27,6 +27,7 @@ from bathyscope.between.splits import Splits, require_tokens, split
 from bathyscope.between.streams import Streams
 from bathyscope.errors import OptionError, PromptError, warn
 from bathyscope.model import AnyModel, Model, loaded, measuring
+from bathyscope.options import checked
 from bathyscope.progress import ProgressBar
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.reading import tokenized
@@ -39,6 +40,7 @@ RIDGE = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
 """Penalties to choose from, in units of the mean variance of standardised features."""
 
 
+@checked
 @measuring("source", "target")
 def maps(
     source: AnyModel,
@@ -86,7 +88,7 @@ def maps(
     penalties = _checked_ridge(ridge)
     check_resampling(resamples, level)
     if not 0 < memory < math.inf:
-        raise OptionError(f"memory={memory} is out of range; give GiB above 0, such as 4.")
+        raise OptionError(f"memory={memory:g} is out of range; give GiB above 0, such as 4.")
     given: Source | Prompts = list(prompts) if isinstance(prompts, Iterator) else prompts
     first, second = (loaded(model) for model in (source, target))
     read, other = (tokenized(model, given, seed=seed, beyond_context=beyond_context) for model in (first, second))
@@ -170,12 +172,11 @@ class _Mapping:
 
 
 def _checked_ridge(given: Sequence[float]) -> tuple[float, ...]:
-    values = (given,) if isinstance(given, int | float) else tuple(given)
-    if not values or not all(isinstance(one, int | float) and 0 <= one < math.inf for one in values):
+    if not given or not all(0 <= one < math.inf for one in given):
         raise OptionError(
-            f"ridge={list(values)} is not allowed; give one or more penalties, each 0 or more, such as {list(RIDGE)}."
+            f"ridge={list(given)} is not allowed; give one or more penalties, each 0 or more, such as {list(RIDGE)}."
         )
-    return tuple(sorted({float(one) for one in values}))
+    return tuple(sorted(set(given)))
 
 
 def _require_same_tokens(first: Model, read: Prompts, second: Model, other: Prompts) -> None:
