@@ -10,7 +10,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from bathyscope.statistics.reduce import token_weighted_mean
+from bathyscope.statistics.reduce import weighted_mean
 
 BENCHMARK = Path(__file__).resolve().parents[2] / "benchmarks" / "interval_coverage.py"
 TRIALS = 150
@@ -39,9 +39,9 @@ def test_prompts_average_to_the_population_whose_crossing_is_the_truth(benchmark
     mean_of_attn_and_mlp = (drawn.cos_attn + drawn.cos_mlp) / 2
     np.testing.assert_allclose(mean_of_attn_and_mlp, drawn.cos_block, atol=1e-12)
     for kind, values in (("cosine", drawn.cos_block), ("kl", drawn.kl), ("overlap", drawn.overlap)):
-        found = benchmark.READ[kind](token_weighted_mean(values, drawn.n_tokens), interpolate=True)
+        found = benchmark.READ[kind](weighted_mean(values, drawn.n_tokens), interpolate=True)
         assert found == pytest.approx(truth[f"interpolated_{kind}"], abs=0.08), kind
-    assert token_weighted_mean(drawn.settle_depth, drawn.n_tokens) == pytest.approx(truth["settle"], abs=0.08)
+    assert weighted_mean(drawn.settle_depth, drawn.n_tokens) == pytest.approx(truth["settle"], abs=0.08)
 
 
 @pytest.mark.parametrize("size", [10, 50])

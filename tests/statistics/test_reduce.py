@@ -4,16 +4,14 @@ import numpy as np
 import pytest
 
 from bathyscope.errors import OptionError
-from bathyscope.statistics.reduce import prompt_weighted_mean, token_weighted_mean, weighted_mean
+from bathyscope.statistics.reduce import prompt_weighted_mean, weighted_mean
 
 
-def test_token_weighted_mean_is_the_mean_over_all_tokens() -> None:
+def test_a_mean_weighted_by_tokens_is_the_mean_over_all_tokens() -> None:
     rng = np.random.default_rng(0)
     tokens = [rng.normal(size=(n, 3)) for n in (2, 7, 1)]
     per_prompt = np.stack([prompt.mean(axis=0) for prompt in tokens])
-    np.testing.assert_allclose(
-        token_weighted_mean(per_prompt, [2, 7, 1]), np.concatenate(tokens).mean(axis=0), rtol=1e-13
-    )
+    np.testing.assert_allclose(weighted_mean(per_prompt, [2, 7, 1]), np.concatenate(tokens).mean(axis=0), rtol=1e-13)
 
 
 def test_prompt_weighted_mean_counts_each_prompt_once() -> None:
@@ -22,7 +20,7 @@ def test_prompt_weighted_mean_counts_each_prompt_once() -> None:
 
 def test_prompts_without_a_value_take_their_weight_with_them() -> None:
     values = [[1.0, np.nan], [4.0, 5.0], [np.nan, np.nan]]
-    assert token_weighted_mean(values, [1, 2, 100]).tolist() == [3.0, 5.0]
+    assert weighted_mean(values, [1, 2, 100]).tolist() == [3.0, 5.0]
 
 
 def test_no_value_at_all_is_nan_and_not_zero() -> None:

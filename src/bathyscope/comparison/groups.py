@@ -44,7 +44,7 @@ class Groups:
         there = [value for value in values if value == value and value != ""]
         levels = list(dict.fromkeys(there))
         if by != _DATASET:  # data sets keep the order in which they were given
-            levels.sort(key=_rank)
+            levels.sort(key=rank)
         if len(levels) < 2:
             raise OptionError(f"All labelled prompts have the same {by} ({_listed(levels)}); a comparison needs two.")
         if len(levels) > MOST:
@@ -93,7 +93,7 @@ def _label(run: Run, by: str) -> NDArray[Any]:
     return found
 
 
-def _rank(level: Any) -> tuple[int, float, str]:
+def rank(level: Any) -> tuple[int, float, str]:
     """Order of groups: numbers, then classes of solved_by, then texts by the number in them, then others."""
     if not isinstance(level, str):
         return 0, float(level), ""

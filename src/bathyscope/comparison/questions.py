@@ -11,10 +11,11 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 
+from bathyscope.comparison.groups import rank
 from bathyscope.comparison.side import Side
 from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.papers.comparisons import DIFFICULTY, REASONING_PAIRS, difficulty_rank
@@ -213,7 +214,7 @@ def _by_level(side: Side, by: str | None, alone: bool) -> Asked:
         )
     name = names[0]
     values = side.label(name)
-    levels = sorted({value for value in values.tolist() if value == value and value != ""}, key=_natural)
+    levels = sorted({value for value in values.tolist() if value == value and value != ""}, key=rank)
     if len(levels) < 2:
         raise OptionError(f"All prompts of {side.name} have the same {name} ({levels}); a comparison needs two.")
     prefix = "" if alone else f"{side.name}, "
@@ -222,14 +223,6 @@ def _by_level(side: Side, by: str | None, alone: bool) -> Asked:
 
 def _extremes(ordered: Asked) -> Asked:
     return _difference(ordered.sides[0], ordered.sides[-1])
-
-
-def _natural(value: Any) -> tuple[float, str]:
-    """Order of levels: by the number in them (``Level 10`` after ``Level 9``), then by text."""
-    if not isinstance(value, str):
-        return float(value), ""
-    number = re.search(r"\d+(\.\d+)?", value)
-    return float(number[0]) if number else math.inf, value
 
 
 def _grouped(sides: Sequence[Side], key: Callable[[Side], str]) -> dict[str, list[Side]]:

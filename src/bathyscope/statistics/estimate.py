@@ -69,10 +69,6 @@ class Means(NamedTuple):
         counts = resample_counts(len(weights), resamples, np.random.default_rng(seed))
         return cls(curve, weighted_mean(values, counts * weights), weights)
 
-    def fitted(self, fit: Callable[[FloatArray], FloatArray]) -> Means:
-        """The same with every curve smoothed by ``fit``."""
-        return self._replace(curve=fit(self.curve), resampled=fit(self.resampled))
-
 
 class Scale(NamedTuple):
     """The axis of a depth: number of blocks, largest index there is, coverage of the intervals on it, and how many

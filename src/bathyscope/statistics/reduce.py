@@ -48,14 +48,6 @@ def weighted_mean(values: ArrayLike, weights: ArrayLike) -> FloatArray:
     return mean.reshape(weights.shape[:-1] + values.shape[1:])
 
 
-def token_weighted_mean(values: ArrayLike, n_tokens: ArrayLike) -> FloatArray:
-    """Mean over all prompts' tokens, from per-prompt means ``[prompts, ...]`` and token counts ``[prompts]``.
-
-    The reduction of hu2025, and of csordas2025 for norms and cosines.
-    """
-    return weighted_mean(values, n_tokens)
-
-
 def prompt_weighted_mean(values: ArrayLike) -> FloatArray:
     """Mean over prompts ``[prompts, ...]``, each counting the same (csordas2025's logit lens)."""
     values = np.asarray(values, dtype=np.float64)
