@@ -47,13 +47,13 @@ def test_yaml_keeps_structures_and_merges() -> None:
 
 @pytest.mark.parametrize("text", ["seed: 1\nlens: {}\nseed: 2\n", "lens: {seed: 1, seed: 1}\n"])
 def test_a_yaml_key_given_twice_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="the key 'seed' is given twice"):
+    with pytest.raises(ValueError, match=r"'seed' is given twice .*; keep one"):
         read_yaml(text)
 
 
 @pytest.mark.parametrize("text", ['{"a": 1, "a": 1}', '[{"b": {"a": 1, "a": 2}}]'])
 def test_a_json_key_given_twice_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="the key 'a' is given twice"):
+    with pytest.raises(ValueError, match="'a' is given twice; keep one"):
         read_json(text)
 
 
@@ -64,8 +64,8 @@ def test_json_is_read_exactly() -> None:
 @pytest.mark.parametrize(
     ("read", "text", "words"),
     [
-        (read_json, "[" * 200_000, "nested too deeply"),
-        (read_yaml, "[" * 3000, "nested too deeply"),
+        (read_json, "[" * 200_000, "nested too deep"),
+        (read_yaml, "[" * 3000, "nested too deep"),
         (read_json, "1" * 5000, "digits"),
         (read_yaml, "k: " + "1" * 5000, "digits"),
         (read_json, "{", "Expecting"),

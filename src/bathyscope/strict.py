@@ -22,23 +22,35 @@ _YAML_TYPES = {
 }
 
 
+_TOO_DEEP = "nested too deep to be read; write it shorter"
+
+
+class GivenTwiceError(ValueError):
+    """One key of a mapping has two values."""
+
+
 def read_json(text: str | bytes) -> Any:
     """The value of a JSON document.
 
     Raises:
-        ValueError: no JSON, a key given twice, a number of thousands of digits, or nested too deeply.
+        json.JSONDecodeError: no JSON.
+        ValueError: a key given twice, a number of thousands of digits, or nested too deep.
     """
     try:
         return json.loads(text, object_pairs_hook=_once)
+    except (json.JSONDecodeError, GivenTwiceError):
+        raise
     except RecursionError as error:
-        raise ValueError("it is nested too deeply") from error
+        raise ValueError(_TOO_DEEP) from error
+    except ValueError as error:
+        raise ValueError("a number of too many digits to be read; write it shorter") from error
 
 
 def read_yaml(text: str) -> Any:
     """The value of a YAML document.
 
     Raises:
-        ValueError: no YAML, a key given twice, a number of thousands of digits, or nested too deeply.
+        ValueError: no YAML, a key given twice, a number of thousands of digits, or nested too deep.
     """
     import yaml
 
@@ -47,14 +59,14 @@ def read_yaml(text: str) -> Any:
     except yaml.YAMLError as error:
         raise ValueError(" ".join(str(error).split())) from error
     except RecursionError as error:
-        raise ValueError("it is nested too deeply") from error
+        raise ValueError(_TOO_DEEP) from error
 
 
 def _once(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            raise ValueError(f"the key {key!r} is given twice")
+            raise GivenTwiceError(f"{key!r} is given twice; keep one")
         found[key] = value
     return found
 
@@ -72,7 +84,8 @@ def _yaml_loader() -> Any:
             for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
                 written = (key.tag, key.value) if isinstance(key, yaml.ScalarNode) else id(key)
                 if written in seen:
-                    raise ValueError(f"the key {key.value!r} is given twice (line {key.start_mark.line + 1})")
+                    line = key.start_mark.line + 1
+                    raise GivenTwiceError(f"{key.value!r} is given twice (line {line}); keep one")
                 seen.add(written)
             return super().construct_mapping(node, deep)
 

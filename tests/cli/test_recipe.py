@@ -37,7 +37,7 @@ def test_an_empty_recipe_says_nothing(tmp_path: Path) -> None:
     [
         ("- model\n- prompts\n", "holds a list; write one argument a line"),
         ("model: [\n", "is no YAML"),
-        ("model: m\nprompts: gsm8k:1\nseed: 1\nseed: 2\n", "the key 'seed' is given twice (line 4)"),
+        ("model: m\nprompts: gsm8k:1\nseed: 1\nseed: 2\n", "'seed' is given twice (line 4); keep one"),
         ("model: m\nprompts: gsm8k:1\nseed: 1:30\n", "seed takes a whole number; '1:30' given"),
         ("model: m\nprompts: gsm8k:1\nseed: 1.5\n", "seed takes a whole number; 1.5 given"),
         ("model: m\nprompts: gsm8k:1\npromts: x\n", "Did you mean 'prompts'"),

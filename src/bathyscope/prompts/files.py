@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from bathyscope.errors import PromptError, did_you_mean
+from bathyscope.strict import read_json
 
 Row = Mapping[str, Any]
 
@@ -82,29 +83,17 @@ def _read_jsonl(path: Path) -> Iterator[Row]:
             if not line.strip():
                 continue
             try:
-                row = json.loads(line, object_pairs_hook=_without_doubles)
+                row = read_json(line)
             except json.JSONDecodeError as error:
                 raise PromptError(f"{path}, line {number}: not JSON ({error}); each line is one object.") from error
-            except PromptError as error:
-                raise PromptError(f"{path}, line {number}: {error}") from error
-            except (ValueError, RecursionError) as error:
-                what = "nested too deep" if isinstance(error, RecursionError) else "a number of too many digits"
-                raise PromptError(f"{path}, line {number}: {what} to be read; write it shorter.") from error
+            except ValueError as error:
+                raise PromptError(f"{path}, line {number}: {error}.") from error
             if not isinstance(row, dict):
                 raise PromptError(
                     f'{path}, line {number}: a JSON object is needed, such as {{"text": "…"}}, '
                     f"not {type(row).__name__}."
                 )
             yield row
-
-
-def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise PromptError(f"{twice!r} is given twice; keep one.")
-    return found
 
 
 def _read_csv(path: Path) -> Iterator[Row]:
