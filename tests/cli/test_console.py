@@ -92,7 +92,7 @@ def test_numbers_stand_right_and_missing_ones_are_dashes(capsys: pytest.CaptureF
     console.write_table(
         ("name", "share"), [["a", 0.25], ["b [c]", None], ["long name", float("nan")]], "Title", ["Below."]
     )
-    lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "Title"
     assert lines[1].split() == ["name", "share"]
     assert lines[3:6] == ["a           0.25", "b [c]          –", "long name      –"]

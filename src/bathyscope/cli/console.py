@@ -123,7 +123,7 @@ def write_table(
     Console(
         file=drawn, width=None if terminal else _PIPE_WIDTH, force_terminal=terminal, safe_box=True, emoji=False
     ).print(table)
-    _put(_in_glyphs(drawn.getvalue().rstrip("\n"), sys.stdout))
+    _put(_in_glyphs("\n".join(line.rstrip() for line in drawn.getvalue().splitlines()), sys.stdout))
 
 
 def write_data(rows: Sequence[Mapping[str, Any]] | pd.DataFrame, format_: Format) -> bool:
