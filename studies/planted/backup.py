@@ -68,12 +68,12 @@ BACKED_UP = Construction(
             "skip_all",
             "skip_given_all",
             "skip_received_all",
-            why="The effect of block 4 on block 8 is there to be seen, but it is relative to a contribution of zero, "
-            "and so a million (one over the smallest divisor): no other effect stands out beside it.",
+            why="Block 8 adds nothing until block 4 is skipped. A change relative to a contribution of zero has no "
+            "size and is left out, so that the effect of block 4 on block 8 is missing.",
         ),
         fooled(
             *CLEARED.measures,
-            why=f"{CLEARED.why} And the backup's contribution of zero makes its effects the only ones to stand out.",
+            why=f"{CLEARED.why} And effects on the backup, whose contribution is zero, have no size.",
         ),
         fooled(
             "skip_output_all",
