@@ -110,3 +110,5 @@ def test_noise_of_a_later_call_counts_too() -> None:
     tail = RowsView(1, [[]], one[None], one[None], one, shifted, one, one + 1, prompt=0, start=1)
     maps.rows(tail)
     assert maps.noise.tolist() == pytest.approx([0.5])
+    maps.rows(RowsView(2, [[]], one[None], one[None], one, one + 1, one, one + 1, prompt=0, start=1))
+    assert maps.noise.tolist() == pytest.approx([0.5])  # a quiet call takes nothing back

@@ -11,6 +11,8 @@ from support import naive, waves, zoo
 
 from bathyscope.errors import OptionError
 from bathyscope.measures.skip import Skip
+from bathyscope.wavefront.batch import Batch
+from bathyscope.wavefront.probe import FinalStates
 
 LENGTHS = (14, 9, 17)
 POSITIONS = [[1, 6, 13], [4], [16, 2]]
@@ -139,6 +141,26 @@ def test_a_last_position_measures_the_last_token_alone() -> None:
     mean, p95, largest = (found.effect_future.sel(reduction=r) for r in ("mean", "p95", "max"))
     np.testing.assert_array_equal(mean, p95)
     np.testing.assert_array_equal(mean, largest)
+
+
+def test_the_noise_of_the_output_is_the_worst_tokens() -> None:
+    """The control's predictions against the plain forward's; the norm and the head are the model's own."""
+    model = waves.loaded("llama")
+    batch = Batch.of(zoo.prompts(model.hf, (9, 6)))
+    measure = Skip({"positions": ((), ())})
+    measure.prepare(waves.facts(model), waves.of_lengths(9, 6), seed=0)
+    probe = measure.probe(waves.facts(model), batch, (0, 1))
+    control = torch.randn(2, 9, model.anatomy.width, generator=torch.Generator().manual_seed(0))
+    plain = control.clone()
+    plain[0, 2] += 0.01 * control[1, 2]
+    plain[0, 7] += 0.1 * control[1, 7]
+    plain[1, 6] += control[0, 6]  # beyond the second prompt's end
+    probe.finish(FinalStates(batch, model.anatomy.readout, plain, control, dict.fromkeys(probe.requests, control), []))
+    with torch.no_grad():
+        y = [model.hf.lm_head(model.hf.model.norm(h)).double().softmax(-1) for h in (plain, control)]
+    apart = (y[0] - y[1]).norm(dim=-1)
+    assert apart[0, 7] > 5 * apart[0].mean()
+    assert probe.noise() == pytest.approx([float(apart[0, 7]), 0.0], rel=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,12 @@ def test_the_interval_of_a_plain_mean_is_students() -> None:
     assert (low, high) == pytest.approx(expected, abs=0.02)
 
 
+def test_few_resamples_do_not_narrow_the_interval() -> None:
+    """Two resamples one apart from the estimate: √2 by n − 1, and again √2 for two prompts; Student's quantile is 1."""
+    found = bootstrap_interval(5.0, np.array([4.0, 6.0]), np.ones(2), level=0.5, limits=ANYWHERE)
+    assert found == pytest.approx((3.0, 7.0))
+
+
 def test_the_interval_of_a_mean_is_students_and_cut_to_what_a_mean_can_be() -> None:
     values = np.random.default_rng(0).exponential(size=12)
     found = mean_interval(values, resamples=40_000)
