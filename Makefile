@@ -7,7 +7,7 @@ ONE := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 WORKERS ?= 2
 CODE := src packages studies tests benchmarks
 
-.PHONY: demo test check bench format clean
+.PHONY: demo test check bench mutants format clean
 
 demo: $(READY)
 	$(VENV)/bin/bathyscope demo --out runs/demo
@@ -22,6 +22,9 @@ check: $(READY)
 
 bench: $(READY)
 	$(PY) benchmarks/run_all.py
+
+mutants: $(READY)
+	WORKERS=$(WORKERS) $(PY) tests/mutations/run.py $(ONLY)
 
 format: $(READY)
 	$(VENV)/bin/ruff format $(CODE)

@@ -1,0 +1,135 @@
+"""Puts small bugs into the code, one at a time, and asks whether the tests notice: ``make mutants``.
+
+Each bug of ``bugs.py`` is written into a copy of the checkout, and the tests that it names run there. A bug is caught
+where one of them fails. One that they let pass is tried on all tests of its room and on the golden values: where those
+notice it, the table should name them; where they do not either, it is a hole in the tests.
+
+    python tests/mutations/run.py [NAME...]        exit code 1 where a bug survives
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import SimpleQueue
+
+from bugs import BUGS, Bug
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+WORKERS = int(os.environ.get("WORKERS", "2"))
+_COPIED = ("src", "packages", "studies", "tests", "docs", "benchmarks", "pyproject.toml", "README.md")
+_FAILED = 1
+"""Exit code of pytest where tests failed; others mean that it could not run them."""
+
+
+def copied(folder: Path) -> Path:
+    """A checkout in ``folder`` that bugs can be written into, with the same neighbours as this one."""
+    root = folder / "checkout"
+    root.mkdir()
+    for name in _COPIED:
+        source = REPOSITORY / name
+        if source.is_dir():
+            shutil.copytree(source, root / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, root / name)
+    for neighbour in (REPOSITORY / "checkpoints", REPOSITORY.parent / "shared"):
+        if neighbour.exists():
+            place = root if neighbour.parent == REPOSITORY else folder
+            (place / neighbour.name).symlink_to(neighbour.resolve())
+    return root
+
+
+def python(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs Python in a copied checkout, on its packages and not on those that are installed."""
+    paths = [root / "src", root / "packages/bathyscope-lab/src", root]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(map(str, paths)),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "OMP_NUM_THREADS": "1",
+        "MKL_NUM_THREADS": "1",
+    }
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
+
+
+def require_the_copy(root: Path) -> None:
+    """Refuses to go on where the copy's tests would import another checkout's code, and so never meet a bug."""
+    look = "from importlib.util import find_spec; print(find_spec('bathyscope').origin)"
+    origin = python(root, "-c", look).stdout.strip()
+    if not Path(origin).is_relative_to(root):
+        raise SystemExit(f"Tests in {str(root)!r} would import {origin!r}; unset what puts that first.")
+
+
+def fails(root: Path, tests: Sequence[str]) -> str | None:
+    """The first of these tests that fails, or None.
+
+    Raises:
+        SystemExit: pytest could not run them.
+    """
+    done = python(root, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests)
+    lines = [line for line in done.stdout.splitlines() if line.strip()] or [done.stderr.strip()[-200:]]
+    if done.returncode not in (0, _FAILED):
+        raise SystemExit(f"pytest could not run {' '.join(tests)} (exit code {done.returncode}): {lines[-1]}")
+    failed = next((line for line in lines if line.startswith(("FAILED", "ERROR"))), lines[-1])
+    return failed if done.returncode == _FAILED else None
+
+
+def wider(bug: Bug) -> list[str]:
+    """All tests of the bug's room, and the golden values."""
+    room = f"tests/{bug.room}" if bug.room else f"tests/test_{bug.file}.py"
+    return [room, *sorted(str(path.relative_to(REPOSITORY)) for path in REPOSITORY.glob("tests/test_goldens*.py"))]
+
+
+def tried(bug: Bug, root: Path) -> tuple[bool, str]:
+    """Whether a test fails because of the bug, and what is said of it."""
+    path = root / bug.path
+    right = path.read_text(encoding="utf-8")
+    path.write_text(bug.put_into(right), encoding="utf-8")
+    try:
+        if failed := fails(root, bug.named):
+            return True, f"caught    {bug.name}: {failed}"
+        if failed := fails(root, wider(bug)):
+            return True, f"ELSEWHERE {bug.name}: {failed}"
+        return False, f"SURVIVED  {bug.name}"
+    finally:
+        path.write_text(right, encoding="utf-8")
+
+
+def main(names: list[str]) -> int:
+    """Tries the bugs of these names, or all of them."""
+    known = {bug.name: bug for bug in BUGS}
+    if unknown := [name for name in names if name not in known]:
+        raise SystemExit(f"There is no bug {' or '.join(unknown)}; allowed: {', '.join(known)}.")
+    chosen = [known[name] for name in names] or list(BUGS)
+    survivors = 0
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(WORKERS) as pool:
+        copies: SimpleQueue[Path] = SimpleQueue()
+        for worker in range(min(WORKERS, len(chosen))):
+            place = Path(folder) / str(worker)
+            place.mkdir()
+            copies.put(copied(place))
+            require_the_copy(place / "checkout")
+
+        def one(bug: Bug) -> tuple[bool, str]:
+            root = copies.get()
+            try:
+                return tried(bug, root)
+            finally:
+                copies.put(root)
+
+        for noticed, said in pool.map(one, chosen):
+            survivors += not noticed
+            print(said, flush=True)
+    print(f"{len(chosen) - survivors} of {len(chosen)} caught")
+    return int(survivors > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
