@@ -128,6 +128,7 @@ def test_published_positions(measure: str, index: int, order: list[int]) -> None
         assert got == pytest.approx(expected, rel=1e-5, abs=1e-5)
         assert float(found.baseline_entropy[prompt]) == pytest.approx(naive.entropy_bits(base)[1:].mean().item())
         assert float(found.baseline_loss[prompt]) == pytest.approx(naive.loss(base, own).mean().item())
+        assert found.n_averaged[prompt] == naive.loss(base, own).numel()
 
 
 def test_only_the_asked_blocks() -> None:

@@ -105,8 +105,10 @@ def test_protected_tokens_keep_the_real_stream_and_enter_no_mean(protect: int) -
                 "adjacent": (normal[part][2], normal[part][3]),
             }
             for variable, (one, other) in pairs.items():
-                expected = naive_swap.cosine(one, other)[protect:].mean()
-                assert float(got[variable].sel(part=part)[prompt]) == pytest.approx(float(expected), abs=1e-6)
+                cosines = naive_swap.cosine(one, other)[protect:]
+                expected = float(cosines.mean())
+                assert float(got[variable].sel(part=part)[prompt]) == pytest.approx(expected, abs=1e-6)
+                assert got.n_averaged[prompt] == cosines.numel()
 
 
 def test_a_block_beside_its_copy() -> None:
