@@ -78,6 +78,7 @@ BACKED_UP = Construction(
         fooled(
             "skip_output_all",
             "drop",
+            "verdict_own",
             why="Leave block 4 out and block 8 does its work: that a block can be spared does not mean that it does "
             "nothing.",
         ),

@@ -1,4 +1,4 @@
-"""Readings that are one number: the estimators of effective depth, the frozen lens, depth scores."""
+"""Readings that are one number: the verdict's, the estimators of effective depth, the frozen lens, depth scores."""
 
 from __future__ import annotations
 
@@ -17,8 +17,27 @@ from studies.planted.truth import Truth
 
 
 def depth_readings() -> list[Reading]:
-    """The fifteen estimators, the lens estimators with a frozen norm, depth scores."""
-    return [*_estimators(), *_frozen(), *_scores()]
+    """The verdict's three, the fifteen estimators, the lens estimators with a frozen norm, depth scores."""
+    return [*_verdict(), *_estimators(), *_frozen(), *_scores()]
+
+
+def _verdict() -> list[Reading]:
+    truths: dict[str, tuple[str, Callable[[Truth], float]]] = {
+        "readable": ("blocks until the answer is there", lambda truth: float(truth.depth)),
+        "own": ("blocks until the last one that the answer needs", lambda truth: max(truth.needed) + 1.0),
+        "later": (
+            "blocks until the last one whose work reaches a later token",
+            lambda truth: max(source for source, _ in truth.uses_across) + 1.0,
+        ),
+    }
+    return [
+        Reading(f"verdict_{name}", says, partial(_verdict_value, name=name), of_truth)
+        for name, (says, of_truth) in truths.items()
+    ]
+
+
+def _verdict_value(run: Run, name: str) -> float:
+    return float(getattr(run.verdict, name).value)
 
 
 def _estimators() -> list[Reading]:

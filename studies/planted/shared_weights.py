@@ -93,6 +93,8 @@ SHARED_WEIGHTS = Construction(
             "centre_of_mass",
             "depth_score_layer",
             "depth_score_output",
+            "verdict_own",
+            "verdict_later",
             "skip_all",
             "skip_future",
             "skip_given_all",
