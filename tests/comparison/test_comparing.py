@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import xarray as xr
 from statsmodels.stats.multitest import multipletests
 from support.compared import a_run, without
 
@@ -15,6 +16,7 @@ from bathyscope.comparison.side import sides_of
 from bathyscope.errors import OptionError, StoreError
 from bathyscope.statistics.difference import paired_difference
 from bathyscope.statistics.effective_depth import ESTIMATORS, effective_depth
+from bathyscope.store.run import Run
 
 ONE, TWO = a_run(model="own/one"), a_run(model="own/two", shift=0.1)
 
@@ -57,6 +59,19 @@ def test_every_number_is_that_of_the_statistics() -> None:
     assert (found.level, found.quantity) == (0.9, "difference of ratio")
     shift = one["difference"].sel(estimator=["interpolated_cosine", "interpolated_kl", "settle", "prediction"])
     np.testing.assert_allclose(shift.values, 0.1, atol=0.01)
+
+
+def test_prompts_in_another_order_are_the_same_prompts() -> None:
+    """A run and itself with its prompts turned about: resamples that kept to the order would differ."""
+    order = [3, 0, 5, 1, 4, 2]
+    turned = {f"/{name}": ONE[name].isel(prompt=order) for name in ONE.measures}
+    changed = {**ONE.manifest["identity"], "model": "own/copy", "prompt_hash": "2", "tokenizer_hash": "u" * 64}
+    other = Run(xr.DataTree.from_dict(turned), {**ONE.manifest, "identity": changed})
+    found = bathyscope.compare([ONE, other], resamples=200)
+    assert found.data["kind"].item() == "paired"
+    assert found.data["ci_low"].notnull().all()
+    for name in ("difference", "ci_low", "ci_high"):
+        np.testing.assert_allclose(found.data[name].values, 0, atol=1e-9, err_msg=name)
 
 
 def test_unequal_numbers_of_blocks_compare_ratios_only() -> None:
