@@ -475,7 +475,7 @@ _ANATOMY = (
         "the-lens-skips-the-norm",
         "return self.logits(resid_ND if self.norm is None else self.norm(resid_ND))",
         "return self.logits(resid_ND)",
-        ("anatomy/test_families.py::test_final_norm_and_head_give_the_logits",),
+        ("anatomy/test_readout.py::test_the_frozen_norm_at_its_own_boundary_is_the_norm",),
     ),
     _anatomy(
         "arguments",

@@ -1,8 +1,8 @@
 """Puts small bugs into the code, one at a time, and asks whether the tests notice: ``make mutants``.
 
 Each bug of ``bugs.py`` is written into a copy of the checkout, and the tests that it names run there. A bug is caught
-where one of them fails. One that they let pass is tried on all tests of its room and on the golden values: where those
-notice it, the table should name them; where they do not either, it is a hole in the tests.
+where one of them fails that passes without it. One that they let pass is tried on all tests of its room and on the
+golden values: where those notice it, the table should name them; where they do not either, it is a hole in the tests.
 
     python tests/mutations/run.py [NAME...]        exit code 1 where a bug survives
 """
@@ -67,7 +67,7 @@ def require_the_copy(root: Path) -> None:
         raise SystemExit(f"Tests in {str(root)!r} would import {origin!r}; unset what puts that first.")
 
 
-def fails(root: Path, tests: Sequence[str]) -> str | None:
+def failing(root: Path, tests: Sequence[str]) -> str | None:
     """The first of these tests that fails, or None.
 
     Raises:
@@ -78,7 +78,7 @@ def fails(root: Path, tests: Sequence[str]) -> str | None:
     if done.returncode not in (0, _FAILED):
         raise SystemExit(f"pytest could not run {' '.join(tests)} (exit code {done.returncode}): {lines[-1]}")
     failed = next((line for line in lines if line.startswith(("FAILED", "ERROR"))), lines[-1])
-    return failed if done.returncode == _FAILED else None
+    return failed.partition(" ")[2].partition(" - ")[0] if done.returncode == _FAILED else None
 
 
 def wider(bug: Bug) -> list[str]:
@@ -91,15 +91,18 @@ def tried(bug: Bug, root: Path) -> tuple[bool, str]:
     """Whether a test fails because of the bug, and what is said of it."""
     path = root / bug.path
     right = path.read_text(encoding="utf-8")
-    path.write_text(bug.put_into(right), encoding="utf-8")
-    try:
-        if failed := fails(root, bug.named):
-            return True, f"caught    {bug.name}: {failed}"
-        if failed := fails(root, wider(bug)):
-            return True, f"ELSEWHERE {bug.name}: {failed}"
-        return False, f"SURVIVED  {bug.name}"
-    finally:
-        path.write_text(right, encoding="utf-8")
+    wrong = bug.put_into(right)
+    for verdict, tests in (("caught   ", bug.named), ("ELSEWHERE", wider(bug))):
+        path.write_text(wrong, encoding="utf-8")
+        try:
+            failed = failing(root, tests)
+        finally:
+            path.write_text(right, encoding="utf-8")
+        if failed and failing(root, [failed]):
+            raise SystemExit(f"{failed} fails without {bug.name} too; mend that first.")
+        if failed:
+            return True, f"{verdict} {bug.name}: {failed}"
+    return False, f"SURVIVED  {bug.name}"
 
 
 def main(names: list[str]) -> int:

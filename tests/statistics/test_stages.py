@@ -95,6 +95,17 @@ def test_intervals_hold_planted_boundaries_as_often_as_they_say(noise: float, pr
     assert np.mean(held) >= 0.9
 
 
+@pytest.mark.parametrize("seed", [1, 4])
+def test_few_resamples_are_all_within_the_interval(seed: int) -> None:
+    """The outer quantiles of five places are the first and the last of them; places by brute force."""
+    curves = planted((4,), 9, prompts=4, noise=2.5, seed=seed)
+    cut = stage_boundaries(curves, 2, 2, resamples=5, level=0.95, seed=0)
+    drawn = np.random.default_rng(0).integers(4, size=(5, 4))
+    means = [standardised(curves.by_prompt[own].mean(axis=0)) for own in drawn]
+    places = [min(range(2, 8), key=lambda place: squares(mean, (place,))) for mean in means]
+    assert (cut.ci_low.tolist(), cut.ci_high.tolist()) == ([min(places)], [max(places)])
+
+
 def test_intervals_narrow_with_prompts() -> None:
     widths = []
     for prompts in (5, 80):
