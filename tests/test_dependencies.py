@@ -14,7 +14,12 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = {"src/bathyscope": "pyproject.toml", "packages/bathyscope-lab/src": "packages/bathyscope-lab/pyproject.toml"}
 OWN = {"bathyscope", "bathyscope_lab"}
-DISTRIBUTIONS = {"yaml": "pyyaml", "sklearn": "scikit-learn", "lm_eval": "lm-eval", "huggingface_hub": "huggingface-hub"}
+DISTRIBUTIONS = {
+    "yaml": "pyyaml",
+    "sklearn": "scikit-learn",
+    "lm_eval": "lm-eval",
+    "huggingface_hub": "huggingface-hub",
+}
 """Where a package is imported by another name than it is installed."""
 ENGINES = {"h5netcdf", "h5py", "accelerate"}
 """Declared without an import: what xarray reads and writes files with, and what transformers places models with."""
