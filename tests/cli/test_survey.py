@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -243,3 +246,58 @@ def test_prompts_of_a_recipe_may_be_texts(model_folder: Path, tmp_path: Path) ->
     recipe.write_text(f"model: {model_folder}\nmeasures: lens\nprompts: [the old house, a road in it]\n")
     assert main(["survey", "--recipe", str(recipe), "--out", str(tmp_path / "run"), "--quiet"]) == 0
     assert list(open_run(tmp_path / "run")["lens"]["n_tokens"].values) == [3, 4]
+
+
+@pytest.fixture
+def own_measure(tmp_path: Path) -> Iterator[str]:
+    """``file.py:Class`` of the measure that the page about own measures shows."""
+    page = Path(__file__).resolve().parents[2] / "docs" / "write_a_measure.md"
+    code = re.findall(r"^```python\n(.*?)^```$", page.read_text(encoding="utf-8"), re.M | re.S)[0]
+    (tmp_path / "strides.py").write_text(code, encoding="utf-8")
+    yield f"{tmp_path / 'strides.py'}:Step"
+    sys.modules.pop("strides", None)
+
+
+@pytest.mark.parametrize("how", ["apart", "joined", "recipe", "recipe, flag"])
+def test_options_of_a_measure_from_a_file_are_flags_and_keys_of_a_recipe(
+    model_folder: Path, prompts_file: Path, tmp_path: Path, own_measure: str, how: str
+) -> None:
+    out, recipe = tmp_path / "run", tmp_path / "survey.yaml"
+    if how.startswith("recipe"):
+        recipe.write_text(f"measures: [lens, {own_measure}]\nstep: {{over: last}}\n", encoding="utf-8")
+        more = ["--recipe", str(recipe)]
+        more += ["--measures", own_measure, "--step.over", "last"] if how == "recipe, flag" else []
+    else:
+        named = ["--measures", f"lens,{own_measure}"] if how == "apart" else [f"--measures={own_measure}"]
+        more = [*named, "--step.over", "last"]
+    assert main(asked(model_folder, prompts_file, out, *more)) == 0
+    assert measures_of(out)["step"] == {"over": "last", "class": "strides:Step"}
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("--step.over", "lst"), 'Invalid value "lst" for --step.over. Choose from: "mean", "last". Did you mean "last"'),
+        (("--step.ovr", "last"), "Unknown option: --step.ovr. Did you mean --step.over? See bathyscope survey --help."),
+    ],
+)
+def test_a_wrong_option_of_a_measure_from_a_file_is_refused_in_one_sentence(
+    tmp_path: Path, own_measure: str, capsys: pytest.CaptureFixture[str], flags: tuple[str, str], said: str
+) -> None:
+    assert main(asked(tmp_path, "problems:1", tmp_path / "run", "--measures", own_measure, *flags)) == 2
+    printed, error = capsys.readouterr()
+    assert printed == ""
+    assert " ".join(error.split()).startswith(f"error: {said}")
+
+
+@pytest.mark.parametrize("flag", ["--help", "--help-measures"])
+def test_help_shows_options_of_a_measure_from_a_file(
+    own_measure: str, capsys: pytest.CaptureFixture[str], flag: str
+) -> None:
+    assert main(["survey", flag, own_measure]) == 0
+    assert "--step.over" in capsys.readouterr().out
+
+
+def test_help_for_a_measure_that_is_not_there_names_a_near_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["survey", "--help-measures", "skp"]) == 2
+    assert "Unknown measure 'skp'. Did you mean 'skip'?" in capsys.readouterr().err

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Mapping, Sequence
 from importlib.metadata import entry_points
 from typing import Annotated, Any
 
@@ -9,6 +11,7 @@ from cyclopts import App, Group, Parameter
 
 from bathyscope import __version__
 from bathyscope.cli import session
+from bathyscope.measures.declaration import Declaration
 from bathyscope.measures.registry import MEASURES
 
 _EXAMPLES = """\
@@ -97,12 +100,29 @@ def launch(
 
         named = [token for token in tokens[1:] if not token.startswith("-")]
         return show_measures(tokens[0], named or list(MEASURES))
+    if tokens[:1] in _WITH_MEASURES:
+        from bathyscope.cli.commands.survey import typed_measures
+
+        if others := typed_measures(tokens):
+            return _run_with_flags_of(others, tokens)
     return app(tokens)
+
+
+def _run_with_flags_of(others: Mapping[str, Declaration], tokens: Sequence[str]) -> Any:
+    """The command with flags for measures from outside the package; ``main`` says what is wrong, as for all others."""
+    made = importlib.import_module(f"bathyscope.cli.commands.{tokens[0]}").application(others)
+    whole = App(name=app.name[0], help_format="plaintext", suppress_keyboard_interrupt=False)
+    whole.command(made)
+    return whole(tokens, exit_on_error=False, print_error=False, result_action="return_value")
+
+
+def _is_measure(token: str) -> bool:
+    return token in MEASURES or (":" in token and not token.startswith("-"))
 
 
 def with_measures_help(tokens: list[str]) -> list[str]:
     """``survey --help skip`` as ``survey --help-measures skip``: whatever follows ``--help`` is lost to the parser."""
     for place, token in enumerate(tokens[:-1]):
-        if token in ("--help", "-h") and tuple(tokens[:1]) in _WITH_MEASURES and tokens[place + 1] in MEASURES:
+        if token in ("--help", "-h") and tuple(tokens[:1]) in _WITH_MEASURES and _is_measure(tokens[place + 1]):
             return [tokens[0], _HELP_MEASURES, tokens[place + 1]]
     return tokens

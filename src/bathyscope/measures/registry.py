@@ -129,6 +129,16 @@ def chosen(
     return found
 
 
+def from_elsewhere(names: Iterable[str]) -> dict[str, Declaration]:
+    """Those of the named measures that are not the package's own, whose code is loaded for it.
+
+    Raises:
+        OptionError: unknown name.
+    """
+    asked = [name for name in names if name not in MEASURES]
+    return {name: one for name, one in expand(asked).items() if name not in MEASURES} if asked else {}
+
+
 def plug_ins() -> dict[str, Declaration]:
     """Measures of installed plug-ins by name. One that cannot be loaded is left out, with a warning that names it."""
     return {point.name: found for point in _entry_points() if (found := _loaded(point)) is not None}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,6 +12,7 @@ import bathyscope
 from bathyscope.cli.commands.survey import CALL, IN_A_SHELL, REPEATED, measure_flags, with_sources
 from bathyscope.cli.console import quiet_libraries, write, write_json, write_table
 from bathyscope.cli.flags import command, flags, nested, options_of
+from bathyscope.measures.declaration import Declaration
 
 if TYPE_CHECKING:
     from bathyscope.cost import Estimate
@@ -91,5 +93,12 @@ def _duration(seconds: float) -> str:
     return f"{minutes:.0f} min" if minutes < 120 else f"{minutes / 60:.1f} h"
 
 
-app = App(name="estimate", help_epilogue=_EXAMPLES)
-app.default(command(estimate_command, [*flags(_ASKED, texts=_TEXTS, repeated=REPEATED), *measure_flags(())]))
+def application(others: Mapping[str, Declaration] | None = None) -> App:
+    """The command, with flags for the options of measures from outside the package."""
+    own = flags(_ASKED, texts=_TEXTS, repeated=REPEATED)
+    made = App(name="estimate", help_epilogue=_EXAMPLES)
+    made.default(command(estimate_command, [*own, *measure_flags((), others)]))
+    return made
+
+
+app = application()

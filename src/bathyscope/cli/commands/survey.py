@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, make_dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,7 +21,8 @@ from bathyscope.cli.main import INTERRUPTED
 from bathyscope.cli.recipe import overlay, read_recipe
 from bathyscope.cli.summary import print_summary, summary
 from bathyscope.errors import OptionError, StoreError
-from bathyscope.measures.registry import DEFAULT, MEASURES, chosen
+from bathyscope.measures.declaration import Declaration
+from bathyscope.measures.registry import DEFAULT, MEASURES, chosen, from_elsewhere
 from bathyscope.options import coerce
 from bathyscope.papers.faults import FAULTS
 from bathyscope.papers.presets import preset as preset_of
@@ -28,10 +30,8 @@ from bathyscope.papers.presets import preset as preset_of
 _OF_PYTHON_ONLY = ("tokenizer", "family", "progress", "command")
 LOAD = options_of("bathyscope:load", leave_out=_OF_PYTHON_ONLY)
 CALL = options_of("bathyscope:load", "bathyscope:survey", leave_out=_OF_PYTHON_ONLY)
-_OPTIONS = [(name, Mapping[str, Any] | None, field(default=None)) for name in MEASURES]
 # one text or a list; prompts of any other kind are the survey's own to refuse
 _LISTS = [("prompts", Any, field(default=None)), ("measures", tuple[str, ...] | None, field(default=None))]
-RECIPE = make_dataclass("Recipe", [*_LISTS, *_OPTIONS], bases=(CALL,), frozen=True)
 IN_A_SHELL = {
     "prompts": "data set, generated problems or a file: gsm8k:10, gsm8k:10@rows.jsonl, problems:60?steps=1-6, "
     "stories.txt:100?window=256, mine.jsonl; given several times, all of them one after the other",
@@ -74,14 +74,17 @@ def call_flags(options_type: type) -> list[inspect.Parameter]:
     return [p for p in own if p.name != "model"]
 
 
-def measure_flags(shown: Container[str] | None = None) -> list[inspect.Parameter]:
+def measure_flags(
+    shown: Container[str] | None = None, others: Mapping[str, Declaration] | None = None
+) -> list[inspect.Parameter]:
     """The options of every measure; those that repeat published faults stand in a group of their own.
 
     Args:
         shown: measures whose options a help lists; None = the published faults alone.
+        others: measures from outside the package, with their options.
     """
     found: list[inspect.Parameter] = []
-    for order, (name, measure) in enumerate(MEASURES.items(), start=5):
+    for order, (name, measure) in enumerate({**MEASURES, **(others or {})}.items(), start=5):
         about = Group(f"Options of {name}", help=measure.summary, sort_key=order)
         found += flags(
             measure.options_type,
@@ -93,9 +96,14 @@ def measure_flags(shown: Container[str] | None = None) -> list[inspect.Parameter
 
 
 def show_measures(command_name: str, names: Sequence[str]) -> int:
-    """The help of ``--help-measures``, or of ``--help MEASURE``."""
+    """The help of ``--help-measures``, or of ``--help MEASURE``.
+
+    Raises:
+        OptionError: no such measure.
+    """
+    others = from_elsewhere(names)
     about = App(name=f"bathyscope {command_name}", help_format="plaintext", help_flags=(), version_flags=())
-    about.default(command(lambda **given: 0, measure_flags(names)))
+    about.default(command(lambda **given: 0, measure_flags([*names, *others], others)))
     about.help_print([])
     return 0
 
@@ -145,8 +153,9 @@ class SurveyCall:
         Raises:
             OptionError: unreadable recipe, unknown argument, value of another type, no model or no prompts.
         """
-        read = read_recipe(recipe) if recipe is not None else {}
-        asked: Any = coerce(RECIPE, overlay(read, given), "survey" if recipe is None else f"recipe {recipe}")
+        read = overlay(read_recipe(recipe) if recipe is not None else {}, given)
+        measures = (*MEASURES, *from_elsewhere(_names(read.get("measures"))))
+        asked: Any = coerce(_recipe_of(measures), read, "survey" if recipe is None else f"recipe {recipe}")
         values = {one.name: getattr(asked, one.name) for one in fields(asked)}
         for name, flag in (("model", "MODEL"), ("prompts", "--prompts")):
             if values[name] is None:
@@ -154,7 +163,7 @@ class SurveyCall:
                     f"No {name} given: say {flag} (for example: bathyscope survey Qwen/Qwen2.5-1.5B "
                     f"--prompts gsm8k:10), or '{name}: …' in a recipe."
                 )
-        given_options = {name: values.pop(name) for name in MEASURES}
+        given_options = {name: values.pop(name) for name in measures}
         options = {name: given for name, given in given_options.items() if given is not None}
         _check(values["measures"], values["preset"], options)
         if values["measures"] is not None:
@@ -183,11 +192,33 @@ class SurveyCall:
             )
 
 
+def _recipe_of(measures: Iterable[str]) -> type:
+    """What a recipe may hold, with options of the measures."""
+    options = [(name, Mapping[str, Any] | None, field(default=None)) for name in measures]
+    return make_dataclass("Recipe", [*_LISTS, *options], bases=(CALL,), frozen=True)
+
+
+def _names(measures: object) -> list[str]:
+    """The names in a recipe's or a command line's ``measures``; whatever else is given there is refused elsewhere."""
+    listed = [measures] if isinstance(measures, str) else measures if isinstance(measures, Sequence) else []
+    return [name.strip() for one in listed if isinstance(one, str) for name in one.split(",") if name.strip()]
+
+
+def typed_measures(tokens: Sequence[str]) -> dict[str, Declaration]:
+    """The measures from outside the package that a command line names: what ``--measures`` stands before.
+
+    Raises:
+        OptionError: unknown name.
+    """
+    following = [after for token, after in pairwise(tokens) if token == "--measures"]
+    joined = [token.partition("=")[2] for token in tokens if token.startswith("--measures=")]
+    return from_elsewhere(_names([*following, *joined]))
+
+
 def _check(measures: Sequence[str] | None, preset: str | None, options: Mapping[str, Any]) -> None:
     """Refuses measures, options and presets that are not there before a library that takes seconds is imported."""
     paper = preset_of(preset) if preset else None
-    named = ",".join(measures or (paper.measures if paper else DEFAULT))
-    chosen([name.strip() for name in named.split(",") if name.strip()], options, paper.options if paper else None)
+    chosen(_names(measures or (paper.measures if paper else DEFAULT)), options, paper.options if paper else None)
 
 
 def with_sources(call: Mapping[str, Any]) -> dict[str, Any]:
@@ -226,5 +257,11 @@ def kept(out: str) -> str:
     return f"Interrupted: {done} of {planned} shards are kept in {out}. To resume: {command_line}"
 
 
-app = App(name="survey", help_epilogue=_EXAMPLES)
-app.default(command(survey_command, [*call_flags(CALL), *measure_flags()]))
+def application(others: Mapping[str, Declaration] | None = None) -> App:
+    """The command, with flags for the options of measures from outside the package."""
+    made = App(name="survey", help_epilogue=_EXAMPLES)
+    made.default(command(survey_command, [*call_flags(CALL), *measure_flags(others=others)]))
+    return made
+
+
+app = application()
