@@ -277,7 +277,10 @@ def test_options_of_a_measure_from_a_file_are_flags_and_keys_of_a_recipe(
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (("--step.over", "lst"), 'Invalid value "lst" for --step.over. Choose from: "mean", "last". Did you mean "last"'),
+        (
+            ("--step.over", "lst"),
+            'Invalid value "lst" for --step.over. Choose from: "mean", "last". Did you mean "last"',
+        ),
         (("--step.ovr", "last"), "Unknown option: --step.ovr. Did you mean --step.over? See bathyscope survey --help."),
     ],
 )
