@@ -12,7 +12,7 @@ import psutil
 from common import Setting, arguments, prompts, row
 
 import bathyscope
-from bathyscope.between.normal_equations import NormalEquations
+from bathyscope.measures.normal_equations import NormalEquations
 
 PROMPTS, LENGTH = 24, 160
 BLOCK = 4

@@ -24,13 +24,13 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 import bathyscope
 from bathyscope.between import streams
 from bathyscope.between.map_results import encode_maps, open_maps
-from bathyscope.between.maps import RIDGE
-from bathyscope.between.normal_equations import NormalEquations
-from bathyscope.between.splits import split
 from bathyscope.between.streams import Streams
 from bathyscope.errors import OptionError, PromptError, StoreError
+from bathyscope.measures.normal_equations import NormalEquations
 from bathyscope.model import Model
 from bathyscope.prompts.prompt import TokenizedPrompt
+from bathyscope.statistics.least_squares import RIDGE
+from bathyscope.statistics.splits import split
 
 LENGTHS = (12, 19, 26, 15, 22) * 5
 Array = np.ndarray

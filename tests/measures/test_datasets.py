@@ -31,8 +31,8 @@ OPTIONS = {
     "repeat": {"length": 2},
     "swap_cosine": None,
 }
-COLLECTIVE = {"cka"}
-"""It compares prompts with each other, and has no results of single ones."""
+COLLECTIVE = {"cka", "translated_lens"}
+"""They look at many prompts together: what one prompt gives alone is nothing, or not the same."""
 ANSWERS = (2, 1, 3)
 L = 5
 

@@ -69,7 +69,7 @@ def test_a_measure_brings_what_it_needs(asked: list[str], expected: list[str]) -
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        (["lense"], "Unknown measure 'lense'. Did you mean 'lens'? Allowed: all, residual, lens, skip,"),
+        (["lense"], "Unknown measure 'lense'. Did you mean 'lens'? Allowed: all, residual, lens, translated_lens,"),
         (["lens", "xyzzy"], "Unknown measure 'xyzzy'. Allowed: all,"),
         ([], "No measure asked for; allowed: all, residual,"),
     ],

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bathyscope.between.normal_equations import array
 from bathyscope.between.streams import States
+from bathyscope.measures.normal_equations import array
 from bathyscope.statistics.least_squares import Array
 
 

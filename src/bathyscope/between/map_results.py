@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
-from bathyscope.between.splits import Splits
 from bathyscope.errors import StoreError
 from bathyscope.labels import variable
 from bathyscope.statistics.bootstrap import bootstrap_interval, resample_counts
@@ -24,6 +23,7 @@ from bathyscope.statistics.diagonal import (
     relative_depths,
 )
 from bathyscope.statistics.least_squares import Array
+from bathyscope.statistics.splits import Splits
 from bathyscope.store.shards import encode_results, read_results
 
 if TYPE_CHECKING:

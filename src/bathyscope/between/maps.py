@@ -22,10 +22,9 @@ from torch import Tensor
 
 from bathyscope.between.map_errors import MapErrors
 from bathyscope.between.map_results import Setup, dataset
-from bathyscope.between.normal_equations import NormalEquations
-from bathyscope.between.splits import Splits, require_tokens, split
 from bathyscope.between.streams import Streams
 from bathyscope.errors import OptionError, PromptError, warn
+from bathyscope.measures.normal_equations import NormalEquations
 from bathyscope.model import AnyModel, Model, loaded, measuring
 from bathyscope.options import checked
 from bathyscope.progress import ProgressBar
@@ -33,11 +32,9 @@ from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.reading import tokenized
 from bathyscope.prompts.source import Source
 from bathyscope.statistics.bootstrap import check_resampling
-from bathyscope.statistics.least_squares import Array, RidgeMaps
+from bathyscope.statistics.least_squares import RIDGE, Array, RidgeMaps
+from bathyscope.statistics.splits import Splits, require_tokens, split
 from bathyscope.vocabularies import vocabularies_differ
-
-RIDGE = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
-"""Penalties to choose from, in units of the mean variance of standardised features."""
 
 
 @checked

@@ -36,6 +36,7 @@ from bathyscope.measures.declared import (
     stages,
     swap,
     swap_cosine,
+    translated_lens,
 )
 from bathyscope.options import coerce
 
@@ -52,6 +53,7 @@ MEASURES: Final[Mapping[str, Declaration]] = {
     for module in (
         residual,
         lens,
+        translated_lens,
         skip,
         direct,
         depth_score,

@@ -25,6 +25,9 @@ from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
 
+RIDGE = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
+"""Penalties to choose from, in units of the mean variance of standardised features."""
+
 # A float32 channel that differs at one of a million tokens deviates by more than this share of its mean.
 _CONSTANT = 1e-12
 

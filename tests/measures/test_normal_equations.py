@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from bathyscope.between.normal_equations import NormalEquations
+from bathyscope.measures.normal_equations import NormalEquations
 from bathyscope.statistics.least_squares import Sums
 
 SOURCES, TARGETS, D, E, N = 3, 2, 5, 4, 97

@@ -1,0 +1,246 @@
+"""Translated lens: what the model's own readout makes of a boundary once a linear map has turned it to the last one.
+
+The logit lens reads h_b as if it were h_L. Where the model keeps its answer in directions that only later blocks turn
+to the readout, that shows nothing; an affine map h_b → h_L, fitted by least squares with a ridge penalty to other
+prompts (``statistics.least_squares``), finds it. The boundary from which on the readout of the mapped stream has the
+final top-1 token is the *decodable* depth, beside the lens's *readable* one of the same tokens. Decodable is not yet
+used: a map also finds what no later block looks at.
+Source: Din et al. 2023, linear shortcuts (maps by least squares); Belrose et al. 2023, tuned lens (trained ones).
+
+Prompts are dealt out at random to fitting the maps, choosing their penalties, and reading. The first two parts are run
+once before the first shard, in batches of their own, so that the maps are the same to the bit whatever shards there
+are; prompts that are read have no forward but the survey's. Position 0, often an attention sink, is left out.
+
+Suffixes: L boundaries but the last, D width, N tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import xarray as xr
+from torch import Tensor
+
+from bathyscope.errors import OptionError, PromptError
+from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
+from bathyscope.measures.declared.translated_lens import DECLARATION, TranslatedLensOptions
+from bathyscope.measures.normal_equations import NormalEquations
+from bathyscope.measures.settling import prediction_depth
+from bathyscope.prompts.prompt import TokenizedPrompt
+from bathyscope.statistics.least_squares import RIDGE, RidgeMaps
+from bathyscope.statistics.splits import FEWEST, Splits, split
+from bathyscope.wavefront.batch import Batch, plan_batches
+from bathyscope.wavefront.compare import compare
+from bathyscope.wavefront.engine import Wavefront
+from bathyscope.wavefront.probe import BaselineView, FinalStates, Probe
+
+READERS = ("translated", "lens")
+TOKENS_PER_VALUE = 4
+"""Tokens to fit to for each value of a map's channel: with fewer its error on other tokens is mostly the fit's own."""
+
+_METRICS = {"kl": "kl_from_reference", "top1_agreement": "top1_agreement"}
+# what the states of a batch may take in float64, while sums are taken
+_STATE_BYTES = 512 << 20
+
+
+@dataclass(frozen=True)
+class Translators:
+    """The maps h_b ↦ ȳ + W_b'(h_b − x̄_b) of boundaries 0 … L−1, in float64.
+
+    Args:
+        penalties: the chosen ridge penalty of each.
+        tokens: how many they are fitted to.
+    """
+
+    mean_x_LD: Tensor
+    mean_y_D: Tensor
+    weights_LDD: Tensor
+    penalties: tuple[float, ...]
+    tokens: int
+
+    @classmethod
+    def of(cls, fit: NormalEquations, held: NormalEquations) -> Translators:
+        """Maps from the sums of the tokens that are fitted to; the weights take the place of sums in ``fit``.
+
+        Args:
+            held: sums of the tokens that penalties are chosen by.
+        """
+        chosen = []
+        for boundary in range(len(fit.xx_SDD)):
+            (fitted,), (judged,) = fit.of(boundary), held.of(boundary)
+            maps = RidgeMaps(fitted, judged, RIDGE)
+            best = int(np.argmin(maps.errors(fitted, judged)))
+            fit.xy_STDE[boundary, 0] = torch.from_numpy(maps.weights(fitted, best))
+            chosen.append(RIDGE[best])
+        return cls(fit.mean_x_SD, fit.mean_y_TE[0], fit.xy_STDE[:, 0], tuple(chosen), fit.count)
+
+    def translate(self, boundary: int, resid_ND: Tensor) -> Tensor:
+        """The states as they would stand at L, [N, D], in their own dtype."""
+        centred_ND = resid_ND.to(self.mean_y_D) - self.mean_x_LD[boundary]
+        return (self.mean_y_D + centred_ND @ self.weights_LDD[boundary]).to(resid_ND)
+
+
+class TranslatedLens(Measure[TranslatedLensOptions], declared=DECLARATION):
+    """Readout at every boundary behind a linear map to the last one."""
+
+    def unavailable(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> str | None:
+        if len(prompts) < FEWEST:
+            return _too_few_prompts(len(prompts))
+        fitted = len(self._split(len(prompts), 0).fit)
+        # the seed decides which prompts are fitted to, and it must be possible with any
+        shortest = sorted(len(p) for p in prompts)[:fitted]
+        return _too_few_tokens(facts, shortest, "shortest prompts") or self._too_large(facts)
+
+    def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
+        if len(prompts) < FEWEST:
+            raise PromptError(f"translated_lens: {_too_few_prompts(len(prompts))}, or leave translated_lens out.")
+        self.splits = self._split(len(prompts), seed)
+        few = _too_few_tokens(facts, [len(prompts[i]) for i in self.splits.fit], "prompts for it")
+        if few is not None:
+            raise PromptError(f"translated_lens: {few}, or leave translated_lens out.")
+        large = self._too_large(facts)
+        if large is not None:
+            raise OptionError(f"translated_lens: {large}, or leave translated_lens out.")
+
+    def begin(self, wave: Wavefront, reference: Sequence[TokenizedPrompt]) -> None:
+        """The maps, from plain forwards of the prompts that are not read."""
+        fit, held = (self._sums(wave, [reference[i] for i in part]) for part in (self.splits.fit, self.splits.choose))
+        self._translators = Translators.of(fit, held)
+
+    def rows_after(self, facts: ModelFacts, tokens: int) -> float:
+        return 1.0
+
+    def readouts_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
+        return self.options.test_share * (len(READERS) * facts.n_blocks + 1.0)
+
+    def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
+        read = [i in self.splits.test for i in indices]
+        return TranslatedLensProbe(facts, batch, self._translators, read, self.splits.test[0] in indices)
+
+    def summarise(self, facts: ModelFacts, merged: xr.Dataset, seed: int) -> xr.Dataset | None:
+        means = merged["prediction_depth"].mean("prompt")
+        data = {name: means.sel(reader=reader).values for name, reader in zip(("decodable", "readable"), READERS)}
+        return DECLARATION.dataset(data, {})
+
+    def _split(self, prompts: int, seed: int) -> Splits:
+        return split(prompts, self.options.choose_share, self.options.test_share, seed)
+
+    def _too_large(self, facts: ModelFacts) -> str | None:
+        width = facts.anatomy.width
+        # of the tokens that are fitted to, and of those that penalties are chosen by
+        size = 2 * facts.n_blocks * NormalEquations.bytes(1, (width, width)) / 2**30
+        if size <= self.options.memory:
+            return None
+        return (
+            f"the sums for {facts.n_blocks} maps of width {width} take {size:.3g} GiB, more than memory="
+            f"{self.options.memory:g}; allow more, where the machine has it"
+        )
+
+    def _sums(self, wave: Wavefront, prompts: Sequence[TokenizedPrompt]) -> NormalEquations:
+        anatomy = wave.anatomy
+        device = next(anatomy.model.parameters()).device
+        place = device if device.type in ("cpu", "cuda") else torch.device("cpu")  # where float64 is known
+        sums = NormalEquations(anatomy.n_blocks, 1, (anatomy.width, anatomy.width), place)
+        room = min(wave.policy.tokens, _STATE_BYTES // (8 * (anatomy.n_blocks + 1) * anatomy.width))
+        for picked in plan_batches([len(p) for p in prompts], 1, room, anatomy.equal_lengths):
+            batch = Batch.of([prompts[i].ids for i in picked], device)
+            wave.run(batch, [_Gathering(batch, sums)])
+        return sums
+
+
+class _Gathering(Probe):
+    """Adds a batch's states at all boundaries to the sums."""
+
+    def __init__(self, batch: Batch, sums: NormalEquations) -> None:
+        super().__init__()
+        self._later_BT, self._sums = later_tokens(batch, [True] * batch.size), sums
+        self._states: list[Tensor] = []
+
+    def baseline(self, view: BaselineView) -> None:
+        self._states.append(view.before_BTD[self._later_BT])
+
+    def finish(self, final: FinalStates) -> None:
+        self._sums.add(self._states, [final.baseline_BTD[self._later_BT]])
+
+
+class TranslatedLensProbe(MeasureProbe):
+    """Keeps the boundaries of the prompts that are read, and reads them as they are and behind their maps.
+
+    Args:
+        read: per prompt whether it is.
+        first: the first prompt of the survey that is read is here, and with it the penalties are told.
+    """
+
+    def __init__(
+        self, facts: ModelFacts, batch: Batch, translators: Translators, read: Sequence[bool], first: bool
+    ) -> None:
+        super().__init__()
+        self._facts, self._translators, self._first = facts, translators, first
+        self._tokens = [(n - 1) * one for n, one in zip(batch.lengths, read, strict=True)]
+        self._read_BT = later_tokens(batch, read)
+        self._states: list[Tensor] = []
+        self._found: dict[str, Tensor] = {}
+
+    def baseline(self, view: BaselineView) -> None:
+        if any(self._tokens):
+            self._states.append(view.before_BTD[self._read_BT])
+
+    def finish(self, final: FinalStates) -> None:
+        if not any(self._tokens):
+            return
+        last_ND = final.baseline_BTD[self._read_BT]
+        mapped = [self._translators.translate(b, state_ND) for b, state_ND in enumerate(self._states)]
+        rows, metrics = [*mapped, last_ND, *self._states, last_ND], tuple(_METRICS.values())
+        found = compare(final.readout, last_ND, rows, metrics, vocabulary=self._facts.anatomy.vocabulary)
+        self._found = {name: found[metric].unflatten(0, (len(READERS), -1)) for name, metric in _METRICS.items()}
+        agreement = self._found["top1_agreement"]
+        self._found["prediction_depth"] = torch.stack([prediction_depth(own) for own in agreement])
+        self._states.clear()
+
+    def result(self) -> xr.Dataset:
+        boundaries = self._facts.n_blocks + 1
+        shapes = {**dict.fromkeys(_METRICS, (len(READERS), boundaries)), "prediction_depth": (len(READERS),)}
+        data = {name: self._by_prompt(name, shape) for name, shape in shapes.items()}
+        data["n_averaged"] = np.array(self._tokens, dtype=np.int64)
+        data["ridge"] = np.array([*self._translators.penalties, 0.0]) * self._first
+        dataset = DECLARATION.dataset(data, {"reader": list(READERS), "boundary": np.arange(boundaries)})
+        dataset["ridge"].attrs["merge"] = "sum"
+        dataset.attrs["fit_tokens"] = self._translators.tokens
+        return dataset
+
+    def _by_prompt(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
+        """Means over each prompt's tokens; NaN for a prompt that is not read."""
+        means = np.full((len(self._tokens), *shape), np.nan)
+        pieces = self._found[name].split(self._tokens, dim=-1) if self._found else ()
+        for prompt, piece in enumerate(pieces):
+            means[prompt] = piece.mean(-1).cpu().numpy()
+        return means
+
+
+def later_tokens(batch: Batch, chosen: Sequence[bool]) -> Tensor:
+    """True at the real tokens of the chosen prompts but their first, [batch, tokens]."""
+    later_BT = batch.valid_BT & torch.tensor(list(chosen), device=batch.ids_BT.device)[:, None]
+    later_BT[:, 0] = False
+    return later_BT
+
+
+def _too_few_prompts(found: int) -> str:
+    return (
+        f"it needs at least {FEWEST} prompts (to fit maps to, to choose their penalties by, and two to read); {found} "
+        "given; give more"
+    )
+
+
+def _too_few_tokens(facts: ModelFacts, lengths: Sequence[int], which: str) -> str | None:
+    """Why maps cannot be fitted to prompts of these lengths."""
+    values, found = facts.anatomy.width + 1, sum(lengths) - len(lengths)
+    if found >= TOKENS_PER_VALUE * values:
+        return None
+    return (
+        f"maps of a stream of width {values - 1} need at least {TOKENS_PER_VALUE * values} tokens to be fitted to "
+        f"({TOKENS_PER_VALUE} for each of a channel's {values} values); the {len(lengths)} {which} have {found}, "
+        "position 0 left out; give more or longer prompts"
+    )
