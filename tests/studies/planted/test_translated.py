@@ -18,8 +18,8 @@ from studies.planted.wiring import FIRST, VOCABULARY
 
 PROMPTS = 40
 NEARLY_ALL = 0.97
-UNUSED = {"detour", "backup", "shared_weights"}
-"""Where a map finds the answer before the model uses what it is found in."""
+UNUSED = {"detour": NEARLY_ALL, "backup": NEARLY_ALL, "shared_weights": 0.9}
+"""Where a map finds the answer, of this share of the tokens, before the model uses what it is found in."""
 
 
 @cache
@@ -37,19 +37,18 @@ def agreement(name: str, reader: str = "translated") -> np.ndarray:
     return found(name)["top1_agreement"].sel(reader=reader).values
 
 
-@pytest.mark.parametrize("name", CONSTRUCTIONS)
+@pytest.mark.parametrize("name", [name for name in CONSTRUCTIONS if name not in UNUSED])
 def test_the_answer_is_first_decodable_where_it_is_known(name: str) -> None:
-    everywhere = agreement(name).mean(0)
-    first, depth = int(np.argmax(everywhere > NEARLY_ALL)), CONSTRUCTIONS[name].truth.depth
-    if name == "shared_weights":
-        # most tokens are there after the first of eleven steps that all are the same
-        first = int(np.argmax(everywhere > 0.9))
-    if name in UNUSED:
-        assert first <= depth - 2
-        return
-    assert first == depth
-    assert (everywhere[first:] > NEARLY_ALL).all()
+    everywhere, depth = agreement(name).mean(0), CONSTRUCTIONS[name].truth.depth
+    assert (everywhere[:depth] < NEARLY_ALL).all()
+    assert (everywhere[depth:] > NEARLY_ALL).all()
     assert depth - 2 < float(found(name)["decodable"]) <= depth
+
+
+@pytest.mark.parametrize("name", UNUSED)
+def test_what_is_not_used_yet_is_decodable_too(name: str) -> None:
+    first = int(np.argmax(agreement(name).mean(0) > UNUSED[name]))
+    assert 0 < first <= CONSTRUCTIONS[name].truth.depth - 2
 
 
 def test_an_answer_in_other_directions_is_read_perfectly_from_the_boundary_where_it_is_known() -> None:
