@@ -248,8 +248,8 @@ def observed(name: str, batch: Batch) -> dict[str, xr.Dataset]:
 
 def noise_of(model: Model, measure: str, options: dict[str, object]) -> tuple[np.ndarray, xr.Dataset]:
     made = waves.measures({measure: options})[measure]
-    made.prepare(waves.facts(model), waves.of_lengths(12, 12), seed=0)
-    batch = Batch.of(zoo.prompts(model.hf, (12, 12)))
+    made.prepare(waves.facts(model), [TokenizedPrompt(name, (0,) * 12, 4) for name in "ab"], seed=0)
+    batch = Batch.of(zoo.prompts(model.hf, (12, 12)), answers=(4, 4))
     probe = made.probe(waves.facts(model), batch, range(2))
     Wavefront(model.anatomy, tails=True, call_tokens=100_000).run(batch, [probe])
     noise = probe.noise()
@@ -257,25 +257,28 @@ def noise_of(model: Model, measure: str, options: dict[str, object]) -> tuple[np
     return noise, probe.result()
 
 
-@pytest.mark.parametrize("measure", ["skip", "drop", "swap", "repeat"])
+@pytest.mark.parametrize("measure", ["skip", "direct", "depth_score", "drop", "swap", "repeat"])
 def test_the_noise_of_a_dense_model_in_full_precision_is_zero(measure: str) -> None:
-    options = {"skip": {"positions": [[5], [8]]}, "repeat": {"length": 2}}.get(measure, {})
+    at = {"positions": [[5], [8]]}
+    options = {"skip": at, "direct": at, "repeat": {"length": 2}}.get(measure, {})
     noise, _ = noise_of(waves.loaded("llama"), measure, options)
     assert noise.tolist() == [0, 0]
 
 
-@pytest.mark.parametrize("measure", ["skip", "drop", "swap"])
+@pytest.mark.parametrize("measure", ["skip", "depth_score", "drop", "swap"])
 def test_what_the_size_of_a_batch_does_is_noise_and_no_effect(measure: str) -> None:
     """A block that answers by the number of rows it is given: a caricature of low-precision kernels."""
     hf = zoo.entry("llama").build()
     model = waves.load(hf)
     handle = hf.model.layers[2].mlp.register_forward_hook(lambda _m, _a, out: out + 1e-3 * out.shape[0])
-    options = {"protect_first": 12, **({"positions": [[5], [8]]} if measure == "skip" else {})}
+    options = {} if measure == "depth_score" else {"protect_first": 12}
+    options |= {"positions": [[5], [8]]} if measure == "skip" else {}
     noise, found = noise_of(model, measure, options)
     handle.remove()
     assert (noise > 1e-6).all()
     assert (noise < 0.5).all()
-    for name in ("effect_all", "effect_future", "output_all", "output_future") if measure == "skip" else ("kl",):
+    unchanged = {"skip": ("effect_all", "effect_future", "output_all", "output_future"), "depth_score": ()}
+    for name in unchanged.get(measure, ("kl",)):
         assert float(found[name].max()) < 1e-9, name
 
 
