@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,16 @@ def test_imports_go_inwards(path: Path) -> None:
         assert RANK[other] < RANK[own], f"{own} (ring {RANK[own]}) imports {name} (ring {RANK[other]})"
 
 
+def test_no_imports_run_in_a_circle() -> None:
+    """Not within a ring either, and neither for type checkers alone nor inside of functions."""
+    inside = [path for path in FILES if ring_of(path) not in FACADE]
+    arrows = {path: {file for name in imported(path) for file in files_named(name)} - {path} for path in inside}
+    try:
+        TopologicalSorter(arrows).prepare()
+    except CycleError as error:
+        pytest.fail(" → ".join(str(path.relative_to(ROOT)) for path in error.args[1][::-1]))
+
+
 @pytest.mark.parametrize("path", [p for p in FILES if ring_of(p) in PURE], ids=lambda p: str(p.relative_to(ROOT)))
 def test_pure_rings_need_no_model_library(path: Path) -> None:
     allowed = {*sys.stdlib_module_names, "numpy", "scipy", "statsmodels", "xarray", "bathyscope"}
@@ -168,6 +179,16 @@ def files_of(name: str) -> Iterator[Path]:
     for end in range(1, len(parts) + 1) if parts[0] == "bathyscope" else ():
         place = ROOT.joinpath(*parts[1:end])
         yield from (file for file in (place / "__init__.py", place.with_suffix(".py")) if end > 1 and file.is_file())
+
+
+def files_named(name: str) -> Iterator[Path]:
+    """The file of this package that a dotted name means: a module, or that of which it is imported."""
+    for end in range(name.count(".") + 1, 1, -1):
+        place = ROOT.joinpath(*name.split(".")[1:end])
+        found = [file for file in (place.with_suffix(".py"), place / "__init__.py") if file.is_file()]
+        if found and name.startswith("bathyscope."):
+            yield found[0]
+            return
 
 
 def test_the_way_to_a_library_is_found_through_others() -> None:

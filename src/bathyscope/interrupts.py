@@ -7,8 +7,10 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
+from typing import Any, Final
 
+INTERRUPTED: Final = 130
+"""Exit code of a program that was ended so, as a shell gives it."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 

@@ -24,7 +24,7 @@ from bathyscope.controls import controls_of
 from bathyscope.errors import OptionError, warn
 from bathyscope.interrupts import ended_as_interrupted
 from bathyscope.measures.base import Measure, ModelFacts
-from bathyscope.measures.registry import DEFAULT, MEASURES, chosen
+from bathyscope.measures.registry import DEFAULT, MEASURES, chosen, make
 from bathyscope.model import AnyModel, Model, config_hash, loaded, measuring
 from bathyscope.papers.presets import Preset
 from bathyscope.papers.presets import preset as preset_of
@@ -285,7 +285,7 @@ def plan_survey(
     given = dict(options or {})
     asked = _named(measures, preset_used)
     made = tuple(
-        one.measure(own) for one, own in chosen(asked, given, preset_used.options if preset_used else None).values()
+        make(one, own) for one, own in chosen(asked, given, preset_used.options if preset_used else None).values()
     )
     batch_tokens = None if batch_tokens is None else _checked_batch_tokens(batch_tokens)
     seed = _checked_seed(seed if seed is not None else preset_used.seed if preset_used else 0)

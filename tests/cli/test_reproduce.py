@@ -15,7 +15,7 @@ from support import stand_ins
 
 import bathyscope
 from bathyscope.cli import main
-from bathyscope.cli.main import INTERRUPTED
+from bathyscope.interrupts import INTERRUPTED
 from bathyscope.cli.reproduction import depth_rows
 from bathyscope.errors import ModelError, PromptError
 from bathyscope.reproducing import cells

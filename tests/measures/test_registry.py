@@ -8,7 +8,7 @@ import pytest
 
 from bathyscope.errors import OptionError
 from bathyscope.measures import declared
-from bathyscope.measures.registry import DEFAULT, MEASURES, chosen, expand
+from bathyscope.measures.registry import DEFAULT, MEASURES, chosen, expand, make
 
 
 def test_every_declaration_is_registered_under_its_name() -> None:
@@ -26,7 +26,7 @@ def test_what_is_derived_comes_after_what_it_needs() -> None:
 
 def test_a_measure_is_what_its_declaration_says() -> None:
     for name, one in MEASURES.items():
-        made = one.measure()
+        made = make(one)
         assert type(made).__module__ == f"bathyscope.measures.{name}"
         assert made.options == one.options_type()
         stated = (made.name, made.table, made.requires, made.needs_answers, made.derived)

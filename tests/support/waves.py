@@ -10,7 +10,7 @@ import xarray as xr
 from support import zoo
 
 from bathyscope.measures.base import Measure, ModelFacts
-from bathyscope.measures.registry import MEASURES
+from bathyscope.measures.registry import MEASURES, make
 from bathyscope.model import Model, load
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.wavefront.batch import Batch
@@ -44,7 +44,7 @@ def reference_of(measure: Measure[Any]) -> list[TokenizedPrompt]:
 
 def measures(options: Mapping[str, Mapping[str, Any] | None]) -> dict[str, Measure[Any]]:
     """Measures with their options, by name."""
-    return {name: MEASURES[name].measure(given) for name, given in options.items()}
+    return {name: make(MEASURES[name], given) for name, given in options.items()}
 
 
 def run(

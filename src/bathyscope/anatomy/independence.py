@@ -8,24 +8,36 @@ gets the exact stream of the plain forward, so that rounding does not add up fro
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from bathyscope.anatomy.gaps import CHECK_TOKENS, random_ids, token_gap, token_gaps
 from bathyscope.anatomy.mode import evaluating
 from bathyscope.anatomy.plain import vocabulary
-
-if TYPE_CHECKING:
-    from bathyscope.anatomy.anatomy import Anatomy
-    from bathyscope.anatomy.replay import Replay, State
+from bathyscope.anatomy.replay import Replay, State
 
 _ALONE = 8
 _SHORTER = 5
 
 
-def gaps_by_order(anatomy: Anatomy, replay: Replay, boundaries: Sequence[Tensor], state: State) -> list[float]:
+class Blocks(Protocol):
+    """What must be known of an anatomy to try its blocks."""
+
+    @property
+    def model(self) -> nn.Module:
+        """The causal language model."""
+
+    @property
+    def blocks(self) -> tuple[nn.Module, ...]:
+        """Its blocks in order."""
+
+    def replay(self, ids_BT: Tensor) -> Replay:
+        """Records a batch of token ids and returns what replays its blocks."""
+
+
+def gaps_by_order(anatomy: Blocks, replay: Replay, boundaries: Sequence[Tensor], state: State) -> list[float]:
     """By block, how far its result strays when it is run once more, after the blocks that stand behind it.
 
     Args:
@@ -33,14 +45,14 @@ def gaps_by_order(anatomy: Anatomy, replay: Replay, boundaries: Sequence[Tensor]
         state: what its blocks passed on.
     """
     rows = torch.arange(replay.batch, device=boundaries[0].device)
-    gaps = [0.0] * anatomy.n_blocks
-    for index in reversed(range(anatomy.n_blocks)):
+    gaps = [0.0] * len(anatomy.blocks)
+    for index in reversed(range(len(gaps))):
         again = replay.run(anatomy.blocks[index], index, boundaries[index], rows, state=dict(state))
         gaps[index] = token_gap(again, boundaries[index + 1])
     return gaps
 
 
-def gaps_by_later_tokens(anatomy: Anatomy, boundaries: Sequence[Tensor], ids_BT: Tensor) -> list[float]:
+def gaps_by_later_tokens(anatomy: Blocks, boundaries: Sequence[Tensor], ids_BT: Tensor) -> list[float]:
     """By boundary, how far the first half of the tokens strays when the ids of the second half are others."""
     half = ids_BT.shape[1] // 2
     changed = ids_BT.clone()
@@ -50,7 +62,7 @@ def gaps_by_later_tokens(anatomy: Anatomy, boundaries: Sequence[Tensor], ids_BT:
 
 
 @torch.no_grad()
-def gaps_by_neighbours(anatomy: Anatomy, *, padded: bool) -> list[float]:
+def gaps_by_neighbours(anatomy: Blocks, *, padded: bool) -> list[float]:
     """By boundary, how far a prompt strays from itself alone when two others stand beside it.
 
     Below float32 it is the median token's gap: in a batch of another shape a few tokens may be routed to other experts
@@ -75,7 +87,7 @@ def gaps_by_neighbours(anatomy: Anatomy, *, padded: bool) -> list[float]:
     return [float(gaps.median() if narrow else gaps.max()) for gaps in strayed]
 
 
-def _strayed(anatomy: Anatomy, kept: Sequence[Tensor], ids_BT: Tensor) -> list[Tensor]:
+def _strayed(anatomy: Blocks, kept: Sequence[Tensor], ids_BT: Tensor) -> list[Tensor]:
     """By boundary, gaps of the first rows and tokens of a batch, at which every block gets the stream in ``kept``.
 
     Everything else is tried as it is, and as copies of the first or the last vector that is kept: where tokens

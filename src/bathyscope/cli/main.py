@@ -13,14 +13,13 @@ from bathyscope.cli import session
 from bathyscope.cli.app import app, with_measures_help
 from bathyscope.cli.console import OutputError, drop_output, flush, prepare_streams, say, warnings_as_lines
 from bathyscope.errors import BathyscopeError, OptionError, did_you_mean
-from bathyscope.interrupts import ending_in_order
+from bathyscope.interrupts import INTERRUPTED, ending_in_order
 
 # large pages for tensors: about 6 % on a CPU; read once, when torch first allocates
 os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 
 _PACKAGES = {"lab": "bathyscope-lab"}
 """Command → the package that it comes with."""
-INTERRUPTED = 130
 BROKEN_PIPE = 141
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bathyscope.labels import Table, labelled
@@ -12,8 +11,6 @@ from bathyscope.options import NoOptions
 
 if TYPE_CHECKING:
     import xarray as xr
-
-    from bathyscope.measures.base import Measure
 
 
 @dataclass(frozen=True)
@@ -28,7 +25,7 @@ class Declaration:
         requires: measures that are computed along with it.
         needs_answers: it looks at the prompts' answers, so that prompts without one have no value.
         derived: computed once from the merged datasets of ``requires``, not by observing the wavefront.
-        code: its class; None = in the module of its name, imported when it is made.
+        code: its class; None = that of its name, in the module of its name, imported when it is made.
         made: the measure itself, where a caller gave an instance.
     """
 
@@ -39,22 +36,8 @@ class Declaration:
     requires: tuple[str, ...] = ()
     needs_answers: bool = False
     derived: bool = False
-    code: type[Measure[Any]] | None = None
-    made: Measure[Any] | None = None
-
-    def measure(self, options: object = None) -> Measure[Any]:
-        """The measure with its options (anything that ``options.coerce`` takes)."""
-        if self.made is not None:
-            return self.made
-        if self.code is not None:
-            return self.code(options)
-        module = importlib.import_module(f"bathyscope.measures.{self.name}")
-        found: Measure[Any] = getattr(module, self.name.title().replace("_", ""))(options)
-        return found
-
-    def given(self, measure: Measure[Any]) -> Declaration:
-        """The declaration of an instance that a caller made."""
-        return replace(self, made=measure)
+    code: type | None = None
+    made: Any = None
 
     def dataset(self, values: Mapping[str, Any], coords: Mapping[str, Any], **texts: object) -> xr.Dataset:
         """Results labelled as the table says; a name that is not in it is a KeyError."""

@@ -11,6 +11,7 @@ import importlib.util
 import inspect
 import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
@@ -141,6 +142,15 @@ def from_elsewhere(names: Iterable[str]) -> dict[str, Declaration]:
     return {name: one for name, one in expand(asked).items() if name not in MEASURES} if asked else {}
 
 
+def make(one: Declaration, options: object = None) -> Measure[Any]:
+    """A declared measure with its options (anything that ``options.coerce`` takes); its code is imported here."""
+    code = one.code
+    if code is None:
+        code = getattr(importlib.import_module(f"bathyscope.measures.{one.name}"), one.name.title().replace("_", ""))
+    measure: Measure[Any] = code(options) if one.made is None else one.made
+    return measure
+
+
 def plug_ins() -> dict[str, Declaration]:
     """Measures of installed plug-ins by name. One that cannot be loaded is left out, with a warning that names it."""
     return {point.name: found for point in _entry_points() if (found := _loaded(point)) is not None}
@@ -179,7 +189,7 @@ def _declared(item: Asked) -> list[Declaration]:
     found = declaration_of(kind)
     if found.name in MEASURES and not kind.__module__.startswith("bathyscope.measures."):
         raise OptionError(f"{kind.__qualname__} cannot be called {found.name!r}, which is a measure of the package.")
-    return [found if isinstance(item, type) else found.given(item)]
+    return [found if isinstance(item, type) else replace(found, made=item)]
 
 
 def _named(name: str) -> Declaration:

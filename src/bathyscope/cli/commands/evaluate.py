@@ -15,7 +15,7 @@ from bathyscope.cli import session
 from bathyscope.cli.arguments import LOADING, Quiet, Records, taken
 from bathyscope.cli.console import Format, quiet_libraries, say, write, write_data, write_table
 from bathyscope.cli.flags import command, flags, options_of
-from bathyscope.cli.main import INTERRUPTED
+from bathyscope.interrupts import INTERRUPTED
 from bathyscope.errors import OptionError
 
 if TYPE_CHECKING:
