@@ -15,9 +15,9 @@ from support import stand_ins
 
 import bathyscope
 from bathyscope.cli import main
-from bathyscope.interrupts import INTERRUPTED
 from bathyscope.cli.reproduction import depth_rows
 from bathyscope.errors import ModelError, PromptError
+from bathyscope.interrupts import INTERRUPTED
 from bathyscope.reproducing import cells
 from bathyscope.store.run import open_run
 

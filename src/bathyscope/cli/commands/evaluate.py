@@ -15,8 +15,8 @@ from bathyscope.cli import session
 from bathyscope.cli.arguments import LOADING, Quiet, Records, taken
 from bathyscope.cli.console import Format, quiet_libraries, say, write, write_data, write_table
 from bathyscope.cli.flags import command, flags, options_of
-from bathyscope.interrupts import INTERRUPTED
 from bathyscope.errors import OptionError
+from bathyscope.interrupts import INTERRUPTED
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,7 +11,6 @@ from bathyscope.cli import session
 from bathyscope.cli.arguments import OBJECTS, Quiet, Records, Whole
 from bathyscope.cli.console import Format, quiet_libraries, say, write, write_data, write_json, write_table
 from bathyscope.cli.flags import command, flags, options_of
-from bathyscope.interrupts import INTERRUPTED
 from bathyscope.cli.reproduction import (
     DEPTH_LEGEND,
     SIZE_LEGEND,
@@ -27,6 +26,7 @@ from bathyscope.cli.reproduction import (
     write_sizes,
 )
 from bathyscope.errors import OptionError
+from bathyscope.interrupts import INTERRUPTED
 
 if TYPE_CHECKING:
     from bathyscope.reproducing.cells import Outcome

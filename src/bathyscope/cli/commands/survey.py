@@ -17,10 +17,10 @@ from bathyscope.cli import session
 from bathyscope.cli.arguments import Quiet, taken
 from bathyscope.cli.console import quiet_libraries, say, write_json
 from bathyscope.cli.flags import command, flags, nested, options_of
-from bathyscope.interrupts import INTERRUPTED
 from bathyscope.cli.recipe import overlay, read_recipe
 from bathyscope.cli.summary import print_summary, summary
 from bathyscope.errors import OptionError, StoreError
+from bathyscope.interrupts import INTERRUPTED
 from bathyscope.measures.declaration import Declaration
 from bathyscope.measures.registry import DEFAULT, MEASURES, chosen, from_elsewhere
 from bathyscope.options import coerce
