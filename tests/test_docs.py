@@ -16,7 +16,10 @@ from bathyscope.papers.presets import PRESETS
 
 ROOT = Path(__file__).resolve().parents[1]
 TOP = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "checkpoints/README.md")
+HOUSES = ("src", "packages", "studies", "benchmarks", "tests")
 PAGES = [*(ROOT / name for name in TOP), *sorted((ROOT / "docs").rglob("*.md"))]
+OF_THE_CODE = [ROOT / name for name in ("CONTRIBUTING.md", "docs/architecture.md")]
+OF_THE_CODE += [ROOT / "docs" / "design" / name for name in ("intervals.md", "planted_depth.md")]
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +71,15 @@ def test_links_lead_to_files(page: Path) -> None:
     targets = re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8"))
     missing = [t for t in targets if "://" not in t and not (page.parent / t).exists()]
     assert missing == []
+
+
+@pytest.mark.parametrize("page", OF_THE_CODE, ids=lambda page: page.name)
+def test_files_of_code_that_a_page_names_are_there(page: Path) -> None:
+    files = [path for house in HOUSES for path in (ROOT / house, *(ROOT / house).rglob("*"))]
+    there = [f"/{path.relative_to(ROOT)}" for path in files]
+    named = re.findall(r"`([\w./-]+(?:\.py|/))`", page.read_text(encoding="utf-8"))
+    assert named
+    assert [name for name in named if not any(path.endswith(f"/{name.strip('/')}") for path in there)] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
