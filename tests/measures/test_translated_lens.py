@@ -19,7 +19,6 @@ import bathyscope
 from bathyscope.errors import OptionError, PromptError
 from bathyscope.measures.translated_lens import TranslatedLens, TranslatedLensProbe
 from bathyscope.prompts.prompt import TokenizedPrompt
-from bathyscope.report.figures.registry import figures_of
 from bathyscope.statistics.least_squares import RIDGE
 from bathyscope.statistics.splits import Splits, split
 
@@ -212,14 +211,6 @@ def test_the_seed_deals_the_prompts_out() -> None:
     assert tuple(held) == split(len(LENGTHS), 0.1, 0.2, 1).test != dealt().test
 
 
-def test_it_is_drawn() -> None:
-    run = surveyed()
-    (kind,) = figures_of(run).values()
-    names = [panel.name for panel in kind.panels(run)]
-    assert {"kl", "top1_agreement", "prediction_depth"} <= set(names)
-    assert "Decodable depth: prediction depth of the translated lens: " in kind.caption(run)
-
-
 def refusal(lengths: Sequence[int], error: type[Exception], width: int = 64) -> str:
     facts = waves.facts(waves.loaded("llama"))
     facts = replace(facts, anatomy=replace(facts.anatomy, width=width))
@@ -235,8 +226,8 @@ def test_too_little_text_is_refused_with_what_is_needed() -> None:
     )
     assert refusal((26,) * 14, PromptError) == (
         "translated_lens: maps of a stream of width 64 need at least 260 tokens to be fitted to (4 for each of a "
-        "channel's 65 values); the 10 prompts for it have 250, position 0 left out; give more or longer prompts, or "
-        "leave translated_lens out."
+        "channel's 65 values; position 0 left out); there are 10 of 14 prompts for it, with 250; give more or longer "
+        "prompts, or leave translated_lens out."
     )
     TranslatedLens().prepare(waves.facts(waves.loaded("llama")), waves.of_lengths(*[27] * 14), 0)
 
@@ -277,7 +268,7 @@ def test_of_all_measures_it_is_left_out_where_text_is_short() -> None:
     # some seeds would fit to enough tokens, and one to the ten short prompts alone
     few = reason(*[26] * 10, *[400] * 4)
     assert few is not None
-    assert "the 10 shortest prompts have 250, position 0 left out" in few
+    assert "there are 10 of 14 prompts for it, with as few as 250" in few
     options: Any = {"repeat": {"length": 2}, "progress": False}
     with pytest.warns(UserWarning, match=r"^translated_lens is left out: it needs at least 4 prompts \(to fit"):
         run = bathyscope.survey(waves.loaded("llama"), ids()[:3], "all", **options)

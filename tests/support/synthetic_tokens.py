@@ -71,6 +71,7 @@ def complete_run(L: int = 12, prompts: int = 6, *, tokens: int = 20, seed: int =
     groups["cka"] = cka(L, groups["residual"])
     groups["attention_locality"] = attention(L, prompts, rng, groups["residual"])
     groups["stages"] = stages(groups)
+    groups["translated_lens"] = translated(L, prompts, groups["residual"])
     tree = xr.DataTree.from_dict({f"/{name}": dataset for name, dataset in groups.items()})
     return Run(tree, run.manifest)
 
@@ -167,6 +168,34 @@ def settling(L: int, prompts: int, rng: np.random.Generator) -> Mapping[str, xr.
         "prediction_depth": _variable(("prompt",), L * rng.uniform(0.6, 1, prompts), "prediction depth", "1"),
         "deep_thinking_ratio": _variable(("prompt",), rng.uniform(0.1, 0.4, prompts), "deep-thinking ratio", "1"),
     }
+
+
+def translated(L: int, prompts: int, like: xr.Dataset) -> xr.Dataset:
+    """Curves of two readers that reach the end, of which the lens is later; the first prompt is fitted to."""
+    rng = np.random.default_rng(1)
+    depth = np.linspace(0, 1, L + 1) ** np.array([[0.5], [2.0]])
+    agreement = depth * rng.uniform(0.7, 1, (prompts, 2, L + 1))
+    agreement[..., -1] = 1.0
+    first = L * rng.uniform([0.3, 0.6], [0.5, 0.9], (prompts, 2))
+    fitted = unmeasured(prompts)
+    for values in (agreement, first):
+        values[fitted] = np.nan
+    counts = np.where(fitted, 0, like["n_tokens"].values - 1)
+    means = {name: np.nanmean(first[:, i]) for i, name in enumerate(("decodable", "readable"))}
+    return xr.Dataset(
+        {
+            "kl": _variable(("prompt", "reader", "boundary"), 3 * (1 - agreement), "kl", "nats"),
+            "top1_agreement": _variable(("prompt", "reader", "boundary"), agreement, "top-1 agreement", "1"),
+            "prediction_depth": _variable(("prompt", "reader"), first, "prediction depth", "boundary"),
+            "n_averaged": _variable(("prompt",), counts, "tokens", "token"),
+            **{name: _variable((), np.asarray(value), name, "boundary") for name, value in means.items()},
+        },
+        coords={
+            **{name: like[name] for name in ("prompt_id", "dataset", "n_tokens")},
+            "reader": ["translated", "lens"],
+            "boundary": np.arange(L + 1),
+        },
+    )
 
 
 def gradient(L: int, prompts: int, rng: np.random.Generator, like: xr.Dataset) -> xr.Dataset:

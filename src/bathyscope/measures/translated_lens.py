@@ -92,13 +92,13 @@ class TranslatedLens(Measure[TranslatedLensOptions], declared=DECLARATION):
         fitted = len(self._split(len(prompts), 0).fit)
         # the seed decides which prompts are fitted to, and it must be possible with any
         shortest = sorted(len(p) for p in prompts)[:fitted]
-        return _too_few_tokens(facts, shortest, "shortest prompts") or self._too_large(facts)
+        return _too_few_tokens(facts, shortest, len(prompts), "with as few as") or self._too_large(facts)
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
         if len(prompts) < FEWEST:
             raise PromptError(f"translated_lens: {_too_few_prompts(len(prompts))}, or leave translated_lens out.")
         self.splits = self._split(len(prompts), seed)
-        few = _too_few_tokens(facts, [len(prompts[i]) for i in self.splits.fit], "prompts for it")
+        few = _too_few_tokens(facts, [len(prompts[i]) for i in self.splits.fit], len(prompts))
         if few is not None:
             raise PromptError(f"translated_lens: {few}, or leave translated_lens out.")
         large = self._too_large(facts)
@@ -234,13 +234,13 @@ def _too_few_prompts(found: int) -> str:
     )
 
 
-def _too_few_tokens(facts: ModelFacts, lengths: Sequence[int], which: str) -> str | None:
-    """Why maps cannot be fitted to prompts of these lengths."""
+def _too_few_tokens(facts: ModelFacts, lengths: Sequence[int], prompts: int, with_: str = "with") -> str | None:
+    """Why maps cannot be fitted to prompts of these lengths, out of so many."""
     values, found = facts.anatomy.width + 1, sum(lengths) - len(lengths)
     if found >= TOKENS_PER_VALUE * values:
         return None
     return (
         f"maps of a stream of width {values - 1} need at least {TOKENS_PER_VALUE * values} tokens to be fitted to "
-        f"({TOKENS_PER_VALUE} for each of a channel's {values} values); the {len(lengths)} {which} have {found}, "
-        "position 0 left out; give more or longer prompts"
+        f"({TOKENS_PER_VALUE} for each of a channel's {values} values; position 0 left out); there are {len(lengths)} "
+        f"of {prompts} prompts for it, {with_} {found}; give more or longer prompts"
     )

@@ -31,6 +31,7 @@ from bathyscope.report.figures import (
     stages,
     swap,
     swap_cosine,
+    translated_lens,
 )
 from bathyscope.report.figures.kind import Drawing, FigureKind
 from bathyscope.report.figures.options import FigureOptions
@@ -48,6 +49,7 @@ FIGURES: Final[dict[str, FigureKind]] = {
         effective_depth,
         residual,
         lens,
+        translated_lens,
         skip,
         direct,
         depth_score,

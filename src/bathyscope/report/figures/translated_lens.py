@@ -1,0 +1,63 @@
+"""Translated lens: what can be read at each boundary behind a linear map to the last one, beside the plain lens.
+
+Sources: Din et al. 2023, linear shortcuts; Belrose et al. 2023, tuned lens.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import xarray as xr
+
+from bathyscope.report.figures import strip, style
+from bathyscope.report.figures.kind import Drawing, FigureKind, Panel
+from bathyscope.report.figures.lines import BOUNDARY_LABEL, Axis, Look, panel, series, token_weights, unit
+from bathyscope.report.figures.options import FigureOptions
+from bathyscope.report.figures.strip import Row, Scale
+from bathyscope.report.figures.summary import describe
+
+if TYPE_CHECKING:
+    from bathyscope.store.run import Run
+
+_LOOKS: Final = {"translated": Look(style.BLUE), "lens": Look(style.VERMILION, "s", "--")}
+_PANELS: Final = {
+    "kl": ("Distance from the final prediction", "KL(final ‖ read) ({unit})"),
+    "top1_agreement": ("Same top-1 token as in the end", "share of tokens ({unit})"),
+}
+
+
+def _drawing(run: Run, options: FigureOptions) -> Drawing:
+    """KL and top-1 agreement by boundary, and where predictions are made, each for both readers."""
+    data = run["translated_lens"]
+    made = [_lines(name, data, options) for name in _PANELS] + [_depths(data, options)]
+    read = int((data["n_averaged"] > 0).sum())
+    note = (
+        "Translated: the stream at each boundary, mapped to the last one by least squares on other prompts, and read "
+        "out by the model itself. Lens: read as it is. Means are over the tokens, without position 0, of the "
+        f"{read} prompts that no map was fitted to. {describe(options, read)} Prediction depth: the first boundary "
+        f"from which on the top-1 token is the final one; on average over prompts {_said(data, 'decodable')} "
+        f"translated (decodable) and {_said(data, 'readable')} by the lens (readable). What is decodable need not be "
+        "used yet."
+    )
+    return Drawing([one for one in made if one is not None], note)
+
+
+def _lines(name: str, data: xr.Dataset, options: FigureOptions) -> Panel | None:
+    title, height = _PANELS[name]
+    drawn = [series(data.sel(reader=reader), name, reader, look, options) for reader, look in _LOOKS.items()]
+    return panel(name, drawn, Axis(title, BOUNDARY_LABEL, height.format(unit=unit(data, name))))
+
+
+def _depths(data: xr.Dataset, options: FigureOptions) -> Panel | None:
+    depths, weights = data["prediction_depth"], token_weights(data, "prediction_depth")
+    rows = [Row(reader, depths.sel(reader=reader).values, weights) for reader in _LOOKS]
+    last = int(data["boundary"].values[-1])
+    scale = Scale("Where predictions settle", "boundary (index, mean over tokens)", 0, last, whole=True)
+    return strip.panel("prediction_depth", rows, scale, options)
+
+
+def _said(data: xr.Dataset, name: str) -> str:
+    return f"{float(data[name]):.1f}"
+
+
+FIGURE: Final = FigureKind("translated_lens", "Translated lens", tuple(_PANELS), _drawing)
