@@ -16,6 +16,7 @@ import bathyscope
 ROOT = Path(bathyscope.__file__).parent
 RINGS = (
     ("errors", "interrupts", "strict", "text"),
+    ("plug_ins",),
     ("schedule", "statistics", "options", "labels"),
     ("anatomy", "verdict"),
     ("wavefront",),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bathyscope.anatomy import registry
+from bathyscope import plug_ins
 from bathyscope.anatomy.family import Family
 from bathyscope.anatomy.registry import families, family_for, plugged_in
 
@@ -31,7 +31,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., list[str]
             asked.append(group)
             return list(entries)
 
-        monkeypatch.setattr(registry, "entry_points", found)
+        monkeypatch.setattr(plug_ins, "entry_points", found)
         plugged_in.cache_clear()
         return asked
 

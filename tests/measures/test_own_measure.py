@@ -15,6 +15,7 @@ import pytest
 from support import zoo
 
 import bathyscope
+from bathyscope import plug_ins
 from bathyscope.measures import registry
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "write_a_measure.md"
@@ -139,7 +140,7 @@ def entry_point(name: str, value: str) -> importlib.metadata.EntryPoint:
 
 
 def test_a_plug_in_is_known_by_name(step: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "entry_points", lambda group: [entry_point("step", "steps:Step")])
+    monkeypatch.setattr(plug_ins, "entry_points", lambda group: [entry_point("step", "steps:Step")])
     assert list(registry.expand(["step"])) == ["step"]
     assert "step" in registry.expand(["all"])
     assert "step" in surveyed("residual", "step").measures
@@ -151,9 +152,9 @@ def test_a_plug_in_is_known_by_name(step: Any, monkeypatch: pytest.MonkeyPatch) 
 def test_a_broken_plug_in_says_its_name_and_stops_nothing_else(
     step: Any, monkeypatch: pytest.MonkeyPatch, value: str
 ) -> None:
-    monkeypatch.setattr(registry, "entry_points", lambda group: [entry_point("broken", value)])
+    monkeypatch.setattr(plug_ins, "entry_points", lambda group: [entry_point("broken", value)])
     assert list(registry.expand(["lens"])) == ["lens"]
-    with pytest.warns(UserWarning, match=rf"The plug-in 'broken' \({value}\) gives no measure"):
+    with pytest.warns(UserWarning, match=rf"The measure of the plug-in broken \({value}\) cannot be used, "):
         assert list(registry.expand(["all"])) == list(registry.MEASURES)
     with (
         pytest.warns(UserWarning, match="broken"),
@@ -164,9 +165,9 @@ def test_a_broken_plug_in_says_its_name_and_stops_nothing_else(
 
 def test_plug_ins_are_not_loaded_unless_asked_for() -> None:
     code = (
-        "import sys; from bathyscope.measures import registry\n"
+        "import sys; from bathyscope import plug_ins; from bathyscope.measures import registry\n"
         "from importlib.metadata import EntryPoint\n"
-        "registry.entry_points = lambda group: [EntryPoint('dear', 'antigravity:Dear', group)]\n"
+        "plug_ins.entry_points = lambda group: [EntryPoint('dear', 'antigravity:Dear', group)]\n"
         "registry.chosen(['lens'], {})\n"
         "print('antigravity' in sys.modules)"
     )

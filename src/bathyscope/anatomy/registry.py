@@ -6,12 +6,12 @@ import importlib
 import pkgutil
 from collections.abc import Iterable
 from functools import lru_cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import Any
 
 from bathyscope.anatomy import families as package
 from bathyscope.anatomy.family import Family
-from bathyscope.errors import warn
+from bathyscope.plug_ins import declared, taken
 
 GROUP = "bathyscope.families"
 """Entry points of this group name a ``Family``, several, or a callable that gives them."""
@@ -38,20 +38,10 @@ def plugged_in() -> tuple[Family, ...]:
 
     One that cannot be read is left out with a warning that names it.
     """
-    found: list[Family] = []
-    for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
-        try:
-            found += _declared(entry)
-        # whatever another package raises is its own fault, and no reason to measure nothing at all
-        except Exception as error:
-            warn(
-                f"The families of the plug-in {entry.name} ({entry.value}) cannot be used, {type(error).__name__}: "
-                f"{error}. Update the package that declares it, or uninstall it."
-            )
-    return tuple(found)
+    return tuple(family for entry in declared(GROUP) for family in taken(entry, "The families", _read) or ())
 
 
-def _declared(entry: EntryPoint) -> tuple[Family, ...]:
+def _read(entry: EntryPoint) -> tuple[Family, ...]:
     loaded: Any = entry.load()
     value = loaded() if callable(loaded) else loaded
     given = (value,) if isinstance(value, Family) else tuple(value) if isinstance(value, Iterable) else (value,)
@@ -74,15 +64,15 @@ def family_for(model_type: str) -> Family | None:
     return next((family for family in plugged_in() if model_type in family.model_types), None)
 
 
-def index(declared: tuple[Family, ...]) -> dict[str, Family]:
+def index(known: tuple[Family, ...]) -> dict[str, Family]:
     """Model type → family.
 
     Raises:
         ValueError: two families share a name or claim the same model type.
     """
-    names = [family.name for family in declared]
+    names = [family.name for family in known]
     by_type: dict[str, Family] = {}
-    for family in declared:
+    for family in known:
         if names.count(family.name) > 1:
             raise ValueError(f"two families are named {family.name!r}; give each its own name")
         for model_type in family.model_types:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
-from importlib.metadata import entry_points
 from typing import Annotated, Any
 
 from cyclopts import App, Group, Parameter
@@ -13,6 +12,7 @@ from bathyscope import __version__
 from bathyscope.cli import session
 from bathyscope.measures.declaration import Declaration
 from bathyscope.measures.registry import MEASURES
+from bathyscope.plug_ins import declared
 
 _EXAMPLES = """\
 Examples:
@@ -78,7 +78,7 @@ for _task, _commands in _TASKS.items():
         app.command(_module, name=_name, help=_help, group=_GROUPS[_task])
 
 # commands of other packages, such as the laboratory's: entry point NAME = "module:app", described by their summaries
-for _entry in entry_points(group="bathyscope.commands"):
+for _entry in declared("bathyscope.commands"):
     _summary = _entry.dist.metadata["Summary"] if _entry.dist else ""
     app.command(_entry.value, name=_entry.name, help=_summary, group=_GROUPS["Models"])
 

@@ -12,12 +12,12 @@ import inspect
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
-from bathyscope.errors import OptionError, did_you_mean, warn
+from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.measures.declaration import Declaration
 from bathyscope.measures.declared import (
     attention_locality,
@@ -40,6 +40,7 @@ from bathyscope.measures.declared import (
     translated_lens,
 )
 from bathyscope.options import coerce
+from bathyscope.plug_ins import declared, taken
 
 if TYPE_CHECKING:
     from bathyscope.measures.base import Measure
@@ -153,7 +154,8 @@ def make(one: Declaration, options: object = None) -> Measure[Any]:
 
 def plug_ins() -> dict[str, Declaration]:
     """Measures of installed plug-ins by name. One that cannot be loaded is left out, with a warning that names it."""
-    return {point.name: found for point in _entry_points() if (found := _loaded(point)) is not None}
+    found = {point.name: taken(point, "The measure", _read) for point in _entry_points()}
+    return {name: one for name, one in found.items() if one is not None}
 
 
 def declaration_of(measure: type[Measure[Any]]) -> Declaration:
@@ -198,7 +200,7 @@ def _named(name: str) -> Declaration:
     if ":" in name:
         return _given_as_text(name)
     point = next((point for point in _entry_points() if point.name == name), None)
-    found = None if point is None else _loaded(point)
+    found = None if point is None else taken(point, "The measure", _read)
     if found is None:
         raise OptionError(f"Unknown measure {name!r}.{did_you_mean(name, [*MEASURES])} Allowed: {_allowed()}.")
     return found
@@ -239,15 +241,11 @@ def _run_file(path: Path) -> ModuleType:
 
 
 def _entry_points() -> tuple[EntryPoint, ...]:
-    return tuple(point for point in entry_points(group=GROUP) if point.name not in MEASURES)
+    return tuple(point for point in declared(GROUP) if point.name not in MEASURES)
 
 
-def _loaded(point: EntryPoint) -> Declaration | None:
-    try:
-        found = declaration_of(point.load())
-        if found.name != point.name:
-            raise OptionError(f"its class calls itself {found.name!r}")
-    except Exception as error:  # whatever a plug-in does wrong must not keep others from working
-        warn(f"The plug-in {point.name!r} ({point.value}) gives no measure: {type(error).__name__}: {error}")
-        return None
+def _read(point: EntryPoint) -> Declaration:
+    found = declaration_of(point.load())
+    if found.name != point.name:
+        raise OptionError(f"its class calls itself {found.name!r}")
     return found

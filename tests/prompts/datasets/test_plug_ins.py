@@ -10,6 +10,7 @@ from types import ModuleType
 
 import pytest
 
+from bathyscope import plug_ins
 from bathyscope.errors import PromptError
 from bathyscope.prompts import datasets
 from bathyscope.prompts.datasets.dataset import DataSet, filled_text_of
@@ -37,7 +38,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
 
     def declare(**values: str) -> None:
         points = [EntryPoint(name, value, datasets.GROUP) for name, value in values.items()]
-        monkeypatch.setattr(datasets, "entry_points", lambda group: points)
+        monkeypatch.setattr(plug_ins, "entry_points", lambda group: points)
         for cached in (datasets._entry_points, datasets._plugged_in):
             cached.cache_clear()
 

@@ -16,6 +16,7 @@ from support.artists import data_lines, visible_texts
 from support.synthetic import synthetic_run, without
 from support.synthetic_tokens import complete_run
 
+from bathyscope import plug_ins
 from bathyscope.errors import OptionError
 from bathyscope.report.figures import registry
 from bathyscope.report.figures.kind import Drawing, FigureKind, draw_panel
@@ -31,7 +32,7 @@ RUNS = {
 NAMES = list(FIGURES)
 ROWS_ON_THE_AXIS = ("effective_depth", "depth_score")
 """What their dots belong to is written on the axis."""
-UNITS = ("index", "nats", "bits", "dimensionless", "activation units", "share of tokens", "%", "L2", "token (", "label")
+UNITS = ("index", "nats", "bits", "dimensionless", "activation units", "share of tokens", "%", "L2", "token (", "label", "blocks done")
 
 
 @functools.cache
@@ -163,7 +164,7 @@ class Offered:
                 return value
 
         entries = [Entry(name, f"other.figures:{name}", registry.GROUP) for name in values]
-        monkeypatch.setattr(registry, "entry_points", lambda group: entries if group == registry.GROUP else [])
+        monkeypatch.setattr(plug_ins, "entry_points", lambda group: entries if group == registry.GROUP else [])
         registry.plugged_in.cache_clear()
 
 

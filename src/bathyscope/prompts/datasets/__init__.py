@@ -11,11 +11,11 @@ import pkgutil
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from bathyscope.errors import warn
+from bathyscope.plug_ins import declared, taken
 
 if TYPE_CHECKING:
     from bathyscope.prompts.datasets.dataset import DataSet
@@ -46,27 +46,21 @@ def data_set(name: str) -> DataSet | None:
 
 @cache
 def _entry_points() -> Mapping[str, EntryPoint]:
-    return {point.name: point for point in entry_points(group=GROUP) if point.name not in registry()}
+    return {point.name: point for point in declared(GROUP) if point.name not in registry()}
 
 
 @cache
 def _plugged_in(name: str) -> DataSet | None:
+    point = _entry_points().get(name)
+    return None if point is None else taken(point, "The data set", _read)
+
+
+def _read(point: EntryPoint) -> DataSet:
     from bathyscope.prompts.datasets.dataset import DataSet
 
-    point = _entry_points().get(name)
-    if point is None:
-        return None
-    try:
-        loaded: Any = point.load()
-        found = loaded if isinstance(loaded, DataSet) else loaded()
-        if not isinstance(found, DataSet) or found.name != name:
-            given = f"one called {found.name!r}" if isinstance(found, DataSet) else type(found).__name__
-            raise TypeError(f"a DataSet called {name!r} is expected, and {given} was given")
-    # whatever another package raises is its own fault, and no reason to refuse other prompts
-    except Exception as error:
-        warn(
-            f"The data set of the plug-in {name} ({point.value}) cannot be used, {type(error).__name__}: {error}. "
-            "Update the package that declares it, or uninstall it."
-        )
-        return None
+    loaded: Any = point.load()
+    found = loaded if isinstance(loaded, DataSet) else loaded()
+    if not isinstance(found, DataSet) or found.name != point.name:
+        given = f"one called {found.name!r}" if isinstance(found, DataSet) else type(found).__name__
+        raise TypeError(f"a DataSet called {point.name!r} is expected, and {given} was given")
     return found

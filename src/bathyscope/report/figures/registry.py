@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Container
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import TYPE_CHECKING, Final
 
-from bathyscope.errors import OptionError, warn
+from bathyscope.errors import OptionError
+from bathyscope.plug_ins import declared, taken
 from bathyscope.report.figures import (
     attention_locality,
     by_dimensions,
@@ -72,21 +73,14 @@ FIGURES: Final[dict[str, FigureKind]] = {
 def plugged_in() -> dict[str, FigureKind]:
     """Figures of other packages, by name; one that cannot be used is left out with a warning that names it."""
     found: dict[str, FigureKind] = {}
-    for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
-        try:
-            kind = _declared(entry, {**FIGURES, **found})
-        # whatever another package raises is its own fault, and no reason to draw nothing at all
-        except Exception as error:
-            warn(
-                f"The figure of the plug-in {entry.name} ({entry.value}) cannot be used, {type(error).__name__}: "
-                f"{error}. Update the package that declares it, or uninstall it."
-            )
-        else:
+    for entry in declared(GROUP):
+        kind = taken(entry, "The figure", lambda entry: _read(entry, {**FIGURES, **found}))
+        if kind is not None:
             found[kind.name] = kind
     return found
 
 
-def _declared(entry: EntryPoint, known: Container[str]) -> FigureKind:
+def _read(entry: EntryPoint, known: Container[str]) -> FigureKind:
     kind = entry.load()
     if not isinstance(kind, FigureKind):
         raise TypeError(f"a FigureKind is expected, and {type(kind).__name__} was given")
