@@ -32,7 +32,19 @@ RUNS = {
 NAMES = list(FIGURES)
 ROWS_ON_THE_AXIS = ("effective_depth", "depth_score")
 """What their dots belong to is written on the axis."""
-UNITS = ("index", "nats", "bits", "dimensionless", "activation units", "share of tokens", "%", "L2", "token (", "label", "blocks done")
+UNITS = (
+    "index",
+    "nats",
+    "bits",
+    "dimensionless",
+    "activation units",
+    "share of tokens",
+    "%",
+    "L2",
+    "token (",
+    "label",
+    "blocks done",
+)
 
 
 @functools.cache
