@@ -26,6 +26,7 @@ from bathyscope.interrupts import ended_as_interrupted
 from bathyscope.measures.base import Measure, ModelFacts
 from bathyscope.measures.registry import DEFAULT, MEASURES, chosen, make
 from bathyscope.model import AnyModel, Model, config_hash, loaded, measuring
+from bathyscope.options import is_whole, require_whole
 from bathyscope.papers.presets import Preset
 from bathyscope.papers.presets import preset as preset_of
 from bathyscope.progress import ProgressBar
@@ -353,13 +354,12 @@ def _advance(bar: ProgressBar, done: float, weight: float, share: float) -> None
 
 
 def _checked_batch_tokens(batch_tokens: int) -> int:
-    if isinstance(batch_tokens, bool) or not hasattr(batch_tokens, "__index__") or batch_tokens < 1:
-        raise OptionError(f"batch_tokens={batch_tokens!r} is not allowed; give a whole number, 1 or more.")
+    require_whole(batch_tokens=(batch_tokens, 1))
     return int(batch_tokens)
 
 
 def _checked_seed(seed: int) -> int:
-    if isinstance(seed, bool) or not hasattr(seed, "__index__") or not 0 <= seed < 1 << 32:
+    if not is_whole(seed, below=1 << 32):
         raise OptionError(f"seed={seed!r} is not allowed; give a whole number from 0 to {(1 << 32) - 1}.")
     return int(seed)
 

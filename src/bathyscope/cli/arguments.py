@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,7 +16,7 @@ from bathyscope.cli.flags import options_of, whole_number
 from bathyscope.errors import OptionError, did_you_mean
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    import xarray as xr
 
 Records = Annotated[Format, Parameter(help="of the output; missing numbers are empty in CSV and null in JSON.")]
 Quiet = Annotated[
@@ -58,13 +59,14 @@ def check_picture(out: Path | None) -> None:
         check_format(out.suffix.removeprefix("."))
 
 
-def write_picture(out: Path | None, draw: Callable[[], Figure], quiet: bool = False) -> None:
-    """The figure, where a file is asked for."""
+def write_picture(out: Path | None, figure: str, found: xr.Dataset, quiet: bool = False) -> None:
+    """The figure of a result, where a file is asked for; ``figure`` is its module among the report's."""
     if out is not None:
         from bathyscope.report.export import write_output
         from bathyscope.report.render import render
 
-        write_output(out, render(draw(), out.suffix.removeprefix(".")))
+        drawn = import_module(f"bathyscope.report.figures.{figure}").draw(found)
+        write_output(out, render(drawn, out.suffix.removeprefix(".")))
         say(f"Written: {out}", quiet)
 
 

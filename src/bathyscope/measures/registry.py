@@ -19,26 +19,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.measures.declaration import Declaration
-from bathyscope.measures.declared import (
-    attention_locality,
-    cka,
-    depth_score,
-    direct,
-    drop,
-    effective_depth,
-    erasure,
-    gradient,
-    integrated_gradients,
-    lens,
-    neurons,
-    repeat,
-    residual,
-    skip,
-    stages,
-    swap,
-    swap_cosine,
-    translated_lens,
-)
 from bathyscope.options import coerce
 from bathyscope.plug_ins import declared, taken
 
@@ -50,28 +30,28 @@ if TYPE_CHECKING:
 
 GROUP: Final = "bathyscope.measures"
 """Of the entry points: ``my_measure = "my_package.my_module:MyMeasure"``."""
+_NAMES: Final = (
+    "residual",
+    "lens",
+    "translated_lens",
+    "skip",
+    "direct",
+    "depth_score",
+    "erasure",
+    "integrated_gradients",
+    "gradient",
+    "drop",
+    "swap",
+    "repeat",
+    "swap_cosine",
+    "cka",
+    "attention_locality",
+    "neurons",
+    "effective_depth",
+    "stages",
+)
 MEASURES: Final[Mapping[str, Declaration]] = {
-    module.DECLARATION.name: module.DECLARATION
-    for module in (
-        residual,
-        lens,
-        translated_lens,
-        skip,
-        direct,
-        depth_score,
-        erasure,
-        integrated_gradients,
-        gradient,
-        drop,
-        swap,
-        repeat,
-        swap_cosine,
-        cka,
-        attention_locality,
-        neurons,
-        effective_depth,
-        stages,
-    )
+    name: importlib.import_module(f"bathyscope.measures.declared.{name}").DECLARATION for name in _NAMES
 }
 DEFAULT = ("residual", "lens", "skip", "effective_depth")
 _RESERVED = frozenset(("all", "noise"))

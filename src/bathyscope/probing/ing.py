@@ -24,6 +24,7 @@ from bathyscope.measures.neurons import effects_by_block, ranked
 from bathyscope.measures.token_classes import CLASSES, members
 from bathyscope.measures.unembedding import Unembedding
 from bathyscope.model import Model, loaded, measuring
+from bathyscope.options import require_whole
 from bathyscope.probing.activations import last_activations, visible_neurons
 from bathyscope.probing.contexts import Contexts, balanced_contexts
 from bathyscope.probing.logistic import Accuracy, Fit, Settings, accuracy, fit
@@ -76,7 +77,12 @@ def ing_probe(
         PromptError: the text is too short, or has too few tokens that end in "ing".
         ModelError: the model cannot be ready, or has no tokenizer, no such token, or no neurons to be read.
     """
-    _check(contexts, window, neurons, characters)
+    require_whole(
+        contexts=(contexts, 8),
+        window=(window, 4),
+        neurons=(neurons, 1),
+        characters=(1 if characters is None else characters, 1),
+    )
     settings = Settings(float(C), resamples, level, seed)
     ready = loaded(model)
     if ready.max_tokens is not None and window - 1 > ready.max_tokens:
@@ -106,15 +112,6 @@ def ing_probe(
     dataset.attrs |= {"model": ready.name, "corpus": str(corpus), "held_out": held_out, "seed": seed}
     dataset.attrs["training"] = len(found.labels) - held_out
     return dataset
-
-
-def _check(contexts: int, window: int, neurons: int, characters: int | None) -> None:
-    wanted = [("contexts", contexts, 8), ("window", window, 4), ("neurons", neurons, 1)]
-    if characters is not None:
-        wanted.append(("characters", characters, 1))
-    for name, value, least in wanted:
-        if isinstance(value, bool) or not hasattr(value, "__index__") or value < least:
-            raise OptionError(f"{name}={value!r} is not allowed; give a whole number, {least} or more.")
 
 
 @dataclass(frozen=True)

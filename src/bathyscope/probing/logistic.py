@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bathyscope.errors import OptionError, PromptError
+from bathyscope.options import is_whole
 from bathyscope.statistics.bootstrap import bootstrap_interval, check_resampling, resample_counts
 
 STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
@@ -47,7 +48,7 @@ class Settings:
         if self.C is not None and not (self.C > 0 and math.isfinite(self.C)):
             raise OptionError(f"C={self.C!r} is not allowed; give a number above 0, or leave it out.")
         check_resampling(self.resamples, self.level)
-        if isinstance(self.seed, bool) or not hasattr(self.seed, "__index__") or not 0 <= self.seed < 1 << 32:
+        if not is_whole(self.seed, below=1 << 32):
             raise OptionError(f"seed={self.seed!r} is not allowed; give a whole number from 0 to {(1 << 32) - 1}.")
         if importlib.util.find_spec("sklearn") is None:
             raise OptionError("Probes need scikit-learn, which is not installed: pip install 'bathyscope[probes]'.")

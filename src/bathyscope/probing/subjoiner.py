@@ -22,6 +22,7 @@ from bathyscope.anatomy.attention_checks import attention_heads
 from bathyscope.errors import ModelError, OptionError
 from bathyscope.labels import variable
 from bathyscope.model import Model, loaded, measuring
+from bathyscope.options import is_whole, require_whole
 from bathyscope.probing.gather import run_batches
 from bathyscope.probing.words import CONTEXT, Placed, place_words, read_words
 from bathyscope.statistics.bootstrap import check_resampling
@@ -86,7 +87,15 @@ def subjoiner(
         PromptError: no words, or too few of n tokens or of one token.
         ModelError: the model cannot be ready, has no tokenizer, or shows no attention weights.
     """
-    _check(pieces, window, count, top, seed, characters)
+    require_whole(
+        pieces=(pieces, 2),
+        count=(count, LEAST),
+        top=(top, 1),
+        seed=(seed, 0),
+        characters=(1 if characters is None else characters, 1),
+    )
+    if not is_whole(window, pieces + 1):
+        raise OptionError(f"window={window!r} is not allowed; give a whole number, more than the {pieces} pieces.")
     check_resampling(resamples, level)
     ready = loaded(model)
     if ready.tokenizer is None:
@@ -220,17 +229,6 @@ def _dataset(measured: Measured, top: int, resamples: int, level: float, seed: i
         "held_out": ("word", measured.held_out),
     }
     return xr.Dataset(data, coords)
-
-
-def _check(pieces: int, window: int, count: int, top: int, seed: int, characters: int | None) -> None:
-    wanted = [("pieces", pieces, 2), ("count", count, LEAST), ("top", top, 1), ("seed", seed, 0)]
-    if characters is not None:
-        wanted.append(("characters", characters, 1))
-    for name, value, least in wanted:
-        if isinstance(value, bool) or not hasattr(value, "__index__") or value < least:
-            raise OptionError(f"{name}={value!r} is not allowed; give a whole number, {least} or more.")
-    if isinstance(window, bool) or not hasattr(window, "__index__") or window <= pieces:
-        raise OptionError(f"window={window!r} is not allowed; give a whole number, more than the {pieces} pieces.")
 
 
 def _require_room(model: Model, tokens: int, window: int) -> None:

@@ -13,7 +13,6 @@ from bathyscope.cli.flags import command, flags, options_of
 
 if TYPE_CHECKING:
     import xarray as xr
-    from matplotlib.figure import Figure
 
 Row = dict[str, Any]
 
@@ -44,13 +43,7 @@ def depth_performance_command(
     check_picture(out)
     found = bathyscope.depth_performance(table, **given)
     write_rows(coefficient_rows(found), format, remark(found))
-
-    def figure() -> Figure:
-        from bathyscope.report.figures.depth_performance import draw
-
-        return draw(found)
-
-    write_picture(out, figure)
+    write_picture(out, "depth_performance", found)
     return 0
 
 

@@ -13,7 +13,6 @@ from bathyscope.cli.flags import command, flags, options_of
 
 if TYPE_CHECKING:
     import xarray as xr
-    from matplotlib.figure import Figure
 
 _EXAMPLES = """\
 Examples:
@@ -41,13 +40,7 @@ def group_command(
     check_picture(out)
     found = bathyscope.grouped(bathyscope.open(run, partial=partial), by, **given)
     _show(found, format)
-
-    def figure() -> Figure:
-        from bathyscope.report.figures.grouped import draw
-
-        return draw(found)
-
-    write_picture(out, figure)
+    write_picture(out, "grouped", found)
     return 0
 
 

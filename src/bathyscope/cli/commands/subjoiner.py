@@ -13,7 +13,6 @@ from bathyscope.cli.flags import command
 
 if TYPE_CHECKING:
     import xarray as xr
-    from matplotlib.figure import Figure
 
 COLUMNS = {
     "top_block": "block",
@@ -55,13 +54,7 @@ def subjoiner_command(
         headings = [name.replace("_", " ") for name in rows[0]]
         write_table(headings, [[f"{v:.3f}" if isinstance(v, float) else v for v in row.values()] for row in rows])
         write(remark(found))
-
-    def figure() -> Figure:
-        from bathyscope.report.figures.subjoiner import draw
-
-        return draw(found)
-
-    write_picture(out, figure, quiet)
+    write_picture(out, "subjoiner", found, quiet)
     return 0
 
 

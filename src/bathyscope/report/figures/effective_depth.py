@@ -51,7 +51,7 @@ _GROUPS: Final = (
     _Group("KL", style.VERMILION, "s", _of_curve("kl")),
     _Group("Top-k overlap", style.GREEN, "^", _of_curve("overlap")),
     _Group("Tokens", style.PURPLE, "D", {"settle": "settle depth", "prediction": "prediction depth"}),
-    _Group("Skip effects (a mean position, no depth)", style.INK, "v", {"centre_of_mass": "centre of mass"}),
+    _Group("Skip effects (no depth)", style.INK, "v", {"centre_of_mass": "centre of mass"}),
 )
 
 

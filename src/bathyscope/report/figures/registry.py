@@ -1,6 +1,6 @@
 """All figures, in the order of a report: the package's own, those of plug-ins, and one by default for other measures.
 
-A new figure is a module with a ``FIGURE`` and a line here, or an entry point in the group ``bathyscope.figures`` of
+A new figure is a module with a ``FIGURE`` and its name here, or an entry point in the group ``bathyscope.figures`` of
 another package, whose value is a :class:`~bathyscope.report.figures.kind.FigureKind`.
 """
 
@@ -8,32 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Container
 from functools import cache
+from importlib import import_module
 from importlib.metadata import EntryPoint
 from typing import TYPE_CHECKING, Final
 
 from bathyscope.errors import OptionError
 from bathyscope.plug_ins import declared, taken
-from bathyscope.report.figures import (
-    attention_locality,
-    by_dimensions,
-    cka,
-    depth_score,
-    direct,
-    drop,
-    effective_depth,
-    erasure,
-    gradient,
-    integrated_gradients,
-    lens,
-    neurons,
-    repeat,
-    residual,
-    skip,
-    stages,
-    swap,
-    swap_cosine,
-    translated_lens,
-)
+from bathyscope.report.figures import by_dimensions
 from bathyscope.report.figures.kind import Drawing, FigureKind
 from bathyscope.report.figures.options import FigureOptions
 
@@ -44,28 +25,28 @@ GROUP: Final = "bathyscope.figures"
 NO_FIGURE: Final = ("noise",)
 """What captions tell and no figure shows."""
 
+_NAMES: Final = (
+    "effective_depth",
+    "residual",
+    "lens",
+    "translated_lens",
+    "skip",
+    "direct",
+    "depth_score",
+    "erasure",
+    "integrated_gradients",
+    "gradient",
+    "drop",
+    "swap",
+    "repeat",
+    "swap_cosine",
+    "cka",
+    "attention_locality",
+    "neurons",
+    "stages",
+)
 FIGURES: Final[dict[str, FigureKind]] = {
-    module.FIGURE.name: module.FIGURE
-    for module in (
-        effective_depth,
-        residual,
-        lens,
-        translated_lens,
-        skip,
-        direct,
-        depth_score,
-        erasure,
-        integrated_gradients,
-        gradient,
-        drop,
-        swap,
-        repeat,
-        swap_cosine,
-        cka,
-        attention_locality,
-        neurons,
-        stages,
-    )
+    name: import_module(f"bathyscope.report.figures.{name}").FIGURE for name in _NAMES
 }
 
 
