@@ -39,3 +39,5 @@ def test_limits_hold_every_ratio_there_can_be() -> None:
     readings = CURVES.readings()
     assert readings["kl"].limits == (0, 11 / 12)
     assert readings["prediction"].limits == (0, 1)
+    # from the middle of the first block to that of the last
+    assert readings["centre_of_mass"].limits == (0.5 / 12, 11.5 / 12)
