@@ -29,7 +29,6 @@ ATTENTION: Final = BLUE
 MLP: Final = VERMILION
 BLOCK: Final = GREEN
 
-PART_COLOURS: Final = {"attention": ATTENTION, "mlp": MLP, "block": BLOCK}
 PART_NAMES: Final = {"attention": "attention", "mlp": "MLP", "block": "block"}
 
 EFFECT_MAP: Final = "viridis"
