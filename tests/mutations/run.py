@@ -1,8 +1,8 @@
 """Puts small bugs into the code, one at a time, and asks whether the tests notice: ``make mutants``.
 
 Each bug of ``bugs.py`` is written into a copy of the checkout, and the tests that it names run there. A bug is caught
-where one of them fails that passes without it. One that they let pass is tried on all tests of its room and on the
-golden values: where those notice it, the table should name them; where they do not either, it is a hole in the tests.
+where one of them fails; all of them must pass without it. One that they let pass is tried on all tests of its room and
+on the golden values: where those notice it, the table should name them; where they do not, it is a hole in the tests.
 
     python tests/mutations/run.py [NAME...]        exit code 1 where a bug survives
 """
@@ -98,7 +98,7 @@ def tried(bug: Bug, root: Path) -> tuple[bool, str]:
     path = root / bug.path
     right = path.read_text(encoding="utf-8")
     wrong = bug.put_into(right)
-    named = bug.named
+    named = [bug.named]
     for verdict, tests in (("caught   ", named), ("ELSEWHERE", wider(bug))):
         path.write_text(wrong, encoding="utf-8")
         try:
@@ -126,7 +126,7 @@ def main(names: list[str]) -> int:
             place.mkdir()
             copies.put(copied(place))
             require_the_copy(place / "checkout")
-        require_green(place / "checkout", sorted({test for bug in chosen for test in bug.named}))
+        require_green(place / "checkout", sorted({bug.named for bug in chosen}))
 
         def one(bug: Bug) -> tuple[bool, str]:
             root = copies.get()
