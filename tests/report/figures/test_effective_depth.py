@@ -39,10 +39,10 @@ CHART = [
     *("as published", "interpolated", "smoothed", "change point"),
     "Tokens",
     *("settle depth", "prediction depth"),
-    "Skip effects (a mean position, no depth)",
+    "Skip effects (no depth)",
     "centre of mass",
 ]
-HEADINGS = ["Cosines", "KL", "Top-k overlap", "Tokens", "Skip effects (a mean position, no depth)"]
+HEADINGS = ["Cosines", "KL", "Top-k overlap", "Tokens", "Skip effects (no depth)"]
 CURVES = ("cosine", "kl", "overlap")
 
 
