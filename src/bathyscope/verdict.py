@@ -213,7 +213,8 @@ class Verdict:
             return "One prompt has no interval: survey at least ten."
         if widest > CLOSE:
             wanted = math.ceil(prompts * (widest / CLOSE) ** 2)
-            return f"The intervals are up to {widest:.1f} blocks wide: survey about {wanted} prompts."
+            which = "the depth" if self.agree else "both depths"
+            return f"To know {which} within a block, survey about {wanted} prompts."
         return ""
 
     @property

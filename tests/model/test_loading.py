@@ -133,3 +133,16 @@ def test_weights_that_became_no_numbers_since(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(Wavefront, "run", lambda *_, **__: pytest.fail("a block ran"))
     with pytest.raises(ModelError, match=r"holds NaN or Inf in model\.norm\.weight \(1 of 64 values\)"):
         surveyed(model)
+
+
+@pytest.mark.parametrize("given", [None, 3, ["gpt2"]])
+def test_what_is_no_model_is_refused_without_asking_the_hub(given: Any) -> None:
+    with pytest.raises(
+        ModelError, match=r"load\(\) was given .*, which is no model; give a checkpoint folder, a hub nam"
+    ):
+        load(given)
+
+
+def test_a_loaded_model_is_not_loaded_again() -> None:
+    with pytest.raises(ModelError, match=r"load\(\) was given a Model, which is loaded already; give"):
+        load(load(zoo.build("llama")))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -59,7 +60,7 @@ def load(
         ModelError: nothing there, not a causal language model, no safetensors, missing weights, NaN or Inf in them,
             hooks on modules, a refused family, or a check that fails (with the measured gap).
     """
-    _require_objects(tokenizer, family)
+    _require_objects(model, tokenizer, family)
     if isinstance(model, nn.Module):
         hf = _in_memory(model, dtype, device)
         name = str(getattr(hf.config, "_name_or_path", "") or type(hf).__name__)
@@ -108,7 +109,7 @@ def anatomy_of(hf: nn.Module) -> Anatomy:
     return resolve(hf, family_of(hf))
 
 
-def _require_objects(tokenizer: Any, family: Any) -> None:
+def _require_objects(model: Any, tokenizer: Any, family: Any) -> None:
     if isinstance(tokenizer, str | Path):
         raise ModelError(
             f"tokenizer={str(tokenizer)!r} is a text; give the tokenizer itself "
@@ -118,6 +119,9 @@ def _require_objects(tokenizer: Any, family: Any) -> None:
         raise ModelError(
             f"family={family!r} is no Family; give bathyscope.Family(name, model_types, …) or leave it out."
         )
+    if not isinstance(model, nn.Module | str | os.PathLike):
+        shown = "a Model, which is loaded already" if isinstance(model, Model) else f"{model!r}, which is no model"
+        raise ModelError(f"load() was given {shown}; give a checkpoint folder, a hub name, or a model in memory.")
 
 
 def _in_memory(model: nn.Module, dtype: str | torch.dtype | None, device: str | torch.device | None) -> PreTrainedModel:

@@ -104,8 +104,8 @@ class Prompts(Sequence[TokenizedPrompt]):
             return tuple(pieces(self.items[index].ids, self.tokenizer))
         if self.kept.pieces is None:
             raise PromptError(
-                f"The run keeps no text of {self.dataset}; survey again without --no-keep-text (keep_text=False), or "
-                "decode the token ids with the model's tokenizer."
+                f"The run keeps no text of {self.dataset}; survey again without --no-keep-text (keep_text=False), "
+                "into another folder, or decode the token ids with the model's tokenizer."
             )
         return self.kept.pieces[index]
 

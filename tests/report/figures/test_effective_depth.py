@@ -8,6 +8,7 @@ from support.synthetic import replaced, synthetic_run
 
 from bathyscope.errors import OptionError
 from bathyscope.report.figures.effective_depth import FIGURE
+from bathyscope.report.figures.kind import draw_panel
 from bathyscope.statistics.effective_depth import ESTIMATORS
 from bathyscope.store.run import Run
 
@@ -61,6 +62,18 @@ def test_estimators_of_one_curve_stand_together_under_its_name() -> None:
     assert [label.get_text() for label in ax.get_yticklabels()] == CHART
     bold = [label.get_text() for label in ax.get_yticklabels() if label.get_fontweight() == "bold"]
     assert bold == HEADINGS
+
+
+def test_no_text_of_all_estimators_leaves_the_panel() -> None:
+    (panel,) = FIGURE.drawing(RUN).panels
+    figure = draw_panel(panel)
+    figure.draw_without_rendering()
+    width, height = figure.bbox.size
+    for text, box in visible_texts(figure):
+        inside = box.x0 >= -1 and box.x1 <= width + 1 and box.y0 >= -1 and box.y1 <= height + 1
+        assert inside, text
+    ax = axes_titled(figure, "Effective depth")
+    assert ax.get_window_extent().width > 0.4 * width
 
 
 def test_dots_and_whiskers_are_the_estimates() -> None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from bathyscope.store.run import Run
 
 _LINE_INCHES: Final = 0.2
+_HEADINGS_INCHES: Final = 1.6
 _READINGS: Final = {
     "": "as published",
     "interpolated_": "interpolated",
@@ -67,7 +68,7 @@ def _drawing(run: Run, options: FigureOptions) -> Drawing:
     if all(row["depth"] is None for row in rows):
         return Drawing([], note)
     lines = list(_lines(rows))
-    size = (style.PANEL_SIZE[0], 1.1 + _LINE_INCHES * len(lines))
+    size = (style.PANEL_SIZE[0] + _HEADINGS_INCHES, 1.1 + _LINE_INCHES * len(lines))
     draw = partial(_draw, lines=lines, n_blocks=int(run[table.MEASURE].attrs["n_blocks"]))
     return Drawing([Panel("estimates", draw, _alt(rows), size)], note)
 
