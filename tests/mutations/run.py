@@ -19,7 +19,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
 
-from bugs import BUGS, Bug
+from bug import Bug
+from bugs import BUGS
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 WORKERS = int(os.environ.get("WORKERS", "2"))

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from bugs import BUGS, Bug
+from bug import Bug
+from bugs import BUGS
 
 ROOT = Path(__file__).resolve().parents[2]
 
