@@ -98,7 +98,7 @@ def grouped(
     }
     attrs = {"by": by, "run": opened.caption(), "n_blocks": blocks, "level": level, "resamples": resamples}
     attrs |= {"permutations": permutations, "seed": seed}
-    return xr.Dataset({**_of_groups(parts, own, blocks), **_of_pairs(between, p_values)}, coords, attrs)
+    return xr.Dataset({**_of_groups(parts, own, blocks), **_of_pairs(between, p_values, list(chosen))}, coords, attrs)
 
 
 def _estimators(run: Run) -> dict[str, Estimator]:
@@ -184,7 +184,9 @@ def _of_groups(
     )
 
 
-def _of_pairs(between: Sequence[Sequence[Contrast]], p_values: FloatArray) -> dict[str, xr.Variable]:
+def _of_pairs(
+    between: Sequence[Sequence[Contrast]], p_values: FloatArray, estimators: Sequence[str]
+) -> dict[str, xr.Variable]:
     """``between`` and ``p_values`` are [pair][estimator]."""
     interval, bootstrap = "end of the interval of the difference", "bootstrap over prompts"
     effect_size = _gathered(between, "effect_size")
@@ -196,7 +198,7 @@ def _of_pairs(between: Sequence[Sequence[Contrast]], p_values: FloatArray) -> di
             "difference_high": (_gathered(between, "ci_high"), f"upper {interval}", "1", bootstrap),
             "effect_size": (effect_size, "difference over the spread of single prompts", "1", "Cohen's d"),
             "p_value": (p_values, "two-sided p-value of no difference", "1", "permutations of prompts over groups"),
-            "p_holm": (holm(p_values), "p-value corrected for all pairs and estimators", "1", "Holm"),
+            "p_holm": (holm(p_values, estimators), "p-value corrected for all pairs and estimators", "1", "Holm"),
         },
     )
 

@@ -116,7 +116,7 @@ def comparison_data(plan: Plan, rows: Sequence[Row], estimators: Sequence[str]) 
         "positive_share": (of("positive_share"), "share of resamples above 0", "1", "ties count half"),
         "exists_share": (of("exists_share"), "share of resamples in which all ratios exist", "1", ""),
         "p_value": (p_value, "two-sided p-value of no difference", "1", "1 − level of the interval that reaches 0"),
-        "p_holm": (holm(p_value), "p-value corrected for all comparisons and estimators", "1", "Holm"),
+        "p_holm": (holm(p_value, estimators), "p-value corrected for all comparisons and estimators", "1", "Holm"),
         "n_prompts": ([[sum(c.n_prompts) for c in row] for row in contrasts], "prompts in use", "prompt", ""),
     }
     data = {
@@ -147,13 +147,28 @@ def _blocks(asked: Asked) -> float:
     return float(counts.pop()) if len(counts) == 1 and asked.coefficients == (-1.0, 1.0) else math.nan
 
 
-def holm(p_values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """p-values of any shape corrected for their number (Holm); NaN stays NaN and is not counted."""
-    corrected = np.full(p_values.shape, np.nan)
-    there = np.isfinite(p_values)
+_ONE_TEST = {"smoothed_kl": "interpolated_kl", "smoothed_overlap": "interpolated_overlap"}
+"""Readings that give the same number wherever the curve falls (KL) or rises (overlap) throughout."""
+
+
+def holm(p_values: NDArray[np.float64], estimators: Sequence[str] = ()) -> NDArray[np.float64]:
+    """p-values ``[..., estimators]`` corrected for the number of tests (Holm); NaN stays NaN and is not counted.
+
+    The interpolated and the smoothed reading of KL are one test, and so are those of overlap: the larger p-value of
+    the two counts, and both are given what comes of it.
+    """
+    counted, corrected = p_values.copy(), np.full(p_values.shape, np.nan)
+    place = {name: number for number, name in enumerate(estimators)}
+    twins = [(place[one], place[other]) for one, other in _ONE_TEST.items() if one in place and other in place]
+    for one, other in twins:
+        counted[..., other] = np.fmax(p_values[..., one], p_values[..., other])
+        counted[..., one] = np.nan
+    there = np.isfinite(counted)
     if there.any():
-        corrected[there] = multipletests(p_values[there], method="holm")[1]
-    return corrected
+        corrected[there] = multipletests(counted[there], method="holm")[1]
+    for one, other in twins:
+        corrected[..., one] = corrected[..., other]
+    return np.where(np.isfinite(p_values), corrected, np.nan)
 
 
 def run_data(

@@ -3,7 +3,7 @@
 Block s is skipped before token t. Its effect on later blocks, E[s,l] = ‖c_l − c̄_l‖₂ / max(‖c_l‖₂, 1e-6), and on the
 output, O[s] = ‖y − ȳ‖₂, is measured from t on where answer tokens are predicted. With e_s = Σ_l E[s,l] / max(L−1−s, 1)
 (layer effect) or e_s = O[s] (output effect) the score is d = Σ_s s·e_s / Σ_s e_s, s counted from 0. If harder problems
-made deeper use of the model, it would rise with difficulty; a permutation test over prompts says whether it does.
+made deeper use of the model, it would rise with difficulty; a test over prompts says whether it does.
 Source: csordas2025, depth score.
 """
 

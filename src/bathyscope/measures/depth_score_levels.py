@@ -90,7 +90,7 @@ def level_results(
         [[score(effects[kind][levels.of_prompt == n], how) for how in REDUCTIONS] for n in range(len(levels.names))]
         for kind in SCORES
     ]
-    test = partial(trend, permutations=permutations, resamples=resamples, coverage=coverage, seed=seed)
+    test = partial(trend, permutations=permutations, coverage=coverage, seed=seed)
     trends = [
         [test(merged[f"prompt_score_{kind}"].sel(reduction=how).values, levels.difficulty) for how in REDUCTIONS]
         for kind in SCORES

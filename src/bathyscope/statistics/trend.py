@@ -1,10 +1,11 @@
-"""Does a score rise or fall with difficulty? Slope, interval, effect sizes and a permutation test.
+"""Does a score rise or fall with difficulty? Slope, interval, effect sizes and a test.
 
-The null hypothesis of the test is that difficulties are exchangeable between prompts: the labels could have been
-dealt out in any order. The test is exact for it whatever the scores' distribution. Its statistic is the slope
-over its own standard error, so that it keeps its level, for not too few prompts, also where difficulties differ
-in spread and in number of prompts but not in mean (DiCiccio and Romano 2017). A large p-value alone does not say
-that there is no trend; the interval of the slope says how much of one the prompts leave possible.
+Difficulties often have few and unequal numbers of prompts, and unequal spreads. The interval is Student's with the
+standard error HC3 (MacKinnon and White 1985) and the degrees of freedom of Bell and McCaffrey (2002). The test is a
+wild bootstrap under the hypothesis that the mean score does not go with difficulty: deviations from the mean keep
+their size and get random signs, and the statistic is the slope over its own robust standard error (Davidson and
+Flachaire 2008). docs/design/intervals.md holds their coverage and size. A large p-value alone does not say that there
+is no trend; the interval of the slope says how much of one the prompts leave possible.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from bathyscope.errors import OptionError
-from bathyscope.statistics.bootstrap import bootstrap_interval, check_resampling, resample_counts
+from bathyscope.statistics.bootstrap import Interval, check_resampling
 
 FloatArray = NDArray[np.float64]
 
 FEWEST = 3
 """Prompts below which a slope is not told from chance at all: two points always lie on a line."""
 _CHUNK = 1 << 22
+_LEVERAGE_ONE = 1 - 1e-9
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ class Trend:
     slope: float
     """Least-squares slope: units of the score for each unit of difficulty."""
     ci_low: float
-    """Lower end of the slope's interval (bootstrap over prompts)."""
+    """Lower end of the slope's interval."""
     ci_high: float
     """Upper end."""
     effect_size: float
@@ -41,7 +43,7 @@ class Trend:
     rank_correlation: float
     """Spearman's correlation of score and difficulty, −1 … 1."""
     p_value: float
-    """Share of the dealings of difficulties with at least as clear a slope, up or down; never 0."""
+    """Share of the random signs with at least as clear a slope, up or down; never 0."""
     reason: str = ""
     """Why a value is missing; empty where all exist."""
 
@@ -51,33 +53,30 @@ def trend(
     difficulty: ArrayLike,
     *,
     permutations: int = 9999,
-    resamples: int = 1000,
     coverage: float = 0.95,
     seed: int = 0,
 ) -> Trend:
     """The trend of ``scores`` over ``difficulty``, both ``[prompts]``; prompts with a NaN are left out.
 
-    The p-value is two-sided. Where there are no more than ``permutations`` orders of the prompts, all of them are
-    tried and it is the exact share; else it is (1 + those at least as clear) / (1 + ``permutations``), as the given
-    order is one of the possible ones (Phipson and Smyth 2010).
+    The p-value is two-sided. Where there are no more than ``permutations`` ways to sign the prompts' deviations, all of them
+    are tried and it is the exact share; else it is (1 + those at least as clear) / (1 + ``permutations``), as the given
+    signs are one of the possible ways (Phipson and Smyth 2010).
 
     Parameters
     ----------
     permutations
-        Number of random orders, at least 1; the smallest p-value is 1 / (1 + ``permutations``).
-    resamples
-        Number of bootstrap resamples of the interval, at least 1.
+        Number of random signings, at least 1; the smallest p-value is 1 / (1 + ``permutations``).
     coverage
         Wanted coverage of the interval, in (0, 1).
     seed
-        Seed of orders and resamples; equal inputs and seed give equal results.
+        Seed of the signs; equal inputs and seed give equal results.
 
     Raises
     ------
     OptionError
         Where the lengths differ or an option is out of its range.
     """
-    check_resampling(resamples, coverage)
+    check_resampling(1, coverage)
     if permutations < 1:
         raise OptionError(f"permutations is {permutations}; give a whole number of at least 1 (usual: 9999).")
     y, x = _paired(scores, difficulty)
@@ -85,14 +84,13 @@ def trend(
         return _none(f"a trend needs at least {FEWEST} prompts with a score and a difficulty; there are {y.size}")
     if np.ptp(x) == 0:
         return _none(f"a trend needs at least two difficulties; all {y.size} prompts have {x[0]:g}")
-    slope = float(_slopes(x, y, np.ones(y.size)))
-    # drawing prompts with their difficulty; a draw of a single difficulty has no slope
-    counts = resample_counts(y.size, resamples, np.random.default_rng([seed, 0]))
-    resampled = _slopes(x, y, counts)
-    low, high = bootstrap_interval(slope, resampled, np.ones(y.size), level=coverage, limits=(-math.inf, math.inf))
+    x, centred_y = x - x.mean(), y - y.mean()
+    slope = float(x @ centred_y / (x @ x))
+    low, high = _interval(x, centred_y, slope, coverage)
     spread = _spread_within(x, y)
     varied = bool(np.ptp(y) > 0)
     reasons = [
+        "one prompt decides the slope alone, so there is no interval" if math.isnan(low) else "",
         "" if varied else "all prompts have the same score, so there is no rank correlation",
         "" if spread > 0 else "scores do not differ within a difficulty, so there is no effect size",
     ]
@@ -102,7 +100,7 @@ def trend(
         ci_high=high,
         effect_size=slope / spread if spread > 0 else math.nan,
         rank_correlation=float(stats.spearmanr(x, y).statistic) if varied else math.nan,
-        p_value=_permutation_p(x, y, permutations, seed),
+        p_value=_sign_flip_p(x, centred_y, permutations, seed),
         reason="; ".join(filter(None, reasons)),
     )
 
@@ -122,15 +120,21 @@ def _none(reason: str) -> Trend:
     return Trend(math.nan, math.nan, math.nan, math.nan, math.nan, math.nan, reason)
 
 
-def _slopes(x: FloatArray, y: FloatArray, weights: FloatArray) -> FloatArray:
-    """Least-squares slopes under ``weights`` [..., prompts]; NaN where only one difficulty has weight."""
-    x, y = x - x.mean(), y - y.mean()
-    total = weights.sum(axis=-1)
-    mean_x, mean_y = weights @ x / total, weights @ y / total
-    covariance = weights @ (x * y) / total - mean_x * mean_y
-    variance = weights @ (x * x) / total - mean_x**2
-    single = variance <= 1e-12 * np.max(x * x)
-    return np.divide(covariance, variance, out=np.full_like(variance, np.nan), where=~single)
+def _interval(x: FloatArray, y: FloatArray, slope: float, coverage: float) -> Interval:
+    """Student's interval with HC3 of the slope of y over x, both centred; NaN where a prompt has leverage 1."""
+    size = float(x @ x)
+    leverage = 1 / x.size + x * x / size
+    if leverage.max() > _LEVERAGE_ONE:
+        return Interval(math.nan, math.nan)
+    factor = (x / (1 - leverage)) ** 2
+    variance = float(factor @ (y - slope * x) ** 2) / size**2
+    # The variance is y'MDMy with D the factors and M = 1 − H, H_ij = 1/n + x_i x_j / Σx²; Satterthwaite's degrees of
+    # freedom are tr² / tr of the square, written out because M, prompts by prompts, would not fit for many prompts.
+    trace = float(factor @ (1 - leverage))
+    cross = (factor.sum() / x.size) ** 2 + 2 * (factor @ x) ** 2 / (x.size * size) + (factor @ (x * x) / size) ** 2
+    freedom = trace**2 / (float(factor**2 @ (1 - 2 * leverage)) + float(cross))
+    reach = float(stats.t.ppf((1 + coverage) / 2, freedom)) * math.sqrt(variance)
+    return Interval(slope - reach, slope + reach)
 
 
 def _spread_within(x: FloatArray, y: FloatArray) -> float:
@@ -145,12 +149,11 @@ def _spread_within(x: FloatArray, y: FloatArray) -> float:
     return math.sqrt(float(residual @ residual) / (y.size - levels.size))
 
 
-def _permutation_p(x: FloatArray, y: FloatArray, permutations: int, seed: int) -> float:
-    centred_y = y - y.mean()
+def _sign_flip_p(x: FloatArray, y: FloatArray, permutations: int, seed: int) -> float:
     found = stats.permutation_test(
-        (x - x.mean(),),
-        lambda order, axis=-1: _clearness(order, centred_y),
-        permutation_type="pairings",
+        (y,),
+        lambda signed, axis=-1: _clearness(signed, x),
+        permutation_type="samples",
         vectorized=True,
         n_resamples=permutations,
         batch=max(1, _CHUNK // y.size),
@@ -161,9 +164,10 @@ def _permutation_p(x: FloatArray, y: FloatArray, permutations: int, seed: int) -
     return float(found.pvalue)
 
 
-def _clearness(x: FloatArray, y: FloatArray) -> FloatArray:
-    """|t| / √(1 + t²), in [0, 1], of the slope's heteroscedasticity-robust t; both centred, x [..., prompts]."""
-    covariance = np.asarray(x @ y)
-    residual = y - (covariance / (x * x).sum(axis=-1))[..., None] * x
+def _clearness(y: FloatArray, x: FloatArray) -> FloatArray:
+    """|t| / √(1 + t²), in [0, 1], of the slope's heteroscedasticity-robust t; x centred, y [..., prompts]."""
+    y = y - y.mean(axis=-1, keepdims=True)
+    covariance = np.asarray(y @ x)
+    residual = y - (covariance / (x @ x))[..., None] * x
     size = np.sqrt(covariance**2 + (x * x * residual**2).sum(axis=-1))
     return np.divide(np.abs(covariance), size, out=np.zeros_like(size), where=size > 0)

@@ -29,7 +29,7 @@ class DepthScoreOptions:
             csordas2025's published code).
         resamples: bootstrap resamples of the prompts.
         coverage: of the intervals.
-        permutations: random orders of the test for a trend; the smallest p-value is 1 / (1 + permutations).
+        permutations: random signings of deviations in the test for a trend; the smallest p-value is 1 / (1 + permutations).
     """
 
     by: str | None = None
@@ -98,7 +98,7 @@ DECLARATION: Final = Declaration(
             "slope in standard deviations within a level", "1/level", "slope / pooled standard deviation within levels"
         ),
         "trend_rank_correlation": _trend("rank correlation of depth score and level", "1", "Spearman's ρ"),
-        "trend_p_value": _trend("p-value of the trend", "1", "permutations of levels over prompts, two-sided"),
+        "trend_p_value": _trend("p-value of the trend", "1", "random signs of deviations (wild bootstrap), two-sided"),
         "trend_reason": _trend("why a value of the trend is missing", ""),
     },
     needs_answers=True,

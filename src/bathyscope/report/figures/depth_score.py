@@ -51,7 +51,7 @@ def _drawing(run: Run, options: FigureOptions) -> Drawing:
         "Depth score: the centre, in blocks, of the effects that skipped blocks have where the answer is predicted; a "
         f"higher score is a deeper one. Diamonds: scores of levels ({REDUCTIONS[options.reduction]}); bars: "
         f"{interval}, resampling prompts; dots: prompts, each on its own. Line: least squares over the dots; p: "
-        "permutation test of levels over prompts, two-sided; effect size: slope in standard deviations within a level."
+        "wild bootstrap test over prompts, two-sided; effect size: slope in standard deviations within a level."
     )
     return Drawing(panels, " ".join([note, *_reasons(data)]))
 
