@@ -71,9 +71,7 @@ def test_p_values_are_uniform_where_there_is_no_trend() -> None:
     """Skewed scores, unequal groups: 200 draws fall below every threshold as often as they should."""
     found = np.array(
         [
-            trend(
-                np.random.default_rng(seed).exponential(size=FEW.size), FEW, permutations=99, seed=seed
-            ).p_value
+            trend(np.random.default_rng(seed).exponential(size=FEW.size), FEW, permutations=99, seed=seed).p_value
             for seed in range(200)
         ]
     )

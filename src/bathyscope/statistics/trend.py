@@ -58,8 +58,8 @@ def trend(
 ) -> Trend:
     """The trend of ``scores`` over ``difficulty``, both ``[prompts]``; prompts with a NaN are left out.
 
-    The p-value is two-sided. Where there are no more than ``permutations`` ways to sign the prompts' deviations, all of them
-    are tried and it is the exact share; else it is (1 + those at least as clear) / (1 + ``permutations``), as the given
+    The p-value is two-sided. Where there are no more than ``permutations`` ways to sign the deviations, all of them are
+    tried and it is the exact share; else it is (1 + those at least as clear) / (1 + ``permutations``), as the given
     signs are one of the possible ways (Phipson and Smyth 2010).
 
     Parameters

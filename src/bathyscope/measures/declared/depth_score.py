@@ -29,7 +29,7 @@ class DepthScoreOptions:
             csordas2025's published code).
         resamples: bootstrap resamples of the prompts.
         coverage: of the intervals.
-        permutations: random signings of deviations in the test for a trend; the smallest p-value is 1 / (1 + permutations).
+        permutations: random signings in the test for a trend; the smallest p-value is 1 / (1 + permutations).
     """
 
     by: str | None = None
