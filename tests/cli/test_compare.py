@@ -60,7 +60,7 @@ def test_the_table_says_how_to_read_it(
     assert err == ""
     assert "tiny-llama (2) − tiny-llama (1): paired, 3 prompts" in out
     assert "intervals exclude 0" in out
-    assert "Ratio: (depth + 1)/L" in out
+    assert "Ratio: blocks done/L" in out
     unpaired, _ = printed(capsys, run_folder, other_folder, "--unpaired")
     assert "two-sample, 6 prompts" in unpaired
 

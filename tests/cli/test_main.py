@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from cyclopts import App
+from rich.console import Console
 
 import bathyscope
 from bathyscope.cli import main
@@ -46,7 +47,7 @@ def test_help_names_every_command_and_imports_no_model_library() -> None:
 def test_each_help_has_examples_that_its_own_parser_accepts(
     name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "200")  # no example is wrapped
+    monkeypatch.setattr(app, "console", Console(width=200))  # no example is wrapped
     assert main([name, "--help"]) == 0
     printed = capsys.readouterr().out
     lines = [line.strip() for line in printed.split("Examples:")[1].splitlines()]

@@ -71,7 +71,7 @@ def test_the_table_holds_what_was_measured_beside_what_was_published(home: Path,
             assert (row["measured"], row["blocks"], row["agrees"]) == (None, None, None)
             assert row["reason"]
             continue
-        depth = float(runs[row["model"], row["data"]]["effective_depth"].depth.sel(estimator=row["estimator"]))
+        depth = float(runs[row["model"], row["data"]]["effective_depth"]["index"].sel(estimator=row["estimator"]))
         assert row["measured"] == (None if depth != depth else depth)
         assert row["blocks"] == 5
         assert row["agrees"] == (None if row["published"] is None else row["measured"] == row["published"])

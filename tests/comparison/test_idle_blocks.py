@@ -163,11 +163,12 @@ def test_idle_blocks_after_each_move_a_first_crossing_to_twice_less_one(trio: Tr
     # the crossing lies between boundaries b − 1 and b, which are 2b − 2 and 2b − 1 now
     wanted = (position + whole - 1) / (2 * blocks)
     assert value(found, "other_ratio", f"interpolated_{name}") == pytest.approx(wanted, abs=1e-6)
-    # a depth of 0 stays 0
-    assert value(found, "ci_high", name) < 0 or own_low(found, name) == 0
+    # its interval holds all positions of the crossing between two boundaries; the earliest of them stays where it was
+    assert value(found, "ci_high", name) <= 0
     # wherever in its interval the position lies, it falls behind by at most half a block
     assert -1 / (2 * blocks) <= value(found, "difference", f"interpolated_{name}") <= 0
-    assert value(found, "positive_share", f"interpolated_{name}") == 0
+    # on a boundary it does not fall behind at all, and rounding decides the sign
+    assert value(found, "positive_share", f"interpolated_{name}") < 0.01
 
 
 @pytest.mark.parametrize("name", TOKEN_DEPTHS)
