@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 import tomllib
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -40,6 +42,9 @@ sys.path.insert(0, _DECLARED.name)
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (_DECLARED.name, os.environ.get("PYTHONPATH"))))
 # nothing in the tests may depend on the network; read when transformers is first imported
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+# a shell that starts tests in the background has them and their programs ignore the Ctrl-C that some of them send
+if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

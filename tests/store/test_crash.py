@@ -64,7 +64,7 @@ def test_a_program_that_is_ended_amid_a_survey_keeps_what_is_finished(tmp_path: 
         assert program.stdout.readline() == "answered\n"
     assert program.returncode == 0
     left = sorted(path.name for path in (tmp_path / "run").iterdir())
-    assert left == [".lock", "manifest.json", "shard-00000.nc"]
+    assert left == [".lock", "manifest.json", "prompts.jsonl", "shard-00000.nc"]
     assert open_run(tmp_path / "run", partial=True)["residual"].sizes["prompt"] == 1
 
 
