@@ -167,8 +167,8 @@ def test_idle_blocks_after_each_move_a_first_crossing_to_twice_less_one(trio: Tr
     assert value(found, "ci_high", name) <= 0
     # wherever in its interval the position lies, it falls behind by at most half a block
     assert -1 / (2 * blocks) <= value(found, "difference", f"interpolated_{name}") <= 0
-    # on a boundary it does not fall behind at all, and rounding decides the sign
-    assert value(found, "positive_share", f"interpolated_{name}") < 0.01
+    # on a boundary it does not fall behind at all: such a tie counts as half, and one of 300 resamples may be one
+    assert value(found, "positive_share", f"interpolated_{name}") <= 0.5 / 300
 
 
 @pytest.mark.parametrize("name", TOKEN_DEPTHS)
