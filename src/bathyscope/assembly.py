@@ -26,12 +26,15 @@ def require_free_labels(coords: Mapping[str, Any], found: Mapping[str, xr.Datase
 def require_by_prompt(found: Mapping[str, xr.Dataset], prompts: int) -> None:
     """Refuses a batch's results that are not by prompt, which could not be put together with those of other batches.
 
+    Results of some of the prompts have their numbers as the coordinate ``prompt``.
+
     Raises:
         OptionError: names the measure, the variable and its dimensions.
     """
     for measure, dataset in found.items():
+        count = dataset.sizes["prompt"] if "prompt" in dataset.coords else prompts
         for name, values in dataset.data_vars.items():
-            if values.attrs.get("merge") != "sum" and values.sizes.get("prompt") != prompts:
+            if values.attrs.get("merge") != "sum" and values.sizes.get("prompt") != count:
                 raise OptionError(
                     f"{measure} gives {name} with the dimensions {dict(values.sizes)}; allowed: a dimension 'prompt' "
                     f"of {prompts}, the prompts of the batch in order, and others beside it."

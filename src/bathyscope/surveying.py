@@ -73,7 +73,7 @@ def survey(
             model wait for each other.
         prompts: a source text (``gsm8k:10``, ``stories.txt:100``), a list of texts, ``Prompt`` objects or
             token-id lists, a ``PromptSet``, or the ``prompts`` of a run.
-        measures: names, ``"all"``, or None for residual, lens, skip and effective_depth (or the preset's); beside
+        measures: names, ``"all"``, or None for residual, lens, skip, tokens and effective_depth (or the preset's); beside
             names also classes derived from ``bathyscope.measures.base.Measure``, and instances of them.
         out: folder of the run; an interrupted run there is resumed. None keeps everything in memory.
         seed: of sampled positions and of resampling; None = 0, or the preset's.
@@ -129,6 +129,7 @@ def survey(
 
 def _carried_out(plan: SurveyPlan, out: str | Path | None, command: str | None, keep_text: bool, progress: bool) -> Run:
     """The run of a plan, or what of it is there already."""
+    plan = replace(plan, facts=replace(plan.facts, keeps_text=keep_text))
     record = {"command": command, "notes": {"threads": torch.get_num_threads(), "tails": plan.tails_note}}
     with RunWriter.open(out, plan.identity(), record) as writer:
         if writer.is_finished:
@@ -251,6 +252,8 @@ class SurveyPlan:
         batch = Batch.of([p.ids for p in prompts], self.model.device, [p.answer_tokens for p in prompts])
         by_name = {m.name: m for m in self.measures if not m.derived}
         probes = {name: m.probe(self.facts, batch, picked) for name, m in by_name.items()}
+        for probe in probes.values():
+            probe.beside(probes)
         in_wave = sum(n * self._rows(n) for n in batch.lengths)
         wave.run(batch, list(probes.values()), lambda block, blocks: bar.advance_to(done + in_wave * block / blocks))
         done += in_wave
@@ -263,9 +266,13 @@ class SurveyPlan:
         if noise is not None:
             found["noise"] = noise
         require_by_prompt(found, len(prompts))
-        coords = self.prompts.coords(picked)
-        require_free_labels(coords, found)
-        return {name: dataset.assign_coords(coords) for name, dataset in found.items()}
+        require_free_labels(self.prompts.coords(picked), found)
+        return {name: self._with_labels(dataset, picked) for name, dataset in found.items()}
+
+    def _with_labels(self, dataset: xr.Dataset, picked: Sequence[int]) -> xr.Dataset:
+        """A batch's results with the labels of its prompts, or of those that it says it is of."""
+        some = dataset[PROMPT].values.tolist() if PROMPT in dataset.coords else picked
+        return dataset.assign_coords(self.prompts.coords(some))
 
 
 def plan_survey(

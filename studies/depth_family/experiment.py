@@ -22,7 +22,6 @@ from bathyscope.comparison.result import holm
 from bathyscope.comparison.side import sides_of
 from bathyscope.errors import OptionError, PromptError
 from bathyscope.labels import variable
-from bathyscope.measures.registry import DEFAULT
 from bathyscope.model import Model, load
 from bathyscope.prompts.reading import tokenized
 from bathyscope.prompts.source import Source
@@ -48,6 +47,9 @@ _DIFFERENCE: Final = {
 }
 """What is kept of a comparison, and its name here."""
 _SOURCE: Final = "hu2025, effective depth; csordas2025, depth score"
+
+
+_ALWAYS = ("residual", "lens", "skip", "effective_depth")
 
 
 @dataclass(frozen=True)
@@ -172,7 +174,7 @@ def _measures(models: Sequence[Model], members: Sequence[Member], options: Depth
             )
     has_answers = any(prompt.answer_tokens is not None for prompt in read[0])
     scores = ["depth_score"] if has_answers else []
-    return list(dict.fromkeys([*DEFAULT, *OF_PROFILES, *scores, *options.measures]))
+    return list(dict.fromkeys([*_ALWAYS, *OF_PROFILES, *scores, *options.measures]))
 
 
 def _surveyed(model: Model, measures: Sequence[str], out: Path, options: DepthFamily, progress: bool) -> Run:

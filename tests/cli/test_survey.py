@@ -58,7 +58,7 @@ def test_json_is_the_whole_of_stdout_and_has_no_nan(
     found = json.loads(capsys.readouterr().out, parse_constant=lambda name: pytest.fail(f"{name} in JSON"))
     assert found["run"] == str(run_folder)
     assert found["prompts"] == 3
-    assert set(found["measures"]) == {"residual", "lens", "skip", "effective_depth", "noise"}
+    assert set(found["measures"]) == {"residual", "lens", "skip", "tokens", "effective_depth", "noise"}
     depth = open_run(run_folder)["effective_depth"]
     assert [row["estimator"] for row in found["effective_depth"]] == list(depth["estimator"].values)
     for row, value in zip(found["effective_depth"], depth["depth"].values):

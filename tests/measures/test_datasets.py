@@ -30,6 +30,7 @@ OPTIONS = {
     "swap": None,
     "repeat": {"length": 2},
     "swap_cosine": None,
+    "tokens": None,
 }
 COLLECTIVE = {"cka", "translated_lens"}
 """They look at many prompts together: what one prompt gives alone is nothing, or not the same."""
@@ -103,6 +104,14 @@ DIMS: dict[str, dict[str, tuple[str, ...]]] = {
         **dict.fromkeys(("self", "index", "adjacent"), ("prompt", "part", "swapped")),
         "n_averaged": ("prompt",),
     },
+    "tokens": {
+        **dict.fromkeys(("top_id", "top_probability"), (*_BOUNDARY, "top", "token")),
+        **dict.fromkeys(("kl_final_lens", "entropy", "next_probability"), (*_BOUNDARY, "token")),
+        **dict.fromkeys(("settle_depth", "prediction_depth"), ("prompt", "token")),
+        **dict.fromkeys(("added_loss", "added_kl"), ("prompt", "dropped", "token")),
+        "norm_resid": (*_BOUNDARY, "token"),
+        **{f"norm_{part}": (*_BLOCK, "token") for part in _PARTS},
+    },
     **{
         measure: {
             **dict.fromkeys(_SCHEDULE, ("prompt", index)),
@@ -145,6 +154,13 @@ COORDINATES = {
     "swap": {"swapped": range(L - 1)},
     "repeat": {"start": range(L - 1)},
     "swap_cosine": {"part": ["attention", "mlp"], "swapped": range(L - 1)},
+    "tokens": {
+        **dict.fromkeys(("block", "dropped"), range(L)),
+        "boundary": range(L + 1),
+        "prompt": range(len(LENGTHS)),
+        "token": range(max(LENGTHS)),
+        "top": range(5),
+    },
 }
 
 
@@ -168,7 +184,10 @@ def test_names_and_dimensions(datasets: dict[str, xr.Dataset], measure: str) -> 
     assert found.sizes["prompt"] == len(LENGTHS)
     for name, values in found.data_vars.items():
         whole = name in ("positions", "answer_start", "largest_token", "largest_channel") or "n_averaged" in str(name)
-        assert values.dtype == (np.int64 if whole else np.float64), name
+        if measure == "tokens":  # one value a token: half of what means take
+            assert values.dtype == (np.int32 if name == "top_id" else np.float32), name
+        else:
+            assert values.dtype == (np.int64 if whole else np.float64), name
 
 
 @pytest.mark.parametrize("measure", DIMS)
@@ -240,6 +259,8 @@ def observed(name: str, batch: Batch) -> dict[str, xr.Dataset]:
         measure.prepare(known, prompts, seed=0)
         measure.begin(wave, waves.reference_of(measure) or prompts)
     probes = {key: measure.probe(known, batch, range(batch.size)) for key, measure in made.items()}
+    for probe in probes.values():
+        probe.beside(probes)
     wave.run(batch, list(probes.values()))
     for probe in probes.values():
         probe.after(wave, lambda share: None)

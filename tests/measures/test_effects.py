@@ -9,7 +9,7 @@ import xarray as xr
 from support import idle, waves, zoo
 
 from bathyscope.measures.effects import EffectMaps, control_gap, relative_change
-from bathyscope.measures.tokens import LEFT_OUT
+from bathyscope.measures.over_tokens import LEFT_OUT
 from bathyscope.model import load
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.probe import RowsView

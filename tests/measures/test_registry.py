@@ -21,7 +21,8 @@ def test_what_is_derived_comes_after_what_it_needs() -> None:
     order = list(MEASURES)
     for name, one in MEASURES.items():
         assert all(order.index(needed) < order.index(name) for needed in one.requires)
-        assert one.derived or not one.requires
+        # what only observes can take from others that do
+        assert one.derived or not any(MEASURES[needed].derived for needed in one.requires)
 
 
 def test_a_measure_is_what_its_declaration_says() -> None:
@@ -59,7 +60,7 @@ def test_wrong_options_are_refused_before_any_measure_is_made() -> None:
         (["effective_depth"], ["residual", "lens", "skip", "effective_depth"]),
         (["all"], list(MEASURES)),
         (["lens", "lens"], ["lens"]),
-        (DEFAULT, ["residual", "lens", "skip", "effective_depth"]),
+        (DEFAULT, ["residual", "lens", "skip", "tokens", "effective_depth"]),
     ],
 )
 def test_a_measure_brings_what_it_needs(asked: list[str], expected: list[str]) -> None:

@@ -1,72 +1,173 @@
+"""Values of single tokens: equal to a naive recomputation, to the means of their measures, and free of compute."""
+
 from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+import xarray as xr
+from support import naive, waves, zoo
+from support.piece_tokenizer import VOCABULARY, piece_tokenizer
 
-from bathyscope.measures.tokens import LEFT_OUT, max_over_tokens, mean_over_tokens, quantile, reduce_tokens
-from bathyscope.wavefront.batch import Batch
+import bathyscope
+from bathyscope.anatomy.readout import Readout
+from bathyscope.errors import OptionError
+from bathyscope.measures.tokens import Tokens
 
-LENGTHS = (3, 1, 5)
-BATCH = Batch.of([[7] * length for length in LENGTHS])
-
-
-def with_pads(pad: float) -> torch.Tensor:
-    """Values [2, prompts, tokens]; every pad holds ``pad``."""
-    values = torch.randn(2, len(LENGTHS), max(LENGTHS), generator=torch.Generator().manual_seed(3))
-    return values.masked_fill(~BATCH.valid_BT, pad)
+LENGTHS = (14, 9, 17)
+ALL = {"residual": None, "lens": None, "drop": None}
 
 
-@pytest.mark.parametrize("pad", [0.0, 1e30, float("inf"), float("nan")])
-def test_pads_enter_neither_mean_nor_max(pad: float) -> None:
-    values = with_pads(pad)
-    own = [[values[row, i, :length].double().numpy() for i, length in enumerate(LENGTHS)] for row in range(2)]
-    means, largest = mean_over_tokens(values, BATCH), max_over_tokens(values, BATCH)
-    np.testing.assert_allclose(means.numpy(), [[v.mean() for v in row] for row in own])
-    np.testing.assert_array_equal(largest.numpy(), [[v.max() for v in row] for row in own])
+def measured(name: str, measures: dict[str, object] | None = None, **options: int) -> dict[str, xr.Dataset]:
+    ids = zoo.prompts(zoo.build(name), LENGTHS)
+    return waves.run(waves.loaded(name), ids, {**(measures or ALL), "tokens": options})
 
 
-def test_without_the_first_token() -> None:
-    values = with_pads(float("nan"))[0]
-    got = mean_over_tokens(values, BATCH, first=1).tolist()
-    assert got[0] == pytest.approx(float(values[0, 1:3].double().mean()))
-    assert np.isnan(got[1])
-    assert got[2] == pytest.approx(float(values[2, 1:5].double().mean()))
+@pytest.fixture(scope="module")
+def found() -> dict[str, xr.Dataset]:
+    return measured("llama", prompts=2, length=12)
 
 
-def test_sums_are_double() -> None:
-    batch = Batch.of([[1] * 5000])
-    values = torch.full((1, 5000), 0.1)
-    values[0, 0] = 1e7
-    assert mean_over_tokens(values, batch).item() == float(values.double().mean())
+def test_the_lens_of_each_token_equals_a_naive_one(found: dict[str, xr.Dataset]) -> None:
+    """Streams and readout by the model's own modules, one prompt at a time, softmax by torch in float64."""
+    model, tokens = zoo.build("llama"), found["tokens"]
+    for prompt, ids in enumerate(zoo.prompts(model, LENGTHS)[:2]):
+        own = min(len(ids), 12)
+        with torch.no_grad():
+            states = naive.boundaries(model, naive.blocks_of(model), ids)
+            logits = [model.lm_head(model.model.norm(state)).double() for state in states]
+        log_p = torch.stack([one.log_softmax(-1) for one in logits])[:, :own]
+        one = tokens.isel(prompt=prompt, token=slice(own))
+        best = log_p.topk(5, dim=-1)
+        np.testing.assert_array_equal(one.top_id.transpose("boundary", "token", "top"), best.indices)
+        np.testing.assert_allclose(
+            one.top_probability.transpose("boundary", "token", "top"), best.values.exp(), rtol=2e-5
+        )
+        entropy = -(log_p.exp() * log_p).sum(-1) / np.log(2)
+        np.testing.assert_allclose(one.entropy, entropy, rtol=1e-5)
+        kl = (log_p[-1].exp() * (log_p[-1] - log_p)).sum(-1)
+        np.testing.assert_allclose(one.kl_final_lens, kl, rtol=1e-3, atol=1e-6)
+        following = torch.tensor(ids[1 : own + 1])
+        told = log_p[:, : len(following)].gather(-1, following.expand(len(log_p), -1)[..., None])[..., 0].exp()
+        np.testing.assert_allclose(one.next_probability[:, : len(following)], told, rtol=2e-5)
 
 
-@given(st.lists(st.floats(-100, 100, width=32), min_size=1, max_size=40), st.floats(0, 1))
-def test_the_quantile_is_numpys(values: list[float], q: float) -> None:
-    got = quantile(torch.tensor([values], dtype=torch.float64), q).item()
-    assert got == pytest.approx(np.quantile(np.array(values), q), rel=1e-12, abs=1e-12)
+def test_means_over_tokens_are_those_of_the_measures(found: dict[str, xr.Dataset]) -> None:
+    tokens = measured("llama", prompts=9, length=99)["tokens"]
+    lens, drop, residual = found["lens"], found["drop"], found["residual"]
+    for name in ("kl_final_lens", "entropy", "settle_depth", "prediction_depth"):
+        np.testing.assert_allclose(tokens[name].mean("token"), lens[name], rtol=1e-5, atol=1e-7, err_msg=name)
+    loss = -np.log(tokens.next_probability)
+    np.testing.assert_allclose(loss.mean("token"), lens.cross_entropy, rtol=1e-5)
+    for name in ("norm_resid", "norm_attn", "norm_mlp", "norm_block"):
+        np.testing.assert_allclose(tokens[name].mean("token"), residual[name], rtol=1e-5, err_msg=name)
+    np.testing.assert_allclose(tokens.added_loss.mean("token"), drop.loss - drop.baseline_loss, rtol=1e-4, atol=1e-6)
+    with_next = tokens.added_loss.notnull()
+    assert [int(own.sum()) for own in with_next.isel(dropped=0)] == [length - 1 for length in LENGTHS]
+    np.testing.assert_allclose(tokens.added_kl.where(with_next).mean("token"), drop.kl, rtol=1e-5)
 
 
-def test_reductions_stand_in_front() -> None:
-    values = torch.randn(4, 31, generator=torch.Generator().manual_seed(1))
-    got = reduce_tokens(values)
-    assert (tuple(got.shape), got.dtype) == ((3, 4), torch.float64)
-    exact = values.double().numpy()
-    np.testing.assert_allclose(got[0].numpy(), exact.mean(-1))
-    np.testing.assert_allclose(got[1].numpy(), np.quantile(exact, 0.95, axis=-1))
-    np.testing.assert_array_equal(got[2].numpy(), exact.max(-1))
+def test_only_the_first_tokens_of_the_first_prompts_are_kept(found: dict[str, xr.Dataset]) -> None:
+    tokens = found["tokens"]
+    assert dict(tokens.sizes) == {"prompt": 2, "boundary": 6, "top": 5, "token": 12, "block": 5, "dropped": 5}
+    assert tokens.prompt.values.tolist() == [0, 1]
+    assert (tokens.top_id.isel(prompt=1, token=slice(9, None)) == -1).all()
+    assert tokens.entropy.isel(prompt=1, token=slice(9, None)).isnull().all()
+    assert tokens.entropy.isel(prompt=0).notnull().all()
+    assert tokens.top_id.dtype == np.int32
+    assert tokens.entropy.dtype == np.float32
 
 
-def test_no_token_gives_nan() -> None:
-    assert reduce_tokens(torch.empty(2, 0)).isnan().all()
+def test_nothing_else_changes(found: dict[str, xr.Dataset]) -> None:
+    without = waves.run(waves.loaded("llama"), zoo.prompts(zoo.build("llama"), LENGTHS), ALL)
+    for name, dataset in without.items():
+        xr.testing.assert_identical(found[name], dataset)
 
 
-def test_tokens_without_a_value_do_not_count() -> None:
-    values = torch.tensor([[0.5, LEFT_OUT, 0.25, 1.0], [LEFT_OUT] * 4, [1.0, 2.0, 3.0, 4.0], [1.0, float("nan"), 2, 3]])
-    got = reduce_tokens(values).numpy()
-    np.testing.assert_allclose(got[:, 0], [1.75 / 3, np.quantile([0.25, 0.5, 1.0], 0.95), 1.0])
-    assert np.isnan(got[:, 1]).all()
-    np.testing.assert_allclose(got[:, 2], [2.5, np.quantile([1, 2, 3, 4], 0.95), 4.0])
-    assert np.isnan(got[[0, 2], 3]).all()
+def test_without_drop_and_residual_it_holds_what_the_lens_gives() -> None:
+    tokens = measured("gpt2", {"lens": {"norm": ["frozen", "recompute"], "k": 2}}, prompts=1, length=3)["tokens"]
+    lens_alone = {"top_id", "top_probability", "kl_final_lens", "entropy", "next_probability"}
+    assert set(tokens) == {*lens_alone, "settle_depth", "prediction_depth"}
+    assert tokens.sizes["top"] == 5
+    plain = measured("gpt2", {"lens": None}, prompts=1, length=3)["tokens"]
+    xr.testing.assert_identical(tokens, plain)
+
+
+@contextmanager
+def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, int]]:
+    """How many rows go through the readout, and how often the likeliest tokens of some are looked for."""
+    counts = {"read": 0, "sorted": 0}
+    read, ordered = Readout.__call__, torch.Tensor.topk
+
+    def reading(self: Readout, resid: torch.Tensor) -> torch.Tensor:
+        counts["read"] += resid.shape[0]
+        return read(self, resid)
+
+    def ordering(self: torch.Tensor, *args: object, **kwargs: object) -> object:
+        counts["sorted"] += 1
+        return ordered(self, *args, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Readout, "__call__", reading)
+        patch.setattr(torch.Tensor, "topk", ordering)
+        yield counts
+
+
+def test_no_vector_is_read_out_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = zoo.prompts(zoo.build("llama"), LENGTHS)
+    with counted(monkeypatch) as before:
+        waves.run(waves.loaded("llama"), ids, ALL)
+    with counted(monkeypatch) as after:
+        waves.run(waves.loaded("llama"), ids, {**ALL, "tokens": None})
+    assert before == after
+    assert before["read"] > 0
+    assert before["sorted"] > 0
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> bathyscope.Run:
+    """Five prompts in shards of two, of which three are kept."""
+    ids = zoo.prompts(zoo.build("llama"), (9, 6, 8, 7, 5))
+    folder = tmp_path_factory.mktemp("tokens") / "run"
+    options = {"tokens": {"prompts": 3, "length": 7}}
+    bathyscope.survey(waves.loaded("llama"), ids, ["lens", "tokens"], out=folder, batch_tokens=14, **options)
+    return bathyscope.open(folder)
+
+
+def test_a_run_holds_them_for_some_prompts(run: bathyscope.Run) -> None:
+    assert run.identity.plan != [[0, 5]]
+    tokens = run["tokens"]
+    assert tokens.sizes["prompt"] == 3
+    assert tokens.prompt_id.values.tolist() == run["lens"].prompt_id.values[:3].tolist()
+    assert tokens.n_tokens.values.tolist() == [9, 6, 8]
+    assert run["lens"].sizes["prompt"] == 5
+    assert len(run.prompts) == 5
+    np.testing.assert_allclose(tokens.entropy[1].mean("token"), run["lens"].entropy[1], rtol=1e-5)
+
+
+@pytest.mark.parametrize("options", [{"prompts": 0}, {"length": 0}])
+def test_none_are_kept_where_none_are_wanted(options: dict[str, int]) -> None:
+    ids = zoo.prompts(zoo.build("llama"), (5, 4))
+    run = bathyscope.survey(waves.loaded("llama"), ids, ["lens", "tokens"], tokens=options)
+    assert run["tokens"].top_id.size == 0
+    assert "lens" in run
+
+
+def test_pieces_say_what_ids_mean_and_only_where_texts_are_kept() -> None:
+    """A token decoded alone would lose the space before it."""
+    facts = replace(waves.facts(waves.loaded("llama")), tokenizer=piece_tokenizer())
+    ids = [VOCABULARY["one"], VOCABULARY["ka"], -1]
+    merged = xr.Dataset({"top_id": ("top", np.array(ids, dtype=np.int32))})
+    found = Tokens().summarise(facts, merged, seed=0)
+    assert found is not None
+    assert dict(zip(found.id.values.tolist(), found.piece.values.tolist())) == {ids[0]: " one", ids[1]: " ka"}
+    assert Tokens().summarise(replace(facts, keeps_text=False), merged, seed=0) is None
+
+
+def test_options_are_checked() -> None:
+    with pytest.raises(OptionError, match=r"tokens: prompts=-1 is out of range; allowed: 0 or more"):
+        Tokens({"prompts": -1})

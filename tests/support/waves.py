@@ -74,6 +74,8 @@ def run(
         if not measure.derived:
             measure.begin(wave, reference_of(measure) or prompts)
     probes = {name: measure.probe(known, batch, range(len(ids))) for name, measure in made.items()}
+    for probe in probes.values():
+        probe.beside(probes)
     wave.run(batch, list(probes.values()))
     for probe in probes.values():
         probe.after(wave, lambda share: None)

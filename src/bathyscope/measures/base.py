@@ -27,6 +27,8 @@ from bathyscope.wavefront.probe import Probe
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
+    from bathyscope.measures.token_values import TokenValues
+
 Options = TypeVar("Options")
 
 
@@ -37,6 +39,8 @@ class ModelFacts:
     anatomy: Anatomy
     checks: Checks
     tokenizer: PreTrainedTokenizerBase | None = None
+    keeps_text: bool = True
+    """Whether results may hold texts; numbers of tokens they always may."""
 
     @property
     def n_blocks(self) -> int:
@@ -68,7 +72,15 @@ class ModelFacts:
 
 
 class MeasureProbe(Probe):
-    """A measure's observer for one batch; ``result`` gives the batch's dataset after ``finish``."""
+    """A measure's observer for one batch; ``result`` gives the batch's dataset after ``finish``.
+
+    ``tokens`` is where values of single tokens are left that the measure forms anyway; None = nobody keeps them.
+    """
+
+    tokens: TokenValues | None = None
+
+    def beside(self, others: Mapping[str, MeasureProbe]) -> None:
+        """Told, before the wave begins, which probes look at the same batch, this one among them."""
 
     @abc.abstractmethod
     def result(self) -> xr.Dataset:

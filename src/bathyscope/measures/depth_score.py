@@ -24,8 +24,8 @@ from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
 from bathyscope.measures.declared.depth_score import DECLARATION, DepthScoreOptions
 from bathyscope.measures.depth_score_levels import check_label, level_results
 from bathyscope.measures.effects import control_gap, relative_change
+from bathyscope.measures.over_tokens import reduce_tokens
 from bathyscope.measures.positions import padded_positions
-from bathyscope.measures.tokens import reduce_tokens
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.statistics.crossing import centre_of_mass, layer_effect
 from bathyscope.wavefront.batch import Batch

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from bathyscope.labels import REDUCTIONS
-from bathyscope.measures.tokens import LEFT_OUT, reduce_tokens
+from bathyscope.measures.over_tokens import LEFT_OUT, reduce_tokens
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.probe import RowsView
 from bathyscope.wavefront.rows import Request

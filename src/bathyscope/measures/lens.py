@@ -6,7 +6,7 @@ also the boundaries at which its prediction settles (``settling``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from bathyscope.errors import PromptError
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, require_range
 from bathyscope.measures.declared.lens import DECLARATION, LensOptions
 from bathyscope.measures.settling import is_deep, prediction_depth, settle_depth
+from bathyscope.measures.token_values import TokenValues
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.compare import compare
@@ -37,6 +38,7 @@ _METRICS = {
     "kl_tail": "kl_tail",
 }
 """Variable → what is compared for it."""
+_TOP = ("top_ids", "top_probabilities")
 
 
 class Lens(Measure[LensOptions], declared=DECLARATION):
@@ -95,7 +97,7 @@ class LensProbe(MeasureProbe):
                 readout,
                 last,
                 [*self._boundaries, last],
-                tuple(_METRICS.values()),
+                (*_METRICS.values(), *(_TOP if self.tokens is not None else ())),
                 vocabulary=self._facts.anatomy.vocabulary,
                 targets_N=self._batch.next_ids_N,
                 read_row=reads[norm],
@@ -107,10 +109,25 @@ class LensProbe(MeasureProbe):
             values["settle_depth"] = settle_depth(found["jsd"])
             values["deep_thinking_ratio"] = is_deep(values["settle_depth"], self._facts.n_blocks)
             values["prediction_depth"] = prediction_depth(found["top1_agreement"])
+            if self.tokens is not None and norm == self._of_tokens:
+                self._leave(self.tokens, values, found)
             kept = {name: self._per_prompt(own) for name, own in values.items()}
             hits = [self._per_prompt((found["rank"] <= k).double()) for k in HITS]
             self._found.append({**kept, "hits": torch.stack(hits, dim=-1)})
         self._boundaries.clear()
+
+    @property
+    def _of_tokens(self) -> str:
+        """The norm whose values of single tokens are kept: the model's own where it was asked for."""
+        return "recompute" if "recompute" in self._options.norm else self._options.norm[0]
+
+    def _leave(self, tokens: TokenValues, values: Mapping[str, Tensor], found: Mapping[str, Tensor]) -> None:
+        """Hands over what is known of single tokens."""
+        for name in ("kl_final_lens", "entropy", "settle_depth", "prediction_depth"):
+            tokens.put(name, values[name])
+        tokens.put("next_probability", (-values["cross_entropy"]).exp())
+        tokens.put("top_id", found["top_ids"].long().mT)
+        tokens.put("top_probability", found["top_probabilities"].mT)
 
     def _per_prompt(self, values_BN: Tensor) -> Tensor:
         """Mean over each prompt's tokens that have a value: [boundary, N] → [prompt, boundary], [N] → [prompt]."""

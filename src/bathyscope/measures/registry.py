@@ -47,13 +47,14 @@ _NAMES: Final = (
     "cka",
     "attention_locality",
     "neurons",
+    "tokens",
     "effective_depth",
     "stages",
 )
 MEASURES: Final[Mapping[str, Declaration]] = {
     name: importlib.import_module(f"bathyscope.measures.declared.{name}").DECLARATION for name in _NAMES
 }
-DEFAULT = ("residual", "lens", "skip", "effective_depth")
+DEFAULT = ("residual", "lens", "skip", "tokens", "effective_depth")
 _RESERVED = frozenset(("all", "noise"))
 
 

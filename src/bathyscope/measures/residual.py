@@ -14,7 +14,7 @@ from torch import Tensor
 
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
 from bathyscope.measures.declared.residual import DECLARATION, PARTS, ResidualOptions
-from bathyscope.measures.tokens import max_over_tokens, mean_over_tokens
+from bathyscope.measures.over_tokens import max_over_tokens, mean_over_tokens
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.probe import BaselineView, FinalStates
 
@@ -80,6 +80,8 @@ class ResidualProbe(MeasureProbe):
             self._boundary.setdefault(name, []).append(value)
 
     def _note_norm(self, where: dict[str, list[Tensor]], part: str, norm_BT: Tensor) -> None:
+        if self.tokens is not None:
+            self.tokens.step(f"norm_{part}", norm_BT)
         where.setdefault(f"norm_{part}", []).append(mean_over_tokens(norm_BT, self._batch))
         where.setdefault(f"norm_{part}_max", []).append(max_over_tokens(norm_BT, self._batch))
         where.setdefault(f"norm_{part}_rest", []).append(mean_over_tokens(norm_BT, self._batch, first=1))

@@ -19,8 +19,8 @@ from bathyscope.labels import REDUCTIONS
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, require_range
 from bathyscope.measures.declared.skip import DECLARATION, REACHES, SkipOptions
 from bathyscope.measures.effects import EPS, Cell, EffectMaps
+from bathyscope.measures.over_tokens import reduce_tokens
 from bathyscope.measures.positions import COUNT, chosen_positions, padded_positions
-from bathyscope.measures.tokens import reduce_tokens
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.statistics.influence import influence_given, influence_received
 from bathyscope.wavefront.batch import Batch

@@ -17,8 +17,8 @@ from torch import Tensor
 from bathyscope.errors import ModelError
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, require_range
 from bathyscope.measures.declared.swap_cosine import DECLARATION, SwapCosineOptions
+from bathyscope.measures.over_tokens import mean_over_tokens
 from bathyscope.measures.schedules import check_blocks, runnable
-from bathyscope.measures.tokens import mean_over_tokens
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.schedule import Schedule
 from bathyscope.wavefront.batch import Batch

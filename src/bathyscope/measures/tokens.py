@@ -1,60 +1,65 @@
-"""Token statistics per prompt: means in float64 over real tokens, never over pads."""
+"""What lens, drop and residual know of single tokens, kept for the first tokens of the first prompts.
+
+Nothing is computed for it: the measures of the survey form these values and average them, and hand them over before
+they do (``MeasureProbe.tokens``). Without drop or residual among them, the variables of these are missing.
+"""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping, Sequence
 
-import torch
-from torch import Tensor
+import numpy as np
+import xarray as xr
 
+from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
+from bathyscope.measures.declared.tokens import DECLARATION, TokensOptions
+from bathyscope.measures.token_values import NO_TOKEN, TokenValues
+from bathyscope.prompts.pieces import pieces
+from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.wavefront.batch import Batch
 
 
-def mean_over_tokens(values_BT: Tensor, batch: Batch, first: int = 0) -> Tensor:
-    """Mean over each prompt's tokens ``first …``, [..., batch] float64; NaN where a prompt has none."""
-    keep = batch.valid_BT.clone()
-    keep[:, :first] = False
-    total = values_BT.double().masked_fill(~keep, 0.0).sum(-1)
-    return total / keep.sum(-1)
+class Tokens(Measure[TokensOptions], declared=DECLARATION):
+    """A dataset of fewer prompts than the others: its coordinate ``prompt`` has their numbers."""
+
+    def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
+        chosen = prompts[: self.options.prompts]
+        self._width = min(self.options.length, max(map(len, chosen), default=0))
+
+    def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
+        chosen = [place for place, number in enumerate(indices) if number < self.options.prompts and self._width]
+        return TokensProbe(TokenValues(batch, chosen, self._width), [indices[place] for place in chosen], facts)
+
+    def summarise(self, facts: ModelFacts, merged: xr.Dataset, seed: int) -> xr.Dataset | None:
+        if facts.tokenizer is None or not facts.keeps_text:
+            return None
+        ids = [int(token) for token in np.unique(merged["top_id"].values) if token != NO_TOKEN]
+        # behind itself, as decoded alone many a token would lose its leading space
+        said = np.array([pieces((token, token), facts.tokenizer)[1] for token in ids], dtype=object)
+        return DECLARATION.dataset({"piece": said}, {"id": np.array(ids, dtype=np.int64)})
 
 
-def max_over_tokens(values_BT: Tensor, batch: Batch) -> Tensor:
-    """Largest value among each prompt's tokens, [..., batch] float64."""
-    return values_BT.double().masked_fill(~batch.valid_BT, -torch.inf).amax(-1)
+class TokensProbe(MeasureProbe):
+    """Observes nothing; takes what the probes beside it leave."""
 
+    def __init__(self, values: TokenValues, numbers: Sequence[int], facts: ModelFacts) -> None:
+        super().__init__()
+        self._values, self._numbers, self._facts = values, numbers, facts
 
-LEFT_OUT: Final = float("-inf")
-"""Stands for a token that has no value; NaN is a value that went wrong."""
+    def beside(self, others: Mapping[str, MeasureProbe]) -> None:
+        for probe in others.values():
+            probe.tokens = self._values
 
-
-def reduce_tokens(values_RN: Tensor) -> Tensor:
-    """Mean, 95th percentile (linear) and max over the last axis, [3, rows] float64.
-
-    Tokens that are ``LEFT_OUT`` do not count; NaN where none is left.
-    """
-    if values_RN.shape[-1] == 0:
-        return values_RN.new_full((3, *values_RN.shape[:-1]), torch.nan, dtype=torch.float64)
-    values = values_RN.double()
-    missing = values == LEFT_OUT
-    first_R = missing.sum(-1)
-    count_R = values.shape[-1] - first_R
-    # a row that lacks nothing is averaged by torch's own mean, to the same bit as if there were no others
-    mean_R = torch.where(first_R > 0, values.masked_fill(missing, 0.0).sum(-1) / count_R, values.mean(-1))
-    reduced = torch.stack([mean_R, quantile(values, 0.95, first_R), values.amax(-1)])
-    return reduced.masked_fill(count_R == 0, torch.nan)
-
-
-def quantile(values_RN: Tensor, q: float, first_R: Tensor | int = 0) -> Tensor:
-    """Linear quantile over the last axis, of any length (torch.quantile takes at most 16 million values).
-
-    Args:
-        first_R: how many of the smallest do not count.
-    """
-    ordered = values_RN.sort(-1).values
-    first = torch.as_tensor(first_R, device=values_RN.device).expand(values_RN.shape[:-1])[..., None]
-    last = ordered.shape[-1] - 1
-    share = (q * (last - first).double()).clamp_min(0)  # from the first that counts
-    low = (first + share.long()).clamp_max(last)
-    high = (low + 1).clamp_max(last)
-    ends = ordered.gather(-1, low), ordered.gather(-1, high)
-    return torch.lerp(*ends, (share - share.long()).to(ordered.dtype))[..., 0]
+    def result(self) -> xr.Dataset:
+        found, blocks = self._values.found(), np.arange(self._facts.n_blocks)
+        data = {name: found[name] for name in DECLARATION.table or {} if name in found}
+        width = data["top_id"].shape[-1]
+        coords: dict[str, object] = {
+            "prompt": np.array(self._numbers, dtype=np.int64),
+            "boundary": np.arange(self._facts.n_blocks + 1),
+            "token": np.arange(width),
+            "top": np.arange(data["top_id"].shape[-2]),
+        }
+        coords |= {"block": blocks} if "norm_block" in data else {}
+        coords |= {name: np.array(places, dtype=np.int64) for name, places in self._values.coords.items()}
+        return DECLARATION.dataset(data, coords)

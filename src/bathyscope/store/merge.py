@@ -16,9 +16,13 @@ MERGE = "merge"
 def check_mergeable(name: str, dataset: xr.Dataset, prompts: int) -> None:
     """Every data variable has the dimension ``prompt`` of the shard's length, or is a partial sum.
 
+    A dataset of some of the shard's prompts has the numbers of these as the coordinate ``prompt``.
+
     Raises:
         StoreError: which variable is neither.
     """
+    if PROMPT in dataset.coords and dataset.sizes[PROMPT] <= prompts:
+        prompts = dataset.sizes[PROMPT]
     for label, variable in dataset.data_vars.items():
         if variable.attrs.get(MERGE) == "sum" and PROMPT not in variable.dims:
             continue
@@ -35,7 +39,7 @@ def merge(parts: Sequence[Mapping[str, xr.Dataset]], prompts: Sequence[int] | No
 
     Args:
         prompts: numbers of the parts' prompts, one part after the other; results come in their order. None = the parts
-            are in order.
+            are in order. A dataset of some prompts tells their numbers itself.
 
     Where other dimensions differ in length (``token``), the shorter parts are padded at their end: floats
     with NaN, text with "", and integers and truth values become float64 with NaN. Nothing padded, nothing
@@ -51,8 +55,12 @@ def merge(parts: Sequence[Mapping[str, xr.Dataset]], prompts: Sequence[int] | No
     merged = {name: _merged(name, [part[name] for part in parts]) for name in names}
     if prompts is None:
         return merged
-    order = np.argsort(prompts, kind="stable")
-    return {name: found.isel({PROMPT: order}, missing_dims="ignore") for name, found in merged.items()}
+    return {name: _in_order(found, prompts) for name, found in merged.items()}
+
+
+def _in_order(found: xr.Dataset, prompts: Sequence[int]) -> xr.Dataset:
+    numbers = found[PROMPT].values if PROMPT in found.coords else prompts
+    return found.isel({PROMPT: np.argsort(numbers, kind="stable")}, missing_dims="ignore")
 
 
 def _merged(name: str, parts: Sequence[xr.Dataset]) -> xr.Dataset:

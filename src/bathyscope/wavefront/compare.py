@@ -22,6 +22,8 @@ _CHUNK_BYTES = 32 << 20
 _FEWEST_TOKENS = 8
 _ACCELERATOR_FACTOR = 32
 _LN2 = math.log(2.0)
+TOP = 5
+"""Tokens that ``top_ids`` and ``top_probabilities`` name; fewer where the vocabulary is smaller."""
 
 
 @dataclass
@@ -156,6 +158,16 @@ def rank(pair: Pair) -> Tensor:
     return 1 + (pair.row.logits > value).sum(-1).double()
 
 
+def top_ids(pair: Pair) -> Tensor:
+    """The row's ``TOP`` most probable tokens, the likeliest first, [..., N, TOP]."""
+    return pair.row.top_k(TOP).double()
+
+
+def top_probabilities(pair: Pair) -> Tensor:
+    """Their probabilities, [..., N, TOP]."""
+    return pair.row.p.gather(-1, pair.row.top_k(TOP))
+
+
 def kl_top_p(pair: Pair) -> Tensor:
     """The share of KL(row ‖ reference) that comes from the reference's top-p set, in nats."""
     return pair.kl_top
@@ -170,7 +182,7 @@ METRICS: dict[str, Callable[[Pair], Tensor]] = {
     metric.__name__: metric
     for metric in (
         *(kl_from_reference, kl_to_reference, jsd, l2, entropy, top1_agreement),
-        *(loss, overlap, rank, kl_top_p, kl_tail),
+        *(loss, overlap, rank, kl_top_p, kl_tail, top_ids, top_probabilities),
     )
 }
 
@@ -201,10 +213,10 @@ def compare(
         read_row: (row vectors, reference vectors) → logits, where rows are read otherwise than the reference.
 
     Returns:
-        name → float64 [rows, N].
+        name → float64 [rows, N], or [rows, N, TOP] of the top tokens.
     """
     tokens = reference_ND.shape[0]
-    found = {name: torch.empty(len(rows), tokens, dtype=torch.float64, device=reference_ND.device) for name in metrics}
+    found: dict[str, Tensor] = {}
     for first, last in even_pieces(tokens, _tokens_at_once(vocabulary, reference_ND.device)):
         vectors = reference_ND[first:last]
         ref = Distribution(read(vectors))
@@ -216,7 +228,10 @@ def compare(
                 row = ref if row_ND is reference_ND else Distribution(read(row_ND[first:last]))
             pair = Pair(ref, row, targets, k, top_p)
             for name in metrics:
-                found[name][index, first:last] = METRICS[name](pair)
+                values = METRICS[name](pair)
+                if name not in found:
+                    found[name] = values.new_empty((len(rows), tokens, *values.shape[1:]), dtype=torch.float64)
+                found[name][index, first:last] = values
     return found
 
 

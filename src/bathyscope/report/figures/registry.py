@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from bathyscope.store.run import Run
 
 GROUP: Final = "bathyscope.figures"
-NO_FIGURE: Final = ("noise",)
-"""What captions tell and no figure shows."""
+NO_FIGURE: Final = ("noise", "tokens")
+"""What captions tell, or the page's views of tokens show, and no figure does."""
 
 _NAMES: Final = (
     "effective_depth",
