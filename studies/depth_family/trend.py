@@ -21,8 +21,9 @@ from bathyscope.comparison import compare
 from bathyscope.comparison.result import holm
 from bathyscope.labels import variable
 from bathyscope.statistics.crossing import centre_of_mass
-from bathyscope.statistics.difference import Reading, Term, contrast, slope_coefficients
+from bathyscope.statistics.difference import Term, contrast, slope_coefficients
 from bathyscope.statistics.effective_depth import ESTIMATORS, blocks_done
+from bathyscope.statistics.reading import Reading
 from bathyscope.store.run import Run
 
 FloatArray = NDArray[np.float64]

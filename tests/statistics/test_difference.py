@@ -11,13 +11,13 @@ from scipy import stats
 from bathyscope.errors import OptionError
 from bathyscope.statistics.crossing import block_input_at, kl_depth
 from bathyscope.statistics.difference import (
-    Reading,
     Term,
     contrast,
     paired_difference,
     slope_coefficients,
     two_sample_difference,
 )
+from bathyscope.statistics.reading import Reading
 
 RESAMPLES = 40_000
 
@@ -240,6 +240,57 @@ def test_the_interval_of_a_slope_adds_up_independent_errors() -> None:
     assert found.standard_error == pytest.approx(error, rel=0.02)
     together = contrast([[Term(mean_of(samples[0] + v), k) for v, k in zip(x, c)]])
     assert (together.estimate, together.standard_error) == pytest.approx((1, 0))
+
+
+@pytest.mark.parametrize("shift", [0.1, -0.3])
+def test_equivalence_of_means_is_two_one_sided_t_tests(shift: float) -> None:
+    first, change = 3 * symmetric(14, 4), shift + symmetric(14, 5)
+    found = paired_difference(mean_of(first), mean_of(first + change), resamples=RESAMPLES, bound=0.9)
+    below = stats.ttest_1samp(change, 0.9, alternative="less").pvalue
+    above = stats.ttest_1samp(change, -0.9, alternative="greater").pvalue
+    assert found.p_equivalence == pytest.approx(max(below, above), rel=0.1)
+    assert math.isnan(paired_difference(mean_of(first), mean_of(first + change), resamples=9).p_equivalence)
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_equivalence_is_found_just_where_the_interval_lies_within_the_bound(whole: bool) -> None:
+    """With 5 % on each side, of a depth that is biased; the published whole numbers have no test."""
+    draw = np.random.default_rng(7)
+    outcomes = set()
+    for seed in range(40):
+        terms = [kl_reading(draw.normal(middle, 1, size=12), whole) for middle in (4.0, 4.3)]
+        found = two_sample_difference(*terms, resamples=300, level=0.9, seed=seed, bound=0.8)
+        if whole:
+            assert math.isnan(found.p_equivalence)
+            continue
+        within = found.ci_low > -0.8 and found.ci_high < 0.8
+        assert (found.p_equivalence < 0.05) == within
+        outcomes.add(within)
+    assert whole or outcomes == {True, False}
+
+
+def test_equivalence_without_any_spread() -> None:
+    values = np.ones(5)
+    near, far = (paired_difference(mean_of(values), mean_of(values + 0.2), resamples=99, bound=b) for b in (0.3, 0.1))
+    assert (near.p_equivalence, far.p_equivalence) == (1 / 100, 1.0)
+
+
+@pytest.mark.parametrize("bound", [0.0, -0.1, math.nan, math.inf])
+def test_a_bound_of_equivalence_is_above_zero(bound: float) -> None:
+    with pytest.raises(OptionError, match="differences smaller than it count as none: give a number above 0"):
+        paired_difference(mean_of(symmetric(4, 0)), mean_of(symmetric(4, 1)), bound=bound)
+
+
+@pytest.mark.thorough
+def test_a_difference_as_large_as_the_bound_seldom_counts_as_none() -> None:
+    draw = np.random.default_rng(8)
+    found = [
+        paired_difference(
+            mean_of(one), mean_of(one + draw.normal(0.5, 0.6, size=20)), resamples=500, seed=seed, bound=0.5
+        ).p_equivalence
+        for seed, one in enumerate(draw.normal(size=(1500, 20)))
+    ]
+    assert 0.035 <= np.mean(np.array(found) <= 0.05) <= 0.065
 
 
 def test_the_interval_stays_within_what_is_possible() -> None:

@@ -9,8 +9,8 @@ import pytest
 from scipy import stats
 
 from bathyscope.errors import OptionError
-from bathyscope.statistics.difference import Reading
 from bathyscope.statistics.permutation import permutation_p
+from bathyscope.statistics.reading import Reading
 
 FIRST, SECOND = np.array([0.3, -0.2, 1.1, 0.4, 0.9]), np.array([1.3, 0.8, 2.2, 1.0])
 TOKENS = np.array([3.0, 1.0, 4.0, 1.0, 5.0, 9.0, 2.0, 6.0, 5.0])

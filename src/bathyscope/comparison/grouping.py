@@ -26,11 +26,12 @@ from bathyscope.measures.curves import one_norm
 from bathyscope.measures.declared.effective_depth import DECLARATION
 from bathyscope.statistics.bootstrap import check_resampling
 from bathyscope.statistics.crossing import centre_of_mass
-from bathyscope.statistics.difference import Contrast, Reading, two_sample_difference
+from bathyscope.statistics.difference import Contrast, two_sample_difference
 from bathyscope.statistics.effective_depth import Estimator, blocks_done
 from bathyscope.statistics.effective_depth import estimators as estimators_of
 from bathyscope.statistics.estimate import DepthEstimate, Means
 from bathyscope.statistics.permutation import check_permutations, permutation_p
+from bathyscope.statistics.reading import Reading
 from bathyscope.store.run import Run, open_run
 
 FloatArray = NDArray[np.float64]

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bathyscope.statistics.depth_inputs import DepthInputs
-from bathyscope.statistics.difference import Reading
 from bathyscope.statistics.effective_depth import Estimator, Locate, Whole, estimators
+from bathyscope.statistics.reading import Reading
 
 FloatArray = NDArray[np.float64]
 
@@ -25,7 +25,7 @@ def ratio_reading(one: Estimator, n_blocks: int) -> Reading:
     limits = (one.offset / n_blocks, (one.last + one.offset) / n_blocks)
     whole = one.whole and partial(_whole_ratio, whole=one.whole, offset=one.offset, n_blocks=n_blocks)
     locate = partial(_ratio, locate=one.locate, offset=one.offset, n_blocks=n_blocks)
-    return Reading(one.values, one.weights, locate, limits, whole)
+    return Reading(one.values, one.weights, locate, limits, whole, one.cluster)
 
 
 def _ratio(mean: FloatArray, locate: Locate, offset: float, n_blocks: int) -> FloatArray:

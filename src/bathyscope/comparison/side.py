@@ -14,9 +14,9 @@ from bathyscope.errors import OptionError
 from bathyscope.measures.curves import depth_inputs
 from bathyscope.measures.declared.effective_depth import DECLARATION, EffectiveDepthOptions
 from bathyscope.statistics.depth_inputs import DepthInputs
-from bathyscope.statistics.difference import Reading
 from bathyscope.statistics.effective_depth import effective_depth
 from bathyscope.statistics.estimate import DepthEstimate
+from bathyscope.statistics.reading import Reading
 from bathyscope.store.manifest import Identity
 from bathyscope.store.names import model_names, run_names
 from bathyscope.store.run import Run

@@ -26,7 +26,8 @@ from bathyscope.options import is_whole, require_whole
 from bathyscope.probing.gather import run_batches
 from bathyscope.probing.words import CONTEXT, Placed, place_words, read_words
 from bathyscope.statistics.bootstrap import check_resampling
-from bathyscope.statistics.difference import Contrast, Reading, two_sample_difference
+from bathyscope.statistics.difference import Contrast, two_sample_difference
+from bathyscope.statistics.reading import Reading
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.engine import Wavefront
 from bathyscope.wavefront.probe import BaselineView, Probe

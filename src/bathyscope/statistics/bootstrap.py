@@ -1,7 +1,11 @@
 """Bootstrap over prompts: resampled weights, and the interval drawn from the resampled estimates.
 
-The interval allows for few prompts, for their unequal weights, and for the bias of a crossing read off a
-noisy curve. docs/design/intervals.md holds the measurements behind the choice.
+Prompts that belong together (windows of one book, questions on one picture) are a *cluster*. Where clusters are given,
+they are drawn whole, and their summed weights take the place of the prompts' own: ``cluster`` is [prompts], and
+prompts of one number belong together.
+
+The interval allows for few prompts, for their unequal weights, and for the bias of a crossing read off a noisy curve.
+docs/design/intervals.md holds the measurements behind the choice.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ from scipy import stats
 from bathyscope.errors import OptionError
 
 FloatArray = NDArray[np.float64]
-
+IntArray = NDArray[np.intp]
 
 BIAS_FACTOR = 2.0
 """Bias of a crossing over what resampling shows of it: 1 on a smooth curve, up to about 2.4 where many equal
@@ -41,15 +45,29 @@ class SmallSample(NamedTuple):
     degrees_of_freedom: float
 
 
-def resample_counts(n_prompts: int, resamples: int, rng: np.random.Generator) -> FloatArray:
+def resample_counts(
+    n_prompts: int, resamples: int, rng: np.random.Generator, cluster: IntArray | None = None
+) -> FloatArray:
     """How often each prompt is drawn with replacement: ``[resamples, n_prompts]``, rows summing to n_prompts.
 
-    Times the prompts' own weights, these are the weights of the resampled means.
+    Times the prompts' own weights, these are the weights of the resampled means. With clusters these are drawn, as
+    many as there are, and each prompt as often as its cluster.
     """
+    if cluster is not None:
+        numbers, member = np.unique(cluster, return_inverse=True)
+        return np.take(resample_counts(numbers.size, resamples, rng), member, axis=1)
     drawn = rng.integers(n_prompts, size=(resamples, n_prompts))
     cell = drawn + n_prompts * np.arange(resamples)[:, None]
     counts = np.bincount(cell.ravel(), minlength=resamples * n_prompts)
     return counts.reshape(resamples, n_prompts).astype(np.float64)
+
+
+def cluster_weights(weights: ArrayLike, cluster: IntArray | None = None) -> FloatArray:
+    """``[clusters]``, the summed weights of each cluster's prompts; the prompts' own where there are no clusters."""
+    own = np.asarray(weights, dtype=np.float64)
+    if cluster is None:
+        return own
+    return np.bincount(np.unique(cluster, return_inverse=True)[1], weights=own).astype(np.float64)
 
 
 def small_sample(weights: ArrayLike) -> SmallSample:
@@ -97,7 +115,7 @@ def bootstrap_interval(
     resampled
         ``[resamples]`` estimates; NaN ones (criterion not met) are left out.
     weights
-        ``[prompts]``, positive, at least two: token counts, or ones.
+        ``[prompts]``, positive, at least two: token counts, or ones; those of clusters where these were drawn.
     level
         Wanted coverage, in (0, 1).
     limits
@@ -116,12 +134,21 @@ def bootstrap_interval(
     shrinkage, degrees_of_freedom = small_sample(weights)
     quantile = float(stats.t.ppf((1 + level) / 2, degrees_of_freedom))
     reach = quantile * float(found.std(ddof=1)) / math.sqrt(shrinkage)
-    bias = BIAS_FACTOR * (float(np.median(found)) - estimate)
-    low = estimate - reach - max(bias, 0.0)
-    high = estimate + reach + max(-bias, 0.0)
+    low, high = extended(estimate, reach, bias_of(estimate, found), limits)
     if grouped:
-        ends = np.quantile(found, [(1 - level) / 2, (1 + level) / 2])
+        ends = np.clip(np.quantile(found, [(1 - level) / 2, (1 + level) / 2]), *limits)
         low, high = min(low, float(ends[0])), max(high, float(ends[1]))
+    return Interval(low, high)
+
+
+def bias_of(estimate: float, found: FloatArray) -> float:
+    """How far an estimate lies beside what it estimates, from its resamples ``[R]`` without NaN."""
+    return BIAS_FACTOR * (float(np.median(found)) - estimate)
+
+
+def extended(estimate: float, reach: float, bias: float, limits: tuple[float, float]) -> Interval:
+    """estimate ± reach with the end against the bias moved outwards by it, cut to the limits."""
+    low, high = estimate - reach - max(bias, 0.0), estimate + reach + max(-bias, 0.0)
     return Interval(max(low, limits[0]), min(high, limits[1]))
 
 
@@ -132,16 +159,36 @@ def mean_interval(
     level: float = 0.95,
     seed: int = 0,
     limits: tuple[float, float] = (-math.inf, math.inf),
+    cluster: IntArray | None = None,
 ) -> Interval:
     """Interval of the mean of ``values`` [prompts], each prompt counting the same, by :func:`bootstrap_interval`.
 
-    Means of the same seed and number of prompts are resampled alike. NaN ends with fewer than two prompts.
+    Means of the same seed and number of prompts are resampled alike. NaN ends with fewer than two prompts, or clusters.
     """
     given = np.asarray(values, dtype=np.float64)
-    if given.size < 2:
+    weights = cluster_weights(np.ones(given.size), cluster)
+    if weights.size < 2:
         return Interval(math.nan, math.nan)
-    drawn = resample_counts(given.size, resamples, np.random.default_rng(seed)) @ given / given.size
-    return bootstrap_interval(float(given.mean()), drawn, np.ones(given.size), level=level, limits=limits)
+    counts = resample_counts(given.size, resamples, np.random.default_rng(seed), cluster)
+    drawn = counts @ given / (given.size if cluster is None else counts.sum(axis=1))
+    return bootstrap_interval(float(given.mean()), drawn, weights, level=level, limits=limits)
+
+
+def mean_variance(values: ArrayLike, cluster: IntArray | None = None) -> tuple[float, float]:
+    """Variance of the mean of ``values`` [prompts], each prompt counting the same, and its degrees of freedom.
+
+    With clusters it is Σ h_c² (x̄_c − x̄)² over their means x̄_c and shares of the prompts h_c, corrected as in
+    :func:`small_sample`; equal to the usual s²/n where every cluster is one prompt. NaN below two prompts or clusters.
+    """
+    given = np.asarray(values, dtype=np.float64)
+    weights = cluster_weights(np.ones(given.size), cluster)
+    if weights.size < 2:
+        return math.nan, math.nan
+    if cluster is None:
+        return float(given.var(ddof=1)) / given.size, given.size - 1.0
+    trust = small_sample(weights)
+    share = cluster_weights(given - given.mean(), cluster) / given.size
+    return float(share @ share) / trust.shrinkage, trust.degrees_of_freedom
 
 
 def check_resampling(resamples: int, level: float) -> None:

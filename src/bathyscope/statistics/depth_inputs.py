@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from bathyscope.errors import OptionError
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -40,19 +41,22 @@ class DepthInputs:
     """``[P]``, mean over the prompt's tokens of the prediction depth; None where it was not measured."""
     n_lens: FloatArray | None = None
     """``[P]``, tokens that the lens is a mean over: weights of KL, overlap and token depths; None = ``n_tokens``."""
+    cluster: IntArray | None = None
+    """``[P]``, prompts of one number are resampled as one; None where each stands alone."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
             if value is not None:
-                object.__setattr__(self, field.name, np.asarray(value, dtype=np.float64))
+                kind = np.intp if field.name == "cluster" else np.float64
+                object.__setattr__(self, field.name, np.asarray(value, dtype=kind))
         if self.cos_block.ndim != 2 or 0 in self.cos_block.shape:
             raise OptionError(
                 f"cos_block has the shape {list(self.cos_block.shape)}; depth curves are [prompts, blocks], "
                 "at least one of each."
             )
         n_prompts, n_blocks = self.cos_block.shape
-        of_prompts = dict.fromkeys(("n_tokens", "n_lens", "settle_depth", "prediction_depth"), (n_prompts,))
+        of_prompts = dict.fromkeys(("n_tokens", "n_lens", "settle_depth", "prediction_depth", "cluster"), (n_prompts,))
         wanted = {**of_prompts, "effect_future": (n_prompts, n_blocks, n_blocks)}
         for field in fields(self):
             value, shape = getattr(self, field.name), wanted.get(field.name, (n_prompts, n_blocks))

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bathyscope.errors import OptionError, did_you_mean
-from bathyscope.statistics.bootstrap import bootstrap_interval, check_resampling
+from bathyscope.statistics.bootstrap import bootstrap_interval, check_resampling, cluster_weights
 from bathyscope.statistics.crossing import centre_of_mass, layer_effect
 
 FloatArray = NDArray[np.float64]
@@ -42,7 +42,13 @@ class DepthScore:
 
 
 def depth_score(
-    effect: ArrayLike, reduction: str, *, resamples: int = 1000, coverage: float = 0.95, seed: int = 0
+    effect: ArrayLike,
+    reduction: str,
+    *,
+    cluster: ArrayLike | None = None,
+    resamples: int = 1000,
+    coverage: float = 0.95,
+    seed: int = 0,
 ) -> DepthScore:
     """The depth score of the prompts' effects, reduced over prompts first.
 
@@ -57,6 +63,8 @@ def depth_score(
         A prompt with a NaN is left out.
     reduction
         Over prompts, for each entry: ``mean``, ``p95`` (linear quantile) or ``max``.
+    cluster
+        ``[prompts]``, prompts of one number are resampled as one; None = each for itself.
     resamples, coverage, seed
         Of the bootstrap; equal inputs and seed give equal results.
 
@@ -77,7 +85,8 @@ def depth_score(
             f"Effects of shape {list(values.shape)} were given; they are [prompts, skipped, block] or "
             "[prompts, skipped]."
         )
-    values = values[~np.isnan(values).any(axis=tuple(range(1, values.ndim)))]
+    known = ~np.isnan(values).any(axis=tuple(range(1, values.ndim)))
+    values, member = values[known], None if cluster is None else np.asarray(cluster)[known]
     n_prompts, n_blocks = values.shape[:2]
     if not n_prompts:
         return DepthScore(math.nan, math.nan, math.nan, "no prompt has an effect")
@@ -87,12 +96,18 @@ def depth_score(
     score = float(centre_of_mass(curve(reduce(by_entry))))
     if math.isnan(score):
         return DepthScore(math.nan, math.nan, math.nan, "the effect is zero at every block")
-    if n_prompts == 1:
-        return DepthScore(score, math.nan, math.nan, "an interval needs at least two prompts, and there is one")
-    drawn = np.random.default_rng(seed).integers(n_prompts, size=(resamples, n_prompts))
-    pieces = np.array_split(drawn, math.ceil(drawn.size * math.prod(values.shape[1:]) / _CHUNK))
+    weights = cluster_weights(np.ones(n_prompts), member)
+    if weights.size == 1:
+        what = "prompts" if member is None else "clusters"
+        return DepthScore(score, math.nan, math.nan, f"an interval needs at least two {what}, and there is one")
+    drawn = np.random.default_rng(seed).integers(weights.size, size=(resamples, weights.size))
+    if member is None:
+        pieces = np.array_split(drawn, math.ceil(drawn.size * math.prod(values.shape[1:]) / _CHUNK))
+    else:  # clusters differ in size, and so do the resamples
+        of_cluster = [np.flatnonzero(member == number) for number in np.unique(member)]
+        pieces = [np.concatenate([of_cluster[place] for place in row])[None] for row in drawn]
     resampled = [centre_of_mass(curve(np.moveaxis(reduce(by_entry[..., piece]), -1, 0))) for piece in pieces]
     low, high = bootstrap_interval(
-        score, np.concatenate(resampled), np.ones(n_prompts), level=coverage, limits=(0.0, n_blocks - 1.0)
+        score, np.concatenate(resampled), weights, level=coverage, limits=(0.0, n_blocks - 1.0)
     )
     return DepthScore(score, low, high)

@@ -3,7 +3,8 @@
 All of them are *contrasts* Σ_i c_i x_i of the estimates x_i of several runs: (−1, +1) for a difference, the
 weights of a least-squares line for a slope. Runs on the same prompts form a *cohort*: one resample of the
 prompts serves them all, so that what a prompt does to every run cancels (paired). Cohorts are resampled
-independently of each other (two-sample).
+independently of each other (two-sample). Where prompts lie in clusters, clusters are drawn, and cohorts that have any
+of them in common see the same ones.
 
 Suffixes: R resamples, P prompts.
 Source: the questions are those of hu2025; for the interval see docs/design/intervals.md.
@@ -12,72 +13,30 @@ Source: the questions are those of hu2025; for the interval see docs/design/inte
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import stats
 
 from bathyscope.errors import OptionError
 from bathyscope.statistics.bootstrap import (
     BIAS_FACTOR,
+    FloatArray,
+    IntArray,
     SmallSample,
+    bias_of,
     check_resampling,
+    cluster_weights,
+    extended,
     resample_counts,
     small_sample,
 )
-from bathyscope.statistics.reduce import weighted_mean
-
-FloatArray = NDArray[np.float64]
+from bathyscope.statistics.reading import Reading
 
 _ROUNDING = 1e-12
-
-
-@dataclass(frozen=True)
-class Reading:
-    """One estimator on one run: what each prompt gives, and how a number is read off the prompts' mean.
-
-    Raises an OptionError where numbers of prompts differ or a weight is not positive.
-    """
-
-    values: FloatArray
-    """``[P, ...]``, a curve or a number for each prompt; a prompt that is NaN throughout has no value."""
-    weights: FloatArray
-    """``[P]``, positive: token counts, or ones."""
-    locate: Callable[[FloatArray], FloatArray]
-    """Mean values ``[..., *values.shape[1:]]`` to estimates ``[...]``; NaN where there is none."""
-    limits: tuple[float, float] = (-math.inf, math.inf)
-    """Smallest and largest estimate there can be."""
-    whole: Callable[[FloatArray], FloatArray] | None = None
-    """For a whole-numbered estimator: its estimate, from the real-valued one that ``locate`` gives."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "values", np.asarray(self.values, dtype=np.float64))
-        object.__setattr__(self, "weights", np.asarray(self.weights, dtype=np.float64))
-        if self.values.ndim == 0 or self.weights.shape != self.values.shape[:1]:
-            raise OptionError(
-                f"Values of shape {list(self.values.shape)} and weights of shape {list(self.weights.shape)} do "
-                "not fit: they are [prompts, ...] and [prompts]."
-            )
-        if not (np.isfinite(self.weights) & (self.weights > 0)).all():
-            raise OptionError("A weight is not positive; weights are token counts, or ones.")
-
-    @property
-    def has_value(self) -> NDArray[np.bool_]:
-        """``[P]``: which prompts have any value."""
-        return np.asarray(~np.isnan(self.values.reshape(len(self.values), -1)).all(axis=1))
-
-    def take(self, prompts: ArrayLike) -> Reading:
-        """The same estimator on some of the prompts, in the order of the given indices (or a mask)."""
-        chosen = np.asarray(prompts)
-        return replace(self, values=self.values[chosen], weights=self.weights[chosen])
-
-    def estimate(self, counts: ArrayLike | None = None) -> FloatArray:
-        """What ``locate`` gives: ``[]``, or ``[R]`` from how often each resample draws each prompt ``[R, P]``."""
-        weights = self.weights if counts is None else np.asarray(counts, dtype=np.float64) * self.weights
-        return np.asarray(self.locate(weighted_mean(self.values, weights)))
 
 
 class Term(NamedTuple):
@@ -97,7 +56,8 @@ class Contrast:
     ci_low: float
     ci_high: float
     standard_error: float
-    """Of the estimate, corrected for few and unequally weighted prompts; NaN for whole-numbered estimators."""
+    """Of the estimate, corrected for few and unequally weighted prompts or clusters; NaN for whole-numbered
+    estimators."""
     p_value: float
     """Two-sided, of the value 0: one minus the level at which the interval would begin to hold 0; NaN for
     whole-numbered estimators, whose test is that of the real-valued one they are read off."""
@@ -106,28 +66,45 @@ class Contrast:
     exists_share: float
     """Share of the resamples in which every x_i exists."""
     effect_size: float
-    """Estimate over the spread of single prompts that resampling shows (Cohen's d); NaN where there is none,
-    and for whole-numbered estimators."""
+    """Estimate over the spread of single prompts, or clusters, that resampling shows (Cohen's d); NaN where there is
+    none, and for whole-numbered estimators."""
     n_prompts: tuple[int, ...]
     """Prompts in use, one number a cohort."""
+    p_equivalence: float = math.nan
+    """Of a value as far from 0 as the bound that was asked for, or farther: the larger of two one-sided tests
+    (Schuirmann 1987). NaN without a bound, and for whole-numbered estimators."""
 
 
 def paired_difference(
-    first: Reading, second: Reading, *, resamples: int = 2000, level: float = 0.95, seed: int = 0
+    first: Reading,
+    second: Reading,
+    *,
+    resamples: int = 2000,
+    level: float = 0.95,
+    seed: int = 0,
+    bound: float | None = None,
 ) -> Contrast:
     """second − first of two runs on the same prompts, in the same order; both see the same resamples.
 
     Prompts without a value in either run are left out of both. Raises an OptionError where the numbers of
     prompts differ, or an option is out of its range.
     """
-    return contrast([[Term(first, -1.0), Term(second, 1.0)]], resamples=resamples, level=level, seed=seed)
+    return contrast([[Term(first, -1.0), Term(second, 1.0)]], resamples=resamples, level=level, seed=seed, bound=bound)
 
 
 def two_sample_difference(
-    first: Reading, second: Reading, *, resamples: int = 2000, level: float = 0.95, seed: int = 0
+    first: Reading,
+    second: Reading,
+    *,
+    resamples: int = 2000,
+    level: float = 0.95,
+    seed: int = 0,
+    bound: float | None = None,
 ) -> Contrast:
     """second − first of two runs on different prompts, each resampled on its own (see :func:`contrast`)."""
-    return contrast([[Term(first, -1.0)], [Term(second, 1.0)]], resamples=resamples, level=level, seed=seed)
+    return contrast(
+        [[Term(first, -1.0)], [Term(second, 1.0)]], resamples=resamples, level=level, seed=seed, bound=bound
+    )
 
 
 def slope_coefficients(x: ArrayLike) -> FloatArray:
@@ -143,7 +120,12 @@ def slope_coefficients(x: ArrayLike) -> FloatArray:
 
 
 def contrast(
-    cohorts: Sequence[Sequence[Term]], *, resamples: int = 2000, level: float = 0.95, seed: int = 0
+    cohorts: Sequence[Sequence[Term]],
+    *,
+    resamples: int = 2000,
+    level: float = 0.95,
+    seed: int = 0,
+    bound: float | None = None,
 ) -> Contrast:
     """Σ c_i x_i over the runs of all cohorts, with a bootstrap interval over prompts.
 
@@ -152,6 +134,9 @@ def contrast(
     variances of the cohorts add up, and so do their degrees of freedom after Welch and Satterthwaite. The
     p-value inverts the same interval and is never below 1/(resamples + 1), which is what so many resamples
     can show. Equal inputs and ``seed`` give equal results.
+
+    ``p_equivalence`` inverts the same interval at ±``bound``: it is below 0.05 exactly where the interval of level 0.90
+    lies between them.
 
     Parameters
     ----------
@@ -163,6 +148,8 @@ def contrast(
         Wanted coverage of the interval, in (0, 1).
     seed
         Seed of the resampling.
+    bound
+        Above 0: values within ±bound are as good as none; None = not asked.
 
     Raises
     ------
@@ -170,21 +157,36 @@ def contrast(
         No terms; runs of one cohort with different numbers of prompts; an option out of its range.
     """
     check_resampling(resamples, level)
+    check_bound(bound)
     if not cohorts or not all(cohorts):
         raise OptionError("A contrast needs at least one run in every cohort; an empty one was given.")
-    streams = np.random.SeedSequence(seed).spawn(len(cohorts))
-    parts = [_part(terms, resamples, np.random.default_rng(stream)) for terms, stream in zip(cohorts, streams)]
-    found = _real_valued(parts, cohorts, level)
-    readings = [term.reading for terms in cohorts for term in terms]
-    if all(reading.whole is None for reading in readings):
-        return found
-    return _whole_numbered(found, parts, level)
+    usable = [_usable(terms) for terms in cohorts]
+    together = _drawn_together(usable)
+    streams = np.random.SeedSequence(seed).spawn(len(together))
+    parts = [
+        _part([usable[number] for number in own], resamples, np.random.default_rng(stream))
+        for own, stream in zip(together, streams)
+    ]
+    found = _real_valued(parts, cohorts, level, bound)
+    if any(term.reading.whole is not None for terms in cohorts for term in terms):
+        found = _whole_numbered(found, parts, level)
+    return _in_order(found, [number for own in together for number in own], list(map(len, cohorts)))
 
 
-def _real_valued(parts: Sequence[_Part], cohorts: Sequence[Sequence[Term]], level: float) -> Contrast:
+def check_bound(bound: float | None) -> None:
+    """An OptionError where a bound of equivalence is not above 0."""
+    if bound is not None and not (bound > 0 and math.isfinite(bound)):
+        raise OptionError(
+            f"The bound of equivalence is {bound:g}; differences smaller than it count as none: give a number above 0."
+        )
+
+
+def _real_valued(
+    parts: Sequence[_Part], cohorts: Sequence[Sequence[Term]], level: float, bound: float | None
+) -> Contrast:
     estimate = math.fsum(part.estimate for part in parts)
     estimates = tuple(x for part in parts for x in part.estimates.tolist())
-    n_prompts = tuple(part.n_prompts for part in parts)
+    n_prompts = tuple(count for part in parts for count in part.n_prompts)
     drawn = np.sum([part.drawn for part in parts], axis=0)
     found = drawn[~np.isnan(drawn)]
     nan = math.nan
@@ -194,20 +196,21 @@ def _real_valued(parts: Sequence[_Part], cohorts: Sequence[Sequence[Term]], leve
     if math.isnan(estimate) or found.size < 2:
         return Contrast(estimate, estimates, nan, nan, nan, nan, nan, share, nan, n_prompts)
     error, degrees_of_freedom = _standard_error(parts)
-    bias = BIAS_FACTOR * (float(np.median(found)) - estimate)
+    bias = bias_of(estimate, found)
     reach = float(stats.t.ppf((1 + level) / 2, degrees_of_freedom)) * error
-    low, high = _limits(cohorts)
+    low, high = extended(estimate, reach, bias, _limits(cohorts))
     return Contrast(
         estimate,
         estimates,
-        ci_low=max(estimate - reach - max(bias, 0.0), low),
-        ci_high=min(estimate + reach + max(-bias, 0.0), high),
+        ci_low=low,
+        ci_high=high,
         standard_error=error,
         p_value=max(_p_value(estimate, bias, error, degrees_of_freedom), 1 / (drawn.size + 1)),
         positive_share=_positive_share(found),
         exists_share=share,
         effect_size=_effect_size(estimate, parts),
         n_prompts=n_prompts,
+        p_equivalence=_p_equivalence(estimate, bias, error, degrees_of_freedom, bound, 1 / (drawn.size + 1)),
     )
 
 
@@ -223,6 +226,7 @@ def _whole_numbered(found: Contrast, parts: Sequence[_Part], level: float) -> Co
     estimate = math.fsum(float(part.coefficients @ values) for part, values in zip(parts, rounded))
     nan = math.nan
     found = replace(found, estimate=estimate, estimates=estimates, standard_error=nan, p_value=nan, effect_size=nan)
+    found = replace(found, p_equivalence=nan)
     if math.isnan(found.ci_low):
         return found
     ends = [estimate]
@@ -237,7 +241,7 @@ def _whole_numbered(found: Contrast, parts: Sequence[_Part], level: float) -> Co
 
 @dataclass(frozen=True)
 class _Part:
-    """What one cohort adds to the sum: K runs on the same prompts."""
+    """What cohorts that are drawn together add to the sum: K runs on the same prompts, or of the same clusters."""
 
     readings: Sequence[Reading]
     coefficients: FloatArray
@@ -247,10 +251,11 @@ class _Part:
     resampled: FloatArray
     """``[K, R]``, of the same resamples of prompts."""
     correction: SmallSample | None
-    """None with fewer than two prompts."""
-    n_prompts: int
+    """None with fewer than two prompts or clusters."""
+    n_prompts: tuple[int, ...]
+    """Of each cohort."""
     n_effective: float
-    """Number of equally weighted prompts that would average as well (Kish)."""
+    """Number of equally weighted prompts or clusters that would average as well (Kish)."""
 
     @property
     def estimate(self) -> float:
@@ -289,27 +294,73 @@ class _Part:
         return self.coefficients @ self.rounded(moved)
 
 
-def _part(terms: Sequence[Term], resamples: int, rng: np.random.Generator) -> _Part:
+def _usable(terms: Sequence[Term]) -> list[Term]:
+    """One cohort on the prompts that every run of it has a value for."""
     counts = {len(term.reading.weights) for term in terms}
     if len(counts) > 1:
         raise OptionError(
             f"Runs of one cohort have {' and '.join(map(str, sorted(counts)))} prompts; paired runs have the same "
             "prompts in the same order. Compare them as two samples instead."
         )
+    first = terms[0].reading.cluster
+    if not all(_same(first, term.reading.cluster) for term in terms):
+        raise OptionError("Runs of one cohort lie in different clusters; the same prompts belong to the same ones.")
     usable = np.logical_and.reduce([term.reading.has_value for term in terms])
-    readings = [term.reading.take(usable) for term in terms]
-    coefficients = np.array([term.coefficient for term in terms])
-    n_prompts = int(usable.sum())
-    estimates = np.array([float(reading.estimate()) if n_prompts else math.nan for reading in readings])
-    if n_prompts < 2:
+    return [Term(term.reading.take(usable), term.coefficient) for term in terms]
+
+
+def _same(first: IntArray | None, second: IntArray | None) -> bool:
+    return first is second or (first is not None and second is not None and np.array_equal(first, second))
+
+
+def _drawn_together(cohorts: Sequence[Sequence[Term]]) -> list[list[int]]:
+    """Numbers of the cohorts in groups that have no cluster in common with each other."""
+    groups: list[tuple[set[int], list[int]]] = []
+    for number, terms in enumerate(cohorts):
+        cluster = terms[0].reading.cluster
+        own, members = set() if cluster is None else set(cluster.tolist()), [number]
+        for group in [group for group in groups if group[0] & own]:
+            own, members = own | group[0], [*group[1], *members]
+            groups.remove(group)
+        groups.append((own, members))
+    return [members for _, members in groups]
+
+
+def _in_order(found: Contrast, cohorts: Sequence[int], sizes: Sequence[int]) -> Contrast:
+    """What is told of each run and cohort, in the order in which these were given."""
+    ends = np.cumsum([sizes[number] for number in cohorts])
+    of_cohort = dict(zip(cohorts, np.split(np.array(found.estimates), ends[:-1])))
+    estimates = np.concatenate([of_cohort[number] for number in range(len(sizes))])
+    counts = dict(zip(cohorts, found.n_prompts))
+    return replace(found, estimates=tuple(estimates.tolist()), n_prompts=tuple(counts[n] for n in range(len(sizes))))
+
+
+def _part(cohorts: Sequence[Sequence[Term]], resamples: int, rng: np.random.Generator) -> _Part:
+    terms = [term for own in cohorts for term in own]
+    readings, coefficients = [term.reading for term in terms], np.array([term.coefficient for term in terms])
+    n_prompts = tuple(len(own[0].reading.weights) for own in cohorts)
+    estimates = np.array([float(r.estimate()) if len(r.weights) else math.nan for r in readings])
+    weights = [cluster_weights(reading.weights, reading.cluster) for reading in readings]
+    if min(map(len, weights)) < 2:
         none = np.full((len(terms), resamples), np.nan)
-        return _Part(readings, coefficients, estimates, none, None, n_prompts, float(n_prompts))
-    drawn = resample_counts(n_prompts, resamples, rng)
-    resampled = np.stack([reading.estimate(drawn) for reading in readings])
+        return _Part(readings, coefficients, estimates, none, None, n_prompts, float(min(map(len, weights))))
+    resampled = np.stack([r.estimate(counts) for r, counts in zip(readings, _counts(readings, resamples, rng))])
     # the run whose prompts weigh most unequally decides: its error is known least
-    worst = min((reading.weights for reading in readings), key=lambda w: small_sample(w).degrees_of_freedom)
+    worst = min(weights, key=lambda w: small_sample(w).degrees_of_freedom)
     n_effective = float(worst.sum() ** 2 / (worst**2).sum())
     return _Part(readings, coefficients, estimates, resampled, small_sample(worst), n_prompts, n_effective)
+
+
+def _counts(readings: Sequence[Reading], resamples: int, rng: np.random.Generator) -> list[FloatArray]:
+    """For each reading how often each resample draws its prompts, ``[R, P]``: the same draw for all."""
+    clusters = [reading.cluster for reading in readings]
+    if any(cluster is None for cluster in clusters):
+        return [resample_counts(len(readings[0].weights), resamples, rng)] * len(readings)
+    every = np.concatenate([cluster for cluster in clusters if cluster is not None])
+    _, member = np.unique(every, return_inverse=True)
+    counts = resample_counts(int(member.max()) + 1, resamples, rng)
+    ends = np.cumsum([len(reading.weights) for reading in readings])
+    return [np.take(counts, own, axis=1) for own in np.split(member, ends[:-1])]
 
 
 def _standard_error(parts: Sequence[_Part]) -> tuple[float, float]:
@@ -330,6 +381,18 @@ def _p_value(estimate: float, bias: float, error: float, degrees_of_freedom: flo
     if distance <= 0:
         return 1.0
     return 0.0 if error == 0 else float(2 * stats.t.sf(distance / error, degrees_of_freedom))
+
+
+def _p_equivalence(
+    estimate: float, bias: float, error: float, degrees_of_freedom: float, bound: float | None, least: float
+) -> float:
+    """One minus the level at which an end of the one-sided interval would reach the bound on its side."""
+    if bound is None:
+        return math.nan
+    left = bound - max(estimate + max(-bias, 0.0), max(bias, 0.0) - estimate)
+    if error == 0:
+        return least if left > 0 else 1.0
+    return max(float(stats.t.sf(left / error, degrees_of_freedom)), least)
 
 
 def _positive_share(found: FloatArray) -> float:

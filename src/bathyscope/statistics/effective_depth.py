@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bathyscope.statistics.bootstrap import check_resampling
+from bathyscope.statistics.bootstrap import IntArray, check_resampling
 from bathyscope.statistics.change_point import change_point, change_point_reason
 from bathyscope.statistics.crossing import (
     KL_FRACTION,
@@ -90,13 +90,20 @@ class Estimator:
     """For a whole-numbered estimator: how its depth is read off, and off the real-valued one."""
     offset: float = 0.0
     """Blocks done at the real-valued depth 0."""
+    cluster: IntArray | None = None
+    """``[P]``, prompts of one number are resampled as one; None where each stands alone."""
     grouped: bool = False
     """It chooses between places, so that resamples lie in groups (see ``bootstrap_interval``)."""
 
     def take(self, prompts: ArrayLike) -> Estimator:
         """The same estimator on some of the prompts, in the order of the given indices (or a mask)."""
         chosen = np.asarray(prompts)
-        return replace(self, values=self.values[chosen], weights=self.weights[chosen])
+        cluster = None if self.cluster is None else self.cluster[chosen]
+        return replace(self, values=self.values[chosen], weights=self.weights[chosen], cluster=cluster)
+
+    def means(self, resamples: int, seed: int) -> Means:
+        """Mean and resampled means of what the prompts give, which estimators of one curve share."""
+        return Means.of(self.values, self.weights, resamples, seed, self.cluster)
 
     def read(self, means: Means, n_blocks: int, level: float) -> DepthEstimate:
         """The depth with its interval, from the means of the estimator's values and weights."""
@@ -145,7 +152,7 @@ def effective_depth(
     found: dict[str, DepthEstimate] = {}
     for name, one in estimators(curves, kl_fraction, overlap_threshold).items():
         if one.curve not in means:
-            means[one.curve] = Means.of(one.values, one.weights, resamples, seed)
+            means[one.curve] = one.means(resamples, seed)
         found[name] = one.read(means[one.curve], curves.n_blocks, level)
     return found
 
@@ -169,7 +176,7 @@ def estimators(
     ones = np.ones(len(curves.n_tokens))
     mass = partial(Estimator, "effect", _effects(curves), ones, centre_of_mass, why_none, last)
     found["centre_of_mass"] = mass(offset=blocks_done("centre_of_mass"))
-    return {name: found[name] for name in ESTIMATORS}
+    return {name: replace(found[name], cluster=curves.cluster) for name in ESTIMATORS}
 
 
 class _Criterion(NamedTuple):

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bathyscope.statistics.bootstrap import bootstrap_interval, resample_counts
+from bathyscope.statistics.bootstrap import IntArray, bootstrap_interval, cluster_weights, resample_counts
 from bathyscope.statistics.reduce import weighted_mean
 
 FloatArray = NDArray[np.float64]
@@ -52,22 +52,26 @@ class DepthEstimate:
 
 
 class Means(NamedTuple):
-    """Mean curve ``[X]``, resampled ones ``[resamples, X]`` (none from a single prompt), weights in use."""
+    """Mean curve ``[X]``, resampled ones ``[resamples, X]`` (none from a single prompt or cluster), weights of what is
+    drawn: prompts, or clusters."""
 
     curve: FloatArray
     resampled: FloatArray
     weights: FloatArray
 
     @classmethod
-    def of(cls, values: FloatArray, weights: FloatArray, resamples: int, seed: int) -> Means:
-        """Weighted means over the prompts of ``values`` ``[P, X]`` that have any value."""
+    def of(
+        cls, values: FloatArray, weights: FloatArray, resamples: int, seed: int, cluster: IntArray | None = None
+    ) -> Means:
+        """Weighted means over the prompts of ``values`` ``[P, X]`` that have any value; ``cluster`` is ``[P]``."""
         has_value = ~np.isnan(values).all(axis=1)
         values, weights = values[has_value], weights[has_value]
-        curve = weighted_mean(values, weights)
-        if len(weights) < 2:
-            return cls(curve, np.empty((0, values.shape[1])), weights)
-        counts = resample_counts(len(weights), resamples, np.random.default_rng(seed))
-        return cls(curve, weighted_mean(values, counts * weights), weights)
+        cluster = None if cluster is None else cluster[has_value]
+        curve, drawn_weights = weighted_mean(values, weights), cluster_weights(weights, cluster)
+        if len(drawn_weights) < 2:
+            return cls(curve, np.empty((0, values.shape[1])), drawn_weights)
+        counts = resample_counts(len(weights), resamples, np.random.default_rng(seed), cluster)
+        return cls(curve, weighted_mean(values, counts * weights), drawn_weights)
 
 
 class Scale(NamedTuple):
@@ -100,12 +104,12 @@ def estimate(
         As in :func:`bootstrap_interval`.
     """
     depth = float(locate(means.curve))
-    n_prompts = len(means.weights)
+    drawn = len(means.weights)
     reasons = [explain(means.curve)]
     low, high, share = math.nan, math.nan, math.nan
-    if n_prompts == 1:
+    if drawn == 1:
         reasons.append("an interval needs at least two prompts with values, and there is one")
-    elif n_prompts > 1:
+    elif drawn > 1:
         resampled = locate(means.resampled)
         low, high = bootstrap_interval(
             depth,

@@ -1,7 +1,8 @@
 """Do two groups of prompts differ in an estimate? A permutation test of which prompt belongs to which.
 
 The null hypothesis is that the groups are exchangeable: prompts could have been dealt into them in any way. The test
-is exact for it whatever the estimator and whatever the prompts' weights, which stay with their prompts.
+is exact for it whatever the estimator and whatever the prompts' weights, which stay with their prompts. Clusters are
+dealt whole.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from bathyscope.errors import OptionError
-from bathyscope.statistics.difference import Reading
+from bathyscope.statistics.reading import Reading
 
 FloatArray = NDArray[np.float64]
 
@@ -32,7 +33,8 @@ def permutation_p(first: Reading, second: Reading, *, permutations: int = 9999, 
     Parameters
     ----------
     first, second
-        Readings of the same estimator; prompts without a value are left out.
+        Readings of the same estimator; prompts without a value are left out. Where they have clusters, no cluster has
+        prompts in both.
     permutations
         Number of random ways, at least 1; the smallest p-value is 1 / (1 + ``permutations``).
     seed
@@ -40,22 +42,28 @@ def permutation_p(first: Reading, second: Reading, *, permutations: int = 9999, 
 
     Returns
     -------
-    NaN where a group has fewer than two prompts with a value, or no estimate.
+    NaN where a group has fewer than two prompts (clusters) with a value, or no estimate.
 
     Raises
     ------
     OptionError
-        Where ``permutations`` is below 1.
+        Where ``permutations`` is below 1, or a cluster has prompts in both groups.
     """
     check_permutations(permutations)
     groups = [reading.take(reading.has_value) for reading in (first, second)]
-    sizes = [len(group.weights) for group in groups]
+    if share_clusters(*groups):
+        raise OptionError("Clusters have prompts in both groups, and cannot be dealt out to them whole.")
+    clusters = [
+        np.arange(len(g.weights)) if g.cluster is None else np.unique(g.cluster, return_inverse=True)[1] for g in groups
+    ]
+    sizes = [int(own.max(initial=-1)) + 1 for own in clusters]
     if min(sizes) < 2 or any(math.isnan(float(group.estimate())) for group in groups):
         return math.nan
     pooled = Reading(
         np.concatenate([group.values for group in groups]),
         np.concatenate([group.weights for group in groups]),
         first.locate,
+        cluster=np.concatenate([clusters[0], clusters[1] + sizes[0]]),
     )
     found = stats.permutation_test(
         np.split(np.arange(sum(sizes)), sizes[:1]),
@@ -71,6 +79,13 @@ def permutation_p(first: Reading, second: Reading, *, permutations: int = 9999, 
     return float(found.pvalue)
 
 
+def share_clusters(first: Reading, second: Reading) -> bool:
+    """Whether any cluster has prompts in both."""
+    if first.cluster is None or second.cluster is None:
+        return False
+    return bool(np.intersect1d(first.cluster, second.cluster).size)
+
+
 def check_permutations(permutations: int) -> None:
     """An OptionError where there are no permutations."""
     if permutations < 1:
@@ -78,7 +93,7 @@ def check_permutations(permutations: int) -> None:
 
 
 def _apart(pooled: Reading, one: NDArray[np.intp], other: NDArray[np.intp]) -> FloatArray:
-    """How far the estimates of two groups are apart, ``[...]``, from their prompts' numbers ``[..., prompts]``."""
+    """How far the estimates of two groups are apart, ``[...]``, from their units' numbers ``[..., units]``."""
     first, second = pooled.estimate(_counts(one, pooled)), pooled.estimate(_counts(other, pooled))
     apart = np.abs(first - second)
     # a difference that is rounding only is none
@@ -86,8 +101,9 @@ def _apart(pooled: Reading, one: NDArray[np.intp], other: NDArray[np.intp]) -> F
     return np.asarray(np.nan_to_num(apart, nan=np.inf))
 
 
-def _counts(prompts: NDArray[np.intp], pooled: Reading) -> FloatArray:
-    """Which prompts are in a group, ``[..., all prompts]``: 1 or 0."""
-    counts = np.zeros((*prompts.shape[:-1], len(pooled.weights)))
-    np.put_along_axis(counts, prompts, 1.0, axis=-1)
-    return counts
+def _counts(units: NDArray[np.intp], pooled: Reading) -> FloatArray:
+    """Which prompts are in a group, ``[..., all prompts]``: 1 or 0, from its prompts' or clusters' numbers."""
+    assert pooled.cluster is not None
+    counts = np.zeros((*units.shape[:-1], int(pooled.cluster.max()) + 1))
+    np.put_along_axis(counts, units, 1.0, axis=-1)
+    return np.take(counts, pooled.cluster, axis=-1)

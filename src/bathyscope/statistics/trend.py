@@ -4,8 +4,10 @@ Difficulties often have few and unequal numbers of prompts, and unequal spreads.
 standard error HC3 (MacKinnon and White 1985) and the degrees of freedom of Bell and McCaffrey (2002). The test is a
 wild bootstrap under the hypothesis that the mean score does not go with difficulty: deviations from the mean keep
 their size and get random signs, and the statistic is the slope over its own robust standard error (Davidson and
-Flachaire 2008). docs/design/intervals.md holds their coverage and size. A large p-value alone does not say that there
-is no trend; the interval of the slope says how much of one the prompts leave possible.
+Flachaire 2008). Where prompts lie in clusters, these are what counts: the standard error is CR3, which leaves out one
+cluster at a time, and a cluster's deviations get one sign (Cameron, Gelbach and Miller 2008). docs/design/intervals.md
+holds their coverage and size. A large p-value alone does not say that there is no trend; the interval of the slope says
+how much of one the prompts leave possible.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from bathyscope.errors import OptionError
 from bathyscope.statistics.bootstrap import Interval, check_resampling
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.intp]
 
 FEWEST = 3
 """Prompts below which a slope is not told from chance at all: two points always lie on a line."""
@@ -52,6 +55,7 @@ def trend(
     scores: ArrayLike,
     difficulty: ArrayLike,
     *,
+    cluster: ArrayLike | None = None,
     permutations: int = 9999,
     coverage: float = 0.95,
     seed: int = 0,
@@ -64,6 +68,8 @@ def trend(
 
     Parameters
     ----------
+    cluster
+        ``[prompts]``, prompts of one number belong together; None, or a number for every prompt, = each for itself.
     permutations
         Number of random signings, at least 1; the smallest p-value is 1 / (1 + ``permutations``).
     coverage
@@ -79,18 +85,21 @@ def trend(
     check_resampling(1, coverage)
     if permutations < 1:
         raise OptionError(f"permutations is {permutations}; give a whole number of at least 1 (usual: 9999).")
-    y, x = _paired(scores, difficulty)
-    if y.size < FEWEST:
-        return _none(f"a trend needs at least {FEWEST} prompts with a score and a difficulty; there are {y.size}")
+    y, x, member = _paired(scores, difficulty, cluster)
+    what, units = ("prompts", y.size) if member is None else ("clusters of prompts", int(member.max(initial=-1)) + 1)
+    if units < FEWEST:
+        return _none(f"a trend needs at least {FEWEST} {what} with a score and a difficulty; there are {units}")
     if np.ptp(x) == 0:
         return _none(f"a trend needs at least two difficulties; all {y.size} prompts have {x[0]:g}")
     x, centred_y = x - x.mean(), y - y.mean()
     slope = float(x @ centred_y / (x @ x))
-    low, high = _interval(x, centred_y, slope, coverage)
+    low, high = _interval(x, centred_y, slope, coverage, member)
     spread = _spread_within(x, y)
     varied = bool(np.ptp(y) > 0)
     reasons = [
-        "one prompt decides the slope alone, so there is no interval" if math.isnan(low) else "",
+        f"one {'prompt' if member is None else 'cluster'} decides the slope alone, so there is no interval"
+        if math.isnan(low)
+        else "",
         "" if varied else "all prompts have the same score, so there is no rank correlation",
         "" if spread > 0 else "scores do not differ within a difficulty, so there is no effect size",
     ]
@@ -100,12 +109,15 @@ def trend(
         ci_high=high,
         effect_size=slope / spread if spread > 0 else math.nan,
         rank_correlation=float(stats.spearmanr(x, y).statistic) if varied else math.nan,
-        p_value=_sign_flip_p(x, centred_y, permutations, seed),
+        p_value=_sign_flip_p(x, centred_y, member, permutations, seed),
         reason="; ".join(filter(None, reasons)),
     )
 
 
-def _paired(scores: ArrayLike, difficulty: ArrayLike) -> tuple[FloatArray, FloatArray]:
+def _paired(
+    scores: ArrayLike, difficulty: ArrayLike, cluster: ArrayLike | None
+) -> tuple[FloatArray, FloatArray, IntArray | None]:
+    """Scores, difficulties and clusters (numbered from 0) of the prompts that have both; None where each is its own."""
     y, x = np.asarray(scores, dtype=np.float64), np.asarray(difficulty, dtype=np.float64)
     if y.ndim != 1 or y.shape != x.shape:
         raise OptionError(
@@ -113,28 +125,66 @@ def _paired(scores: ArrayLike, difficulty: ArrayLike) -> tuple[FloatArray, Float
             "both are [prompts]: give one difficulty for each score."
         )
     known = np.isfinite(y) & np.isfinite(x)
-    return y[known], x[known]
+    if cluster is None:
+        return y[known], x[known], None
+    given = np.asarray(cluster)
+    if given.shape != y.shape:
+        raise OptionError(
+            f"Clusters of shape {list(given.shape)} do not fit scores of shape {list(y.shape)}; give one each."
+        )
+    member = np.unique(given[known], return_inverse=True)[1]
+    alone = member.size and int(member.max()) + 1 == member.size
+    return y[known], x[known], None if alone else member
 
 
 def _none(reason: str) -> Trend:
     return Trend(math.nan, math.nan, math.nan, math.nan, math.nan, math.nan, reason)
 
 
-def _interval(x: FloatArray, y: FloatArray, slope: float, coverage: float) -> Interval:
-    """Student's interval with HC3 of the slope of y over x, both centred; NaN where a prompt has leverage 1."""
+def _interval(x: FloatArray, y: FloatArray, slope: float, coverage: float, member: IntArray | None) -> Interval:
+    """Student's interval with HC3, or CR3 over clusters, of the slope of y over x, both centred; NaN where one prompt
+    or cluster alone decides it."""
+    found = _hc3(x, y - slope * x) if member is None else _cr3(x, y - slope * x, member)
+    if found is None:
+        return Interval(math.nan, math.nan)
+    variance, freedom = found
+    reach = float(stats.t.ppf((1 + coverage) / 2, freedom)) * math.sqrt(variance)
+    return Interval(slope - reach, slope + reach)
+
+
+def _hc3(x: FloatArray, residual: FloatArray) -> tuple[float, float] | None:
+    """Variance of the slope and its degrees of freedom; None where a prompt has leverage 1."""
     size = float(x @ x)
     leverage = 1 / x.size + x * x / size
     if leverage.max() > _LEVERAGE_ONE:
-        return Interval(math.nan, math.nan)
+        return None
     factor = (x / (1 - leverage)) ** 2
-    variance = float(factor @ (y - slope * x) ** 2) / size**2
+    variance = float(factor @ residual**2) / size**2
     # The variance is y'MDMy with D the factors and M = 1 − H, H_ij = 1/n + x_i x_j / Σx²; Satterthwaite's degrees of
     # freedom are tr² / tr of the square, written out because M, prompts by prompts, would not fit for many prompts.
     trace = float(factor @ (1 - leverage))
     cross = (factor.sum() / x.size) ** 2 + 2 * (factor @ x) ** 2 / (x.size * size) + (factor @ (x * x) / size) ** 2
     freedom = trace**2 / (float(factor**2 @ (1 - 2 * leverage)) + float(cross))
-    reach = float(stats.t.ppf((1 + coverage) / 2, freedom)) * math.sqrt(variance)
-    return Interval(slope - reach, slope + reach)
+    return variance, freedom
+
+
+def _cr3(x: FloatArray, residual: FloatArray, member: IntArray) -> tuple[float, float] | None:
+    """As :func:`_hc3`, by clusters: squares of what leaving out one cluster at a time does to the slope."""
+    size, n = float(x @ x), x.size
+    count, sum_x, sum_xx = (np.bincount(member, weights=w) for w in (np.ones(n), x, x * x))
+    # what is left of (n, Σx; Σx, Σx²) without the cluster, and its determinant; at 0 no line is left to fit
+    left = (n - count) * (size - sum_xx) - sum_x**2
+    if left.min() <= (1 - _LEVERAGE_ONE) * n * size:
+        return None
+    # leaving out cluster g moves the slope by −c_g'e, c being 0 outside of g
+    c = ((n - count)[member] * x + sum_x[member]) / left[member]
+    moved = np.bincount(member, weights=c * residual)
+    # Satterthwaite as above: the matrix c_g'M c_h is diag(c_g'c_g) − uu' − vv'
+    own = np.bincount(member, weights=c * c)
+    u, v = np.bincount(member, weights=c) / math.sqrt(n), np.bincount(member, weights=c * x) / math.sqrt(size)
+    trace = float(own.sum() - u @ u - v @ v)
+    square = float(own @ own - 2 * own @ (u * u + v * v) + (u @ u) ** 2 + 2 * (u @ v) ** 2 + (v @ v) ** 2)
+    return float(moved @ moved), trace**2 / square
 
 
 def _spread_within(x: FloatArray, y: FloatArray) -> float:
@@ -149,10 +199,13 @@ def _spread_within(x: FloatArray, y: FloatArray) -> float:
     return math.sqrt(float(residual @ residual) / (y.size - levels.size))
 
 
-def _sign_flip_p(x: FloatArray, y: FloatArray, permutations: int, seed: int) -> float:
+def _sign_flip_p(x: FloatArray, y: FloatArray, member: IntArray | None, permutations: int, seed: int) -> float:
+    def statistic(signed: FloatArray, axis: int = -1) -> FloatArray:
+        return _clearness(signed if member is None else y * np.take(signed, member, axis=-1), x, member)
+
     found = stats.permutation_test(
-        (y,),
-        lambda signed, axis=-1: _clearness(signed, x),
+        (y if member is None else np.ones(int(member.max()) + 1),),
+        statistic,
         permutation_type="samples",
         vectorized=True,
         n_resamples=permutations,
@@ -164,10 +217,14 @@ def _sign_flip_p(x: FloatArray, y: FloatArray, permutations: int, seed: int) -> 
     return float(found.pvalue)
 
 
-def _clearness(y: FloatArray, x: FloatArray) -> FloatArray:
-    """|t| / √(1 + t²), in [0, 1], of the slope's heteroscedasticity-robust t; x centred, y [..., prompts]."""
+def _clearness(y: FloatArray, x: FloatArray, member: IntArray | None) -> FloatArray:
+    """|t| / √(1 + t²), in [0, 1], of the slope's robust t; x centred, y [..., prompts]."""
     y = y - y.mean(axis=-1, keepdims=True)
     covariance = np.asarray(y @ x)
     residual = y - (covariance / (x @ x))[..., None] * x
-    size = np.sqrt(covariance**2 + (x * x * residual**2).sum(axis=-1))
+    if member is None:
+        squares = x * x * residual**2
+    else:
+        squares = ((x * residual) @ (member[:, None] == np.arange(member.max() + 1)).astype(np.float64)) ** 2
+    size = np.sqrt(covariance**2 + squares.sum(axis=-1))
     return np.divide(np.abs(covariance), size, out=np.zeros_like(size), where=size > 0)

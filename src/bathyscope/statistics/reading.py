@@ -1,0 +1,62 @@
+"""One estimator on one set of prompts: what each prompt gives, and how a number is read off their mean."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bathyscope.errors import OptionError
+from bathyscope.statistics.bootstrap import FloatArray, IntArray
+from bathyscope.statistics.reduce import weighted_mean
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One estimator on one run: what each prompt gives, and how a number is read off the prompts' mean.
+
+    Raises an OptionError where numbers of prompts differ or a weight is not positive.
+    """
+
+    values: FloatArray
+    """``[P, ...]``, a curve or a number for each prompt; a prompt that is NaN throughout has no value."""
+    weights: FloatArray
+    """``[P]``, positive: token counts, or ones."""
+    locate: Callable[[FloatArray], FloatArray]
+    """Mean values ``[..., *values.shape[1:]]`` to estimates ``[...]``; NaN where there is none."""
+    limits: tuple[float, float] = (-math.inf, math.inf)
+    """Smallest and largest estimate there can be."""
+    whole: Callable[[FloatArray], FloatArray] | None = None
+    """For a whole-numbered estimator: its estimate, from the real-valued one that ``locate`` gives."""
+    cluster: IntArray | None = None
+    """``[P]``, prompts of one number are drawn as one, those of other readings too; None where each stands alone."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", np.asarray(self.values, dtype=np.float64))
+        object.__setattr__(self, "weights", np.asarray(self.weights, dtype=np.float64))
+        if self.values.ndim == 0 or self.weights.shape != self.values.shape[:1]:
+            raise OptionError(
+                f"Values of shape {list(self.values.shape)} and weights of shape {list(self.weights.shape)} do "
+                "not fit: they are [prompts, ...] and [prompts]."
+            )
+        if not (np.isfinite(self.weights) & (self.weights > 0)).all():
+            raise OptionError("A weight is not positive; weights are token counts, or ones.")
+
+    @property
+    def has_value(self) -> NDArray[np.bool_]:
+        """``[P]``: which prompts have any value."""
+        return np.asarray(~np.isnan(self.values.reshape(len(self.values), -1)).all(axis=1))
+
+    def take(self, prompts: ArrayLike) -> Reading:
+        """The same estimator on some of the prompts, in the order of the given indices (or a mask)."""
+        chosen = np.asarray(prompts)
+        cluster = None if self.cluster is None else self.cluster[chosen]
+        return replace(self, values=self.values[chosen], weights=self.weights[chosen], cluster=cluster)
+
+    def estimate(self, counts: ArrayLike | None = None) -> FloatArray:
+        """What ``locate`` gives: ``[]``, or ``[R]`` from how often each resample draws each prompt ``[R, P]``."""
+        weights = self.weights if counts is None else np.asarray(counts, dtype=np.float64) * self.weights
+        return np.asarray(self.locate(weighted_mean(self.values, weights)))
