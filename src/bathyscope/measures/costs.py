@@ -1,0 +1,130 @@
+"""What it costs each prompt to leave blocks out or run them again: losses at the end of a tree of histories.
+
+Per prompt, means over the tokens with a next token: cross-entropy, KL(full ‖ changed) and top-1 agreement with the
+full model, in nats and shares; and whether every token of the prompt's answer is the most probable one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bathyscope.errors import ModelError
+from bathyscope.wavefront.batch import Batch
+from bathyscope.wavefront.compare import compare
+from bathyscope.wavefront.engine import Wavefront
+from bathyscope.wavefront.histories import Tree
+from bathyscope.wavefront.tree import TreeRun
+
+Metric = Literal["loss", "kl", "agreement", "right"]
+Values = dict[Metric, NDArray[np.float64]]
+_NAMES: Final[dict[Metric, str]] = {"kl": "kl_from_reference", "agreement": "top1_agreement"}
+_AT_ONCE: Final = 8
+"""Histories that are compared with the full model at once, so that it is read out for one in so many."""
+_READ_BYTES: Final = 16 << 20
+
+
+def tree_costs(
+    wave: Wavefront,
+    batch: Batch,
+    tree: Tree,
+    metrics: Sequence[Metric] = ("loss",),
+    step: Callable[[int], None] | None = None,
+) -> Values:
+    """Metric → [histories, prompts], by the tree's histories, of which the first is the full model.
+
+    ``right`` is NaN for prompts without an answer.
+
+    Args:
+        step: told the calls of blocks made so far.
+
+    Raises:
+        ModelError: predictions that are not finite.
+    """
+    landing = _Landing(wave, batch, len(tree.histories), metrics)
+    TreeRun(wave, batch).run(tree, landing.land, step)
+    landing.flush()
+    if not np.isfinite(landing.found["loss"]).all():
+        raise ModelError(
+            "The model with blocks left out or run again gives NaN or Inf predictions on this input; load it with a "
+            "wider dtype (dtype='float32')."
+        )
+    return landing.found
+
+
+class _Landing:
+    """Reads out final states as histories end, some at a time."""
+
+    def __init__(self, wave: Wavefront, batch: Batch, histories: int, metrics: Sequence[Metric]) -> None:
+        self._read, self._vocabulary, self._batch = wave.anatomy.readout, wave.anatomy.vocabulary, batch
+        self._compared = [metric for metric in metrics if metric in _NAMES]
+        self._answered = "right" in metrics
+        self.found: Values = {metric: np.full((histories, batch.size), np.nan) for metric in ("loss", *metrics)}
+        self._full_ND: Tensor | None = None
+        self._kept: list[tuple[list[int], Tensor]] = []
+
+    def land(self, numbers: Sequence[int], resid_BTD: Tensor) -> None:
+        """Histories have come to their end, all with this state."""
+        state_ND = self._batch.flat(resid_BTD)
+        if 0 in numbers:
+            self._full_ND = state_ND
+        if self._answered:
+            self.found["right"][list(numbers)] = self._right(resid_BTD)
+        self._kept.append((list(numbers), state_ND))
+        # the full model is ahead of the others, but for those that only lack its last blocks
+        if not self._compared or (self._full_ND is not None and len(self._kept) >= _AT_ONCE):
+            self.flush()
+
+    def flush(self) -> None:
+        """What has landed is read out."""
+        if not self._kept:
+            return
+        states = [state for _, state in self._kept]
+        if self._compared:
+            assert self._full_ND is not None
+            by_name = compare(
+                self._read,
+                self._full_ND,
+                states,
+                ["loss", *(_NAMES[metric] for metric in self._compared)],
+                vocabulary=self._vocabulary,
+                targets_N=self._batch.next_ids_N,
+            )
+            self._keep("loss", by_name["loss"])
+            for metric in self._compared:
+                self._keep(metric, by_name[_NAMES[metric]])
+        else:
+            self._keep("loss", torch.stack([self._losses(state) for state in states]))
+        self._kept = []
+
+    def _keep(self, metric: Metric, values_RN: Tensor) -> None:
+        means = torch.stack([piece[:, :-1].double().mean(-1) for piece in self._batch.split(values_RN)], dim=1)
+        for (numbers, _), row in zip(self._kept, means.cpu().numpy()):
+            self.found[metric][numbers] = row
+
+    def _losses(self, state_ND: Tensor) -> Tensor:
+        """Cross-entropy of the next token at every token; 0 where there is none."""
+        size = max(8, _READ_BYTES // (8 * self._vocabulary))
+        pairs = zip(state_ND.split(size), self._batch.next_ids_N.split(size))
+        pieces = [
+            torch.nn.functional.cross_entropy(self._read(own).double(), ids, ignore_index=-1, reduction="none")
+            for own, ids in pairs
+        ]
+        return torch.cat(pieces)
+
+    def _right(self, resid_BTD: Tensor) -> list[float]:
+        """1 where every token of a prompt's answer is the most probable one."""
+        found = []
+        for prompt, (length, answer) in enumerate(zip(self._batch.lengths, self._batch.answers)):
+            if answer is None:
+                found.append(float("nan"))
+                continue
+            top = self._read(resid_BTD[prompt, length - answer - 1 : length - 1]).argmax(-1)
+            wanted = self._batch.ids_BT[prompt, length - answer : length]
+            found.append(float((top == wanted).all()))
+        return found

@@ -1,0 +1,72 @@
+"""Comparisons with the best: exact cases, and the error they bound, by simulation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from bathyscope.errors import OptionError
+from bathyscope.statistics.best import compared_with_best
+
+
+def test_two_candidates_are_compared_as_a_paired_t_test_does() -> None:
+    rng = np.random.default_rng(3)
+    shared = rng.normal(size=40)
+    values = np.stack([shared, shared + rng.normal(0.03, 0.1, 40)])
+    found = compared_with_best(values, resamples=20_000)
+    wanted = stats.ttest_rel(values[1], values[0]).pvalue
+    assert found.best == int(values[1].mean() < values[0].mean())
+    assert found.p_value[found.best] == 1.0
+    assert found.p_value[1 - found.best] == pytest.approx(wanted, abs=0.02)
+    assert found.indistinguishable.tolist() == [True, wanted >= 0.05]
+    assert wanted > 0.03
+
+
+def test_a_constant_difference_is_told_and_equal_candidates_are_not() -> None:
+    values = np.random.default_rng(0).normal(size=12)
+    found = compared_with_best([values + 1.0, values, values, values + 0.5], resamples=500)
+    assert found.best == 1
+    np.testing.assert_array_equal(found.indistinguishable, [False, True, True, False])
+    np.testing.assert_allclose(found.p_value, [1 / 501, 1, 1, 1 / 501])
+
+
+def test_more_candidates_make_a_difference_harder_to_tell() -> None:
+    rng = np.random.default_rng(5)
+    pair = np.stack([np.zeros(30), 0.2 + 0.5 * stats.zscore(rng.normal(size=30))])  # p = 0.04
+    many = np.concatenate([pair, rng.normal(1.0, 0.5, (12, 30))])
+    alone, together = (compared_with_best(own, resamples=4000).p_value[1] for own in (pair, many))
+    assert alone < 0.05 < together
+
+
+def test_one_prompt_tells_nothing() -> None:
+    found = compared_with_best([[1.0], [0.5]])
+    assert found.best == 1
+    assert found.indistinguishable.all()
+    assert np.isnan(found.p_value).all()
+
+
+def test_what_cannot_be_compared_is_refused() -> None:
+    with pytest.raises(OptionError, match=r"\[candidates, prompts\]; an array of shape \(0,\)"):
+        compared_with_best([])
+    with pytest.raises(OptionError, match="level is 1"):
+        compared_with_best([[1.0, 2.0]], level=1.0)
+
+
+def errors(prompts: int, trials: int) -> float:
+    """How often any of six equal candidates is told from the best."""
+    rng, wrong = np.random.default_rng(prompts), 0
+    for trial in range(trials):
+        values = rng.normal(size=prompts) + rng.normal(size=(6, prompts)) * np.linspace(0.2, 1, 6)[:, None]
+        wrong += not compared_with_best(values, resamples=400, seed=trial).indistinguishable.all()
+    return wrong / trials
+
+
+def test_equal_candidates_are_seldom_told_apart() -> None:
+    assert errors(40, 60) <= 0.15  # 5 % ± 3 standard errors
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("prompts", [8, 20, 100])
+def test_equal_candidates_are_told_apart_in_at_most_one_of_twenty(prompts: int) -> None:
+    assert errors(prompts, 600) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 600)
