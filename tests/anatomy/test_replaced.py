@@ -44,7 +44,7 @@ def test_contributions_are_replaced_exactly(name: str) -> None:
             other = own.flip(1) * 0.5
             found = []
             for added in (own, other):
-                with replaced(block, anatomy.sites[part], added), tapped(block, anatomy.sites) as taken:
+                with replaced(block, anatomy.sites, {part: added}), tapped(block, anatomy.sites) as taken:
                     found.append(replay.run(block, index, stream[index], None, state=dict(states[index])))
                 assert close(taken[part].reshape(own.shape), added)
             assert close(found[0], stream[index + 1])
@@ -59,7 +59,7 @@ def test_gradients_reach_what_was_put_in() -> None:
     anatomy = waves.loaded("bloom").anatomy
     replay, stream, parts, _ = visit(anatomy, "bloom")
     leaf = parts[1]["attention"].detach().requires_grad_()
-    with replaced(anatomy.blocks[1], anatomy.sites["attention"], leaf):
+    with replaced(anatomy.blocks[1], anatomy.sites, {"attention": leaf}):
         out = replay.run(anatomy.blocks[1], 1, stream[1].detach(), None)
     (found,) = torch.autograd.grad(out[0, 3].sum(), leaf)
     assert (found[0, 3] != 0).any()
@@ -68,6 +68,6 @@ def test_gradients_reach_what_was_put_in() -> None:
 
 def test_hooks_are_gone_after_an_exception() -> None:
     anatomy = waves.loaded("llama").anatomy
-    with pytest.raises(KeyError), replaced(anatomy.blocks[0], anatomy.sites["mlp"], torch.zeros(1, 2, 64)):
+    with pytest.raises(KeyError), replaced(anatomy.blocks[0], anatomy.sites, {"mlp": torch.zeros(1, 2, 64)}):
         raise KeyError
     assert not any(module._forward_hooks for module in anatomy.blocks[0].modules())

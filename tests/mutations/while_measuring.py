@@ -73,11 +73,11 @@ _WAVEFRONT = (
         "wavefront/test_engine.py::test_tails_and_full_rows_show_the_same",
     ),
     _wavefront(
-        "erase",
-        "the-erased-token-counts-from-the-rows-own-start",
-        "own = each + (self.tokens.start - self.start)",
-        "own = each",
-        "wavefront/test_erase.py::test_however_little_room_there_is_the_numbers_are_the_same",
+        "replace",
+        "the-replaced-token-counts-from-the-rows-own-start",
+        "torch.arange(start, replay.tokens, ",
+        "torch.arange(0, replay.tokens - start, ",
+        "wavefront/test_replace.py::test_however_little_room_there_is_the_numbers_are_the_same",
     ),
     _wavefront(
         "direct",

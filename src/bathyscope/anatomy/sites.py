@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial, reduce
 from typing import Any
 
@@ -71,44 +71,50 @@ def tapped(block: nn.Module, sites: Mapping[str, Site]) -> Iterator[dict[str, Te
         yield taken
 
 
-@contextmanager
-def silenced(block: nn.Module, sites: Mapping[str, Site], silent: Mapping[str, Tensor]) -> Iterator[None]:
+def silenced(
+    block: nn.Module, sites: Mapping[str, Site], silent: Mapping[str, Tensor]
+) -> AbstractContextManager[None]:
     """During the block's next call, parts add nothing to the residual stream at the marked tokens.
 
     Args:
         silent: part → True at the tokens [rows, tokens] where its contribution is left out.
     """
-
-    def silence(part: str, site: Site, call: Call) -> Tensor:
-        mask = silent[part].view(*call.value.shape[:-1], 1)  # some modules see all tokens of all rows in one axis
-        if site.minus is None:
-            value: Tensor = call.value.masked_fill(mask, 0.0)
-            return value
-        # the module's output holds the residual stream, which must stay
-        return torch.where(mask, call.given[site.minus], call.value)
-
-    with _at(block, {part: sites[part] for part in silent}, silence):
-        yield
+    return replaced(block, sites, {part: mask.new_zeros((), dtype=torch.float32) for part, mask in silent.items()}, silent)
 
 
 @contextmanager
-def replaced(block: nn.Module, site: Site, added_NTD: Tensor) -> Iterator[None]:
-    """During the block's next call the part adds ``added_NTD`` to the residual stream instead of its own output.
+def replaced(
+    block: nn.Module,
+    sites: Mapping[str, Site],
+    added: Mapping[str, Tensor],
+    where: Mapping[str, Tensor] | None = None,
+) -> Iterator[None]:
+    """During the block's next call, parts add something else to the residual stream than their own output.
 
-    Where several modules make up the contribution, the first carries all of it and the others add nothing.
-    Gradients reach ``added_NTD``.
+    Where several modules make up a contribution, the first carries all of it and the others add nothing.
+    Gradients reach ``added``.
+
+    Args:
+        added: part → what it adds, [rows, tokens, width], or one number everywhere.
+        where: part → True at the tokens [rows, tokens] where it does; parts that are not named do everywhere.
     """
-    first = next((module for module, _ in site_modules(block, site)), None)
+    first = {part: next((module for module, _ in site_modules(block, sites[part])), None) for part in added}
 
-    def replace(_part: str, own: Site, call: Call) -> Tensor:
-        added = added_NTD if call.module is first else torch.zeros_like(added_NTD)
-        value = added if own.scale is None else added / getattr(block, own.scale)
+    def replace(part: str, own: Site, call: Call) -> Tensor:
+        value = added[part] if call.module is first[part] else torch.zeros_like(added[part])
+        value = value if own.scale is None else value / getattr(block, own.scale)
         # a copy: some families overwrite what a module returns, which a leaf of the graph must not be
-        value = value.reshape(call.value.shape).to(call.value.dtype, copy=True)
-        # the module's output may hold the residual stream, which must stay
-        return value if own.minus is None else value + call.given[own.minus]
+        value = value.expand_as(call.value) if not value.ndim else value.reshape(call.value.shape)
+        value = value.to(call.value.dtype, copy=True)
+        if own.minus is not None:
+            # the module's output holds the residual stream, which must stay
+            value = value + call.given[own.minus]
+        if where is None or part not in where:
+            return value
+        # some modules see all tokens of all rows in one axis
+        return torch.where(where[part].view(*call.value.shape[:-1], 1), value, call.value)
 
-    with _at(block, {"part": site}, replace):
+    with _at(block, {part: sites[part] for part in added}, replace):
         yield
 
 

@@ -59,7 +59,7 @@ class Chain:
         """h_{l+1} of block ``index`` run on the clean ``before_TD`` with a part's contribution replaced, [rows, …]."""
         rows, block = len(added_NTD), self._blocks[index]
         before_NTD = before_TD[: self.tokens].repeat(rows, 1, 1)
-        with replaced(block, self._anatomy.sites[part], added_NTD):
+        with replaced(block, self._anatomy.sites, {part: added_NTD}):
             return self._replay.run(block, index, before_NTD, None, state=self._state(index, rows))
 
     def _answer_probability(self, final_NTD: Tensor) -> Tensor:

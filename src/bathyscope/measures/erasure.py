@@ -25,8 +25,8 @@ from bathyscope.wavefront.batch import Batch, plan_batches
 from bathyscope.wavefront.calls import even_pieces
 from bathyscope.wavefront.compare import Distribution, Pair, l2
 from bathyscope.wavefront.engine import Wavefront
-from bathyscope.wavefront.probe import BaselineView, ErasedStates, Probe
-from bathyscope.wavefront.rows import Erasure as ErasureRequest
+from bathyscope.wavefront.probe import BaselineView, Probe, ReplacedStates
+from bathyscope.wavefront.rows import Replacement
 
 # distributions compared at once: near a CPU's caches, but one visit of the unembedding must serve several rows
 _CHUNK_BYTES = 32 << 20
@@ -122,7 +122,15 @@ class ErasureProbe(MeasureProbe):
         # erasing the last token changes no position that is looked at, and only ``future`` looks at the last
         unseen = 0 if options.future else 1
         super().__init__(
-            erasures=[ErasureRequest(p, batch.lengths[p] - 1, batch.lengths[p] - unseen, values_LD) for p in measured]
+            replacements=[
+                Replacement(
+                    prompt,
+                    [range(token, token + 1) for token in range(batch.lengths[prompt] - 1)],
+                    batch.lengths[prompt] - unseen,
+                    values_LD[:, None].expand(-1, batch.lengths[prompt], -1),
+                )
+                for prompt in measured
+            ]
         )
         self._options, self._facts, self._batch = options, facts, batch
         self._pieces, self._width, self._final_D = pieces, width, values_LD[-1]
@@ -135,8 +143,9 @@ class ErasureProbe(MeasureProbe):
             self._future[prompt, :, : batch.lengths[prompt] - 1] = 0
             self._noise[prompt] = 0
 
-    def landed(self, states: ErasedStates) -> None:
-        prompt, erased = states.erasure.prompt, states.tokens
+    def landed(self, states: ReplacedStates) -> None:
+        prompt = states.replacement.prompt
+        erased = range(states.spans[0].start, states.spans[-1].stop)
         length = self._batch.lengths[prompt]
         predicting = range(length - 1 - self._answer(prompt), length - 1)
         looked_at = range(erased.start, length) if self._options.future else predicting
@@ -158,15 +167,15 @@ class ErasureProbe(MeasureProbe):
         assert answer is not None
         return answer
 
-    def _change(self, states: ErasedStates, position: int, tokens: int) -> tuple[Tensor, Tensor]:
+    def _change(self, states: ReplacedStates, position: int, tokens: int) -> tuple[Tensor, Tensor]:
         """‖y − ȳ‖₂ at one position: of the rows erased at the first ``tokens``, and where h_L itself is erased."""
         own = position - states.start
-        rows = states.rows_LTND[:, :tokens, own]
+        rows = states.rows_LSND[:, :tokens, own]
         control = states.control_ND[own]
         others = torch.stack([self._final_D.to(control), states.baseline_ND[own]])
         readout, vocabulary = self._facts.anatomy.readout, self._facts.anatomy.vocabulary
         change = output_change(readout, control, torch.cat([rows.flatten(0, 1), others]), vocabulary)
-        noise = self._noise[states.erasure.prompt]
+        noise = self._noise[states.replacement.prompt]
         noise.copy_(torch.maximum(noise, change[-1]))
         return change[:-2].unflatten(0, rows.shape[:2]), change[-2]
 

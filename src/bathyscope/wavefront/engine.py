@@ -13,21 +13,21 @@ from bathyscope.anatomy.mode import evaluating
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.calls import CallPolicy
 from bathyscope.wavefront.direct import DirectRows
-from bathyscope.wavefront.erase import ErasureRows
 from bathyscope.wavefront.full import FullRows
 from bathyscope.wavefront.parts import PartTaps
 from bathyscope.wavefront.plain import PlainForward
 from bathyscope.wavefront.plan import compile_tracks
 from bathyscope.wavefront.probe import (
     BaselineView,
-    ErasedStates,
     FinalStates,
     Probe,
+    ReplacedStates,
     RowPartsView,
     RowsView,
     TailStates,
 )
 from bathyscope.wavefront.provider import BlockProvider, ResidentBlocks
+from bathyscope.wavefront.replace import ReplacedRows
 from bathyscope.wavefront.rows import (
     DirectBefore,
     DirectRow,
@@ -52,7 +52,7 @@ class Wavefront:
             computed in their place.
         call_tokens: tokens per call of a block; None = by device.
         provider: where blocks come from; None = they are in memory.
-        erasure_bytes: what the states of erased rows may take at once; more are computed in further visits of
+        replacement_bytes: what the states of replaced rows may take at once; more are computed in further visits of
             the blocks. None = by device.
     """
 
@@ -63,10 +63,10 @@ class Wavefront:
         tails: bool,
         call_tokens: int | None = None,
         provider: BlockProvider | None = None,
-        erasure_bytes: int | None = None,
+        replacement_bytes: int | None = None,
     ) -> None:
         self.anatomy = anatomy
-        self.erasure_bytes = erasure_bytes
+        self.replacement_bytes = replacement_bytes
         self.tails = tails
         self.provider = provider or ResidentBlocks(anatomy.blocks)
         parameter = next(p for p in anatomy.model.parameters() if p.is_floating_point())
@@ -122,23 +122,25 @@ class _Sweep:
             *([self._full] if tracks else []),
             *self._tails,
         ]
-        erasures = [e for probe in probes for e in probe.erasures]
-        self._erased = ErasureRows(anatomy, batch, erasures, policy, tails=wave.tails, room=wave.erasure_bytes)
+        replacements = [one for probe in probes for one in probe.replacements]
+        self._replaced = ReplacedRows(
+            anatomy, batch, replacements, policy, tails=wave.tails, room=wave.replacement_bytes
+        )
 
     def run(self, step: Step | None) -> None:
         n_blocks = self._wave.anatomy.n_blocks
-        for visit in range(n_blocks * self._erased.sweeps):
+        for visit in range(n_blocks * self._replaced.sweeps):
             sweep, index = divmod(visit, n_blocks)
             with self._wave.provider.block(index) as block:
                 if sweep == 0:
                     self._show(self._advance(block, index))
                 # rows that had no room in one sweep over the blocks have another
-                self._erased.advance(block, index)
+                self._replaced.advance(block, index)
             if sweep == 0:
                 for probe in self._probes:
                     probe.block_done(index)
             if step is not None:
-                step(visit + 1, n_blocks * self._erased.sweeps)
+                step(visit + 1, n_blocks * self._replaced.sweeps)
             if index == n_blocks - 1:
                 self._land(first=sweep == 0)
 
@@ -153,14 +155,14 @@ class _Sweep:
         """The last block has been passed."""
         if first:
             self._plain.require_finite()
-        self._show(self._erased.land(self._plain.resid_BTD))
+        self._show(self._replaced.land(self._plain.resid_BTD))
         if first:
             self._show(self._full.land(self._wave.anatomy.n_blocks))
             final = self._final()
             for probe in self._probes:
                 probe.finish(final)
 
-    def _show(self, views: Iterable[BaselineView | RowsView | RowPartsView | ErasedStates]) -> None:
+    def _show(self, views: Iterable[BaselineView | RowsView | RowPartsView | ReplacedStates]) -> None:
         """The one place where views meet the probes: each is shown to those that asked for it, and then let go."""
         for view in views:
             shown = {r for served in view.requests for r in served} if isinstance(view, RowsView) else set()
@@ -172,7 +174,7 @@ class _Sweep:
                         probe.rows(view)
                     case RowPartsView() if probe.part_steps:
                         probe.row_parts(view)
-                    case ErasedStates() if view.erasure in probe.erasures:
+                    case ReplacedStates() if view.replacement in probe.replacements:
                         probe.landed(view)
 
     def _final(self) -> FinalStates:

@@ -10,7 +10,7 @@ from torch import Tensor
 from bathyscope.anatomy.attention import Attention
 from bathyscope.anatomy.readout import Readout
 from bathyscope.wavefront.batch import Batch
-from bathyscope.wavefront.rows import Erasure, Request, ScheduleRow
+from bathyscope.wavefront.rows import Replacement, Request, ScheduleRow
 
 
 @dataclass(frozen=True)
@@ -111,25 +111,25 @@ class FinalStates:
 
 
 @dataclass(frozen=True)
-class ErasedStates:
-    """Final states h_L of the rows of an erasure that were erased at some neighbouring tokens.
+class ReplacedStates:
+    """Final states h_L of the rows of a request that were replaced at some neighbouring spans.
 
     Args:
-        erasure: what was asked for.
-        tokens: the erased tokens.
-        start: the first token the rows own, ``tokens.start`` or earlier.
+        replacement: what was asked for.
+        spans: the replaced tokens of each row.
+        start: the first token the rows own, that of the first span or an earlier one.
         control_ND: the control's, [own tokens, width].
         baseline_ND: the plain forward's.
-        rows_LTND: the rows', [boundaries, erased tokens, own tokens, width]; the states before a row's own
-            erased token are the control's.
+        rows_LSND: the rows', [boundaries, spans, own tokens, width]; the states before a row's own span are the
+            control's.
     """
 
-    erasure: Erasure
-    tokens: range
+    replacement: Replacement
+    spans: Sequence[range]
     start: int
     control_ND: Tensor
     baseline_ND: Tensor
-    rows_LTND: Tensor
+    rows_LSND: Tensor
 
 
 class Probe:
@@ -145,13 +145,13 @@ class Probe:
         *,
         wants_parts: bool = False,
         wants_weights: bool = False,
-        erasures: Sequence[Erasure] = (),
+        replacements: Sequence[Replacement] = (),
         part_steps: Mapping[ScheduleRow, Collection[int]] | None = None,
     ) -> None:
         self.requests = tuple(requests)
         self.wants_parts = wants_parts
         self.wants_weights = wants_weights
-        self.erasures = tuple(erasures)
+        self.replacements = tuple(replacements)
         self.part_steps = dict(part_steps or {})
 
     def baseline(self, view: BaselineView) -> None:
@@ -166,8 +166,8 @@ class Probe:
     def block_done(self, block: int) -> None:
         """All rows of this block have been shown."""
 
-    def landed(self, states: ErasedStates) -> None:
-        """Some rows of one of this probe's erasures have reached the last boundary; they are not kept."""
+    def landed(self, states: ReplacedStates) -> None:
+        """Some rows of one of this probe's replacements have reached the last boundary; they are not kept."""
 
     def finish(self, final: FinalStates) -> None:
         """All rows have reached the last boundary."""

@@ -6,6 +6,7 @@ control row, in which nothing is changed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -111,22 +112,26 @@ class DirectBefore:
 
 
 @dataclass(frozen=True, eq=False)
-class Erasure:
-    """A map of rows, one for each boundary b = 0 … L−1 and token t < ``tokens`` of one prompt: h_b[t] := values[b].
+class Replacement:
+    """A map of rows, one for each boundary b = 0 … L−1 and span of tokens of one prompt, in which values are put in.
 
-    There is no row for boundary L, where no block is left to see the change.
+    Of "block" they take the stream's place, h_b[t] := values[b, t]; of "attention" or "mlp" the place of what that part
+    of block b adds at t. There is no row for boundary L, where no block is left to see the change.
 
     Args:
         prompt: of the batch.
-        tokens: how many first tokens are erased, one at a time.
+        spans: the tokens of each row, replaced together; in the order of their first tokens.
         stop: how many first tokens are computed; what follows is looked at by nobody.
-        values_LD: what takes the stream's place at each boundary, at least L of them.
+        values_LTD: what is put in, for at least L boundaries and the tokens of all spans. A probe may fill in those of
+            a boundary until it has been shown the plain forward's block behind it.
+        part: "block", "attention" or "mlp".
     """
 
     prompt: int
-    tokens: int
+    spans: Sequence[range]
     stop: int
-    values_LD: Tensor
+    values_LTD: Tensor
+    part: str = "block"
 
 
 Late = SkipBefore | SkipChannels

@@ -1,4 +1,4 @@
-"""Rows of one shape that run a block at a time: what full rows, tails, erased and direct rows have in common.
+"""Rows of one shape that run a block at a time: what full rows, tails, replaced and direct rows have in common.
 
 Rows live in slots of one buffer; slot 0 is the control, in which nothing is changed. A visit of a block takes some of
 the slots, in calls of a good size, and writes back what comes out once whoever asked for it has seen it.
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from bathyscope.anatomy.cache import CaptureCache, TailCache
 from bathyscope.anatomy.family import Site
 from bathyscope.anatomy.replay import Replay, State
-from bathyscope.anatomy.sites import silenced, tapped
+from bathyscope.anatomy.sites import replaced, tapped
 from bathyscope.wavefront.calls import CallPolicy, CallResult, even_pieces
 
 
@@ -67,7 +67,7 @@ class Slots:
         slots: how many; what they hold is for whoever uses them to say.
         prompt: the only prompt that rows are of; None = each has all prompts of the batch.
         start: the first token that rows own; tokens before it are lent.
-        sites: where contributions are tapped and silenced.
+        sites: where contributions are tapped and replaced.
     """
 
     def __init__(
@@ -120,6 +120,7 @@ class Slots:
         lends: int = 0,
         taps: Collection[str] = (),
         silent: Mapping[str, Tensor] | None = None,
+        instead: Mapping[str, Tensor] | None = None,
     ) -> Iterator[CallResult]:
         """Moves some slots over a block, a call at a time; each is written back when its result has been looked at.
 
@@ -129,6 +130,7 @@ class Slots:
             lends: of how many first slots keys and values are kept for ``lender``.
             taps: parts whose contributions are read.
             silent: part → True at the tokens [rows, batch, tokens] where its contribution is left out.
+            instead: part → what it adds there instead of nothing, [batch, tokens, width].
         """
         own = self.state[at(slots, self.state.device)]
         control_before = own[0].clone()  # its slot is written back while later calls run
@@ -143,7 +145,7 @@ class Slots:
             given = torch.cat([control_before[None], before]) if extra else before
             passed = self._passed_to([slots[i] for i in picked], known)
             cache = lender.cache(picked) if lender is not None else CaptureCache() if lends else None
-            with self._silenced(block, silent or {}, picked), tapped(block, self._only(taps)) as taken:
+            with self._silenced(block, silent or {}, instead or {}, picked), tapped(block, self._only(taps)) as taken:
                 out = self._replay.run(
                     block,
                     index,
@@ -186,10 +188,18 @@ class Slots:
         return {part: self._sites[part] for part in parts}
 
     def _silenced(
-        self, block: nn.Module, silent: Mapping[str, Tensor], picked: list[int]
+        self, block: nn.Module, silent: Mapping[str, Tensor], instead: Mapping[str, Tensor], picked: list[int]
     ) -> AbstractContextManager[None]:
         masks = {part: mask[picked].flatten(0, 1) for part, mask in silent.items()}
-        return silenced(block, self._sites, {part: mask for part, mask in masks.items() if bool(mask.any())})
+        masks = {part: mask for part, mask in masks.items() if bool(mask.any())}
+        added = {part: self._in_every_row(instead.get(part), len(picked)) for part in masks}
+        return replaced(block, self._sites, added, masks)
+
+    def _in_every_row(self, value_BTD: Tensor | None, rows: int) -> Tensor:
+        """[rows · batch, tokens, width]; nothing is the number 0."""
+        if value_BTD is None:
+            return self.state.new_zeros(())
+        return value_BTD.expand(rows, -1, -1, -1).flatten(0, 1)
 
     def _passed_to(self, slots: Sequence[int], known: Sequence[object]) -> State:
         """What the slots' rows take into a call, [rows · batch, …] each."""

@@ -1,4 +1,4 @@
-"""Erasure rows in the wavefront: how they are grouped, what they share, and how much is held at once."""
+"""Replaced rows in the wavefront: how they are grouped, what they share, and how much is held at once."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from torch import Tensor, nn
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.calls import CallPolicy
 from bathyscope.wavefront.engine import Wavefront
-from bathyscope.wavefront.erase import Group, group_size, plan_sweeps
-from bathyscope.wavefront.probe import BaselineView, ErasedStates, FinalStates, Probe
+from bathyscope.wavefront.replace import Group, group_size, plan_sweeps
+from bathyscope.wavefront.probe import BaselineView, FinalStates, Probe, ReplacedStates
 from bathyscope.wavefront.provider import ResidentBlocks
-from bathyscope.wavefront.rows import Erasure, SkipRow
+from bathyscope.wavefront.rows import Replacement, SkipRow
 
 POLICY = CallPolicy(4800, control_in_every_call=False)
 LENGTHS = (14, 9, 17)
@@ -26,9 +26,9 @@ LENGTHS = (14, 9, 17)
 class Landings(Probe):
     """Keeps what lands, by prompt: final states of the rows [boundary, erased token, token, width], NaN before t."""
 
-    def __init__(self, erasures: Sequence[Erasure], requests: Sequence[SkipRow] = ()) -> None:
-        super().__init__(requests, erasures=erasures)
-        self.groups: list[tuple[Erasure, range, int]] = []
+    def __init__(self, replacements: Sequence[Replacement], requests: Sequence[SkipRow] = ()) -> None:
+        super().__init__(requests, replacements=replacements)
+        self.groups: list[tuple[Replacement, Sequence[range], int]] = []
         self.states: dict[int, Tensor] = {}
         self.control_gap = 0.0
         self.boundaries: list[Tensor] = []
@@ -39,14 +39,14 @@ class Landings(Probe):
     def finish(self, final: FinalStates) -> None:
         self.boundaries.append(final.baseline_BTD)
 
-    def landed(self, states: ErasedStates) -> None:
-        self.groups.append((states.erasure, states.tokens, states.start))
-        n_blocks, _, own, width = states.rows_LTND.shape
-        shape = (n_blocks, states.erasure.tokens, states.start + own, width)
-        kept = self.states.setdefault(states.erasure.prompt, torch.full(shape, torch.nan))
-        for index, token in enumerate(states.tokens):
-            kept[:, token, token:] = states.rows_LTND[:, index, token - states.start :]
-            before = states.rows_LTND[:, index, : token - states.start]
+    def landed(self, states: ReplacedStates) -> None:
+        self.groups.append((states.replacement, states.spans, states.start))
+        n_blocks, _, own, width = states.rows_LSND.shape
+        shape = (n_blocks, len(states.replacement.spans), states.start + own, width)
+        kept = self.states.setdefault(states.replacement.prompt, torch.full(shape, torch.nan))
+        for index, token in enumerate(span.start for span in states.spans):
+            kept[:, token, token:] = states.rows_LSND[:, index, token - states.start :]
+            before = states.rows_LSND[:, index, : token - states.start]
             torch.testing.assert_close(before, states.control_ND[: before.shape[1]].expand_as(before))
         gap = (states.control_ND - states.baseline_ND).abs().max() / states.baseline_ND.abs().max()
         self.control_gap = max(self.control_gap, float(gap))
@@ -58,10 +58,16 @@ def values(name: str, seed: int = 0) -> Tensor:
     return torch.randn(model.n_blocks + 1, model.anatomy.width, generator=draw)
 
 
+def each_token(prompt: int, tokens: int, stop: int, values_LD: Tensor) -> Replacement:
+    """One token after another takes the same value."""
+    spans = [range(token, token + 1) for token in range(tokens)]
+    return Replacement(prompt, spans, stop, values_LD[:, None].expand(-1, stop, -1))
+
+
 def swept(name: str, ids: Sequence[Sequence[int]], given: Tensor | None = None, **options: object) -> Landings:
     model = waves.loaded(name)
     erased = values(name) if given is None else given
-    probe = Landings([Erasure(p, len(own) - 1, len(own), erased) for p, own in enumerate(ids)])
+    probe = Landings([each_token(p, len(own) - 1, len(own), erased) for p, own in enumerate(ids)])
     wave = Wavefront(model.anatomy, **{"tails": model.checks.tails, **options})  # type: ignore[arg-type]
     wave.run(Batch.of(ids), [probe])
     return probe
@@ -101,7 +107,7 @@ def test_tails_and_full_rows_agree(name: str) -> None:
 @pytest.mark.parametrize("name", ["llama", "gemma4", "lfm2", "llama_dynamic"])
 def test_however_little_room_there_is_the_numbers_are_the_same(name: str) -> None:
     ids = zoo.prompts(zoo.build(name), (13, 13) if name == "llama_dynamic" else LENGTHS)
-    roomy, tight = swept(name, ids), swept(name, ids, erasure_bytes=1)
+    roomy, tight = swept(name, ids), swept(name, ids, replacement_bytes=1)
     assert len(tight.groups) == sum(len(own) - 1 for own in ids) > len(roomy.groups)
     assert_same_rows(roomy, tight)
     assert tight.control_gap < 1e-5
@@ -124,14 +130,17 @@ def test_prompts_of_a_batch_do_not_matter_to_each_other() -> None:
         assert_same_rows(together_one, alone)
 
 
-def test_a_probe_is_shown_its_own_erasures_only() -> None:
+def test_a_probe_is_shown_its_own_rows_only() -> None:
     model = waves.loaded("llama")
     ids = zoo.prompts(model.hf, (9, 6))
-    first, second = Landings([Erasure(0, 8, 8, values("llama"))]), Landings([Erasure(1, 3, 4, values("llama", 1))])
+    first, second = (
+        Landings([each_token(0, 8, 8, values("llama"))]),
+        Landings([each_token(1, 3, 4, values("llama", 1))]),
+    )
     neither = Landings([], [SkipRow(1)])
     Wavefront(model.anatomy, tails=True).run(Batch.of(ids), [first, second, neither])
-    assert {erasure.prompt for erasure, _, _ in first.groups} == {0}
-    assert [token for _, tokens, _ in second.groups for token in tokens] == [0, 1, 2]
+    assert {one.prompt for one, _, _ in first.groups} == {0}
+    assert [span.start for _, spans, _ in second.groups for span in spans] == [0, 1, 2]
     assert second.states[1].shape[1:3] == (3, 4)
     assert neither.groups == []
 
@@ -160,16 +169,15 @@ def test_blocks_are_visited_in_order_once_for_every_sweep(room: int | None, swee
     visits = Visits(model.anatomy.blocks)
     (ids,) = zoo.prompts(model.hf, (9,))
     done: list[tuple[int, int]] = []
-    wave = Wavefront(model.anatomy, tails=True, provider=visits, erasure_bytes=room)
-    wave.run(Batch.of([ids]), [Landings([Erasure(0, 8, 9, values("llama"))])], lambda *at: done.append(at))
+    wave = Wavefront(model.anatomy, tails=True, provider=visits, replacement_bytes=room)
+    wave.run(Batch.of([ids]), [Landings([each_token(0, 8, 9, values("llama"))])], lambda *at: done.append(at))
     assert visits.order == list(range(5)) * sweeps
     assert done == [(block + 1, 5 * sweeps) for block in range(5 * sweeps)]
 
 
 def planned(lengths: Sequence[int], room: int, *, tails: bool = True, n_blocks: int = 24) -> list[list[Group]]:
-    erasures = [Erasure(p, n - 1, n, torch.zeros(1)) for p, n in enumerate(lengths)]
     return plan_sweeps(
-        erasures,
+        [each_token(p, n - 1, n, torch.zeros(1, 1)) for p, n in enumerate(lengths)],
         lengths,
         n_blocks=n_blocks,
         vector_bytes=1024,
@@ -182,16 +190,17 @@ def planned(lengths: Sequence[int], room: int, *, tails: bool = True, n_blocks: 
 
 @pytest.mark.parametrize("tails", [True, False])
 @pytest.mark.parametrize("room", [1, 1 << 20, 1 << 24, 1 << 40])
-def test_every_token_is_erased_once_within_the_room(tails: bool, room: int) -> None:
+def test_every_token_is_replaced_once_within_the_room(tails: bool, room: int) -> None:
     lengths = (40, 2, 64, 17)
     sweeps = planned(lengths, room, tails=tails)
     groups = [group for sweep in sweeps for group in sweep]
     for prompt, length in enumerate(lengths):
-        own = [token for group in groups if group.erasure.prompt == prompt for token in group.tokens]
+        spans = [span for group in groups if group.replacement.prompt == prompt for span in group.spans]
+        own = [token for span in spans for token in span]
         assert own == list(range(length - 1))
-    assert all(group.start == (group.tokens.start if tails else 0) for group in groups)
+    assert all(group.start == (group.spans[0].start if tails else 0) for group in groups)
     for sweep in sweeps:
-        assert sum(group.bytes for group in sweep) <= room or (len(sweep) == 1 and len(sweep[0].tokens) == 1)
+        assert sum(group.bytes for group in sweep) <= room or (len(sweep) == 1 and len(sweep[0].spans) == 1)
     for sweep, following in pairwise(sweeps):
         assert sum(group.bytes for group in sweep) + following[0].bytes > room
 
@@ -200,7 +209,7 @@ def test_every_token_is_erased_once_within_the_room(tails: bool, room: int) -> N
 def test_groups_compute_few_tokens_in_vain(tokens: int, n_blocks: int) -> None:
     groups = planned([tokens], 1 << 50, n_blocks=n_blocks)[0]
     needed = sum(tokens - token for token in range(tokens - 1))
-    computed = sum(len(group.tokens) * (tokens - group.start) for group in groups)
+    computed = sum(len(group.spans) * (tokens - group.start) for group in groups)
     assert computed <= 1.1 * needed
 
 

@@ -1,10 +1,10 @@
-"""Erasure rows: the residual stream replaced at one boundary and one token, everything after it recomputed.
+"""Replaced rows: the residual stream, or a part's contribution, replaced at one boundary and some tokens.
 
-The row of boundary b and token t begins at b and owns the tokens from t on; whatever comes before either is the
-plain forward's. Rows of neighbouring tokens form a *group*, which owns the tokens from the group's first on, so
-that all its rows have one shape and run in common calls. The rows of the first group of a prompt own all tokens,
-and its control lends keys and values to the groups that begin later. Families that cannot lend them get groups
-that own all tokens.
+Everything after it is recomputed. The row of boundary b and a span of tokens begins at b and owns the tokens from the
+span's first on; whatever comes before either is the plain forward's. Rows of neighbouring spans, mostly single tokens,
+form a *group*, which owns the tokens from the group's first on, so that all its rows have one shape and run in common
+calls. The rows of the first group of a prompt own all tokens, and its control lends keys and values to the groups that
+begin later. Families that cannot lend them get groups that own all tokens.
 
 Every prompt is recorded again without pads and without the tokens after the last that anybody looks at.
 """
@@ -12,19 +12,21 @@ Every prompt is recorded again without pads and without the tokens after the las
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 
 import torch
 from torch import Tensor, nn
 
 from bathyscope.anatomy.anatomy import Anatomy
+from bathyscope.anatomy.family import Site
 from bathyscope.anatomy.replay import Replay
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.calls import CallPolicy, even_pieces
-from bathyscope.wavefront.probe import ErasedStates
-from bathyscope.wavefront.rows import Erasure
+from bathyscope.wavefront.probe import ReplacedStates
+from bathyscope.wavefront.rows import Replacement
 from bathyscope.wavefront.slots import Slots
 
 # what a call costs beside its tokens, in tokens: on one CPU core a block of width 256 takes 0.4 ms and 11 µs a token,
@@ -39,21 +41,21 @@ _SHORTEST = 2
 
 @dataclass(frozen=True)
 class Group:
-    """Rows of one erasure: erased at ``tokens``, owning the tokens ``start`` … ``stop`` − 1.
+    """Rows of one request: replaced at ``spans``, owning the tokens ``start`` … ``stop`` − 1.
 
     Args:
         bytes: of all its states, for every boundary before the last.
     """
 
-    erasure: Erasure
-    tokens: range
+    replacement: Replacement
+    spans: Sequence[range]
     start: int
     stop: int
     bytes: int
 
 
 def group_size(own: int, n_blocks: int, call_cost: float) -> int:
-    """How many neighbouring tokens to erase in one group of tails.
+    """How many neighbouring tokens to replace in one group of tails.
 
     Beside the tokens that must be computed, groups of g tokens cost, in blocks × tokens: L · ``call_cost`` and a
     control of own/2 tokens on average for each of the own/g groups, and g(g−1)/2 clean tokens for each group and
@@ -68,7 +70,7 @@ def group_size(own: int, n_blocks: int, call_cost: float) -> int:
 
 
 def plan_sweeps(
-    erasures: Sequence[Erasure],
+    replacements: Sequence[Replacement],
     stops: Sequence[int],
     *,
     n_blocks: int,
@@ -80,33 +82,35 @@ def plan_sweeps(
 ) -> list[list[Group]]:
     """Groups of rows, in as many sweeps over the blocks as it takes to keep their states below ``room`` bytes.
 
-    A sweep holds one group at least, and a group one token, however little room there is.
+    A sweep holds one group at least, and a group one span, however little room there is.
 
     Args:
-        stops: for every erasure how many tokens of its prompt are computed.
+        stops: for every request how many tokens of its prompt are computed.
         vector_bytes: of one token's residual stream.
         tails: rows may own their last tokens only.
         call_cost: what a call costs beside its tokens, in tokens.
     """
     sweeps: list[list[Group]] = [[]]
     used = 0
-    for erasure, stop in zip(erasures, stops):
+    for one, stop in zip(replacements, stops):
+        if not one.spans:
+            continue
         row_bytes = n_blocks * stop * vector_bytes
         # rows that own all tokens waste none: as many as fill a call once all boundaries have passed
         wanted = group_size(stop, n_blocks, call_cost) if tails else policy.tokens // (stop * n_blocks)
-        for first, last in even_pieces(erasure.tokens, max(1, min(wanted, room // row_bytes))):
-            start = first if tails else 0
+        for first, last in even_pieces(len(one.spans), max(1, min(wanted, room // row_bytes))):
+            start = one.spans[first].start if tails else 0
             size = (last - first) * n_blocks * (stop - start) * vector_bytes
             if sweeps[-1] and used + size > room:
                 sweeps.append([])
                 used = 0
-            sweeps[-1].append(Group(erasure, range(first, last), start, stop, size))
+            sweeps[-1].append(Group(one, one.spans[first:last], start, stop, size))
             used += size
     return sweeps
 
 
-class ErasureRows:
-    """All erasure rows of one batch, sweep after sweep: for each, all blocks in order, then ``land``.
+class ReplacedRows:
+    """All replaced rows of one batch, sweep after sweep: for each, all blocks in order, then ``land``.
 
     Args:
         tails: tail rows may share keys and values.
@@ -117,7 +121,7 @@ class ErasureRows:
         self,
         anatomy: Anatomy,
         batch: Batch,
-        erasures: Sequence[Erasure],
+        replacements: Sequence[Replacement],
         policy: CallPolicy,
         *,
         tails: bool,
@@ -126,9 +130,9 @@ class ErasureRows:
         self._anatomy, self._batch, self._policy, self._tails = anatomy, batch, policy, tails
         on_cpu = batch.ids_BT.device.type == "cpu"
         whole = anatomy.equal_lengths
-        stops = [batch.lengths[e.prompt] if whole else max(_SHORTEST, e.stop) for e in erasures]
+        stops = [batch.lengths[one.prompt] if whole else max(_SHORTEST, one.stop) for one in replacements]
         self._sweeps = plan_sweeps(
-            erasures,
+            replacements,
             stops,
             n_blocks=anatomy.n_blocks,
             vector_bytes=anatomy.width * (anatomy.dtype or torch.float32).itemsize,
@@ -148,14 +152,14 @@ class ErasureRows:
     def advance(self, block: nn.Module, index: int) -> None:
         """Moves all rows of this sweep over one block; a sweep begins with block 0."""
         if index == 0:
-            groups = groupby(self._sweeps[self._done], key=lambda g: (id(g.erasure), g.stop))
+            groups = groupby(self._sweeps[self._done], key=lambda g: (id(g.replacement), g.stop))
             self._prompts = [self._begin(list(own)) for _, own in groups]
         for first, *later in self._prompts:
             first.advance(block, index, lends=self._tails)
             for rows in later:
                 rows.advance(block, index, donor=first if self._tails else None)
 
-    def land(self, baseline_BTD: Tensor) -> Iterator[ErasedStates]:
+    def land(self, baseline_BTD: Tensor) -> Iterator[ReplacedStates]:
         """The final states of this sweep's groups, one after another; each is let go before the next.
 
         Args:
@@ -166,52 +170,77 @@ class ErasureRows:
             groups = self._prompts.pop(0)
             while groups:
                 rows = groups.pop(0)
-                if rows.tokens:
+                if rows.spans:
                     yield rows.states(baseline_BTD)
 
     def _begin(self, groups: Sequence[Group]) -> list[_GroupRows]:
         """The rows of one prompt. The first group owns all tokens: its control lends keys and values to the others."""
-        erasure, stop = groups[0].erasure, groups[0].stop
-        replay = self._anatomy.replay(self._batch.ids_BT[erasure.prompt : erasure.prompt + 1, :stop])
-        rows = [_GroupRows(g.erasure, g.tokens, g.start, replay, self._policy) for g in groups]
+        one, stop = groups[0].replacement, groups[0].stop
+        replay = self._anatomy.replay(self._batch.ids_BT[one.prompt : one.prompt + 1, :stop])
+        rows = partial(_GroupRows, one, replay=replay, policy=self._policy, sites=self._anatomy.sites)
+        found = [rows(g.spans, g.start) for g in groups]
         # where the groups that own all tokens had an earlier sweep, a control alone takes their place
-        return [_GroupRows(erasure, range(0), 0, replay, self._policy), *rows] if groups[0].start else rows
+        return [rows((), 0), *found] if groups[0].start else found
 
 
 class _GroupRows(Slots):
-    """Rows that are erased at neighbouring tokens, in slots [1 + boundaries · tokens]."""
+    """Rows that are replaced at neighbouring spans, in slots [1 + boundaries · spans]."""
 
-    def __init__(self, erasure: Erasure, tokens: range, start: int, replay: Replay, policy: CallPolicy) -> None:
+    def __init__(
+        self,
+        replacement: Replacement,
+        spans: Sequence[range],
+        start: int,
+        replay: Replay,
+        policy: CallPolicy,
+        sites: Mapping[str, Site],
+    ) -> None:
         self._n_blocks = len(replay.recording.blocks)
-        super().__init__(replay, policy, 1 + self._n_blocks * len(tokens), start=start)
-        self.tokens, self.start, self._erasure = tokens, start, erasure
+        super().__init__(replay, policy, 1 + self._n_blocks * len(spans), start=start, sites=sites)
+        self.spans, self.start, self._replacement = spans, start, replacement
         self.state[0] = replay.recording.resid0_BTD[:, start:]
+        token_T = torch.arange(start, replay.tokens, device=self.state.device)
+        marks = [(token_T >= span.start) & (token_T < span.stop) for span in spans]
+        self._marks_ST = torch.stack(marks) if marks else token_T.new_zeros(0, len(token_T), dtype=torch.bool)
 
     def advance(self, block: nn.Module, index: int, *, lends: bool = False, donor: Slots | None = None) -> None:
-        """Moves the control and all rows erased at h_0 … h_index over one block."""
-        self._spawn(index)
-        active = range(1 + (index + 1) * len(self.tokens))
+        """Moves the control and all rows replaced at the boundaries 0 … index over one block."""
+        silent = self._spawn(index)
+        active = range(1 + (index + 1) * len(self.spans))
         lender = None if donor is None else donor.lender([0] * len(active), 0, self.start)
-        for _ in self.run(block, index, active, lender=lender, lends=int(lends)):
+        instead = {part: self._values(index)[None] for part in silent}
+        for _ in self.run(block, index, active, lender=lender, lends=int(lends), silent=silent, instead=instead):
             pass  # nobody looks at rows before they land
 
-    def states(self, baseline_BTD: Tensor) -> ErasedStates:
-        """The final states, by boundary and token."""
-        prompt, stop = self._erasure.prompt, self.start + self.state.shape[2]
-        return ErasedStates(
-            erasure=self._erasure,
-            tokens=self.tokens,
+    def states(self, baseline_BTD: Tensor) -> ReplacedStates:
+        """The final states, by boundary and span."""
+        prompt, stop = self._replacement.prompt, self.start + self.state.shape[2]
+        return ReplacedStates(
+            replacement=self._replacement,
+            spans=self.spans,
             start=self.start,
             control_ND=self.state[0, 0],
             baseline_ND=baseline_BTD[prompt, self.start : stop],
-            rows_LTND=self.state[1:, 0].unflatten(0, (self._n_blocks, len(self.tokens))),
+            rows_LSND=self.state[1:, 0].unflatten(0, (self._n_blocks, len(self.spans))),
         )
 
-    def _spawn(self, boundary: int) -> None:
-        """Rows begin as copies of the control, each with its own token replaced."""
-        size = len(self.tokens)
+    def _spawn(self, boundary: int) -> dict[str, Tensor]:
+        """Rows begin as copies of the control, with their span's stream replaced.
+
+        Of a part nothing is replaced yet: given back is where the new rows' contribution will be, [rows, 1, tokens].
+        """
+        size = len(self.spans)
         first = 1 + boundary * size
-        self.copy(0, slice(first, first + size))
-        each = torch.arange(size, device=self.state.device)
-        own = each + (self.tokens.start - self.start)
-        self.state[first + each, 0, own] = self._erasure.values_LD[boundary].to(self.state)
+        own = slice(first, first + size)
+        self.copy(0, own)
+        if self._replacement.part == "block":
+            self.state[own, 0] = torch.where(self._marks_ST[..., None], self._values(boundary), self.state[own, 0])
+            return {}
+        before = self._marks_ST.new_zeros(first, 1, self._marks_ST.shape[1])
+        return {self._replacement.part: torch.cat([before, self._marks_ST[:, None]])}
+
+    def _values(self, boundary: int) -> Tensor:
+        """What is put in at this boundary, [own tokens, width]; tokens beyond those given are in no span."""
+        given = self._replacement.values_LTD[boundary, self.start :].to(self.state)
+        missing = self.state.shape[2] - len(given)
+        return torch.nn.functional.pad(given, (0, 0, 0, missing)) if missing > 0 else given[: self.state.shape[2]]
