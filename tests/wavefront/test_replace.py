@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.calls import CallPolicy
 from bathyscope.wavefront.engine import Wavefront
-from bathyscope.wavefront.replace import Group, group_size, plan_sweeps
 from bathyscope.wavefront.probe import BaselineView, FinalStates, Probe, ReplacedStates
 from bathyscope.wavefront.provider import ResidentBlocks
+from bathyscope.wavefront.replace import Group, group_size, plan_sweeps
 from bathyscope.wavefront.rows import Replacement, SkipRow
 
 POLICY = CallPolicy(4800, control_in_every_call=False)

@@ -71,15 +71,15 @@ def tapped(block: nn.Module, sites: Mapping[str, Site]) -> Iterator[dict[str, Te
         yield taken
 
 
-def silenced(
-    block: nn.Module, sites: Mapping[str, Site], silent: Mapping[str, Tensor]
-) -> AbstractContextManager[None]:
+def silenced(block: nn.Module, sites: Mapping[str, Site], silent: Mapping[str, Tensor]) -> AbstractContextManager[None]:
     """During the block's next call, parts add nothing to the residual stream at the marked tokens.
 
     Args:
         silent: part → True at the tokens [rows, tokens] where its contribution is left out.
     """
-    return replaced(block, sites, {part: mask.new_zeros((), dtype=torch.float32) for part, mask in silent.items()}, silent)
+    return replaced(
+        block, sites, {part: mask.new_zeros((), dtype=torch.float32) for part, mask in silent.items()}, silent
+    )
 
 
 @contextmanager
