@@ -53,5 +53,7 @@ def carried_out(
     names = {field.name for field in fields(options_type)}
     options = options_type(**{name: value for name, value in given.items() if name in names})
     others = {name: value for name, value in given.items() if name not in names}
+    if "changes" in inspect.signature(experiment).parameters:
+        others["changes"] = tuple(changes or ())
     with quiet_libraries(downloads=not quiet):
-        return experiment(options, out, progress=not quiet, changes=tuple(changes or ()), **others)
+        return experiment(options, out, progress=not quiet, **others)

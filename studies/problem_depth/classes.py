@@ -3,7 +3,8 @@
 Problems that only the deep model solves tend to take more steps than those that both solve, so that a reading that
 differs between the classes may do so because of the steps. So two things are said: the mean reading of each class, with
 the mean number of steps beside it, and how much the reading of problems that only the deep model solves differs from
-that of those that both solve *at the same number of steps*. Source: csordas2025 (its reviewers' question).
+that of those that both solve *at the same number of steps*; where problems also differ in how many of their steps
+change anything, the latter with these in the regression too. Source: csordas2025 (its reviewers' question).
 """
 
 from __future__ import annotations
@@ -29,13 +30,16 @@ Triple = tuple[float, float, float]
 _NONE: Final[Triple] = (np.nan, np.nan, np.nan)
 
 
-def by_class(value: xr.DataArray, right: xr.DataArray, steps: NDArray[np.int_]) -> xr.Dataset:
+def by_class(
+    value: xr.DataArray, right: xr.DataArray, steps: NDArray[np.int_], moves: NDArray[np.int_] | None = None
+) -> xr.Dataset:
     """Readings of the classes of every two models of different depth and one seed.
 
     Args:
         value: (reading, blocks, seed, prompt).
         right: (blocks, seed, prompt), whether a model solves a problem.
         steps: of the problems, [prompt].
+        moves: how many of a problem's steps change its state, [prompt], where that is known.
 
     Returns:
         By ``pair`` (coordinates ``shallow`` and ``deep``, numbers of blocks), seed and ``solved_by``: ``class_count``,
@@ -44,14 +48,15 @@ def by_class(value: xr.DataArray, right: xr.DataArray, steps: NDArray[np.int_]) 
         problems). By pair, seed, reading and ``read_in``: ``same_steps``, ``same_steps_low``, ``same_steps_high``, only
         deep less both at equal steps (least squares with a level for every number of steps, interval robust to unequal
         variances, with the degrees of freedom of the smaller class). NaN where there are too few problems; no interval
-        where all problems agree. No variables with fewer than two depths.
+        where all problems agree. With ``moves`` also ``same_moves``, ``same_moves_low``, ``same_moves_high``: the same
+        with moves in the regression. No variables with fewer than two depths.
     """
     pairs = list(combinations(sorted(int(blocks) for blocks in value["blocks"].values), 2))
     if not pairs:
         return xr.Dataset()
     found = xr.concat(
         [
-            xr.concat([_pair(value, right, steps, pair, seed) for seed in value["seed"].values], "seed")
+            xr.concat([_pair(value, right, steps, moves, pair, seed) for seed in value["seed"].values], "seed")
             for pair in pairs
         ],
         "pair",
@@ -63,7 +68,12 @@ def by_class(value: xr.DataArray, right: xr.DataArray, steps: NDArray[np.int_]) 
 
 
 def _pair(
-    value: xr.DataArray, right: xr.DataArray, steps: NDArray[np.int_], pair: tuple[int, int], seed: Any
+    value: xr.DataArray,
+    right: xr.DataArray,
+    steps: NDArray[np.int_],
+    moves: NDArray[np.int_] | None,
+    pair: tuple[int, int],
+    seed: Any,
 ) -> xr.Dataset:
     """The classes of two models of one seed."""
     shallow, deep = (right.sel(blocks=blocks, seed=seed).values.astype(bool) for blocks in pair)
@@ -72,7 +82,9 @@ def _pair(
     for role, blocks in zip(("shallow", "deep"), pair):
         own = value.sel(blocks=blocks, seed=seed).transpose("reading", "prompt").values
         means = np.array([[_mean(row[classes == name]) for name in CLASSES] for row in own])
-        same = np.array([_at_equal_steps(row, classes, steps) for row in own])
+        same = {"same_steps": np.array([_at_equal_steps(row, classes, steps) for row in own])}
+        if moves is not None:
+            same["same_moves"] = np.array([_at_equal_steps(row, classes, steps, moves) for row in own])
         data: dict[str, Any] = {
             name: (("reading", "solved_by"), means[..., end])
             for end, name in enumerate(("class_mean", "class_low", "class_high"))
@@ -80,8 +92,9 @@ def _pair(
         there = [[int(np.isfinite(row[classes == name]).sum()) for name in CLASSES] for row in own]
         data["class_values"] = (("reading", "solved_by"), there)
         data |= {
-            name: ("reading", same[:, end])
-            for end, name in enumerate(("same_steps", "same_steps_low", "same_steps_high"))
+            f"{name}{end}": ("reading", triples[:, number])
+            for name, triples in same.items()
+            for number, end in enumerate(("", "_low", "_high"))
         }
         parts.append(xr.Dataset(data, {"reading": value["reading"].values}).assign_coords(read_in=role))
     members = [classes == name for name in CLASSES]
@@ -103,8 +116,10 @@ def _mean(values: FloatArray) -> Triple:
     return mean, *mean_interval(values, level=COVERAGE)
 
 
-def _at_equal_steps(values: FloatArray, classes: NDArray[Any], steps: NDArray[np.int_]) -> Triple:
-    """Only deep less both, from the numbers of steps that hold problems of both classes."""
+def _at_equal_steps(
+    values: FloatArray, classes: NDArray[Any], steps: NDArray[np.int_], moves: NDArray[np.int_] | None = None
+) -> Triple:
+    """Only deep less both, from the numbers of steps that hold problems of both classes; with moves, at equal ones."""
     of_both = {int(k) for k in steps[(classes == BOTH) & np.isfinite(values)]}
     shared = of_both & {int(k) for k in steps[(classes == ONLY_DEEP) & np.isfinite(values)]}
     kept = np.isin(classes, (ONLY_DEEP, BOTH)) & np.isfinite(values) & np.isin(steps, list(shared))
@@ -112,7 +127,10 @@ def _at_equal_steps(values: FloatArray, classes: NDArray[Any], steps: NDArray[np
     only_deep = classes[kept] == ONLY_DEEP
     if min(only_deep.sum(), (~only_deep).sum()) < FEW:
         return _NONE
-    columns = np.column_stack([only_deep, steps[kept, None] == levels]).astype(np.float64)
+    extra = [] if moves is None else [moves[kept]]
+    columns = np.column_stack([only_deep, steps[kept, None] == levels, *extra]).astype(np.float64)
+    if np.linalg.matrix_rank(columns) < columns.shape[1]:
+        return _NONE
     fitted = sm.OLS(values[kept], columns).fit(cov_type="HC3")
     difference = float(fitted.params[0])
     if _agree(fitted.resid, float(np.abs(values[kept]).max())):

@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 _ENDS = ("mean", "low", "high")
 _SAME_STEPS = ("same_steps", "same_steps_low", "same_steps_high")
+_SAME_MOVES = ("same_moves", "same_moves_low", "same_moves_high")
+_MOVES = ("moves_slope", "moves_low", "moves_high")
+_SLOPE = ("slope", "ci_low", "ci_high", "p_value", "p_holm", *_MOVES)
 _DIFFERENCE = "only deep − both at equal steps"
+_AT_MOVES = f"{_DIFFERENCE} and moves"
 
 
 def problem_depth_command(
@@ -49,6 +53,8 @@ def problem_depth_command(
     rows, classes = rows_of(found), class_rows(found)
     if not write_data([*rows, *classes], format):
         _show_table(rows)
+        if "moves_slope" in found:
+            _show_moves(found)
         if classes:
             _show_classes(found)
     return 0
@@ -64,7 +70,14 @@ def rows_of(found: xr.Dataset) -> list[Row]:
             row |= {f"accuracy_{k}": float(own["accuracy"].sel(steps=k)) for k in own["steps"].values.tolist()}
             for name in own["reading"].values.tolist():
                 one = own.sel(reading=name)
-                row |= {f"{name}_{key}": float(one[key]) for key in ("slope", "ci_low", "ci_high", "p_value", "p_holm")}
+                row |= {f"{name}_{key}": float(one[key]) for key in _SLOPE if key in one}
+                if "control" in one.dims:
+                    of_control = {key: one[f"untrained_{key}"] for key in _SLOPE if f"untrained_{key}" in one}
+                    row |= {
+                        f"{name}_{key}_{control}": float(values.sel(control=control))
+                        for key, values in of_control.items()
+                        for control in one["control"].values.tolist()
+                    }
             rows.append(row)
     return rows
 
@@ -86,14 +99,16 @@ def class_rows(found: xr.Dataset) -> list[Row]:
             row = {**head, "solved_by": name, "problems": int(one["class_values"])}
             row |= {"mean_steps": float(one["class_steps"])}
             rows.append(row | {key: float(one[f"class_{key}"]) for key in _ENDS})
-        ends = {key: float(own[name]) for key, name in zip(_ENDS, _SAME_STEPS)}
-        rows.append({**head, "solved_by": _DIFFERENCE, **ends})
+        for name, variables in ((_DIFFERENCE, _SAME_STEPS), (_AT_MOVES, _SAME_MOVES)):
+            if variables[0] in own:
+                ends = {key: float(own[variable]) for key, variable in zip(_ENDS, variables)}
+                rows.append({**head, "solved_by": name, **ends})
     return rows
 
 
 def _show_table(rows: Sequence[Row]) -> None:
     accuracies = [key for key in rows[0] if key.startswith("accuracy_")]
-    readings = [key.removesuffix("_slope") for key in rows[0] if key.endswith("_slope")]
+    readings = [key.removesuffix("_p_holm") for key in rows[0] if key.endswith("_p_holm")]
     headings = ["blocks", "seed", *(key.replace("accuracy_", "k=") for key in accuracies), *readings]
     cells = []
     for row in rows:
@@ -101,6 +116,23 @@ def _show_table(rows: Sequence[Row]) -> None:
         cells.append([row["blocks"], row["seed"], *(f"{row[key]:.2f}" for key in accuracies), *slopes])
     title = "Share of held-out problems solved by steps k; slopes over solved k, * Holm < 5 %"
     write_table([heading.replace("_", " ") for heading in headings], cells, title)
+
+
+def _show_moves(found: xr.Dataset) -> None:
+    """Slopes over moves at equal steps, trained and untrained: what follows from what has to be done."""
+    lines: list[list[str]] = []
+    for blocks in found["blocks"].values.tolist():
+        for seed in found["seed"].values.tolist():
+            for name in found["reading"].values.tolist():
+                one = found.sel(blocks=blocks, seed=seed, reading=name)
+                untrained = [
+                    _cell(one.isel(control=number), [f"untrained_{key}" for key in _MOVES], "+.2f")
+                    for number in range(one.sizes.get("control", 0))
+                ]
+                trained = _cell(one, _MOVES, "+.2f")
+                lines.append([str(blocks), str(seed), name.replace("_", " "), trained, "; ".join(untrained) or "–"])
+    title = "Slope over moves at equal steps, solved k, 95 % intervals"
+    write_table(("blocks", "seed", "reading", "trained", "untrained, one by one"), lines, title)
 
 
 def _show_classes(found: xr.Dataset) -> None:
@@ -111,6 +143,7 @@ def _show_classes(found: xr.Dataset) -> None:
     assert own is not None
     title = f"Depth in {int(own['deep'])} blocks by who solves a problem ({own['pair'].item()}), 95 % intervals"
     lines: list[list[str]] = []
+    differences = [pair for pair in ((_DIFFERENCE, _SAME_STEPS), (_AT_MOVES, _SAME_MOVES)) if pair[1][0] in own]
     classes = own["solved_by"].values.tolist()
     for seed in own["seed"].values.tolist():
         of_seed = own.sel(seed=seed, read_in="deep")
@@ -118,20 +151,20 @@ def _show_classes(found: xr.Dataset) -> None:
             f"{int(one['class_count'])} (k {float(one['class_steps']):.1f})" if int(one["class_count"]) else "0"
             for one in (of_seed.sel(solved_by=name) for name in classes)
         ]
-        lines.append([str(seed), "problems", *counted, ""])
+        lines.append([str(seed), "problems", *counted, *[""] * len(differences)])
         for name in own["reading"].values.tolist():
             one = of_seed.sel(reading=name)
             cells = [_cell(one.sel(solved_by=of), [f"class_{key}" for key in _ENDS]) for of in classes]
-            same = _cell(one, _SAME_STEPS)
-            lines.append(["", name.replace("_", " "), *cells, same])
-    write_table(("seed", "", *classes, _DIFFERENCE), lines, title)
+            same = [_cell(one, variables) for _, variables in differences]
+            lines.append(["", name.replace("_", " "), *cells, *same])
+    write_table(("seed", "", *classes, *(name for name, _ in differences)), lines, title)
 
 
-def _cell(one: xr.Dataset, names: Sequence[str]) -> str:
+def _cell(one: xr.Dataset, names: Sequence[str], form: str = ".2f") -> str:
     mean, low, high = (float(one[name]) for name in names)
     if math.isnan(mean):
         return "–"
-    return f"{mean:.2f}" if math.isnan(low) else f"{mean:.2f} ({low:.2f} to {high:.2f})"
+    return f"{mean:{form}}" if math.isnan(low) else f"{mean:{form}} ({low:{form}} to {high:{form}})"
 
 
 def _slope(slope: float, p_holm: float) -> str:

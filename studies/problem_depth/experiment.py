@@ -36,6 +36,7 @@ from studies.common.checks import (
     require_one_at_least,
 )
 from studies.problem_depth.classes import by_class
+from studies.problem_depth.moves import LABEL, moves_slopes
 from studies.problem_depth.readings import MEASURES, OPTIONS, READINGS, readings
 
 LEVEL: Final = "steps"
@@ -54,6 +55,8 @@ class ProblemDepth:
         asked: held-out problems of each level that say whether it is solved; a repeated one counts once.
         measured: held-out problems of each level that are measured; a repeated one counts once.
         solved_from: a level is solved where that share of its problems is.
+        controls: untrained models of each depth and seed, measured on the same problems; 0 = none, then nothing can be
+            put down to training.
     """
 
     recipe: str = "permutations"
@@ -62,6 +65,7 @@ class ProblemDepth:
     asked: int = 200
     measured: int = 40
     solved_from: float = 0.9
+    controls: int = 3
 
     def __post_init__(self) -> None:
         if not self.blocks or not self.seeds:
@@ -72,6 +76,8 @@ class ProblemDepth:
         require_one_at_least(self, "asked", "measured")
         if not 0 < self.solved_from <= 1:
             raise OptionError(f"solved_from={self.solved_from} is out of range; give a share of problems, 0 to 1.")
+        if self.controls < 0:
+            raise OptionError(f"controls={self.controls} is out of range; give 0 or more, 3 to speak of training.")
 
 
 def problem_depth(
@@ -97,6 +103,9 @@ def problem_depth(
         numbers are coordinates, such as ``prompt_steps``. ``slope``, ``ci_low``,
         ``ci_high``, ``p_value``, ``p_holm`` (reading, blocks, seed): the readings' trend over the steps of solved
         levels; NaN, and ``reason`` says why, where fewer than two are solved.
+        ``moves_slope``, ``moves_low``, ``moves_high`` (reading, blocks, seed), where problems are labelled with moves:
+        the slope over these at equal steps. ``untrained_slope``, ``untrained_ci_low``, ``untrained_moves_slope``, … :
+        the same of untrained models, over the same levels (also by ``control``).
         ``right`` (blocks, seed, prompt): whether a measured problem is answered rightly; and of every two depths what
         ``by_class`` gives.
 
@@ -122,7 +131,9 @@ def problem_depth(
     assert isinstance(found, xr.Dataset)
     p_values = found["p_value"].values
     found["p_holm"] = found["p_value"].copy(data=holm(p_values.ravel()).reshape(p_values.shape))
-    found = found.merge(by_class(found["value"], found["right"], found["prompt_steps"].values), join="exact")
+    moves = found[f"prompt_{LABEL}"].values if f"prompt_{LABEL}" in found.coords else None
+    classes = by_class(found["value"], found["right"], found["prompt_steps"].values, moves)
+    found = found.merge(classes, join="exact")
     return found.assign_attrs({**{key: str(value) for key, value in asdict(options).items()}, **_said(recipes)})
 
 
@@ -146,24 +157,36 @@ def _column(
         np.array([own.sum() for own in right]), np.array([len(own) for own in right]), 1 - _COVERAGE, "wilson"
     )
     is_solved = accuracy >= options.solved_from
-    value = readings(survey(model, measured, MEASURES, out=out, seed=HELD_OUT_SEED, progress=progress, **OPTIONS))
-    new = new[: value.sizes["prompt"]]
-    value = value.isel(prompt=new)
+    control = f"untrained:{options.controls}" if options.controls else None
+    run = survey(model, measured, MEASURES, out, HELD_OUT_SEED, control=control, progress=progress, **OPTIONS)
+    new = new[: len(run.prompts)]
+    value = readings(run).isel(prompt=new)
+    solved_levels = [level for level, one in zip(levels, is_solved) if one]
     data = {
         "accuracy": (LEVEL, accuracy),
         "accuracy_low": (LEVEL, np.asarray(low)),
         "accuracy_high": (LEVEL, np.asarray(high)),
         "solved": (LEVEL, is_solved),
         "n_problems": (LEVEL, [len(own) for own in right]),
-        **trends(value, [level for level, one in zip(levels, is_solved) if one]),
     }
+    coords = {LEVEL: list(levels), "reading": list(READINGS)}
+    slopes = [_slopes(value, solved_levels)]
+    if run.controls:
+        beside = [_slopes(readings(one).isel(prompt=new), solved_levels) for one in run.controls.values()]
+        joined = xr.concat(beside, "control").assign_coords(control=list(run.controls))
+        slopes.append(joined.rename({name: f"untrained_{name}" for name in joined.data_vars}))
     labels = {name: own.values for name, own in value.coords.items() if own.dims == ("prompt",) and name != "prompt"}
     numbers = {f"prompt_{name}": ("prompt", own) for name, own in labels.items() if own.dtype.kind in "if"}
     per_prompt = value.drop_vars(labels).assign_coords(numbers)
     its_answers = ("prompt", answered["solved"].values[: len(new)][new] == 1)
-    return xr.Dataset(
-        {**data, "value": per_prompt, "right": its_answers}, {LEVEL: list(levels), "reading": list(READINGS)}
-    )
+    own = xr.Dataset({**data, "value": per_prompt, "right": its_answers}, coords)
+    return xr.merge([own, *slopes], join="exact")
+
+
+def _slopes(value: xr.DataArray, levels: list[int]) -> xr.Dataset:
+    """Trends over steps, and over moves at equal steps where problems say them."""
+    found = xr.Dataset(trends(value, levels), {"reading": list(READINGS)})
+    return found.merge(moves_slopes(value, levels, LEVEL)) if LABEL in value.coords else found
 
 
 def _asked_first(recipe: Recipe, count: int) -> NDArray[np.bool_]:

@@ -6,7 +6,7 @@ Drawn from what ``studies.problem_depth.experiment`` gives. Source: csordas2025 
 from __future__ import annotations
 
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -27,6 +27,22 @@ _LOOKS: Final = (
 )
 _ROLES: Final = {"deep": (style.BLUE, "o", 0.08), "shallow": (style.VERMILION, "s", -0.08)}
 """Colour, marker and place beside the class of the model that is read."""
+
+
+class Slopes(NamedTuple):
+    """The variables of a slope and its interval, what it is for each further one of, and the question it answers."""
+
+    value: str
+    low: str
+    high: str
+    unit: str
+    title: str
+
+
+SLOPES: Final = {
+    "slopes": Slopes("slope", "ci_low", "ci_high", "step", "Does depth rise with the steps?"),
+    "moves": Slopes("moves_slope", "moves_low", "moves_high", "move", "… with the moves, at equal steps?"),
+}
 _SEEDS_APART: Final = 0.05
 _WIDEST: Final = 0.36
 """Of a class's unit of width, for the seeds on either side."""
@@ -50,9 +66,13 @@ def caption(data: xr.Dataset) -> str:
         f"least {float(data.attrs['solved_from']):.0%} of up to {data.attrs['asked']} held-out problems are; hollow "
         "marks: not so with every seed. "
         "Lines: means over seeds; bands: their range. Slopes with 95 % intervals are over solved levels alone, one for "
-        f"each seed: after Holm's correction {rising} of {tests} rise and {falling} fall."
+        f"each seed{_said_of_controls(data)}: after Holm's correction {rising} of {tests} rise and {falling} fall."
         f"{_said_of_classes(data)}"
     )
+
+
+def _said_of_controls(data: xr.Dataset) -> str:
+    return f", crosses: {data.sizes['control']} untrained models of the shape" if "control" in data.dims else ""
 
 
 def widest(data: xr.Dataset) -> xr.Dataset | None:
@@ -89,7 +109,9 @@ def panels(data: xr.Dataset) -> list[Panel]:
         )
     rows = data.sizes["reading"] * (data.sizes["blocks"] * data.sizes["seed"] + 1)
     size = (style.PANEL_SIZE[0] + 1.4, _FRAME_INCHES + _ROW_INCHES * rows)
-    made.append(Panel("slopes", partial(_slopes, data=data), _said_slopes(data), size))
+    for name, slopes in SLOPES.items():
+        if slopes.value in data:
+            made.append(Panel(name, partial(_slopes, data=data, slopes=slopes), _said_slopes(data, slopes), size))
     own = widest(data)
     if own is not None:
         for name in data["reading"].values.tolist():
@@ -139,7 +161,8 @@ def _reading(figure: FigureBase, data: xr.Dataset, name: str) -> None:
     figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=4)
 
 
-def _slopes(figure: FigureBase, data: xr.Dataset) -> None:
+def _slopes(figure: FigureBase, data: xr.Dataset, slopes: Slopes) -> None:
+    """Trained models with intervals; untrained ones of their shape as crosses on the same line."""
     ax = figure.subplots()
     place = 0.0
     ticks: list[float] = []
@@ -149,9 +172,13 @@ def _slopes(figure: FigureBase, data: xr.Dataset) -> None:
         for (colour, marker, _), blocks in zip(_LOOKS * data.sizes["blocks"], data["blocks"].values):
             for seed in data["seed"].values:
                 own = data.sel(reading=name, blocks=blocks, seed=seed)
-                ax.hlines(place, own["ci_low"], own["ci_high"], color=colour, linewidth=2, alpha=0.6)
+                ax.hlines(place, own[slopes.low], own[slopes.high], color=colour, linewidth=2, alpha=0.6)
                 label = f"{blocks} blocks" if not ticks and seed == data["seed"].values[0] else None
-                ax.plot(own["slope"], [place], marker, color=colour, markersize=4, label=label)
+                ax.plot(own[slopes.value], [place], marker, color=colour, markersize=4, label=label)
+                if (name_of_null := f"untrained_{slopes.value}") in own:
+                    nulls = own[name_of_null].values
+                    label = "untrained" if place == 0 else None
+                    ax.plot(nulls, [place] * nulls.size, "x", color=style.MUTED, markersize=4, label=label)
                 place += 1
         ticks.append((first + place - 1) / 2)
         names.append(READINGS[str(name)].title)
@@ -160,8 +187,8 @@ def _slopes(figure: FigureBase, data: xr.Dataset) -> None:
     ax.set_yticks(ticks, names)
     ax.set_ylim(place - 0.5, -1)
     ax.grid(visible=False, axis="y")
-    ax.set_xlabel("slope (blocks or boundaries for each further step)")
-    ax.set_title("Does depth rise with the steps?")
+    ax.set_xlabel(f"slope (blocks or boundaries for each further {slopes.unit})")
+    ax.set_title(slopes.title)
     figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=4)
 
 
@@ -243,11 +270,11 @@ def _said(data: xr.Dataset, name: str, what: str) -> str:
     return f"{what} by steps. {'; '.join(said)}."
 
 
-def _said_slopes(data: xr.Dataset) -> str:
+def _said_slopes(data: xr.Dataset, slopes: Slopes) -> str:
     said = []
     for name in data["reading"].values:
-        own = data["slope"].sel(reading=name).values
+        own = data[slopes.value].sel(reading=name).values
         there = own[np.isfinite(own)]
         ends = f"{there.min():+.2f} to {there.max():+.2f}" if there.size else "none"
         said.append(f"{READINGS[str(name)].title}: {ends}")
-    return f"Slopes over solved levels. {'; '.join(said)}."
+    return f"{slopes.title} Slopes over solved levels. {'; '.join(said)}."

@@ -135,3 +135,16 @@ def test_the_difference_at_equal_steps_is_that_of_shared_steps() -> None:
 
 def test_one_depth_has_no_pair(value: xr.DataArray, right: xr.DataArray) -> None:
     assert not by_class(value.sel(blocks=[4]), right.sel(blocks=[4]), STEPS).data_vars
+
+
+def test_a_reading_that_knows_the_moves_alone_does_not_differ_at_equal_moves(right: xr.DataArray) -> None:
+    draw = np.random.default_rng(2)
+    # what only the deep model solves has more moves among problems of as many steps
+    beyond = (right.sel(blocks=8, seed=5) & ~right.sel(blocks=2, seed=5)).values
+    moves = np.maximum(1, STEPS - 1 + beyond - draw.integers(0, 2, len(STEPS)))
+    noise = draw.normal(0, 0.1, right.shape)
+    value = xr.DataArray(moves + noise, right.coords, right.dims).expand_dims(reading=["moves"])
+    own = by_class(value, right, STEPS, moves).sel(pair="2 and 8 blocks", seed=5, read_in="deep", reading="moves")
+    assert float(own.same_steps_low) > 0.3
+    assert float(own.same_moves_low) < 0 < float(own.same_moves_high)
+    assert float(own.same_moves_high - own.same_moves_low) < 0.3

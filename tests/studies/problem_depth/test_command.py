@@ -36,11 +36,13 @@ def test_rows_are_the_results_on_disk(tmp_path: Path, capsys: pytest.CaptureFixt
         assert [row["accuracy_2"] for row in rows] == found["accuracy"].sel(seed=3, steps=2).values.tolist()
         assert rows[0]["erasure_slope"] is None
         assert found.attrs["recipe"] == "permutations"
-        assert len(classes) == 2 * 5 * (4 + 1)
+        assert len(classes) == 2 * 5 * (4 + 2)
         for row in classes:
             own = found.sel({key: row[key] for key in ("pair", "seed", "read_in", "reading")})
             if row["solved_by"] == "only deep − both at equal steps":
                 mean = own["same_steps"]
+            elif row["solved_by"] == "only deep − both at equal steps and moves":
+                mean = own["same_moves"]
             else:
                 mean = own["class_mean"].sel(solved_by=row["solved_by"])
                 assert row["problems"] == int(own["class_values"].sel(solved_by=row["solved_by"]))

@@ -11,11 +11,12 @@ import pytest
 import torch
 import xarray as xr
 
+import bathyscope
 from bathyscope import load
 from bathyscope.errors import OptionError
 from bathyscope.prompts.tasks import task
 from studies.problem_depth.experiment import ProblemDepth, problem_depth, trends
-from studies.problem_depth.readings import READINGS
+from studies.problem_depth.readings import READINGS, readings
 
 TINY = (
     "model.hidden_size=16",
@@ -93,6 +94,27 @@ def test_it_is_known_of_each_measured_problem_who_solves_it(found: xr.Dataset, f
     assert set(np.unique(more.accuracy)) == {0.0, 1.0}
     assert list(found.pair.values) == ["1 and 2 blocks"]
     assert (found.class_count.sum("solved_by") == 12).all()
+
+
+def test_untrained_models_read_the_same_problems_over_the_same_levels(found: xr.Dataset, folder: Path) -> None:
+    assert list(found.control.values) == ["untrained-0", "untrained-1", "untrained-2"]
+    lenient = replace(OPTIONS, solved_from=1e-9)
+    again = problem_depth(lenient, folder, device="cpu", progress=False, changes=TINY).sel(blocks=2, seed=1)
+    levels = again.steps.values[again.solved.values]
+    assert len(levels) >= 2
+    run = bathyscope.open(folder / "runs" / "2-blocks-seed-1")
+    for own, slopes in (
+        (run, again.slope),
+        (run.controls["untrained-1"], again.untrained_slope.sel(control="untrained-1")),
+    ):
+        # what one depth is read for, by hand: a repeated problem counts once
+        value = readings(own).sel(reading="erasure")
+        firsts = {ids: number for number, ids in reversed(list(enumerate(tuple(p.ids) for p in own.prompts)))}
+        kept = sorted(firsts.values())
+        steps = value["steps"].values[kept]
+        solved = np.isin(steps, levels)
+        slope = np.polyfit(steps[solved], value.values[kept][solved], 1)[0]
+        assert float(slopes.sel(reading="erasure")) == pytest.approx(slope)
 
 
 def test_what_is_finished_is_not_done_again(found: xr.Dataset, folder: Path) -> None:

@@ -1,0 +1,1 @@
+"""What of a model's depth is due to its training: every reading beside the same architecture, never trained."""
