@@ -7,12 +7,16 @@ ONE := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 WORKERS ?= 2
 CODE := src packages studies tests benchmarks
 
-.PHONY: demo test check bench mutants format clean
+.PHONY: demo test test-all check bench mutants format clean
 
 demo: $(READY)
 	$(VENV)/bin/bathyscope demo --out runs/demo
 
 test: $(READY)
+	$(ONE) $(PY) -m pytest -n $(WORKERS) --dist worksteal -m "not thorough"
+
+# with the sweeps over every family and the simulations
+test-all: $(READY)
 	$(ONE) $(PY) -m pytest -n $(WORKERS) --dist worksteal
 
 check: $(READY)

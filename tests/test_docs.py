@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 from support import zoo
+from support.misfits import misfits
 
 import bathyscope
 from bathyscope.cli.app import app
-from bathyscope.labels import documented, misfits
+from bathyscope.labels import documented
 from bathyscope.measures.registry import MEASURES
 from bathyscope.papers.presets import PRESETS
 

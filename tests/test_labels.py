@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 import xarray as xr
+from support.misfits import misfits
 
-from bathyscope.labels import Label, documented, labelled, misfits, variable
+from bathyscope.labels import Label, documented, labelled, variable
 
 TABLE = {
     "kl": Label("[norm] prompt boundary", "KL", "nats", "KL(p ‖ p̄), k = {k=5}", "a paper", "0 = equal"),

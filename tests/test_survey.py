@@ -176,10 +176,10 @@ def test_an_interrupted_survey_keeps_what_is_finished_and_goes_on(
     assert_same_bits(resumed, in_memory)
 
 
-def killed_and_resumed(folder: Path, kills: int, seed: int) -> list[int]:
+def killed_and_resumed(folder: Path, kills: int, seed: int, measures: str) -> list[int]:
     """A survey killed at random moments; how many shards were there after each kill."""
     ended = subprocess.run(
-        [sys.executable, str(DRIVER), str(folder), str(kills), str(seed)],
+        [sys.executable, str(DRIVER), str(folder), str(kills), str(seed), measures],
         capture_output=True,
         text=True,
         timeout=900,
@@ -192,14 +192,11 @@ def killed_and_resumed(folder: Path, kills: int, seed: int) -> list[int]:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the driver forks the processes it kills")
 @pytest.mark.parametrize(
-    "kills",
-    [
-        4,
-        pytest.param(10, marks=pytest.mark.skipif("BATHYSCOPE_SLOW" not in os.environ, reason="set BATHYSCOPE_SLOW=1")),
-    ],
+    ("kills", "measures"),
+    [(3, "skip,erasure"), pytest.param(10, "all", marks=pytest.mark.thorough)],
 )
-def test_killed_at_random_moments_and_resumed(tmp_path: Path, kills: int) -> None:
-    shards = killed_and_resumed(tmp_path, kills, seed=kills)
+def test_killed_at_random_moments_and_resumed(tmp_path: Path, kills: int, measures: str) -> None:
+    shards = killed_and_resumed(tmp_path, kills, kills, measures)
     assert len(shards) == kills
     assert shards == sorted(shards), "a finished shard was lost"
     assert shards[-1] > 0, "no kill fell after a finished shard"

@@ -6,7 +6,7 @@ Nothing here needs torch, and arrays' libraries are imported only once there is 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -102,23 +102,6 @@ def labelled(
     return xr.Dataset({name: table[name].of(value, **texts) for name, value in values.items()}, coords)
 
 
-def misfits(table: Table, dataset: xr.Dataset) -> Iterator[str]:
-    """What a result has otherwise than its table says; nothing where they agree."""
-    for name, label in table.items():
-        if name not in dataset.data_vars:
-            if not label.optional:
-                yield f"{name} is missing"
-            continue
-        found = dataset[name]
-        if found.dims not in (label.always, label.most):
-            yield f"{name} has the dimensions {found.dims}; in its table {label.most}"
-        for key in ("long_name", "units", "formula", "source", "direction"):
-            if not _matches(getattr(label, key), str(found.attrs.get(key, ""))):
-                yield f"{name} says {key} {found.attrs.get(key)!r}; in its table {getattr(label, key)!r}"
-    for unknown in set(dataset.data_vars) - set(table):
-        yield f"{unknown} is not in its table"
-
-
 def token_weights(dataset: xr.Dataset, name: str = "") -> NDArray[Any]:
     """How many tokens each prompt's means are over, [prompt]: what a mean over all tokens of all prompts weighs it by.
 
@@ -153,10 +136,3 @@ def _shape(values: Any) -> tuple[int, ...]:
 
 def _filled(text: str, texts: Mapping[str, object]) -> str:
     return _BLANK.sub(lambda found: str(texts.get(found[1], found[2])), text)
-
-
-def _matches(text: str, found: str) -> bool:
-    """Whether ``found`` is ``text`` with something in place of every blank."""
-    # the blanks' names and defaults stand between the pieces
-    pieces = [re.escape(piece) for piece in _BLANK.split(text)[::3]]
-    return re.fullmatch(".+".join(pieces), found, re.DOTALL) is not None

@@ -33,7 +33,7 @@ def close(found: Tensor, wanted: Tensor) -> bool:
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", zoo.swept(NAMES))
 def test_contributions_are_replaced_exactly(name: str) -> None:
     """Its own contribution changes nothing; another one is what is then added, wherever it enters linearly."""
     anatomy = waves.loaded(name).anatomy

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import math
-import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -29,8 +28,6 @@ from bathyscope.schedule import Schedule
 
 TASKS = ("hellaswag", "arc_easy", "lambada_openai")
 SCHEDULES = ("drop:5", "swap:3", "repeat:4+3")
-SLOW = os.environ.get("BATHYSCOPE_SLOW") == "1"
-DOCUMENTS = 50 if SLOW else 4
 
 
 def by_hand(model: Model, order: tuple[int, ...], tasks: Any, limit: int | None = None) -> dict[str, list[list[float]]]:
@@ -86,17 +83,17 @@ def test_scores_are_those_of_a_model_edited_by_hand(
     assert_scores_by_hand(finished[0], bundled, load_benchmarks(TASKS, files))
 
 
-def test_scores_of_the_real_benchmarks(bundled: Model, shared: Callable[[str], Path]) -> None:
-    """Four documents a task; fifty with BATHYSCOPE_SLOW=1."""
+@pytest.mark.parametrize("documents", [4, pytest.param(50, marks=pytest.mark.thorough)])
+def test_scores_of_the_real_benchmarks(bundled: Model, shared: Callable[[str], Path], documents: int) -> None:
     data = {
         "hellaswag": shared("data/hellaswag/validation_first2000.jsonl"),
         "arc_easy": shared("data/arc_easy/validation.jsonl"),
         "lambada_openai": shared("data/lambada/test_first2500.jsonl"),
     }
     tasks = load_benchmarks(TASKS, data)
-    found = evaluate(bundled, tasks, SCHEDULES, limit=DOCUMENTS)
-    assert found.data.sizes["document"] == DOCUMENTS
-    assert_scores_by_hand(found, bundled, tasks, DOCUMENTS)
+    found = evaluate(bundled, tasks, SCHEDULES, limit=documents)
+    assert found.data.sizes["document"] == documents
+    assert_scores_by_hand(found, bundled, tasks, documents)
 
 
 def test_a_log_likelihood_is_the_sum_over_the_answers_tokens(finished: tuple[Evaluation, Path], bundled: Model) -> None:

@@ -58,6 +58,7 @@ def test_before_and_after_are_compared_on_the_same_prompts(tuned: Path) -> None:
     assert np.isfinite(found.data["difference"].sel(estimator=["settle", "prediction"])).all()
 
 
+@pytest.mark.thorough
 def test_the_documented_commands_work(tuned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     runs = [str(tuned / "before"), str(tuned / "after")]
     assert main(["compare", *runs]) == 0

@@ -128,7 +128,7 @@ BY_STEP = {
 }
 
 
-@pytest.mark.parametrize("name", ["universal", "moeut"])
+@pytest.mark.parametrize("name", ["universal", pytest.param("moeut", marks=pytest.mark.thorough)])
 def test_a_survey_of_all_measures_runs_on_a_folder(name: str, tmp_path: Path) -> None:
     zoo.build(name).save_pretrained(tmp_path / name)
     run = bathyscope.survey(

@@ -2,6 +2,8 @@
 
 The prompts of a model run in one padded batch; the reference runs each prompt alone, unpadded, without any
 engine code. The logit lens is read by the model itself: its last block is made to return the boundary.
+
+The checks of one family follow each other (``scope="module"`` sorts them so), and its model is built once for all.
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ import xarray as xr
 from support import naive, waves, zoo
 from torch import Tensor
 
+from bathyscope.model import weight_hash
+
 pytestmark = pytest.mark.filterwarnings("ignore:drop.1 cannot run")
 
 CLOSE = 1e-5
@@ -23,10 +27,10 @@ LENGTHS = (14, 9, 17)
 REPEATED = 2
 HITS = (1, 3, 5, 10)
 
-NAMES = zoo.names()
+WITH_PARTS = zoo.swept(entry.name for entry in zoo.entries() if entry.parts)
+NAMES = [*WITH_PARTS, *zoo.swept(entry.name for entry in zoo.entries() if not entry.parts)]
 IMPOSSIBLE = {("gemma4", "drop"): (1,), ("gemma4_multimodal", "drop"): (1,)}
 """Blocks 3 and 4 attend to the keys and values of block 1: there is no model without it."""
-WITH_PARTS = [entry.name for entry in zoo.entries() if entry.parts]
 Curves = dict[str, np.ndarray]
 
 
@@ -82,7 +86,7 @@ def over_prompts(name: str, one: Callable[[list[int]], Curves]) -> Curves:
     return {key: np.stack([curves[key] for curves in found]) for key in found[0]}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", NAMES, scope="module")
 def test_skip(name: str) -> None:
     model = zoo.build(name)
     blocks = naive.blocks_of(model)
@@ -113,7 +117,7 @@ def test_skip(name: str) -> None:
         assert_close(got[variable].sel(part="block"), expected)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", NAMES, scope="module")
 @pytest.mark.parametrize("measure", ["drop", "swap", "repeat"])
 def test_schedules(name: str, measure: str) -> None:
     model = zoo.build(name)
@@ -146,7 +150,7 @@ def test_schedules(name: str, measure: str) -> None:
         assert_close(got[variable], expected)
 
 
-@pytest.mark.parametrize("name", WITH_PARTS)
+@pytest.mark.parametrize("name", WITH_PARTS, scope="module")
 def test_residual_contributions(name: str) -> None:
     model = zoo.build(name)
     blocks, family = naive.blocks_of(model), naive.family_of(model)
@@ -174,7 +178,7 @@ def test_residual_contributions(name: str) -> None:
         assert_close(got[variable], expected)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", NAMES, scope="module")
 def test_lens(name: str) -> None:
     model = zoo.build(name)
     blocks = naive.blocks_of(model)
@@ -222,6 +226,13 @@ def read_by_the_model(name: str, ids: list[int], h: Tensor) -> Tensor:
         return naive.logits(model, ids)
     finally:
         handle.remove()
+
+
+@pytest.mark.parametrize("name", NAMES, scope="module")
+def test_what_was_measured_is_still_the_model_that_was_built(name: str) -> None:
+    """Tests share models, so that none may leave a trace in one."""
+    fresh = weight_hash(zoo.entry(name).build())
+    assert weight_hash(zoo.build(name)) == weight_hash(waves.loaded(name).hf) == fresh
 
 
 def norm(values: np.ndarray) -> np.ndarray:

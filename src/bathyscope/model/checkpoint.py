@@ -80,7 +80,10 @@ def load_config(name: str, revision: str | None = None, trust_remote_code: bool 
 
 def _declared(source: str, revision: str | None) -> Mapping[str, Any]:
     """The configuration as it was written; the library then knows the type where a package declares its family."""
-    declared, _ = PreTrainedConfig.get_config_dict(source, revision=revision)
+    try:
+        declared, _ = PreTrainedConfig.get_config_dict(source, revision=revision)
+    except TypeError as error:  # the library looks for names in whatever it has read
+        raise OSError("its config.json holds a single value, and a configuration has names and values") from error
     if not isinstance(declared, Mapping):
         kind = type(declared).__name__
         raise OSError(f"its config.json holds a {kind}, and a configuration has names and values")

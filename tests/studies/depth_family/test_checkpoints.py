@@ -21,7 +21,7 @@ FAMILY = Path(__file__).parents[3] / "checkpoints"
 MEMBERS = ("depth_6", "depth_12", "depth_24")
 MB = 10**6
 FEWER = 8192
-"""Tokens on which the deeper members are tried; the shallowest is on all that its card speaks of."""
+"""Tokens on which every member is tried; the shallowest, where there is time, on all that its card speaks of."""
 
 
 def summary(name: str) -> dict[str, Any]:
@@ -65,13 +65,18 @@ def test_members_read_the_same_tokens() -> None:
     assert tokenizers[0] == tokenizers[1] == tokenizers[2]
 
 
+@pytest.mark.thorough
 def test_the_loss_on_the_card_is_the_models() -> None:
     told = summary("depth_6")["held_out"]["generated_loss"]
     assert generated_loss("depth_6", recipe_of("depth_6").evaluation.final_tokens) == pytest.approx(told, abs=1e-4)
 
 
+@pytest.mark.parametrize("name", MEMBERS)
+def test_a_part_of_the_texts_has_nearly_the_loss_on_the_card(name: str) -> None:
+    told = summary(name)["held_out"]["generated_loss"]
+    assert generated_loss(name, FEWER) == pytest.approx(told, abs=0.1)
+
+
 @pytest.mark.parametrize("name", MEMBERS[1:])
 def test_deeper_members_have_learned_as_much(name: str) -> None:
-    told = summary(name)["held_out"]
-    assert generated_loss(name, FEWER) == pytest.approx(told["generated_loss"], abs=0.1)
-    assert told["books_loss"] <= summary("depth_6")["held_out"]["books_loss"]
+    assert summary(name)["held_out"]["books_loss"] <= summary("depth_6")["held_out"]["books_loss"]

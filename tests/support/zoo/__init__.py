@@ -6,14 +6,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
+from typing import Any, Final
 
+import pytest
 import torch
 from support.zoo import classic, dense, hybrid, moe, postnorm, refused, relatives, shared, variants
 from support.zoo.entry import Entry
 from transformers import PreTrainedModel
 
-__all__ = ["Entry", "build", "entries", "entry", "names", "prompts"]
+__all__ = ["Entry", "build", "entries", "entry", "names", "prompts", "swept"]
 
 PLAIN = (*dense.ENTRIES, *classic.ENTRIES, *postnorm.ENTRIES, *moe.ENTRIES, *hybrid.ENTRIES, *shared.ENTRIES)
 _TABLE: dict[str, Entry] = {}
@@ -21,6 +24,29 @@ for _entry in (*PLAIN, *variants.ENTRIES, *relatives.ENTRIES, *refused.ENTRIES):
     if _entry.name in _TABLE:
         raise ValueError(f"two zoo entries are named {_entry.name!r}")
     _TABLE[_entry.name] = _entry
+
+REPRESENTATIVES: Final = frozenset(
+    (
+        *("llama", "ministral", "diffllama", "gpt2", "bloom", "deepseek_v3", "llama4", "qwen3_moe"),
+        *("falcon", "gpt_neox", "cohere2"),  # parallel
+        *("olmo2", "gemma2", "gemma3_multimodal"),  # norms on the outputs, inside a multimodal model
+        *("granite", "opt_projected", "gemma4"),  # multipliers, projections, a scale of blocks and lent keys and values
+        *("openai-gpt", "doge", "mixed_norms"),  # parts that cannot be separated
+        *("lfm2", "qwen3_next", "jamba", "mamba", "falcon_h1", "kimi_linear"),  # mixers that are no attention
+        *("llama_dynamic", "llama_longrope"),  # tables by length
+        *("universal", "moeut"),  # blocks that run several times
+    )
+)
+"""An entry of every way to add to the stream, to read it out, to attend and to be given arguments."""
+
+
+def swept(chosen: Iterable[str]) -> list[Any]:
+    """These entries as values of a test's parameter; all but ``REPRESENTATIVES`` are for ``make test-all`` alone.
+
+    For checks that cost a second or so of computing for each family. What every family needs of its own, the checks at
+    load and the standard schedule, is tested of all of them by ``make test`` too.
+    """
+    return [pytest.param(one, marks=() if one in REPRESENTATIVES else pytest.mark.thorough) for one in chosen]
 
 
 def entries(*, plain: bool = False, refused: bool = False) -> tuple[Entry, ...]:

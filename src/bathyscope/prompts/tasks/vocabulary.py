@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from bathyscope.errors import OptionError, PromptError, did_you_mean
+from bathyscope.errors import OptionError
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -41,23 +41,6 @@ def word_tokenizer(words: Sequence[str]) -> PreTrainedTokenizerFast:
         unk_token=UNKNOWN,
         clean_up_tokenization_spaces=False,
     )
-
-
-def encode_words(tokenizer: PreTrainedTokenizerFast, text: str) -> list[int]:
-    """Ids of ``text``, BOS first; one for each word.
-
-    Raises:
-        PromptError: a word that the tokenizer does not know, so that a model would learn from holes.
-    """
-    ids = list(tokenizer(text)["input_ids"])
-    if tokenizer.unk_token_id in ids:
-        known = tokenizer.get_vocab()
-        word = next(word for word in text.split() if word not in known)
-        raise PromptError(
-            f"The word {word!r} is not in the tokenizer's vocabulary of {len(known)}.{did_you_mean(word, known)} Build "
-            "the tokenizer from the words of the same task with the same options."
-        )
-    return ids
 
 
 def _check(words: Sequence[str]) -> None:
