@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
-from support.synthetic import replaced, small_run, without
+from support.synthetic import replaced, without
 from support.synthetic_tokens import complete_run
 
 from bathyscope.errors import OptionError
@@ -32,13 +32,13 @@ def maps(panel: Panel) -> list[Axes]:
     return [ax for ax in draw_panel(panel).axes if ax.get_images()]
 
 
-def test_every_kind_with_maps_has_a_panel_for_each_map() -> None:
+def test_every_map_and_every_line_has_a_panel() -> None:
     found = {kind: [panel.name for panel in drawing.panels] for kind, drawing in side_by_side(RUNS, ONE).items()}
     assert found == {
-        "skip": ["all", "future"],
-        "direct": ["all", "future"],
+        "skip": ["all", "future", "influence_all", "influence_future"],
+        "direct": ["all", "future", "influence_all", "influence_future"],
         "erasure": ["effect_1"],
-        "integrated_gradients": ["block_1", "attention_1", "mlp_1"],
+        "integrated_gradients": ["block_1", "attention_1", "mlp_1", "completeness"],
     }
 
 
@@ -93,7 +93,10 @@ def test_same_model_twice_is_told_apart() -> None:
     assert titles == ["small (1)", "small (2)"]
 
 
-@pytest.mark.parametrize("runs", [RUNS[:1], [small_run(), small_run()]], ids=["one run", "no maps"])
+APART = [without(RUNS[0], *MAPS[1:]), without(RUNS[1], MAPS[0])]
+
+
+@pytest.mark.parametrize("runs", [RUNS[:1], APART], ids=["one run", "other measures"])
 def test_nothing_in_common_is_nothing(runs: list[Run], tmp_path: Path) -> None:
     assert side_by_side(runs) == {}
     assert save_side_by_side(runs, tmp_path) == []

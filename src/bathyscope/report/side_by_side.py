@@ -13,9 +13,9 @@ from bathyscope.store.names import run_names
 if TYPE_CHECKING:
     from bathyscope.store.run import Run
 
-_MAPS: Final = (
-    "{heading} of each model, as in the figures of the single runs below. Equal colours are equal values within a row "
-    "of maps; axes count each model's own blocks."
+_BESIDE: Final = (
+    "{heading} of each model, as in the figures of the single runs below. Maps: equal colours are equal values within "
+    "a row, and axes count each model's own blocks. Lines: each model over the share of its depth."
 )
 
 
@@ -45,7 +45,7 @@ def together(drawn: Sequence[Mapping[str, Drawing]], names: Sequence[str]) -> di
         panels = _panels(there)
         if panels:
             first = there[0][2]
-            found[name] = Drawing(panels, first.beside or _MAPS.format(heading=first.heading), heading=first.heading)
+            found[name] = Drawing(panels, first.beside or _BESIDE.format(heading=first.heading), heading=first.heading)
     return found
 
 
@@ -56,6 +56,6 @@ def _panels(drawn: Sequence[tuple[str, int, Drawing]]) -> list[Panel]:
         for panel in drawing.panels:
             for shared in panel.shared:
                 _, members = by_key.setdefault(shared.key, (shared, []))
-                members.append(Member(run, number, shared.shown))
+                members.append(Member(run, number, shared.shown, drawing.blocks))
     made = [shared.together(shared.name, members) for shared, members in by_key.values() if len(members) > 1]
     return [panel for panel in made if panel is not None]

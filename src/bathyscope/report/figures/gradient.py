@@ -22,7 +22,6 @@ _CURVES: Final = (
     Curve("norm_rest", "through other positions", Look(style.VERMILION, "s", ":"), "prompts"),
 )
 _AXIS: Final = Axis("Gradient of the loss by depth", BOUNDARY_LABEL, "norm ({unit} per activation unit)", "log")
-_ALONE: Final = {"norm": "Gradient of the loss by depth", "norm_own": "Gradient through the token's own position"}
 _BESIDE: Final = (
     "Norm of the gradient of each model's mean loss with respect to its residual stream, over the share of its "
     "depth; lines: means over prompts, bands: as in the figures of the single runs below."
@@ -32,7 +31,7 @@ _BESIDE: Final = (
 def _drawing(run: Run, options: FigureOptions) -> Drawing:
     """The norms of the gradient and of its two parts."""
     data = run["gradient"]
-    norms = chart("norms", data, _AXIS, _CURVES, options, _ALONE)
+    norms = chart("norms", data, _AXIS, _CURVES, options)
     note = (
         "Norm of the gradient of the mean loss with respect to the residual stream at every boundary; a token's own "
         "position: what reaches the readout of the same token without passing through another one; other positions: "

@@ -33,11 +33,12 @@ _LONGEST_LINE = 100
 
 
 class Member(NamedTuple):
-    """One of several runs in a picture: its name, its number among the runs, and what it shows."""
+    """One of several runs in a picture: its name, its number among the runs, what it shows, and its L, if known."""
 
     run: str
     number: int
     shown: Any
+    blocks: int | None = None
 
 
 @dataclass(frozen=True)
@@ -83,14 +84,16 @@ class Drawing:
     Args:
         panels: those without any value are left out.
         note: the part of the caption that is the figure's own.
-        beside: the caption of what several runs share, where more is to be said than of any maps.
+        beside: the caption of what several runs share, where more is to be said than of any.
         heading: of the figure, on a page.
+        blocks: L of the model, where places along the depth are to be shares of it.
     """
 
     panels: Sequence[Panel]
     note: str
     beside: str = ""
     heading: str = ""
+    blocks: int | None = None
 
 
 @dataclass(frozen=True)
@@ -133,7 +136,8 @@ class FigureKind:
             )
         made = self.make(run, options or FigureOptions())
         faults = [fault.note() for fault in faults_in(run.identity.measures) if fault.measure == self.measure]
-        return replace(made, note=" ".join([made.note.strip(), *faults]), heading=self.heading)
+        note = " ".join([made.note.strip(), *faults])
+        return replace(made, note=note, heading=self.heading, blocks=run.identity.n_blocks)
 
     def panels(self, run: Run, options: FigureOptions | None = None) -> Sequence[Panel]:
         """The panels of :meth:`drawing`."""

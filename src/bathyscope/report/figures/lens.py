@@ -55,14 +55,14 @@ _PANELS: Final = {
         Axis("Distance from the final prediction", BOUNDARY_LABEL, "KL divergence ({unit})"),
         (
             Curve("kl_lens_final", "KL(lens ‖ final)", Look(style.BLUE)),
-            Curve("kl_final_lens", "KL(final ‖ lens)", Look(style.VERMILION)),
+            Curve("kl_final_lens", "KL(final ‖ lens)", Look(style.VERMILION, "s", "--")),
         ),
     ),
     "agreement": (
         Axis("Agreement with the final prediction", BOUNDARY_LABEL, "share of tokens ({unit})"),
         (
             Curve("overlap", "top-{k} overlap", Look(style.GREEN)),
-            Curve("top1_agreement", "same top-1 token", Look(style.PURPLE)),
+            Curve("top1_agreement", "same top-1 token", Look(style.PURPLE, "s", "--")),
         ),
     ),
     "entropy": (

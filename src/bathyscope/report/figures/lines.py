@@ -5,7 +5,7 @@ Suffixes: P prompts, X places along the depth axis.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, Literal
@@ -14,11 +14,12 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 from numpy.typing import NDArray
 
 from bathyscope import labels
-from bathyscope.report.figures import style
+from bathyscope.report.figures import legend, style
 from bathyscope.report.figures.kind import Member, Panel, Shared
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.summary import Summary, summarise
@@ -27,7 +28,7 @@ from bathyscope.text import elided
 DEPTH_LABEL: Final = "block or boundary (0-based index)"
 BLOCK_LABEL: Final = "block (0-based index)"
 BOUNDARY_LABEL: Final = "boundary (index; 0 = what enters block 0)"
-SHARE_LABEL: Final = "boundary / number of blocks (share of the depth)"
+SHARE_LABEL: Final = "share of the depth (dimensionless)"
 PLACES: Final = {
     "block": BLOCK_LABEL,
     "boundary": BOUNDARY_LABEL,
@@ -39,8 +40,16 @@ PLACES: Final = {
 }
 """Labels of axes by dimension."""
 
-_LEGEND_CHARACTERS: Final = 60
+_DEPTHS: Final = {DEPTH_LABEL, *(label for dimension, label in PLACES.items() if dimension != "head")}
+_SPANS: Final = {BOUNDARY_LABEL: 0, **{PLACES[one]: 1 for one in ("block", "dropped", "skipped")}, PLACES["swapped"]: 2}
+"""How many blocks a place spans, where its axis tells."""
 _NAME_LETTERS: Final = 40
+_TOGETHER: Final = 8
+"""Curves of several runs in one axes, at most; more have axes for each quantity."""
+_WIDEST: Final = 10.5
+_WIDTH_TOGETHER: Final = 5.6
+_MARKS: Final = 20
+"""Marks on a curve of many places, about."""
 
 _UNIT_NAMES: Final = {"1": "dimensionless", "": "dimensionless"}
 
@@ -149,19 +158,17 @@ def chart(
     axis: Axis,
     curves: Sequence[Curve],
     options: FigureOptions,
-    alone: Mapping[str, str] = {},
 ) -> Panel | None:
     """A panel of the variables that are there, or None where none of them has a value.
 
     Args:
         axis: its ``y`` may hold ``{unit}``, which is the first variable's.
-        alone: as for :func:`panel`.
     """
     there = [one for one in curves if one.name in dataset]
     if not there:
         return None
     drawn = [series(dataset, one.name, one.label, one.look, options, one.positions) for one in there]
-    return panel(name, drawn, replace(axis, y=axis.y.format(unit=unit(dataset, there[0].name))), alone)
+    return panel(name, drawn, replace(axis, y=axis.y.format(unit=unit(dataset, there[0].name))))
 
 
 def token_weights(dataset: xr.Dataset, name: str, positions: Positions = "tokens") -> NDArray[Any]:
@@ -185,32 +192,71 @@ def unit(dataset: xr.Dataset, name: str) -> str:
     return _UNIT_NAMES.get(units, units)
 
 
-def panel(name: str, curves: Sequence[Series], axis: Axis, alone: Mapping[str, str] = {}) -> Panel | None:
-    """A panel of these curves, or None where none of them has a value.
-
-    Args:
-        alone: variables of boundaries that are compared between runs, each in a picture of its own → its title.
-    """
+def panel(name: str, curves: Sequence[Series], axis: Axis) -> Panel | None:
+    """A panel of these curves, or None where none of them has a value; over the depth it stands beside other runs'."""
     shown = [curve for curve in curves if not curve.empty]
     if not shown:
         return None
-    shared = [
-        Shared(curve.name, curve.name, (curve, replace(axis, title=alone[curve.name])), _over_runs)
-        for curve in shown
-        if curve.name in alone
-    ]
-    return Panel(name, partial(_draw, curves=shown, axis=axis), _alt(shown, axis), shared=tuple(shared))
+    width, height = style.PANEL_SIZE
+    # two rows of names are part of every panel
+    room = legend.height([*(curve.label for curve in shown), *filter(None, axis.rules.values())], width)
+    size = (width, height + max(0.0, room - legend.height("ab", 0)))
+    return Panel(name, partial(_draw, curves=shown, axis=axis), _alt(shown, axis), size, _shared(name, shown, axis))
+
+
+def only(shown: Panel, name: str) -> Panel | None:
+    """The curve of one variable of a panel, under the variable's name; None where the panel has none of it."""
+    for shared in shown.shared:
+        if shared.together is _over_runs:
+            curves, axis = shared.shown
+            return panel(name, [curve for curve in curves if curve.name == name], axis)
+    return None
+
+
+def _shared(name: str, curves: Sequence[Series], axis: Axis) -> tuple[Shared, ...]:
+    return (Shared(name, f"curves {name}", (curves, axis), _over_runs),) if axis.x in _DEPTHS else ()
 
 
 def _over_runs(name: str, members: Sequence[Member]) -> Panel | None:
-    """A line for each run over the share of its depth, so that models of any depth compare."""
-    curves = []
-    for run, number, (curve, _) in members:
-        # a curve's places are boundaries 0 … L; a run looks the same in all pictures
-        x = curve.x / curve.x.max()
-        curves.append(replace(curve, label=elided(run, _NAME_LETTERS), x=x, look=looks(number + 1)[number]))
+    """Lines over the share of each run's depth: colour and marker tell the run, the dashes which quantity.
+
+    Where that would be too many for one axes, each quantity has its own, and all runs are in each.
+    """
     axis = members[0].shown[1]
-    return panel(name, curves, Axis(axis.title, SHARE_LABEL, axis.y, "auto", whole=False))
+    quantities = list(dict.fromkeys(curve.label for member in members for curve in member.shown[0]))
+    together = len(quantities) == 1 or len(members) * len(quantities) <= _TOGETHER
+    rows: dict[str, list[Series]] = {quantity: [] for quantity in quantities}
+    names: list[tuple[str, Look]] = []
+    for member in members:
+        run, look = elided(member.run, _NAME_LETTERS), looks(member.number + 1)[member.number]
+        if together and len(quantities) > 1:
+            look = replace(look, line="-")
+        names.append((run, look))
+        for curve in member.shown[0]:
+            dashes = _LINES[quantities.index(curve.label) % len(_LINES)] if together else look.line
+            own = replace(look, line=dashes if len(quantities) > 1 else look.line)
+            label = run if len(quantities) == 1 or not together else f"{run}, {curve.label}"
+            x = _share_of_depth(curve.x, axis.x, member.blocks)
+            rows[curve.label].append(replace(curve, label=label, x=x, look=own))
+    rules = {height: said for height, said in axis.rules.items() if not said}
+    shown = Axis(axis.title, SHARE_LABEL, axis.y, axis.scale, rules, whole=False)
+    if together and len(quantities) > 1:
+        names += [(said, Look(style.MUTED, "", _LINES[i % len(_LINES)])) for i, said in enumerate(quantities)]
+    parts = [("", [one for own in rows.values() for one in own])] if together else list(rows.items())
+    width = _WIDTH_TOGETHER if together else min(_WIDEST, 1.2 + 2.6 * len(parts))
+    size = (width, style.PANEL_SIZE[1] + legend.height([said for said, _ in names], width))
+    curves = [replace(one, label=f"{one.label}, {part}" if part else one.label) for part, own in parts for one in own]
+    return Panel(name, partial(_draw_together, parts=parts, axis=shown, names=names), _alt(curves, shown), size)
+
+
+def _share_of_depth(x: NDArray[Any], label: str, blocks: int | None) -> NDArray[Any]:
+    """The middle of what is counted, as a share of the L blocks: b / L, (l + ½) / L, (ℓ + 1) / L of a swapped pair.
+
+    Where the axis does not tell how many blocks a place spans (a window's), the last place ends at L.
+    """
+    last = int(x.max())
+    span = _SPANS.get(label, 0 if blocks is None else blocks - last)
+    return np.asarray((x + span / 2) / (max(last + span, 1) if blocks is None else blocks))
 
 
 def apart(name: str, curves: Sequence[Series], axis: Axis) -> Panel | None:
@@ -220,7 +266,8 @@ def apart(name: str, curves: Sequence[Series], axis: Axis) -> Panel | None:
         return None
     width, height = style.PANEL_SIZE
     size = (1.6 * width if len(shown) > 1 else width, height)
-    return Panel(name, partial(_draw_apart, curves=shown, axis=axis), _alt(shown, axis), size)
+    draw = partial(_draw_apart, curves=shown, axis=axis)
+    return Panel(name, draw, _alt(shown, axis), size, _shared(name, shown, axis))
 
 
 def whole_numbers() -> MaxNLocator:
@@ -245,9 +292,34 @@ def block_axis(ax: Axes, label: str, low: float, high: float) -> None:
 
 def _draw(figure: FigureBase, curves: Sequence[Series], axis: Axis) -> None:
     ax = figure.subplots()
-    logarithmic = axis.scale == "log" or (axis.scale == "auto" and _spans_decades(curves))
+    _fill(ax, curves, axis, _is_logarithmic(curves, axis))
+    ax.set_title(axis.title)
+    handles, labels = ax.get_legend_handles_labels()
+    if len(handles) > 1:
+        legend.draw(figure, handles, labels)
+
+
+def _draw_together(
+    figure: FigureBase, parts: Sequence[tuple[str, Sequence[Series]]], axis: Axis, names: Sequence[tuple[str, Look]]
+) -> None:
+    """One axes for each part, on one scale; one legend of runs, and of dashes where they say something."""
+    logarithmic = _is_logarithmic([curve for _, own in parts for curve in own], axis)
+    axes = figure.subplots(1, len(parts), sharey=True, squeeze=False)[0]
+    for ax, (title, own) in zip(axes, parts):
+        _fill(ax, own, axis, logarithmic)
+        ax.set_title(title or axis.title, fontweight="normal" if title else "bold")
+    for ax in axes[1:]:
+        ax.set_ylabel("")
+    if parts[0][0]:
+        figure.suptitle(axis.title, x=0.01, ha="left", fontsize=9.5, fontweight="bold")
+    handles = [Line2D([], [], color=look.colour, marker=look.marker, linestyle=look.line) for _, look in names]
+    legend.draw(figure, handles, [said for said, _ in names])
+
+
+def _fill(ax: Axes, curves: Sequence[Series], axis: Axis, logarithmic: bool) -> None:
+    """Curves, reference lines and labels in axes of their own."""
     for curve in curves:
-        _draw_series(ax, curve, logarithmic)
+        _draw_series(ax, curve, logarithmic, band=len(curves) <= _TOGETHER)
     for height, name in axis.rules.items():
         ax.axhline(height, color=style.MUTED, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1, label=name or None)
     if axis.whole:
@@ -255,17 +327,13 @@ def _draw(figure: FigureBase, curves: Sequence[Series], axis: Axis) -> None:
     else:
         ax.set_xlim(-0.02, 1.02)
         ax.set_xlabel(axis.x)
-    label = axis.y
     if logarithmic:
         log_axis(ax)
-        label += ", log scale"
-    ax.set_ylabel(label)
-    ax.set_title(axis.title)
-    handles, labels = ax.get_legend_handles_labels()
-    if len(handles) > 1:
-        # Below the axes, so that no legend ever covers a curve.
-        in_one_row = sum(len(label) + 5 for label in labels) <= _LEGEND_CHARACTERS
-        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels) if in_one_row else 2)
+    ax.set_ylabel(f"{axis.y}, log scale" if logarithmic else axis.y)
+
+
+def _is_logarithmic(curves: Sequence[Series], axis: Axis) -> bool:
+    return axis.scale == "log" or (axis.scale == "auto" and _spans_decades(curves))
 
 
 def _draw_apart(figure: FigureBase, curves: Sequence[Series], axis: Axis) -> None:
@@ -281,11 +349,14 @@ def _draw_apart(figure: FigureBase, curves: Sequence[Series], axis: Axis) -> Non
     figure.suptitle(axis.title, x=0.01, ha="left", fontsize=9.5, fontweight="bold")
 
 
-def _draw_series(ax: Axes, curve: Series, logarithmic: bool = False) -> None:
+def _draw_series(ax: Axes, curve: Series, logarithmic: bool = False, band: bool = True) -> None:
     look, summary = curve.look, curve.summary
-    marker = look.marker if len(curve.x) <= style.MARKERS_UP_TO else ""
-    ax.plot(curve.x, summary.mean, look.line, color=look.colour, marker=marker, label=curve.label)
-    if summary.low is not None and summary.high is not None:
+    # where marks would run into each other some of them still tell the curve
+    every = 1 if len(curve.x) <= style.MARKERS_UP_TO else -(-len(curve.x) // _MARKS)
+    ax.plot(
+        curve.x, summary.mean, look.line, color=look.colour, marker=look.marker, markevery=every, label=curve.label
+    )
+    if band and summary.low is not None and summary.high is not None:
         # the outline of a filled area has no place for 0 on a logarithmic axis, and would close somewhere else
         there = summary.low > (0 if logarithmic else -np.inf)
         ax.fill_between(curve.x, summary.low, summary.high, where=there, color=look.colour, alpha=0.22, linewidth=0)

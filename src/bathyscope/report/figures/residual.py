@@ -41,14 +41,9 @@ _CONTRIBUTIONS: Final = (
 )
 
 
-_ALONE: Final = {
-    "norm_resid": "Mean norm of the residual stream",
-    "largest": "Largest activation of any token and channel",
-    "largest_ratio": "Largest activation against the median one",
-}
 _BESIDE: Final = (
-    "Norms and largest activations of each model over the share of its depth. Means of norms are over tokens, of "
-    "largest activations over prompts; bands: as in the figures of the single runs below."
+    "Each model over the share of its depth. Means of norms, ratios and cosines are over tokens, of largest "
+    "activations over prompts; bands: as in the figures of the single runs below."
 )
 
 
@@ -80,7 +75,7 @@ def _norms(
     parts = (_RESIDUAL, *_CONTRIBUTIONS)
     curves = [Curve(f"norm_{key}{suffix}", label, look, positions) for key, label, look in parts]
     axis = Axis(title, DEPTH_LABEL, f"mean norm ({_norm_unit(data)})", "auto")
-    return chart(name, data, axis, curves, options, _ALONE)
+    return chart(name, data, axis, curves, options)
 
 
 def _norms_max(data: xr.Dataset) -> Panel | None:
@@ -95,17 +90,14 @@ def _norms_max(data: xr.Dataset) -> Panel | None:
 
 def _largest(data: xr.Dataset, options: FigureOptions) -> list[Panel | None]:
     """The largest activation of each boundary, and how far it stands out from the median."""
-    quantities = {"largest": f"|activation| ({_norm_unit(data)})", "largest_ratio": "largest / median (dimensionless)"}
+    quantities = {
+        "largest": ("Largest activation of any token and channel", f"|activation| ({_norm_unit(data)})"),
+        "largest_ratio": ("Largest activation against the median one", "largest / median (dimensionless)"),
+    }
+    look = Look(style.PURPLE, "o")
     return [
-        chart(
-            name,
-            data,
-            Axis(_ALONE[name], BOUNDARY_LABEL, y, "auto"),
-            [Curve(name, "", Look(style.PURPLE, "o"), "prompts")],
-            options,
-            _ALONE,
-        )
-        for name, y in quantities.items()
+        chart(name, data, Axis(title, BOUNDARY_LABEL, y, "auto"), [Curve(name, "", look, "prompts")], options)
+        for name, (title, y) in quantities.items()
     ]
 
 

@@ -36,7 +36,7 @@ _REASON_LETTERS: Final = 80
 
 def panel(name: str, members: Sequence[Member]) -> Panel | None:
     """One panel of all models; none where no signature is usable in two of them."""
-    models = [Model(elided(run, _NAME_LETTERS), looks(number + 1)[number], data) for run, number, data in members]
+    models = [Model(elided(run, _NAME_LETTERS), looks(number + 1)[number], data) for run, number, data, _ in members]
     there = [str(curve) for model in models for curve in usable(model.data)["curve"].values]
     shown = [curve for curve in NAMES if there.count(curve) > 1]
     if not shown:
