@@ -353,9 +353,7 @@ def _draw_series(ax: Axes, curve: Series, logarithmic: bool = False, band: bool 
     look, summary = curve.look, curve.summary
     # where marks would run into each other some of them still tell the curve
     every = 1 if len(curve.x) <= style.MARKERS_UP_TO else -(-len(curve.x) // _MARKS)
-    ax.plot(
-        curve.x, summary.mean, look.line, color=look.colour, marker=look.marker, markevery=every, label=curve.label
-    )
+    ax.plot(curve.x, summary.mean, look.line, color=look.colour, marker=look.marker, markevery=every, label=curve.label)
     if band and summary.low is not None and summary.high is not None:
         # the outline of a filled area has no place for 0 on a logarithmic axis, and would close somewhere else
         there = summary.low > (0 if logarithmic else -np.inf)
