@@ -26,5 +26,6 @@ def height(labels: Sequence[str], width: float) -> float:
 
 def draw(figure: FigureBase, handles: Sequence[Any], labels: Sequence[str]) -> None:
     """The legend below the axes of a figure or of a part of one."""
-    width = figure.bbox.width / figure.figure.dpi  # type: ignore[union-attr]
-    figure.legend(handles, labels, loc="outside lower center", ncols=columns(labels, width))
+    place: Any = figure
+    ncols = columns(labels, place.bbox.width / place.figure.dpi)
+    place.legend(handles, labels, loc="outside lower center", ncols=ncols)

@@ -312,7 +312,7 @@ def _draw_together(
         ax.set_ylabel("")
     if parts[0][0]:
         figure.suptitle(axis.title, x=0.01, ha="left", fontsize=9.5, fontweight="bold")
-    handles = [Line2D([], [], color=look.colour, marker=look.marker, linestyle=look.line) for _, look in names]
+    handles = [Line2D([], [], color=look.colour, marker=look.marker, ls=look.line) for _, look in names]
     legend.draw(figure, handles, [said for said, _ in names])
 
 
