@@ -61,6 +61,9 @@ def test_the_table_says_how_to_read_it(
     assert "tiny-llama (2) − tiny-llama (1): paired, 3 prompts" in out
     assert "intervals exclude 0" in out
     assert "Ratio: blocks done/L" in out
+    assert "p none, where a bound was given" in out
+    within, _ = printed(capsys, run_folder, other_folder, "--equivalence", "1", "--equivalence-unit", "blocks")
+    assert "a difference of more than 1 block" in within
     unpaired, _ = printed(capsys, run_folder, other_folder, "--unpaired")
     assert "two-sample, 6 prompts" in unpaired
 
@@ -100,6 +103,9 @@ def test_files_are_written_beside_the_table(
         (["RUN", "OTHER", "--out", "x.jpg"], 2, "does not say what to write"),
         (["RUN", "OTHER", "--question", "depth"], 2, "Invalid value"),
         (["RUN", "OTHER", "--estimators", "cosin"], 2, "Did you mean 'cosine'?"),
+        (["RUN", "OTHER", "--cluster", "book"], 2, "The prompts of this run have no label 'book'"),
+        (["RUN", "OTHER", "--equivalence", "0"], 2, "The bound of equivalence is 0"),
+        (["RUN", "OTHER", "--equivalence", "1", "--equivalence-unit", "block"], 2, "equivalence-unit"),
     ],
 )
 def test_mistakes(

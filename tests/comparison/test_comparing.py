@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,8 @@ from support.compared import a_run, without
 import bathyscope
 from bathyscope.comparison.side import sides_of
 from bathyscope.errors import OptionError, StoreError
-from bathyscope.statistics.difference import paired_difference
+from bathyscope.report.comparison.table import headings, no_difference
+from bathyscope.statistics.difference import paired_difference, two_sample_difference
 from bathyscope.statistics.effective_depth import ESTIMATORS, effective_depth
 from bathyscope.store.run import Run
 
@@ -28,7 +30,7 @@ def test_two_copies_of_a_model_do_not_differ_in_anything() -> None:
         np.testing.assert_array_equal(found.data[name].values, np.zeros((1, len(ESTIMATORS))), err_msg=name)
     tested = [name for name in ESTIMATORS if name not in ("cosine", "kl", "overlap")]
     assert (found.data["p_value"].sel(estimator=tested).values == 1).all()
-    assert found.summary().startswith("0 of 12 tested intervals exclude 0; about 0.6 would by chance")
+    assert found.summary().startswith("0 of 10 tested intervals exclude 0; about 0.5 would by chance")
     assert found.notes == ()
 
 
@@ -157,6 +159,118 @@ def test_chosen_estimators_and_a_data_frame() -> None:
     assert few.summary().endswith("No p-value can be, with so few resamples for so many tests: give more.")
     whole = bathyscope.compare([ONE, TWO], estimators=["kl"], resamples=50)
     assert whole.summary() == "1 of 1 intervals exclude 0; none of these estimators has a test."
+
+
+BOOKS = ["a", "a", "b", "c", "c", "c", "b", "d", "a"]
+
+
+def booked(model: str, books: list[Any] = BOOKS, **changes: Any) -> Run:
+    return a_run(model=model, prompts=len(books), labels={"book": books}, **changes)
+
+
+def test_clusters_are_those_of_the_statistics() -> None:
+    runs = [booked("own/one"), booked("own/two", shift=0.1)]
+    found = bathyscope.compare(runs, cluster="book", resamples=200)
+    assert found.notes == ("prompts of one book are resampled as one; number of these: one 4, two 4",)
+    assert found.data.attrs["cluster"] == "book"
+    number = np.array(["abcd".index(book) for book in BOOKS])
+    plain = [sides_of([run])[0].readings()["settle"] for run in runs]
+    clustered = [dataclasses.replace(reading, cluster=number) for reading in plain]
+    settle = found.data.sel(estimator="settle", comparison="two − one")
+    wanted = paired_difference(*clustered, resamples=200)
+    assert (settle["ci_low"].item(), settle["ci_high"].item()) == (wanted.ci_low, wanted.ci_high)
+    own = effective_depth(dataclasses.replace(sides_of(runs)[0].curves, cluster=number), resamples=200)["settle"]
+    assert found.runs["ci_low"].sel(run="one", estimator="settle").item() == pytest.approx(own.done_low / 10)
+    assert own.done_low != effective_depth(sides_of(runs)[0].curves, resamples=200)["settle"].done_low
+
+
+def test_other_prompts_of_the_same_clusters_are_drawn_together() -> None:
+    """Two samples of the same three books, and of other books."""
+    one, two = booked("own/one"), booked("own/two", seed=1, dataset="b.jsonl")
+    readings = [side.readings()["settle"] for side in sides_of([one, two], "book")]
+    apart = dataclasses.replace(readings[1], cluster=readings[1].cluster + 10)
+    found, alone = (
+        bathyscope.compare([one, other], cluster="book", estimators=["settle"], resamples=200).data
+        for other in (two, booked("own/two", [book + "2" for book in BOOKS], seed=1, dataset="b.jsonl"))
+    )
+    assert found["kind"].item() == alone["kind"].item() == "two-sample"
+    assert found["ci_low"].item() == two_sample_difference(*readings, resamples=200).ci_low
+    assert alone["ci_low"].item() == two_sample_difference(readings[0], apart, resamples=200).ci_low
+    assert found["ci_low"].item() != alone["ci_low"].item()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"cluster": "boo"}, "one: The prompts of this run have no label 'boo'. Did you mean 'book'?"),
+        ({"cluster": "chapter"}, r"one: cluster='chapter' \(--cluster\): every prompt has a chapter of its own"),
+        ({"cluster": "half"}, r"one: .* the 9 prompts lie in 2 clusters \(x, y\), and 3 at least are needed"),
+        (
+            {"cluster": "gap"},
+            r"one: .* 2 of 9 prompts have no label 'gap', the first of them '1'; every prompt belongs",
+        ),
+        ({"cluster": "dataset"}, r"one: .* the 9 prompts lie in 1 cluster \(made up\)"),
+        ({"equivalence": 0}, "The bound of equivalence is 0; differences smaller than it count as none"),
+        ({"equivalence": -0.1}, "The bound of equivalence is -0.1"),
+        ({"equivalence": 1}, "in ratio holds every difference there can be; give less than 1, or equivalence_unit="),
+        ({"equivalence": 10, "equivalence_unit": "blocks"}, "give less than all blocks"),
+        ({"equivalence": 1, "equivalence_unit": "block"}, "allowed: ratio, blocks. Did you mean 'blocks'"),
+    ],
+)
+def test_clusters_and_bounds_that_cannot_be_are_refused_before_anything_is_computed(
+    options: dict[str, Any], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bathyscope.comparison.side.effective_depth", pytest.fail)
+    labels = {"book": BOOKS, "chapter": list(range(9)), "half": list("xxxxxyyyy"), "gap": ["a", "", *"bcabc", "", "b"]}
+    runs = [a_run(model=f"own/{name}", prompts=9, labels=labels) for name in ("one", "two")]
+    with pytest.raises(OptionError, match=said):
+        bathyscope.compare(runs, **options)
+
+
+def test_the_same_prompts_need_the_same_clusters() -> None:
+    with pytest.raises(OptionError, match=r"put them into different clusters \(2 of 9, the first of them '7'\)"):
+        bathyscope.compare([booked("own/one"), booked("own/two", [*BOOKS[:7], "a", "d"])], cluster="book", resamples=9)
+    level = {"level": [1] * 5 + [2] * 4, "book": ["a", "a", "b", "b", "b", "c", "c", "d", "e"]}
+    with pytest.raises(OptionError, match="level 1 has prompts of 2 book, and 3 at least are needed"):
+        bathyscope.compare([a_run(prompts=9, labels=level)], question="difficulty", cluster="book")
+
+
+def test_no_difference_can_be_found() -> None:
+    """In the data, the sentence, and the tables; a bound of one block is a tenth of the ratio of ten blocks."""
+    near, far = a_run(model="own/near", shift=0.004), a_run(model="own/far", shift=0.2)
+    chosen = ["kl", "interpolated_kl", "smoothed_kl", "settle"]
+    found = bathyscope.compare(
+        [ONE, near, far], estimators=chosen, equivalence=1, equivalence_unit="blocks", resamples=200
+    )
+    readings = [side.readings()["settle"] for side in sides_of([ONE, near])]
+    p = found.data["p_equivalence"].sel(estimator="settle").values
+    assert p[0] == paired_difference(*readings, resamples=200, bound=0.1).p_equivalence < 0.01
+    assert p[1] > 0.95
+    assert found.data["equivalence"].values.tolist() == [0.1, 0.1]
+    assert found.summary().endswith("4 tests ask for a difference of more than 1 block, and 2 rule it out.")
+    (said,), (other,) = no_difference(found, 0), no_difference(found, 1)
+    assert said.startswith("No difference larger than 1 block: KL, interpolated (p = ")
+    assert other == "That there is no difference larger than 1 block is shown by no estimator."
+    assert headings(found, 0)[7:9] == ["Holm", "p none"]
+    plain = bathyscope.compare([ONE, near], resamples=50)
+    assert "p_equivalence" not in plain.data
+    assert "p none" not in headings(plain, 0)
+    assert no_difference(plain, 0) == []
+
+
+def test_questions_can_be_answered_with_no() -> None:
+    """The same ratio at every size, and no increase with difficulty: within 0.05 unless said otherwise."""
+    sizes = [a_run(model=f"own/m{blocks}", blocks=blocks) for blocks in (8, 16, 32)]
+    found = bathyscope.compare(sizes, question="size", resamples=100, estimators=["settle"])
+    assert found.data["p_equivalence"].item() < 0.02
+    assert found.summary().endswith("1 tests ask for a slope of more than 0.05, and 1 rule it out.")
+    growing = [a_run(model=f"own/m{blocks}", blocks=blocks, shift=0.05 * n) for n, blocks in enumerate((8, 16, 32))]
+    closer = bathyscope.compare(growing, question="size", resamples=100, estimators=["settle"], equivalence=0.04)
+    assert closer.data["p_equivalence"].item() > 0.95
+    with pytest.raises(OptionError, match=r"'slope over 3 runs on stories.jsonl' a slope has none of its own"):
+        bathyscope.compare(sizes, question="size", equivalence=1, equivalence_unit="blocks")
+    with pytest.raises(OptionError, match=r"'m16 − m8' the models have 8 and 16. Give the bound as a ratio"):
+        bathyscope.compare(sizes[:2], equivalence=1, equivalence_unit="blocks")
 
 
 def test_bad_input_is_refused_with_the_way_out(tmp_path: Path) -> None:

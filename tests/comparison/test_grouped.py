@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import xarray as xr
@@ -95,6 +97,37 @@ def test_a_planted_difference_is_found_and_its_absence_is_not() -> None:
     assert one["p_value"].sel(estimator="settle").item() < 0.001
     assert one["p_holm"].sel(estimator="settle").item() == 2 * one["p_value"].sel(estimator="settle").item()
     assert one["p_value"].sel(estimator="prediction").item() > 0.05
+
+
+def test_clusters_within_groups_are_dealt_whole_and_others_paired() -> None:
+    within = [f"{name}{place % 3}" for place, name in enumerate(CLASSES)]
+    across = [place % 4 for place in range(21)]
+    run = a_run(prompts=21, labels={"solved_by": CLASSES, "book": within, "image": across}, spread=0.1)
+    reading = sides_of([run])[0].readings()["settle"]
+    for label, values in (("book", within), ("image", across)):
+        found = bathyscope.grouped(run, "solved_by", cluster=label, estimators=["settle"], **QUICK)
+        one = found.sel(pair="both − only deep", estimator="settle")
+        number = np.array([list(dict.fromkeys(values)).index(value) for value in values])
+        first, second = (
+            replace(reading, cluster=number).take(np.array(CLASSES) == name) for name in ("only deep", "both")
+        )
+        wanted = two_sample_difference(first, second, resamples=100)
+        assert (one["difference_low"].item(), one["difference_high"].item()) == (wanted.ci_low, wanted.ci_high)
+        p = permutation_p(first, second, permutations=99) if label == "book" else wanted.p_value
+        assert one["p_value"].item() == p
+        assert found.attrs["cluster"] == label
+    own = bathyscope.grouped(run, "solved_by", cluster="book", **QUICK).sel(group="both", estimator="settle")
+    plain = bathyscope.grouped(run, "solved_by", **QUICK).sel(group="both", estimator="settle")
+    assert own["value"].item() == plain["value"].item()
+    assert own["ci_low"].item() != plain["ci_low"].item()
+
+
+def test_groups_of_few_clusters_are_reported() -> None:
+    run = a_run(prompts=21, labels={"solved_by": CLASSES, "book": [place // 4 for place in range(21)]}, spread=0.1)
+    with pytest.warns(UserWarning, match=r"Groups of fewer than 3 clusters: both \(2\)\. Their intervals say next"):
+        bathyscope.grouped(run, "solved_by", cluster="book", estimators=["settle"], **QUICK)
+    with pytest.raises(OptionError, match=r"no label 'boo'. Did you mean 'book'"):
+        bathyscope.grouped(run, "solved_by", cluster="boo")
 
 
 def test_small_groups_are_reported_with_a_warning() -> None:

@@ -109,8 +109,9 @@ def few_and_unequal(spread: tuple[int, ...], draws: int) -> tuple[float, float]:
 @pytest.mark.thorough
 @pytest.mark.parametrize("spread", [(1, 1, 1), (1, 2, 3), (1, 1, 3), (3, 1, 1)], ids=str)
 def test_few_and_unequal_groups_are_covered_and_tested_as_said(spread: tuple[int, ...]) -> None:
+    """Where the large group has the larger spread, HC3 is on the safe side: 98.3 %."""
     covered, wrong = few_and_unequal(spread, 1500)
-    assert 0.92 <= covered <= 0.98
+    assert 0.92 <= covered <= (0.99 if spread == (3, 1, 1) else 0.98)
     assert 0.035 <= wrong <= 0.065
 
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bathyscope.comparison.equivalence import Unit, bound_text, equivalence_bounds
 from bathyscope.comparison.pairing import match
 from bathyscope.comparison.questions import Against, Asked, Pairs, Question, plan_comparisons
 from bathyscope.comparison.result import Comparison, Row, comparison_data, run_data
 from bathyscope.comparison.side import Side, differing_options, sides_of
 from bathyscope.errors import OptionError, did_you_mean
+from bathyscope.prompts.parts import FEWEST_CLUSTERS
 from bathyscope.statistics.bootstrap import check_resampling
 from bathyscope.statistics.difference import Contrast, Term, contrast
 from bathyscope.statistics.effective_depth import ESTIMATORS
@@ -34,6 +36,9 @@ def compare(
     by: str | None = None,
     against: Against = "blocks",
     estimators: Sequence[str] | None = None,
+    cluster: str | None = None,
+    equivalence: float | None = None,
+    equivalence_unit: Unit = "ratio",
     resamples: int = 2000,
     level: float = 0.95,
     seed: int = 0,
@@ -54,13 +59,18 @@ def compare(
         by: label of difficulty within each run; None = level or hops.
         against: the size that ``size`` looks at: blocks, or parameters as the model's name tells them.
         estimators: names of the estimators; None = all.
+        cluster: label of prompts that belong together, such as document; they are resampled as one.
+        equivalence: differences smaller than this count as none, and each gets a test that it is; None = 0.05 of the
+            ratio where a question is asked, else no test.
+        equivalence_unit: of it: ratio, or blocks where both models have equally many.
         resamples: bootstrap resamples of the prompts.
         level: coverage of the intervals.
         seed: of the resampling.
 
     Raises:
         OptionError: too few runs, the same run twice, missing measures, unknown names, options that do not go
-            together, or runs that the question cannot be asked of.
+            together, or runs that the question cannot be asked of; a label that makes no clusters; a bound of
+            equivalence that is not above 0, or in blocks of unequal models.
         StoreError: a folder holds no finished run.
     """
     check_resampling(resamples, level)
@@ -68,17 +78,24 @@ def compare(
         raise OptionError(f"seed={seed} is not allowed; give a whole number of at least 0.")
     chosen = _chosen(estimators)
     opened = _opened(runs)
-    sides = sides_of(opened)
+    sides = sides_of(opened, cluster)
     _check_pairs(pairs, len(sides))
     plan = plan_comparisons(sides, question, pairs=pairs, all_pairs=all_pairs, by=by, against=against)
+    bounds = equivalence_bounds(plan, question, equivalence, equivalence_unit)
     compared = _unique([side for asked in plan.asked for side in asked.sides])
+    rows, notes = [], [*plan.notes, *_cluster_notes(compared, cluster)]
     own = {id(side): side.estimates(level, resamples, seed) for side in compared}
-    rows, notes = [], list(plan.notes)
-    for asked in plan.asked:
-        found = _answer(asked, paired, own, chosen, (resamples, level, seed))
+    for asked, bound in zip(plan.asked, bounds):
+        settings = {"resamples": resamples, "level": level, "seed": seed, "bound": bound}
+        found = _answer(asked, paired, own, chosen, settings)
         rows.append(found)
         notes += [*found.notes, *differing_options(asked.sides)]
-    data = comparison_data(plan, rows, chosen).assign_attrs(quantity=plan.quantity, level=level, resamples=resamples)
+    attrs = {"quantity": plan.quantity, "level": level, "resamples": resamples}
+    data = comparison_data(plan, rows, chosen, bounds).assign_attrs(attrs)
+    if cluster is not None:
+        data.attrs["cluster"] = cluster
+    if None not in bounds:
+        data.attrs["bound"] = bound_text(equivalence, equivalence_unit)
     return Comparison(data, run_data(compared, own, chosen), tuple(dict.fromkeys(notes)), tuple(compared))
 
 
@@ -94,10 +111,9 @@ def _answer(
     paired: bool | None,
     own: Mapping[int, dict[str, DepthEstimate]],
     estimators: Sequence[str],
-    settings: tuple[int, float, int],
+    settings: Mapping[str, Any],
 ) -> Row:
     cohorts, notes = _cohorts(asked.sides, paired)
-    resamples, level, seed = settings
     readings = [side.readings() for side in asked.sides]
     order = [member for cohort in cohorts for member in cohort.members]
     contrasts, ratios, reasons = [], [], []
@@ -109,7 +125,7 @@ def _answer(
             ]
             for cohort in cohorts
         ]
-        found = contrast(terms, resamples=resamples, level=level, seed=seed)
+        found = contrast(terms, **settings)
         by_side = dict(zip(order, found.estimates))
         contrasts.append(found)
         ratios.append((by_side.get(0, NAN), by_side.get(len(asked.sides) - 1, NAN)))
@@ -129,6 +145,7 @@ def _cohorts(sides: Sequence[Side], paired: bool | None) -> tuple[list[_Cohort],
                 notes.append(found.note)
             shared, places, others = np.intersect1d(cohort.prompts[0], found.first, return_indices=True)
             if shared.size:
+                _require_same_clusters(sides[cohort.members[0]], side, cohort.prompts[0][places], found.second[others])
                 cohort.prompts[:] = [*(prompts[places] for prompts in cohort.prompts), found.second[others]]
                 cohort.members.append(number)
                 break
@@ -145,9 +162,37 @@ def _reason(asked: Asked, found: Contrast, ratios: dict[int, float], own: Sequen
         )
     if not math.isnan(found.ci_low):
         return ""
-    if min(found.n_prompts) < 2:
-        return "an interval needs at least two prompts with values on each side"
+    if math.isnan(found.exists_share):
+        what = "prompts" if asked.sides[0].curves.cluster is None else "clusters"
+        return f"an interval needs at least two {what} with values on each side"
     return "too few resamples meet the criterion for an interval"
+
+
+def _require_same_clusters(first: Side, second: Side, prompts: NDArray[np.intp], others: NDArray[np.intp]) -> None:
+    if first.curves.cluster is None or second.curves.cluster is None:
+        return
+    unlike = np.flatnonzero(first.curves.cluster[prompts] != second.curves.cluster[others])
+    if unlike.size:
+        raise OptionError(
+            f"{first.name} and {second.name} measured the same prompts and put them into different clusters "
+            f"({unlike.size} of {prompts.size}, the first of them {first.prompt_ids[prompts[unlike[0]]]!r}). Label "
+            "them alike, or compare them as two samples: paired=False (--unpaired)."
+        )
+
+
+def _cluster_notes(sides: Sequence[Side], label: str | None) -> list[str]:
+    """How many clusters there are; an OptionError where a part of a run has too few."""
+    if label is None:
+        return []
+    for side in sides:
+        if side.n_clusters < FEWEST_CLUSTERS:
+            raise OptionError(
+                f"cluster={label!r} (--cluster): {side.name} has prompts of {side.n_clusters} {label}, and "
+                f"{FEWEST_CLUSTERS} at least are needed to tell how far they lie apart. Give another label, or leave "
+                "it out."
+            )
+    counts = ", ".join(f"{side.name} {side.n_clusters}" for side in sides)
+    return [f"prompts of one {label} are resampled as one; number of these: {counts}"]
 
 
 def _opened(runs: Sequence[Run | str | Path]) -> list[Run]:

@@ -5,8 +5,8 @@ Groups are two samples: different prompts, each group resampled on its own.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import combinations
 from pathlib import Path
@@ -20,17 +20,18 @@ from bathyscope.comparison.groups import Groups
 from bathyscope.comparison.readings import ratio_reading
 from bathyscope.comparison.result import holm
 from bathyscope.comparison.side import sides_of
-from bathyscope.errors import OptionError, did_you_mean
+from bathyscope.errors import OptionError, did_you_mean, warn
 from bathyscope.labels import variable
 from bathyscope.measures.curves import one_norm
 from bathyscope.measures.declared.effective_depth import DECLARATION
+from bathyscope.prompts.parts import FEWEST_CLUSTERS, clusters, parts
 from bathyscope.statistics.bootstrap import check_resampling
 from bathyscope.statistics.crossing import centre_of_mass
 from bathyscope.statistics.difference import Contrast, two_sample_difference
 from bathyscope.statistics.effective_depth import Estimator, blocks_done
 from bathyscope.statistics.effective_depth import estimators as estimators_of
-from bathyscope.statistics.estimate import DepthEstimate, Means
-from bathyscope.statistics.permutation import check_permutations, permutation_p
+from bathyscope.statistics.estimate import DepthEstimate
+from bathyscope.statistics.permutation import check_permutations, permutation_p, share_clusters
 from bathyscope.statistics.reading import Reading
 from bathyscope.store.run import Run, open_run
 
@@ -46,6 +47,7 @@ def grouped(
     by: str,
     *,
     estimators: Sequence[str] | None = None,
+    cluster: str | None = None,
     resamples: int = 2000,
     permutations: int = 9999,
     level: float = 0.95,
@@ -57,6 +59,7 @@ def grouped(
         run: a run, or the folder of one, with residual, lens and skip (effective depths), depth_score, or all four.
         by: label of the prompts that makes the groups, such as solved_by, level or hops; or dataset.
         estimators: names of the estimators; None = all that the run allows.
+        cluster: label of prompts that belong together, such as document; they are resampled, and dealt out, as one.
         resamples: bootstrap resamples of the prompts of each group.
         permutations: random dealings of two groups' prompts; the smallest p-value is 1 / (1 + permutations).
         level: coverage of the intervals.
@@ -66,12 +69,12 @@ def grouped(
         By (estimator, group): value, the ratio of blocks done to L, its interval ci_low and ci_high, depth, n (prompts
         in use) and reason (why something is missing); deep_thinking_ratio is a share of tokens and no depth. By (pair,
         estimator), other − reference: difference, difference_low and difference_high, effect_size, p_value
-        (permutations), and p_holm, corrected for all tests of the dataset. Whole-numbered estimators have no p-value;
-        the interpolated ones are their test.
+        (permutations; where a cluster has prompts in both groups, that of the interval), and p_holm, corrected for all
+        tests of the dataset. Whole-numbered estimators have no p-value; the interpolated ones are their test.
 
     Raises:
-        OptionError: no such label or estimator, a label with one value or too many, a run without any estimator, or
-            an option out of its range.
+        OptionError: no such label or estimator, a label with one value or too many, or that makes no clusters, a run
+            without any estimator, or an option out of its range.
         StoreError: a folder holds no finished run.
     """
     check_resampling(resamples, level)
@@ -79,16 +82,25 @@ def grouped(
     if seed < 0:
         raise OptionError(f"seed={seed} is not allowed; give a whole number of at least 0.")
     opened = run if isinstance(run, Run) else open_run(run)
-    chosen, blocks = _chosen(_estimators(opened), estimators), opened.n_blocks
+    member = None if cluster is None else parts(clusters(opened.prompts, cluster))[1]
     groups = Groups.of(opened, by)
-    parts = {name: [one.take(member) for member in groups.members()] for name, one in chosen.items()}
-    own = [[_depth(one, blocks, resamples, level, seed) for one in row] for row in parts.values()]
+    if member is not None:
+        _warn_of_few_clusters(groups, member)
+    found = {name: replace(one, cluster=member) for name, one in _estimators(opened).items()}
+    chosen, blocks = _chosen(found, estimators), opened.n_blocks
+    by_group = {name: [one.take(own) for own in groups.members()] for name, one in chosen.items()}
+    own = [[one.read(one.means(resamples, seed), blocks, level) for one in row] for row in by_group.values()]
     pairs = list(combinations(range(len(groups.names)), 2))
     difference = partial(two_sample_difference, resamples=resamples, level=level, seed=seed)
     test = partial(_p_value, permutations=permutations, seed=seed)
-    readings = {name: [_reading(name, one, blocks) for one in row] for name, row in parts.items()}
+    readings = {name: [_reading(name, one, blocks) for one in row] for name, row in by_group.items()}
     between = [[difference(row[a], row[b]) for row in readings.values()] for a, b in pairs]
-    p_values = np.array([[test(row[a], row[b]) for row in readings.values()] for a, b in pairs])
+    p_values = np.array(
+        [
+            [test(row[a], row[b], one) for row, one in zip(readings.values(), row_)]
+            for (a, b), row_ in zip(pairs, between)
+        ]
+    )
     coords = {
         "estimator": list(chosen),
         "group": groups.names,
@@ -98,8 +110,17 @@ def grouped(
         "other": ("pair", [groups.names[b] for _, b in pairs]),
     }
     attrs = {"by": by, "run": opened.caption(), "n_blocks": blocks, "level": level, "resamples": resamples}
-    attrs |= {"permutations": permutations, "seed": seed}
-    return xr.Dataset({**_of_groups(parts, own, blocks), **_of_pairs(between, p_values, list(chosen))}, coords, attrs)
+    attrs |= {"permutations": permutations, "seed": seed, **({} if cluster is None else {"cluster": cluster})}
+    return xr.Dataset(
+        {**_of_groups(by_group, own, blocks), **_of_pairs(between, p_values, list(chosen))}, coords, attrs
+    )
+
+
+def _warn_of_few_clusters(groups: Groups, member: NDArray[np.intp]) -> None:
+    counts = {name: np.unique(member[own]).size for name, own in zip(groups.names, groups.members())}
+    few = [f"{name} ({count})" for name, count in counts.items() if count < FEWEST_CLUSTERS]
+    if few:
+        warn(f"Groups of fewer than {FEWEST_CLUSTERS} clusters: {', '.join(few)}. Their intervals say next to nothing.")
 
 
 def _estimators(run: Run) -> dict[str, Estimator]:
@@ -145,31 +166,30 @@ def _chosen(found: Mapping[str, Estimator], names: Sequence[str] | None) -> dict
     return {name: found[name] for name in wanted}
 
 
-def _depth(one: Estimator, blocks: int, resamples: int, level: float, seed: int) -> DepthEstimate:
-    return one.read(Means.of(one.values, one.weights, resamples, seed), blocks, level)
-
-
 def _reading(name: str, one: Estimator, blocks: int) -> Reading:
-    return Reading(one.values, one.weights, one.locate, (0.0, 1.0)) if name == SHARE else ratio_reading(one, blocks)
+    if name == SHARE:
+        return Reading(one.values, one.weights, one.locate, (0.0, 1.0), cluster=one.cluster)
+    return ratio_reading(one, blocks)
 
 
-def _p_value(reference: Reading, other: Reading, permutations: int, seed: int) -> float:
-    if reference.whole is not None:
-        return math.nan
+def _p_value(reference: Reading, other: Reading, difference: Contrast, permutations: int, seed: int) -> float:
+    # prompts of one cluster in both groups cannot be dealt out whole: the interval, which pairs them, is the test
+    if reference.whole is not None or share_clusters(reference, other):
+        return difference.p_value
     return permutation_p(reference, other, permutations=permutations, seed=seed)
 
 
 def _of_groups(
-    parts: Mapping[str, Sequence[Estimator]], own: Sequence[Sequence[DepthEstimate]], blocks: int
+    by_group: Mapping[str, Sequence[Estimator]], own: Sequence[Sequence[DepthEstimate]], blocks: int
 ) -> dict[str, xr.Variable]:
     """``own`` is [estimator][group]."""
-    is_share = np.array([name == SHARE for name in parts])[:, None]
+    is_share = np.array([name == SHARE for name in by_group])[:, None]
 
     def ratio(end: str) -> FloatArray:
         values = _gathered(own, end)
         return np.where(is_share, values, values / blocks)
 
-    counts = [[int((~np.isnan(one.values).all(axis=1)).sum()) for one in row] for row in parts.values()]
+    counts = [[int((~np.isnan(one.values).all(axis=1)).sum()) for one in row] for row in by_group.values()]
     depth = np.where(is_share, np.nan, _gathered(own, "done"))
     reasons = [[found.reason for found in row] for row in own]
     return _variables(

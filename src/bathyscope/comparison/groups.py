@@ -10,7 +10,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from bathyscope.errors import OptionError, did_you_mean, warn
+from bathyscope.errors import OptionError, warn
+from bathyscope.prompts.parts import label_values, parts
 from bathyscope.prompts.solved_by import CLASSES
 from bathyscope.store.run import Run
 
@@ -20,7 +21,6 @@ FEW: Final = 5
 """Prompts of a group below which its intervals are rough."""
 
 _DATASET: Final = "dataset"
-_NO_LABELS: Final = ("prompt_id", "n_tokens")
 
 
 @dataclass(frozen=True)
@@ -40,11 +40,9 @@ class Groups:
         Raises:
             OptionError: no such label; one value only, or too many.
         """
-        values = _label(run, by).tolist()
-        there = [value for value in values if value == value and value != ""]
-        levels = list(dict.fromkeys(there))
-        if by != _DATASET:  # data sets keep the order in which they were given
-            levels.sort(key=rank)
+        appearing, member = parts(label_values(run.prompts, by))
+        # data sets keep the order in which they were given
+        levels = appearing if by == _DATASET else sorted(appearing, key=rank)
         if len(levels) < 2:
             raise OptionError(f"All labelled prompts have the same {by} ({_listed(levels)}); a comparison needs two.")
         if len(levels) > MOST:
@@ -52,10 +50,9 @@ class Groups:
                 f"The label {by!r} has {len(levels)} values ({_listed(levels[:4])} …), and groups are compared pair by "
                 f"pair; at most {MOST} are allowed. Give a label with fewer values."
             )
-        number = {level: place for place, level in enumerate(levels)}
-        of_prompt = np.array([number.get(value, -1) for value in values], dtype=np.intp)
+        of_prompt = np.array([*map(levels.index, appearing), -1], dtype=np.intp)[member]
         found = cls(by, [_name(level) for level in levels], of_prompt)
-        found._warn_of_what_is_missing(len(values) - len(there))
+        found._warn_of_what_is_missing(int((member < 0).sum()))
         return found
 
     @property
@@ -78,19 +75,6 @@ class Groups:
                 f"Groups of fewer than {FEW} prompts: {', '.join(small)}. Their intervals are rough, and a group of "
                 "one prompt has none.",
             )
-
-
-def _label(run: Run, by: str) -> NDArray[Any]:
-    """The label's value for each prompt."""
-    labels = {name: values for name, (_, values) in run.prompts.coords().items() if name not in _NO_LABELS}
-    if by not in labels:
-        raise OptionError(
-            f"The prompts of this run have no label {by!r}.{did_you_mean(by, labels)} Their labels: "
-            f"{', '.join(labels) or 'none'}. Labels are given with the prompts: Prompt(labels={{...}}), or a line of a "
-            "prompt file; which of two models solve a prompt is found by bathyscope.solved_by (bathyscope solved-by)."
-        )
-    found: NDArray[Any] = labels[by]
-    return found
 
 
 def rank(level: Any) -> tuple[int, float, str]:

@@ -41,6 +41,17 @@ class Asked:
     sides: tuple[Side, ...]
     coefficients: tuple[float, ...]
 
+    @property
+    def is_difference(self) -> bool:
+        """Of two sides, and no slope."""
+        return self.coefficients == (-1.0, 1.0)
+
+    @property
+    def blocks(self) -> int | None:
+        """L where it is the same for both of a difference, else None."""
+        counts = {side.n_blocks for side in self.sides}
+        return counts.pop() if len(counts) == 1 and self.is_difference else None
+
 
 @dataclass(frozen=True)
 class Plan:

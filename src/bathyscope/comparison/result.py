@@ -13,7 +13,7 @@ import xarray as xr
 from numpy.typing import NDArray
 from statsmodels.stats.multitest import multipletests
 
-from bathyscope.comparison.questions import DIFFERENCE, Asked, Plan
+from bathyscope.comparison.questions import DIFFERENCE, Plan
 from bathyscope.comparison.side import Side
 from bathyscope.labels import variable
 from bathyscope.statistics.difference import Contrast
@@ -61,7 +61,12 @@ class Comparison:
     def summary(self) -> str:
         """How many intervals exclude 0, how many would by chance, and how many tests hold after correction."""
         low, high = self.data["ci_low"].values, self.data["ci_high"].values
-        outside, there = (low > 0) | (high < 0), np.isfinite(self.data["p_value"].values)
+        outside = (low > 0) | (high < 0)
+        # two readings that are one test count where both exclude 0
+        counted, twins = _one_test_each(self.data["p_value"].values, self.data["estimator"].values.tolist())
+        there = np.isfinite(counted)
+        for one, other in twins:
+            outside[..., other] &= outside[..., one] | np.isnan(low[..., one])
         tests, alpha = int(there.sum()), 1 - self.level
         if not tests:
             intervals = int(np.isfinite(low).sum())
@@ -73,7 +78,25 @@ class Comparison:
         )
         if tests / (self.data.attrs["resamples"] + 1) >= alpha:
             said += " No p-value can be, with so few resamples for so many tests: give more."
-        return said
+        return said + self._no_difference()
+
+    def _no_difference(self) -> str:
+        """How many differences are shown to be none; empty where none was asked for."""
+        if "p_equivalence" not in self.data:
+            return ""
+        p, _ = _one_test_each(self.data["p_equivalence"].values, self.data["estimator"].values.tolist())
+        tests, found = int(np.isfinite(p).sum()), int((p < 1 - self.level).sum())
+        return f" {tests} tests ask for a {self.change} of more than {self.bound}, and {found} rule it out."
+
+    @property
+    def change(self) -> str:
+        """What is compared in a word: a difference, or a slope."""
+        return "difference" if self.quantity == DIFFERENCE else "slope"
+
+    @property
+    def bound(self) -> str:
+        """Up to where a difference counts as none, in the unit it was given in; empty where none was asked for."""
+        return str(self.data.attrs.get("bound", ""))
 
 
 class Row(NamedTuple):
@@ -87,8 +110,10 @@ class Row(NamedTuple):
     notes: list[str]
 
 
-def comparison_data(plan: Plan, rows: Sequence[Row], estimators: Sequence[str]) -> xr.Dataset:
-    """``Comparison.data`` of the answers to a plan, one row each."""
+def comparison_data(
+    plan: Plan, rows: Sequence[Row], estimators: Sequence[str], bounds: Sequence[float | None]
+) -> xr.Dataset:
+    """``Comparison.data`` of the answers to a plan, one row each; ``bounds`` are those of equivalence."""
     dims = ("comparison", "estimator")
     contrasts = [row.contrasts for row in rows]
 
@@ -98,7 +123,7 @@ def comparison_data(plan: Plan, rows: Sequence[Row], estimators: Sequence[str]) 
     ratios = np.array([row.ratios for row in rows])
     p_value, quantity = of("p_value"), plan.quantity
     unit = "1" if quantity == DIFFERENCE else "1 per doubling"
-    blocks = np.array([_blocks(asked) for asked in plan.asked])
+    blocks = np.array([math.nan if asked.blocks is None else asked.blocks for asked in plan.asked])
     described: dict[str, tuple[Any, str, str, str]] = {
         "reference_ratio": (ratios[..., 0], "ratio of the reference", "1", "depth / L"),
         "other_ratio": (ratios[..., 1], "ratio of the other run", "1", "depth / L"),
@@ -119,10 +144,17 @@ def comparison_data(plan: Plan, rows: Sequence[Row], estimators: Sequence[str]) 
         "p_holm": (holm(p_value, estimators), "p-value corrected for all comparisons and estimators", "1", "Holm"),
         "n_prompts": ([[sum(c.n_prompts) for c in row] for row in contrasts], "prompts in use", "prompt", ""),
     }
+    if None not in bounds:
+        formula = "the larger of two one-sided tests at ± equivalence"
+        text = "p-value of a difference as large as equivalence, or larger"
+        described["p_equivalence"] = (of("p_equivalence"), text, "1", formula)
     data = {
         name: variable(dims, np.asarray(values), text, units, formula=formula, source=SOURCE)
         for name, (values, text, units, formula) in described.items()
     }
+    if None not in bounds:
+        text = "differences smaller than this count as none"
+        data["equivalence"] = variable(("comparison",), np.array(bounds, dtype=np.float64), text, unit, source=SOURCE)
     reasons = np.array([row.reasons for row in rows], dtype=object)
     data["reason"] = variable(dims, reasons, "why there is no difference or no interval", "", source=SOURCE)
     coords = {
@@ -141,12 +173,6 @@ def _formula(quantity: str) -> str:
     return "least-squares slope of the ratio over log₂ of the size"
 
 
-def _blocks(asked: Asked) -> float:
-    """L where it is the same for both and a difference is asked for, else NaN."""
-    counts = {side.n_blocks for side in asked.sides}
-    return float(counts.pop()) if len(counts) == 1 and asked.coefficients == (-1.0, 1.0) else math.nan
-
-
 _ONE_TEST = {"smoothed_kl": "interpolated_kl", "smoothed_overlap": "interpolated_overlap"}
 """Readings that give the same number wherever the curve falls (KL) or rises (overlap) throughout."""
 
@@ -157,18 +183,26 @@ def holm(p_values: NDArray[np.float64], estimators: Sequence[str] = ()) -> NDArr
     The interpolated and the smoothed reading of KL are one test, and so are those of overlap: the larger p-value of
     the two counts, and both are given what comes of it.
     """
-    counted, corrected = p_values.copy(), np.full(p_values.shape, np.nan)
-    place = {name: number for number, name in enumerate(estimators)}
-    twins = [(place[one], place[other]) for one, other in _ONE_TEST.items() if one in place and other in place]
-    for one, other in twins:
-        counted[..., other] = np.fmax(p_values[..., one], p_values[..., other])
-        counted[..., one] = np.nan
+    corrected = np.full(p_values.shape, np.nan)
+    counted, twins = _one_test_each(p_values, estimators)
     there = np.isfinite(counted)
     if there.any():
         corrected[there] = multipletests(counted[there], method="holm")[1]
     for one, other in twins:
         corrected[..., one] = corrected[..., other]
     return np.where(np.isfinite(p_values), corrected, np.nan)
+
+
+def _one_test_each(
+    p_values: NDArray[np.float64], estimators: Sequence[str]
+) -> tuple[NDArray[np.float64], list[tuple[int, int]]]:
+    """p-values of which a reading that repeats another is NaN, and the places of both: the other has the larger p."""
+    counted, place = p_values.copy(), {name: number for number, name in enumerate(estimators)}
+    twins = [(place[one], place[other]) for one, other in _ONE_TEST.items() if one in place and other in place]
+    for one, other in twins:
+        counted[..., other] = np.fmax(p_values[..., one], p_values[..., other])
+        counted[..., one] = np.nan
+    return counted, twins
 
 
 def run_data(

@@ -13,6 +13,7 @@ from bathyscope.comparison.readings import ratio_readings
 from bathyscope.errors import OptionError
 from bathyscope.measures.curves import depth_inputs
 from bathyscope.measures.declared.effective_depth import DECLARATION, EffectiveDepthOptions
+from bathyscope.prompts.parts import clusters, parts
 from bathyscope.statistics.depth_inputs import DepthInputs
 from bathyscope.statistics.effective_depth import effective_depth
 from bathyscope.statistics.estimate import DepthEstimate
@@ -56,11 +57,18 @@ class Side:
 
     @property
     def prompt_ids(self) -> list[str]:
-        return [self.run.prompts.names[number] for number in self.prompts]
+        names = self.run.prompts.names
+        return [names[number] for number in self.prompts]
 
     @property
     def n_tokens(self) -> list[int]:
-        return [self.run.prompts.lengths[number] for number in self.prompts]
+        lengths = self.run.prompts.lengths
+        return [lengths[number] for number in self.prompts]
+
+    @property
+    def n_clusters(self) -> int:
+        """Clusters that the prompts lie in; the prompts where there are none."""
+        return len(self.prompts) if self.curves.cluster is None else np.unique(self.curves.cluster).size
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -94,11 +102,15 @@ class Side:
         )
 
 
-def sides_of(runs: Sequence[Run]) -> list[Side]:
+def sides_of(runs: Sequence[Run], cluster: str | None = None) -> list[Side]:
     """One side a run; the thresholds of the first run's effective depth serve all.
 
+    Args:
+        cluster: label of the prompts that are resampled as one, in whichever run they are; None = each for itself.
+
     Raises:
-        OptionError: a run given twice, or without the measures that the estimators read.
+        OptionError: a run given twice, or without the measures that the estimators read; a label that makes no
+            clusters.
     """
     _refuse_repeated(runs)
     names = run_names(runs)
@@ -110,7 +122,11 @@ def sides_of(runs: Sequence[Run]) -> list[Side]:
                 "depths are read off residual, lens and skip. Survey again with measures=[..., 'effective_depth']."
             )
     options = _thresholds(runs[0])
-    return [Side(run, name, np.arange(len(run.prompts)), _curves(run, name), options) for run, name in zip(runs, names)]
+    numbers = _clusters(runs, names, cluster)
+    return [
+        Side(run, name, np.arange(len(run.prompts)), replace(_curves(run, name), cluster=own), options)
+        for run, name, own in zip(runs, names, numbers)
+    ]
 
 
 def differing_options(sides: Sequence[Side]) -> list[str]:
@@ -125,6 +141,20 @@ def differing_options(sides: Sequence[Side]) -> list[str]:
         if unlike and side.run is not sides[0].run:
             said.append(f"{sides[0].name} and {side.name} were measured differently: {'; '.join(unlike)}")
     return said
+
+
+def _clusters(runs: Sequence[Run], names: Sequence[str], label: str | None) -> list[NDArray[np.intp] | None]:
+    """The number of each prompt's cluster, equal for equal labels of all runs."""
+    if label is None:
+        return [None] * len(runs)
+    found = []
+    for run, name in zip(runs, names):
+        try:
+            found.append(clusters(run.prompts, label))
+        except OptionError as error:
+            raise OptionError(f"{name}: {error}") from error
+    _, member = parts(value for values in found for value in values)
+    return list(np.split(member, np.cumsum(list(map(len, found)))[:-1]))
 
 
 def _flat(identity: Identity) -> dict[str, Any]:

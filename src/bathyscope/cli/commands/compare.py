@@ -25,6 +25,7 @@ Examples:
   bathyscope compare runs/qwen runs/llama
   bathyscope compare runs/base-gsm8k:runs/r1-gsm8k --question reasoning
   bathyscope compare runs/1.5b runs/7b runs/14b --question size --out size.html
+  bathyscope compare runs/one runs/other --equivalence 1 --equivalence-unit blocks --cluster document
   bathyscope compare runs/math --question difficulty --by level --format csv > levels.csv"""
 
 
@@ -71,11 +72,12 @@ def _show(found: Comparison, format_: Format) -> None:
 
 
 def _show_tables(found: Comparison) -> None:
-    from bathyscope.report.comparison.table import LEGEND, headings, remarks, rows, title
+    from bathyscope.report.comparison.table import LEGEND, headings, no_difference, remarks, rows, title
 
     for number in range(found.data.sizes["comparison"]):
         one = found.data.isel(comparison=number)
-        write_table(headings(found, number), rows(found, number), title(one), remarks(one))
+        said = [*no_difference(found, number), *remarks(one)]
+        write_table(headings(found, number), rows(found, number), title(one), said)
         write("")
     for note in found.notes:
         write(f"Note: {note}.")

@@ -79,7 +79,7 @@ def _table(comparison: Comparison, number: int) -> dict[str, Any]:
         "title": table.title(one),
         "headings": table.headings(comparison, number),
         "rows": table.rows(comparison, number),
-        "remarks": table.remarks(one),
+        "remarks": [*table.no_difference(comparison, number), *table.remarks(one)],
     }
 
 

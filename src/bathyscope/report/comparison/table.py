@@ -13,6 +13,7 @@ from bathyscope.report.table import estimator_name
 LEGEND: Final = (
     "Ratio: blocks done/L of L blocks. p: two-sided, of no difference; Holm: corrected for all rows of all tables. "
     "d: difference over the spread of single prompts. > 0: share of resamples in which the difference is positive. "
+    "p none, where a bound was given or a question asked: of a difference larger than that; small = there is none. "
     "Whole-numbered estimators (cosine, KL, top-k overlap) have no p of their own; see their interpolated forms."
 )
 
@@ -26,9 +27,10 @@ def title(one: xr.Dataset) -> str:
 
 def headings(comparison: Comparison, number: int) -> list[str]:
     """Headings of :func:`rows`; differences in blocks only where both models have equally many."""
-    change = "Difference" if _is_difference(comparison) else "Slope"
+    change = comparison.change.capitalize()
     first = ["Estimator", "Reference", "Other", change, f"{comparison.level:.0%} interval"]
-    return [*first, *(["Blocks"] if _in_blocks(comparison, number) else []), "p", "Holm", "d", "> 0"]
+    blocks, none = ["Blocks"] * _in_blocks(comparison, number), ["p none"] * bool(comparison.bound)
+    return [*first, *blocks, "p", "Holm", *none, "d", "> 0"]
 
 
 def rows(comparison: Comparison, number: int) -> list[list[str]]:
@@ -43,11 +45,28 @@ def rows(comparison: Comparison, number: int) -> list[list[str]]:
         interval = "–" if math.isnan(low) else f"{signed(low)} to {signed(high)}"
         blocks = [signed(values["depth_difference"], 1)] if _in_blocks(comparison, number) else []
         ratios = [show_ratio(values[name]) for name in ("reference_ratio", "other_ratio")]
-        tests = [show_p(values["p_value"]), show_p(values["p_holm"]), signed(values["effect_size"], 1)]
+        none = [show_p(values["p_equivalence"])] if comparison.bound else []
+        tests = [show_p(values["p_value"]), show_p(values["p_holm"]), *none, signed(values["effect_size"], 1)]
         share = "–" if math.isnan(values["positive_share"]) else f"{values['positive_share']:.0%}"
         name = estimator_name(str(estimator))
         found.append([name, *ratios, signed(values["difference"]), interval, *blocks, *tests, share])
     return found
+
+
+def no_difference(comparison: Comparison, number: int) -> list[str]:
+    """Which estimators show that there is no difference larger than the bound that was asked for."""
+    if not comparison.bound:
+        return []
+    p = comparison.data["p_equivalence"].isel(comparison=number).to_series()
+    found = p[p < 1 - comparison.level]
+    shown = "; ".join(f"{estimator_name(str(name))} (p {_of(value)})" for name, value in found.items())
+    what = f"o {comparison.change} larger than {comparison.bound}"
+    return [f"N{what}: {shown}." if shown else f"That there is n{what} is shown by no estimator."]
+
+
+def _of(p: float) -> str:
+    text = show_p(p)
+    return text if text.startswith("<") else f"= {text}"
 
 
 def remarks(one: xr.Dataset) -> list[str]:
@@ -67,10 +86,6 @@ def signed(value: float, digits: int = 3) -> str:
     if float(text) == 0:
         return text
     return f"{'−' if value < 0 else '+'}{text}"
-
-
-def _is_difference(comparison: Comparison) -> bool:
-    return comparison.data["difference"].attrs["units"] == "1"
 
 
 def _in_blocks(comparison: Comparison, number: int) -> bool:

@@ -1,0 +1,73 @@
+"""Prompts in parts by the value of a label: groups to compare, levels of difficulty, clusters to resample."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bathyscope.errors import OptionError, did_you_mean
+from bathyscope.prompts.prompts import Prompts
+
+FEWEST_CLUSTERS: Final = 3
+"""Clusters below which their spread is not told at all."""
+_NO_LABELS: Final = ("prompt_id", "n_tokens")
+
+
+def parts(values: Iterable[Any]) -> tuple[list[Any], NDArray[np.intp]]:
+    """The different values in order of appearance, and for each prompt which it has; −1 where it has none.
+
+    Results fill a label that a prompt lacks with NaN, or an empty text.
+    """
+    given = list(values)
+    there = [value == value and value != "" for value in given]
+    number = {value: place for place, value in enumerate(dict.fromkeys(v for v, has in zip(given, there) if has))}
+    return list(number), np.array([number[v] if has else -1 for v, has in zip(given, there)], dtype=np.intp)
+
+
+def label_values(prompts: Prompts, label: str) -> list[Any]:
+    """A label's value for each prompt, or their ``dataset``, as results have it.
+
+    Raises:
+        OptionError: no prompt has the label.
+    """
+    labels: Mapping[str, Any] = {k: values for k, (_, values) in prompts.coords().items() if k not in _NO_LABELS}
+    if label not in labels:
+        raise OptionError(
+            f"The prompts of this run have no label {label!r}.{did_you_mean(label, labels)} Their labels: "
+            f"{', '.join(labels) or 'none'}. Labels are given with the prompts: Prompt(labels={{...}}), or a line of a "
+            "prompt file; which of two models solve a prompt is found by bathyscope.solved_by (bathyscope solved-by)."
+        )
+    found: list[Any] = labels[label].tolist()
+    return found
+
+
+def clusters(prompts: Prompts, label: str) -> list[Any]:
+    """The cluster of each prompt: its label, of which prompts with the same one belong together.
+
+    Raises:
+        OptionError: no such label; a prompt without it; fewer than three clusters; a cluster for every prompt.
+    """
+    values = label_values(prompts, label)
+    names, member = parts(values)
+    of = f"cluster={label!r} (--cluster)"
+    if (member < 0).any():
+        first = prompts[int(np.argmax(member < 0))].id
+        raise OptionError(
+            f"{of}: {int((member < 0).sum())} of {len(prompts)} prompts have no label {label!r}, the first of them "
+            f"{first!r}; every prompt belongs to a cluster. Label them, or leave them out."
+        )
+    if len(names) < FEWEST_CLUSTERS:
+        raise OptionError(
+            f"{of}: the {len(prompts)} prompts lie in {len(names)} {'cluster' if len(names) == 1 else 'clusters'} "
+            f"({', '.join(map(str, names))}), and {FEWEST_CLUSTERS} at least are needed to tell how far clusters lie "
+            "apart. Give prompts of more of them, or another label."
+        )
+    if len(names) == len(prompts):
+        raise OptionError(
+            f"{of}: every prompt has a {label} of its own, so that there is nothing to draw together. Leave it out, or "
+            "give a label that several prompts share."
+        )
+    return values
