@@ -19,6 +19,7 @@ TABLE = {
     "depth-performance": "depth_performance",
     "estimate": "estimate",
     "evaluate": "evaluate",
+    "export": "export",
     "group": "group",
     "list": "names",
     "maps": "maps",

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from bathyscope.solving import solved, solved_by
     from bathyscope.store.run import Run
     from bathyscope.store.run import open_run as open
-    from bathyscope.surgery import scheduled
+    from bathyscope.surgery import export, scheduled
     from bathyscope.surveying import survey
 
 __version__ = version("bathyscope")
@@ -60,6 +60,7 @@ _LAZY = {
     "depth_performance": "bathyscope.performance:depth_performance",
     "estimate": "bathyscope.cost:estimate",
     "evaluate": "bathyscope.evaluation:evaluate",
+    "export": "bathyscope.surgery:export",
     "group": "bathyscope.comparison:grouped",
     "grouped": "bathyscope.comparison:grouped",
     "load": "bathyscope.model:load",
@@ -101,6 +102,7 @@ __all__ = [
     "depth_performance",
     "estimate",
     "evaluate",
+    "export",
     "group",
     "grouped",
     "load",

@@ -19,7 +19,7 @@ from bathyscope.model import config_hash
 IDS = [[5, 6, 7, 8, 9, 10], [9, 8, 7, 6]]
 
 
-@pytest.mark.parametrize("name", ["llama", "gpt2", "gemma4", "mixtral"])
+@pytest.mark.parametrize("name", ["llama", "gpt2", "gemma4", "gemma4_experts", "mixtral"])
 def test_saving_and_loading_changes_no_setting(name: str, tmp_path: Path) -> None:
     hf = zoo.entry(name).build()
     hf.save_pretrained(tmp_path)

@@ -12,7 +12,7 @@ import pytest
 import torch
 from support import naive, waves, zoo
 from torch import Tensor, nn
-from transformers import PreTrainedModel, StaticCache
+from transformers import AutoModelForCausalLM, PreTrainedModel, StaticCache
 
 import bathyscope
 from bathyscope.errors import ModelError, OptionError
@@ -389,17 +389,37 @@ def test_measures_are_taken_outside(monkeypatch: pytest.MonkeyPatch) -> None:
             hf.model.layers[2](torch.zeros(1, 3, 64))
 
 
-def test_a_model_is_not_saved_under_a_schedule(tmp_path: Path) -> None:
+def test_a_model_is_saved_as_it_runs(tmp_path: Path) -> None:
     model = waves.loaded("llama")
-    said = r"^A model cannot be saved inside scheduled\(\): .*; leave the context first to save it unchanged\.$"
     with scheduled(model, "drop:1") as hf:
-        for module in (hf, hf.model):
-            for save in (module.save_pretrained, module.push_to_hub):
-                with pytest.raises(ModelError, match=said):
-                    save(str(tmp_path / "saved"))
-        assert not list(tmp_path.iterdir())
-    model.hf.save_pretrained(tmp_path / "saved")
-    assert torch.equal(logits_of(bathyscope.load(tmp_path / "saved").hf, ids_of(model)), logits_of(hf, ids_of(model)))
+        wanted = logits_of(hf, ids_of(model))
+        with pytest.warns(UserWarning, match="without a tokenizer"):
+            hf.save_pretrained(tmp_path / "dropped")
+    found = AutoModelForCausalLM.from_pretrained(tmp_path / "dropped")
+    assert found.config.num_hidden_layers == 4
+    assert torch.equal(logits_of(found, ids_of(model)), wanted)
+    model.hf.save_pretrained(tmp_path / "whole")
+    assert torch.equal(logits_of(bathyscope.load(tmp_path / "whole").hf, ids_of(model)), logits_of(hf, ids_of(model)))
+
+
+def test_what_would_hold_another_order_is_not_saved_under_a_schedule(tmp_path: Path) -> None:
+    model = waves.loaded("llama")
+    said = r"^Inside scheduled\(\) only the whole model can be saved.*Leave the context first to save it unchanged"
+    saved = str(tmp_path / "saved")
+    with scheduled(model, "drop:1") as hf:
+        for save in (hf.push_to_hub, hf.model.save_pretrained, hf.model.push_to_hub):
+            with pytest.raises(ModelError, match=said):
+                save(saved)
+        with pytest.raises(ModelError, match=said):
+            hf.save_pretrained(saved, push_to_hub=True)
+    with scheduled(model, "drop:1", arguments="slot") as hf, pytest.raises(ModelError, match=said):
+        hf.save_pretrained(saved)
+    with (
+        pytest.raises(ModelError, match="what block 2 is cannot be said of place 1"),
+        scheduled(waves.loaded("diffllama"), "drop:1") as hf,
+    ):
+        hf.save_pretrained(saved)
+    assert not list(tmp_path.iterdir())
 
 
 def test_what_cannot_be_read_is_refused() -> None:

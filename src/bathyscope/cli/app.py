@@ -59,6 +59,7 @@ _TASKS = {
         "solved": "Whether a model gives each prompt's answer, and how probable that answer is.",
         "solved-by": "Label prompts by which of two models, a shallow and a deep one, solve them.",
         "evaluate": "Benchmarks of lm-evaluation-harness with blocks dropped, swapped and repeated.",
+        "export": "Write a model without some of its blocks, as a checkpoint for plain transformers.",
         "probe": 'Linear probes on labelled data: word meaning by depth, neurons that foretell "-ing".',
     },
     "Papers": {

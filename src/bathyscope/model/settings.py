@@ -39,7 +39,7 @@ def _told(config: PreTrainedConfig) -> dict[str, Any]:
         usual = {}
     found: dict[str, Any] = {}
     for name, value in config.to_dict().items():
-        inner = getattr(config, name, None)
+        inner = vars(config).get(name)  # entries that differ by block may not be asked for as attributes
         if isinstance(inner, PreTrainedConfig):
             found[name] = _told(inner)
         elif name not in _OF_NO_ACCOUNT and (name not in usual or usual[name] != value):

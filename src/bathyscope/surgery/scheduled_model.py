@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, get_args
 
 import torch
@@ -12,12 +14,15 @@ from transformers import DynamicCache, PreTrainedModel
 
 from bathyscope.anatomy.anatomy import Anatomy, config_of
 from bathyscope.anatomy.checks import Checks, check
+from bathyscope.anatomy.family import Family
 from bathyscope.anatomy.mode import evaluating, running, runs_schedule
 from bathyscope.anatomy.sites import submodule
 from bathyscope.errors import ModelError, OptionError, did_you_mean
 from bathyscope.model import Model, anatomy_of
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.chain import Arguments, Chain
+from bathyscope.surgery.export_source import source_of
+from bathyscope.surgery.exporting import write_export
 from bathyscope.surgery.verification import expected_logits, require_parity
 
 _SAVING = ("save_pretrained", "push_to_hub")
@@ -33,7 +38,7 @@ def scheduled(
     ``forward`` and ``generate``, with and without a cache, behave as those of a model built that way. Weights,
     configuration and the list of blocks are never changed, so that nothing is left behind, also after an error.
     A short forward is compared with replayed blocks before the context is entered. Source: lad2024 (drop, swap,
-    repeat). Inside, the model cannot be saved, since its files would hold all blocks in their own order, nor surveyed.
+    repeat). Inside, ``save_pretrained`` writes the model as it runs (see ``export``); it cannot be surveyed there.
 
     Args:
         model: a loaded bathyscope model, or a transformers model.
@@ -61,7 +66,7 @@ def scheduled(
         setattr(owner, name, chain.stand_ins())
         with evaluating(hf):
             require_parity(hf, expected, chain, chosen)
-        with running(hf, str(chosen)), _unsaved(hf):
+        with running(hf, str(chosen)), _saved_as_it_runs(hf, anatomy.family, chosen, arguments):
             yield hf
     finally:
         setattr(owner, name, blocks)
@@ -119,18 +124,25 @@ def _require_no_other(hf: nn.Module) -> None:
 
 
 @contextmanager
-def _unsaved(hf: nn.Module) -> Iterator[None]:
-    """Saving the model, or the model of its blocks within it, is refused inside."""
+def _saved_as_it_runs(hf: PreTrainedModel, family: Family, schedule: Schedule, arguments: str) -> Iterator[None]:
+    """Inside, ``save_pretrained`` writes the model that runs; everything else that saves is refused."""
 
     def refuse(*_: Any, **__: Any) -> None:
         raise ModelError(
-            "A model cannot be saved inside scheduled(): its files would hold every block in the model's own order; "
-            "leave the context first to save it unchanged."
+            "Inside scheduled() only the whole model can be saved, by save_pretrained(FOLDER) and with "
+            "arguments='block': other files would hold every block in the model's own order. Leave the context first to save it "
+            "unchanged, or use bathyscope.export."
         )
+
+    def save(save_directory: str | Path, *given: Any, **options: Any) -> None:
+        if given or options or arguments != "block":
+            refuse()
+        source = replace(source_of(hf), family=family)
+        write_export(source, schedule, Path(save_directory))
 
     savers = [(module, name) for module in hf.modules() if isinstance(module, PreTrainedModel) for name in _SAVING]
     for module, name in savers:
-        module.__dict__[name] = refuse
+        module.__dict__[name] = save if module is hf and name == "save_pretrained" else refuse
     try:
         yield
     finally:

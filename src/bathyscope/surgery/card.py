@@ -1,0 +1,87 @@
+"""What an exported folder says of itself: a model card for people, and the same as data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from bathyscope.schedule import Schedule
+
+RECORD = "bathyscope.json"
+CARD = "README.md"
+
+
+@dataclass(frozen=True)
+class Record:
+    """Where an export came from; equal records are the same export.
+
+    Args:
+        model: name or folder of the source.
+        n_blocks: L of the source.
+        order: the source's block in every slot of the copy.
+        source: SHA-256 of the source's weights, by file, or of all of them where they were in memory.
+        settings: SHA-256 of the source's settings.
+        changes: SHA-256 of the weights that were changed (repair); empty where none were.
+        version: of bathyscope.
+    """
+
+    model: str
+    n_blocks: int
+    order: tuple[int, ...]
+    source: Mapping[str, str]
+    settings: str
+    version: str
+    changes: Mapping[str, str] = field(default_factory=dict)
+
+    def text(self) -> str:
+        """As JSON; the same record gives the same text."""
+        return json.dumps(asdict(self), indent=2, sort_keys=True) + "\n"
+
+
+def same(text: str, record: Record) -> bool:
+    """Whether a folder's record is this one; the version and the source's name may be others."""
+    try:
+        found: Any = json.loads(text)
+    except ValueError:
+        return False
+    aside = ("version", "model")
+    wanted = json.loads(record.text())
+    return isinstance(found, dict) and all(found.get(key) == wanted[key] for key in wanted if key not in aside)
+
+
+def card(record: Record, notes: Sequence[str], evidence: str) -> str:
+    """The model card, in Markdown."""
+    schedule = Schedule(record.order, record.n_blocks)
+    dropped = sorted(set(range(record.n_blocks)) - set(record.order))
+    lines = [
+        "---",
+        "library_name: transformers",
+        f"base_model: {json.dumps(record.model)}",
+        "tags: [depth-pruned]" if dropped else "tags: [depth-rearranged]",
+        "---",
+        "",
+        f"# {_shown(record.model)}, {schedule}",
+        "",
+        f"The blocks of {_shown(record.model)} in the order {', '.join(map(str, record.order))}"
+        + (f"; left out: {', '.join(map(str, dropped))}." if dropped else "."),
+        "",
+        "All other weights are the source's"
+        + (", save those listed as changed in `bathyscope.json`." if record.changes else ", unchanged."),
+        "It loads with `transformers.AutoModelForCausalLM.from_pretrained`; no other library is needed.",
+        "",
+        f"Written by bathyscope {record.version}.",
+    ]
+    if notes:
+        lines += ["", "## Notes", "", *(f"- {note}" for note in notes)]
+    if evidence:
+        lines += ["", "## Evidence", "", evidence.strip()]
+    lines += ["", "## Source", "", "| weights | SHA-256 |", "|---|---|"]
+    lines += [f"| {_shown(name)} | `{digest}` |" for name, digest in record.source.items()]
+    return "\n".join([*lines, f"| settings | `{record.settings}` |", ""])
+
+
+def _shown(text: str) -> str:
+    """A name inside of Markdown: nothing in it is markup."""
+    return "".join(f"\\{mark}" if mark in r"\`*_{}[]<>()#+-!|" else mark for mark in " ".join(text.split()))

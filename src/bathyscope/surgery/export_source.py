@@ -1,0 +1,141 @@
+"""What is exported: a checkpoint's files, or a model in memory; and what lies beside its weights."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from huggingface_hub import snapshot_download
+from transformers import PreTrainedConfig, PreTrainedModel
+
+from bathyscope.anatomy.family import Family
+from bathyscope.errors import ModelError, OptionError
+from bathyscope.model import AnyModel, Model, load_config, weight_hash
+from bathyscope.model.admission import without_adapter
+from bathyscope.model.files import SINGLE, indexed, require_whole
+from bathyscope.model.place import folder_of
+from bathyscope.surgery.weight_files import file_hashes, stored_in
+
+_BESIDE = (
+    *("tokenizer*", "special_tokens_map.json", "added_tokens.json", "vocab.*", "merges.txt", "*.model", "*.tiktoken"),
+    *("chat_template.*", "generation_config.json", "*processor_config.json", "LICENSE*", "NOTICE*"),
+)
+_TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.*", "*.tiktoken", "spiece.model", "*.bpe.model")
+_KINDS = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+
+
+@dataclass(frozen=True)
+class Source:
+    """A model to be exported.
+
+    Args:
+        name: as given.
+        config: its configuration.
+        hf: the model in memory; None where it is copied from files.
+        files: the checkpoint's weights.
+        folder: where tokenizer and generation settings lie; None where there is no such place.
+        family: where its parts are, if that is known already.
+        tokenizer: one that was given with the model in memory.
+    """
+
+    name: str
+    config: PreTrainedConfig
+    hf: PreTrainedModel | None = None
+    files: tuple[Path, ...] = ()
+    folder: Path | None = None
+    family: Family | None = None
+    tokenizer: Any = None
+
+    @property
+    def n_blocks(self) -> int:
+        """L, the number of blocks."""
+        return int(self.config.get_text_config().num_hidden_layers)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of the weights; of files, that of most of their numbers."""
+        if self.hf is not None:
+            return next(p.dtype for p in self.hf.parameters() if p.is_floating_point())
+        sizes: dict[str, int] = {}
+        for file in self.files:
+            for one in stored_in(file).values():
+                sizes[one.kind] = sizes.get(one.kind, 0) + one.end - one.start
+        return _KINDS.get(max(sizes, key=lambda kind: sizes[kind]), torch.float32)
+
+    @property
+    def has_tokenizer(self) -> bool:
+        """There is a tokenizer to be copied."""
+        if self.tokenizer is not None:
+            return True
+        return self.folder is not None and any(any(self.folder.glob(name)) for name in _TOKENIZERS)
+
+    def hashes(self) -> Mapping[str, str]:
+        """SHA-256 of the weights: of every file, or of all in memory."""
+        return file_hashes(self.files) if self.hf is None else {"in memory": weight_hash(self.hf)}
+
+
+def source_of(model: AnyModel, revision: str | None = None) -> Source:
+    """What ``export`` was given.
+
+    Raises:
+        OptionError: no model.
+        ModelError: nothing there, damaged files, or no safetensors.
+    """
+    if isinstance(model, Model):
+        hf = model.hf
+        tokenizer = model._given_tokenizer
+        place = _place(model.name, model.revision)
+        if tokenizer is None and (place is None or not any(any(place.glob(name)) for name in _TOKENIZERS)):
+            tokenizer = model.tokenizer
+        return Source(model.name, hf.config, hf, folder=place, family=model.anatomy.family, tokenizer=tokenizer)
+    if isinstance(model, torch.nn.Module):
+        hf = without_adapter(model)  # type: ignore[assignment]
+        if not isinstance(hf, PreTrainedModel):
+            raise OptionError(
+                f"export() takes a folder, a hub name or a transformers model; {type(model).__name__} given."
+            )
+        name = str(getattr(hf.config, "_name_or_path", "") or type(hf).__name__)
+        return Source(name, hf.config, hf, folder=_place(name, None))
+    if not isinstance(model, str | Path):
+        raise OptionError(f"export() takes a folder, a hub name or a transformers model; {model!r} given.")
+    return _from_name(str(model), revision)
+
+
+def companions(source: Source, place: Path) -> None:
+    """Copies what lies beside the weights: tokenizer, generation settings, licences."""
+    if source.folder is not None:
+        for file in sorted({found for name in _BESIDE for found in source.folder.glob(name)}):
+            if file.is_file():
+                shutil.copyfile(file, place / file.name)
+    if source.hf is not None and source.hf.can_generate():
+        source.hf.generation_config.save_pretrained(place)
+    if source.tokenizer is not None:
+        source.tokenizer.save_pretrained(place)
+
+
+def _from_name(name: str, revision: str | None) -> Source:
+    config = load_config(name, revision)
+    folder = folder_of(name, revision)
+    if folder is None:
+        patterns = ["*.safetensors", "*.safetensors.index.json", "config.json", *_BESIDE]
+        folder = Path(snapshot_download(name, revision=revision, allow_patterns=patterns))
+    require_whole(folder, config.to_dict())
+    names = [SINGLE] if (folder / SINGLE).is_file() else indexed(folder)
+    if not names:
+        raise ModelError(
+            f"{name} holds no {SINGLE} and no index of several; only safetensors are read. Load it with transformers, "
+            "save it with save_pretrained(), and export that."
+        )
+    return Source(name, config, files=tuple(folder / one for one in names), folder=folder)
+
+
+def _place(name: str, revision: str | None) -> Path | None:
+    """The folder that a model in memory was loaded from, if it still is one here."""
+    try:
+        return folder_of(name, revision)
+    except ModelError:
+        return None

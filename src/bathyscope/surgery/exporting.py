@@ -1,0 +1,214 @@
+"""``export``: a scheduled model as a plain checkpoint, which loads without this package."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, get_args
+
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from bathyscope.errors import ModelError, OptionError, did_you_mean, warn
+from bathyscope.model import AnyModel, alone, config_hash
+from bathyscope.schedule import Schedule
+from bathyscope.surgery.card import CARD, RECORD, Record, card
+from bathyscope.surgery.emitting import Emit, emitted
+from bathyscope.surgery.export_source import Source, companions, source_of
+from bathyscope.surgery.export_target import claimed, put
+from bathyscope.surgery.layout import Layout
+from bathyscope.surgery.outline import skeleton
+from bathyscope.surgery.proof import require_same
+from bathyscope.surgery.rewriting import rewritten
+from bathyscope.surgery.tensors import from_files, from_model
+from bathyscope.surgery.weight_files import SHARD_BYTES, Written, write_shards
+
+
+def export(
+    model: AnyModel,
+    schedule: Schedule | str,
+    folder: str | Path | None = None,
+    *,
+    emit: Emit | None = None,
+    evidence: str = "",
+    revision: str | None = None,
+    shard_bytes: int = SHARD_BYTES,
+) -> Path | str:
+    """Writes a model with its blocks in another order as a checkpoint for plain transformers.
+
+    Number of layers and everything that the configuration says block by block are rewritten; before anything is
+    written, a model of the new configuration is run beside the scheduled one, on made-up weights that take no memory,
+    and must give the same numbers. From a folder or a hub name, tensors are copied from file to file and the model is
+    never loaded. The folder appears under its name when it is whole.
+
+    Args:
+        model: checkpoint folder or hub name; or a model in memory, of which the weights as they are now are written.
+        schedule: the order of the blocks, or its text such as ``"drop:2,drop:5"``.
+        folder: to write; it must not exist, be empty, or hold the same export.
+        emit: instead of a checkpoint, the text that other tools take: ``"mergekit"`` (a passthrough merge),
+            ``"layers"`` (2,3,5) or ``"json"``.
+        evidence: Markdown for the model card, such as costs with their intervals.
+        revision: branch, tag or commit on the hub.
+        shard_bytes: largest file of weights.
+
+    Returns:
+        The folder; with ``emit``, the text.
+
+    Raises:
+        OptionError: a schedule that cannot be read or leaves no block; neither a folder nor ``emit``, or both.
+        ModelError: no such model; quantised weights, code that comes with a checkpoint, types that transformers does
+            not know; an order that the family's configuration cannot say (with what differs).
+        StoreError: the folder holds something else, or cannot be written; nothing is left of it then.
+
+    Example:
+        >>> bathyscope.export("Qwen/Qwen2.5-1.5B", "drop:2,drop:5", "qwen-26")
+    """
+    _require_one_result(folder, emit)
+    with alone(model):
+        source = source_of(model, revision)
+        chosen = _chosen(schedule, source)
+        if emit is not None:
+            dtype = str(getattr(source.config, "dtype", None) or "bfloat16").removeprefix("torch.")
+            return emitted(chosen, source.name, dtype, emit)
+        assert folder is not None
+        return write_export(source, chosen, Path(folder), evidence=evidence, shard_bytes=shard_bytes)
+
+
+def write_export(
+    source: Source,
+    schedule: Schedule,
+    folder: Path,
+    *,
+    changes: Mapping[str, Tensor] | None = None,
+    evidence: str = "",
+    shard_bytes: int = SHARD_BYTES,
+) -> Path:
+    """The checkpoint of a schedule.
+
+    Args:
+        changes: weights that are written instead of the source's, by their names in the copy (repair).
+
+    Raises:
+        ModelError, StoreError: as ``export``.
+    """
+    from bathyscope import __version__
+
+    _require_plain(source)
+    config = rewritten(source.config, schedule)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about token ids of the outline's short vocabulary
+        blocks = require_same(source.config, config, schedule, source.family)
+    layout = Layout(blocks, schedule)
+    whole, copy = skeleton(source.config), skeleton(config)
+    _require_same_class(source, whole)
+    tensors = _tensors(source, whole, copy, layout, changes)
+    record = Record(
+        model=source.name,
+        n_blocks=schedule.n_blocks,
+        order=schedule.order,
+        source=source.hashes(),
+        settings=config_hash(source.hf or whole),
+        version=__version__,
+        changes=_hashed(changes),
+    )
+    if not claimed(folder, record, sum(tensor.size for tensor in tensors)):
+        return folder
+    notes = [] if source.has_tokenizer else ["The source came without a tokenizer, so there is none here."]
+
+    def fill(place: Path) -> None:
+        write_shards(place, tensors, shard_bytes)
+        config.architectures = [type(copy).__name__]
+        config.dtype = source.dtype
+        config.save_pretrained(place)
+        companions(source, place)
+        (place / RECORD).write_text(record.text(), encoding="utf-8")
+        (place / CARD).write_text(card(record, notes, evidence), encoding="utf-8")
+
+    put(folder, fill)
+    for note in notes:
+        warn(f"{folder}: {note}")
+    return folder
+
+
+def _require_one_result(folder: Any, emit: Any) -> None:
+    if emit is not None and emit not in get_args(Emit):
+        raise OptionError(
+            f"emit={emit!r} is unknown.{did_you_mean(str(emit), get_args(Emit))} Allowed: {', '.join(get_args(Emit))}."
+        )
+    if (folder is None) == (emit is None):
+        what = "neither" if folder is None else "both"
+        raise OptionError(
+            f"export() writes a checkpoint into a folder, or gives a text by emit=; {what} asked for, give one of them."
+        )
+
+
+def _chosen(schedule: Any, source: Source) -> Schedule:
+    if not isinstance(schedule, Schedule | str):
+        raise OptionError(f"A schedule is a Schedule or a text such as 'drop:5'; {schedule!r} given.")
+    n_blocks = source.n_blocks
+    chosen = Schedule.parse(schedule, n_blocks) if isinstance(schedule, str) else schedule
+    if chosen.n_blocks != n_blocks:
+        raise OptionError(
+            f"The schedule is made for {chosen.n_blocks} blocks and this model has {n_blocks}; make it with "
+            f"Schedule.standard({n_blocks}), or give its text."
+        )
+    if not len(chosen):
+        raise OptionError("This schedule leaves no block; a checkpoint has at least one.")
+    return chosen
+
+
+def _require_plain(source: Source) -> None:
+    """Refuses what plain transformers could not load, or what cannot be copied tensor by tensor."""
+    config = source.config
+    kind = str(getattr(config, "model_type", "")) or type(config).__name__
+    if not type(config).__module__.startswith("transformers."):
+        raise ModelError(
+            f"{kind} models cannot be exported: their type is made known by {type(config).__module__.split('.')[0]}, "
+            "and an exported checkpoint is one that transformers loads by itself."
+        )
+    if getattr(config, "quantization_config", None) is not None:
+        raise ModelError(
+            f"The weights of {source.name} are quantised, with scales that belong to blocks in ways of their own; "
+            "export the model before it was quantised, and quantise the export."
+        )
+
+
+def _require_same_class(source: Source, whole: PreTrainedModel) -> None:
+    if source.hf is not None and type(source.hf) is not type(whole):
+        raise ModelError(
+            f"This {type(source.hf).__name__} cannot be exported: AutoModelForCausalLM makes a {type(whole).__name__} "
+            "of its configuration."
+        )
+
+
+def _tensors(
+    source: Source,
+    whole: PreTrainedModel,
+    copy: PreTrainedModel,
+    layout: Layout,
+    changes: Mapping[str, Tensor] | None,
+) -> list[Written]:
+    if source.hf is None:
+        return from_files(source.files, whole, copy, layout)
+    lacking = sorted(whole.state_dict().keys() - source.hf.state_dict().keys())
+    if lacking:
+        raise ModelError(
+            f"This {type(source.hf).__name__} has no {lacking[0]} (and {len(lacking) - 1} more): something stands in "
+            "the place of its own layers. Merge adapters first (merge_and_unload()), then export."
+        )
+    return from_model(source.hf, copy, layout, changes)
+
+
+def _hashed(changes: Mapping[str, Tensor] | None) -> dict[str, str]:
+    import hashlib
+
+    from bathyscope.surgery.weight_files import bytes_of
+
+    found = {}
+    for name, value in sorted((changes or {}).items()):
+        digest = hashlib.sha256()
+        for piece in bytes_of(value):
+            digest.update(piece)
+        found[name] = digest.hexdigest()
+    return found

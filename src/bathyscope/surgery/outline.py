@@ -1,0 +1,90 @@
+"""A model of a configuration's own shape whose weights take no memory: only what it computes with can be seen on it."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import re
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
+
+_SPREAD = 0.1
+_VOCABULARY = 256
+_WINDOW = 6
+_SPAN = re.compile(r"window(?!.*(layer|pattern))|attention_chunk_size|local_attention")
+OUTLINE_TOKENS = 17
+"""Tokens that are run on outlines: more than the windows they are given."""
+
+
+def outlined(config: PreTrainedConfig) -> PreTrainedModel:
+    """The causal language model of a configuration, with made-up weights that overlap in memory.
+
+    Every matrix is a view of one short row of random numbers, W[i, j] = row[i + j], so that blocks of any width can
+    be run. Windows are shorter than ``OUTLINE_TOKENS``, so that a window in the wrong block shows; the vocabulary is
+    short, since the head is not what is asked about.
+    """
+    given = _awake(config)
+    with torch.device("meta"):
+        model: PreTrainedModel = AutoModelForCausalLM.from_config(given, experts_implementation="eager")
+    with torch.no_grad():
+        fill(model)
+    return model.eval()
+
+
+def skeleton(config: PreTrainedConfig) -> PreTrainedModel:
+    """The causal language model of a configuration, without weights: names and shapes only."""
+    with torch.device("meta"):
+        model: PreTrainedModel = AutoModelForCausalLM.from_config(copy.deepcopy(config))
+    return model
+
+
+def fill(model: PreTrainedModel) -> None:
+    """Gives a model on the meta device its made-up weights, and buffers as its own code computes them."""
+    kept = set(model.state_dict())
+    given: dict[int, Tensor] = {}
+    for name, module in model.named_modules():
+        for held, own in ((module._parameters, True), (module._buffers, False)):
+            for key, value in held.items():
+                if value is None or value.device.type != "meta":
+                    continue
+                if f"{name}.{key}".strip(".") not in kept:
+                    held[key] = torch.zeros_like(value, device="cpu")
+                    continue
+                if id(value) not in given:
+                    made = made_up(f"{name}.{key}", value)
+                    given[id(value)] = nn.Parameter(made, requires_grad=False) if own else made
+                    given[id(value)]._is_hf_initialized = True  # type: ignore[attr-defined]
+                held[key] = given[id(value)]
+    model.initialize_weights()
+    model.tie_weights()
+
+
+def made_up(name: str, like: Tensor) -> Tensor:
+    """Random numbers of a tensor's shape, another row of them for every name; vectors lie about one."""
+    if not like.is_floating_point():
+        return torch.zeros_like(like, device="cpu")
+    seed = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "little")
+    draw = torch.Generator().manual_seed(seed)
+    row = _SPREAD * torch.randn(max(1, sum(like.shape)), generator=draw)
+    return (1 + row if like.ndim < 2 else row).as_strided(like.shape, [1] * like.ndim)
+
+
+def _awake(config: PreTrainedConfig) -> PreTrainedConfig:
+    given = copy.deepcopy(config)
+    for part in {id(one): one for one in (given, given.get_text_config())}.values():
+        for name, value in _numbers(part):
+            if _SPAN.search(name) and value > _WINDOW:
+                setattr(part, name, _WINDOW)
+        if (part.to_dict().get("vocab_size") or 0) > _VOCABULARY:
+            part.vocab_size = _VOCABULARY
+            for name, value in _numbers(part):
+                if name.endswith("token_id") and value >= _VOCABULARY:
+                    setattr(part, name, 0)
+    return given
+
+
+def _numbers(config: PreTrainedConfig) -> list[tuple[str, Any]]:
+    return [(k, v) for k, v in config.to_dict().items() if isinstance(v, int) and not isinstance(v, bool)]

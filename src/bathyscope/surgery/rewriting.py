@@ -1,0 +1,152 @@
+"""The configuration of a model whose blocks run in another order: everything in it that is said block by block.
+
+What a rewritten configuration means is not believed: ``proof`` runs it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from transformers import PreTrainedConfig
+
+from bathyscope.schedule import Schedule
+
+_LEADING = ("first_k_dense_replace", "moe_layer_start_index", "num_dense_layers")
+"""How many of the first blocks are of another kind."""
+_TRAILING = ("num_kv_shared_layers",)
+"""How many of the last blocks are of another kind."""
+_LAST = ("moe_layer_end_index",)
+"""The last block of a kind."""
+_PERIODS = (("attn_layer_period", "attn_layer_offset"), ("expert_layer_period", "expert_layer_offset"))
+"""Block i is of a kind where i % period = offset."""
+_CYCLES = ("block_types",)
+"""Kinds that begin again when they are used up."""
+_BEYOND = ("num_nextn_predict_layers",)
+"""Blocks behind the last, which only other programs run; they were made for the model as it was."""
+_NAMED_BY_BLOCK = ("layer", "block")
+
+
+def rewritten(config: PreTrainedConfig, schedule: Schedule) -> PreTrainedConfig:
+    """A copy in which slot s is what block ``schedule.order[s]`` was; its text part, where it has one, inside of it.
+
+    Lists of one entry a block, lists of blocks, dictionaries by block, counts of first and last blocks, and periods
+    are written anew; where a period has no explicit form it is left, for the proof to refuse.
+    """
+    whole = config.to_dict()
+    inner = next((name for name, part in vars(config).items() if part is config.get_text_config()), None)
+    part = whole[inner] if inner is not None else whole
+    _rewrite(part, config.get_text_config(), schedule)
+    made = type(config).from_dict(whole)
+    made._name_or_path = ""
+    return made
+
+
+def _rewrite(entries: dict[str, Any], config: PreTrainedConfig, schedule: Schedule) -> None:
+    order, n_blocks = schedule.order, schedule.n_blocks
+    for name, value in list(entries.items()):
+        entries[name] = _by_block(name, value, order, n_blocks)
+    count = config.attribute_map.get("num_hidden_layers", "num_hidden_layers")
+    if count in entries:
+        entries[count] = len(order)
+    for alias in ("num_hidden_layers", "num_blocks"):  # one of them is kept for compatibility (xLSTM)
+        if isinstance(entries.get(alias), int):
+            entries[alias] = len(order)
+    for words, change in _WORDS:
+        for name in words:
+            if isinstance(entries.get(name), int):
+                entries[name] = change(entries[name], order, n_blocks)
+    for period, offset in _PERIODS:
+        if period in entries:
+            found = _period([i for i, block in enumerate(order) if block % entries[period] == entries[offset]], order)
+            entries[period], entries[offset] = found or (entries[period], entries[offset])
+    _spell_out_types(entries, order)
+    _spell_out_steps(entries, order)
+    _keep_depth_scale(entries, len(order), n_blocks)
+
+
+def _by_block(name: str, value: Any, order: Sequence[int], n_blocks: int) -> Any:
+    if isinstance(value, list) and value:
+        if _are_blocks(name, value, n_blocks):
+            return [slot for slot, block in enumerate(order) if block in value]
+        if len(value) == n_blocks and any(word in name for word in _NAMED_BY_BLOCK):
+            return [value[block] for block in order]
+        if name in _CYCLES:
+            return [value[block % len(value)] for block in order]
+    if isinstance(value, Mapping) and value and all(str(key).isdecimal() for key in value):
+        keyed = {int(key): one for key, one in value.items()}
+        if max(keyed) < n_blocks and name not in ("id2label",):
+            return {str(slot): keyed[block] for slot, block in enumerate(order) if block in keyed}
+    return value
+
+
+def _are_blocks(name: str, value: Sequence[Any], n_blocks: int) -> bool:
+    """Blocks by number, each once and in order: those with attention, with experts, …"""
+    if not any(word in name for word in (*_NAMED_BY_BLOCK, "idx")):
+        return False
+    whole = all(isinstance(one, int) and not isinstance(one, bool) for one in value)
+    return whole and all(a < b for a, b in zip(value, value[1:])) and value[0] >= 0 and value[-1] < n_blocks
+
+
+def _leading(value: int, order: Sequence[int], _: int) -> int:
+    return sum(block < value for block in order)
+
+
+def _trailing(value: int, order: Sequence[int], n_blocks: int) -> int:
+    return sum(block >= n_blocks - value for block in order)
+
+
+def _last(value: int, order: Sequence[int], n_blocks: int) -> int:
+    if value in (-1, n_blocks - 1) or value >= n_blocks:
+        return len(order) - 1
+    return max((slot for slot, block in enumerate(order) if block <= value), default=-1)
+
+
+def _none(*_: Any) -> int:
+    return 0
+
+
+_WORDS: tuple[tuple[Sequence[str], Callable[[int, Sequence[int], int], int]], ...] = (
+    (_LEADING, _leading),
+    (_TRAILING, _trailing),
+    (_LAST, _last),
+    (_BEYOND, _none),
+)
+
+
+def _period(slots: Sequence[int], order: Sequence[int]) -> tuple[int, int] | None:
+    """Period and offset that give these slots; None where there are none."""
+    if not slots:
+        return len(order) + 1, len(order)
+    step = slots[1] - slots[0] if len(slots) > 1 else len(order)
+    return (step, slots[0]) if slots[0] < step and list(slots) == list(range(slots[0], len(order), step)) else None
+
+
+def _spell_out_types(entries: dict[str, Any], order: Sequence[int]) -> None:
+    """GPT-Neo says twice which blocks attend locally, once in groups; the list is one group that comes once."""
+    if "attention_types" in entries and "attention_layers" in entries:
+        entries["attention_types"] = [[list(entries["attention_layers"]), 1]]
+
+
+def _spell_out_steps(entries: dict[str, Any], order: Sequence[int]) -> None:
+    """Experts in every n-th block (Qwen): as a list of all the others."""
+    step = entries.get("decoder_sparse_step")
+    if isinstance(step, int) and step > 1 and isinstance(entries.get("mlp_only_layers"), list):
+        dense = {slot for slot, block in enumerate(order) if (block + 1) % step}
+        entries["mlp_only_layers"] = sorted({*entries["mlp_only_layers"], *dense})
+        entries["decoder_sparse_step"] = 1
+
+
+def _keep_depth_scale(entries: dict[str, Any], slots: int, n_blocks: int) -> None:
+    """MiniCPM divides what it adds by the root of its depth; the scale is chosen so that the quotient stays."""
+    scale = entries.get("scale_depth")
+    if not isinstance(scale, int | float) or slots == n_blocks:
+        return
+    wanted = scale / math.sqrt(n_blocks)
+    near = wanted * math.sqrt(slots)
+    for _ in range(4):
+        if near / math.sqrt(slots) == wanted:
+            break
+        near = math.nextafter(near, math.inf if near / math.sqrt(slots) < wanted else -math.inf)
+    entries["scale_depth"] = near

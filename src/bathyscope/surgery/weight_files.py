@@ -1,0 +1,180 @@
+"""Safetensors files, read and written one tensor at a time, in pieces, whatever their size."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import struct
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bathyscope.errors import ModelError
+from bathyscope.model.files import INDEX, SINGLE
+
+PIECE_BYTES = 1 << 24
+SHARD_BYTES = 5 * 10**9
+_NAMES = {
+    torch.float64: "F64",
+    torch.float32: "F32",
+    torch.float16: "F16",
+    torch.bfloat16: "BF16",
+    torch.int64: "I64",
+    torch.int32: "I32",
+    torch.int16: "I16",
+    torch.int8: "I8",
+    torch.uint8: "U8",
+    torch.bool: "BOOL",
+    torch.float8_e4m3fn: "F8_E4M3",
+    torch.float8_e5m2: "F8_E5M2",
+}
+_ALIGNMENT = 64
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A tensor in a file: its kind, its shape, and where its bytes lie."""
+
+    file: Path
+    kind: str
+    shape: tuple[int, ...]
+    start: int
+    end: int
+
+    def pieces(self) -> Iterator[bytes]:
+        """Its bytes, in their order."""
+        with self.file.open("rb") as stream:
+            stream.seek(self.start)
+            left = self.end - self.start
+            while left:
+                piece = stream.read(min(left, PIECE_BYTES))
+                if not piece:
+                    raise ModelError(f"{self.file} ends before its tensors do; download the checkpoint again.")
+                left -= len(piece)
+                yield piece
+
+
+@dataclass(frozen=True)
+class Written:
+    """A tensor to be written; ``pieces`` gives its bytes when its turn comes."""
+
+    name: str
+    kind: str
+    shape: tuple[int, ...]
+    size: int
+    pieces: Callable[[], Iterable[Any]]
+
+
+def stored_in(file: Path) -> dict[str, Stored]:
+    """The tensors of a safetensors file, by name; nothing of them is read."""
+    with file.open("rb") as stream:
+        (length,) = struct.unpack("<Q", stream.read(8))
+        header: dict[str, Any] = json.loads(stream.read(length))
+    begin = 8 + length
+    return {
+        name: Stored(file, one["dtype"], tuple(one["shape"]), *(begin + offset for offset in one["data_offsets"]))
+        for name, one in header.items()
+        if name != "__metadata__"
+    }
+
+
+def write_shards(folder: Path, tensors: Sequence[Written], shard_bytes: int = SHARD_BYTES) -> list[Path]:
+    """Writes tensors in their order to as many files as they need, with an index where it is more than one.
+
+    Raises:
+        OSError: the disk is full, or the folder cannot be written.
+    """
+    shards: list[list[Written]] = [[]]
+    for tensor in tensors:
+        if shards[-1] and sum(one.size for one in shards[-1]) + tensor.size > shard_bytes:
+            shards.append([])
+        shards[-1].append(tensor)
+    many = len(shards) > 1
+    files = [
+        folder / (f"model-{number:05d}-of-{len(shards):05d}.safetensors" if many else SINGLE)
+        for number in range(1, len(shards) + 1)
+    ]
+    for file, shard in zip(files, shards):
+        _write(file, shard)
+    if many:
+        total = {"total_size": sum(tensor.size for tensor in tensors)}
+        places = {tensor.name: file.name for file, shard in zip(files, shards) for tensor in shard}
+        index = folder / INDEX
+        index.write_text(json.dumps({"metadata": total, "weight_map": places}, indent=2) + "\n", encoding="utf-8")
+        files.append(index)
+    return files
+
+
+def _write(file: Path, tensors: Sequence[Written]) -> None:
+    """One file. Its tensors are written in their order, and lie where most of them begin at a whole cache line: the
+    library uses them where they lie, and some kernels round differently on numbers that are not aligned.
+    """
+    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    places: dict[str, int] = {}
+    place = 0
+    for tensor in sorted(tensors, key=lambda one: one.size % _ALIGNMENT != 0):
+        offsets = [place, place + tensor.size]
+        header[tensor.name] = {"dtype": tensor.kind, "shape": list(tensor.shape), "data_offsets": offsets}
+        places[tensor.name] = place
+        place += tensor.size
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-(len(text) + 8) % _ALIGNMENT)
+    with file.open("wb") as stream:
+        stream.write(struct.pack("<Q", len(text)) + text)
+        begin = stream.tell()
+        for tensor in tensors:
+            stream.seek(begin + places[tensor.name])
+            written = sum(stream.write(piece) for piece in tensor.pieces())
+            if written != tensor.size:
+                raise AssertionError(f"{tensor.name}: {written} bytes written, {tensor.size} announced")
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def kind_of(dtype: torch.dtype) -> str:
+    """The name of a dtype in safetensors files.
+
+    Raises:
+        ModelError: they do not know it.
+    """
+    if dtype not in _NAMES:
+        raise ModelError(f"Weights of {dtype} cannot be written to safetensors files; convert the model first.")
+    return _NAMES[dtype]
+
+
+def bytes_of(value: Tensor) -> Iterator[Any]:
+    """A tensor's bytes in their order, in pieces."""
+    flat = value.detach().reshape(-1)
+    for piece in flat.split(max(1, PIECE_BYTES // value.element_size())):
+        yield piece.cpu().contiguous().view(torch.uint8).numpy().data
+
+
+def grouped_bytes(stored: Stored, axis: int, groups: int, order: Sequence[int]) -> Iterator[bytes]:
+    """A stored tensor's bytes with groups of entries along one axis chosen anew."""
+    outer = 1
+    for size in stored.shape[:axis]:
+        outer *= size
+    group = (stored.end - stored.start) // outer // groups
+    with stored.file.open("rb") as stream:
+        stream.seek(stored.start)
+        for _ in range(outer):
+            entry = stream.read(group * groups)
+            yield b"".join(entry[one * group : (one + 1) * group] for one in order)
+
+
+def file_hashes(files: Iterable[Path]) -> dict[str, str]:
+    """SHA-256 of every file, by its name."""
+    listed = sorted(files)
+    with ThreadPoolExecutor(4) as pool:
+        return dict(zip((file.name for file in listed), pool.map(_hash, listed)))
+
+
+def _hash(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -1,0 +1,90 @@
+"""Exports of zoo models, and what they give in a process that knows of transformers alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+from support import waves, zoo
+from torch import Tensor
+from transformers import PreTrainedModel
+
+import bathyscope
+from bathyscope.errors import ModelError
+from bathyscope.model import Model
+
+READER = Path(__file__).with_name("plain_reader.py")
+
+
+@dataclass(frozen=True)
+class Case:
+    """An exported model, and what ``scheduled`` gives on the same prompts."""
+
+    name: str
+    text: str
+    folder: Path
+    ids: Tensor
+    logits: Tensor
+    tokens: Tensor
+    cache: bool
+
+
+def case(name: str, text: str, folder: Path, given: PreTrainedModel | Model | Path | None = None) -> Case:
+    """Exports a zoo model, or ``given`` of the same weights, and runs it under the schedule.
+
+    Raises:
+        ModelError: the export is refused.
+    """
+    model = waves.loaded(name)
+    bathyscope.export(model if given is None else given, text, folder)
+    ids = torch.tensor(zoo.prompts(model.hf, (17, 17)))
+    with torch.no_grad(), bathyscope.scheduled(model, text) as hf:
+        logits = hf(ids, use_cache=False).logits
+        cache = True
+        try:
+            tokens = greedy(hf, ids, cache=True)
+        except ModelError:  # of families that cannot go on from a cache under a schedule
+            cache = False
+            tokens = greedy(hf, ids, cache=False)
+    return Case(name, text, folder, ids, logits, tokens, cache)
+
+
+def greedy(hf: PreTrainedModel, ids: Tensor, cache: bool) -> Tensor:
+    """Five greedy tokens behind the first prompt."""
+    tokens: Tensor = hf.generate(
+        ids[:1],
+        attention_mask=torch.ones_like(ids[:1]),
+        max_new_tokens=5,
+        do_sample=False,
+        pad_token_id=0,
+        eos_token_id=None,
+        use_cache=cache,
+    )
+    return tokens
+
+
+def differing(cases: Iterable[Case], folder: Path) -> list[str]:
+    """Those cases whose reloaded model gives other logits, by a bit, or other tokens; all are read by one process."""
+    listed = list(cases)
+    described = [{"folder": str(one.folder), "ids": one.ids.tolist(), "cache": one.cache} for one in listed]
+    (folder / "cases.json").write_text(json.dumps(described))
+    environment = {**os.environ, "PYTHONPATH": ""}
+    ran = subprocess.run(
+        [sys.executable, str(READER), str(folder)], env=environment, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stderr[-2000:]
+    found = load_file(folder / "found.safetensors")
+    return [
+        f"{one.name} {one.text}"
+        for number, one in enumerate(listed)
+        if not (
+            torch.equal(found[f"logits-{number}"], one.logits) and torch.equal(found[f"tokens-{number}"], one.tokens)
+        )
+    ]

@@ -1,0 +1,205 @@
+"""``export``: what plain transformers loads is what ``scheduled`` runs, bit for bit, or the order is refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from support import exported, waves, zoo
+from support.word_tokenizer import word_tokenizer
+from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
+
+import bathyscope
+from bathyscope.errors import ModelError, OptionError, StoreError
+from bathyscope.schedule import Schedule
+
+SCHEDULES = ("drop:0", "drop:2", "drop:4", "drop:1,drop:3", "repeat:1+2")
+"""First, middle, last, several, and a repeat."""
+FEW = ("gpt2", "gemma3_multimodal", "deepseek_v3", "gemma4_plain")
+TOKENIZER = word_tokenizer(["the", "cat", "sat"])
+REFUSED = {
+    "diffllama": {text: "self_attn.lambda_init" for text in SCHEDULES if text != "drop:4"},
+    "gpt2_scaled": {text: "attn.scaling" for text in SCHEDULES if text != "drop:4"},
+    "gpt_neox_japanese": {"drop:4": "attention.dense_bias"},
+    "gemma4": dict.fromkeys(("drop:1,drop:3", "repeat:1+2"), ""),
+    "gemma4_multimodal": dict.fromkeys(("drop:1,drop:3", "repeat:1+2"), ""),
+    "jamba": dict.fromkeys(("drop:2", "repeat:1+2"), "feed_forward"),
+    "modernbert-decoder": {"drop:0": "attn_norm"},
+    "rwkv": {"drop:0": "pre_ln"},
+    "zamba2": dict.fromkeys(("drop:4", "drop:1,drop:3", "repeat:1+2"), "shared_transformer"),
+    **{
+        name: dict.fromkeys(SCHEDULES, "made known by bathyscope_lab") for name in ("universal", "moeut", "mixed_norms")
+    },
+}
+
+
+@pytest.fixture
+def llama(tmp_path: Path) -> Path:
+    folder = tmp_path / "llama"
+    zoo.build("llama").save_pretrained(folder)
+    TOKENIZER.save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.filterwarnings("ignore:.*without a tokenizer")
+def test_a_reloaded_export_is_the_scheduled_model_bit_for_bit(tmp_path: Path) -> None:
+    cases = []
+    for name in FEW:
+        source = tmp_path / name
+        zoo.build(name).save_pretrained(source)
+        cases.append(exported.case(name, "drop:1", tmp_path / f"{name}-memory"))
+        with pytest.warns(UserWarning, match="came without a tokenizer, so there is none here"):
+            cases.append(exported.case(name, "repeat:1+2", tmp_path / f"{name}-folder", source))
+    assert exported.differing(cases, tmp_path) == []
+
+
+@pytest.mark.thorough
+@pytest.mark.filterwarnings("ignore:.*without a tokenizer")
+@pytest.mark.parametrize("origin", ["memory", "folder"])
+def test_every_family_is_exported_or_refused_with_its_reason(tmp_path: Path, origin: str) -> None:
+    cases, refused = [], {}
+    for name in zoo.names():
+        source = tmp_path / f"{name}-source"
+        if origin == "folder":
+            zoo.build(name).save_pretrained(source)
+        for text in SCHEDULES:
+            folder = tmp_path / f"{name}-{text.replace(':', '-')}"
+            given: Any = source if origin == "folder" else None
+            try:
+                cases.append(exported.case(name, text, folder, given))
+            except ModelError as error:
+                refused[name, text] = str(error)
+                assert not folder.exists()
+        shutil.rmtree(source, ignore_errors=True)
+    wanted = {(name, text): said for name, texts in REFUSED.items() for text, said in texts.items()}
+    assert refused.keys() == wanted.keys()
+    assert [key for key, said in refused.items() if wanted[key] not in said] == []
+    assert exported.differing(cases, tmp_path) == []
+    assert len({one.name for one in cases} - REFUSED.keys()) >= 60
+
+
+@pytest.mark.filterwarnings("ignore:.*without a tokenizer")
+def test_the_library_is_told_everything_that_goes_by_block(tmp_path: Path) -> None:
+    bathyscope.export(waves.loaded("smollm3_windows"), "drop:1,repeat:2", tmp_path / "out")
+    config = json.loads((tmp_path / "out/config.json").read_text())
+    assert config["num_hidden_layers"] == 5
+    assert config["no_rope_layers"] == [1, 1, 1, 0, 1]
+    assert config["layer_types"] == ["full_attention"] * 3 + ["sliding_attention", "full_attention"]
+    bathyscope.export(waves.loaded("gemma3_multimodal"), "drop:0", tmp_path / "inner")
+    inner = json.loads((tmp_path / "inner/config.json").read_text())["text_config"]
+    assert (inner["num_hidden_layers"], inner["layer_types"][0]) == (4, "full_attention")
+
+
+def test_tied_weights_stay_tied_and_generation_and_tokenizer_come_along(tmp_path: Path) -> None:
+    source = tmp_path / "qwen2"
+    hf = zoo.entry("qwen2").build()
+    hf.generation_config.max_new_tokens = 3
+    hf.save_pretrained(source)
+    TOKENIZER.save_pretrained(source)
+    for given, name in ((source, "folder"), (bathyscope.load(source), "memory")):
+        out = bathyscope.export(given, "drop:2", tmp_path / name)
+        found = AutoModelForCausalLM.from_pretrained(out)
+        assert found.lm_head.weight is found.model.embed_tokens.weight
+        assert found.generation_config.max_new_tokens == 3
+        assert PreTrainedTokenizerFast.from_pretrained(out)("the cat sat")["input_ids"] == [2, 3, 4]
+        assert [layer.self_attn.layer_idx for layer in found.model.layers] == [0, 1, 2, 3]
+
+
+def test_shards_are_indexed_and_hold_the_same(llama: Path, tmp_path: Path) -> None:
+    whole = AutoModelForCausalLM.from_pretrained(bathyscope.export(llama, "drop:1", tmp_path / "one"))
+    out = bathyscope.export(llama, "drop:1", tmp_path / "many", shard_bytes=100_000)
+    found = AutoModelForCausalLM.from_pretrained(out)
+    index = json.loads((tmp_path / "many/model.safetensors.index.json").read_text())
+    files = sorted(file.name for file in (tmp_path / "many").glob("*.safetensors"))
+    assert len(files) > 3
+    assert sorted(set(index["weight_map"].values())) == files
+    assert all(torch.equal(a, b) for a, b in zip(found.state_dict().values(), whole.state_dict().values(), strict=True))
+    # and an export of several files is a source like any other
+    again = bathyscope.export(tmp_path / "many", "drop:0", tmp_path / "again")
+    assert AutoModelForCausalLM.from_pretrained(again).config.num_hidden_layers == 3
+
+
+def test_the_card_says_where_it_comes_from(llama: Path, tmp_path: Path) -> None:
+    out = Path(bathyscope.export(llama, "drop:1,drop:3", tmp_path / "out", evidence="Cost 0.1 nats (0.05 to 0.2)."))
+    card, record = (out / "README.md").read_text(), json.loads((out / "bathyscope.json").read_text())
+    assert "left out: 1, 3." in card
+    assert "Cost 0.1 nats (0.05 to 0.2)." in card
+    assert record["order"] == [0, 2, 4]
+    assert record["source"]["model.safetensors"] in card
+    assert bathyscope.__version__ in card
+
+
+def test_the_same_export_is_kept_and_anything_else_is_not_overwritten(llama: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    bathyscope.export(llama, "drop:1", out)
+    before = (out / "model.safetensors").stat().st_mtime_ns
+    assert bathyscope.export(llama, "drop:1", out) == out
+    assert (out / "model.safetensors").stat().st_mtime_ns == before
+    with pytest.raises(StoreError, match="exists and holds another export; give a folder that does not exist yet"):
+        bathyscope.export(llama, "drop:2", out)
+    with pytest.raises(StoreError, match="exists and holds something else"):
+        bathyscope.export(llama, "drop:2", llama)
+    (tmp_path / "empty").mkdir()
+    bathyscope.export(llama, "drop:2", tmp_path / "empty")
+    with pytest.raises(StoreError, match="is a file"):
+        bathyscope.export(llama, "drop:2", llama / "config.json")
+
+
+def test_nothing_half_written_stays(llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for error, kind in ((OSError(28, "No space left on device"), StoreError), (KeyboardInterrupt(), KeyboardInterrupt)):
+
+        def failing(*_: Any, error: BaseException = error) -> None:
+            raise error
+
+        with monkeypatch.context() as patch:
+            patch.setattr("bathyscope.surgery.exporting.companions", failing)
+            with pytest.raises(kind, match="No space left" if kind is StoreError else None):
+                bathyscope.export(llama, "drop:1", tmp_path / "out")
+        assert [entry.name for entry in tmp_path.iterdir()] == ["llama"]
+    with monkeypatch.context() as patch:
+        patch.setattr("shutil.disk_usage", lambda _: shutil._ntuple_diskusage(10, 10, 0))  # type: ignore[attr-defined]
+        with pytest.raises(StoreError, match=r"The export takes 0\.1 GiB, and .* has 0\.0 GiB left"):
+            bathyscope.export(llama, "drop:1", tmp_path / "out")
+
+
+def test_what_cannot_be_exported_is_refused_before_anything_is_written(llama: Path, tmp_path: Path) -> None:
+    quantised = tmp_path / "quantised"
+    shutil.copytree(llama, quantised)
+    config = json.loads((quantised / "config.json").read_text())
+    (quantised / "config.json").write_text(json.dumps({**config, "quantization_config": {"quant_method": "gptq"}}))
+    out = tmp_path / "out"
+    for given, text, kind, said in (
+        (llama, "order:", OptionError, "write the blocks joined by dashes"),
+        (llama, ",".join(f"drop:{block}" for block in range(5)), OptionError, "leaves no block"),
+        (llama, Schedule.standard(4), OptionError, "made for 4 blocks and this model has 5"),
+        (llama, 3, OptionError, "A schedule is a Schedule or a text"),
+        (3, "drop:1", OptionError, "takes a folder, a hub name or a transformers model; 3 given"),
+        (tmp_path / "lama", "drop:1", ModelError, "There is no folder"),
+        (quantised, "drop:1", ModelError, "are quantised, with scales that belong to blocks"),
+        (waves.loaded("gemma4"), "drop:1", ModelError, "block 3 takes the keys and values of block 1, which would not"),
+        (waves.loaded("diffllama"), "drop:1", ModelError, r"what block 2 is cannot be said of place 1 \(self_attn.lam"),
+        (waves.loaded("jamba"), "drop:2", ModelError, "what block 3 is cannot be said of place 2"),
+        (waves.loaded("universal"), "drop:1", ModelError, "their type is made known by bathyscope_lab"),
+    ):
+        with pytest.raises(kind, match=said):
+            bathyscope.export(given, text, out)
+        assert not out.exists()
+    for folder, emit, said in (
+        (None, None, "neither asked for, give one of them"),
+        (out, "layers", "both asked for"),
+        (None, "yaml", r"emit='yaml' is unknown\. Allowed: mergekit, layers, json"),
+    ):
+        with pytest.raises(OptionError, match=said):
+            bathyscope.export(llama, "drop:1", folder, emit=emit)  # type: ignore[arg-type]
+
+
+def test_a_checkpoint_that_lacks_a_tensor_is_refused(llama: Path, tmp_path: Path) -> None:
+    config = json.loads((llama / "config.json").read_text())
+    (llama / "config.json").write_text(json.dumps({**config, "num_hidden_layers": 6}))
+    with pytest.raises(ModelError, match="holds nothing for 9 tensors of the copy"):
+        bathyscope.export(llama, "drop:1", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
