@@ -49,7 +49,7 @@ class Layout:
         return chosen.flatten(axis, axis + 1)
 
     def axis(self, name: str, theirs: Sequence[int], own: Sequence[int]) -> int | None:
-        """The axis along which a tensor outside of the blocks has a group of entries for each of them; None: it has not.
+        """The axis along which a tensor outside of the blocks has entries for each of them; None where it has not.
 
         Raises:
             ModelError: the shapes differ otherwise.

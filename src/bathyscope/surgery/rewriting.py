@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from transformers import PreTrainedConfig
@@ -86,7 +87,7 @@ def _are_blocks(name: str, value: Sequence[Any], n_blocks: int) -> bool:
     if not any(word in name for word in (*_NAMED_BY_BLOCK, "idx")):
         return False
     whole = all(isinstance(one, int) and not isinstance(one, bool) for one in value)
-    return whole and all(a < b for a, b in zip(value, value[1:])) and value[0] >= 0 and value[-1] < n_blocks
+    return whole and all(a < b for a, b in pairwise(value)) and value[0] >= 0 and value[-1] < n_blocks
 
 
 def _leading(value: int, order: Sequence[int], _: int) -> int:

@@ -130,8 +130,8 @@ def _saved_as_it_runs(hf: PreTrainedModel, family: Family, schedule: Schedule, a
     def refuse(*_: Any, **__: Any) -> None:
         raise ModelError(
             "Inside scheduled() only the whole model can be saved, by save_pretrained(FOLDER) and with "
-            "arguments='block': other files would hold every block in the model's own order. Leave the context first to save it "
-            "unchanged, or use bathyscope.export."
+            "arguments='block': other files would hold every block in the model's own order. Leave the context first "
+            "to save it unchanged, or use bathyscope.export."
         )
 
     def save(save_directory: str | Path, *given: Any, **options: Any) -> None:
