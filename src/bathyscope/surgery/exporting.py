@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, get_args
 
@@ -92,8 +93,6 @@ def write_export(
     Raises:
         ModelError, StoreError: as ``export``.
     """
-    from bathyscope import __version__
-
     _require_plain(source)
     config = rewritten(source.config, schedule)
     with warnings.catch_warnings():
@@ -109,7 +108,7 @@ def write_export(
         order=schedule.order,
         source=source.hashes(),
         settings=config_hash(source.hf or whole),
-        version=__version__,
+        version=version("bathyscope"),
         changes=_hashed(changes),
     )
     if not claimed(folder, record, sum(tensor.size for tensor in tensors)):
