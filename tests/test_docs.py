@@ -26,7 +26,11 @@ OF_THE_CODE += [ROOT / "docs" / "design" / name for name in ("intervals.md", "pl
 @pytest.fixture(scope="module")
 def run() -> bathyscope.Run:
     model = zoo.build("llama")
-    prompts = [bathyscope.Prompt(ids=ids, answer_tokens=2) for ids in zoo.prompts(model, (14, 9, 17, 12))]
+    lengths = (14, 9, 14, 12)
+    prompts = [
+        bathyscope.Prompt(ids=ids, answer_tokens=2, labels={"pair": 1} if len(ids) == 14 else {})
+        for ids in zoo.prompts(model, lengths)
+    ]
     return bathyscope.survey(model, prompts, "all", repeat={"length": 2}, erasure={"future": True}, progress=False)
 
 

@@ -141,8 +141,8 @@ def test_a_survey_of_all_measures_runs_on_a_folder(name: str, tmp_path: Path) ->
         integrated_gradients={"steps": 2},
         stages={"stages": 2, "resamples": 20},
     )
-    # whose maps four short prompts are too few for
-    assert {*BY_STEP, "effective_depth", "translated_lens"} == set(MEASURES)
+    # the maps that four short prompts are too few for, and pairs, of which there is none
+    assert {*BY_STEP, "effective_depth", "translated_lens", "patching"} == set(MEASURES)
     for measure, (variable, axis, size) in BY_STEP.items():
         values = run[measure][variable]
         assert np.isfinite(values).all(), measure

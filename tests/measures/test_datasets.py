@@ -32,7 +32,7 @@ OPTIONS = {
     "swap_cosine": None,
     "tokens": None,
 }
-COLLECTIVE = {"cka", "translated_lens"}
+COLLECTIVE = {"cka", "translated_lens", "patching"}
 """They look at many prompts together: what one prompt gives alone is nothing, or not the same."""
 ANSWERS = (2, 1, 3)
 L = 5

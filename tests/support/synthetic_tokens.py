@@ -70,6 +70,7 @@ def complete_run(L: int = 12, prompts: int = 6, *, tokens: int = 20, seed: int =
     groups["swap_cosine"] = swap_cosine(L, prompts, rng, groups["residual"])
     groups["cka"] = cka(L, groups["residual"])
     groups["attention_locality"] = attention(L, prompts, rng, groups["residual"])
+    groups["patching"] = patched(L, lengths, np.random.default_rng(seed), coords)
     groups["stages"] = stages(groups)
     groups["translated_lens"] = translated(L, prompts, groups["residual"])
     tree = xr.DataTree.from_dict({f"/{name}": dataset for name, dataset in groups.items()})
@@ -103,6 +104,24 @@ def erased(L: int, lengths: Array, rng: np.random.Generator) -> xr.Variable:
     values = 1.2 * fade * rng.uniform(0.3, 1, (len(lengths), 1, lengths.max()))
     values[np.arange(len(lengths)), :, lengths - 1] = 0.0
     return _variable(("prompt", "boundary", "token"), _blanked(values, lengths), "effect", "1")
+
+
+def patched(L: int, lengths: Array, rng: np.random.Generator, coords: Mapping[str, Any]) -> xr.Dataset:
+    """Two parts; the first prompt is not patched where there are several, and the last pair has one answer."""
+    read = np.where(unmeasured(len(lengths)), -1, lengths - ANSWER - 1)
+    shape = (len(lengths), 2, L + 1, lengths.max())
+    there = (np.arange(lengths.max()) <= read[:, None])[:, None, None]
+    kl, recovered = (np.where(there, rng.uniform(0, 1, shape), np.nan) for _ in range(2))
+    kl[:, 1, -1], recovered[:, 1, -1] = np.nan, np.nan
+    if len(lengths) > 1:
+        recovered[-1] = np.nan
+    dims = ("prompt", "part", "boundary", "token")
+    data = {
+        "recovered": _variable(dims, recovered, "recovered", "1"),
+        "kl": _variable(dims, kl, "KL", "nats"),
+        "read_at": _variable(("prompt",), read, "read at", "token"),
+    }
+    return xr.Dataset(data, {**coords, "part": ["block", "mlp"], "boundary": np.arange(L + 1)})
 
 
 def attributed(L: int, lengths: Array, rng: np.random.Generator) -> Mapping[str, xr.Variable]:

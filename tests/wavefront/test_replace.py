@@ -95,6 +95,40 @@ def test_a_row_that_gets_its_own_value_is_the_plain_forward(name: str) -> None:
         assert float(gap.max()) < 1e-5
 
 
+class OwnValues(Probe):
+    """Fills in, block after block, what the prompt has anyway, times a factor."""
+
+    def __init__(self, one: Replacement, factor: float) -> None:
+        super().__init__(replacements=[one], wants_parts=True)
+        self.factor, self.landings = factor, list[ReplacedStates]()
+
+    def baseline(self, view: BaselineView) -> None:
+        (one,) = self.replacements
+        own = {"block": view.before_BTD, "attention": view.attention_BTD, "mlp": view.mlp_BTD}[one.part]
+        assert own is not None
+        one.values_LTD[view.block] = self.factor * own[0, : one.values_LTD.shape[1]]
+
+    def landed(self, states: ReplacedStates) -> None:
+        self.landings.append(states)
+
+
+@pytest.mark.parametrize("part", ["block", "attention", "mlp"])
+@pytest.mark.parametrize("name", ["llama", "gpt2", "gemma4", "falcon_alibi"])
+def test_what_is_replaced_by_itself_changes_nothing(name: str, part: str) -> None:
+    """Whatever the span; and by its half it does."""
+    model = waves.loaded(name)
+    (ids,) = zoo.prompts(model.hf, (11,))
+    spans = [range(0, 10), range(1, 2), range(4, 7), range(9, 10)]
+    for factor in (1.0, 0.5):
+        given = torch.zeros(model.n_blocks, 10, model.anatomy.width)
+        probe = OwnValues(Replacement(0, spans, 11, given, part), factor)
+        Wavefront(model.anatomy, tails=True).run(Batch.of([ids]), [probe])
+        assert [span for states in probe.landings for span in states.spans] == spans
+        for states in probe.landings:
+            gap = (states.rows_LSND - states.control_ND).norm(dim=-1) / states.control_ND.norm(dim=-1)
+            assert float(gap.max()) < 1e-5 if factor == 1 else bool((gap.amax(-1) > 1e-3).all())
+
+
 @pytest.mark.parametrize("name", ["llama", "ministral", "bloom", "gemma4", "qwen3_moe", "deepseek_v3"])
 def test_tails_and_full_rows_agree(name: str) -> None:
     ids = zoo.prompts(zoo.build(name), LENGTHS)

@@ -7,7 +7,7 @@ csordas2025 and hu2025, residual erasure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,16 +22,10 @@ from bathyscope.measures.declared.erasure import DECLARATION, ErasureOptions
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.source import Source
 from bathyscope.wavefront.batch import Batch, plan_batches
-from bathyscope.wavefront.calls import even_pieces
-from bathyscope.wavefront.compare import Distribution, Pair, l2
+from bathyscope.wavefront.compare import at_one_position, l2
 from bathyscope.wavefront.engine import Wavefront
 from bathyscope.wavefront.probe import BaselineView, Probe, ReplacedStates
 from bathyscope.wavefront.rows import Replacement
-
-# distributions compared at once: near a CPU's caches, but one visit of the unembedding must serve several rows
-_CHUNK_BYTES = 32 << 20
-_ACCELERATOR_FACTOR = 32
-_FEWEST_ROWS = 8
 
 
 class Erasure(Measure[ErasureOptions], declared=DECLARATION):
@@ -174,7 +168,7 @@ class ErasureProbe(MeasureProbe):
         control = states.control_ND[own]
         others = torch.stack([self._final_D.to(control), states.baseline_ND[own]])
         readout, vocabulary = self._facts.anatomy.readout, self._facts.anatomy.vocabulary
-        change = output_change(readout, control, torch.cat([rows.flatten(0, 1), others]), vocabulary)
+        change = at_one_position(readout, control, torch.cat([rows.flatten(0, 1), others]), l2, vocabulary=vocabulary)
         noise = self._noise[states.replacement.prompt]
         noise.copy_(torch.maximum(noise, change[-1]))
         return change[:-2].unflatten(0, rows.shape[:2]), change[-2]
@@ -193,21 +187,6 @@ class ErasureProbe(MeasureProbe):
             "piece": (("prompt", "token"), padded_pieces(self._pieces, self._width)),
         }
         return DECLARATION.dataset(data, coords)
-
-
-def output_change(read: Callable[[Tensor], Tensor], control_D: Tensor, rows_ND: Tensor, vocabulary: int) -> Tensor:
-    """‖y − ȳ‖₂ of rows at one position, [rows] float64.
-
-    The control is read along with every chunk of rows, since a matrix product depends on the batch it is in.
-    """
-    room = _CHUNK_BYTES * (1 if rows_ND.device.type == "cpu" else _ACCELERATOR_FACTOR)
-    # about four float64 copies of a chunk's distributions live at once
-    most = max(_FEWEST_ROWS, room // (4 * 8 * vocabulary))
-    found = []
-    for first, last in even_pieces(len(rows_ND), most):
-        logits = read(torch.cat([control_D[None], rows_ND[first:last]]))
-        found.append(l2(Pair(Distribution(logits[:1]), Distribution(logits[1:]), None)))
-    return torch.cat(found)
 
 
 def _raise_to(kept: Tensor, values: Tensor) -> None:

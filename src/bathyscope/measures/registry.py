@@ -38,6 +38,7 @@ _NAMES: Final = (
     "direct",
     "depth_score",
     "erasure",
+    "patching",
     "integrated_gradients",
     "gradient",
     "drop",

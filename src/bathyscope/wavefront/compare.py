@@ -20,6 +20,7 @@ Read = Callable[[Tensor], Tensor]
 # a chunk's arrays should stay near a CPU's caches, but one visit of the unembedding must serve several tokens
 _CHUNK_BYTES = 32 << 20
 _FEWEST_TOKENS = 8
+_FEWEST_ROWS = 8
 _ACCELERATOR_FACTOR = 32
 _LN2 = math.log(2.0)
 TOP = 5
@@ -233,6 +234,24 @@ def compare(
                     found[name] = values.new_empty((len(rows), tokens, *values.shape[1:]), dtype=torch.float64)
                 found[name][index, first:last] = values
     return found
+
+
+@torch.no_grad()
+def at_one_position(
+    read: Read, control_D: Tensor, rows_ND: Tensor, metric: Callable[[Pair], Tensor], *, vocabulary: int
+) -> Tensor:
+    """A metric of rows against the control at one position, [rows, …] in float64.
+
+    The control is read along with every chunk of rows, since a matrix product depends on the batch it is in.
+    """
+    room = _CHUNK_BYTES * (1 if rows_ND.device.type == "cpu" else _ACCELERATOR_FACTOR)
+    # about four float64 copies of a chunk's distributions live at once
+    most = max(_FEWEST_ROWS, room // (4 * 8 * vocabulary))
+    found = []
+    for first, last in even_pieces(len(rows_ND), most):
+        logits = read(torch.cat([control_D[None], rows_ND[first:last]]))
+        found.append(metric(Pair(Distribution(logits[:1]), Distribution(logits[1:]), None)))
+    return torch.cat(found)
 
 
 def same_or(reference_ND: Tensor, other_ND: Tensor) -> Tensor:

@@ -34,6 +34,7 @@ _NAMES: Final = (
     "direct",
     "depth_score",
     "erasure",
+    "patching",
     "integrated_gradients",
     "gradient",
     "drop",

@@ -1,0 +1,111 @@
+"""Declaration of patching; its code is ``measures.patching``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Any, Final, Literal
+
+from bathyscope.errors import OptionError
+from bathyscope.labels import Label
+from bathyscope.measures.declaration import Declaration
+from bathyscope.options import Distinct, Range
+from bathyscope.strict import read_json
+
+_label = partial(Label, source="Meng et al. 2022, causal tracing; Zhang & Nanda 2024, activation patching")
+_map = "prompt part boundary token"
+_all = "prompt part boundary"
+
+
+@dataclass(frozen=True)
+class PatchingOptions:
+    """Options of patching.
+
+    Args:
+        pairs: the name of a label; the two prompts that share a value of it are patched from each other. Or a list of
+            [target, source], each a prompt's id or its number in the survey: what is put into which (in a shell as
+            JSON).
+        parts: what is put in: the residual stream at a boundary (block), or what a block's attention or mlp adds to it.
+        max_tokens: pairs of longer prompts are left out, since the cost grows with the square of the length; None
+            lifts the limit.
+    """
+
+    pairs: str | tuple[tuple[str | int, str | int], ...] = "pair"
+    parts: Annotated[tuple[Literal["block", "attention", "mlp"], ...], Distinct()] = ("block",)
+    max_tokens: Annotated[int | None, Range(2, none="no limit")] = 64
+
+    def __post_init__(self) -> None:
+        given: Any = self.pairs
+        if isinstance(given, str) and given.lstrip().startswith("["):
+            try:
+                given = read_json(given)
+            except ValueError as error:
+                raise OptionError(
+                    f"patching: pairs={given!r} is no JSON ({error}); give [[target, source], …]."
+                ) from error
+        if not isinstance(given, str):
+            object.__setattr__(self, "pairs", _as_pairs(given))
+
+
+def _as_pairs(given: Any) -> tuple[tuple[str | int, str | int], ...]:
+    items = list(given) if isinstance(given, Sequence) else [given]
+    for item in items:
+        is_pair = isinstance(item, Sequence) and not isinstance(item, str) and len(item) == 2
+        if not is_pair or not all(isinstance(name, str | int) and not isinstance(name, bool) for name in item):
+            raise OptionError(
+                f"patching: pairs takes a label's name or pairs of prompts; {item!r} is no pair. Give [target, "
+                "source], each a prompt's id or its number in the survey."
+            )
+    if not items:
+        raise OptionError("patching: pairs is an empty list; give [target, source] at least once, or a label's name.")
+    return tuple((target, source) for target, source in items)
+
+
+DECLARATION: Final = Declaration(
+    "patching",
+    "Effect on the answer of putting one prompt's residual stream into another, by boundary and token.",
+    PatchingOptions,
+    {
+        "recovered": _label(
+            _map,
+            "how much of the way from its own answer to the source's a prompt goes when one token is patched",
+            formula="(d_target − d_patched) / (d_target − d_source), d = log p(own answer) − log p(source's)",
+            direction="0 = the prompt's own answer, 1 = the source's",
+        ),
+        "change": _label(
+            f"{_map} answer",
+            "change of an answer token's log-probability when one token is patched",
+            "nats",
+            "h_b[t] := h_b[t] of the source; log p_patched − log p",
+        ),
+        "kl": _label(
+            _map,
+            "change of the predicted distribution when one token is patched",
+            "nats",
+            "KL(p ‖ p_patched)",
+            direction="0 = nothing changes",
+        ),
+        "recovered_all": _label(
+            _all,
+            "how much of the way to the source's answer a prompt goes when all tokens are patched",
+            formula="as recovered",
+            direction="0 = the prompt's own answer, 1 = the source's",
+        ),
+        "change_all": _label(
+            f"{_all} answer",
+            "change of an answer token's log-probability when all tokens are patched",
+            "nats",
+            "as change",
+        ),
+        "kl_all": _label(_all, "change of the predicted distribution when all tokens are patched", "nats", "as kl"),
+        "log_p": _label(
+            "prompt read_in answer", "log-probability of both answers' tokens in both prompts, unpatched", "nats"
+        ),
+        "source": _label("prompt", "number of the prompt that this one is patched from (−1 = none)", "prompt"),
+        "read_at": _label(
+            "prompt", "token whose next one is read, the first in which the answers differ (−1 = not patched)", "token"
+        ),
+    },
+    needs_answers=True,
+)

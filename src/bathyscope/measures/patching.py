@@ -1,0 +1,264 @@
+"""Patching: what becomes of the answer when one token holds another prompt's residual stream at one boundary.
+
+h_b[t] of a prompt (the target) is replaced by that of another one of the same length (the source) and everything after
+it recomputed, for every boundary b and token t; or a_b[t] or m_b[t], what block b's attention or MLP adds there. The
+prediction is read where the two answers first differ: how much of the way from the target's answer to the source's
+does it go? Beside single tokens all tokens are patched together. Source: Meng et al. 2022 (causal tracing); Zhang &
+Nanda 2024 (activation patching, logit differences).
+
+Both prompts of a pair must be in one wave, which shows the source's stream before the target's rows begin, and shards
+and batches are cut without regard to pairs. So the pairs of a batch's targets have a wave of their own: one more plain
+forward for each of the two, beside some hundred rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+import numpy as np
+import torch
+import xarray as xr
+from torch import Tensor
+
+from bathyscope.errors import PromptError, warn
+from bathyscope.measures.answered import padded_pieces
+from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
+from bathyscope.measures.declared.patching import DECLARATION, PatchingOptions
+from bathyscope.measures.pairs import PromptPair, pairs_of
+from bathyscope.prompts.prompt import TokenizedPrompt
+from bathyscope.wavefront.batch import Batch
+from bathyscope.wavefront.compare import Pair, at_one_position, kl_from_reference
+from bathyscope.wavefront.engine import Wavefront
+from bathyscope.wavefront.probe import BaselineView, FinalStates, Probe, ReplacedStates
+from bathyscope.wavefront.rows import Replacement
+
+ANSWERS = ("target", "source")
+"""Of a pair: the prompt that is patched, and the one that it is patched from."""
+_NUMBERS = 3
+"""Read of every row: the change of both answers' log-probabilities, and the divergence."""
+
+
+class Patching(Measure[PatchingOptions], declared=DECLARATION):
+    """Effect on the answer of putting one prompt's residual stream into another, by boundary and token."""
+
+    def unavailable(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> str | None:
+        found = super().unavailable(facts, prompts)
+        if found is not None:
+            return found
+        try:
+            self._paired(prompts)
+        except PromptError as error:
+            return str(error).removeprefix("patching: ").rstrip(".")
+        return None
+
+    def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
+        if set(self.options.parts) - {"block"}:
+            facts.require_parts(f"{self.name} of attention or mlp")
+        self._sources, pairs = self._paired(prompts)
+        most = self.options.max_tokens
+        self._pairs = {n: pair for n, pair in pairs.items() if most is None or len(pair.target) <= most}
+        longer = len(pairs) - len(self._pairs)
+        if not self._pairs:
+            shortest = min(len(pair.target) for pair in pairs.values())
+            raise PromptError(
+                f"patching: all {longer} prompts to be patched are longer than max_tokens={most} (the shortest has "
+                f"{shortest} tokens); give shorter prompts or a larger max_tokens. Its cost grows with the square of "
+                "the length."
+            )
+        if longer:
+            warn(f"patching: {longer} of {len(pairs)} prompts are not patched (longer than max_tokens={most}).")
+        self._width = max(len(pair.target) for pair in self._pairs.values())
+        self._pieces = {n: facts.pieces(pair.target.ids) for n, pair in self._pairs.items()}
+
+    def _paired(self, prompts: Sequence[TokenizedPrompt]) -> tuple[Mapping[int, int], dict[int, PromptPair]]:
+        """Numbers of targets → of their sources, and the checked pairs by number of the target."""
+        sources = pairs_of(prompts, self.options.pairs)
+        return sources, {n: PromptPair.of(prompts[n], prompts[source]) for n, source in sources.items()}
+
+    def rows_after(self, facts: ModelFacts, tokens: int) -> float:
+        if self.options.max_tokens is not None and tokens > self.options.max_tokens:
+            return 0.0
+        # a row for every block and token, which runs half of the blocks on average, on half of the tokens as a tail
+        return 2 + len(self.options.parts) * (facts.n_blocks + 1) * tokens / (4 if facts.checks.tails else 2)
+
+    def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
+        pairs, sources = [self._pairs.get(n) for n in indices], [self._sources.get(n, -1) for n in indices]
+        pieces = [self._pieces.get(n) for n in indices]
+        return PatchingProbe(self.options.parts, facts, pairs, sources, pieces, self._width)
+
+
+class PatchingProbe(MeasureProbe):
+    """Patches the targets among a batch's prompts when the wave has passed.
+
+    Args:
+        parts: what is put in.
+        pairs: per prompt the pair of which it is the target; None = it is not patched.
+        sources: per prompt the number of its source.
+        pieces: per prompt its tokens as texts; None = it is not patched.
+        width: length of the ``token`` dimension.
+    """
+
+    def __init__(
+        self,
+        parts: Sequence[str],
+        facts: ModelFacts,
+        pairs: Sequence[PromptPair | None],
+        sources: Sequence[int],
+        pieces: Sequence[Sequence[str] | None],
+        width: int,
+    ) -> None:
+        super().__init__()
+        self._parts, self._facts = parts, facts
+        self._pairs, self._sources, self._pieces, self._width = pairs, sources, pieces, width
+        self._patched: list[PatchedPair] = []
+
+    def after(self, wave: Wavefront, step: Callable[[float], None]) -> None:
+        pairs = [pair for pair in self._pairs if pair is not None]
+        if not pairs:
+            return
+        prompts = list(dict.fromkeys(ids for pair in pairs for ids in (pair.target.ids, pair.source.ids)))
+        batch = Batch.of(prompts, next(wave.anatomy.model.parameters()).device)
+        self._patched = [
+            PatchedPair(self._parts, self._facts, pair, *map(prompts.index, (pair.target.ids, pair.source.ids)))
+            for pair in pairs
+        ]
+        wave.run(batch, self._patched, lambda block, blocks: step(block / blocks))
+
+    def noise(self) -> np.ndarray:
+        return self._by_prompt([one.noise for one in self._patched], ())
+
+    def result(self) -> xr.Dataset:
+        parts, boundaries = len(self._parts), self._facts.n_blocks + 1
+        found = [one.numbers(self._width) for one in self._patched]
+        single, everywhere = (
+            self._by_prompt([one[which] for one in found], shape)
+            for which, shape in enumerate(((parts, boundaries, self._width, _NUMBERS), (parts, boundaries, _NUMBERS)))
+        )
+        own = self._by_prompt([one.log_p for one in self._patched], (len(ANSWERS), len(ANSWERS)))
+        gap = (own[:, 0, 0] - own[:, 0, 1]) - (own[:, 1, 0] - own[:, 1, 1])
+        data = {
+            **_named(single, gap),
+            **{f"{name}_all": values for name, values in _named(everywhere, gap).items()},
+            "log_p": own,
+            "source": np.array(self._sources, dtype=np.int64),
+            "read_at": np.array([-1 if pair is None else pair.read_at for pair in self._pairs], dtype=np.int64),
+        }
+        coords = {
+            "part": list(self._parts),
+            "boundary": np.arange(boundaries),
+            "token": np.arange(self._width),
+            "answer": list(ANSWERS),
+            "read_in": list(ANSWERS),
+            "piece": (("prompt", "token"), padded_pieces(self._pieces, self._width)),
+        }
+        return DECLARATION.dataset(data, coords)
+
+    def _by_prompt(self, values: Sequence[object], shape: tuple[int, ...]) -> np.ndarray:
+        """Of the patched prompts their values, NaN for the others."""
+        found = np.full((len(self._pairs), *shape), np.nan)
+        places = [place for place, pair in enumerate(self._pairs) if pair is not None]
+        for place, value in zip(places, values):
+            found[place] = value
+        return found
+
+
+def _named(numbers: np.ndarray, gap: np.ndarray) -> dict[str, np.ndarray]:
+    """The variables of numbers [prompt, …, (change of target's, of source's, kl)].
+
+    Args:
+        gap: per prompt by how much the difference of log-probabilities is larger in the target than in the source.
+    """
+    change, kl = numbers[..., :2], numbers[..., 2]
+    way = gap.reshape(-1, *[1] * (kl.ndim - 1))
+    # the same answer in both leaves no way to go
+    recovered = np.divide(change[..., 1] - change[..., 0], way, out=np.full_like(kl, np.nan), where=way != 0)
+    return {"recovered": recovered, "change": change, "kl": kl}
+
+
+class PatchedPair(Probe):
+    """One pair in its wave: hands the source's stream on to the target's rows, and reads them where they land.
+
+    Args:
+        parts: what is put in.
+        target, source: their places in the batch.
+    """
+
+    def __init__(self, parts: Sequence[str], facts: ModelFacts, pair: PromptPair, target: int, source: int) -> None:
+        self._facts, self._pair, self._target, self._source = facts, pair, target, source
+        stop = pair.read_at + 1
+        weight = next(p for p in facts.anatomy.model.parameters() if p.is_floating_point())
+        # some families keep the stream in float32 whatever their weights are in
+        empty = weight.new_zeros(
+            facts.n_blocks, stop, facts.anatomy.width, dtype=torch.promote_types(weight.dtype, torch.float32)
+        )
+        self._values = {part: empty.clone() for part in parts}
+        spans = [range(token, token + 1) for token in range(pair.first, stop)]
+        # tokens before the first in which the prompts differ hold the same
+        self._spans = [range(pair.first, stop), *spans] if spans else []
+        super().__init__(
+            wants_parts=any(part != "block" for part in parts),
+            replacements=[Replacement(target, self._spans, stop, own, part) for part, own in self._values.items()],
+        )
+        self.noise = 0.0
+        self.log_p = np.full((len(ANSWERS), len(ANSWERS)), np.nan)
+        """Of both answers in both prompts, [read in, answer]."""
+        # of each part what is read of the rows, [boundary, span, number]; the first span is that of all tokens
+        self._found: dict[str, Tensor] = {}
+        self._at_L = np.zeros(_NUMBERS)
+
+    def baseline(self, view: BaselineView) -> None:
+        given = {"block": view.before_BTD, "attention": view.attention_BTD, "mlp": view.mlp_BTD}
+        for part, values_LTD in self._values.items():
+            shown = given[part]
+            if shown is not None:  # some families have blocks without one of the parts
+                values_LTD[view.block] = shown[self._source, : values_LTD.shape[1]]
+
+    def landed(self, states: ReplacedStates) -> None:
+        own = self._pair.read_at - states.start
+        rows_LSD, control_D = states.rows_LSND[:, :, own], states.control_ND[own]
+        numbers = self._numbers(control_D, torch.cat([rows_LSD.flatten(0, 1), states.baseline_ND[own, None]]))
+        self.noise = max(self.noise, float(numbers[-1, :2].abs().max()))
+        shape = (len(rows_LSD), len(self._spans), _NUMBERS)
+        found = self._found.setdefault(states.replacement.part, numbers.new_zeros(shape))
+        first = next(place for place, span in enumerate(self._spans) if span is states.spans[0])
+        found[:, first : first + len(states.spans)] = numbers[:-1].unflatten(0, rows_LSD.shape[:2])
+
+    def finish(self, final: FinalStates) -> None:
+        ends = final.baseline_BTD[[self._target, self._source], self._pair.read_at]
+        log_p = final.readout(ends).double().log_softmax(-1)
+        self.log_p = log_p[:, list(self._pair.answers)].cpu().numpy()
+        self._at_L = self._numbers(ends[0], ends[1:])[0].cpu().numpy()
+
+    def numbers(self, width: int) -> tuple[np.ndarray, np.ndarray]:
+        """What is read of rows patched at one token, [part, boundary, token, number], and of those at all tokens.
+
+        Args:
+            width: tokens; those behind the one that is read have NaN.
+        """
+        blocks, seen = self._facts.n_blocks, self._pair.read_at + 1
+        single = np.full((len(self._values), blocks + 1, width, _NUMBERS), np.nan)
+        single[:, :, :seen] = 0.0
+        everywhere = np.zeros((len(self._values), blocks + 1, _NUMBERS))
+        for place, part in enumerate(self._values):
+            if part in self._found:
+                found = self._found[part].cpu().numpy()
+                everywhere[place, :blocks] = found[:, 0]
+                single[place, :blocks, self._pair.first : seen] = found[:, 1:]
+            if part == "block":
+                # h_L is seen by the prediction at its own token alone
+                everywhere[place, -1] = single[place, -1, seen - 1] = self._at_L
+            else:  # a block's parts stand at the boundary of its number
+                everywhere[place, -1] = single[place, -1] = np.nan
+        return single, everywhere
+
+    def _numbers(self, control_D: Tensor, rows_ND: Tensor) -> Tensor:
+        anatomy = self._facts.anatomy
+        metric = partial(_changes, answers=list(self._pair.answers))
+        return at_one_position(anatomy.readout, control_D, rows_ND, metric, vocabulary=anatomy.vocabulary)
+
+
+def _changes(pair: Pair, answers: list[int]) -> Tensor:
+    """Changes of the answers' log-probabilities and the divergence, [rows, numbers]."""
+    change = pair.row.log_p[:, answers] - pair.ref.log_p[:, answers]
+    return torch.cat([change, kl_from_reference(pair)[:, None]], dim=-1)
