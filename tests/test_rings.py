@@ -28,6 +28,7 @@ RINGS = (
     ("controls",),
     ("surveying", "surgery", "vocabularies"),
     ("checking", "contents", "cost", "comparison", "between", "probing", "evaluation", "solving", "performance"),
+    ("explorer",),
     ("report",),
     ("reproducing", "demonstration", "catalogue"),
     ("cli",),
@@ -36,7 +37,7 @@ RANK = {name: rank for rank, ring in enumerate(RINGS) for name in ring}
 FACADE = ("__init__", "__main__")
 PURE = ("errors", "text", "schedule", "statistics", "verdict")
 FILES = sorted(ROOT.rglob("*.py"))
-_READING = ("store", "statistics", "comparison", "performance", "papers", "report", "labels", "options")
+_READING = ("store", "statistics", "comparison", "performance", "papers", "explorer", "report", "labels", "options")
 LIGHT = [path for path in FILES if path.relative_to(ROOT).parts[0].removesuffix(".py") in _READING]
 LIGHT += [ROOT / "between" / "map_results.py"]
 LIGHT += [

@@ -12,7 +12,7 @@ from bathyscope.errors import ModelError
 if TYPE_CHECKING:
     from bathyscope.store.run import Run
 
-MEASURES = ("residual", "lens", "skip", "drop", "swap", "repeat", "effective_depth")
+MEASURES = ("residual", "lens", "skip", "drop", "swap", "repeat", "tokens", "effective_depth")
 
 
 def demo(out: str | Path = Path("runs/demo"), *, progress: bool = True, command: str | None = None) -> Run:

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import unicodedata
+from typing import Final
+
+_LONGEST: Final = 14
+_VISIBLE: Final = {" ": "␣", "\n": "⏎", "\t": "⇥"}
+# Letters of these kinds leave no mark, or change the letters around them: controls, formats, separators, unassigned.
+_INVISIBLE: Final = ("Cc", "Cf", "Cs", "Co", "Cn", "Zs", "Zl", "Zp")
 
 
 def shown(text: object, keep: str = "") -> str:
@@ -25,6 +31,23 @@ def elided(given: object, letters: int) -> str:
     """The text as :func:`shown`, or its first letters and an ellipsis where it then has more than ``letters``."""
     text = shown(given)
     return text if len(text) <= letters else f"{text[: letters - 1]}…"
+
+
+def visible(piece: str) -> str:
+    """A token as a reader can see it: ``" the"`` → ``␣the``, a line's end → ``⏎``, other signs without a shape by
+    their code point in brackets, nothing at all → ``∅``. At most 14 letters."""
+    return elided("".join(_letter(letter) for letter in piece) or "∅", _LONGEST)
+
+
+def code_point(letter: str) -> str:
+    """``⟨1b⟩``: a letter by its code point in brackets."""
+    return f"⟨{ord(letter):x}⟩"
+
+
+def _letter(letter: str) -> str:
+    if letter in _VISIBLE:
+        return _VISIBLE[letter]
+    return code_point(letter) if unicodedata.category(letter) in _INVISIBLE else letter
 
 
 def _harmless(letter: str) -> bool:

@@ -20,8 +20,8 @@ from bathyscope.report.figures.colours import Colours
 from bathyscope.report.figures.heat_map import HeatMap, Side
 from bathyscope.report.figures.kind import Panel, arrange
 from bathyscope.report.figures.token_map import BOUNDARY_LABEL, TOKEN_LABEL
-from bathyscope.report.figures.token_text import visible
 from bathyscope.report.table import estimator_name
+from bathyscope.text import visible
 
 One = TypeVar("One")
 

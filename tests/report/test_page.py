@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import base64
 import copy
 import dataclasses
 import functools
+import hashlib
 import os
 import re
 import subprocess
@@ -20,6 +22,7 @@ from support.synthetic import replaced, small_run, synthetic_run, without
 from support.synthetic_tokens import complete_run
 
 from bathyscope.errors import OptionError, StoreError
+from bathyscope.explorer import assets
 from bathyscope.report.figures.kind import Drawing, FigureKind, Panel
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.registry import FIGURES, drawings
@@ -90,12 +93,22 @@ def test_every_figure_is_on_the_page_with_text_for_who_cannot_see_it() -> None:
     assert len(page.named("figure")) == len(page.named("figcaption")) == len(FIGURES)
 
 
-def test_nothing_is_loaded_and_nothing_runs() -> None:
+def assert_only_own_scripts(page: Reader) -> None:
+    """Data that no browser runs, a run each, and behind them the one script that the page's policy names."""
+    *data, code = page.named("script")
+    assert code == {}
+    assert data
+    assert all(attrs["type"] == "application/x-bathyscope" for attrs in data)
+
+
+def test_nothing_is_loaded_and_nothing_else_runs() -> None:
     assert loads_from_elsewhere(whole_page()) == []
     page = Reader(whole_page())
-    assert page.named("script") == []
+    assert_only_own_scripts(page)
     (policy,) = [a["content"] for a in page.named("meta") if a.get("http-equiv") == "Content-Security-Policy"]
-    assert policy == "default-src 'none'; img-src data: blob:; style-src 'unsafe-inline'"
+    own = whole_page().rpartition("<script>")[2].partition("</script>")[0]
+    named = base64.b64encode(hashlib.sha256(own.encode()).digest()).decode()
+    assert policy == f"default-src 'none'; img-src data: blob:; style-src 'unsafe-inline'; script-src 'sha256-{named}'"
 
 
 def test_ids_are_unique() -> None:
@@ -127,7 +140,7 @@ def test_text_of_users_is_escaped_everywhere() -> None:
     data["reason"][:] = EVIL
     text = rendered([replaced(run, "effective_depth", data)], title=f"title {EVIL}")
     page = Reader(text)
-    assert page.named("script") == []
+    assert_only_own_scripts(page)
     assert EVIL not in text
     assert f"evil/{EVIL} on synthetic" in "".join(page.text)
     assert '"0&' in page.text
@@ -181,8 +194,9 @@ def test_several_runs_are_compared_and_linked() -> None:
     page = Reader(rendered([one, two, without(small_run(model="third"), "effective_depth")]))
     links = [attrs["href"] for attrs in page.named("a")]
     sections = [attrs["id"] for attrs in page.named("section") if "id" in attrs]
-    assert links == ["#run-1", "#run-2", "#run-3"]
-    assert sections == ["run-1", "run-2", "run-3"]
+    runs = ["#run-1", "#run-2", "#run-3"]
+    assert links == ["#main", "#compared", "#explorer", *runs]
+    assert sections == ["compared", "run-1", "run-2", "run-3"]
     text = " ".join(" ".join(page.text).split())
     row = re.search(r"Effective depth compared .*? KL (.*?) top-k", text)
     assert row is not None
@@ -212,7 +226,7 @@ def test_light_dark_narrow_and_paper() -> None:
     ("given", "words"),
     [
         ({"interactive": True}, "no option interactive any more.*bathyscope show RUN --measure MEASURE --format csv"),
-        ({"tittle": "x"}, r"takes no 'tittle'; allowed: runs, out, title, options. Did you mean 'title'\?"),
+        ({"tittle": "x"}, r"takes no 'tittle'; allowed: runs, out, title, options, text. Did you mean 'title'\?"),
     ],
 )
 def test_options_that_there_are_not_are_refused(given: dict[str, object], words: str, tmp_path: Path) -> None:
@@ -336,6 +350,7 @@ def test_text_that_acts_is_shown_as_escapes_and_cut() -> None:
     for name in kept.measures:
         kept = replaced(kept, name, kept[name].assign_coords(label))
     text = rendered([kept], options=ONE, title="half\udc80\x07")
+    text = text.replace(assets.script(), "")
     assert not [letter for letter in text if not (letter.isprintable() or letter == "\n")]
     shown = r"red\x1b[31m\x07 turned\u202eround &lt;i&gt;\n"
     assert f"<td>{shown}long long" in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from importlib.resources import files
@@ -11,6 +12,7 @@ from typing import Any, Final
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from bathyscope.explorer import assets
 from bathyscope.report.export import write_output
 from bathyscope.report.figures import style
 from bathyscope.report.figures.kind import Drawing, Panel
@@ -37,13 +39,14 @@ class Figure:
     heading: str
     note: str
     panels: list[Picture]
+    headings: Sequence[str] = ()
+    rows: Sequence[Sequence[str]] = ()
 
 
-def figure(drawing: Drawing, anchor: str) -> Figure:
-    """A figure, every panel drawn once; ``anchor`` is unique on the page."""
-    return Figure(
-        drawing.heading, drawing.note, [_picture(panel, f"{anchor}-{panel.name}") for panel in drawing.panels]
-    )
+def figure(drawing: Drawing, anchor: str, headings: Sequence[str] = (), rows: Sequence[Sequence[str]] = ()) -> Figure:
+    """A figure, every panel drawn once; ``anchor`` is unique on the page, ``rows`` the numbers behind it."""
+    pictures = [_picture(panel, f"{anchor}-{panel.name}") for panel in drawing.panels]
+    return Figure(drawing.heading, drawing.note, pictures, headings, rows)
 
 
 def write_page(template: str, out: Path, **content: Any) -> None:
@@ -60,11 +63,15 @@ def write_page(template: str, out: Path, **content: Any) -> None:
         finalize=_harmless,
     )
     page = environment.get_template(template).render(
-        style=Markup((files("bathyscope.report") / "templates" / "page.css").read_text(encoding="utf-8")),
+        style=Markup(_style()),
         version=metadata.version("bathyscope"),
         **content,
     )
     write_output(out, page.encode("utf-8"))
+
+
+def _style() -> str:
+    return (files("bathyscope.report") / "templates" / "page.css").read_text(encoding="utf-8") + assets.style()
 
 
 def _harmless(value: object) -> object:

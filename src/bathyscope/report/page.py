@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+import xarray as xr
+from markupsafe import Markup
+
 from bathyscope.errors import OptionError, did_you_mean
+from bathyscope.explorer import assets
+from bathyscope.explorer.answer import answer
+from bathyscope.explorer.content import content
+from bathyscope.explorer.places import by_place
 from bathyscope.report import html, provenance, table
 from bathyscope.report.arguments import check, check_options, runs_of
 from bathyscope.report.figures.kind import Drawing
 from bathyscope.report.figures.options import FigureOptions
-from bathyscope.report.figures.registry import drawings
+from bathyscope.report.figures.registry import drawings, figures_of
 from bathyscope.report.side_by_side import together
+from bathyscope.statistics.bootstrap import Interval
 from bathyscope.store.names import run_names
+from bathyscope.store.prompts import PROMPTS
 from bathyscope.store.run import Run
 
 NO_LONGER: Final = {
@@ -29,6 +40,7 @@ def report(
     title: str | None = None,
     *,
     options: FigureOptions | None = None,
+    text: bool = True,
     **gone: object,
 ) -> Path:
     """Write a page and give back its path. The same runs give the same bytes.
@@ -38,6 +50,7 @@ def report(
         out: the HTML file; it is wholly there or absent.
         title: of the page; default: model and data.
         options: weighting and bands of the curves, reduction and scale of the maps, prompts with own maps.
+        text: show the words of prompts and predictions; False leaves them out of the page and shows token ids.
 
     Raises:
         OptionError: no run; a run with nothing to draw; an argument of another type; an option that is not known, or
@@ -49,6 +62,7 @@ def report(
     if not runs:
         raise OptionError("A report needs at least one run; give a list such as [run].")
     names = run_names(runs)
+    runs = runs if text else [_without_words(run) for run in runs]
     # each figure of each run is computed once, for its section and for what stands side by side
     drawn = [drawings(run, options) for run in runs]
     path = Path(out).expanduser()
@@ -56,7 +70,9 @@ def report(
         "page.html.j2",
         path,
         title=title or (names[0] if len(runs) == 1 else f"{len(runs)} runs compared"),
-        sections=[_section(run, f"run-{i + 1}", names[i], drawn[i]) for i, run in enumerate(runs)],
+        sections=[_section(run, f"run-{i + 1}", names[i], drawn[i], text) for i, run in enumerate(runs)],
+        script=Markup(assets.script()),
+        script_hash=assets.script_hash(),
         legend=table.LEGEND,
         comparison=_comparison(runs, names),
         side_by_side=[html.figure(drawing, f"side-by-side-{name}") for name, drawing in together(drawn, names).items()],
@@ -69,32 +85,61 @@ def _check(out: object, title: object, options: object, gone: Mapping[str, objec
     for name in gone:
         if name in NO_LONGER:
             raise OptionError(NO_LONGER[name])
-        known = ("runs", "out", "title", "options")
+        known = ("runs", "out", "title", "options", "text")
         raise OptionError(f"A report takes no {name!r}; allowed: {', '.join(known)}.{did_you_mean(name, known)}")
     check("out", out, (str, Path), "the path of an HTML file, such as 'page.html'")
     check("title", title, (str, type(None)), "a text, or None")
     check_options(options)
 
 
-def _section(run: Run, anchor: str, name: str, drawn: Mapping[str, Drawing]) -> dict[str, Any]:
+def _without_words(run: Run) -> Run:
+    """The same run without the words of tokens, in results or beside them."""
+    groups = {f"/{name}": run[name].drop_vars("piece", errors="ignore") for name in run}
+    kept = {name: own for name, own in run.files.items() if name != PROMPTS}
+    return replace(run, tree=xr.DataTree.from_dict(groups), files=kept)
+
+
+def _section(run: Run, anchor: str, name: str, drawn: Mapping[str, Drawing], text: bool) -> dict[str, Any]:
     headings, rows, count = provenance.prompts(run)
     depths = _depth_rows(run)
     return {
         "anchor": anchor,
         "name": name,
-        "verdict": run.headline(),
+        "answer": answer(run),
+        "content": content(run, name, text=text),
         "caption": run.caption(),
         "noise": _noise_note(run),
         "depth_headings": table.depth_headings(run) if depths else [],
         "depth_rows": [table.depth_cells(row) for row in depths],
         "remarks": table.remarks(depths),
-        "figures": [html.figure(drawing, f"{anchor}-{figure}") for figure, drawing in drawn.items()],
+        "figures": [
+            html.figure(drawing, f"{anchor}-{figure}", *_numbers(run, figure)) for figure, drawing in drawn.items()
+        ],
         "configuration": provenance.configuration(run),
         "record": provenance.record(run),
         "prompt_headings": headings,
         "prompt_rows": rows,
         "prompt_count": count,
     }
+
+
+def _numbers(run: Run, figure: str) -> tuple[list[str], list[list[str]]]:
+    """Means and intervals behind a figure's curves: headings, and a row for each block or boundary."""
+    kind = figures_of(run)[figure]
+    found = [one for one in by_place(run[kind.measure], run.identity.seed) if not kind.needs or one.key in kind.needs]
+    if not found:
+        return [], []
+    places = sorted({place for one in found for place in one.places})
+    told = [dict(zip(one.places, zip(one.mean.tolist(), one.intervals), strict=True)) for one in found]
+    rows = [[str(place), *(_mean_of(own.get(place)) for own in told)] for place in places]
+    return ["", *(f"{one.label} ({one.units})" for one in found)], rows
+
+
+def _mean_of(found: tuple[float, Interval] | None) -> str:
+    if found is None or math.isnan(found[0]):
+        return "–"
+    mean, (low, high) = found
+    return f"{mean:.4g}" if math.isnan(low) else f"{mean:.4g} ({low:.3g} to {high:.3g})"
 
 
 def _noise_note(run: Run) -> str:

@@ -191,6 +191,29 @@ def mean_variance(values: ArrayLike, cluster: IntArray | None = None) -> tuple[f
     return float(share @ share) / trust.shrinkage, trust.degrees_of_freedom
 
 
+def mean_intervals(
+    values_PX: ArrayLike, *, resamples: int = 1000, level: float = 0.95, seed: int = 0
+) -> list[Interval]:
+    """:func:`mean_interval` of every column of ``values`` [prompts, X], prompts without a value left out of it."""
+    given = np.asarray(values_PX, dtype=np.float64)
+    known = ~np.isnan(given)
+    whole = np.flatnonzero(known.all(0))
+    found = [Interval(math.nan, math.nan)] * given.shape[1]
+    if len(given) > 1 and whole.size:
+        drawn = resample_counts(len(given), resamples, np.random.default_rng(seed)) @ given[:, whole] / len(given)
+        shrinkage, degrees_of_freedom = small_sample(np.ones(len(given)))
+        reach = stats.t.ppf((1 + level) / 2, degrees_of_freedom) * drawn.std(0, ddof=1) / math.sqrt(shrinkage)
+        mean = given[:, whole].mean(0)
+        bias = BIAS_FACTOR * (np.median(drawn, axis=0) - mean)
+        low, high = mean - reach - np.maximum(bias, 0.0), mean + reach + np.maximum(-bias, 0.0)
+        for column, ends in zip(whole, zip(low.tolist(), high.tolist())):
+            found[column] = Interval(*ends)
+    for column in np.flatnonzero(~known.all(0)):
+        own = given[known[:, column], column]
+        found[column] = mean_interval(own, resamples=resamples, level=level, seed=seed)
+    return found
+
+
 def check_resampling(resamples: int, level: float) -> None:
     """An OptionError where there are no resamples or ``level`` is not in (0, 1)."""
     if resamples < 1:

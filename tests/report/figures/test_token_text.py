@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from bathyscope.report.figures.token_text import drawn_text, visible
+from bathyscope.report.figures.token_text import drawn_text
+from bathyscope.text import visible
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,7 @@ from bathyscope.report.figures.heat_map import (
 from bathyscope.report.figures.kind import Panel
 from bathyscope.report.figures.multiples import share
 from bathyscope.report.figures.options import FigureOptions
-from bathyscope.report.figures.token_text import visible
-from bathyscope.text import elided
+from bathyscope.text import elided, visible
 
 _ID_LETTERS: Final = 40
 

@@ -1,0 +1,119 @@
+"""The answer of a run in a few sentences: its depth, which blocks are cheap and which dear, how far to trust it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from bathyscope.explorer.places import ByPlace, cost_of_leaving_out
+
+if TYPE_CHECKING:
+    from bathyscope.store.run import Run
+
+CHEAP: Final = 0.05
+"""Nats of loss that a cheap block adds at most, by the upper end of its interval."""
+_NAMED: Final = 3
+_ADD_UP: Final = "Costs of single blocks do not add up: leave them out together and measure."
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What stands at the head of a page.
+
+    Args:
+        headline: of the verdict; empty where the run has no lens.
+        cheap: which blocks could go, or why none is named.
+        dear: which blocks could not.
+        trust: what the numbers rest on, a sentence each.
+        act: code that leaves the cheap blocks out together, or, where none is named, the command that tells more.
+        blocks: those, in order.
+    """
+
+    headline: str
+    cheap: str
+    dear: str
+    trust: tuple[str, ...]
+    act: str
+    blocks: tuple[int, ...] = ()
+
+
+def answer(run: Run) -> Answer:
+    """The answer of a run, whatever measures it has."""
+    trust = [run.caption()]
+    # a lens of before depths of tokens were kept has no verdict
+    judged = "lens" in run and "prediction_depth" in run["lens"]
+    headline = run.headline() if judged else "No verdict: it needs the lens and skip effects of blocks."
+    if judged:
+        trust += [text for text in (run.verdict.advice,) if text and text not in headline]
+    cost = cost_of_leaving_out(run)
+    if cost is None:
+        return Answer(
+            headline, "Which blocks could go is not known: drop was not measured.", "", tuple(trust), _again(run)
+        )
+    picked, cheap = _cheap(cost)
+    schedule = ",".join(f"drop:{block}" for block in picked)
+    act = f'with bathyscope.scheduled(model, "{schedule}"): ...' if picked else _again(run)
+    return Answer(headline, cheap, _dear(cost), tuple(trust), act, picked)
+
+
+def _again(run: Run) -> str:
+    """The survey that would tell more."""
+    return (
+        f"bathyscope survey {run.identity.model} --prompts YOURS.jsonl --measures lens,skip,drop,tokens --out runs/more"
+    )
+
+
+def _cheap(cost: ByPlace) -> tuple[tuple[int, ...], str]:
+    """Blocks whose interval ends below ``CHEAP``, and the sentence that names them."""
+    high = np.array([interval.high for interval in cost.intervals])
+    if np.isnan(high).all():
+        return (), "One prompt has no interval, so that no block is named as cheap: survey at least ten."
+    places = np.asarray(cost.places)
+    below = np.flatnonzero(high <= CHEAP)
+    if below.size:
+        ordered = below[np.argsort(high[below], kind="stable")]
+        picked = tuple(int(block) for block in sorted(places[ordered]))
+        each = "it adds" if len(picked) == 1 else "each alone adds"
+        most = f"{each} at most {high[below].max():.2g} nats to the loss (upper end of the 95 % interval)"
+        subject = "block costs" if len(picked) == 1 else "blocks cost"
+        together = f" {_ADD_UP}" if len(picked) > 1 else ""
+        return (
+            picked,
+            f"{len(picked)} of {len(places)} {subject} least when left out: {_listed(picked)}; {most}.{together}",
+        )
+    least = int(np.nanargmin(cost.mean))
+    named = f"block {places[least]} ({_shown(cost, least)})"
+    if cost.mean[least] <= CHEAP:
+        return (
+            (),
+            f"The intervals are too wide to name a block that could go; the cheapest is {named}. Survey more prompts.",
+        )
+    return (), f"No block can be left out for less than {CHEAP:g} nats; the cheapest is {named}."
+
+
+def _dear(cost: ByPlace) -> str:
+    order = np.argsort(-np.nan_to_num(cost.mean, nan=-math.inf), kind="stable")[:_NAMED]
+    first = f"block {cost.places[order[0]]} ({_shown(cost, int(order[0]))} nats)"
+    rest = [f"{cost.places[place]} ({cost.mean[place]:+.2g})" for place in order[1:]]
+    return f"Dearest: {', '.join([first, *rest])}."
+
+
+def _shown(cost: ByPlace, place: int) -> str:
+    low, high = cost.intervals[place]
+    between = "" if math.isnan(low) else f", {low:+.2g} to {high:+.2g}"
+    return f"{cost.mean[place]:+.2g}{between}"
+
+
+def _listed(blocks: Sequence[int]) -> str:
+    """``2, 5 to 7``: runs of three blocks or more by their ends."""
+    said, start = [], 0
+    for end in range(1, len(blocks) + 1):
+        if end == len(blocks) or blocks[end] != blocks[end - 1] + 1:
+            run = blocks[start:end]
+            said += [f"{run[0]} to {run[-1]}"] if len(run) > 2 else [str(block) for block in run]
+            start = end
+    return ", ".join(said)

@@ -1,0 +1,121 @@
+"""What a run says of each block or boundary: means over prompts, each counting the same, with their intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bathyscope.statistics.bootstrap import Interval, mean_intervals
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from bathyscope.store.run import Run
+
+FloatArray = NDArray[np.float64]
+
+PLACES: Final = ("block", "boundary", "skipped", "dropped", "swapped", "start")
+"""Dimensions along the depth of a model."""
+
+
+@dataclass(frozen=True)
+class ByPlace:
+    """One quantity along the depth.
+
+    Args:
+        key: its name on a page, letters and hyphens.
+        label, units: what it is.
+        places: [X], whole numbers.
+        by_prompt: [P, X]; NaN where a prompt has no value.
+        seed: of the resampling.
+    """
+
+    key: str
+    label: str
+    units: str
+    places: tuple[int, ...]
+    by_prompt: FloatArray
+    seed: int = 0
+
+    @cached_property
+    def mean(self) -> FloatArray:
+        """[X], over the prompts that have a value; NaN where none has."""
+        known = ~np.isnan(self.by_prompt)
+        total = np.where(known, self.by_prompt, 0.0).sum(0)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray(total / known.sum(0))
+
+    @cached_property
+    def intervals(self) -> list[Interval]:
+        """95 % intervals over prompts; NaN ends with fewer than two."""
+        return mean_intervals(self.by_prompt, seed=self.seed)
+
+
+def by_block(run: Run) -> list[ByPlace]:
+    """What is known of each block, the cost of leaving it out first."""
+    seed = run.identity.seed
+    return [ByPlace(key, label, units, places, values, seed) for key, label, units, places, values in _of_blocks(run)]
+
+
+def cost_of_leaving_out(run: Run) -> ByPlace | None:
+    """The loss that leaving out one block adds; None without drop."""
+    return next((one for one in by_block(run) if one.key == "drop"), None)
+
+
+def by_place(dataset: xr.Dataset, seed: int) -> Iterator[ByPlace]:
+    """Every variable of a measure that has a value for each prompt and place, and no other dimension."""
+    for name, values in dataset.data_vars.items():
+        along = [str(dim) for dim in values.dims if dim in PLACES]
+        if set(values.dims) == {"prompt", *along} and len(along) == 1 and values.dtype.kind in "fiu":
+            label, units = str(values.attrs.get("long_name", name)), str(values.attrs.get("units", ""))
+            yield ByPlace(str(name), label, units, _places(values, along[0]), _values(values, along[0]), seed)
+
+
+Found = tuple[str, str, str, tuple[int, ...], FloatArray]
+
+
+def _of_blocks(run: Run) -> Iterator[Found]:
+    groups: Mapping[str, str] = {"drop": "dropped", "swap": "swapped"}
+    what = {
+        "drop": "loss added without the block",
+        "swap": "loss added by swapping the block with the next",
+    }
+    for measure, dim in groups.items():
+        if measure in run and {"loss", "baseline_loss"} <= set(run[measure]):
+            added = run[measure]["loss"] - run[measure]["baseline_loss"]
+            yield measure, what[measure], "nats", _places(added, dim), _values(added, dim)
+    if "skip" in run:
+        yield from _skipped(run["skip"])
+    if "residual" in run:
+        for part, said in (("block", "block's"), ("attn", "attention's"), ("mlp", "MLP's")):
+            name = f"norm_{part}"
+            if name in run["residual"]:
+                values = run["residual"][name]
+                yield f"norm-{part}", f"norm of the {said} contribution", "1", *_both(values, "block")
+
+
+def _skipped(skip: xr.Dataset) -> Iterator[Found]:
+    if "block" not in skip["part"].values or "mean" not in skip["reduction"].values:
+        return
+    for name, said in (("output_all", "output"), ("output_future", "output at later tokens")):
+        if name in skip:
+            values = skip[name].sel(part="block", reduction="mean")
+            key = name.replace("_", "-")
+            yield key, f"change of the {said} without the block (L2 of probabilities)", "1", *_both(values, "skipped")
+
+
+def _both(values: xr.DataArray, dim: str) -> tuple[tuple[int, ...], FloatArray]:
+    return _places(values, dim), _values(values, dim)
+
+
+def _places(values: xr.DataArray, dim: str) -> tuple[int, ...]:
+    return tuple(int(place) for place in values[dim].values)
+
+
+def _values(values: xr.DataArray, dim: str) -> FloatArray:
+    return np.asarray(values.transpose("prompt", dim).values, dtype=np.float64)

@@ -1,0 +1,141 @@
+// Data, selection and small helpers that all views share. Text enters the page as text nodes only.
+
+/** An element; attributes that are functions are listeners, children that are no nodes are text. */
+function el(tag, attributes = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (typeof value === "function") made.addEventListener(name, value);
+    else if (value !== null && value !== undefined && value !== false) made.setAttribute(name, value === true ? "" : value);
+  }
+  made.append(...children.flat().filter(child => child !== null && child !== undefined));
+  return made;
+}
+
+/** A labelled choice; `options` are [value, text]. */
+function choice(label, options, value, chosen) {
+  const select = el("select", { change: event => chosen(event.target.value) },
+    options.map(([own, text]) => el("option", { value: own, selected: own === value }, text)));
+  return el("label", { class: "choice" }, label + " ", select);
+}
+
+const colour = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const dark = () => matchMedia("(prefers-color-scheme: dark)").matches;
+
+/** Three digits; what is no number is a dash. */
+function shown(value, digits = 3) {
+  if (value === null || value === undefined || Number.isNaN(value)) return "–";
+  if (value === 0) return "0";
+  const size = Math.abs(value);
+  if (size >= 1e5) return value.toExponential(digits - 1);
+  if (size < 1e-4) return value.toExponential(0);
+  return size >= 1000 ? value.toFixed(0) : value.toPrecision(digits);
+}
+const signed = value => (value > 0 ? "+" : "") + shown(value);
+const perCent = value => Number.isNaN(value) ? "–" : (100 * value).toFixed(1) + " %";
+
+/** What a page holds as text: a header in JSON and arrays, each byte plane by byte plane. */
+async function unpack(text) {
+  const packed = Uint8Array.from(atob(text.trim()), letter => letter.charCodeAt(0));
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
+  const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
+  const length = new DataView(bytes.buffer).getUint32(0, true);
+  const meta = JSON.parse(new TextDecoder().decode(bytes.subarray(4, 4 + length)));
+  const kept = new Map();
+  const array = name => {
+    if (!kept.has(name)) kept.set(name, decoded(bytes.subarray(4 + length), meta.arrays[name]));
+    return kept.get(name);
+  };
+  return { ...meta, array };
+}
+
+function decoded(bytes, { kind, shape, at, bytes: width }) {
+  const n = shape.reduce((a, b) => a * b, 1);
+  const whole = new Uint32Array(n);
+  for (let plane = 0; plane < width; plane++)
+    for (let i = 0; i < n; i++) whole[i] |= bytes[at + plane * n + i] << (8 * plane);
+  if (kind === "whole") return whole;
+  if (kind === "permille") return Float32Array.from(whole, one => one === 0xffff ? NaN : one / 1000);
+  if (width === 3) return new Float32Array(whole.map(one => one << 8).buffer);
+  return Float32Array.from(whole, half);
+}
+
+function half(bits) {
+  const sign = bits & 0x8000 ? -1 : 1, exponent = (bits >> 10) & 31, rest = bits & 1023;
+  if (exponent === 31) return rest ? NaN : sign * Infinity;
+  return exponent ? sign * (1 + rest / 1024) * 2 ** (exponent - 15) : sign * rest * 2 ** -24;
+}
+
+/** The one selection of a page, kept in the URL's hash. */
+class Selection {
+  static #whole = ["run", "block", "boundary", "prompt", "token"];
+
+  constructor() {
+    this.listeners = [];
+    this.read();
+    addEventListener("hashchange", () => { if (this.read()) this.tell({}); });
+  }
+
+  /** From the hash; false where that is no selection but a place of the page. */
+  read() {
+    if (location.hash && !location.hash.includes("=")) return false;
+    const given = new URLSearchParams(location.hash.slice(1));
+    for (const name of Selection.#whole) {
+      const value = Number(given.get(name));
+      this[name] = given.has(name) && Number.isInteger(value) && value >= 0 ? value : null;
+    }
+    return true;
+  }
+
+  set(changes) {
+    if (Object.entries(changes).every(([name, value]) => this[name] === value)) return;
+    Object.assign(this, changes);
+    const kept = Selection.#whole.filter(name => this[name] !== null).map(name => `${name}=${this[name]}`);
+    history.replaceState(null, "", kept.length ? "#" + kept.join("&") : location.pathname + location.search);
+    this.tell(changes);
+  }
+
+  tell(changes) { for (const listener of [...this.listeners]) listener(changes); }
+  on(listener) { this.listeners.push(listener); }
+}
+
+/** The places of a prompt's tokens in the flat arrays, or null where it has none. */
+function tokensOf(data, prompt) {
+  const own = data.tokens ? data.tokens.prompts.indexOf(prompt) : -1;
+  if (own < 0) return null;
+  const first = data.tokens.lengths.slice(0, own).reduce((a, b) => a + b, 0);
+  const total = data.tokens.lengths.reduce((a, b) => a + b, 0);
+  const pieces = data.pieces && data.pieces[prompt];
+  const length = data.tokens.lengths[own];
+  const piece = token => pieces ? pieces[token] : `#${token}`;
+  return { first, total, length, piece, at: (name, row, token) => data.array(name)[row * total + first + token] };
+}
+
+/** A mix of two colours of the style sheet, as [red, green, blue]. */
+function mixed(low, high, share) {
+  const [a, b] = [d3.rgb(colour(low)), d3.rgb(colour(high))];
+  return d3.rgb(d3.interpolateRgb(a, b)(Math.min(1, Math.max(0, share || 0))));
+}
+const readable = on => 0.2126 * (on.r / 255) ** 2.2 + 0.7152 * (on.g / 255) ** 2.2 + 0.0722 * (on.b / 255) ** 2.2 > 0.18 ? "#000" : "#fff";
+
+/** A canvas as sharp as the screen, cleared. */
+function prepared(canvas, width, height) {
+  const ratio = devicePixelRatio || 1;
+  canvas.width = Math.round(width * ratio); canvas.height = Math.round(height * ratio);
+  canvas.style.width = width + "px"; canvas.style.height = height + "px";
+  const pen = canvas.getContext("2d");
+  pen.scale(ratio, ratio);
+  return pen;
+}
+
+/** Ticks of a scale that changes from linear to logarithmic, at least `gap` pixels apart. */
+function symlogTicks(scale, constant, gap) {
+  const [low, high] = scale.domain(), found = [0];
+  for (let size = 10 ** Math.ceil(Math.log10(constant)); size <= Math.max(high, -low); size *= 10)
+    for (const value of [size, 2 * size, 5 * size, -size, -2 * size, -5 * size])
+      if (value >= low && value <= high) found.push(value);
+  const kept = [];
+  for (const value of found.sort((a, b) => (a !== 0) - (b !== 0) || logSteps(a) - logSteps(b)))
+    if (kept.every(other => Math.abs(scale(other) - scale(value)) >= gap)) kept.push(value);
+  return kept.sort((a, b) => a - b);
+}
+const logSteps = value => Math.abs(Math.log10(Math.abs(value)) % 1) > 1e-9 ? 1 : 0;

@@ -1,0 +1,152 @@
+// Token by boundary: what the model would say there. Only the visible columns are drawn; the chosen cell is told in words.
+
+const CELL = { width: 58, height: 17, left: 26, below: 18 };
+
+function gridView(data, selection) {
+  const root = el("section", { class: "view", "aria-labelledby": "view-lens" }, el("h2", { id: "view-lens" }, "What the model would say at every boundary"));
+  if (!data.tokens) {
+    root.append(el("p", { class: "note" }, "This run keeps no single tokens: survey with tokens among the measures."));
+    return root;
+  }
+  const kinds = [["topProbability", "probability of the likeliest token"], ["next", "probability of the true next token"], ["kl", "KL of the final prediction from the lens"], ["entropy", "entropy"]];
+  let kind = "topProbability";
+  const canvas = el("canvas", { role: "img", "aria-label": "Grid of tokens and boundaries; the chosen cell is described below." });
+  const spacer = el("div", { class: "spacer" });
+  const scroller = el("div", { class: "grid", tabindex: "0", role: "region", "aria-label": "Lens grid: arrow keys choose a token and a boundary", scroll: draw, keydown: keys }, spacer, canvas);
+  const cell = el("div", { class: "cell", "aria-live": "polite" });
+  canvas.addEventListener("click", pointed);
+  root.append(el("div", { class: "controls" }, choice("Shade", kinds, kind, value => { kind = value; draw(); })),
+    el("p", { class: "note" }, "Rows: boundaries, the last on top; columns: tokens. Bold: already the final prediction. Darker: higher."), scroller, cell);
+  const rows = data.tokens.boundaries;
+
+  function draw() {
+    const tokens = tokensOf(data, selection.prompt);
+    scroller.hidden = cell.hidden = !tokens;
+    if (!tokens) return;
+    const width = Math.max(200, scroller.clientWidth), height = rows * CELL.height + CELL.below;
+    spacer.style.width = CELL.left + tokens.length * CELL.width + "px";
+    const pen = prepared(canvas, width, height), start = scroller.scrollLeft;
+    const total = tokens.total, top = d3.max(d3.range(rows * tokens.length), i => valueOf(tokens, Math.floor(i / tokens.length), i % tokens.length)) || 1;
+    const most = kind === "topProbability" || kind === "next" ? 1 : top;
+    const low = d3.rgb(colour("--paper")), high = d3.rgb(colour("--blue")), ramp = d3.interpolateRgb(low, high);
+    pen.textBaseline = "middle";
+    const first = Math.max(0, Math.floor(start / CELL.width)), last = Math.min(tokens.length, Math.ceil((start + width) / CELL.width));
+    for (let token = first; token < last; token++) {
+      const x = CELL.left + token * CELL.width - start;
+      for (let boundary = 0; boundary < rows; boundary++) {
+        const y = (rows - 1 - boundary) * CELL.height, on = d3.rgb(ramp(Math.min(1, (valueOf(tokens, boundary, token) || 0) / most)));
+        pen.fillStyle = on.formatHex();
+        pen.fillRect(x, y, CELL.width - 1, CELL.height - 1);
+        const word = wordAt(tokens, boundary, token), final = word === wordAt(tokens, rows - 1, token);
+        write(pen, data.tokens.words[word], x + 3, y + CELL.height / 2, readable(on), final);
+      }
+      write(pen, tokens.piece(token), x + 3, rows * CELL.height + CELL.below / 2, colour("--muted"), false);
+    }
+    pen.fillStyle = colour("--paper");
+    pen.fillRect(0, 0, CELL.left, height);
+    pen.fillStyle = colour("--muted");
+    pen.font = "10px system-ui, sans-serif";
+    for (let boundary = 0; boundary < rows; boundary++) pen.fillText(String(boundary), 4, (rows - 1 - boundary) * CELL.height + CELL.height / 2);
+    if (selection.token !== null && selection.boundary !== null) {
+      pen.strokeStyle = colour("--vermilion"); pen.lineWidth = 2;
+      const x = CELL.left + selection.token * CELL.width - start;
+      if (x >= CELL.left) pen.strokeRect(x, (rows - 1 - selection.boundary) * CELL.height, CELL.width - 1, CELL.height - 1);
+    }
+  }
+
+  function write(pen, text, x, y, ink, bold) {
+    pen.save();
+    pen.beginPath(); pen.rect(x, y - CELL.height / 2, CELL.width - 7, CELL.height); pen.clip();
+    pen.fillStyle = ink; pen.direction = "ltr"; pen.font = (bold ? "bold " : "") + "10.5px ui-monospace, 'DejaVu Sans Mono', monospace";
+    pen.fillText(text, x, y);
+    pen.restore();
+  }
+
+  const valueOf = (tokens, boundary, token) => tokens.at(kind, boundary, token);
+  const wordAt = (tokens, boundary, token) => tokens.at("topWord", boundary, token);
+
+  function keys(event) {
+    const tokens = tokensOf(data, selection.prompt);
+    if (!tokens) return;
+    const steps = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] }[event.key];
+    if (event.key === "Escape") selection.set({ token: null, boundary: null });
+    else if (steps) {
+      const there = selection.token !== null && selection.boundary !== null;
+      const token = there ? selection.token + steps[0] : selection.token ?? 0, boundary = there ? selection.boundary + steps[1] : rows - 1;
+      selection.set({ token: Math.min(tokens.length - 1, Math.max(0, token)), boundary: Math.min(rows - 1, Math.max(0, boundary)) });
+    } else return;
+    event.preventDefault();
+  }
+
+  function pointed(event) {
+    const tokens = tokensOf(data, selection.prompt), box = canvas.getBoundingClientRect();
+    const token = Math.floor((event.clientX - box.left - CELL.left + scroller.scrollLeft) / CELL.width);
+    const boundary = rows - 1 - Math.floor((event.clientY - box.top) / CELL.height);
+    if (token >= 0 && token < tokens.length && boundary >= 0 && boundary < rows) selection.set({ token, boundary });
+  }
+
+  function reveal() {
+    if (selection.token === null) return;
+    const x = selection.token * CELL.width, room = scroller.clientWidth - CELL.left - CELL.width;
+    if (x < scroller.scrollLeft) scroller.scrollLeft = x;
+    else if (x > scroller.scrollLeft + room) scroller.scrollLeft = x - room;
+  }
+
+  function tell() {
+    const tokens = tokensOf(data, selection.prompt), { token } = selection;
+    if (!tokens || token === null || token >= tokens.length) { cell.replaceChildren(el("p", { class: "note" }, "Choose a cell to see its five likeliest tokens.")); return; }
+    const boundary = Math.min(rows - 1, selection.boundary ?? rows - 1);
+    const top = data.arrays.topWord.shape[0];
+    const best = d3.range(top).map(rank => [data.tokens.words[data.array("topWord")[(rank * rows + boundary) * tokens.total + tokens.first + token]], data.array("topProbability")[(rank * rows + boundary) * tokens.total + tokens.first + token]]);
+    const next = tokens.at("next", boundary, token);
+    cell.replaceChildren(
+      el("div", { class: "about" }, el("h3", {}, `Token ${token} `, el("bdi", {}, tokens.piece(token)), `, boundary ${boundary}`),
+        el("table", { class: "best" }, el("tbody", {}, best.map(([word, p]) => el("tr", {}, el("th", { scope: "row" }, el("bdi", {}, word)), el("td", { class: "number" }, perCent(p)))))),
+        el("p", { class: "told" }, `KL of the final prediction ${shown(tokens.at("kl", boundary, token))} nats · entropy ${shown(tokens.at("entropy", boundary, token))} bits` + (Number.isNaN(next) ? " · the last token" : ` · true next token ${shown(next)}`))),
+      trajectory(tokens, token, boundary), ...added(tokens, token));
+  }
+
+  const looks = { background: "transparent", color: "var(--ink)", fontSize: "11px", fontFamily: "inherit" };
+
+  function figure(title, plot, said) {
+    plot.setAttribute("aria-hidden", "true");
+    return el("figure", { role: "img", "aria-label": `${title}: ${said}` }, el("figcaption", {}, title), plot);
+  }
+
+  function trajectory(tokens, token, boundary) {
+    const lines = [["topProbability", "likeliest"], ["next", "true next"]].map(([name, label]) => ({ label, values: d3.range(rows).map(b => ({ b, p: tokens.at(name, b, token), label })) }));
+    const width = Math.min(360, Math.max(260, root.clientWidth - 20));
+    const plot = Plot.plot({
+      width, height: 150, marginLeft: 40, marginRight: 64, marginTop: 12, marginBottom: 30, style: looks,
+      x: { label: "boundary", labelAnchor: "center", labelArrow: "none", ticks: d3.ticks(0, rows - 1, Math.min(6, rows)).filter(Number.isInteger), tickFormat: String, domain: [0, Math.max(1, rows - 1)] }, y: { domain: [0, 1], ticks: [0, 0.5, 1], grid: true, label: null },
+      marks: [
+        Plot.line(lines[0].values, { x: "b", y: "p", stroke: "var(--muted)", strokeDasharray: "4 3" }),
+        Plot.line(lines[1].values, { x: "b", y: "p", stroke: "var(--blue)" }),
+        Plot.dot(lines[1].values, { x: "b", y: "p", r: 2, fill: "var(--blue)" }),
+        Plot.ruleX([boundary], { stroke: "var(--vermilion)" }),
+      ],
+    });
+    return figure("Probability: likeliest (broken), true next (line)", plot, `true next token ${d3.range(rows).map(b => shown(tokens.at("next", b, token), 2)).join(", ")} at boundaries 0 to ${rows - 1}`);
+  }
+
+  function added(tokens, token) {
+    const { dropped } = data.tokens;
+    if (!dropped.length || Number.isNaN(tokens.at("added", 0, token))) return [];
+    const bars = dropped.map((block, i) => ({ block, loss: tokens.at("added", i, token) }));
+    const width = Math.min(460, Math.max(260, root.clientWidth - 20)), step = Math.ceil(bars.length * 20 / (width - 60));
+    const plot = Plot.plot({
+      width, height: 150, marginLeft: 46, marginTop: 12, marginBottom: 30, style: looks,
+      x: { type: "band", label: "block left out", labelAnchor: "center", labelArrow: "none", tickSize: 0, tickFormat: block => dropped.indexOf(block) % step ? "" : String(block) },
+      y: { ticks: 4, grid: true, label: null },
+      marks: [Plot.barY(bars, { x: "block", y: "loss", fill: bar => bar.block === selection.block ? "var(--vermilion)" : "var(--muted)" }), Plot.ruleY([0])],
+    });
+    return [figure("Loss added here (nats)", plot, bars.map(bar => `block ${bar.block} ${signed(bar.loss)}`).join(", "))];
+  }
+
+  selection.on(() => { reveal(); draw(); tell(); });
+  let toldAt = 0;
+  new ResizeObserver(() => { draw(); if (root.clientWidth !== toldAt) { toldAt = root.clientWidth; tell(); } }).observe(scroller);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  draw(); tell();
+  return root;
+}

@@ -1,0 +1,103 @@
+// Maps of blocks by blocks and of depth by tokens, of one prompt or of all, on one scale.
+
+function mapsView(data, selection) {
+  const root = el("section", { class: "view", "aria-labelledby": "view-maps" }, el("h2", { id: "view-maps" }, "Maps"));
+  if (!data.maps.length) {
+    root.append(el("p", { class: "note" }, "No maps: survey with skip, direct, erasure or integrated_gradients among the measures."));
+    return root;
+  }
+  let reduction = 0, scaling = "linear", whose = "mean";
+  const reductions = d3.max(data.maps, map => map.reductions.length) > 1 ? data.maps.find(map => map.reductions.length > 1).reductions : null;
+  const panels = el("div", { class: "maps" }), note = el("p", { class: "note" });
+  root.append(el("div", { class: "controls" },
+    choice("Of", [["mean", "all prompts (mean)"], ["each", "the chosen prompt"]], whose, value => { whose = value; draw(); }),
+    reductions ? choice("Over tokens", reductions.map((name, i) => [String(i), name]), "0", value => { reduction = Number(value); draw(); }) : null,
+    choice("Scale", [["linear", "linear"], ["log", "logarithmic"], ["clipped", "clipped at the 99th percentile"]], scaling, value => { scaling = value; draw(); })), panels, note);
+
+  function values(map) {
+    const mean = data.arrays[`${map.key}-mean`], each = data.arrays[`${map.key}-each`];
+    const at = Math.min(reduction, map.reductions.length - 1);
+    if (whose === "mean" && mean) {
+      const [, height, width] = mean.shape, size = height * width;
+      return { height, width, cells: data.array(`${map.key}-mean`).subarray(at * size, (at + 1) * size) };
+    }
+    const own = map.prompts.indexOf(selection.prompt);
+    if (own < 0) return null;
+    const [, prompts, height, width] = each.shape, size = height * width, start = (at * prompts + own) * size;
+    return { height, width, cells: data.array(`${map.key}-each`).subarray(start, start + size) };
+  }
+
+  function draw() {
+    const there = data.maps.map(map => ({ map, ...values(map) })).filter(one => one.cells);
+    const kinds = d3.group(there, one => `${one.map.columns} ${one.map.units}`);
+    panels.replaceChildren(...there.map(one => panel(one, kinds.get(`${one.map.columns} ${one.map.units}`))));
+    note.textContent = there.length
+      ? "Panels of one kind share their scale. Cells beyond it carry a mark. Bars beside and above: sums of rows and columns. Click a cell to choose its block."
+      : "Nothing is there for this prompt; choose another, or all prompts.";
+  }
+
+  function scaleOf(kin) {
+    const all = kin.flatMap(one => [...one.cells]).filter(Number.isFinite), negative = all.some(value => value < 0);
+    const sizes = all.map(Math.abs).sort(d3.ascending), positive = sizes.filter(size => size > 0);
+    const most = (scaling === "clipped" ? d3.quantileSorted(sizes, 0.99) : sizes[sizes.length - 1]) || 1;
+    const least = Math.max(positive[0] || most / 1000, most / 1e4);
+    const share = value => scaling === "log" ? Math.max(0, Math.log(Math.max(Math.abs(value), least) / least) / Math.log(most / least || 2)) : Math.abs(value) / most;
+    const tint = value => negative ? mixed("--paper", value < 0 ? "--blue" : "--vermilion", share(value)) : d3.rgb(d3.interpolateViridis(Math.min(1, share(value))));
+    return { most, tint, clipped: value => Math.abs(value) > most * (1 + 1e-6), negative };
+  }
+
+  function panel(one, kin) {
+    const { map, height, width, cells } = one, scale = scaleOf(kin), side = 44;
+    const across = Math.max(3, Math.min(14, Math.floor((Math.min(420, root.clientWidth - 40) - side - 30) / width)));
+    const down = map.columns === "token" ? Math.max(4, Math.min(12, Math.floor(260 / height))) : across;
+    const canvas = el("canvas", { role: "img", "aria-label": label(one) }), left = 28, bottom = 18;
+    const pen = prepared(canvas, left + width * across + side, side + height * down + bottom);
+    const tokens = map.columns === "token";
+    const y = row => side + (map.rows === "boundary" || map.rows === "block" ? height - 1 - row : row) * down;
+    for (let row = 0; row < height; row++) for (let column = 0; column < width; column++) {
+      const value = cells[row * width + column], x = left + column * across;
+      if (Number.isNaN(value)) { pen.fillStyle = colour("--void"); pen.fillRect(x, y(row), across, down); continue; }
+      pen.fillStyle = scale.tint(value).formatHex(); pen.fillRect(x, y(row), across, down);
+      if (scale.clipped(value)) { pen.fillStyle = "#e4007c"; pen.fillRect(x + across / 2 - 1, y(row) + down / 2 - 1, 2, 2); }
+    }
+    const sum = picked => d3.sum(picked, value => Math.abs(value) || 0);
+    const rows = d3.range(height).map(row => sum(cells.subarray(row * width, (row + 1) * width)));
+    const columns = d3.range(width).map(column => sum(d3.range(height).map(row => cells[row * width + column])));
+    pen.fillStyle = colour("--muted");
+    rows.forEach((value, row) => pen.fillRect(left + width * across + 4, y(row), (side - 6) * value / (d3.max(rows) || 1), Math.max(1, down - 1)));
+    columns.forEach((value, column) => { const size = (side - 6) * value / (d3.max(columns) || 1); pen.fillRect(left + column * across, side - 4 - size, Math.max(1, across - 1), size); });
+    pen.font = "10px system-ui, sans-serif"; pen.textBaseline = "middle";
+    const each = Math.ceil(height * 12 / (height * down)), every = Math.ceil(18 / across);
+    for (let row = 0; row < height; row += each) pen.fillText(String(row), 4, y(row) + down / 2);
+    for (let column = 0; column < width; column += every) pen.fillText(String(column), left + column * across, side + height * down + 9);
+    const chosen = tokens ? selection.token : selection.block;
+    pen.strokeStyle = colour("--vermilion"); pen.lineWidth = 1.5;
+    if (!tokens && chosen !== null && chosen < height) pen.strokeRect(left, y(chosen), width * across, down);
+    if (tokens && chosen !== null && chosen < width) pen.strokeRect(left + chosen * across, side, across, height * down);
+    const told = el("p", { class: "told" }, `${map.rows} by ${map.columns}, to ${shown(scale.most)}${map.units === "1" ? "" : " " + map.units}`);
+    canvas.addEventListener("click", event => {
+      const box = canvas.getBoundingClientRect(), column = Math.floor((event.clientX - box.left - left) / across);
+      const row = d3.range(height).find(own => event.clientY - box.top >= y(own) && event.clientY - box.top < y(own) + down);
+      if (row === undefined || column < 0 || column >= width) return;
+      if (tokens) selection.set({ token: column }); else selection.set({ block: row });
+    });
+    canvas.addEventListener("mousemove", event => {
+      const box = canvas.getBoundingClientRect(), column = Math.floor((event.clientX - box.left - left) / across);
+      const row = d3.range(height).find(own => event.clientY - box.top >= y(own) && event.clientY - box.top < y(own) + down);
+      if (row !== undefined && column >= 0 && column < width) told.textContent = `${map.rows} ${row}, ${map.columns} ${column}: ${shown(cells[row * width + column])}`;
+    });
+    return el("div", { class: "map" }, el("h3", {}, map.label), el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Map, ${map.label}` }, canvas), told);
+  }
+
+  function label({ map, height, width, cells }) {
+    const most = d3.greatestIndex(cells, Math.abs);
+    return `${map.label}: ${height} by ${width} cells; largest ${shown(cells[most])} at ${map.rows} ${Math.floor(most / width)}, ${map.columns} ${most % width}.`;
+  }
+
+  let drawnAt = 0;
+  new ResizeObserver(() => { if (root.clientWidth !== drawnAt) { drawnAt = root.clientWidth; draw(); } }).observe(root);
+  selection.on(draw);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  draw();
+  return root;
+}

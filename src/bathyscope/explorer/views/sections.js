@@ -1,0 +1,28 @@
+// The static sections: pictures to take away, everything unfolded in print, the contents without losing the selection.
+
+function sections() {
+  for (const panel of document.querySelectorAll(".panel")) {
+    const svg = panel.querySelector("svg");
+    if (svg) panel.after(el("p", { class: "take" }, el("button", { type: "button", click: () => save(svg, panel.getAttribute("aria-label")) }, "Save as SVG")));
+  }
+  let opened = [];
+  addEventListener("beforeprint", () => { opened = [...document.querySelectorAll("details:not([open])")]; for (const one of opened) one.open = true; });
+  addEventListener("afterprint", () => { for (const one of opened) one.open = false; });
+  for (const link of document.querySelectorAll('nav a[href^="#"], a.skip')) link.addEventListener("click", event => {
+    const to = document.getElementById(decodeURIComponent(link.hash.slice(1)));
+    if (!to) return;
+    event.preventDefault();
+    for (let place = to; place; place = place.parentElement) if (place.tagName === "DETAILS") place.open = true;
+    if (to.tagName !== "A") to.setAttribute("tabindex", "-1");
+    to.focus({ preventScroll: true }); to.scrollIntoView();
+  });
+}
+
+function save(svg, name) {
+  const copy = svg.cloneNode(true);
+  copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+  const text = new XMLSerializer().serializeToString(copy).replace(/var\((--[\w-]+)(?:, ?([^)]*))?\)/g, (_, own, fallback) => fallback || colour(own));
+  const link = el("a", { href: URL.createObjectURL(new Blob([text], { type: "image/svg+xml" })), download: (name || "figure").toLowerCase().replace(/[^a-z0-9]+/g, "-").slice(0, 60) + ".svg" });
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
