@@ -31,7 +31,7 @@ def test_page_and_figures(lens_run: Path, tmp_path: Path, capsys: pytest.Capture
 
 def test_two_runs_get_a_folder_of_figures_each(lens_run: Path, tmp_path: Path) -> None:
     assert main(["report", str(lens_run), str(lens_run), "--figures", str(tmp_path), "--formats", "svg"]) == 0
-    assert {path.name for path in tmp_path.iterdir()} == {"1-lens", "2-lens"}
+    assert {path.name for path in tmp_path.iterdir()} == {"1-lens", "2-lens", "side-by-side"}
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,7 @@ def _numbers(run: Run, figure: str) -> tuple[list[str], list[list[str]]]:
     places = sorted({place for one in found for place in one.places})
     told = [dict(zip(one.places, zip(one.mean.tolist(), one.intervals), strict=True)) for one in found]
     rows = [[str(place), *(_mean_of(own.get(place)) for own in told)] for place in places]
-    return ["", *(f"{one.label} ({one.units})" for one in found)], rows
+    return ["place", *(f"{one.label} ({one.units})" for one in found)], rows
 
 
 def _mean_of(found: tuple[float, Interval] | None) -> str:

@@ -110,7 +110,7 @@ function gridView(data, selection) {
 
   function figure(title, plot, said) {
     plot.setAttribute("aria-hidden", "true");
-    return el("figure", { role: "img", "aria-label": `${title}: ${said}` }, el("figcaption", {}, title), plot);
+    return el("div", { class: "small", role: "img", "aria-label": `${title}: ${said}` }, el("p", { class: "note" }, title), plot);
   }
 
   function trajectory(tokens, token, boundary) {

@@ -1,0 +1,279 @@
+"""The page in a real browser: silent, alone, legible, reachable by keyboard, true to the run, harmless."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support import zoo
+from support.browser import Opened, browser, opened
+from support.synthetic import synthetic_run, without
+from support.word_tokenizer import word_tokenizer
+
+import bathyscope
+from bathyscope import Prompt
+from bathyscope.store.run import Run
+
+HOSTILE = "<script>document.title='taken'</script><img src=x onerror=alert(1)>\x07\u202egnp."
+LENGTHS = (40, 12, 25, 9, 31)
+_FOCUSED = """(() => {
+  const at = document.activeElement;
+  return at.className + '/' + (at.getAttribute('aria-label') || at.textContent.slice(0, 24));
+})()"""
+MEASURES = ["residual", "lens", "skip", "drop", "tokens", "effective_depth"]
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    with browser() as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def run() -> Run:
+    """Five prompts with labels, of which four have tokens; words that would act if they could."""
+    model = zoo.build("llama")
+    words = [f"w{number}" for number in range(model.config.vocab_size - 2)]
+    loaded = bathyscope.load(model, tokenizer=word_tokenizer(words))
+    prompts = [
+        Prompt(
+            " ".join(words[token % len(words)] for token in ids),
+            id=f"prompt {n}" if n else HOSTILE,
+            labels={"kind": "long" if len(ids) > 20 else "short", "note": HOSTILE + "x" * 10_000 * (n == 1)},
+        )
+        for n, ids in enumerate(zoo.prompts(model, LENGTHS))
+    ]
+    return bathyscope.survey(loaded, prompts, MEASURES, tokens={"prompts": 4}, progress=False)
+
+
+@pytest.fixture(scope="module")
+def page(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return bathyscope.report([run], tmp_path_factory.mktemp("page") / "page.html", title="half\udc80 <b>x</b>")
+
+
+Show = Callable[..., Opened]
+
+
+@pytest.fixture
+def show(chromium: Any) -> Iterator[Show]:
+    """Opens pages, and holds in the end that none said anything or asked for anything but itself."""
+    windows = []
+
+    def shown(path: Path, **options: Any) -> Opened:
+        window = opened(chromium, path, **options)
+        one = window.__enter__()
+        windows.append((window, one, path))
+        one.settled()
+        return one
+
+    yield shown
+    for window, one, path in windows:
+        window.__exit__(None, None, None)
+        assert one.said == []
+        assert {asked.partition("#")[0] for asked in one.asked} == {f"file://{path}"}
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (400, "dark")])
+def test_every_picture_is_legible(show: Show, page: Path, width: int, scheme: str) -> None:
+    one = show(page, width=width, color_scheme=scheme, hash_="#block=2&token=5&boundary=3")
+    one.page.wait_for_timeout(200)
+    assert one.geometry() == []
+    assert one.page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing(show: Show, page: Path, scheme: str) -> None:
+    one = show(page, color_scheme=scheme, hash_="#block=2&token=5&boundary=3")
+    one.unfold()
+    assert one.axe() == []
+
+
+def test_a_keyboard_reaches_and_moves_everything(show: Show, page: Path, run: Run) -> None:
+    one = show(page)
+    keys, seen = one.page.keyboard, []
+    for _ in range(60):
+        keys.press("Tab")
+        seen.append(one.page.evaluate(_FOCUSED))
+        if "strip/" in seen[-1]:
+            keys.press("ArrowRight")
+            keys.press("ArrowRight")
+        elif seen[-1].startswith("text/"):
+            keys.press("ArrowRight")
+        elif seen[-1].startswith("grid/"):
+            keys.press("ArrowUp")
+            keys.press("ArrowRight")
+            keys.press("ArrowDown")
+            break
+    assert seen[0] == "skip/Skip to the content"
+    assert any(place.startswith("prompts") or "scroll prompts" in place for place in seen)
+    chosen = dict(part.split("=") for part in one.page.evaluate("location.hash.slice(1)").split("&"))
+    assert chosen == {"block": "1", "prompt": "0", "token": "1", "boundary": str(run.n_blocks - 1)}
+    keys.press("Escape")
+    assert "token" not in one.page.evaluate("location.hash")
+
+
+def test_the_selection_survives_a_reload(show: Show, page: Path) -> None:
+    one = show(page, hash_="#prompt=2")
+    one.page.get_by_role("slider").focus()
+    one.page.keyboard.press("End")
+    one.page.locator("#token-7").click()
+    before = one.page.evaluate("location.hash")
+    assert before == "#block=4&prompt=2&token=7"
+    told = one.page.locator(".cell h3").inner_text()
+    one.page.reload()
+    one.settled()
+    assert one.page.evaluate("location.hash") == before
+    assert one.page.locator(".cell h3").inner_text() == told
+    assert one.page.locator("[aria-selected=true]").get_attribute("id") == "token-7"
+
+
+@pytest.mark.parametrize("hash_", ["#block=99&prompt=77&token=5000&boundary=-3", "#block=x&run=9&token=1e3", "#=&%zz"])
+def test_a_selection_that_there_is_not_is_none(show: Show, page: Path, hash_: str) -> None:
+    one = show(page, hash_=hash_)
+    assert one.page.locator(".strip + .told").inner_text() == "No block is chosen."
+    assert one.page.locator("[aria-selected=true]").count() == 0
+
+
+def close(text: str, value: float) -> bool:
+    """Whether a number on the page, of three digits, is that of the run."""
+    return abs(float(text) - value) <= 0.006 * abs(value) + 1e-9 if text != "–" else bool(np.isnan(value))
+
+
+def test_numbers_are_those_of_the_run(show: Show, page: Path, run: Run) -> None:
+    rng, tokens = np.random.default_rng(), run["tokens"]
+    one = show(page)
+    added = (run["drop"].loss - run["drop"].baseline_loss).mean("prompt")
+    for _ in range(6):
+        prompt = int(rng.integers(4))
+        token, boundary, block = int(rng.integers(LENGTHS[prompt])), int(rng.integers(6)), int(rng.integers(5))
+        one.page.evaluate(f"location.hash = '#block={block}&boundary={boundary}&prompt={prompt}&token={token}'")
+        there = f"/^Token {token} .*boundary {boundary}$/.test(document.querySelector('.cell h3')?.textContent)"
+        one.page.wait_for_function(there)
+        own = tokens.isel(prompt=prompt, token=token)
+        told = one.page.locator(".cell .told").inner_text()
+        kl, entropy, *following = re.findall(r"[\d.]+(?:e[+-]\d+)?", told)
+        assert close(kl, float(own.kl_final_lens[boundary])), told
+        assert close(entropy, float(own.entropy[boundary])), told
+        assert (len(following) == 0) == bool(own.next_probability.isnull()[boundary])
+        if following:
+            assert close(following[0], float(own.next_probability[boundary])), told
+        rows = one.page.locator(".best tr").all_inner_texts()
+        pieces = dict(zip(tokens.id.values.tolist(), tokens.piece.values.tolist()))
+        for row, number, probability in zip(rows, own.top_id[boundary].values, own.top_probability[boundary].values):
+            word, share = row.split("\t")
+            assert word.replace("␣", " ") == pieces[int(number)]
+            assert float(share.removesuffix(" %")) == pytest.approx(100 * float(probability), abs=0.051)
+        strip = one.page.locator(".strip + .told").inner_text()
+        assert close(re.findall(r"without the block (\S+)", strip)[0], float(added[block])), strip
+        if following:
+            label = one.page.locator("[role=img][aria-label^='Loss added']").get_attribute("aria-label")
+            said = re.findall(rf"block {block} (\S+?)(?:,|$)", label)
+            assert close(said[0], float(own.added_loss[block])), label
+    listed = one.page.locator(".prompts tbody tr").all_inner_texts()
+    assert [int(row.split("\t")[1]) for row in listed] == list(LENGTHS)
+
+
+def test_prompts_are_searched_sorted_and_sifted(show: Show, page: Path) -> None:
+    one = show(page)
+    rows = one.page.locator(".prompts tbody tr")
+    one.page.get_by_label("Search").fill("PROMPT 3")
+    assert rows.count() == 1
+    one.page.get_by_label("Search").fill("")
+    one.page.get_by_role("button", name="tokens", exact=True).click()
+    assert [int(row.split("\t")[1]) for row in rows.all_inner_texts()] == sorted(LENGTHS, reverse=True)
+    one.page.get_by_label("kind").select_option(label="short")
+    assert rows.count() == 2
+
+
+def test_hostile_text_is_text(show: Show, page: Path) -> None:
+    one = show(page)
+    assert one.page.title() != "taken"
+    assert one.page.locator("img").count() == 0
+    assert "<script>document.title='taken'</script>" in one.page.locator(".prompts tbody").inner_text()
+    content = one.page.locator("body").inner_text()
+    assert "\u202e" not in content
+    assert "\x07" not in content
+    assert max(len(text) for text in one.page.locator(".prompts td").all_inner_texts()) <= 200
+
+
+def test_print_shows_everything_that_is_folded(show: Show, page: Path) -> None:
+    one = show(page)
+    hidden = "[...document.querySelectorAll('details .panel svg')].filter(svg => !svg.checkVisibility()).length"
+    assert one.page.evaluate(hidden) > 0
+    one.page.emulate_media(media="print")
+    one.page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert one.page.evaluate(hidden) == 0
+    one.page.evaluate("dispatchEvent(new Event('afterprint'))")
+    one.page.emulate_media(media="screen")
+    assert one.page.evaluate(hidden) > 0
+
+
+def test_without_scripts_the_answer_and_all_sections_are_there(chromium: Any, page: Path) -> None:
+    with opened(chromium, page, java_script_enabled=False) as one:
+        assert "need JavaScript" in one.page.locator("#explorer").inner_text()
+        assert one.page.locator(".answer").is_visible()
+        one.page.locator(".folded > summary").nth(2).click()
+        assert one.page.locator(".folded svg").first.count() == 1
+
+
+def test_headings_are_in_order(show: Show, page: Path) -> None:
+    one = show(page)
+    levels = one.page.evaluate("[...document.querySelectorAll('h1, h2, h3, h4')].map(head => Number(head.tagName[1]))")
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+
+
+def large() -> Run:
+    """80 blocks and 200 prompts."""
+    run = synthetic_run(80, 200)
+    return without(run, *(name for name in run if name not in ("drop", "swap")))
+
+
+RUNS: dict[str, Callable[[], Run]] = {
+    "80 blocks": large,
+    "one block": lambda: without(synthetic_run(1, 3), "repeat", "swap", "effective_depth"),
+    "one prompt": lambda: without(synthetic_run(3, 1), "repeat", "effective_depth"),
+    "residual alone": lambda: without(
+        synthetic_run(3, 2), *(name for name in synthetic_run(3, 2) if name != "residual")
+    ),
+}
+
+
+@pytest.mark.parametrize("which", RUNS)
+def test_every_kind_of_run_has_its_page(show: Show, tmp_path: Path, which: str) -> None:
+    one = show(bathyscope.report([RUNS[which]()], tmp_path / "page.html"), width=400)
+    one.page.wait_for_timeout(100)
+    assert one.geometry() == []
+    if which != "residual alone":
+        one.page.get_by_role("slider").focus()
+        one.page.keyboard.press("End")
+        last = {"80 blocks": 79, "one block": 0}.get(which, 2)
+        assert one.page.locator(".strip + .told").inner_text().startswith(f"Block {last}: ")
+
+
+def test_several_runs_are_switched(show: Show, run: Run, tmp_path: Path) -> None:
+    kept = without(run, *(name for name in run if name not in ("drop", "lens", "tokens")))
+    other = without(synthetic_run(3, 2, model="other"), "repeat", "swap", "skip", "lens")
+    one = show(bathyscope.report([kept, other], tmp_path / "page.html"))
+    assert one.page.locator("#token-3").count() == 1
+    one.page.locator("#explorer > label select").select_option(index=1)
+    one.page.wait_for_function("!document.querySelector('#token-3')")
+    assert one.page.evaluate("location.hash").startswith("#run=1")
+    assert one.page.locator(".prompts tbody tr").count() == 2
+
+
+def test_a_page_keeps_its_budget(run: Run, page: Path) -> None:
+    """A megabyte, and 25 bytes for a token at a boundary; pictures without a script beside."""
+    text = page.read_text(encoding="utf-8")
+    pictures = sum(len(svg) for svg in re.findall(r"<svg.*?</svg>", text, re.S))
+    cells = sum(LENGTHS[:4]) * (run.n_blocks + 1)
+    assert len(text.encode()) - pictures <= 2**20 + 25 * cells
+    packed = len(re.findall(r"x-bathyscope[^>]*>([^<]*)<", text)[0])
+    assert json.dumps(packed)
