@@ -24,6 +24,7 @@ TABLE = {
     "list": "names",
     "maps": "maps",
     "probe": "probe",
+    "prune": "prune",
     "report": "report",
     "reproduce": "reproduce",
     "show": "show",
@@ -34,7 +35,7 @@ TABLE = {
 """Command → verb. They have one name, save where Python's would hide a builtin."""
 PYTHON_ONLY = {
     # what the command line does on the way, or what stays in memory
-    *("load", "open", "open_evaluation", "open_maps", "scheduled"),
+    *("load", "open", "open_evaluation", "open_maps", "open_plan", "scheduled"),
     # for authors of measures
     "variable",
     # the name before

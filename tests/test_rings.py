@@ -50,7 +50,10 @@ HOUSES = {
     "src": {"bathyscope"},
     "packages/bathyscope-lab/src": _LAB,
     "studies/common": {*_LAB, "studies.common"},
-    **{f"studies/{n}": {*_LAB, "studies.common", f"studies.{n}"} for n in ("depth_family", "problem_depth", "sharing")},
+    **{
+        f"studies/{n}": {*_LAB, "studies.common", f"studies.{n}"}
+        for n in ("depth_family", "problem_depth", "pruning", "sharing")
+    },
     "studies/planted": {*_LAB, "studies.planted"},
 }
 """Folder → the packages that its files may import, of those in this repository."""

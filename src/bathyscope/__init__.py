@@ -14,7 +14,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from bathyscope.anatomy.family import Family, Site
-from bathyscope.errors import BathyscopeError, ModelError, OptionError, PromptError, StoreError
+from bathyscope.errors import BathyscopeError, ModelError, OptionError, PromptError, PruningError, StoreError
 from bathyscope.labels import variable
 from bathyscope.options import Range
 from bathyscope.prompts.prompt import Prompt, PromptSet
@@ -42,7 +42,10 @@ if TYPE_CHECKING:
     from bathyscope.solving import solved, solved_by
     from bathyscope.store.run import Run
     from bathyscope.store.run import open_run as open
-    from bathyscope.surgery import export, scheduled
+    from bathyscope.surgery.exporting import export
+    from bathyscope.surgery.plan import Plan, open_plan
+    from bathyscope.surgery.pruning import prune
+    from bathyscope.surgery.scheduled_model import scheduled
     from bathyscope.surveying import survey
 
 __version__ = version("bathyscope")
@@ -60,7 +63,7 @@ _LAZY = {
     "depth_performance": "bathyscope.performance:depth_performance",
     "estimate": "bathyscope.cost:estimate",
     "evaluate": "bathyscope.evaluation:evaluate",
-    "export": "bathyscope.surgery:export",
+    "export": "bathyscope.surgery.exporting:export",
     "group": "bathyscope.comparison:grouped",
     "grouped": "bathyscope.comparison:grouped",
     "load": "bathyscope.model:load",
@@ -69,10 +72,13 @@ _LAZY = {
     "open": "bathyscope.store.run:open_run",
     "open_evaluation": "bathyscope.evaluation:open_evaluation",
     "open_maps": "bathyscope.between.map_results:open_maps",
+    "open_plan": "bathyscope.surgery.plan:open_plan",
+    "Plan": "bathyscope.surgery.plan:Plan",
     "probe": "bathyscope.probing.probe:probe",
+    "prune": "bathyscope.surgery.pruning:prune",
     "report": "bathyscope.report:report",
     "reproduce": "bathyscope.reproducing.reproduce:reproduce",
-    "scheduled": "bathyscope.surgery:scheduled",
+    "scheduled": "bathyscope.surgery.scheduled_model:scheduled",
     "show": "bathyscope.contents:show",
     "solved": "bathyscope.solving:solved",
     "solved_by": "bathyscope.solving:solved_by",
@@ -87,9 +93,11 @@ __all__ = [
     "Model",
     "ModelError",
     "OptionError",
+    "Plan",
     "Prompt",
     "PromptError",
     "PromptSet",
+    "PruningError",
     "Range",
     "Run",
     "Schedule",
@@ -111,7 +119,9 @@ __all__ = [
     "open",
     "open_evaluation",
     "open_maps",
+    "open_plan",
     "probe",
+    "prune",
     "report",
     "reproduce",
     "scheduled",

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bathyscope.store.run import Run, open_run
+from bathyscope.surgery.plan import is_plan, open_plan
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
 def show(run: Run | str | Path, measure: str | None = None, *, partial: bool = False) -> pd.DataFrame:
-    """The results of one measure, or what the run holds.
+    """The results of one measure, or what the run holds; of a folder that ``prune`` wrote, its table.
 
     Args:
         run: a run, or the folder of one.
@@ -25,6 +26,8 @@ def show(run: Run | str | Path, measure: str | None = None, *, partial: bool = F
     """
     import pandas as pd
 
+    if not isinstance(run, Run) and is_plan(run):
+        return open_plan(run).table
     opened = run if isinstance(run, Run) else open_run(run, partial=partial)
     if measure == "verdict":
         return pd.DataFrame(opened.verdict.rows())

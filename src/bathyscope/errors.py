@@ -40,6 +40,12 @@ class StoreError(BathyscopeError, RuntimeError):
     exit_code = 5
 
 
+class PruningError(BathyscopeError, ValueError):
+    """Nothing can be left out of a model at the cost that is allowed."""
+
+    exit_code = 6
+
+
 def did_you_mean(given: str, allowed: Iterable[str]) -> str:
     """`` Did you mean 'lens'?`` (leading blank) for a near miss, else the empty string."""
     close = difflib.get_close_matches(given, list(allowed), n=1, cutoff=0.5)

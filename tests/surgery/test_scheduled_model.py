@@ -18,7 +18,7 @@ import bathyscope
 from bathyscope.errors import ModelError, OptionError
 from bathyscope.model import Model
 from bathyscope.schedule import Schedule
-from bathyscope.surgery import scheduled
+from bathyscope.surgery.scheduled_model import scheduled
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.engine import Wavefront
 from bathyscope.wavefront.probe import FinalStates, Probe

@@ -22,7 +22,8 @@ Examples:
   bathyscope show runs/qwen --measure effective_depth --format csv
 
 Exit codes: 0 done, 1 unexpected, 2 usage or options, 3 prompts, 4 model,
-5 files of a run, 130 interrupted. Every command has its own --help."""
+5 files of a run, 6 no block can go, 130 interrupted. Every command has its
+own --help."""
 
 _EVERYWHERE = Group("With every command", sort_key=100)
 
@@ -56,6 +57,7 @@ _TASKS = {
         "depth-performance": "Regression of a benchmark's score on the number of layers, from a table of models.",
     },
     "Act": {
+        "prune": "Which blocks can go: chosen on some prompts, proved on others beside cheap rules.",
         "solved": "Whether a model gives each prompt's answer, and how probable that answer is.",
         "solved-by": "Label prompts by which of two models, a shallow and a deep one, solve them.",
         "evaluate": "Benchmarks of lm-evaluation-harness with blocks dropped, swapped and repeated.",

@@ -1,7 +1,8 @@
 """What it costs each prompt to leave blocks out or run them again: losses at the end of a tree of histories.
 
-Per prompt, means over the tokens with a next token: cross-entropy, KL(full ‖ changed) and top-1 agreement with the
-full model, in nats and shares; and whether every token of the prompt's answer is the most probable one.
+Per prompt, means over the tokens that are foretold, all but the first or those of the answer: cross-entropy,
+KL(full ‖ changed) and top-1 agreement with the full model, in nats and shares; and whether every token of the prompt's
+answer is the most probable one.
 """
 
 from __future__ import annotations
@@ -15,13 +16,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bathyscope.errors import ModelError
-from bathyscope.wavefront.batch import Batch
+from bathyscope.wavefront.batch import Batch, within
 from bathyscope.wavefront.compare import compare
 from bathyscope.wavefront.engine import Wavefront
 from bathyscope.wavefront.histories import Tree
 from bathyscope.wavefront.tree import TreeRun
 
 Metric = Literal["loss", "kl", "agreement", "right"]
+Over = Literal["tokens", "answer"]
+"""Which tokens means are over: every one that has others before it, or those of the prompt's answer."""
 Values = dict[Metric, NDArray[np.float64]]
 _NAMES: Final[dict[Metric, str]] = {"kl": "kl_from_reference", "agreement": "top1_agreement"}
 _AT_ONCE: Final = 8
@@ -35,6 +38,8 @@ def tree_costs(
     tree: Tree,
     metrics: Sequence[Metric] = ("loss",),
     step: Callable[[int], None] | None = None,
+    *,
+    over: Over = "tokens",
 ) -> Values:
     """Metric → [histories, prompts], by the tree's histories, of which the first is the full model.
 
@@ -42,11 +47,12 @@ def tree_costs(
 
     Args:
         step: told the calls of blocks made so far.
+        over: of every prompt, which has to have an answer for ``answer``.
 
     Raises:
         ModelError: predictions that are not finite.
     """
-    landing = _Landing(wave, batch, len(tree.histories), metrics)
+    landing = _Landing(wave, batch, len(tree.histories), metrics, over)
     TreeRun(wave, batch).run(tree, landing.land, step)
     landing.flush()
     if not np.isfinite(landing.found["loss"]).all():
@@ -60,17 +66,25 @@ def tree_costs(
 class _Landing:
     """Reads out final states as histories end, some at a time."""
 
-    def __init__(self, wave: Wavefront, batch: Batch, histories: int, metrics: Sequence[Metric]) -> None:
+    def __init__(self, wave: Wavefront, batch: Batch, histories: int, metrics: Sequence[Metric], over: Over) -> None:
         self._read, self._vocabulary, self._batch = wave.anatomy.readout, wave.anatomy.vocabulary, batch
         self._compared = [metric for metric in metrics if metric in _NAMES]
         self._answered = "right" in metrics
         self.found: Values = {metric: np.full((histories, batch.size), np.nan) for metric in ("loss", *metrics)}
+        # where a token that counts is foretold, and its id
+        predicting = batch.valid_BT.roll(-1, dims=1)
+        predicting[:, -1] = False
+        if over == "answer":
+            starts = [length - (answer or 0) - 1 for length, answer in zip(batch.lengths, batch.answers)]
+            predicting &= ~within(batch.tokens, 0, starts, predicting.device)
+        self._predicting_BT, self._targets_N = predicting, batch.ids_BT.roll(-1, dims=1)[predicting]
+        self._counts = predicting.sum(1).tolist()
         self._full_ND: Tensor | None = None
         self._kept: list[tuple[list[int], Tensor]] = []
 
     def land(self, numbers: Sequence[int], resid_BTD: Tensor) -> None:
         """Histories have come to their end, all with this state."""
-        state_ND = self._batch.flat(resid_BTD)
+        state_ND = resid_BTD[self._predicting_BT]
         if 0 in numbers:
             self._full_ND = state_ND
         if self._answered:
@@ -93,7 +107,7 @@ class _Landing:
                 states,
                 ["loss", *(_NAMES[metric] for metric in self._compared)],
                 vocabulary=self._vocabulary,
-                targets_N=self._batch.next_ids_N,
+                targets_N=self._targets_N,
             )
             self._keep("loss", by_name["loss"])
             for metric in self._compared:
@@ -103,17 +117,16 @@ class _Landing:
         self._kept = []
 
     def _keep(self, metric: Metric, values_RN: Tensor) -> None:
-        means = torch.stack([piece[:, :-1].double().mean(-1) for piece in self._batch.split(values_RN)], dim=1)
+        means = torch.stack([piece.mean(-1) for piece in values_RN.split(self._counts, dim=-1)], dim=1)
         for (numbers, _), row in zip(self._kept, means.cpu().numpy()):
             self.found[metric][numbers] = row
 
     def _losses(self, state_ND: Tensor) -> Tensor:
-        """Cross-entropy of the next token at every token; 0 where there is none."""
+        """Cross-entropy of every token that counts."""
         size = max(8, _READ_BYTES // (8 * self._vocabulary))
-        pairs = zip(state_ND.split(size), self._batch.next_ids_N.split(size))
         pieces = [
-            torch.nn.functional.cross_entropy(self._read(own).double(), ids, ignore_index=-1, reduction="none")
-            for own, ids in pairs
+            torch.nn.functional.cross_entropy(self._read(own).double(), ids, reduction="none")
+            for own, ids in zip(state_ND.split(size), self._targets_N.split(size))
         ]
         return torch.cat(pieces)
 

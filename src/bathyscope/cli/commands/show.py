@@ -8,8 +8,10 @@ from cyclopts import App
 
 import bathyscope
 from bathyscope.cli.arguments import Given, Partial, Records
+from bathyscope.cli.commands.prune import show_plan
 from bathyscope.cli.console import Format, write, write_data, write_table
 from bathyscope.cli.summary import write_effective_depth, write_headline
+from bathyscope.surgery.plan import is_plan
 
 _EXAMPLES = """\
 Examples:
@@ -34,9 +36,12 @@ def show(
     """Print results.
 
     Args:
-        run: folder that a survey wrote.
+        run: folder that a survey, or prune, wrote.
         measure: which measure, or verdict for the readings behind the verdict; without it, everything is listed.
     """
+    if is_plan(run):
+        show_plan(bathyscope.open_plan(run), format)
+        return 0
     opened = bathyscope.open(run, partial=partial)
     if measure is None:
         _show_contents(opened, format)

@@ -1,0 +1,72 @@
+"""``bathyscope prune``: which blocks can go."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import App, Parameter
+
+import bathyscope
+from bathyscope.cli import session
+from bathyscope.cli.arguments import LOADING, Quiet, Records, load_all
+from bathyscope.cli.commands.survey import one_source
+from bathyscope.cli.console import Format, quiet_libraries, say, write, write_data, write_table
+from bathyscope.cli.flags import command, flags, options_of
+from bathyscope.interrupts import INTERRUPTED
+
+if TYPE_CHECKING:
+    from bathyscope.surgery.plan import Plan
+
+_OPTIONS = options_of("bathyscope:prune", leave_out=("model", "calibration", "test", "progress"))
+_EXAMPLES = """\
+Examples:
+  bathyscope prune ./model --calibration "train.txt:80?window=256" --test "other.txt:80?window=256" --drop 3
+  bathyscope prune ./model --calibration mine.jsonl --test held-out.jsonl --drop 25% --out runs/pruned
+  bathyscope prune ./model --calibration "train.txt:80" --test "other.txt:80" --max-cost 0.05
+  bathyscope show runs/pruned
+
+With --out the same command goes on where it was interrupted. Ends with 6 where not
+even one block can go within --max-cost."""
+
+
+def prune_command(
+    model: str,
+    /,
+    *,
+    calibration: Annotated[list[str], Parameter(help="prompts that choose, as for survey", negative=())],
+    test: Annotated[list[str], Parameter(help="other prompts, which judge", negative=())],
+    format: Records = "table",
+    quiet: Quiet = False,
+    **given: Any,
+) -> int:
+    """Choose blocks to leave out.
+
+    Args:
+        model: name on the hub, or a local folder.
+    """
+    [loaded] = load_all([model], given, quiet)
+    try:
+        with quiet_libraries(downloads=not quiet):
+            plan = bathyscope.prune(loaded, one_source(calibration), one_source(test), progress=not quiet, **given)
+    except KeyboardInterrupt:
+        if given.get("out") is None:
+            raise
+        say(f"Interrupted: what is finished is kept in {given['out']}. To resume: {session.current().command_line}")
+        return INTERRUPTED
+    show_plan(plan, format)
+    if given.get("out") is not None:
+        say(f"Written: {given['out']}", quiet)
+    return 0
+
+
+def show_plan(plan: Plan, format_: Format) -> None:
+    """A plan's table, and what it says."""
+    from bathyscope.surgery.plan import HEADINGS, cells
+
+    if not write_data(plan.table, format_):
+        write_table(["candidate", *HEADINGS.values()], cells(plan.data), title="Costs in nats per token")
+        write(plan.text)
+
+
+app = App(name="prune", help_epilogue=_EXAMPLES)
+app.default(command(prune_command, [*flags(LOADING), *flags(_OPTIONS)]))

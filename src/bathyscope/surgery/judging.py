@@ -1,0 +1,114 @@
+"""What chosen subsets cost on prompts that chose none of them, and how many may go at a bounded cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from bathyscope.errors import PruningError
+from bathyscope.statistics.best import compared_with_best
+from bathyscope.statistics.bootstrap import mean_interval
+from bathyscope.surgery.choosing import RANDOM, Found, Search
+from bathyscope.surgery.ledger import FloatArray, Ledger
+from bathyscope.surgery.plan import encoded, result
+from bathyscope.surgery.surrogate import Subset
+from bathyscope.wavefront.histories import without
+
+
+class Proof:
+    """What candidates cost on the test prompts.
+
+    Args:
+        ledger: of calibration and test prompts.
+        search: on its calibration prompts.
+        resamples, level, seed: of bootstrap intervals over the test prompts.
+    """
+
+    def __init__(self, ledger: Ledger, search: Search, resamples: int, level: float, seed: int) -> None:
+        self._ledger, self._search = ledger, search
+        self._resamples, self._level, self._seed = resamples, level, seed
+
+    def largest(self, max_cost: float | None) -> int:
+        """How many units can go: from one on, until the upper end of the interval is not below ``max_cost``.
+
+        Sizes are tried in order and the first that fails ends it, so that no correction for their number is needed.
+
+        Raises:
+            PruningError: not even one.
+        """
+        assert max_cost is not None
+        for size in range(1, len(self._search.units)):
+            choice = self._search.find(size).choice
+            costs = self._test([choice])[0]
+            low, high = mean_interval(costs, resamples=self._resamples, level=self._level, seed=self._seed)
+            if high < max_cost:
+                continue
+            if size > 1:
+                return size - 1
+            raise PruningError(
+                f"No block can go: leaving out {_said(choice)}, the cheapest, costs {costs.mean():.4g} nats per token "
+                f"on the test prompts ({self._level:.0%} interval {low:.4g} to {high:.4g}), and the upper end has to "
+                f"stay below max_cost={max_cost:g}. Allow a higher cost, or give more test prompts."
+            )
+        return len(self._search.units) - 1
+
+    def judged(self, found: Found, size: int, attrs: Mapping[str, str | float]) -> bytes:
+        """The plan as the bytes of a file."""
+        names, ledger = list(found.candidates), self._ledger
+        cost = np.stack([self._test(own).mean(axis=0) for own in found.candidates.values()])
+        calibration = [self._search.costs(own, "measuring") for own in found.candidates.values()]
+        against = compared_with_best(cost, resamples=self._resamples, level=self._level, seed=self._seed)
+        n_blocks, alone = ledger.model.n_blocks, [own[0] for own in found.candidates.values()]
+        detailed = ledger.values(
+            "test", [without(n_blocks, own) for own in alone], ("loss", "kl", "agreement"), title="comparing"
+        )
+        several = np.array([len(own) > 1 for own in found.candidates.values()])
+        values = {
+            "subset": np.array([_subset(name, own) for name, own in found.candidates.items()], dtype=object),
+            "calibration_cost": np.array([float(own.mean()) for own in calibration]),
+            "test_cost": against.mean,
+            "test_cost_low": against.low,
+            "test_cost_high": against.high,
+            "p_value": against.p_value,
+            "indistinguishable": against.indistinguishable.astype(np.int64),
+            "test_kl": np.where(several, np.nan, detailed["kl"].mean(axis=1)),
+            "test_agreement": np.where(several, np.nan, detailed["agreement"].mean(axis=1)),
+            "cost": cost,
+        }
+        samples = ledger.samples
+        said: dict[str, str | int | float] = {
+            f"{role}_{what}": number
+            for role, own in samples.items()
+            for what, number in (
+                ("prompts", len(own)),
+                ("tokens", sum(own.lengths)),
+                ("calls", ledger.calls[role]),
+                ("data", own.dataset),
+            )
+        }
+        tells: dict[str, str | int | float] = {
+            "model": ledger.model.name,
+            "n_blocks": n_blocks,
+            "n_units": len(self._search.units),
+            "size": size,
+            "how": found.how,
+            "exhaustive": int(found.exhaustive),
+            "level": self._level,
+            "resamples": self._resamples,
+            "seed": self._seed,
+        }
+        coords = {"prompt_id": samples["test"].coords()["prompt_id"]}
+        return encoded(result(names, values, coords, {**tells, **said, **attrs}))
+
+    def _test(self, subsets: Sequence[Subset]) -> FloatArray:
+        histories = [without(self._ledger.model.n_blocks, subset) for subset in subsets]
+        return self._ledger.values("test", histories, title="testing")["loss"]
+
+
+def _subset(name: str, subsets: Sequence[Subset]) -> str:
+    return f"{len(subsets)} subsets" if name == RANDOM else _said(subsets[0])
+
+
+def _said(subset: Subset) -> str:
+    return ",".join(str(unit) for unit in sorted(subset))

@@ -1,0 +1,232 @@
+"""What ``prune`` gives: candidates with what they cost on prompts that chose none of them, and what follows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import xarray as xr
+
+from bathyscope.errors import OptionError, StoreError
+from bathyscope.labels import Label, labelled
+from bathyscope.schedule import Schedule
+from bathyscope.store.folder import Kind, folder_path, read_manifest, verified
+from bathyscope.store.shards import decode, encode_results
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+PRUNING: Final = Kind("pruning", "bathyscope prune", "prune.json", schemas=(1,))
+RESULT: Final = "plan.nc"
+_GROUP: Final = "plan"
+CHEAP: Final = ("block influence", "angular distance", "one-shot loss", "last", "random")
+"""Candidates that need no search."""
+_SOURCE: Final = "prune"
+_TABLE: Final = {
+    "subset": Label("candidate", "what is left out", source=_SOURCE),
+    "calibration_cost": Label("candidate", "mean cost on the calibration prompts", "nats", source=_SOURCE),
+    "test_cost": Label("candidate", "mean cost on the test prompts", "nats", "mean of loss(S) − loss(full)", _SOURCE),
+    "test_cost_low": Label("candidate", "lower end of the interval of the test cost", "nats", source=_SOURCE),
+    "test_cost_high": Label("candidate", "upper end of the interval of the test cost", "nats", source=_SOURCE),
+    "p_value": Label("candidate", "p of no difference from the best, corrected for all pairs", source=_SOURCE),
+    "indistinguishable": Label("candidate", "cannot be told from the best on the test prompts", source=_SOURCE),
+    "test_kl": Label("candidate", "mean KL on the test prompts", "nats", "mean of KL(full ‖ S)", _SOURCE),
+    "test_agreement": Label("candidate", "top-1 agreement with the full model", source=_SOURCE),
+    "cost": Label("candidate prompt", "cost on each test prompt", "nats", "loss(S) − loss(full)", _SOURCE),
+}
+COLUMNS: Final = tuple(name for name, label in _TABLE.items() if label.always == ("candidate",))
+
+
+@dataclass(frozen=True, repr=False)
+class Plan:
+    """Which blocks can go, and how sure that is.
+
+    Args:
+        data: by ``candidate`` what stands in ``table``, and ``cost`` by (candidate, prompt).
+        model: what was pruned, for ``export``; None = the model of the name that the plan tells.
+    """
+
+    data: xr.Dataset
+    model: Any = field(default=None, compare=False)
+
+    def __repr__(self) -> str:
+        return f"<Plan for {self.data.attrs['model']}: {self.left_out}>"
+
+    @property
+    def left_out(self) -> str:
+        """The choice, such as ``drop:2,drop:5``."""
+        return str(self.data["subset"].values[0])
+
+    @property
+    def schedule(self) -> Schedule:
+        """The order of the blocks that stay.
+
+        Raises:
+            OptionError: parts of blocks are left out, which no order of blocks can say.
+        """
+        if "block" not in self.data.attrs["parts"]:
+            raise OptionError(
+                f"This plan leaves out parts of blocks ({self.left_out}), which no schedule can say; choose among "
+                "whole blocks: parts='block'."
+            )
+        return Schedule.parse(self.left_out, int(self.data.attrs["n_blocks"]))
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """A row for every candidate: costs in nats, intervals, p against the best, and whether that can be told."""
+        frame = self.data[list(COLUMNS)].to_dataframe().reset_index()
+        return frame.astype({"indistinguishable": bool})
+
+    @property
+    def text(self) -> str:
+        """What was found, in sentences."""
+        return " ".join(sentences(self.data))
+
+    def export(self, folder: str | Path) -> Path:
+        """Writes the model without the blocks as a checkpoint for plain transformers (``bathyscope.export``).
+
+        Raises:
+            OptionError, ModelError, StoreError: as ``bathyscope.export``.
+        """
+        from bathyscope.surgery.exporting import export
+
+        given = self.model if self.model is not None else str(self.data.attrs["model"])
+        return Path(export(given, self.schedule, folder, evidence=self.evidence))
+
+    @property
+    def evidence(self) -> str:
+        """The text and the table as Markdown, for a model card."""
+        rows = [["", *(HEADINGS[name] for name in HEADINGS)], ["---"] * (1 + len(HEADINGS)), *cells(self.data)]
+        return "\n".join([self.text, "", *(f"| {' | '.join(row)} |" for row in rows)])
+
+
+HEADINGS: Final = {
+    "subset": "left out",
+    "calibration_cost": "calibration",
+    "test_cost": "test (interval)",
+    "test_kl": "KL",
+    "test_agreement": "top-1",
+    "p_value": "p",
+    "indistinguishable": "as good as the best",
+}
+"""Columns of the table as it is printed, after the candidate's name; costs in nats per token."""
+
+
+def cells(data: xr.Dataset) -> list[list[str]]:
+    """The printed table, a row for every candidate."""
+    rows = []
+    for place, name in enumerate(data["candidate"].values.tolist()):
+        one = data.isel(candidate=place)
+        number = {key: float(one[key]) for key in COLUMNS if key != "subset"}
+        interval = f"{number['test_cost']:.4f} ({number['test_cost_low']:.4f} to {number['test_cost_high']:.4f})"
+        shown = {
+            "subset": str(one["subset"].item()),
+            "calibration_cost": f"{number['calibration_cost']:.4f}",
+            "test_cost": interval,
+            "test_kl": _number(number["test_kl"], 4),
+            "test_agreement": _number(number["test_agreement"], 3),
+            "p_value": _p(number["p_value"]),
+            "indistinguishable": "yes" if number["indistinguishable"] else "no",
+        }
+        rows.append([name, *(shown[key] for key in HEADINGS)])
+    return rows
+
+
+def sentences(data: xr.Dataset) -> list[str]:
+    """The choice with its cost, what cannot be told from the best, and what is worse."""
+    attrs, choice = data.attrs, data.isel(candidate=0)
+    names = data["candidate"].values.tolist()
+    units, gone = int(attrs["n_units"]), int(attrs["size"])
+    unit = "block" if "block" in attrs["parts"] else "part"
+    said = [
+        f"Of {units} {unit}s, {gone} can go at the least cost: {choice['subset'].item()}. That costs {_cost(choice)} "
+        f"nats per token on {data.sizes['prompt']} test prompts ({float(attrs['level']):.0%} interval), "
+        f"{float(choice['calibration_cost']):.4g} on the calibration prompts that chose it; {attrs['how']}."
+    ]
+    if attrs.get("max_cost"):
+        said[0] = said[0].replace("can go at the least cost", f"can go within {float(attrs['max_cost']):g} nats", 1)
+    alike = [name for name, one in zip(names, data["indistinguishable"].values) if one]
+    best = names[int(np.argmin(data["test_cost"].values))]
+    by_name = {name: data.isel(candidate=place) for place, name in enumerate(names)}
+    if names[0] not in alike:
+        said.append(
+            f"On the test prompts {_title(best, False)} is better ({_cost(by_name[best])}; p = "
+            f"{_p(float(choice['p_value']))}): what was cheapest on the calibration prompts does not carry over."
+        )
+    for name in CHEAP:
+        if name not in alike or name == names[0]:
+            continue
+        one = by_name[name]
+        if one["subset"].item() == choice["subset"].item():
+            said.append(f"{_title(name)} leaves out the same.")
+        else:
+            said.append(f"{_title(name)} does as well here: {_cost(one)}, p = {_p(float(one['p_value']))}.")
+    worse = [name for name in names[1:] if name not in alike]
+    if worse:
+        listed = ", ".join(f"{name} ({float(by_name[name]['test_cost']):.4g})" for name in worse)
+        said.append(f"Worse than the best: {listed}.")
+    return said
+
+
+def result(
+    candidates: Sequence[str],
+    values: Mapping[str, Any],
+    coords: Mapping[str, Any],
+    attrs: Mapping[str, str | int | float],
+) -> xr.Dataset:
+    """A plan's arrays; the first candidate is the choice."""
+    return labelled(_TABLE, values, {"candidate": np.array(list(candidates), dtype=object), **coords}).assign_attrs(
+        attrs
+    )
+
+
+def encoded(data: xr.Dataset) -> bytes:
+    """A plan as the bytes of a netCDF file."""
+    return encode_results({_GROUP: data})
+
+
+def decoded(content: bytes, model: Any = None) -> Plan:
+    """The plan in the bytes of such a file."""
+    return Plan(decode(content)[_GROUP], model)
+
+
+def is_plan(folder: str | Path) -> bool:
+    """Whether a folder is one that ``bathyscope prune`` wrote."""
+    return isinstance(folder, str | Path) and (Path(folder).expanduser() / PRUNING.manifest).is_file()
+
+
+def open_plan(folder: str | Path) -> Plan:
+    """The plan in a folder that ``bathyscope prune --out`` wrote.
+
+    Raises:
+        OptionError: ``folder`` is no path.
+        StoreError: there is none, it is not finished, or a file is damaged.
+    """
+    path = folder_path(folder)
+    files = read_manifest(path, PRUNING).get("files")
+    if not isinstance(files, dict) or RESULT not in files:
+        raise StoreError(
+            f"The pruning in {str(path)!r} is not finished; give the same command again, and it goes on where it was."
+        )
+    return decoded(verified(path / RESULT, files[RESULT], PRUNING.noun))
+
+
+def _cost(one: xr.Dataset) -> str:
+    cost, low, high = (float(one[f"test_cost{end}"]) for end in ("", "_low", "_high"))
+    return f"{cost:.4g} ({low:.4g} to {high:.4g})"
+
+
+def _title(name: str, first: bool = True) -> str:
+    said = {"last": "dropping the last", "random": "a random subset"}.get(name, name)
+    return said[0].upper() + said[1:] if first else said
+
+
+def _p(value: float) -> str:
+    return "–" if np.isnan(value) else f"{value:.2g}"
+
+
+def _number(value: float, digits: int) -> str:
+    return "–" if np.isnan(value) else f"{value:.{digits}f}"

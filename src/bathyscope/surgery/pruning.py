@@ -1,0 +1,237 @@
+"""``prune``: which blocks can go, chosen on some prompts and proved on others, beside what cheap rules would choose."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Final, Literal, get_args
+
+from bathyscope.errors import ModelError, OptionError, PromptError, did_you_mean, warn
+from bathyscope.interrupts import ended_as_interrupted
+from bathyscope.measures.costs import Over
+from bathyscope.model import AnyModel, Model, config_hash, loaded, measuring
+from bathyscope.options import checked
+from bathyscope.prompts.prompts import Prompts
+from bathyscope.prompts.reading import tokenized
+from bathyscope.prompts.source import Source
+from bathyscope.schedule import Schedule
+from bathyscope.statistics.bootstrap import check_resampling
+from bathyscope.store.folder import folder_path
+from bathyscope.surgery.choosing import Search
+from bathyscope.surgery.judging import Proof
+from bathyscope.surgery.ledger import Kept, Ledger, Role
+from bathyscope.surgery.plan import PRUNING, RESULT, Plan, decoded
+from bathyscope.wavefront.histories import Unit
+
+Part = Literal["block", "attention", "mlp"]
+_FEWEST_TOKENS: Final = 2
+
+
+@checked
+@measuring("model")
+def prune(
+    model: AnyModel,
+    calibration: Source | Prompts,
+    test: Source | Prompts,
+    *,
+    drop: int | str | None = None,
+    max_cost: float | None = None,
+    parts: Sequence[Part] = ("block",),
+    over: Over = "tokens",
+    budget: int = 20_000,
+    measured: int = 32,
+    random: int = 16,
+    resamples: int = 2000,
+    level: float = 0.95,
+    seed: int = 0,
+    beyond_context: bool | None = None,
+    out: str | Path | None = None,
+    progress: bool = True,
+) -> Plan:
+    """Chooses blocks to leave out on some prompts, and says what that costs on others.
+
+    cost(S) of a prompt is the mean over its tokens of loss(without S) − loss(full). Beside the choice stand, on the
+    same tokens, block influence (ShortGPT), the angular distance of a window (Gromov et al.), one-shot loss, greedy
+    dropping (SLEB), the surrogate from pairs alone, the last blocks, and random ones.
+
+    Args:
+        model: what ``load`` returns or takes.
+        calibration: prompts that choose, as for ``survey``.
+        test: other prompts, which judge; a prompt that stands in both is refused.
+        drop: how many blocks go, or a share such as ``"25%"``, taken to the nearest whole number.
+        max_cost: instead, nats per token: as many blocks as can go while the upper end of the interval of the cost on
+            the test prompts stays below it.
+        parts: what may be left out: ``block``, or ``attention`` and ``mlp``, one of them or both.
+        over: which tokens of a prompt a cost is over: all ``tokens``, or those of the ``answer``, for models of tasks.
+        budget: calls of a block, on every batch of calibration prompts, up to which all subsets are measured, or all
+            pairs; beyond it the search is led by what pairs, or single blocks, cost.
+        measured: how many subsets that the surrogate favours are measured.
+        random: subsets drawn at random, as a baseline.
+        resamples: bootstrap resamples of the test prompts.
+        level: coverage of each interval, and of all comparisons with the best together.
+        seed: of random subsets, of resampling and of generated problems.
+        beyond_context: as for ``survey``.
+        out: folder of the result; what is finished there is kept, and the same call goes on where it was. None = memory
+            alone.
+        progress: show a progress bar on standard error when it takes long.
+
+    Returns:
+        ``plan.schedule``, ``plan.table``, ``plan.text``, ``plan.export(folder)``.
+
+    Raises:
+        OptionError, PromptError, ModelError: what is asked for cannot be done; raised before any compute.
+        PruningError: not even one block can go within ``max_cost``.
+        StoreError: the folder holds something else, or cannot be written.
+    """
+    _require_one(drop, max_cost)
+    check_resampling(resamples, level)
+    for name, number, least in (("budget", budget, 0), ("measured", measured, 1), ("random", random, 1)):
+        if number < least:
+            raise OptionError(f"{name}={number} is out of range; allowed: {least} or more.")
+    kinds = _kinds(parts)
+    ready = loaded(model)
+    units = units_of(ready, kinds)
+    size = None if drop is None else size_of(drop, len(units), "blocks" if kinds == ("block",) else "parts")
+    samples: dict[Role, Prompts] = {
+        "calibration": tokenized(ready, calibration, seed=seed, beyond_context=beyond_context),
+        "test": tokenized(ready, test, seed=seed, beyond_context=beyond_context),
+    }
+    require_apart(samples["calibration"], samples["test"])
+    if over == "answer":
+        require_answers(samples)
+    asked = {
+        "model": ready.name,
+        "weight_hash": ready.weight_hash,
+        "config_hash": config_hash(ready.hf),
+        "precision": str(ready.dtype).removeprefix("torch."),
+        "device": str(ready.device.type),
+        "n_blocks": ready.n_blocks,
+        **{f"{role}_hash": own.hash for role, own in samples.items()},
+        "drop": size,
+        "max_cost": max_cost,
+        "parts": list(kinds),
+        "over": over,
+        "budget": budget,
+        "measured": measured,
+        "random": random,
+        "resamples": resamples,
+        "level": level,
+        "seed": seed,
+    }
+    folder = nullcontext() if out is None else Kept(folder_path(out, "out"), PRUNING, asked)
+    with ended_as_interrupted(), folder as kept:
+        finished = None if kept is None else kept.find(RESULT)
+        if finished is None:
+            ledger = Ledger(ready, samples, kept, over, progress)
+            search = Search(ledger, units, budget=budget, measured=measured, random=random, seed=seed)
+            proof = Proof(ledger, search, resamples, level, seed)
+            size = proof.largest(max_cost) if size is None else size
+            tells: dict[str, str | float] = {"max_cost": max_cost or 0.0, "parts": ",".join(kinds), "over": over}
+            finished = proof.judged(search.find(size), size, tells)
+            if kept is not None:
+                kept.put(RESULT, finished)
+    return decoded(finished, ready if isinstance(model, Model) else model)
+
+
+def size_of(drop: int | str, units: int, what: str) -> int:
+    """How many of ``units`` are meant by a number or by a share such as "25%".
+
+    Raises:
+        OptionError: neither, or out of range.
+    """
+    text = str(drop).strip()
+    share = text.endswith("%")
+    try:
+        number = float(text[:-1]) if share else int(text)
+    except ValueError as error:
+        raise OptionError(f"drop={drop!r} is neither a number of {what} nor a share such as '25%'.") from error
+    if share:
+        if not 0 < number < 100:
+            raise OptionError(f"drop={drop!r} is out of range; a share lies between 0 % and 100 %, such as '25%'.")
+        return min(max(1, math.ceil(units * number / 100 - 0.5)), units - 1)
+    if isinstance(drop, bool) or not 1 <= number < units:
+        raise OptionError(
+            f"drop={drop} is out of range: {units} {what} may be left out, and one has to stay; allowed: 1 to "
+            f"{units - 1}, or a share such as '25%'."
+        )
+    return int(number)
+
+
+def require_apart(calibration: Prompts, test: Prompts) -> None:
+    """What chooses may not judge.
+
+    Raises:
+        PromptError: a prompt of the same tokens stands in both, or there are too few to judge by.
+    """
+    chosen = {prompt.ids for prompt in calibration}
+    shared = [prompt.id for prompt in test if prompt.ids in chosen]
+    if shared:
+        raise PromptError(
+            f"{len(shared)} of {len(test)} test prompts stand among the calibration prompts too (first: {shared[0]!r}, "
+            "by its tokens). What chooses cannot judge: give other texts, such as another part of the corpus."
+        )
+    if len(test) < 2:
+        raise PromptError("There is one test prompt; an interval needs at least two, better forty and more.")
+    for role, prompts in (("calibration", calibration), ("test", test)):
+        short = next((prompt.id for prompt in prompts if len(prompt) < _FEWEST_TOKENS), None)
+        if short is not None:
+            raise PromptError(f"The {role} prompt {short!r} has one token, and none to foretell; leave it out.")
+
+
+def require_answers(samples: Mapping[Role, Prompts]) -> None:
+    """Every prompt has an answer.
+
+    Raises:
+        PromptError: one has none.
+    """
+    for role, prompts in samples.items():
+        without_one = [prompt.id for prompt in prompts if not prompt.answer_tokens]
+        if without_one:
+            raise PromptError(
+                f"over='answer' counts the tokens of answers, and {len(without_one)} of {len(prompts)} {role} prompts "
+                f"have none (first: {without_one[0]!r}); give prompts with answers, or over='tokens'."
+            )
+
+
+def _require_one(drop: int | str | None, max_cost: float | None) -> None:
+    if (drop is None) == (max_cost is None):
+        both = "both were given" if drop is not None else "neither was given"
+        raise OptionError(f"Say how much may go: drop=6, drop='25%', or max_cost=0.05 in nats per token; {both}.")
+    if max_cost is not None and not 0 < max_cost < math.inf:
+        raise OptionError(f"max_cost={max_cost:g} is out of range; give nats per token above 0, such as 0.05.")
+
+
+def _kinds(parts: Sequence[str] | str) -> tuple[str, ...]:
+    found = tuple(part.strip() for part in parts.split(",")) if isinstance(parts, str) else tuple(parts)
+    unknown = next((part for part in found if part not in get_args(Part)), None)
+    if unknown is not None:
+        raise OptionError(
+            f"parts: {unknown!r} is unknown.{did_you_mean(str(unknown), get_args(Part))} Allowed: block, or "
+            "attention and mlp."
+        )
+    if not found or len(set(found)) < len(found) or ("block" in found and len(found) > 1):
+        raise OptionError(
+            f"parts={list(found)} is not allowed: a block is both of its parts, and would be counted twice. Give "
+            "block, or attention, or mlp, or attention and mlp."
+        )
+    return found
+
+
+def units_of(model: Model, kinds: Sequence[str]) -> tuple[Unit, ...]:
+    """What may be left out of a model; blocks whose keys and values others take stay."""
+    n_blocks = model.n_blocks
+    if kinds != ("block",):
+        from bathyscope.measures.base import ModelFacts
+
+        ModelFacts(model.anatomy, model.checks).require_parts("prune of attention or mlp")
+        return tuple(Unit(block, part) for block in range(n_blocks) for part in kinds)
+    standard = Schedule.standard(n_blocks)
+    kept = [block for block in range(n_blocks) if model.checks.lacking(standard.drop(block)) is None]
+    if len(kept) < n_blocks:
+        others = ", ".join(str(block) for block in range(n_blocks) if block not in kept)
+        warn(f"prune: blocks {others} stay, since later blocks take their keys and values.")
+    if len(kept) < 2:
+        raise ModelError(f"No block of this model can be left out: it has {n_blocks}, and one has to stay.")
+    return tuple(Unit(block) for block in kept)

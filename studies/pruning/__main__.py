@@ -1,0 +1,9 @@
+"""``python -m studies.pruning``: the whole experiment, or what is left of it."""
+
+import sys
+
+from bathyscope.cli.main import run
+from studies.pruning.command import app
+
+if __name__ == "__main__":
+    sys.exit(run(app, "python -m studies.pruning"))

@@ -1,0 +1,58 @@
+"""``python -m studies.pruning``: what search, cheap rules and all subsets choose, and what that costs on other text."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from cyclopts import App
+
+from bathyscope.cli.console import Format, quiet_libraries, say, write, write_data, write_table
+from bathyscope.cli.flags import command, flags
+from studies.common.command import Quiet
+from studies.pruning.experiment import Pruning, answers, pruning
+
+
+def pruning_command(*, out: Path, format: Format = "table", quiet: Quiet = False, **given: Any) -> int:
+    """Choose blocks of several models on some text and judge the choices on other text.
+
+    An interrupted experiment goes on when the same command is given again.
+
+    Args:
+        out: folder of what is finished, of the results (CSV) and the figure.
+        format: of the output; missing numbers are empty in CSV and null in JSON.
+        quiet: no progress and no messages; warnings and errors remain.
+    """
+    from bathyscope.report.export import write_output
+    from bathyscope.report.render import render
+    from studies.pruning.figure import draw
+
+    out.mkdir(parents=True, exist_ok=True)
+    options = Pruning(**{field.name: given[field.name] for field in fields(Pruning) if field.name in given})
+    with quiet_libraries(downloads=not quiet):
+        found = pruning(options, out, progress=not quiet)
+    write_output(out / "pruning.png", render(draw(found), "png"))
+    say(f"Written: {out / 'results.csv'}, {out / 'pruning.png'}", quiet)
+    if not write_data(found, format):
+        for (model, share), own in found.groupby(["model", "share"], sort=False):
+            rows = [
+                [
+                    row.candidate,
+                    row.subset,
+                    f"{row.calibration_cost:.4f}",
+                    f"{row.test_cost:.4f} ({row.test_cost_low:.4f} to {row.test_cost_high:.4f})",
+                    f"{row.p_value:.2g}",
+                    "yes" if row.indistinguishable else "no",
+                ]
+                for row in own.itertuples()
+            ]
+            headings = ("", "left out", "calibration", "test", "p", "as good as the best")
+            write_table(headings, rows, title=f"{model}, {share} %")
+        for asked, told in answers(found).items():
+            write(f"{asked[0].upper()}{asked[1:]}: {told}.")
+    return 0
+
+
+app = App(name="pruning")
+app.default(command(pruning_command, flags(Pruning)))
