@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 import xarray as xr
+from numpy.typing import NDArray
+from support.idle import after_each, behind_all, with_idle_blocks
 
+import bathyscope
 from bathyscope.errors import OptionError
+from bathyscope.model import load
+from bathyscope.prompts.reading import tokenized
 from bathyscope.verdict import blocks_until, verdict_of
 
+CHECKPOINTS = Path(__file__).parents[1] / "checkpoints"
 EARLY = [4.0, 1.0, 0.0, 0.0]
 """Effects of four blocks: 80 %, then 20 %, so that 90 % is done half-way through block 1."""
 LATE = [1.0, 1.0, 1.0, 7.0]
@@ -148,3 +160,52 @@ def test_without_controls_a_row_is_a_reading() -> None:
     rows = verdict_of(beside(2.0, EARLY)).rows()
     assert [row["reading"] for row in rows] == ["readable", "own", "later"]
     assert set(rows[0]) == {"reading", "blocks", "low", "high", "ratio"}
+
+
+# --- idle blocks -----------------------------------------------------------------------------------------
+
+TEXTS = [
+    "The old house stood at the edge of the village, where the road turned towards the hills.",
+    "When the rain had stopped, the captain went up on deck and looked at the sky.",
+    "Once upon a time there was a little girl who had a red ball and a small dog.",
+]
+ORDERS: dict[str, list[int | None]] = {
+    "before": [*[None] * 6, *range(6)],
+    "between": after_each(6),
+    "behind": behind_all(6),
+}
+
+
+@functools.cache
+def trained_with(placed: str | None) -> bathyscope.Run:
+    """Three short texts on a trained model of six blocks, by itself or with six that do nothing."""
+    model = load(str(CHECKPOINTS / "depth_6"), device="cpu", dtype="float32")
+    if placed is not None:
+        own = model.hf
+        model = dataclasses.replace(load(with_idle_blocks(own, ORDERS[placed])), name=placed)
+        texts: Any = tokenized(load(str(CHECKPOINTS / "depth_6")), TEXTS).as_given()
+    else:
+        texts = TEXTS
+    return bathyscope.survey(model, texts, ["lens", "skip", "tokens"], progress=False)
+
+
+def working_blocks(order: Sequence[int | None], done: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How many of the blocks done are no idle ones; part of a block is part of one."""
+    return sum(np.clip(done - place, 0, 1) for place, block in enumerate(order) if block is not None)
+
+
+@pytest.mark.parametrize("placed", ORDERS)
+def test_blocks_that_do_nothing_move_no_reading(placed: str) -> None:
+    plain, padded = trained_with(None), trained_with(placed)
+    assert (plain.verdict.n_blocks, padded.verdict.n_blocks) == (6, 12)
+    for name in ("own", "later"):
+        found = working_blocks(ORDERS[placed], getattr(padded.verdict, name).by_prompt).mean()
+        assert found == pytest.approx(getattr(plain.verdict, name).value, abs=0.1)
+    # a mean over tokens cannot be counted otherwise: the tokens whose mean it is can
+    by_token = padded["tokens"]["prediction_depth"]
+    assert padded.verdict.readable.value == pytest.approx(float(by_token.mean("token").mean()))
+    found = by_token.copy(data=working_blocks(ORDERS[placed], by_token.values)).mean("token").mean()
+    assert float(found) == pytest.approx(plain.verdict.readable.value, abs=0.1)
+    assert 1 < plain.verdict.readable.value < 6
+    if placed != "behind":
+        assert padded.verdict.own.value > plain.verdict.own.value + 3

@@ -72,6 +72,11 @@ BACKED_UP = Construction(
             "size and is left out, so that the effect of block 4 on block 8 is missing.",
         ),
         fooled(
+            "translated_lens",
+            why="A map finds the chain's result where it stands before it is copied to where it is read out. What can "
+            "be decoded is not therefore used yet.",
+        ),
+        fooled(
             *CLEARED.measures,
             why=f"{CLEARED.why} And effects on the backup, whose contribution is zero, have no size.",
         ),

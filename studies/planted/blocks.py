@@ -16,7 +16,7 @@ _REACHES = {"all": "at any token", "future": "at later tokens"}
 
 def block_readings() -> list[Reading]:
     """Skip and direct effects, influences, output effects, drop, swap, sizes and directions of contributions."""
-    return [*_effects(), *_influences(), *_outputs(), *_schedules(), _erasure(), *_contributions()]
+    return [*_effects(), *_influences(), *_outputs(), *_schedules(), *_carriers(), *_contributions()]
 
 
 def _effects() -> list[Reading]:
@@ -95,19 +95,26 @@ def _schedules() -> list[Reading]:
     ]
 
 
-def _erasure() -> Reading:
-    return Reading(
-        "erasure",
-        "boundaries at which the answer needs an earlier token's stream",
-        _carrying,
-        lambda truth: frozenset(range(truth.last_gathering + 1)),
-    )
+def _carriers() -> list[Reading]:
+    """Where something else in the place of an earlier token's stream changes the prediction of the last one."""
+    effects: dict[str, Callable[[Run], xr.DataArray]] = {
+        "erasure": lambda run: run["erasure"]["effect"],
+        "patching": lambda run: run["patching"]["kl"].sel(part="block"),
+    }
+    return [
+        Reading(
+            name,
+            "boundaries at which the answer needs an earlier token's stream",
+            partial(_carrying, effect=effect),
+            lambda truth: frozenset(range(truth.last_gathering + 1)),
+        )
+        for name, effect in effects.items()
+    ]
 
 
-def _carrying(run: Run) -> frozenset[int]:
-    effect = run["erasure"]["effect"]
+def _carrying(run: Run, effect: Callable[[Run], xr.DataArray]) -> frozenset[int]:
     predicting = int(run["erasure"]["answer_start"].min()) - 1
-    return marked(effect.isel(token=slice(0, predicting)).max("token"), "boundary")
+    return marked(effect(run).isel(token=slice(0, predicting)).max("token"), "boundary")
 
 
 def _contributions() -> list[Reading]:

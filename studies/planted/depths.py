@@ -15,10 +15,13 @@ from bathyscope.store.run import Run
 from studies.planted.reading import Reading
 from studies.planted.truth import Truth
 
+NEARLY_ALL = 0.97
+"""Share of the tokens whose prediction a map finds."""
+
 
 def depth_readings() -> list[Reading]:
-    """The verdict's three, the fifteen estimators, the lens estimators with a frozen norm, depth scores."""
-    return [*_verdict(), *_estimators(), *_frozen(), *_scores()]
+    """The verdict's three, the fifteen estimators, the lens with a frozen norm and behind maps, depth scores."""
+    return [*_verdict(), *_estimators(), *_frozen(), _depth("translated_lens", _decodable), *_scores()]
 
 
 def _verdict() -> list[Reading]:
@@ -81,6 +84,16 @@ def _frozen_crossing(run: Run, name: str, locate: Callable[[np.ndarray], np.ndar
 def _frozen_tokens(run: Run, name: str) -> float:
     # all prompts have the same number of tokens
     return float(run["lens"][f"{name}_depth"].sel(norm="frozen").mean("prompt"))
+
+
+def _decodable(run: Run) -> float:
+    """The boundary from which on the maps find the final prediction of nearly all tokens.
+
+    Of some a map can guess it before, so that the mean over tokens is below.
+    """
+    found = run["translated_lens"]["top1_agreement"].sel(reader="translated").mean("prompt").values
+    missed = np.flatnonzero(found < NEARLY_ALL)
+    return float(missed[-1] + 1) if len(missed) else 0.0
 
 
 def _scores() -> list[Reading]:

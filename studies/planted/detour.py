@@ -69,6 +69,10 @@ DETOUR = Construction(
             why="A curve that goes down, up and down has three breaks, and one is looked for: two lines fit best with "
             "theirs among the idle blocks.",
         ),
+        fooled(
+            "translated_lens",
+            why="The answer can be decoded wherever it has led: a map leads back as block 4 does.",
+        ),
         DRAWN_OUT,
         fooled("direct_all", why=CLEARED.why),
     ),

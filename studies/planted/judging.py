@@ -12,6 +12,7 @@ from studies.planted.busy import BUSY
 from studies.planted.construction import Construction, Verdict
 from studies.planted.depths import depth_readings
 from studies.planted.detour import DETOUR
+from studies.planted.either import EITHER
 from studies.planted.idle import DOUBLED_BETWEEN, IDENTITY, LATE
 from studies.planted.near_identity import NEAR_IDENTITY
 from studies.planted.reading import Reading, Value, verdict
@@ -23,6 +24,7 @@ from studies.planted.sink import SINK
 from studies.planted.surveyed import surveyed
 from studies.planted.truth import Truth
 from studies.planted.unread import UNREAD
+from studies.planted.unused_copy import UNUSED_COPY
 
 CONSTRUCTIONS: Mapping[str, Construction] = {
     construction.name: construction
@@ -40,6 +42,8 @@ CONSTRUCTIONS: Mapping[str, Construction] = {
         SHARED_WEIGHTS,
         BACKED_UP,
         SINK,
+        UNUSED_COPY,
+        EITHER,
     )
 }
 READINGS: Mapping[str, Reading] = {reading.name: reading for reading in (*depth_readings(), *block_readings())}

@@ -118,7 +118,13 @@ SHARED_WEIGHTS = Construction(
             why="Eleven steps reach the fixed point as well as twelve: no single block is missed.",
         ),
         fooled(
+            "translated_lens",
+            why="A gradual approach has no one depth: a map guesses nine tokens in ten after one block, and nearly all "
+            "only after six.",
+        ),
+        fooled(
             "erasure",
+            "patching",
             why="At the fixed point every block still fetches from the token before, only to have it cancelled; had it "
             "found another stream there, the answer would have moved.",
         ),

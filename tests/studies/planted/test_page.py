@@ -14,6 +14,7 @@ from bathyscope.measures.registry import MEASURES
 from studies.planted import CONSTRUCTIONS, Cell
 from studies.planted.page import BEGIN, END, shown, with_table, write_table
 from studies.planted.surveyed import MEASURES as SURVEYED
+from studies.planted.surveyed import WITH_MORE
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "design" / "planted_depth.md"
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
@@ -36,9 +37,9 @@ def test_the_document_holds_the_table_as_it_is(cells: dict[str, dict[str, Cell]]
 
 def test_every_measure_is_either_judged_or_named_with_the_reason() -> None:
     written = PAGE.read_text(encoding="utf-8")
-    begin, end = "with one survey each:", "Why the others are left out"
+    begin, end = "measures are taken of them:", "Why the others are left out"
     judged = NAME.findall(written.partition(begin)[2].partition(end)[0])
-    assert sorted(judged) == sorted(SURVEYED)
+    assert sorted(judged) == sorted([*SURVEYED, *WITH_MORE])
     listed = written.partition("## Not judged")[2].partition("\n## ")[0].partition(BEGIN)[0]
     reasons = [line.partition(":") for line in listed.splitlines() if line.startswith("- ")]
     unjudged = [name for names, _, _ in reasons for name in NAME.findall(names)]

@@ -16,6 +16,7 @@ from studies.planted import (
     backup,
     busy,
     detour,
+    either,
     idle,
     near_identity,
     prompts,
@@ -23,12 +24,14 @@ from studies.planted import (
     rescaling,
     rotated,
     unread,
+    unused_copy,
 )
 from studies.planted.chain import next_symbol
 from studies.planted.wiring import (
     ANSWER,
     NEIGHBOUR,
     ONE,
+    SECOND,
     SYMBOLS,
     VOCABULARY,
     WIDTH,
@@ -50,6 +53,8 @@ CHAINS = {
     "busy": (busy.SEED, 5),
     "rotated": (rotated.SEED, 4),
     "backup": (backup.SEED, 3),
+    "unused_copy": (unused_copy.SEED, 3),
+    "either": (either.SEED, 3),
 }
 
 
@@ -116,6 +121,44 @@ def test_one_block_run_again_and_again_reaches_the_fixed_point(ids_BT: Tensor) -
     assert left_L[0] > 7
     assert 0.25 < left_L[4] < 0.45
     assert 0.7 < left_L[3] < 1.2
+
+
+def left_out(name: str, *blocks: int) -> Planted:
+    """A planted model without some blocks."""
+    model = CONSTRUCTIONS[name].build()
+    kept = [block for number, block in enumerate(model.model.layers) if number not in blocks]
+    for number, block in enumerate(kept):
+        block.self_attn.layer_idx = number
+    model.model.layers, model.config.num_hidden_layers = torch.nn.ModuleList(kept), len(kept)
+    return model
+
+
+@torch.no_grad()
+def test_either_of_two_blocks_can_be_spared_and_not_both(ids_BT: Tensor) -> None:
+    whole = CONSTRUCTIONS["either"].build()(input_ids=ids_BT).logits.softmax(-1)
+
+    def change(*blocks: int) -> float:
+        return float((left_out("either", *blocks)(input_ids=ids_BT).logits.softmax(-1) - whole).norm(dim=-1).min())
+
+    first, second = either.WRITERS
+    for block in (first, second):
+        found = left_out("either", block)(input_ids=ids_BT).logits.softmax(-1)
+        torch.testing.assert_close(found, whole, atol=1e-5, rtol=0)
+    assert change(first, second) > 0.2
+    assert change(either.READER) > 0.2
+
+
+@torch.no_grad()
+def test_a_copy_of_the_answer_stands_where_nobody_reads_it(ids_BT: Tensor) -> None:
+    """As a linear readout of the stream finds; and the prediction is the same without it."""
+    model = CONSTRUCTIONS["unused_copy"].build()
+    resid_LBTD = boundaries(model, ids_BT)
+    answer = resid_LBTD[-1][..., ANSWER].argmax(-1)
+    found = [bool((resid_BTD[..., SECOND].argmax(-1) == answer).all()) for resid_BTD in resid_LBTD]
+    assert found == [False] * 3 + [True] * 10
+    with_none = left_out("unused_copy", *unused_copy.COPY)
+    # the copies differ in their symbols, not in their size, and only that is left of them at the readout
+    torch.testing.assert_close(with_none(input_ids=ids_BT).logits, model(input_ids=ids_BT).logits, atol=1e-4, rtol=0)
 
 
 @pytest.mark.parametrize("name", CONSTRUCTIONS)
