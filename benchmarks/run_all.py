@@ -12,6 +12,7 @@ SCRIPTS = (
     "erasure_speed.py",
     "gradients_speed.py",
     "schedules_speed.py",
+    "pairs_speed.py",
     "corpus.py",
     "survey_overhead.py",
     "interval_coverage.py",

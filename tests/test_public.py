@@ -25,6 +25,7 @@ TABLE = {
     "maps": "maps",
     "probe": "probe",
     "prune": "prune",
+    "repeat-scan": "repeat_scan",
     "report": "report",
     "reproduce": "reproduce",
     "show": "show",

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from bathyscope.surgery.exporting import export
     from bathyscope.surgery.plan import Plan, open_plan
     from bathyscope.surgery.pruning import prune
+    from bathyscope.surgery.repeats import RepeatScan, repeat_scan
     from bathyscope.surgery.scheduled_model import scheduled
     from bathyscope.surveying import survey
 
@@ -76,6 +77,8 @@ _LAZY = {
     "Plan": "bathyscope.surgery.plan:Plan",
     "probe": "bathyscope.probing.probe:probe",
     "prune": "bathyscope.surgery.pruning:prune",
+    "repeat_scan": "bathyscope.surgery.repeats:repeat_scan",
+    "RepeatScan": "bathyscope.surgery.repeats:RepeatScan",
     "report": "bathyscope.report:report",
     "reproduce": "bathyscope.reproducing.reproduce:reproduce",
     "scheduled": "bathyscope.surgery.scheduled_model:scheduled",
@@ -99,6 +102,7 @@ __all__ = [
     "PromptSet",
     "PruningError",
     "Range",
+    "RepeatScan",
     "Run",
     "Schedule",
     "Site",
@@ -122,6 +126,7 @@ __all__ = [
     "open_plan",
     "probe",
     "prune",
+    "repeat_scan",
     "report",
     "reproduce",
     "scheduled",

@@ -29,6 +29,7 @@ OPTIONS = {
     "drop": None,
     "swap": None,
     "repeat": {"length": 2},
+    "pairs": None,
     "swap_cosine": None,
     "tokens": None,
 }
@@ -94,6 +95,10 @@ DIMS: dict[str, dict[str, tuple[str, ...]]] = {
         "completeness": ("prompt", "site", "block"),
         **dict.fromkeys(("probability", "answer_start"), ("prompt",)),
     },
+    "pairs": {
+        **dict.fromkeys(("cost", "kl", "top1_agreement", "interaction"), ("prompt", "dropped", "other")),
+        **dict.fromkeys(("baseline_loss", "n_averaged"), ("prompt",)),
+    },
     "gradient": dict.fromkeys(("norm", "norm_own", "norm_rest"), _BOUNDARY),
     "attention_locality": {
         "weight": ("prompt", "block", "offset"),
@@ -121,6 +126,7 @@ DIMS: dict[str, dict[str, tuple[str, ...]]] = {
     },
 }
 COORDINATES = {
+    "pairs": {"dropped": range(L), "other": range(L)},
     "residual": {"boundary": range(L + 1), "block": range(L), "distance": range(1, L + 1), "tokens": ["last", "all"]},
     "lens": {"boundary": range(L + 1), "k": [1, 3, 5, 10]},
     "skip": {

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from bathyscope.errors import OptionError
-from bathyscope.statistics.best import compared_with_best
+from bathyscope.statistics.best import compared_with_best, simultaneous
 
 
 def test_two_candidates_are_compared_as_a_paired_t_test_does() -> None:
@@ -37,6 +37,26 @@ def test_more_candidates_make_a_difference_harder_to_tell() -> None:
     many = np.concatenate([pair, rng.normal(1.0, 0.5, (12, 30))])
     alone, together = (compared_with_best(own, resamples=4000).p_value[1] for own in (pair, many))
     assert alone < 0.05 < together
+
+
+def test_simultaneous_intervals_are_bonferronis_or_a_little_shorter() -> None:
+    rng = np.random.default_rng(1)
+    values = rng.normal(0.1, 1.0, (20, 60))
+    found = simultaneous(values, resamples=20_000)
+    error = values.std(axis=1, ddof=1) / np.sqrt(60)
+    reach = (found.high - found.low) / 2 / error
+    one, bonferroni = stats.t.isf([0.025, 0.025 / 20], 59)
+    assert ((one < reach) & (reach < 1.02 * bonferroni)).all()
+    np.testing.assert_array_equal(found.p_value < 0.05, (found.low > 0) | (found.high < 0))
+    [alone] = simultaneous(values[:1], resamples=20_000).p_value
+    assert alone == pytest.approx(stats.ttest_1samp(values[0], 0).pvalue, abs=0.02)
+
+
+def test_a_gain_of_all_prompts_is_told_and_none_is_not() -> None:
+    found = simultaneous([np.ones(12), np.zeros(12)], resamples=300)
+    np.testing.assert_array_equal(found.low, [1, 0])
+    np.testing.assert_array_equal(found.high, [1, 0])
+    np.testing.assert_allclose(found.p_value, [1 / 301, 1])
 
 
 def test_one_prompt_tells_nothing() -> None:

@@ -27,6 +27,28 @@ def swap_cosine(L: int, prompts: int, rng: np.random.Generator, like: xr.Dataset
     )
 
 
+def pairs(L: int, prompts: int, rng: np.random.Generator, like: xr.Dataset) -> xr.Dataset:
+    """Neighbours make up for each other; blocks far apart do the same work."""
+    b = np.arange(L)
+    shape = (prompts, L, L)
+    noise = rng.normal(0, 0.01, shape)
+    interaction = 0.5 * np.exp(-np.abs(b[:, None] - b)) - 0.1 + noise + noise.swapaxes(1, 2)
+    cost = 1.0 + interaction
+    interaction[:, b, b] = np.nan
+    mean = interaction.mean(axis=0)
+    by_prompt, over = ("prompt", "dropped", "other"), ("dropped", "other")
+    return xr.Dataset(
+        {
+            "cost": (by_prompt, cost, _attrs("cost", "nats")),
+            "interaction": (by_prompt, interaction, _attrs("interaction", "nats")),
+            "interaction_mean": (over, mean, _attrs("mean interaction", "nats")),
+            "interaction_low": (over, mean - 0.02, _attrs("lower end", "nats")),
+            "interaction_high": (over, mean + 0.02, _attrs("upper end", "nats")),
+        },
+        coords={**{name: like[name] for name in ("prompt_id", "n_tokens", "dataset")}, "dropped": b, "other": b},
+    )
+
+
 def cka(L: int, like: xr.Dataset) -> xr.Dataset:
     """Similarity that falls with the distance between boundaries, 1 on the diagonal."""
     b = np.arange(L + 1)
@@ -49,5 +71,5 @@ def cka(L: int, like: xr.Dataset) -> xr.Dataset:
     )
 
 
-def _attrs(name: str) -> dict[str, str]:
-    return {"long_name": name, "units": "1", "formula": "made up", "source": "synthetic"}
+def _attrs(name: str, units: str = "1") -> dict[str, str]:
+    return {"long_name": name, "units": units, "formula": "made up", "source": "synthetic"}

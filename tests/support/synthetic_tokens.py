@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 from support.synthetic import REDUCTIONS, synthetic_run
 from support.synthetic_neurons import neurons
-from support.synthetic_similarity import cka, swap_cosine
+from support.synthetic_similarity import cka, pairs, swap_cosine
 from support.synthetic_stages import stages
 
 from bathyscope.measures.depth_score_levels import level_results
@@ -68,6 +68,7 @@ def complete_run(L: int = 12, prompts: int = 6, *, tokens: int = 20, seed: int =
     groups["gradient"] = gradient(L, prompts, rng, groups["residual"])
     groups["neurons"] = neurons(L, rng)
     groups["swap_cosine"] = swap_cosine(L, prompts, rng, groups["residual"])
+    groups["pairs"] = pairs(L, prompts, np.random.default_rng(seed), groups["residual"])
     groups["cka"] = cka(L, groups["residual"])
     groups["attention_locality"] = attention(L, prompts, rng, groups["residual"])
     groups["patching"] = patched(L, lengths, np.random.default_rng(seed), coords)

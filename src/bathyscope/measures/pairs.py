@@ -1,123 +1,125 @@
-"""Pairs of prompts, one to be patched from the other: who they are, and where their answers are told apart."""
+"""Pairs: the model without every two blocks, and how much more that costs than each of them alone.
+
+Histories that begin alike are run once, so that all pairs of L blocks take C(L,3) + L(L−1)/2 + L calls of a block.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from itertools import combinations
+from math import inf
+from typing import Final
 
-from bathyscope.errors import PromptError, did_you_mean
-from bathyscope.prompts.prompt import Label, TokenizedPrompt
+import numpy as np
+import xarray as xr
+
+from bathyscope.errors import ModelError
+from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
+from bathyscope.measures.costs import Values, tree_costs
+from bathyscope.measures.declared.pairs import DECLARATION, PairsOptions
+from bathyscope.measures.schedules import check_blocks, runnable
+from bathyscope.prompts.prompt import TokenizedPrompt
+from bathyscope.schedule import Schedule
+from bathyscope.statistics.bootstrap import bootstrap_interval, resample_counts
+from bathyscope.wavefront.batch import Batch
+from bathyscope.wavefront.engine import Wavefront
+from bathyscope.wavefront.histories import Tree, Unit
+
+_UNASKED: Final = 12
+"""Deeper models are measured where it is asked for by name."""
 
 
-@dataclass(frozen=True)
-class PromptPair:
-    """A prompt and the one that it is patched from, of one length and with answers of one length.
+class Pairs(Measure[PairsOptions], declared=DECLARATION):
+    """Costs of leaving out every two blocks, with interactions."""
 
-    Args:
-        first: the first token in which they differ, and with it the first that a patch can change; their length where
-            they are the same.
-        read_at: the token that predicts the first token in which their answers differ, or their first one where the
-            answers are the same. Up to it both answers say the same, so that both predictions are of one text.
-    """
+    def unavailable(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> str | None:
+        if facts.n_blocks < 3:
+            return "this model has fewer than three blocks"
+        if facts.n_blocks > _UNASKED:
+            return f"its cost grows with the cube of the {facts.n_blocks} blocks; ask for it by its name"
+        return None
 
-    target: TokenizedPrompt
-    source: TokenizedPrompt
-    first: int
-    read_at: int
+    def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
+        if facts.n_blocks < 3:
+            raise ModelError(f"pairs needs at least three blocks, one of which stays; this model has {facts.n_blocks}.")
+        blocks = check_blocks(self.options.blocks, facts.n_blocks, self.name)
+        standard = Schedule.standard(facts.n_blocks)
+        dropped = {block: standard.drop(block) for block in blocks}
+        self._blocks = sorted(runnable(dropped, facts, self.name, asked=self.options.blocks is not None))
+        self._tree = _tree(facts.n_blocks, self._blocks)
 
-    @classmethod
-    def of(cls, target: TokenizedPrompt, source: TokenizedPrompt) -> PromptPair:
-        """Raises PromptError for prompts that cannot be put into each other."""
-        names = f"patching: prompts {target.id!r} and {source.id!r}"
-        for prompt in (target, source):
-            if prompt.answer_tokens is None:
-                raise PromptError(
-                    f"patching: prompt {prompt.id!r} has no answer, whose prediction is measured; give answer= with "
-                    "text=, or answer_tokens= with ids=."
+    def rows_after(self, facts: ModelFacts, tokens: int) -> float:
+        n = facts.n_blocks
+        blocks = range(n) if self.options.blocks is None else sorted(set(self.options.blocks) & set(range(n)))
+        return _tree(n, blocks).calls / n
+
+    def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
+        return PairsProbe(batch, self._blocks, self._tree)
+
+    def summarise(self, facts: ModelFacts, merged: xr.Dataset, seed: int) -> xr.Dataset | None:
+        values_PAB = merged["interaction"].values
+        prompts = len(values_PAB)
+        counts = resample_counts(prompts, self.options.resamples, np.random.default_rng(seed))
+        found = {"mean": values_PAB.mean(axis=0), "low": np.full(values_PAB.shape[1:], np.nan)}
+        found["high"] = found["low"].copy()
+        for a, b in combinations(range(values_PAB.shape[1]), 2):
+            if prompts > 1:
+                drawn = counts @ values_PAB[:, a, b] / prompts
+                ends = bootstrap_interval(
+                    float(found["mean"][a, b]), drawn, np.ones(prompts), level=self.options.level, limits=(-inf, inf)
                 )
-        if len(target) != len(source):
-            raise PromptError(
-                f"{names} have {len(target)} and {len(source)} tokens; a token is put into the place of the same "
-                "number, so give prompts of one length in tokens, answers included."
-            )
-        if target.answer_tokens != source.answer_tokens:
-            raise PromptError(
-                f"{names} have answers of {target.answer_tokens} and {source.answer_tokens} tokens, so that they begin "
-                "at different ones; give answers of one length in tokens."
-            )
-        apart = [token for token, (own, other) in enumerate(zip(target.ids, source.ids)) if own != other]
-        begin = len(target) - (target.answer_tokens or 0)
-        return cls(
-            target,
-            source,
-            first=min(apart, default=len(target)),
-            read_at=min((token for token in apart if token >= begin), default=begin) - 1,
-        )
-
-    @property
-    def answers(self) -> tuple[int, int]:
-        """Ids of the tokens that are predicted: the target's own, the source's."""
-        return self.target.ids[self.read_at + 1], self.source.ids[self.read_at + 1]
+                for name, end in zip(("low", "high"), ends):
+                    found[name][a, b] = found[name][b, a] = end
+        coords = {dim: merged[dim] for dim in ("dropped", "other")}
+        return DECLARATION.dataset({f"interaction_{name}": value for name, value in found.items()}, coords)
 
 
-def pairs_of(
-    prompts: Sequence[TokenizedPrompt], asked: str | Sequence[tuple[str | int, str | int]]
-) -> Mapping[int, int]:
-    """Number of each prompt that is patched → number of the prompt that it is patched from.
+class PairsProbe(MeasureProbe):
+    """One batch, whose histories are run when the wave has passed.
 
     Args:
-        asked: a label's name, or (target, source) by id or number.
-
-    Raises:
-        PromptError: an unknown prompt or label, no pair at all, or a prompt with two to be patched from.
+        blocks: that are left out.
+        tree: the full model, then each block alone, then every two, in order.
     """
-    return _by_label(prompts, asked) if isinstance(asked, str) else _by_name(prompts, asked)
 
+    def __init__(self, batch: Batch, blocks: Sequence[int], tree: Tree) -> None:
+        super().__init__()
+        self._batch, self._blocks, self._tree = batch, list(blocks), tree
+        self._found: Values = {}
 
-def _by_label(prompts: Sequence[TokenizedPrompt], label: str) -> Mapping[int, int]:
-    groups: dict[Label, list[int]] = {}
-    for number, prompt in enumerate(prompts):
-        if label in prompt.labels:
-            groups.setdefault(prompt.labels[label], []).append(number)
-    if not groups:
-        known = list(dict.fromkeys(name for prompt in prompts for name in prompt.labels))
-        raise PromptError(
-            f"patching: no prompt has the label {label!r}, whose equal values make pairs.{did_you_mean(label, known)} "
-            "Give both prompts of a pair one value of it, or name a label or the pairs themselves (patching.pairs)."
+    def after(self, wave: Wavefront, step: Callable[[float], None]) -> None:
+        calls = self._tree.calls
+        self._found = tree_costs(
+            wave, self._batch, self._tree, ("loss", "kl", "agreement"), lambda done: step(done / calls)
         )
-    found: dict[int, int] = {}
-    for value, members in groups.items():
-        if len(members) != 2:
-            names = ", ".join(repr(prompts[number].id) for number in members)
-            raise PromptError(
-                f"patching: {label}={value!r} stands at {len(members)} prompt{'s' * (len(members) > 1)} ({names}); a "
-                "pair is two prompts. Give exactly two the same value."
-            )
-        first, second = members
-        found |= {first: second, second: first}
-    return dict(sorted(found.items()))
+
+    def result(self) -> xr.Dataset:
+        loss = self._found["loss"]
+        cost = self._matrix(loss[1:] - loss[0])
+        alone = np.diagonal(cost, axis1=1, axis2=2)
+        interaction = cost - alone[:, :, None] - alone[:, None, :]
+        interaction[:, np.eye(len(self._blocks), dtype=bool)] = np.nan
+        data = {
+            "cost": cost,
+            "kl": self._matrix(self._found["kl"][1:]),
+            "top1_agreement": self._matrix(self._found["agreement"][1:]),
+            "interaction": interaction,
+            "baseline_loss": loss[0],
+            "n_averaged": np.array(self._batch.lengths, dtype=np.int64) - 1,
+        }
+        blocks = np.array(self._blocks, dtype=np.int64)
+        return DECLARATION.dataset(data, {"dropped": blocks, "other": blocks})
+
+    def _matrix(self, values_HP: np.ndarray) -> np.ndarray:
+        """Singles and pairs as [prompts, blocks, blocks], symmetric."""
+        size = len(self._blocks)
+        found = np.empty((values_HP.shape[1], size, size))
+        found[:, np.arange(size), np.arange(size)] = values_HP[:size].T
+        for row, (a, b) in zip(values_HP[size:], combinations(range(size), 2)):
+            found[:, a, b] = found[:, b, a] = row
+        return found
 
 
-def _by_name(prompts: Sequence[TokenizedPrompt], asked: Sequence[tuple[str | int, str | int]]) -> Mapping[int, int]:
-    found: dict[int, int] = {}
-    for names in asked:
-        target, source = (_number(prompts, name) for name in names)
-        if found.setdefault(target, source) != source:
-            raise PromptError(
-                f"patching: prompt {prompts[target].id!r} is to be patched from both {prompts[found[target]].id!r} and "
-                f"{prompts[source].id!r}; give each prompt one source, and the prompt twice where it has two."
-            )
-    return dict(sorted(found.items()))
-
-
-def _number(prompts: Sequence[TokenizedPrompt], name: str | int) -> int:
-    """Ids come before numbers, since a prompt's id may be a number's text."""
-    ids = [prompt.id for prompt in prompts]
-    if name in ids:
-        return ids.index(str(name))
-    if isinstance(name, int) and 0 <= name < len(ids):
-        return name
-    raise PromptError(
-        f"patching: pairs names the prompt {name!r}, which is not among the {len(ids)} of the survey."
-        f"{did_you_mean(str(name), ids)} Give ids, or numbers from 0 to {len(ids) - 1}."
-    )
+def _tree(n_blocks: int, blocks: Sequence[int]) -> Tree:
+    units = [Unit(block) for block in blocks]
+    return Tree.leaving_out(n_blocks, [*([unit] for unit in units), *combinations(units, 2)])

@@ -25,7 +25,7 @@ from bathyscope.errors import PromptError, warn
 from bathyscope.measures.answered import padded_pieces
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
 from bathyscope.measures.declared.patching import DECLARATION, PatchingOptions
-from bathyscope.measures.pairs import PromptPair, pairs_of
+from bathyscope.measures.prompt_pairs import PromptPair, pairs_of
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.compare import Pair, at_one_position, kl_from_reference

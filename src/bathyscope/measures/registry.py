@@ -44,6 +44,7 @@ _NAMES: Final = (
     "drop",
     "swap",
     "repeat",
+    "pairs",
     "swap_cosine",
     "cka",
     "attention_locality",

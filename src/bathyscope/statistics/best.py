@@ -50,46 +50,101 @@ def compared_with_best(values: ArrayLike, *, resamples: int = 2000, level: float
     Raises:
         OptionError: no candidate or no prompt; an option out of its range.
     """
-    check_resampling(resamples, level)
-    given = np.asarray(values, dtype=np.float64)
-    if given.ndim != 2 or 0 in given.shape:
-        raise OptionError(f"Values to compare are [candidates, prompts]; an array of shape {given.shape} was given.")
+    given, drawn = _resampled(values, resamples, level, seed)
     mean = given.mean(axis=1)
     best, prompts = int(np.argmin(mean)), given.shape[1]
     none = np.full(len(mean), math.nan)
     if prompts < 2:
         return Compared(mean, none, none, best, none, np.ones(len(mean), dtype=bool))
-    counts = resample_counts(prompts, resamples, np.random.default_rng(seed))
-    drawn = given @ counts.T / prompts
     own = [
         bootstrap_interval(float(one), row, np.ones(prompts), level=level, limits=(-math.inf, math.inf))
         for one, row in zip(mean, drawn)
     ]
-    p_value = _p_values(mean, drawn, best, prompts)
+    pairs = list(combinations(range(len(mean)), 2))
+    p_value = np.ones(len(mean))
+    if pairs:
+        first, second = np.array(pairs).T
+        apart = _Apart(mean[first] - mean[second], drawn[first] - drawn[second], prompts)
+        for pair, p in zip(pairs, apart.p_values()):
+            if best in pair:
+                p_value[sum(pair) - best] = p
     low, high = (np.array(ends) for ends in zip(*own))
     return Compared(mean, low, high, best, p_value, p_value >= 1 - level)
 
 
-def _p_values(mean: FloatArray, drawn: FloatArray, best: int, prompts: int) -> FloatArray:
-    """Share of the resamples whose largest standardised difference of any pair reaches that from the best."""
-    trusted = small_sample(np.ones(prompts))
-    scale = max(float(np.abs(mean).max()), _ROUNDING)
-    largest = np.zeros(drawn.shape[1])
-    for one, other in combinations(range(len(mean)), 2):
-        apart = drawn[one] - drawn[other]
-        error = float(apart.std(ddof=1)) if len(apart) > 1 else 0.0
-        if error > _ROUNDING * scale:
-            largest = np.maximum(largest, np.abs(apart - (mean[one] - mean[other])) / error)
-    found = np.ones(len(mean))
-    for candidate in range(len(mean)):
-        difference = mean[candidate] - mean[best]
-        if candidate == best or difference <= _ROUNDING * scale:
-            continue
-        error = float((drawn[candidate] - drawn[best]).std(ddof=1)) / math.sqrt(trusted.shrinkage)
-        if error <= _ROUNDING * scale:
-            found[candidate] = 0.0
-        else:
-            # few prompts know their own spread badly: Student's tail, on the scale of the resamples
-            reached = stats.norm.isf(stats.t.sf(difference / error, trusted.degrees_of_freedom))
-            found[candidate] = float((largest >= reached).mean())
-    return np.where(np.arange(len(mean)) == best, 1.0, np.maximum(found, 1 / (drawn.shape[1] + 1)))
+@dataclass(frozen=True)
+class Simultaneous:
+    """Several means with intervals that all hold at once, arrays [candidates]; NaN from a single prompt."""
+
+    mean: FloatArray
+    low: FloatArray
+    high: FloatArray
+    p_value: FloatArray
+    """Of a mean of 0, corrected for their number."""
+
+
+def simultaneous(values: ArrayLike, *, resamples: int = 2000, level: float = 0.95, seed: int = 0) -> Simultaneous:
+    """Means of several differences over the same prompts, with one bound on any error among them.
+
+    Args:
+        values: [candidates, prompts], finite: what each prompt gains or loses.
+        resamples, level: as in :func:`compared_with_best`.
+
+    Raises:
+        OptionError: no candidate or no prompt; an option out of its range.
+    """
+    given, drawn = _resampled(values, resamples, level, seed)
+    mean, prompts = given.mean(axis=1), given.shape[1]
+    if prompts < 2:
+        none = np.full(len(mean), math.nan)
+        return Simultaneous(mean, none, none, none)
+    apart = _Apart(mean, drawn, prompts)
+    reach = apart.reach(level)
+    return Simultaneous(mean, mean - reach, mean + reach, apart.p_values())
+
+
+def _resampled(values: ArrayLike, resamples: int, level: float, seed: int) -> tuple[FloatArray, FloatArray]:
+    """The values, and their means in each resample, [candidates, resamples]."""
+    check_resampling(resamples, level)
+    given = np.asarray(values, dtype=np.float64)
+    if given.ndim != 2 or 0 in given.shape:
+        raise OptionError(f"Values to compare are [candidates, prompts]; an array of shape {given.shape} was given.")
+    counts = resample_counts(given.shape[1], resamples, np.random.default_rng(seed))
+    return given, given @ counts.T / given.shape[1]
+
+
+class _Apart:
+    """Differences with the largest that chance makes of any of them.
+
+    Args:
+        mean: [differences].
+        drawn: their means in each resample, [differences, resamples].
+    """
+
+    def __init__(self, mean: FloatArray, drawn: FloatArray, prompts: int) -> None:
+        trusted = small_sample(np.ones(prompts))
+        self._mean, self._resamples, self._freedom = mean, drawn.shape[1], trusted.degrees_of_freedom
+        error = drawn.std(axis=1, ddof=1) if self._resamples > 1 else np.zeros(len(mean))
+        # resamples that agree but for rounding show no spread
+        self._error = np.where(error > _ROUNDING * max(float(np.abs(mean).max()), _ROUNDING), error, 0.0)
+        spread = self._error > 0
+        moved = np.abs(drawn[spread] - mean[spread, None]) / self._error[spread, None]
+        self._largest = moved.max(axis=0) if spread.any() else np.zeros(self._resamples)
+        self._shrinkage = math.sqrt(trusted.shrinkage)
+
+    def reach(self, level: float) -> FloatArray:
+        """How far the intervals reach on either side of the means."""
+        largest = float(np.quantile(self._largest, level))
+        # few prompts know their own spread badly: Student's tail instead of the normal one
+        return self._error / self._shrinkage * float(stats.t.isf(stats.norm.sf(largest), self._freedom))
+
+    def p_values(self) -> FloatArray:
+        """Share of the resamples whose largest standardised difference reaches each of the observed ones."""
+        found = np.ones(len(self._mean))
+        for place, (mean, error) in enumerate(zip(np.abs(self._mean), self._error)):
+            if error > 0:
+                tail = stats.t.sf(mean * self._shrinkage / error, self._freedom)
+                found[place] = float((self._largest >= stats.norm.isf(tail)).mean())
+            elif mean > _ROUNDING * max(float(np.abs(self._mean).max()), _ROUNDING):
+                found[place] = 0.0
+        return np.maximum(found, 1 / (self._resamples + 1))

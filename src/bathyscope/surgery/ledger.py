@@ -126,7 +126,7 @@ class Ledger:
     def _missing(self, role: Role, histories: Sequence[History], metrics: tuple[Metric, ...]) -> list[History]:
         """The full model, and what is not known yet; nothing where all is."""
         known = self._known.get((role, metrics), {})
-        found = [history for history in dict.fromkeys(histories) if history not in known]
+        found = [history for history in dict.fromkeys(histories) if history not in known and history != self._full]
         return [self._full, *found] if found else []
 
     @property

@@ -1,0 +1,42 @@
+"""Pairs of blocks left out: what both cost, and how much more than each alone. Source: own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from bathyscope.report.figures.heat_map import Colours, HeatMap, Side
+from bathyscope.report.figures.kind import Drawing, FigureKind
+from bathyscope.report.figures.multiples import alone
+from bathyscope.report.figures.options import FigureOptions
+
+if TYPE_CHECKING:
+    from bathyscope.store.run import Run
+
+_MAPS: Final = (("interaction", "Interaction of two blocks", "interaction"), ("cost", "Cost of two blocks", "cost"))
+
+
+def _drawing(run: Run, options: FigureOptions) -> Drawing:
+    """A diverging map of interactions, and one of costs."""
+    data = run["pairs"]
+    panels = [alone(name, _map(data[name].mean("prompt").values, title, short)) for name, title, short in _MAPS]
+    low, high = data["interaction_low"].values, data["interaction_high"].values
+    upper = np.triu_indices(len(low), 1)
+    above, below = int((low[upper] > 0).sum()), int((high[upper] < 0).sum())
+    note = (
+        "Two blocks left out at once, means over prompts. Interaction: what both cost beyond the sum of each alone. "
+        "Above 0 either can make up for the other and both are missed more; below 0 the second has less left to do "
+        f"without the first. Of {len(upper[0])} pairs the interval over {data.sizes['prompt']} prompts lies above 0 in "
+        f"{above} and below in {below}. The diagonal of the costs is each block alone."
+    )
+    return Drawing(panels, note)
+
+
+def _map(values: Any, title: str, short: str) -> HeatMap:
+    colours = Colours.spanning(values[np.isfinite(values)], "signed")
+    side = Side("block left out", "block")
+    return HeatMap(values, title, side, Side("other block left out", "other block"), f"{short} (nats)", short, colours)
+
+
+FIGURE: Final = FigureKind("pairs", "Two blocks left out", tuple(name for name, *_ in _MAPS), _drawing)

@@ -1,0 +1,188 @@
+"""``repeat_scan``: does it help to run some window of blocks twice in a row?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import xarray as xr
+
+from bathyscope.errors import OptionError
+from bathyscope.interrupts import ended_as_interrupted
+from bathyscope.labels import Label, labelled
+from bathyscope.measures.costs import Metric, Over
+from bathyscope.model import AnyModel, loaded, measuring
+from bathyscope.options import checked
+from bathyscope.prompts.prompts import Prompts
+from bathyscope.prompts.reading import tokenized
+from bathyscope.prompts.source import Source
+from bathyscope.schedule import Schedule
+from bathyscope.statistics.best import Simultaneous, simultaneous
+from bathyscope.statistics.bootstrap import check_resampling
+from bathyscope.surgery.ledger import Ledger
+from bathyscope.surgery.pruning import require_answers
+from bathyscope.wavefront.histories import following, twice
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_NAMED: Final = 5
+_SOURCE: Final = "repeat_scan"
+_end = "{} end of its interval, corrected for all windows"
+_TABLE: Final = {
+    "schedule": Label("window", "the order of the blocks", source=_SOURCE),
+    "cost": Label("window", "mean cost", "nats", "mean of loss(S) − loss(full)", _SOURCE),
+    "cost_low": Label("window", _end.format("lower"), "nats", source=_SOURCE),
+    "cost_high": Label("window", _end.format("upper"), "nats", source=_SOURCE),
+    "accuracy": Label("window", "share of the prompts whose answer is right", source=_SOURCE, optional=True),
+    "gain": Label("window", "accuracy beyond the full model's", source=_SOURCE, optional=True),
+    "gain_low": Label("window", _end.format("lower"), source=_SOURCE, optional=True),
+    "gain_high": Label("window", _end.format("upper"), source=_SOURCE, optional=True),
+    "p_value": Label("window", "p of no gain, or of no cost, corrected for all windows", source=_SOURCE),
+    "helps": Label("window", "the interval lies on the better side: of the gain, or of the cost", source=_SOURCE),
+}
+
+
+@dataclass(frozen=True, repr=False)
+class RepeatScan:
+    """What running windows twice does.
+
+    Args:
+        data: by ``window``, with the coordinates ``first`` and ``last`` (−1 for orders that are no window).
+    """
+
+    data: xr.Dataset
+
+    def __repr__(self) -> str:
+        return (
+            f"<RepeatScan of {self.data.attrs['model']}: {self.data.sizes['window']} windows, {len(self.helping)} help>"
+        )
+
+    @property
+    def helping(self) -> list[str]:
+        """Names of the windows that help, shortest first."""
+        order = np.argsort((self.data["last"] - self.data["first"]).values, kind="stable")
+        return [str(self.data["window"].values[place]) for place in order if self.data["helps"].values[place]]
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """A row for every window."""
+        return self.data.to_dataframe().reset_index().astype({"helps": bool})
+
+    @property
+    def text(self) -> str:
+        """Whether any window helps, and which."""
+        data, attrs = self.data, self.data.attrs
+        answered = "gain" in data
+        what = "answers more prompts rightly" if answered else "makes the loss smaller"
+        looked = f"{data.sizes['window']} windows run twice in a row, {attrs['prompts']} prompts, "
+        looked += f"{float(attrs['level']):.0%} intervals corrected for all windows"
+        if self.helping:
+            named = ", ".join(self._said(name) for name in self.helping[:_NAMED])
+            more = f", and {len(self.helping) - _NAMED} more" if len(self.helping) > _NAMED else ""
+            verb = "helps" if len(self.helping) == 1 else "help"
+            return f"{len(self.helping)} of {looked}: {verb}, since it {what}: {named}{more}."
+        value = data["gain"] if answered else -data["cost"]
+        nearest = str(data["window"].values[int(value.values.argmax())])
+        return f"No window helps: of {looked}, none {what}. Nearest: {self._said(nearest)}."
+
+    def _said(self, name: str) -> str:
+        one = self.data.sel(window=name)
+        if "gain" in self.data:
+            low, high = float(one["gain_low"]), float(one["gain_high"])
+            full = float(self.data.attrs["full_accuracy"])
+            return f"{name} ({float(one['accuracy']):.3g} instead of {full:.3g}; {low:+.3g} to {high:+.3g})"
+        return (
+            f"{name} ({float(one['cost']):+.3g} nats; {float(one['cost_low']):+.3g} to {float(one['cost_high']):+.3g})"
+        )
+
+
+@checked
+@measuring("model")
+def repeat_scan(
+    model: AnyModel,
+    prompts: Source | Prompts,
+    *,
+    longest: int | None = None,
+    orders: Sequence[str] = (),
+    over: Over = "tokens",
+    resamples: int = 2000,
+    level: float = 0.95,
+    seed: int = 0,
+    beyond_context: bool | None = None,
+    progress: bool = True,
+) -> RepeatScan:
+    """Runs every window of blocks twice in a row (… first … last, first … last, …), and says whether any helps.
+
+    A window helps where more prompts are answered rightly, or, without answers, where the loss falls, beyond what the
+    luckiest of all windows looked at would show by chance (paired bootstrap over prompts, maximum statistic). Windows
+    that begin alike are run once: Σ n² + L calls of a block, n = 1 … L, for each batch of prompts.
+
+    Args:
+        model: what ``load`` returns or takes.
+        prompts: as for ``survey``; those with answers judge by them.
+        longest: windows of at most so many blocks; None = of any length.
+        orders: further orders beside the windows, such as ``order:0-1-2-1-2-3`` or ``repeat:2+3x2``.
+        over: which tokens of a prompt a cost is over: all ``tokens``, or those of the ``answer``.
+        resamples: bootstrap resamples of the prompts.
+        level: coverage of all intervals together.
+        seed: of resampling and of generated problems.
+        beyond_context: as for ``survey``.
+        progress: show a progress bar on standard error when it takes long.
+
+    Returns:
+        ``scan.text``, ``scan.table``, ``scan.helping``, and ``scan.data`` by ``window``.
+
+    Raises:
+        OptionError, PromptError, ModelError: what is asked for cannot be done; raised before any compute.
+    """
+    check_resampling(resamples, level)
+    ready = loaded(model)
+    n_blocks = ready.n_blocks
+    if longest is not None and not 1 <= longest <= n_blocks:
+        raise OptionError(
+            f"longest={longest} is out of range; this model has {n_blocks} blocks, allowed: 1 to {n_blocks}."
+        )
+    schedules = _windows(n_blocks, longest or n_blocks)
+    further = [orders] if isinstance(orders, str) else orders
+    schedules |= {text: (-1, -1, Schedule.parse(text, n_blocks)) for text in further}
+    read = tokenized(ready, prompts, seed=seed, beyond_context=beyond_context)
+    if over == "answer":
+        require_answers({"test": read})
+    answered = np.array([bool(prompt.answer_tokens) for prompt in read])
+    metrics: tuple[Metric, ...] = ("loss", "right") if answered.any() else ("loss",)
+    histories = [following(schedule) for *_, schedule in schedules.values()]
+    with ended_as_interrupted():
+        ledger = Ledger(ready, {"test": read}, None, over, progress)
+        full = following(Schedule.standard(n_blocks))
+        found = ledger.values("test", [full, *histories], metrics, title=f"{len(schedules)} windows")
+    judge = {"resamples": resamples, "level": level, "seed": seed}
+    cost = simultaneous(found["loss"][1:], **judge)  # type: ignore[arg-type]
+    data = {"cost": cost.mean, "cost_low": cost.low, "cost_high": cost.high}
+    attrs: dict[str, str | int | float] = {"model": ready.name, "n_blocks": n_blocks, "prompts": len(read)}
+    attrs |= {"tokens": sum(read.lengths), "data": read.dataset, "calls": ledger.calls["test"], **judge}
+    p_value, helps = cost.p_value, cost.high < 0
+    if answered.any():
+        right = found["right"][:, answered]
+        gain: Simultaneous = simultaneous(right[1:] - right[0], **judge)  # type: ignore[arg-type]
+        data |= {"accuracy": right[1:].mean(axis=1), "gain": gain.mean, "gain_low": gain.low, "gain_high": gain.high}
+        attrs |= {"full_accuracy": float(right[0].mean()), "answers": int(answered.sum())}
+        p_value, helps = gain.p_value, gain.low > 0
+    orders_said = np.array([f"order:{'-'.join(map(str, one))}" for *_, one in schedules.values()], dtype=object)
+    data |= {"schedule": orders_said, "p_value": p_value, "helps": helps.astype(np.int64)}
+    coords = {
+        "window": np.array(list(schedules), dtype=object),
+        "first": ("window", [first for first, _, _ in schedules.values()]),
+        "last": ("window", [last for _, last, _ in schedules.values()]),
+    }
+    return RepeatScan(
+        labelled(_TABLE, {name: data[name] for name in _TABLE if name in data}, coords).assign_attrs(attrs)
+    )
+
+
+def _windows(n_blocks: int, longest: int) -> dict[str, tuple[int, int, Schedule]]:
+    """Name → first and last block, and the order in which the window runs twice."""
+    ends = [(i, j) for i in range(n_blocks) for j in range(i, min(n_blocks, i + longest))]
+    return {f"{i}…{j}" if j > i else str(i): (i, j, twice(n_blocks, i, j)) for i, j in ends}

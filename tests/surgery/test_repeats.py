@@ -1,0 +1,46 @@
+"""The scan of repeated windows: on trained models no window helps, and its numbers are those of one forward each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support import naive, waves, zoo
+
+import bathyscope
+
+CHECKPOINTS = Path(__file__).parents[2] / "checkpoints"
+_TASK = "task:permutations:{}?factors=1-8&beyond=9-9&elements=generators&answer=image"
+
+
+def test_costs_are_those_of_one_forward_each() -> None:
+    hf = zoo.build("llama")
+    blocks, ids = naive.blocks_of(hf), zoo.prompts(hf, (12, 9, 12))
+    scan = bathyscope.repeat_scan(waves.loaded("llama"), ids, progress=False)
+    assert scan.data.attrs["calls"] == sum(n * n for n in range(1, len(blocks) + 1)) + len(blocks)
+    for window, (i, j) in zip(scan.data["window"].values, zip(scan.data["first"].values, scan.data["last"].values)):
+        order = [*range(j + 1), *range(i, len(blocks))]
+        assert str(scan.data["schedule"].sel(window=window).item()) == f"order:{'-'.join(map(str, order))}"
+        gaps = []
+        for own in ids:
+            changed, _ = naive.run_schedule(hf, blocks, own, order)
+            gaps.append(float((naive.loss(changed, own) - naive.loss(naive.logits(hf, own), own)).mean()))
+        assert float(scan.data["cost"].sel(window=window)) == pytest.approx(np.mean(gaps), abs=1e-5)
+    assert "gain" not in scan.data
+
+
+@pytest.mark.parametrize(
+    ("name", "windows", "problems"),
+    [
+        pytest.param("permutations_8", 36, 160),
+        pytest.param("permutations_8", 36, 800, marks=pytest.mark.thorough),
+        pytest.param("permutations_12", 78, 800, marks=pytest.mark.thorough),
+    ],
+)
+def test_no_window_helps_a_trained_model(name: str, windows: int, problems: int) -> None:
+    scan = bathyscope.repeat_scan(CHECKPOINTS / name, _TASK.format(problems), over="answer", progress=False)
+    assert scan.helping == []
+    assert scan.text.startswith(f"No window helps: of {windows} windows run twice in a row, {problems} prompts")
+    assert "none answers more prompts rightly" in scan.text
+    assert scan.data.attrs["full_accuracy"] > 0.5
