@@ -35,8 +35,16 @@ def _drawing(run: Run, options: FigureOptions) -> Drawing:
 
 def _map(values: Any, title: str, short: str) -> HeatMap:
     colours = Colours.spanning(values[np.isfinite(values)], "signed")
-    side = Side("block left out", "block")
-    return HeatMap(values, title, side, Side("other block left out", "other block"), f"{short} (nats)", short, colours)
+    side = Side("block left out (0-based index)", "block")
+    return HeatMap(
+        values,
+        title,
+        side,
+        Side("other block left out (0-based index)", "other block"),
+        f"{short} (nats)",
+        short,
+        colours,
+    )
 
 
 FIGURE: Final = FigureKind("pairs", "Two blocks left out", tuple(name for name, *_ in _MAPS), _drawing)
