@@ -38,7 +38,7 @@ def tokenizer(**options: Any) -> PreTrainedTokenizerFast:
 
 @pytest.fixture
 def nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Wavefront, "run", lambda *_, **__: pytest.fail("a block ran"))
+    monkeypatch.setattr(Wavefront, "run_convoy", lambda *_, **__: pytest.fail("a block ran"))
 
 
 @pytest.fixture(scope="module")
@@ -322,7 +322,7 @@ def test_shards_that_were_cut_short_or_altered(tmp_path: Path, monkeypatch: pyte
     kept_run(tmp_path / "run")
     shard = tmp_path / "run" / "shard-00001.nc"
     original = shard.read_bytes()
-    monkeypatch.setattr(Wavefront, "run", lambda *_, **__: pytest.fail("a block ran"))
+    monkeypatch.setattr(Wavefront, "run_convoy", lambda *_, **__: pytest.fail("a block ran"))
     for content in damaged(original):
         shard.write_bytes(content)
         for read in (lambda: bathyscope.open(tmp_path / "run"), lambda: kept_run(tmp_path / "run")):

@@ -158,7 +158,7 @@ def test_nothing_depends_on_training_in_an_untrained_model() -> None:
 def test_a_second_copy_that_does_not_fit_is_refused_before_compute(
     model: Model, prompts: list[list[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(controls, "_free_bytes", lambda device: 1000)
+    monkeypatch.setattr(controls, "free_bytes", lambda device: 1000)
     monkeypatch.setattr("bathyscope.surveying.SurveyPlan.compute", lambda *_: pytest.fail("computed"))
     with pytest.raises(ModelError, match=r"needs a second copy of the weights of .* GB\), and 0\.0 GB are free on cpu"):
         bathyscope.survey(model, prompts, MEASURES, control="untrained", progress=False)

@@ -45,7 +45,7 @@ def test_a_tokenizer_without_bos_puts_nothing_before_the_windows(surveyed: Surve
 
 def test_windows_longer_than_the_models_context(surveyed: Survey, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(Wavefront, "run", lambda *_, **__: pytest.fail("a block ran"))
+        patch.setattr(Wavefront, "run_convoy", lambda *_, **__: pytest.fail("a block ran"))
         with pytest.raises(PromptError, match="it has 300 tokens, more than the 256 the model can take"):
             surveyed("window=300")
     with pytest.warns(UserWarning, match="1 of 1 prompts are longer than the 256 tokens of context"):
@@ -58,7 +58,7 @@ def test_a_corpus_that_has_changed_is_not_gone_on_with(
 ) -> None:
     text, out, cut = corpus.read_text(), tmp_path / "run", "window=16&tokens=128"
     whole = surveyed(cut)
-    real, batches = Wavefront.run, iter(range(100))
+    real, batches = Wavefront.run_convoy, iter(range(100))
 
     def interrupted(*given: Any) -> None:
         if next(batches) == 2:
@@ -66,7 +66,7 @@ def test_a_corpus_that_has_changed_is_not_gone_on_with(
         real(*given)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Wavefront, "run", interrupted)
+        patch.setattr(Wavefront, "run_convoy", interrupted)
         with pytest.raises(KeyboardInterrupt):
             surveyed(cut, out=out)
     kept = {path.name: path.read_bytes() for path in out.glob("shard-*.nc")}
@@ -75,7 +75,7 @@ def test_a_corpus_that_has_changed_is_not_gone_on_with(
     # another word in a window that was not yet measured
     corpus.write_text(" ".join([*WORDS, "w7", *WORDS[1:], *WORDS * 2]))
     with monkeypatch.context() as patch:
-        patch.setattr(Wavefront, "run", lambda *_, **__: pytest.fail("a block ran"))
+        patch.setattr(Wavefront, "run_convoy", lambda *_, **__: pytest.fail("a block ran"))
         with pytest.raises(
             StoreError, match=r"belongs to another configuration:\n  prompt_hash: run has .*, asked for"
         ):

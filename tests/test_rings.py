@@ -18,6 +18,7 @@ RINGS = (
     ("errors", "interrupts", "strict", "text"),
     ("plug_ins",),
     ("schedule", "statistics", "options", "labels"),
+    ("streaming",),
     ("anatomy", "verdict"),
     ("wavefront",),
     ("gradients", "prompts"),

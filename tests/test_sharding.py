@@ -13,7 +13,7 @@ from support import waves
 
 import bathyscope
 from bathyscope.bundled import model_path
-from bathyscope.sharding import SHARD_TOKENS, batch_room, shard_tokens, shards_of
+from bathyscope.sharding import SHARD_TOKENS, batch_room, convoys_of, shard_tokens, shards_of
 from bathyscope.surveying import plan_survey
 
 
@@ -56,3 +56,11 @@ def test_narrow_models_take_more_prompts_at_a_time(width: int, dtype: torch.dtyp
     assert batch_room(anatomy, dtype, 1000) == room
     # a call's worth is always allowed, however wide the model
     assert batch_room(replace(anatomy, width=1 << 20), dtype, 1000) == 1000
+
+
+def test_convoys_hold_what_fits_and_no_more_than_16_shards() -> None:
+    assert convoys_of("abcd", [4, 4, 4, 9], [0, 0, 1, 2], 8) == [["a", "b"], ["c"], ["d"]]
+    assert convoys_of("abc", [4, 4, 4], [0, 1, 2], 0) == [["a"], ["b"], ["c"]]
+    units = list(range(40))
+    assert [len(one) for one in convoys_of(units, [1] * 40, units, 10**9)] == [16, 16, 8]
+    assert [len(one) for one in convoys_of(units, [1] * 40, [0] * 40, 10**9)] == [40]

@@ -120,7 +120,7 @@ def test_prompts_keep_their_order_though_batches_go_by_length(in_memory: bathysc
 
 
 def test_a_finished_run_is_read_and_not_computed(on_disk: bathyscope.Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Wavefront, "run", lambda *_, **__: pytest.fail("a block ran"))
+    monkeypatch.setattr(Wavefront, "run_convoy", lambda *_, **__: pytest.fail("a block ran"))
     assert_same_bits(surveyed(batch_tokens=40, out=on_disk.path), on_disk)
 
 
@@ -137,7 +137,7 @@ def test_a_finished_run_is_read_and_not_computed(on_disk: bathyscope.Run, monkey
 def test_another_configuration_is_refused(
     on_disk: bathyscope.Run, changes: dict[str, Any], line: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Wavefront, "run", lambda *_, **__: pytest.fail("a block ran"))
+    monkeypatch.setattr(Wavefront, "run_convoy", lambda *_, **__: pytest.fail("a block ran"))
     with pytest.raises(StoreError) as caught:
         surveyed(**{"batch_tokens": 40, "out": on_disk.path, **changes})
     assert "belongs to another configuration" in str(caught.value)
@@ -154,16 +154,17 @@ def test_an_interrupted_survey_keeps_what_is_finished_and_goes_on(
     in_memory: bathyscope.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ctrl-C during the third of four shards; the resumed run computes only two more."""
-    run, calls = Wavefront.run, 0
+    run, calls = Wavefront.run_convoy, 0
 
-    def interrupted(wave: Wavefront, batch: Any, probes: Any, *more: Any) -> None:
+    def interrupted(wave: Wavefront, convoy: Any, *more: Any) -> None:
         nonlocal calls
+        [(_, probes)] = convoy  # of a model in memory each batch is computed by itself
         calls += len(probes) > 1  # a reference set is run before the first shard, for one measure alone
         if calls == 4:  # two batches of one prompt each, then one
             raise KeyboardInterrupt
-        run(wave, batch, probes, *more)
+        run(wave, convoy, *more)
 
-    monkeypatch.setattr(Wavefront, "run", interrupted)
+    monkeypatch.setattr(Wavefront, "run_convoy", interrupted)
     with pytest.raises(KeyboardInterrupt):
         surveyed(batch_tokens=40, out=tmp_path / "run")
     kept = sorted(path.name for path in (tmp_path / "run").glob("shard-*.nc"))
@@ -235,7 +236,7 @@ def test_labels_become_coordinates(tmp_path: Path) -> None:
 def test_labels_are_refused_before_any_block_runs(
     labels: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Wavefront, "run", lambda *_, **__: pytest.fail("a block ran"))
+    monkeypatch.setattr(Wavefront, "run_convoy", lambda *_, **__: pytest.fail("a block ran"))
     with pytest.raises(bathyscope.PromptError, match=message):
         surveyed([Prompt(ids=ids()[4], labels=labels)], ["lens", "skip"])
 
@@ -368,7 +369,7 @@ def test_options_by_class_and_by_dict_are_the_same() -> None:
 def test_options_are_refused_before_any_block_runs(
     options: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Wavefront, "run", lambda *_, **__: pytest.fail("a block ran"))
+    monkeypatch.setattr(Wavefront, "run_convoy", lambda *_, **__: pytest.fail("a block ran"))
     with pytest.raises(OptionError) as caught:
         surveyed(**options)
     assert message in str(caught.value)

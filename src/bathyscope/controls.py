@@ -10,7 +10,6 @@ A control is surveyed as the model itself is: the same prompts, measures, option
 from __future__ import annotations
 
 import copy
-import os
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +21,7 @@ from torch import nn
 from bathyscope.anatomy.sites import submodule
 from bathyscope.errors import ModelError, OptionError, did_you_mean
 from bathyscope.model import Model, load
+from bathyscope.model.devices import free_bytes
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.prompts import Prompts
 
@@ -54,6 +54,12 @@ class Control:
             ModelError: a second copy of the weights does not fit; the model has one block, whose order cannot change.
         """
         if self.kind != "shuffled_text":
+            if model.placement == "stream":
+                raise ModelError(
+                    f"The control {self.kind} needs a second copy of {model.name} in memory, and its blocks are "
+                    "streamed because the first has no room. Take the control shuffled_text, or load the model with "
+                    "placement='resident'."
+                )
             require_room(model)
         if self.kind == "shuffled_blocks" and model.n_blocks < 2:
             raise ModelError(f"{model.name} has one block, whose order cannot be shuffled; take the control untrained.")
@@ -152,22 +158,13 @@ def require_room(model: Model) -> None:
         ModelError: with the sizes.
     """
     needed = sum(p.numel() * p.element_size() for p in model.hf.parameters())
-    free = _free_bytes(model.device)
+    free = free_bytes(model.device)
     if free is not None and needed > free:
         raise ModelError(
             f"This control needs a second copy of the weights of {model.name} ({needed / 1e9:.1f} GB), and "
             f"{free / 1e9:.1f} GB are free on {model.device.type}. Take the control shuffled_text, or survey an "
             "untrained model of this configuration on its own and compare the runs."
         )
-
-
-def _free_bytes(device: torch.device) -> int | None:
-    if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0])
-    try:
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (ValueError, OSError, AttributeError):  # not told on this system
-        return None
 
 
 def _loaded(hf: Any, model: Model, what: str) -> Model:

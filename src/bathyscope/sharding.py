@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import torch
 
@@ -18,6 +18,10 @@ _BATCH_BYTES: Final = 16 << 20
 """What the residual streams of a batch's rows may take where a batch holds more than one call's tokens."""
 _MOST_CALLS: Final = 4
 """Beyond so many calls' tokens a larger batch is no faster."""
+_MOST_SHARDS: Final = 16
+"""Shards of one convoy, so that little is lost when it is interrupted."""
+
+Unit = TypeVar("Unit")
 
 
 def shard_tokens(facts: ModelFacts, measures: Sequence[Measure[Any]], longest: int) -> int:
@@ -43,6 +47,28 @@ def shards_of(lengths: Sequence[int], tokens: int) -> list[tuple[int, int]]:
             filled = 0
         filled += length
     return list(zip(edges, [*edges[1:], len(lengths)]))
+
+
+def convoys_of(units: Sequence[Unit], sizes: Sequence[int], shards: Sequence[int], room: int) -> list[list[Unit]]:
+    """Batches that visit streamed blocks together, in their order: as many as fit, and no more than 16 shards.
+
+    A convoy holds one batch at least. What is interrupted loses the convoy that it is in.
+
+    Args:
+        units: the batches.
+        sizes: bytes of each one's state.
+        shards: the shard that each belongs to.
+        room: bytes for states at a time.
+    """
+    convoys: list[list[Unit]] = []
+    filled, seen = 0, set[int]()
+    for unit, size, shard in zip(units, sizes, shards, strict=True):
+        if not convoys or filled + size > room or len(seen | {shard}) > _MOST_SHARDS:
+            convoys.append([])
+            filled, seen = 0, set()
+        convoys[-1].append(unit)
+        filled, seen = filled + size, seen | {shard}
+    return convoys
 
 
 def batch_room(anatomy: Anatomy, dtype: torch.dtype, call_tokens: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -23,9 +23,9 @@ from bathyscope.assembly import (
 from bathyscope.controls import controls_of
 from bathyscope.errors import OptionError, warn
 from bathyscope.interrupts import ended_as_interrupted
-from bathyscope.measures.base import Measure, ModelFacts
+from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
 from bathyscope.measures.registry import DEFAULT, MEASURES, chosen, make
-from bathyscope.model import AnyModel, Model, config_hash, loaded, measuring
+from bathyscope.model import AnyModel, Model, config_hash, free_bytes, loaded, measuring
 from bathyscope.options import is_whole, require_whole
 from bathyscope.papers.presets import Preset
 from bathyscope.papers.presets import preset as preset_of
@@ -35,7 +35,7 @@ from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.reading import tokenized
 from bathyscope.prompts.source import Source
-from bathyscope.sharding import batch_room, shard_tokens, shards_of
+from bathyscope.sharding import batch_room, convoys_of, shard_tokens, shards_of
 from bathyscope.store.merge import PROMPT, merge
 from bathyscope.store.prompts import PROMPTS, PROMPTS_FILE, encode_prompts
 from bathyscope.store.run import CONTROLS, Run
@@ -206,10 +206,17 @@ class SurveyPlan:
             for measure in self.measures:
                 measure.begin(wave, self.references.get(measure.name, self.prompts))
         with ProgressBar(f"surveying {self.model.name}", sum(weights), done, quiet=not progress) as bar:
-            for index in missing:
-                first, last = shards[index]
-                writer.write(index, self._shard(wave, range(first, last), bar, done))
-                done += weights[index]
+            found: dict[int, list[tuple[list[int], dict[str, xr.Dataset]]]] = {index: [] for index in missing}
+            batches = {index: self._batches(wave, range(*shards[index])) for index in missing}
+            units = [(index, picked) for index in missing for picked in batches[index]]
+            for convoy in self._convoys(units):
+                results = self._convoy(wave, [picked for _, picked in convoy], bar, done)
+                for (index, picked), result in zip(convoy, results, strict=True):
+                    found[index].append((picked, result))
+                    done += sum(self._weight(len(self.prompts[i])) for i in picked)
+                    if len(found[index]) == len(batches[index]):
+                        pieces = found.pop(index)
+                        writer.write(index, merge([r for _, r in pieces], [i for own, _ in pieces for i in own]))
                 bar.advance_to(done)
 
     def derived(self, merged: Mapping[str, xr.Dataset]) -> dict[str, xr.Dataset]:
@@ -235,37 +242,61 @@ class SurveyPlan:
     def _rows(self, tokens: int) -> float:
         return 1 + sum(m.rows_per_prompt(self.facts, tokens) for m in self.measures)
 
-    def _shard(self, wave: Wavefront, indices: range, bar: ProgressBar, done: float) -> dict[str, xr.Dataset]:
+    def _batches(self, wave: Wavefront, indices: range) -> list[list[int]]:
+        """Prompts of a shard that are computed together, as their numbers."""
         lengths = [len(self.prompts[i]) for i in indices]
         rows = max(1, round(self._rows(max(lengths))))
         room = batch_room(self.model.anatomy, self.model.dtype, wave.policy.tokens)
-        batches = plan_batches(lengths, rows, room, self.model.anatomy.equal_lengths)
-        pieces: list[tuple[list[int], dict[str, xr.Dataset]]] = []
-        for batch in batches:
-            picked = [indices[i] for i in batch]
-            pieces.append((picked, self._batch(wave, picked, bar, done)))
-            done += sum(self._weight(len(self.prompts[i])) for i in picked)
-        return merge([found for _, found in pieces], [i for picked, _ in pieces for i in picked])
+        planned = plan_batches(lengths, rows, room, self.model.anatomy.equal_lengths)
+        return [[indices[i] for i in batch] for batch in planned]
 
-    def _batch(self, wave: Wavefront, picked: Sequence[int], bar: ProgressBar, done: float) -> dict[str, xr.Dataset]:
-        prompts = [self.prompts[i] for i in picked]
-        batch = Batch.of([p.ids for p in prompts], self.model.device, [p.answer_tokens for p in prompts])
+    def _convoys(self, units: Sequence[tuple[int, list[int]]]) -> list[list[tuple[int, list[int]]]]:
+        """Batches, each with its shard, that share one visit of every block: one, but where blocks are streamed."""
+        if self.model.blocks is None:
+            return [[unit] for unit in units]
+        sizes = [self._state_bytes(picked) for _, picked in units]
+        room = (free_bytes(self.model.device) or 0) // 2
+        return convoys_of(units, sizes, [index for index, _ in units], room)
+
+    def _state_bytes(self, picked: Sequence[int]) -> int:
+        longest = max(len(self.prompts[i]) for i in picked)
+        # a row that departs halfway ends as one state; the lens keeps all boundaries
+        states = len(picked) * (2 * self._rows(longest) + 2 * (self.model.n_blocks + 1))
+        return int(states * longest * self.model.anatomy.width * self.model.dtype.itemsize)
+
+    def _convoy(
+        self, wave: Wavefront, batches: Sequence[Sequence[int]], bar: ProgressBar, done: float
+    ) -> Iterator[dict[str, xr.Dataset]]:
+        """The results of some batches, one after another, from one visit of each block."""
         by_name = {m.name: m for m in self.measures if not m.derived}
-        probes = {name: m.probe(self.facts, batch, picked) for name, m in by_name.items()}
-        for probe in probes.values():
-            probe.beside(probes)
-        in_wave = sum(n * self._rows(n) for n in batch.lengths)
-        wave.run(batch, list(probes.values()), lambda block, blocks: bar.advance_to(done + in_wave * block / blocks))
+        convoy = []
+        for picked in batches:
+            prompts = [self.prompts[i] for i in picked]
+            batch = Batch.of([p.ids for p in prompts], self.model.device, [p.answer_tokens for p in prompts])
+            probes = {name: m.probe(self.facts, batch, picked) for name, m in by_name.items()}
+            for probe in probes.values():
+                probe.beside(probes)
+            convoy.append((batch, probes))
+        in_wave = sum(n * self._rows(n) for batch, _ in convoy for n in batch.lengths)
+        wave.run_convoy(
+            [(batch, list(probes.values())) for batch, probes in convoy],
+            lambda block, blocks: bar.advance_to(done + in_wave * block / blocks),
+        )
         done += in_wave
-        for name, probe in probes.items():
-            own = sum(n * by_name[name].rows_after(self.facts, n) for n in batch.lengths)
-            probe.after(wave, partial(_advance, bar, done, own))
-            done += own
+        while convoy:  # what a batch has kept is let go when its results are there
+            (batch, probes), picked = convoy.pop(0), batches[len(batches) - len(convoy) - 1]
+            for name, probe in probes.items():
+                own = sum(n * by_name[name].rows_after(self.facts, n) for n in batch.lengths)
+                probe.after(wave, partial(_advance, bar, done, own))
+                done += own
+            yield self._results(picked, probes)
+
+    def _results(self, picked: Sequence[int], probes: Mapping[str, MeasureProbe]) -> dict[str, xr.Dataset]:
         found = {name: probe.result() for name, probe in probes.items()}
         noise = noise_by_prompt(probes)
         if noise is not None:
             found["noise"] = noise
-        require_by_prompt(found, len(prompts))
+        require_by_prompt(found, len(picked))
         require_free_labels(self.prompts.coords(picked), found)
         return {name: self._with_labels(dataset, picked) for name, dataset in found.items()}
 

@@ -122,7 +122,7 @@ def test_an_interrupted_survey_says_what_is_kept_and_resumes_to_the_same_numbers
 ) -> None:
     flags = ("--measures", "drop", "--batch-tokens", "20", "--quiet")
     arguments = asked(model_folder, prompts_file, tmp_path / "run", *flags)
-    calls, run = [], Wavefront.run
+    calls, run = [], Wavefront.run_convoy
 
     def interrupted(wave: Wavefront, *values: Any, **named: Any) -> None:
         calls.append(wave)
@@ -130,7 +130,7 @@ def test_an_interrupted_survey_says_what_is_kept_and_resumes_to_the_same_numbers
             raise KeyboardInterrupt
         run(wave, *values, **named)
 
-    monkeypatch.setattr(Wavefront, "run", interrupted)
+    monkeypatch.setattr(Wavefront, "run_convoy", interrupted)
     assert main(arguments) == 130
     said = capsys.readouterr().err
     again = shlex.join(["bathyscope", *arguments])

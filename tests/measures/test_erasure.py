@@ -289,7 +289,7 @@ def test_an_interrupted_survey_resumes_to_the_same_bits(tmp_path: Path, monkeypa
     prompts = [Prompt(ids=own, answer_tokens=2) for own in ids]
     options: dict[str, Any] = {"erasure": {"reference": zoo.prompts(zoo.build("llama"), (8, 6), seed=2)}}
     whole = surveyed(model, prompts, batch_tokens=16, **options)
-    run, calls = Wavefront.run, []
+    run, calls = Wavefront.run_convoy, []
 
     def interrupted(self: Wavefront, *args: Any) -> None:
         calls.append(args)
@@ -298,7 +298,7 @@ def test_an_interrupted_survey_resumes_to_the_same_bits(tmp_path: Path, monkeypa
         run(self, *args)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Wavefront, "run", interrupted)
+        patch.setattr(Wavefront, "run_convoy", interrupted)
         with pytest.raises(KeyboardInterrupt):
             surveyed(model, prompts, batch_tokens=16, out=tmp_path / "run", **options)
     done = len(list((tmp_path / "run").rglob("*.nc")))

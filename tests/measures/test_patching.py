@@ -200,7 +200,7 @@ def test_interrupted_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         model = waves.loaded("llama")
         return bathyscope.survey(model, prompts, "patching", batch_tokens=8, progress=False, **options)["patching"]
 
-    whole, run, calls = measured(), Wavefront.run, []
+    whole, run, calls = measured(), Wavefront.run_convoy, []
 
     def interrupted(self: Wavefront, *args: Any) -> None:
         calls.append(args)
@@ -209,7 +209,7 @@ def test_interrupted_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         run(self, *args)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Wavefront, "run", interrupted)
+        patch.setattr(Wavefront, "run_convoy", interrupted)
         with pytest.raises(KeyboardInterrupt):
             measured(out=tmp_path / "run")
     resumed = measured(out=tmp_path / "run")
@@ -352,7 +352,7 @@ def test_refused_before_any_compute(
     message: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(Wavefront, "run", lambda *_: pytest.fail("computed"))
+    monkeypatch.setattr(Wavefront, "run_convoy", lambda *_: pytest.fail("computed"))
     with pytest.raises(kind) as caught:
         bathyscope.survey(waves.loaded("llama"), prompts, "patching", patching=options, progress=False)
     assert message in str(caught.value)

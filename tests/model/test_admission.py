@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import accelerate
 import pytest
 import torch
 import transformers
@@ -115,17 +113,6 @@ def test_tensors_around_other_tensors() -> None:
     kept = hf.model.layers[1].mlp.up_proj.weight.detach().as_subclass(Int8Like)
     hf.model.layers[1].mlp.up_proj.weight = nn.Parameter(kept, requires_grad=False)
     assert refused(hf).startswith("model.layers.1.mlp.up_proj.weight is held as Int8Like, not a plain tensor")
-
-
-@pytest.mark.parametrize("where", ["cpu", "disk"])
-def test_blocks_that_accelerate_keeps_elsewhere(where: str, tmp_path: Path) -> None:
-    hf = zoo.entry("llama").build()
-    if where == "cpu":
-        accelerate.cpu_offload(hf, "cpu")
-    else:
-        accelerate.disk_offload(hf, tmp_path, "cpu")
-    message = refused(hf)
-    assert "weights of LlamaForCausalLM are not in memory (model.embed_tokens.weight, …): accelerate keeps" in message
 
 
 @pytest.mark.parametrize("scale", ["all zeros", "head of zeros"])

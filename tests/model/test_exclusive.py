@@ -30,7 +30,7 @@ def test_surveys_of_one_model_take_turns(given: str, monkeypatch: pytest.MonkeyP
         return bathyscope.survey(model, prompts, ["residual", "drop"], progress=False)
 
     wanted = [survey(prompts) for prompts in PROMPTS]
-    run, inside, both = Wavefront.run, threading.Semaphore(1), threading.Event()
+    run, inside, both = Wavefront.run_convoy, threading.Semaphore(1), threading.Event()
 
     def watched(wave: Wavefront, *rest: Any) -> None:
         if not inside.acquire(blocking=False):
@@ -41,7 +41,7 @@ def test_surveys_of_one_model_take_turns(given: str, monkeypatch: pytest.MonkeyP
         run(wave, *rest)
         inside.release()
 
-    monkeypatch.setattr(Wavefront, "run", watched)
+    monkeypatch.setattr(Wavefront, "run_convoy", watched)
     with ThreadPoolExecutor(2) as pool:
         found = list(pool.map(survey, PROMPTS))
     assert not both.is_set()

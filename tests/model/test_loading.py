@@ -130,7 +130,7 @@ def test_weights_that_became_no_numbers_since(monkeypatch: pytest.MonkeyPatch) -
     hf = zoo.entry("llama").build()
     model = load(hf)
     hf.model.norm.weight.data[0] = float("nan")
-    monkeypatch.setattr(Wavefront, "run", lambda *_, **__: pytest.fail("a block ran"))
+    monkeypatch.setattr(Wavefront, "run_convoy", lambda *_, **__: pytest.fail("a block ran"))
     with pytest.raises(ModelError, match=r"holds NaN or Inf in model\.norm\.weight \(1 of 64 values\)"):
         surveyed(model)
 

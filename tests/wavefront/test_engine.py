@@ -249,23 +249,32 @@ def observed(keeper: Keeper) -> dict[tuple[SkipBefore, int], Tensor]:
 
 
 class NotingProvider:
-    """Lends the blocks and notes which were asked for, and that one was given back before the next."""
+    """Lends the blocks and notes which were asked for, and how many were to stay."""
 
     def __init__(self, blocks: Sequence[nn.Module]) -> None:
         self._blocks = blocks
         self.asked: list[int] = []
+        self.window = 0
 
     @contextmanager
     def block(self, index: int) -> Iterator[nn.Module]:
         self.asked.append(index)
         yield self._blocks[index]
 
+    @contextmanager
+    def keeping(self, window: int) -> Iterator[None]:
+        self.window = window
+        yield
+
 
 def asked(requests: Sequence[Request]) -> list[int]:
+    """The blocks in the order in which they were asked for, none of them further back than was said."""
     anatomy = waves.loaded("llama").anatomy
     provider = NotingProvider(anatomy.blocks)
     ids = zoo.prompts(zoo.build("llama"), (9, 9))
     Wavefront(anatomy, tails=True, provider=provider).run(Batch.of(ids), [Keeper(requests)])
+    back = [max(provider.asked[: at + 1]) - block + 1 for at, block in enumerate(provider.asked)]
+    assert max(back) <= provider.window <= max(back) + 1
     return provider.asked
 
 

@@ -15,7 +15,7 @@ from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.calls import CallPolicy
 from bathyscope.wavefront.engine import Wavefront
 from bathyscope.wavefront.probe import BaselineView, FinalStates, Probe, ReplacedStates
-from bathyscope.wavefront.provider import ResidentBlocks
+from bathyscope.wavefront.provider import OwnBlocks
 from bathyscope.wavefront.replace import Group, group_size, plan_sweeps
 from bathyscope.wavefront.rows import Replacement, SkipRow
 
@@ -182,7 +182,7 @@ def test_a_probe_is_shown_its_own_rows_only() -> None:
 # --- order and room --------------------------------------------------------------------------------------
 
 
-class Visits(ResidentBlocks):
+class Visits(OwnBlocks):
     """Notes the order in which blocks are asked for."""
 
     def __init__(self, blocks: Sequence[nn.Module]) -> None:

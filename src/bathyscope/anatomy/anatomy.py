@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, wraps
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from bathyscope.anatomy.calls import called
+from bathyscope.anatomy.calls import Call, called
 from bathyscope.anatomy.family import Family, Site
 from bathyscope.anatomy.gaps import tolerance
 from bathyscope.anatomy.independence import gaps_by_neighbours
 from bathyscope.anatomy.lengths import depends_on_padding
-from bathyscope.anatomy.mode import require_own_order
-from bathyscope.anatomy.plain import plain_forward, probe_ids
+from bathyscope.anatomy.mode import evaluating, require_own_order
+from bathyscope.anatomy.plain import home_of, plain_forward, probe_ids
 from bathyscope.anatomy.readout import Readout
-from bathyscope.anatomy.recording import Recorder
+from bathyscope.anatomy.recording import Recorder, replaced_forwards, stub
 from bathyscope.anatomy.replay import Replay, unwrap
 from bathyscope.anatomy.sites import sites_of, submodule
+from bathyscope.anatomy.steps import Work
 from bathyscope.errors import ModelError
+from bathyscope.streaming.lending import lender_of
 
 _OBSERVED = (1, 2)
 
@@ -75,13 +78,18 @@ class Anatomy:
     @cached_property
     def padding_gap(self) -> float:
         """How far a prompt strays from itself alone when it stands beside a longer and a shorter one."""
-        return max(gaps_by_neighbours(self, padded=True))
+        with evaluating(self.model), torch.no_grad():
+            return max(Work(gaps_by_neighbours(self, padded=True)).result())
+
+    def note_padding_gap(self, gap: float) -> None:
+        """It has been measured along with other things, and need not be again."""
+        self.__dict__["padding_gap"] = gap
 
     @cached_property
     def equal_lengths(self) -> bool:
         """Only prompts of one length may share a batch: by the configuration, or as measured on two short prompts."""
         parameter = next(p for p in self.model.parameters() if p.is_floating_point())
-        if depends_on_padding(config_of(self.model)) or parameter.device.type == "meta":
+        if depends_on_padding(config_of(self.model)) or home_of(self.model).type == "meta":
             return depends_on_padding(config_of(self.model))
         return not self.padding_gap <= tolerance(parameter.dtype)
 
@@ -122,8 +130,7 @@ def resolve(model: nn.Module, family: Family) -> Anatomy:
         raise ModelError(f"{family.name}: {family.blocks} holds no blocks; a model needs one at least.")
     _require_own_modules(blocks, family)
     norm = submodule(model, family.final_norm) if family.final_norm else None
-    returned = _observe(model, family, tuple(blocks))
-    stream = unwrap(returned[-1])
+    stream, returns = _observe(model, family, tuple(blocks))
     if stream.shape[:2] != _OBSERVED:
         raise ModelError(
             f"{family.name} ({type(model).__name__}): its blocks return {tuple(stream.shape)} for 1 row of 2 tokens. "
@@ -144,7 +151,7 @@ def resolve(model: nn.Module, family: Family) -> Anatomy:
         width=int(stream.shape[-1]),
         vocabulary=_entries(model, head),
         parallel=_flag(config, family.parallel),
-        returns=tuple(len(out) if isinstance(out, tuple | list) else None for out in returned),
+        returns=returns,
         dtype=stream.dtype,
     )
 
@@ -186,14 +193,39 @@ def _flag(config: Any, parallel: bool | str) -> bool:
     return bool(getattr(config, parallel, False)) if isinstance(parallel, str) else parallel
 
 
-def _observe(model: nn.Module, family: Family, blocks: Sequence[nn.Module]) -> list[Any]:
-    """What every block returns in one short plain forward."""
+def _observe(model: nn.Module, family: Family, blocks: Sequence[nn.Module]) -> tuple[Tensor, tuple[int | None, ...]]:
+    """In one short plain forward: the stream that comes out of the last block, and what kind of thing each returns.
+
+    Of streamed blocks only the first of each class runs, and the others hand the stream on in the same way.
+    """
     seen: dict[int, Any] = {}
-    with called(
-        [(str(index), block) for index, block in enumerate(blocks)], lambda c: seen.update({int(c.path): c.output})
+    kinds: dict[type, Any] = {}
+
+    def note(call: Call) -> None:
+        seen[int(call.path)] = kinds[type(call.module)] = call.output
+
+    def once(block: nn.Module) -> Callable[..., Any]:
+        own = block.forward
+
+        @wraps(own)
+        def forward(*args: Any, **kwargs: Any) -> Any:
+            known = kinds.get(type(block))
+            return (own if known is None else stub(own, _length(known), []))(*args, **kwargs)
+
+        return forward
+
+    streamed = lender_of(blocks[0]) is not None
+    with (
+        replaced_forwards(blocks, [once(block) for block in blocks]) if streamed else nullcontext(),
+        called([(str(index), block) for index, block in enumerate(blocks)], note),
     ):
         plain_forward(model, probe_ids(model, *_OBSERVED), family.name)
     idle = sorted(set(range(len(blocks))) - seen.keys())
     if idle:
         raise ModelError(f"{family.name}: blocks {idle} of {family.blocks} did not run in a plain forward.")
-    return [seen[index] for index in range(len(blocks))]
+    return unwrap(seen[len(blocks) - 1]), tuple(_length(seen[index]) for index in range(len(blocks)))
+
+
+def _length(output: Any) -> int | None:
+    """Of the tuple that a block returns; None where it returns the stream alone."""
+    return len(output) if isinstance(output, tuple | list) else None

@@ -21,11 +21,13 @@ from bathyscope.anatomy.calls import Call, called
 from bathyscope.anatomy.gaps import CHECK_TOKENS, gap, random_ids, token_gap, tolerance
 from bathyscope.anatomy.head_path import readout_gap
 from bathyscope.anatomy.independence import gaps_by_later_tokens, gaps_by_neighbours, gaps_by_order
-from bathyscope.anatomy.plain import plain_forward
-from bathyscope.anatomy.replay import unwrap
+from bathyscope.anatomy.plain import home_of, logits_of, plain_forward, vocabulary
+from bathyscope.anatomy.replay import Replay, State, unwrap
 from bathyscope.anatomy.sites import tapped
+from bathyscope.anatomy.steps import Steps, Work
 from bathyscope.anatomy.tail_check import tail_gaps
 from bathyscope.errors import ModelError
+from bathyscope.streaming.lending import lender_of, lent
 
 _SHARP = 1e-5
 
@@ -100,20 +102,73 @@ class _Passed(dict[Any, tuple[Tensor, ...]]):
 def check(anatomy: Anatomy, tokens: int = CHECK_TOKENS) -> Checks:
     """Measures all gaps.
 
+    Each check has its own pass over the blocks. Where blocks are streamed they share one with the plain forward, so
+    that each block is brought once: it is run in all of them before the next one comes.
+
     Raises:
-        ModelError: no-op parity, the readout identity or independence does not hold. Missing contributions or tails
-            are no error: the measures that need them refuse, or compute full rows.
+        ModelError: no-op parity, the readout identity or independence does not hold, or the model predicts the same
+            for every input. Missing contributions or tails are no error: the measures that need them refuse, or compute
+            full rows.
     """
     parameter = next(p for p in anatomy.model.parameters() if p.is_floating_point())
     allowed = tolerance(parameter.dtype)
-    ids = random_ids(anatomy.model, tokens, parameter.device)
-    seen, behind = _plain_blocks(anatomy, ids)
+    ids = random_ids(anatomy.model, tokens, home_of(anatomy.model))
+    streamed = lender_of(anatomy.blocks[0]) is not None
+    plain = _Plain(anatomy, ids)
+    if not streamed:
+        plain.run()
     replay = anatomy.replay(ids)
     boundaries = [replay.recording.resid0_BTD]
+    replayed = Work(_replayed(anatomy, replay, boundaries))
+    later = Work(gaps_by_later_tokens(anatomy, boundaries, ids))
+    padded = Work(gaps_by_neighbours(anatomy, padded=True))
+    tailed = Work(tail_gaps(anatomy, replay, boundaries))
+    if streamed:
+        plain.run(replayed, later, padded, tailed)
+    gaps, sources, state = replayed.result()
+    no_op = [gap(own, real) for own, real in zip(boundaries[1:], plain.seen)]
+    _require_replay(anatomy, no_op, allowed)
+    readout = readout_gap(anatomy, ids, plain.seen[-1], plain.behind)
+    _require_readout(anatomy, readout, tolerance(torch.promote_types(parameter.dtype, torch.float32)))
+    # one block at a time in batches of one shape, so that rounding is the same nearly everywhere
+    sharp = max(torch.finfo(parameter.dtype).eps, _SHARP)
+    _require_causal(anatomy, later.result(), sharp)
+    # the library's own blocks keep no state on modules; bringing all of them again is left to blocks of other code
+    if not streamed or not all(type(block).__module__.startswith("transformers.") for block in anatomy.blocks):
+        _require_any_order(anatomy, gaps_by_order(anatomy, replay, boundaries, state), sharp)
+    anatomy.note_padding_gap(max(padded.result()))
+    _require_own_rows(anatomy, allowed)
+    tail, reason = tailed.result()
+    if not reason and any(not one <= allowed for one in tail.values()):
+        worst = max(tail, key=lambda t: tail[t] if tail[t] == tail[t] else float("inf"))
+        reason = f"a tail from token {worst} differs from the full row by {tail[worst]:.1e} (allowed {allowed:.0e})"
+    _require_an_answer(anatomy, plain.logits, ids)
+    return Checks(
+        no_op=max(no_op),
+        readout=readout,
+        contributions=tuple(gaps),
+        tail=tail,
+        tolerance=allowed,
+        tail_reason=reason,
+        sources=tuple(sources) if any(sources) else (),
+        later=max(later.result()),
+        padding=anatomy.padding_gap,
+    )
+
+
+def _replayed(
+    anatomy: Anatomy, replay: Replay, boundaries: list[Tensor]
+) -> Steps[tuple[list[float], list[frozenset[int]], State]]:
+    """Runs the recorded blocks one after another, and adds what each gives to ``boundaries``.
+
+    Returns:
+        By block the gap of its contributions and the blocks whose keys and values it takes; and what blocks passed on.
+    """
     gaps: list[float] = []
     sources: list[frozenset[int]] = []
     state = _Passed()
-    every = torch.arange(len(ids), device=ids.device)
+    every = torch.arange(replay.batch, device=boundaries[0].device)
+    yield
     for index, block in enumerate(anatomy.blocks):
         state.block, state.takes = index, set()
         with tapped(block, anatomy.sites) as taken:
@@ -121,22 +176,8 @@ def check(anatomy: Anatomy, tokens: int = CHECK_TOKENS) -> Checks:
         gaps.append(_contribution_gap(boundaries[-1], out, taken, anatomy.block_scale(block)))
         boundaries.append(out)
         sources.append(frozenset(state.takes - {index}))
-    no_op = [gap(own, real) for own, real in zip(boundaries[1:], seen)]
-    _require_replay(anatomy, no_op, allowed)
-    readout = readout_gap(anatomy, ids, seen[-1], behind)
-    _require_readout(anatomy, readout, tolerance(torch.promote_types(parameter.dtype, torch.float32)))
-    later = gaps_by_later_tokens(anatomy, boundaries, ids)
-    # one block at a time in batches of one shape, so that rounding is the same nearly everywhere
-    sharp = max(torch.finfo(parameter.dtype).eps, _SHARP)
-    _require_causal(anatomy, later, sharp)
-    _require_any_order(anatomy, gaps_by_order(anatomy, replay, boundaries, dict(state)), sharp)
-    _require_own_rows(anatomy, allowed)
-    tail, reason = tail_gaps(anatomy, replay, boundaries)
-    if not reason and any(not one <= allowed for one in tail.values()):
-        worst = max(tail, key=lambda t: tail[t] if tail[t] == tail[t] else float("inf"))
-        reason = f"a tail from token {worst} differs from the full row by {tail[worst]:.1e} (allowed {allowed:.0e})"
-    passed = tuple(sources) if any(sources) else ()
-    return Checks(max(no_op), readout, tuple(gaps), tail, allowed, reason, passed, max(later), anatomy.padding_gap)
+        yield
+    return gaps, sources, dict(state)
 
 
 def _contribution_gap(before: Tensor, after: Tensor, taken: dict[str, Tensor], block_scale: float) -> float:
@@ -148,24 +189,52 @@ def _contribution_gap(before: Tensor, after: Tensor, taken: dict[str, Tensor], b
     return token_gap(block_scale * total, after)
 
 
-def _plain_blocks(anatomy: Anatomy, ids: Tensor) -> tuple[list[Tensor], list[nn.Module]]:
-    """What each block puts out in the model's own forward, and the modules that run after the last of them."""
-    seen: list[Tensor] = []
-    behind: list[nn.Module] = []
-    within = {module for block in anatomy.blocks for module in block.modules()}
+class _Plain:
+    """The model's own forward of the checked tokens.
 
-    def note(call: Call) -> None:
-        if call.path:
-            seen.append(unwrap(call.output, anatomy.width).clone())
-            behind.clear()
-        else:
-            behind.append(call.module)
+    Fields:
+        seen: what each block puts out.
+        behind: the modules that run after the last of them.
+        logits: the model's.
+    """
 
-    outside = [module for module in anatomy.model.modules() if module not in within]
-    holding = [module for module in outside if next(module.parameters(recurse=False), None) is not None]
-    with called([*(("block", block) for block in anatomy.blocks), *(("", module) for module in holding)], note):
-        plain_forward(anatomy.model, ids, anatomy.family.name)
-    return seen, behind
+    def __init__(self, anatomy: Anatomy, ids_BT: Tensor) -> None:
+        self._anatomy, self._ids_BT = anatomy, ids_BT
+        self.seen: list[Tensor] = []
+        self.behind: list[nn.Module] = []
+        self.logits = torch.empty(0)
+
+    def run(self, *works: Work[Any]) -> None:
+        """Runs it; when a block has run in it, it runs in each of the works, in their order."""
+        anatomy = self._anatomy
+        for work in works:
+            work.step()
+
+        working = False
+
+        def note(call: Call) -> None:
+            nonlocal working
+            if working:
+                return  # a call in one of the works
+            if not call.path:
+                self.behind.append(call.module)
+                return
+            self.seen.append(unwrap(call.output, anatomy.width).clone())
+            self.behind.clear()
+            working = True
+            with lent(call.module):
+                for work in works:
+                    work.step()
+            working = False
+
+        within = {module for block in anatomy.blocks for module in block.modules()}
+        outside = [module for module in anatomy.model.modules() if module not in within]
+        holding = [module for module in outside if next(module.parameters(recurse=False), None) is not None]
+        with called([*(("block", block) for block in anatomy.blocks), *(("", module) for module in holding)], note):
+            if works:  # what fails need not be the model's own forward
+                self.logits = logits_of(anatomy.model(input_ids=self._ids_BT, use_cache=False))
+            else:
+                self.logits = logits_of(plain_forward(anatomy.model, self._ids_BT, anatomy.family.name))
 
 
 def _name(anatomy: Anatomy) -> str:
@@ -218,7 +287,7 @@ def _require_own_rows(anatomy: Anatomy, allowed: float) -> None:
     """Where a prompt strays beside others, equal lengths must be all it takes."""
     if anatomy.padding_gap <= allowed:
         return
-    beside = gaps_by_neighbours(anatomy, padded=False)
+    beside = Work(gaps_by_neighbours(anatomy, padded=False)).result()
     where = _first_above(beside, allowed)
     if where is not None:
         raise ModelError(
@@ -234,3 +303,17 @@ def _first_above(gaps: Sequence[float], allowed: float) -> int | None:
 
 def _place(boundary: int) -> str:
     return f"behind block {boundary - 1}" if boundary else "before block 0"
+
+
+def _require_an_answer(anatomy: Anatomy, logits_BTV: Tensor, ids_BT: Tensor) -> None:
+    """Refuses a model whose logits are the same whatever it is given, such as one of zeros."""
+    if not torch.equal(logits_BTV[0], logits_BTV[1]):
+        return
+    entries = vocabulary(anatomy.model)  # of few entries, both rows may be the same tokens
+    other = torch.cat([ids_BT[:1], (ids_BT[:1] + 1) % entries])
+    logits = logits_of(plain_forward(anatomy.model, other, anatomy.family.name))
+    if torch.equal(logits[0], logits[1]):
+        raise ModelError(
+            f"{type(anatomy.model).__name__} cannot be measured: this model predicts the same for every input. Its weights "
+            "are empty or not its own; download or convert it again."
+        )

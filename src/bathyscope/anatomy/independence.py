@@ -7,16 +7,16 @@ gets the exact stream of the plain forward, so that rounding does not add up fro
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
 from bathyscope.anatomy.gaps import CHECK_TOKENS, random_ids, token_gap, token_gaps
-from bathyscope.anatomy.mode import evaluating
-from bathyscope.anatomy.plain import vocabulary
+from bathyscope.anatomy.plain import home_of, vocabulary
 from bathyscope.anatomy.replay import Replay, State
+from bathyscope.anatomy.steps import Steps
 
 _ALONE = 8
 _SHORTER = 5
@@ -52,17 +52,23 @@ def gaps_by_order(anatomy: Blocks, replay: Replay, boundaries: Sequence[Tensor],
     return gaps
 
 
-def gaps_by_later_tokens(anatomy: Blocks, boundaries: Sequence[Tensor], ids_BT: Tensor) -> list[float]:
-    """By boundary, how far the first half of the tokens strays when the ids of the second half are others."""
+def gaps_by_later_tokens(anatomy: Blocks, boundaries: Sequence[Tensor], ids_BT: Tensor) -> Steps[list[float]]:
+    """By boundary, how far the first half of the tokens strays when the ids of the second half are others.
+
+    Args:
+        boundaries: the plain stream; may grow, as long as it is a block ahead.
+    """
     half = ids_BT.shape[1] // 2
     changed = ids_BT.clone()
     changed[:, half:] = (changed[:, half:] + 1) % vocabulary(anatomy.model)
-    strayed = _strayed(anatomy, [resid_BTD[:, :half] for resid_BTD in boundaries], changed)
-    return [float(gaps.max()) for gaps in strayed]
+    found = []
+    for gaps in _strayed(anatomy, boundaries, (len(ids_BT), half), changed):
+        found.append(float(gaps.max()))
+        yield
+    return found
 
 
-@torch.no_grad()
-def gaps_by_neighbours(anatomy: Blocks, *, padded: bool) -> list[float]:
+def gaps_by_neighbours(anatomy: Blocks, *, padded: bool) -> Steps[list[float]]:
     """By boundary, how far a prompt strays from itself alone when two others stand beside it.
 
     Below float32 it is the median token's gap: in a batch of another shape a few tokens may be routed to other experts
@@ -71,42 +77,49 @@ def gaps_by_neighbours(anatomy: Blocks, *, padded: bool) -> list[float]:
     Args:
         padded: one of them is longer and one shorter; otherwise both are as long as the prompt.
     """
-    ids_BT = random_ids(anatomy.model, CHECK_TOKENS, next(anatomy.model.parameters()).device)
+    ids_BT = random_ids(anatomy.model, CHECK_TOKENS, home_of(anatomy.model))
     batch = torch.stack([ids_BT[0], ids_BT[1], ids_BT[1].flip(0)])
     if padded:
         batch[0, _ALONE:] = batch[0, _ALONE - 1]
         batch[2, _SHORTER:] = batch[2, _SHORTER - 1]
-    with evaluating(anatomy.model):
-        alone = anatomy.replay(ids_BT[:1, :_ALONE])
-        kept: list[Tensor] = [alone.recording.resid0_BTD]
-        state: State = {}
-        for index, block in enumerate(anatomy.blocks):
-            kept.append(alone.run(block, index, kept[-1], None, state=state))
-        strayed = _strayed(anatomy, kept, batch if padded else batch[:, :_ALONE])
     narrow = any(p.element_size() < 4 for p in anatomy.model.parameters() if p.is_floating_point())
-    return [float(gaps.median() if narrow else gaps.max()) for gaps in strayed]
+    alone = anatomy.replay(ids_BT[:1, :_ALONE])
+    kept: list[Tensor] = [alone.recording.resid0_BTD]
+    strayed = _strayed(anatomy, kept, (1, _ALONE), batch if padded else batch[:, :_ALONE])
+    state: State = {}
+    gaps = [next(strayed)]
+    yield
+    for index, block in enumerate(anatomy.blocks):
+        kept.append(alone.run(block, index, kept[-1], None, state=state))
+        gaps.append(next(strayed))
+        yield
+    return [float(one.median() if narrow else one.max()) for one in gaps]
 
 
-def _strayed(anatomy: Blocks, kept: Sequence[Tensor], ids_BT: Tensor) -> list[Tensor]:
+def _strayed(anatomy: Blocks, kept: Sequence[Tensor], shown: tuple[int, int], ids_BT: Tensor) -> Iterator[Tensor]:
     """By boundary, gaps of the first rows and tokens of a batch, at which every block gets the stream in ``kept``.
 
     Everything else is tried as it is, and as copies of the first or the last vector that is kept: where tokens
     compete, a crowd of equals must move the ranks.
+
+    Args:
+        kept: the stream at every boundary; may grow, as long as it is a block ahead.
+        shown: how many rows and tokens of it count.
     """
-    rows, tokens = kept[0].shape[:2]
+    rows, tokens = shown
     replay = anatomy.replay(ids_BT)
     every = torch.arange(len(ids_BT), device=ids_BT.device)
     resid_BTD = replay.recording.resid0_BTD
     state: State = {}
-    gaps = [token_gaps(resid_BTD[:rows, :tokens], kept[0])]
+    yield token_gaps(resid_BTD[:rows, :tokens], kept[0][:, :tokens])
     for index, block in enumerate(anatomy.blocks):
-        worst = torch.zeros_like(gaps[0])
-        first, last = (kept[index][place, place].expand_as(resid_BTD).clone() for place in (0, -1))
+        own, wanted = kept[index][:, :tokens], kept[index + 1][:, :tokens]
+        first, last = (own[place, place].expand_as(resid_BTD).clone() for place in (0, -1))
         before = dict(state)
+        worst = torch.zeros(rows, tokens, device=resid_BTD.device)
         for others_BTD, passed in ((first, dict(before)), (last, dict(before)), (resid_BTD.clone(), state)):
-            others_BTD[:rows, :tokens] = kept[index]
+            others_BTD[:rows, :tokens] = own
             out_BTD = replay.run(block, index, others_BTD, every, state=passed)
-            worst = worst.maximum(token_gaps(out_BTD[:rows, :tokens], kept[index + 1]))
+            worst = worst.maximum(token_gaps(out_BTD[:rows, :tokens], wanted))
         resid_BTD = out_BTD
-        gaps.append(worst)
-    return gaps
+        yield worst

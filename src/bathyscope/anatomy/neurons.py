@@ -11,7 +11,9 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate, chain, combinations
 
 import torch
@@ -23,8 +25,10 @@ from bathyscope.anatomy.calls import Call, calls_within
 from bathyscope.anatomy.mode import evaluating
 from bathyscope.anatomy.plain import probe_ids
 from bathyscope.anatomy.readout import norm_kind
+from bathyscope.anatomy.replay import State
 from bathyscope.anatomy.sites import site_modules
 from bathyscope.errors import ModelError
+from bathyscope.streaming.lending import lent
 
 _PROBE_SIZE = (2, 6)
 _OTHER_CHANNELS = 1e-3
@@ -35,9 +39,11 @@ _EXPERT_COUNTS = ("num_experts", "moe_num_experts")
 class OutputWeights:
     """Output weights of the neurons of one MLP, or of the experts that are stored together.
 
+    What is read of ``weight`` of a streamed block, is read while the block is lent.
+
     Args:
+        block: of the model.
         path: of the weight, from the block.
-        weight: the live parameter: never written to.
         axis: its axis of residual channels.
         owner: the module that holds it.
         experts: how many experts it stacks; None = it is no routed experts' weight.
@@ -45,13 +51,18 @@ class OutputWeights:
         centred: that norm takes the mean over channels away.
     """
 
+    block: nn.Module
     path: str
-    weight: Tensor
     axis: int
     owner: nn.Module
     experts: int | None
     gain: Tensor | None = None
     centred: bool = False
+
+    @property
+    def weight(self) -> Tensor:
+        """The live parameter: never written to."""
+        return self.block.get_parameter(self.path)
 
     @property
     def neurons(self) -> int:
@@ -86,15 +97,26 @@ def output_weights(anatomy: Anatomy) -> list[tuple[OutputWeights, ...]]:
     if site is None:
         return [() for _ in anatomy.blocks]
     found = []
-    with evaluating(anatomy.model):
-        ids_BT = probe_ids(anatomy.model, *_PROBE_SIZE)
-        every = calls_within(anatomy.blocks, lambda: anatomy.model(input_ids=ids_BT, use_cache=False))
-    for block, calls in zip(anatomy.blocks, every):
-        ends = [_Root(one) for module, _ in site_modules(block, site) for one in calls if one.module is module]
-        roots = chain.from_iterable(_roots(calls, end, anatomy.width) for end in ends)
-        weights = list(chain.from_iterable(_passing(root, anatomy.width) for root in roots))
-        found.append(tuple(sorted(weights, key=lambda one: one.experts is None)))
+    with evaluating(anatomy.model), torch.no_grad():
+        replay = anatomy.replay(probe_ids(anatomy.model, *_PROBE_SIZE))
+        streams, state = [replay.recording.resid0_BTD], State()
+        every = torch.arange(replay.batch, device=streams[0].device)
+        for index, block in enumerate(anatomy.blocks):
+            run = partial(replay.run, block, index, streams[-1], every, state=state)
+            with lent(block):
+                (calls,) = calls_within([block], lambda run=run: streams.append(run()))  # type: ignore[misc]
+                ends = [_Root(one) for module, _ in site_modules(block, site) for one in calls if one.module is module]
+                roots = chain.from_iterable(_roots(calls, end, anatomy.width) for end in ends)
+                weights = list(chain.from_iterable(_passing(block, root, anatomy.width) for root in roots))
+            found.append(tuple(sorted(weights, key=lambda one: one.experts is None)))
     return found
+
+
+@contextmanager
+def at_hand(weights: Sequence[OutputWeights]) -> Iterator[None]:
+    """The weights of one block are in memory inside."""
+    with lent(weights[0].block) if weights else nullcontext():
+        yield
 
 
 def directions_of(weights: Sequence[OutputWeights], neurons: Sequence[int]) -> Tensor:
@@ -140,7 +162,7 @@ def _roots(calls: Sequence[Call], end: _Root, width: int) -> list[_Root]:
             kind = norm_kind(end.call.module)
         except ModelError:
             return []  # what comes before it is then not found, which the caller sees
-        gain = torch.as_tensor(kind.gain, device=given.device).expand(width)
+        gain = torch.as_tensor(kind.gain, device=given.device).clone().expand(width)
         end = replace(end, gain=gain if end.gain is None else gain * end.gain, centred=kind.centred)
     return [root for source in _sources(calls, given) for root in _roots(calls, replace(end, call=source), width)]
 
@@ -174,7 +196,7 @@ def _weights(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
     yield from module.named_buffers()
 
 
-def _passing(root: _Root, width: int) -> Iterator[OutputWeights]:
+def _passing(block: nn.Module, root: _Root, width: int) -> Iterator[OutputWeights]:
     """The matrices of a module that pass the test of the channels."""
     if root.call.value.shape[-1] != width:
         return
@@ -193,7 +215,7 @@ def _passing(root: _Root, width: int) -> Iterator[OutputWeights]:
         if axis is not None:
             owner = root.call.module.get_submodule(path.rpartition(".")[0])
             full = f"{root.call.path}.{path}"
-            yield OutputWeights(full, weight, axis, owner, _experts(weight, axis, owner), root.gain, root.centred)
+            yield OutputWeights(block, full, axis, owner, _experts(weight, axis, owner), root.gain, root.centred)
 
 
 def _experts(weight: Tensor, axis: int, owner: nn.Module) -> int | None:

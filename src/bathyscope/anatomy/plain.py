@@ -15,8 +15,17 @@ _FAILURES = (RuntimeError, TypeError, ValueError, LookupError, AttributeError, N
 def probe_ids(model: nn.Module, rows: int, tokens: int) -> Tensor:
     """Token ids [rows, tokens] that count up and begin again, from 1 to 7 where the vocabulary has as many."""
     entries = vocabulary(model)
-    ids = torch.arange(rows * tokens, device=next(model.parameters()).device).reshape(rows, tokens)
+    ids = torch.arange(rows * tokens, device=home_of(model)).reshape(rows, tokens)
     return ids % 7 + 1 if entries > 7 else ids % entries
+
+
+def home_of(model: nn.Module) -> torch.device:
+    """The device on which token ids and the residual stream are: that of the weights, of the first where they differ.
+
+    Blocks may be elsewhere, or nowhere until they are lent. It is meta where a model has no weights at all.
+    """
+    devices = [parameter.device for parameter in model.parameters()]
+    return next((device for device in devices if device.type != "meta"), devices[0])
 
 
 def vocabulary(model: nn.Module) -> int:

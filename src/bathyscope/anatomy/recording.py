@@ -120,8 +120,11 @@ def _first_present(names: Sequence[str], given: Mapping[str, Any], signature: in
     return next((name for name in names if name in given or name in signature.parameters), None)
 
 
-def _stub(block: nn.Module, returns: int | None, sink: list[tuple[Tensor, BlockArguments]]) -> Callable[..., Any]:
-    signature = inspect.signature(block.forward)
+def stub(
+    replaced: Callable[..., Any], returns: int | None, sink: list[tuple[Tensor, BlockArguments]]
+) -> Callable[..., Any]:
+    """In the place of a block's forward: puts its arguments into ``sink`` and hands the stream on."""
+    signature = inspect.signature(replaced)
     first = next(iter(signature.parameters))
 
     def forward(*args: Any, **kwargs: Any) -> Any:
@@ -167,7 +170,7 @@ def _reset_rotary(model: nn.Module) -> None:
 @torch.no_grad()
 def _raw(model: nn.Module, blocks: Sequence[nn.Module], returns: Sequence[int | None], ids_BT: Tensor) -> Recording:
     sinks: list[list[tuple[Tensor, BlockArguments]]] = [[] for _ in blocks]
-    stubs = [_stub(block, kind, sink) for block, kind, sink in zip(blocks, returns, sinks)]
+    stubs = [stub(block.forward, kind, sink) for block, kind, sink in zip(blocks, returns, sinks)]
     backbone = getattr(model, "base_model", model)
     _reset_rotary(model)
     with replaced_forwards(blocks, stubs):

@@ -12,13 +12,17 @@ from bathyscope.anatomy.anatomy import Anatomy
 from bathyscope.anatomy.cache import CaptureCache
 from bathyscope.anatomy.gaps import token_gap
 from bathyscope.anatomy.replay import Replay, State, tail_cache
+from bathyscope.anatomy.steps import Steps
 
 
-def tail_gaps(anatomy: Anatomy, replay: Replay, boundaries: Sequence[Tensor]) -> tuple[dict[int, float], str]:
+def tail_gaps(anatomy: Anatomy, replay: Replay, boundaries: Sequence[Tensor]) -> Steps[tuple[dict[int, float], str]]:
     """Rows that leave the baseline at t = 1, middle and T−1, in full against tails on the baseline's keys and values.
 
     From t on, a row has the stream of the other sequence of the batch. Every block, the first included, is given the
     full row's exact stream, so that each kind of block shows its own gap.
+
+    Args:
+        boundaries: the plain stream; may grow, as long as it is a block ahead.
 
     Returns:
         By first own token the largest gap of any block, NaN where a tail cannot be run; and why it cannot.
@@ -31,6 +35,7 @@ def tail_gaps(anatomy: Anatomy, replay: Replay, boundaries: Sequence[Tensor]) ->
     tail_states: dict[int, State] = {t: {} for t in starts}
     donor_state: State = {}
     gaps = dict.fromkeys(starts, 0.0)
+    yield
     for index, block in enumerate(anatomy.blocks):
         captured = CaptureCache()
         donor = _attempt(partial(replay.run, block, index, boundaries[index], every, cache=captured, state=donor_state))
@@ -45,6 +50,7 @@ def tail_gaps(anatomy: Anatomy, replay: Replay, boundaries: Sequence[Tensor]) ->
             if isinstance(tail, str):
                 return dict.fromkeys(starts, float("nan")), f"block {index} cannot run a tail: {tail}"
             gaps[t] = max(gaps[t], token_gap(tail, rows[t][:, t:]))
+        yield
     return gaps, ""
 
 

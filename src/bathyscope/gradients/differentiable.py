@@ -13,9 +13,10 @@ from torch import Tensor, nn
 from bathyscope.anatomy.anatomy import Anatomy
 from bathyscope.anatomy.calls import Call, called
 from bathyscope.anatomy.mode import evaluating
-from bathyscope.anatomy.plain import probe_ids
+from bathyscope.anatomy.plain import home_of, probe_ids
 from bathyscope.anatomy.replay import State
 from bathyscope.errors import ModelError
+from bathyscope.streaming.lending import lender_of
 
 _LOAD = "Load the model unquantised, in float32, bfloat16 or float16."
 # gradients of probabilities are far below 1, and float16 has no normal numbers below 6e-5
@@ -45,6 +46,16 @@ def score_scale(dtype: torch.dtype) -> float:
     return _FLOAT16 if dtype == torch.float16 else 1.0
 
 
+def unavailable_when_streamed(anatomy: Anatomy) -> str | None:
+    """Why gradients cannot be had of a model whose blocks are streamed; None where they are in memory."""
+    if lender_of(anatomy.blocks[0]) is None:
+        return None
+    return (
+        "gradients pass through all blocks at once, and the blocks of this model are streamed; leave this measure "
+        "out, or load the model whole where it has room (placement='resident')"
+    )
+
+
 def require_differentiable(anatomy: Anatomy, measure: str) -> None:
     """Refuses models through which autograd does not pass, by their weights' dtypes and by a pass of four tokens.
 
@@ -54,9 +65,12 @@ def require_differentiable(anatomy: Anatomy, measure: str) -> None:
         measure: who asks, for messages.
 
     Raises:
-        ModelError: quantised weights (integers, float8), a module that cuts the gradient off, or a backward pass
-            that fails.
+        ModelError: streamed blocks, quantised weights (integers, float8), a module that cuts the gradient off, or a
+            backward pass that fails.
     """
+    streamed = unavailable_when_streamed(anatomy)
+    if streamed is not None:
+        raise ModelError(f"{measure} is not possible: {streamed}.")
     for name, value in _weights(anatomy.model):
         if _is_quantised(value):
             dtype = str(value.dtype).removeprefix("torch.")
@@ -64,7 +78,7 @@ def require_differentiable(anatomy: Anatomy, measure: str) -> None:
                 f"{measure} needs gradients, and the weight {name} is stored as {dtype}, through which they do not "
                 f"pass exactly. {_LOAD}"
             )
-    if any(p.device.type == "meta" for p in anatomy.model.parameters()):
+    if home_of(anatomy.model).type == "meta":
         return
     cut: list[str] = []
     modules = anatomy.model.named_modules()

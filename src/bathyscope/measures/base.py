@@ -13,6 +13,7 @@ import xarray as xr
 
 from bathyscope.anatomy.anatomy import Anatomy
 from bathyscope.anatomy.checks import Checks
+from bathyscope.anatomy.plain import home_of
 from bathyscope.errors import ModelError, OptionError
 from bathyscope.labels import Table
 from bathyscope.measures.declaration import Declaration
@@ -50,7 +51,7 @@ class ModelFacts:
     @property
     def has_weights(self) -> bool:
         """Whether the model can be run; one whose cost is estimated is an outline alone."""
-        return not any(p.is_meta for p in self.anatomy.model.parameters())
+        return home_of(self.anatomy.model).type != "meta"
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """Each token as text, for labels; its number where the prompts came as token ids."""

@@ -19,6 +19,7 @@ import torch
 import xarray as xr
 from torch import Tensor
 
+from bathyscope.anatomy.plain import home_of
 from bathyscope.errors import OptionError
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
 from bathyscope.measures.declared.cka import DECLARATION, GROUPS, CkaOptions
@@ -156,7 +157,7 @@ def _minibatch(number: int, prompts: Sequence[TokenizedPrompt], first: int, size
 def representations(wave: Wavefront, minibatch: Minibatch) -> Tensor:
     """The residual stream of a minibatch's points at all boundaries, [L+1, points, width], from plain forwards."""
     anatomy = wave.anatomy
-    device = next(anatomy.model.parameters()).device
+    device = home_of(anatomy.model)
     lengths = [len(prompt) for prompt in minibatch.prompts]
     found: list[Tensor] = []
     order: list[int] = []

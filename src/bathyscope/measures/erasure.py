@@ -15,6 +15,7 @@ import torch
 import xarray as xr
 from torch import Tensor
 
+from bathyscope.anatomy.plain import home_of
 from bathyscope.errors import PromptError
 from bathyscope.measures.answered import answer_starts, measurable, padded_pieces
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
@@ -54,7 +55,7 @@ class Erasure(Measure[ErasureOptions], declared=DECLARATION):
                 f"erasure: the reference set has {tokens} tokens to take the mean of (include_first="
                 f"{self.options.include_first}); give at least 2."
             )
-        device = next(wave.anatomy.model.parameters()).device
+        device = home_of(wave.anatomy.model)
         equal = wave.anatomy.equal_lengths
         total_LD = torch.zeros((), dtype=torch.float64, device=device)
         for picked in plan_batches(lengths, 1, wave.policy.tokens, equal):

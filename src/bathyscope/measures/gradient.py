@@ -14,7 +14,7 @@ import torch
 import xarray as xr
 
 from bathyscope.gradients.depth import DepthGradients
-from bathyscope.gradients.differentiable import differentiating, require_differentiable
+from bathyscope.gradients.differentiable import differentiating, require_differentiable, unavailable_when_streamed
 from bathyscope.gradients.trajectory import Trajectory
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
 from bathyscope.measures.declared.gradient import DECLARATION
@@ -27,6 +27,9 @@ from bathyscope.wavefront.probe import BaselineView
 
 class Gradient(Measure[NoOptions], declared=DECLARATION):
     """Norm of the loss's gradient at every boundary, and its own-position part."""
+
+    def unavailable(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> str | None:
+        return super().unavailable(facts, prompts) or unavailable_when_streamed(facts.anatomy)
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
         require_differentiable(facts.anatomy, self.name)

@@ -15,7 +15,7 @@ import xarray as xr
 
 from bathyscope.errors import warn
 from bathyscope.gradients.chain import Chain
-from bathyscope.gradients.differentiable import differentiating, require_differentiable
+from bathyscope.gradients.differentiable import differentiating, require_differentiable, unavailable_when_streamed
 from bathyscope.gradients.integrate import Integrator
 from bathyscope.gradients.quadrature import Quadrature, gauss_legendre, left_riemann
 from bathyscope.gradients.trajectory import Trajectory
@@ -30,6 +30,9 @@ from bathyscope.wavefront.probe import BaselineView
 
 class IntegratedGradients(Measure[IntegratedGradientsOptions], declared=DECLARATION):
     """Attribution of the answer's probability to tokens, blocks and sites."""
+
+    def unavailable(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> str | None:
+        return super().unavailable(facts, prompts) or unavailable_when_streamed(facts.anatomy)
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
         self._sites = self._available(facts)

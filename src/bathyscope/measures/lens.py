@@ -14,6 +14,7 @@ import torch
 import xarray as xr
 from torch import Tensor
 
+from bathyscope.anatomy.plain import home_of
 from bathyscope.errors import PromptError
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, require_range
 from bathyscope.measures.declared.lens import DECLARATION, LensOptions
@@ -60,7 +61,7 @@ class Lens(Measure[LensOptions], declared=DECLARATION):
         require_range("lens: k", self.options.k, 1, facts.anatomy.vocabulary)
         if "frozen" in self.options.norm:
             width = torch.zeros(1, facts.anatomy.width, dtype=next(facts.anatomy.model.parameters()).dtype)
-            width = width.to(next(facts.anatomy.model.parameters()).device)
+            width = width.to(home_of(facts.anatomy.model))
             facts.anatomy.readout.frozen(width, width)  # refuses unknown kinds of norm before any compute
 
     def readouts_per_prompt(self, facts: ModelFacts, tokens: int) -> float:

@@ -8,15 +8,16 @@ Source: lad2024, prediction and suppression neurons.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
 import torch
 import xarray as xr
 from numpy.typing import NDArray
+from torch import Tensor
 
-from bathyscope.anatomy.neurons import OutputWeights, directions_of, output_weights
+from bathyscope.anatomy.neurons import OutputWeights, at_hand, directions_of, output_weights
 from bathyscope.errors import ModelError, warn
 from bathyscope.measures.base import Measure, ModelFacts
 from bathyscope.measures.declared.neurons import DECLARATION, NeuronsOptions
@@ -95,12 +96,10 @@ def _block_moments(weights: Sequence[OutputWeights], unembedding: Unembedding) -
     """[4, neurons] mean, variance, skew and kurtosis, NaN for neurons without weights, and which have weights."""
     values: list[Array] = [np.empty((len(MOMENTS), 0))]
     filled: list[Array] = [np.empty(0, dtype=bool)]
-    for one in weights:
-        for matrix in one.matrices():
-            for rows in matrix.split(TILE):
-                directions = one.directions(rows)
-                values.append(_as_rows(moments(directions, unembedding)))
-                filled.append((directions != 0).any(-1).cpu().numpy())
+    with at_hand(weights):
+        for rows in (one.directions(r) for one in weights for matrix in one.matrices() for r in matrix.split(TILE)):
+            values.append(_as_rows(moments(rows, unembedding)))
+            filled.append((rows != 0).any(-1).cpu().numpy())
     present = np.concatenate(filled)
     return np.where(present, np.concatenate(values, axis=1), np.nan), present
 
@@ -136,14 +135,15 @@ def _profile(
     sizes = np.zeros(len(CLASSES), dtype=int) if classes_CV is None else classes_CV.sum(1)
     if classes_CV is not None:
         effects = effects_by_block(weights, unembedding, classes_CV)
-        for index, effects_LN in enumerate(effects):
-            places = ranked(effects_LN)[:TOP]
+        top = [ranked(effects_LN)[:TOP] for effects_LN in effects]
+        directions_at = directions_by_place(weights, {(b, n) for places in top for b, n in places.tolist()})
+        for index, (effects_LN, places) in enumerate(zip(effects, top)):
             n = len(places)
             chosen[:, index, :n] = places.T
             picked = tuple(places.T)
             values[:, index, :n] = effects_LN[picked], census["skew"][picked], census["kurtosis"][picked]
             if n:
-                directions = torch.cat([directions_of(weights[block], [neuron]) for block, neuron in places.tolist()])
+                directions = torch.cat([directions_at[block, neuron] for block, neuron in places.tolist()])
                 on_tokens = token_effects(directions, unembedding)
                 edges[index, :n], shares[index, :n] = histograms(on_tokens, classes_CV[index], BINS)
     return {
@@ -163,13 +163,24 @@ def effects_by_block(
     by_block = []
     for block in weights:
         parts = [np.empty((len(classes_CV), 0))]
-        for one in block:
-            for matrix in one.matrices():
-                for rows in matrix.split(TILE):
-                    parts.append(class_effects(one.directions(rows), unembedding, class_directions))
+        with at_hand(block):
+            for rows in (one.directions(r) for one in block for matrix in one.matrices() for r in matrix.split(TILE)):
+                parts.append(class_effects(rows, unembedding, class_directions))
         by_block.append(np.concatenate(parts, axis=1))
     width = max(effects.shape[1] for effects in by_block)
     return np.stack([_padded([effects[c] for effects in by_block], width, np.nan) for c in range(len(classes_CV))])
+
+
+def directions_by_place(
+    weights: Sequence[Sequence[OutputWeights]], places: Collection[tuple[int, int]]
+) -> dict[tuple[int, int], Tensor]:
+    """(block, neuron) → its direction [1, width], from one visit of each block."""
+    found = {}
+    for block in sorted({block for block, _ in places}):
+        with at_hand(weights[block]):
+            for neuron in sorted(neuron for owner, neuron in places if owner == block):
+                found[block, neuron] = directions_of(weights[block], [neuron])
+    return found
 
 
 def ranked(effects_LN: Array) -> NDArray[np.int64]:

@@ -21,6 +21,7 @@ import torch
 import xarray as xr
 from torch import Tensor
 
+from bathyscope.anatomy.plain import home_of
 from bathyscope.errors import PromptError, warn
 from bathyscope.measures.answered import padded_pieces
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
@@ -118,7 +119,7 @@ class PatchingProbe(MeasureProbe):
         if not pairs:
             return
         prompts = list(dict.fromkeys(ids for pair in pairs for ids in (pair.target.ids, pair.source.ids)))
-        batch = Batch.of(prompts, next(wave.anatomy.model.parameters()).device)
+        batch = Batch.of(prompts, home_of(wave.anatomy.model))
         self._patched = [
             PatchedPair(self._parts, self._facts, pair, *map(prompts.index, (pair.target.ids, pair.source.ids)))
             for pair in pairs

@@ -24,6 +24,7 @@ import torch
 import xarray as xr
 from torch import Tensor
 
+from bathyscope.anatomy.plain import home_of
 from bathyscope.errors import OptionError, PromptError
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
 from bathyscope.measures.declared.translated_lens import DECLARATION, TranslatedLensOptions
@@ -141,7 +142,7 @@ class TranslatedLens(Measure[TranslatedLensOptions], declared=DECLARATION):
 
     def _sums(self, wave: Wavefront, prompts: Sequence[TokenizedPrompt]) -> NormalEquations:
         anatomy = wave.anatomy
-        device = next(anatomy.model.parameters()).device
+        device = home_of(anatomy.model)
         place = device if device.type in ("cpu", "cuda") else torch.device("cpu")  # where float64 is known
         sums = NormalEquations(anatomy.n_blocks, 1, (anatomy.width, anatomy.width), place)
         room = min(wave.policy.tokens, _STATE_BYTES // (8 * (anatomy.n_blocks + 1) * anatomy.width))

@@ -1,6 +1,6 @@
 """Loading a causal language model, checking that its anatomy holds, and knowing what it is."""
 
-from bathyscope.model.devices import as_device, as_dtype
+from bathyscope.model.devices import as_device, as_dtype, free_bytes
 from bathyscope.model.exclusive import alone, measuring
 from bathyscope.model.loading import AnyModel, anatomy_of, load, load_config, loaded
 from bathyscope.model.model import Model
@@ -15,6 +15,7 @@ __all__ = [
     "as_device",
     "as_dtype",
     "config_hash",
+    "free_bytes",
     "load",
     "load_config",
     "loaded",

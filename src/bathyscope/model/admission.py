@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from bathyscope.anatomy.anatomy import config_of
 from bathyscope.errors import ModelError, warn
+from bathyscope.streaming.offloaded import store_of
 
 
 def without_adapter(model: nn.Module) -> nn.Module:
@@ -62,12 +63,14 @@ def warn_of_quantisation(hf: nn.Module) -> None:
 
 
 def _require_weights_here(hf: nn.Module) -> None:
-    absent = [name for name, value in hf.named_parameters() if value.device.type == "meta"]
+    store = store_of(hf)
+    lent = set() if store is None else store.names
+    absent = [name for name, value in hf.named_parameters() if value.device.type == "meta" and name not in lent]
     if absent:
         raise ModelError(
-            f"{len(absent)} weights of {type(hf).__name__} are not in memory ({absent[0]}, …): accelerate keeps them "
-            "on disk or on the CPU between calls, where blocks cannot be replayed from. Load the model whole, without "
-            'offloading (no device_map, or device_map={"": device}), in a narrower dtype if it is too large.'
+            f"{len(absent)} weights of {type(hf).__name__} are not in memory ({absent[0]}, …), and nothing says where "
+            "they are: a device map left them out, or the model was made without weights. Load it whole, or by its "
+            "name: bathyscope.load(folder, placement='stream')."
         )
 
 

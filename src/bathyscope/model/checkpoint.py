@@ -7,9 +7,12 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import Any, cast
+from weakref import finalize
 
 import torch
+from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 from transformers.utils import cached_file
 
@@ -17,15 +20,27 @@ from bathyscope.anatomy.registry import family_for
 from bathyscope.errors import ModelError, warn
 from bathyscope.model.files import INDEX, indexed, require_whole
 from bathyscope.model.place import folder_of, similar_folders
+from bathyscope.model.placement import blocks_of, device_map, is_streamed
+from bathyscope.streaming.offloaded import take_over
 
 _SHOWN = 5
 _LONGEST = 400
 
 
 def read_checkpoint(
-    name: str, dtype: torch.dtype | None, revision: str | None, trust_remote_code: bool
+    name: str,
+    dtype: torch.dtype | None,
+    revision: str | None,
+    trust_remote_code: bool,
+    device: torch.device,
+    placement: str = "resident",
+    window: int | None = None,
 ) -> PreTrainedModel:
     """The causal language model of a folder or a hub name, with every weight from its files.
+
+    Args:
+        device: where it goes.
+        placement, window: as for ``load``.
 
     Raises:
         ModelError: nothing there; damaged or foreign files; not a causal language model; tensors that are missing or
@@ -42,8 +57,19 @@ def read_checkpoint(
         require_whole(folder, declared)
     else:
         indexed(_downloaded(name, revision))
+    streamed = is_streamed(name, folder, placement, dtype, device)
+    # blocks whose tensors the library puts together out of several are kept here, as long as the model is
+    rewritten = TemporaryDirectory(prefix="bathyscope-") if streamed else None
     with _reports() as reports:
         try:
+            placed = (
+                {}
+                if rewritten is None
+                else {
+                    "device_map": device_map(source, revision, trust_remote_code, device),
+                    "offload_folder": rewritten.name,
+                }
+            )
             loaded: Any = AutoModelForCausalLM.from_pretrained(
                 source,
                 dtype=dtype or "auto",
@@ -52,7 +78,10 @@ def read_checkpoint(
                 use_safetensors=True,
                 ignore_mismatched_sizes=True,
                 output_loading_info=True,
+                **placed,
             )
+        except ModelError:
+            raise
         except Exception as error:
             raise ModelError(_unloadable(name, error, reports)) from error
     hf: PreTrainedModel
@@ -60,6 +89,11 @@ def read_checkpoint(
     if folder is None:
         require_whole(_downloaded(name, revision), declared)
     _require_complete(name, hf, found)
+    if rewritten is None:
+        cast(nn.Module, hf).to(device)
+        return hf
+    store = take_over(hf, blocks_of(hf), window)
+    finalize(store, rewritten.cleanup)
     return hf
 
 
@@ -129,12 +163,17 @@ def _reports() -> Iterator[list[str]]:
             kept.append(record.getMessage())
         return not is_report
 
-    logger = logging.getLogger("transformers.modeling_utils")
-    logger.addFilter(keep)
+    def keep_quiet(record: logging.LogRecord) -> bool:
+        return "on the meta device because they were offloaded" not in record.getMessage()
+
+    filters = [("transformers.modeling_utils", keep), ("accelerate.big_modeling", keep_quiet)]
+    for logger, one in filters:
+        logging.getLogger(logger).addFilter(one)
     try:
         yield kept
     finally:
-        logger.removeFilter(keep)
+        for logger, one in filters:
+            logging.getLogger(logger).removeFilter(one)
 
 
 def _require_complete(name: str, hf: PreTrainedModel, found: Mapping[str, Any]) -> None:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from bathyscope.anatomy.anatomy import Anatomy, resolve
 from bathyscope.anatomy.checks import Checks, check
 from bathyscope.anatomy.family import Family
-from bathyscope.anatomy.gaps import CHECK_TOKENS, random_ids
 from bathyscope.anatomy.generic import family_of
 from bathyscope.anatomy.mode import evaluating, require_own_order
+from bathyscope.anatomy.plain import home_of
 from bathyscope.anatomy.sites import submodule
 from bathyscope.errors import ModelError, warn
 from bathyscope.model.admission import require_measurable, warn_of_quantisation, without_adapter
@@ -25,7 +27,9 @@ from bathyscope.model.devices import as_device, as_dtype
 from bathyscope.model.exclusive import alone
 from bathyscope.model.hooks import require_no_hooks
 from bathyscope.model.model import Model
-from bathyscope.model.weights import Weights, read_weights
+from bathyscope.model.placement import Placement, blocks_of, require_placement
+from bathyscope.model.weights import WeightReading, Weights
+from bathyscope.streaming.offloaded import is_offloaded, store_of, take_over
 
 __all__ = ["AnyModel", "anatomy_of", "load", "load_config", "loaded"]
 
@@ -42,6 +46,9 @@ def load(
     trust_remote_code: bool = False,
     tokenizer: Any = None,
     family: Family | None = None,
+    placement: Placement = "auto",
+    window: int | None = None,
+    stream: bool = False,
 ) -> Model:
     """Loads a causal language model and checks its anatomy.
 
@@ -55,25 +62,33 @@ def load(
         tokenizer: used instead of the checkpoint's own.
         family: where this model keeps its parts, used instead of what is declared or found for its type. The checks
             decide whether it is true.
+        placement: ``"resident"`` = all weights in memory; ``"stream"`` = blocks are read from disk when they run, for
+            models larger than memory; ``"auto"`` = streamed where it does not fit. Models already in memory stay where
+            they are, and blocks that accelerate keeps elsewhere are streamed from there.
+        window: how many streamed blocks stay in memory beside the one on its way; None = as many as a survey's rows go
+            back.
+        stream: short for ``placement="stream"``.
 
     Raises:
         ModelError: nothing there, not a causal language model, no safetensors, missing weights, NaN or Inf in them,
             hooks on modules, a refused family, or a check that fails (with the measured gap).
     """
     _require_objects(model, tokenizer, family)
+    wanted_placement = "stream" if stream else placement
+    require_placement(wanted_placement, window)
     if isinstance(model, nn.Module):
         hf = _in_memory(model, dtype, device)
         name = str(getattr(hf.config, "_name_or_path", "") or type(hf).__name__)
     else:
         name, wanted = str(model), None if dtype is None else as_dtype(dtype)
         place = as_device(device)
-        hf = read_checkpoint(name, wanted, revision, trust_remote_code)
-        cast(nn.Module, hf).to(place)
+        hf = read_checkpoint(name, wanted, revision, trust_remote_code, place, wanted_placement, window)
     with alone(hf):
+        if is_offloaded(hf):
+            take_over(hf, blocks_of(hf) if family is None else family.blocks, window)
         require_measurable(hf)
         warn_of_quantisation(hf)
-        weights = _readable(name, hf)
-        anatomy, checks = _checked(name, hf, family)
+        weights, anatomy, checks = _read_and_checked(name, hf, family)
     return Model(name, revision, anatomy, checks, weights.sha256, trust_remote_code, tokenizer)
 
 
@@ -90,7 +105,7 @@ def loaded(model: AnyModel) -> Model:
     hf = model.hf
     with alone(hf):
         require_measurable(hf)
-        weights = _readable(model.name, hf)
+        weights = _readable(model.name, hf).result()
         listed = submodule(hf, model.anatomy.family.blocks)
         same_blocks = isinstance(listed, nn.ModuleList) and tuple(listed) == model.anatomy.blocks
         if weights.sha256 == model.weight_hash and same_blocks:
@@ -130,28 +145,46 @@ def _in_memory(model: nn.Module, dtype: str | torch.dtype | None, device: str | 
         raise ModelError(
             f"{type(hf).__name__} has no config; give a transformers causal language model, a folder or a hub name."
         )
-    first = next(hf.parameters())
+    first, home = next(hf.parameters()), home_of(hf)
     if dtype is not None and as_dtype(dtype) != first.dtype:
         raise ModelError("dtype= is for models loaded by name; convert a model in memory yourself (model.to(dtype)).")
-    wanted = first.device if device is None else as_device(device)
-    if wanted.type != first.device.type or (wanted.index or 0) != (first.device.index or 0):
+    wanted = home if device is None else as_device(device)
+    if wanted.type != home.type or (wanted.index or 0) != (home.index or 0):
         raise ModelError(
-            f"device= is for models loaded by name, and this one is on {first.device}; move a model in memory "
+            f"device= is for models loaded by name, and this one is on {home}; move a model in memory "
             f"yourself (model.to({str(wanted)!r}))."
         )
     return cast(PreTrainedModel, hf)
 
 
-def _readable(name: str, hf: nn.Module) -> Weights:
-    """The weights of a model without hooks, all of them finite."""
+def _readable(name: str, hf: nn.Module) -> WeightReading:
+    """The weights of a model without hooks, those in memory read and finite."""
     require_own_order(hf)
     require_no_hooks(hf)
-    weights = read_weights(hf)
-    if weights.bad:
+    reading = WeightReading(hf)
+    _require_finite(name, reading)
+    return reading
+
+
+def _require_finite(name: str, reading: WeightReading) -> None:
+    if reading.bad:
         raise ModelError(
-            f"{name} holds NaN or Inf in {weights.bad}; its checkpoint is damaged. Download or convert it again."
+            f"{name} holds NaN or Inf in {reading.bad}; its checkpoint is damaged. Download or convert it again."
         )
-    return weights
+
+
+def _read_and_checked(name: str, hf: nn.Module, family: Family | None) -> tuple[Weights, Anatomy, Checks]:
+    """One reading of the weights: streamed blocks are looked at when the checks bring them."""
+    reading = _readable(name, hf)
+
+    def look(tensors: Mapping[str, Tensor]) -> None:
+        reading.look(tensors)
+        _require_finite(name, reading)
+
+    store = store_of(hf)
+    with nullcontext() if store is None else store.inspected(look):
+        anatomy, checks = _checked(name, hf, family)
+    return reading.result(), anatomy, checks
 
 
 def _checked(name: str, hf: nn.Module, family: Family | None) -> tuple[Anatomy, Checks]:
@@ -159,7 +192,6 @@ def _checked(name: str, hf: nn.Module, family: Family | None) -> tuple[Anatomy, 
         with evaluating(hf):
             anatomy = anatomy_of(hf) if family is None else resolve(hf, family)
             checks = check(anatomy)
-            _require_an_answer(name, anatomy)
     # models of unknown code fail in as many ways as there is code; each means that they cannot be replayed
     except (RuntimeError, TypeError, ValueError, LookupError, AttributeError) as error:
         if isinstance(error, ModelError):
@@ -170,17 +202,3 @@ def _checked(name: str, hf: nn.Module, family: Family | None) -> tuple[Anatomy, 
             f"({type(error).__name__}: {' '.join(str(error).split())}). Is it a decoder-only causal language model?"
         ) from error
     return anatomy, checks
-
-
-@torch.no_grad()
-def _require_an_answer(name: str, anatomy: Anatomy) -> None:
-    """Refuses a model whose logits are the same whatever it is given, such as one of zeros."""
-    ids = random_ids(anatomy.model, CHECK_TOKENS, next(anatomy.model.parameters()).device)[:1]
-    entries = int(anatomy.model.get_input_embeddings().weight.shape[0])  # type: ignore[operator]
-    out = anatomy.model(input_ids=torch.cat([ids, (ids + 1) % entries]), use_cache=False)
-    logits = out[0] if isinstance(out, tuple) else out.logits
-    if torch.equal(logits[0], logits[1]):
-        raise ModelError(
-            f"{name} cannot be measured: this model predicts the same for every input. Its weights are empty or "
-            "not its own; download or convert it again."
-        )

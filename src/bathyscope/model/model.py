@@ -13,6 +13,9 @@ from transformers import PreTrainedModel
 
 from bathyscope.anatomy.anatomy import Anatomy, config_of
 from bathyscope.anatomy.checks import Checks
+from bathyscope.anatomy.plain import home_of
+from bathyscope.streaming.offloaded import store_of
+from bathyscope.streaming.store import BlockStore
 
 # positions (ALiBi biases in MPT) come from tables that are no embeddings
 _OWN_TABLES = ("codegen", "ctrl", "gptj", "mpt")
@@ -55,8 +58,18 @@ class Model:
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
-        return next(self.hf.parameters()).device
+        """Where the weights are; of streamed and scattered models, where the residual stream is."""
+        return home_of(self.hf)
+
+    @property
+    def placement(self) -> str:
+        """``"resident"`` or ``"stream"``."""
+        return "resident" if self.blocks is None else "stream"
+
+    @property
+    def blocks(self) -> BlockStore | None:
+        """What lends streamed blocks, and counts how often (``blocks.readings``); None where all are in memory."""
+        return store_of(self.hf)
 
     @property
     def max_tokens(self) -> int | None:
@@ -101,5 +114,5 @@ class Model:
     def __repr__(self) -> str:
         return (
             f"Model({self.name}, {self.anatomy.family.name}, {self.n_blocks} blocks × width {self.anatomy.width}, "
-            f"{str(self.dtype).removeprefix('torch.')} on {self.device})"
+            f"{str(self.dtype).removeprefix('torch.')} on {self.device}{', streamed' if self.blocks else ''})"
         )

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+
+from bathyscope.streaming.offloaded import store_of
 
 _CHUNK_BYTES = 1 << 24
 # hashing lets other threads run; each holds one chunk
@@ -29,17 +31,54 @@ class Weights:
     bad: str | None
 
 
+class WeightReading:
+    """One reading of a model's weights: what is in memory at once, and streamed blocks as they are brought.
+
+    Args:
+        hf: the model. What was read of its files before, and is still the same, is not read again.
+    """
+
+    def __init__(self, hf: nn.Module) -> None:
+        self._store = store_of(hf)
+        shared = set() if self._store is None else self._store.repeated
+        absent = set() if self._store is None else self._store.names
+        named = {name: value for name, value in _named(hf) if name not in shared}
+        self._order = tuple(named)
+        self._parameters = {name for name, _ in hf.named_parameters()}
+        self._digests: dict[str, bytes] = {}
+        self._bad: dict[str, str] = {}
+        self.look({name: value for name, value in named.items() if name not in absent})
+        if self._store is not None:
+            self._store.require_unchanged()
+            self._digests |= self._store.digests
+
+    def look(self, tensors: Mapping[str, Tensor]) -> None:
+        """Takes some tensors, by name, into the reading; no more than a few chunks are copied at a time."""
+        with ThreadPoolExecutor(_THREADS) as pool:
+            found = dict(zip(tensors, pool.map(_read, tensors, tensors.values())))
+        for name, (digest, bad) in found.items():
+            self._digests[name] = digest
+            if bad and name in self._parameters:
+                self._bad[name] = f"{name} ({bad} of {tensors[name].numel()} values)"
+
+    @property
+    def bad(self) -> str | None:
+        """The first parameter seen so far that holds NaN or Inf, with how many; None if all are finite."""
+        return next((self._bad[name] for name in self._order if name in self._bad), None)
+
+    def result(self) -> Weights:
+        """What has been found; blocks that nobody has run are brought now."""
+        missing = [name for name in self._order if name not in self._digests]
+        if self._store is not None:
+            if missing:
+                self._store.bring_all(self.look)
+            self._store.digests |= {name: self._digests[name] for name in self._store.lasting & set(self._order)}
+        return Weights(hashlib.sha256(b"".join(self._digests[name] for name in self._order)).hexdigest(), self.bad)
+
+
 def read_weights(hf: nn.Module) -> Weights:
-    """Hash and finiteness of a model's weights, wherever they lie; no more than a few chunks are copied at a time."""
-    named = dict(_named(hf))
-    with ThreadPoolExecutor(_THREADS) as pool:
-        found = list(pool.map(_read, named, named.values()))
-    total = hashlib.sha256(b"".join(digest for digest, _ in found))
-    parameters = {name for name, _ in hf.named_parameters()}
-    counted = ((name, bad) for name, (_, bad) in zip(named, found, strict=True) if bad and name in parameters)
-    first = next(counted, None)
-    bad = None if first is None else f"{first[0]} ({first[1]} of {named[first[0]].numel()} values)"
-    return Weights(total.hexdigest(), bad)
+    """Hash and finiteness of a model's weights, wherever they lie."""
+    return WeightReading(hf).result()
 
 
 def weight_hash(hf: nn.Module) -> str:

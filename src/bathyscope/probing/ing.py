@@ -16,11 +16,11 @@ import xarray as xr
 from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
-from bathyscope.anatomy.neurons import OutputWeights, directions_of, output_weights
+from bathyscope.anatomy.neurons import OutputWeights, output_weights
 from bathyscope.errors import ModelError, OptionError
 from bathyscope.labels import variable
 from bathyscope.measures.neuron_effects import moments
-from bathyscope.measures.neurons import effects_by_block, ranked
+from bathyscope.measures.neurons import directions_by_place, effects_by_block, ranked
 from bathyscope.measures.token_classes import CLASSES, members
 from bathyscope.measures.unembedding import Unembedding
 from bathyscope.model import Model, loaded, measuring
@@ -164,7 +164,8 @@ def _take(chosen: _Chosen, effects_LN: NDArray[np.float64], unembedding: Unembed
     order = ranked(effects_LN).tolist()
     for first in range(0, len(order), _LOOKED_AT):
         batch = order[first : first + _LOOKED_AT]
-        found = moments(torch.cat([directions_of(chosen.weights[b], [n]) for b, n in batch]), unembedding)
+        directions = directions_by_place(chosen.weights, {(block, neuron) for block, neuron in batch})
+        found = moments(torch.cat([directions[block, neuron] for block, neuron in batch]), unembedding)
         for (block, neuron), skew, kurtosis in zip(batch, found.skew.tolist(), found.kurtosis.tolist()):
             kind = KINDS[0] if skew > 0 else KINDS[1]
             if len(chosen.places[kind]) < count and skew != 0:

@@ -26,7 +26,7 @@ from bathyscope.wavefront.probe import (
     RowsView,
     TailStates,
 )
-from bathyscope.wavefront.provider import BlockProvider, ResidentBlocks
+from bathyscope.wavefront.provider import BlockProvider, OwnBlocks
 from bathyscope.wavefront.replace import ReplacedRows
 from bathyscope.wavefront.rows import (
     DirectBefore,
@@ -68,11 +68,10 @@ class Wavefront:
         self.anatomy = anatomy
         self.replacement_bytes = replacement_bytes
         self.tails = tails
-        self.provider = provider or ResidentBlocks(anatomy.blocks)
+        self.provider = provider or OwnBlocks(anatomy.blocks)
         parameter = next(p for p in anatomy.model.parameters() if p.is_floating_point())
         self.policy = CallPolicy.for_model(parameter.dtype, parameter.device, call_tokens)
 
-    @torch.no_grad()
     def run(self, batch: Batch, probes: Sequence[Probe], step: Step | None = None) -> None:
         """One pass over the blocks; every probe sees what it asked for.
 
@@ -82,8 +81,33 @@ class Wavefront:
         Raises:
             ModelError: a residual stream that is not finite, with the block where it began.
         """
+        self.run_convoy([(batch, probes)], step)
+
+    @torch.no_grad()
+    def run_convoy(self, convoy: Sequence[tuple[Batch, Sequence[Probe]]], step: Step | None = None) -> None:
+        """One pass over the blocks for several batches: each block is visited once, and runs on all of them.
+
+        Every batch has calls of its own, so that its results are those it has alone.
+
+        Args:
+            convoy: batches, each with its probes.
+            step: as for ``run``.
+
+        Raises:
+            ModelError: as ``run``.
+        """
         with evaluating(self.anatomy.model):
-            _Sweep(self, batch, probes).run(step)
+            batches = [_Sweep(self, batch, probes) for batch, probes in convoy]
+            sweeps = max(one.sweeps for one in batches)
+            n_blocks = self.anatomy.n_blocks
+            with self.provider.keeping(max(one.window for one in batches)):
+                for visit in range(n_blocks * sweeps):
+                    sweep, index = divmod(visit, n_blocks)
+                    with self.provider.block(index) as block:
+                        for one in batches:
+                            one.visit(sweep, index, block)
+                    if step is not None:
+                        step(visit + 1, n_blocks * sweeps)
 
 
 class _Rows(Protocol):
@@ -109,7 +133,7 @@ class _Sweep:
         )
         requests = list(dict.fromkeys(r for probe in probes for r in probe.requests))
         in_full, tails = _shared_out(requests, anatomy.n_blocks, wave.tails)
-        tracks = compile_tracks(in_full, anatomy.n_blocks, batch.size)
+        self._tracks = tracks = compile_tracks(in_full, anatomy.n_blocks, batch.size)
         parts = PartTaps(_part_steps(probes), tracks)
         self._late_in_full = group_tails([r for r in in_full if isinstance(r, Late)])
         self._full = FullRows(tracks, replay, batch, policy, wave.provider, anatomy.sites, parts, lends=bool(tails))
@@ -127,22 +151,28 @@ class _Sweep:
             anatomy, batch, replacements, policy, tails=wave.tails, room=wave.replacement_bytes
         )
 
-    def run(self, step: Step | None) -> None:
-        n_blocks = self._wave.anatomy.n_blocks
-        for visit in range(n_blocks * self._replaced.sweeps):
-            sweep, index = divmod(visit, n_blocks)
-            with self._wave.provider.block(index) as block:
-                if sweep == 0:
-                    self._show(self._advance(block, index))
-                # rows that had no room in one sweep over the blocks have another
-                self._replaced.advance(block, index)
-            if sweep == 0:
-                for probe in self._probes:
-                    probe.block_done(index)
-            if step is not None:
-                step(visit + 1, n_blocks * self._replaced.sweeps)
-            if index == n_blocks - 1:
-                self._land(first=sweep == 0)
+    @property
+    def sweeps(self) -> int:
+        """How many times all blocks must be visited."""
+        return self._replaced.sweeps
+
+    @property
+    def window(self) -> int:
+        """How many blocks behind one another its rows run in one visit."""
+        return max((track.window for track in self._tracks), default=1)
+
+    def visit(self, sweep: int, index: int, block: nn.Module) -> None:
+        """Moves everything over one block; rows that have no room in one sweep over the blocks have another."""
+        if sweep >= self.sweeps:
+            return
+        if sweep == 0:
+            self._show(self._advance(block, index))
+        self._replaced.advance(block, index)
+        if sweep == 0:
+            for probe in self._probes:
+                probe.block_done(index)
+        if index == self._wave.anatomy.n_blocks - 1:
+            self._land(first=sweep == 0)
 
     def _advance(self, block: nn.Module, index: int) -> Iterator[BaselineView | RowsView | RowPartsView]:
         """Everything moves over one block, the plain forward first."""

@@ -53,6 +53,15 @@ class Track:
     done_at_birth: int
     requests: list[Request] = field(default_factory=list)
 
+    @property
+    def window(self) -> int:
+        """How many neighbouring blocks it runs while the wave stands at one: 1 where it never goes back."""
+        furthest, most = self.birth.boundary, 1
+        for step in self.steps:
+            furthest = max(furthest, step)
+            most = max(most, furthest - step + 1)
+        return most
+
 
 def compile_tracks(requests: Iterable[Request], n_blocks: int, batch: int) -> list[Track]:
     """Tracks for full rows, sharing every common prefix.

@@ -1,4 +1,4 @@
-"""Where blocks come from. The wavefront visits them in order, so a provider may load and release as it goes."""
+"""Where blocks come from. The wavefront visits them in order, so that they may be loaded and released on the way."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Protocol
 
 from torch import nn
 
+from bathyscope.streaming.lending import keeping, lent
+
 
 class BlockProvider(Protocol):
     """Lends one block at a time. Blocks are asked for in ascending order, now and then a few steps back."""
@@ -16,14 +18,23 @@ class BlockProvider(Protocol):
         """The block, usable inside the context."""
         ...
 
+    def keeping(self, window: int) -> AbstractContextManager[None]:
+        """Inside, rows go back by up to ``window`` − 1 blocks, and what is loaded had better stay so long."""
+        ...
 
-class ResidentBlocks:
-    """All blocks are in memory."""
+
+class OwnBlocks:
+    """A model's own blocks, wherever their weights are."""
 
     def __init__(self, blocks: Sequence[nn.Module]) -> None:
         self._blocks = blocks
 
     @contextmanager
     def block(self, index: int) -> Iterator[nn.Module]:
-        """The block itself."""
-        yield self._blocks[index]
+        """The block, its weights in memory."""
+        with lent(self._blocks[index]) as block:
+            yield block
+
+    def keeping(self, window: int) -> AbstractContextManager[None]:
+        """Of streamed blocks, so many stay."""
+        return keeping(self._blocks[0], window)

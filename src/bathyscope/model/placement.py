@@ -1,0 +1,123 @@
+"""Where a model's weights are while it is measured: all in memory, or block by block from disk."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final, Literal, get_args
+
+import torch
+from torch import nn
+from transformers import AutoConfig, AutoModelForCausalLM
+
+from bathyscope.anatomy.anatomy import config_of
+from bathyscope.anatomy.registry import family_for
+from bathyscope.anatomy.sites import submodule
+from bathyscope.errors import ModelError, did_you_mean, warn
+from bathyscope.model.devices import free_bytes
+from bathyscope.model.files import SINGLE, indexed
+from bathyscope.streaming.files import CheckpointFile
+
+Placement = Literal["auto", "resident", "stream"]
+PLACEMENTS: Final[tuple[Placement, ...]] = get_args(Placement)
+STATE_BYTES: Final = 512 << 20
+"""Room for rows, readouts and scratch space beside the weights, at least."""
+
+
+def require_placement(placement: str, window: int | None) -> None:
+    """Refuses what is no placement, before anything is looked for.
+
+    Raises:
+        ModelError: another word, or a window below 1.
+    """
+    if placement not in PLACEMENTS:
+        raise ModelError(
+            f"placement={placement!r} is unknown.{did_you_mean(placement, PLACEMENTS)} Allowed: auto (streamed where "
+            "it does not fit), resident (all in memory), stream (block by block from disk)."
+        )
+    if window is not None and (isinstance(window, bool) or not isinstance(window, int) or window < 1):
+        raise ModelError(f"window={window!r} is not allowed; give a number of blocks, 1 or more, or leave it out.")
+
+
+def is_streamed(
+    name: str, folder: Path | None, placement: str, dtype: torch.dtype | None, device: torch.device
+) -> bool:
+    """Whether a checkpoint's blocks are to be streamed; one that does not fit is, and a warning says so.
+
+    Args:
+        folder: where its files are; None = that is known only when they have been loaded.
+    """
+    if placement != "auto" or folder is None:
+        return placement == "stream"
+    needed, free = _weight_bytes(folder, dtype), free_bytes(device)
+    if free is None or needed + STATE_BYTES <= free:
+        return False
+    warn(
+        f"{name} takes {needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free on {device}: its blocks are streamed "
+        "from disk (placement='resident' loads all of it)."
+    )
+    return True
+
+
+def device_map(source: str, revision: str | None, trust_remote_code: bool, device: torch.device) -> dict[str, str]:
+    """For transformers: blocks on disk, and everything else on a device.
+
+    Raises:
+        ModelError: accelerate is missing, a quantised checkpoint, or blocks that cannot be found without weights.
+    """
+    if find_spec("accelerate") is None:
+        raise ModelError("Streaming a model needs accelerate; pip install 'bathyscope[stream]'.")
+    config: Any = AutoConfig.from_pretrained(source, revision=revision, trust_remote_code=trust_remote_code)
+    if getattr(config, "quantization_config", None) is not None:
+        raise ModelError(
+            f"{source} is quantised, and quantised blocks cannot be streamed; load it with placement='resident', or "
+            "give the checkpoint before it was quantised."
+        )
+    with torch.device("meta"):
+        outline = AutoModelForCausalLM.from_config(config, trust_remote_code=trust_remote_code)
+    return dict(_places(outline, "", blocks_of(outline), str(device)))
+
+
+def blocks_of(hf: nn.Module) -> str:
+    """The path of a model's list of blocks, found without running it.
+
+    Raises:
+        ModelError: there is none.
+    """
+    types = (str(getattr(hf.config, "model_type", "")), str(getattr(config_of(hf), "model_type", "")))
+    for family in (family_for(kind) for kind in types):
+        if family is not None and isinstance(submodule(hf, family.blocks), nn.ModuleList):
+            return family.blocks
+    number = getattr(config_of(hf), "num_hidden_layers", None)
+    lists = [path for path, m in hf.named_modules() if isinstance(m, nn.ModuleList) and len(m) == number]
+    if not lists:
+        raise ModelError(
+            f"The blocks of {type(hf).__name__} cannot be found without its weights, so that they cannot be streamed; "
+            "load it with placement='resident'."
+        )
+    return min(lists, key=lambda path: path.count("."))
+
+
+def _places(module: nn.Module, prefix: str, blocks: str, device: str) -> Any:
+    """Names and places of everything, down to the blocks and no further than needed elsewhere."""
+    for name in (*module._parameters, *module._buffers):
+        yield f"{prefix}{name}", device
+    for name, child in module.named_children():
+        path = f"{prefix}{name}"
+        if path == blocks:
+            yield from ((f"{path}.{number}", "disk") for number, _ in child.named_children())
+        elif blocks.startswith(f"{path}."):
+            yield from _places(child, f"{path}.", blocks, device)
+        else:
+            yield path, device
+
+
+def _weight_bytes(folder: Path, dtype: torch.dtype | None) -> int:
+    """What a checkpoint's tensors take in memory."""
+    names = [SINGLE] if (folder / SINGLE).is_file() else indexed(folder)
+    places = [place for name in names for place in CheckpointFile(folder / name).places.values()]
+    return sum((place.stop - place.start) // place.dtype.itemsize * _itemsize(place.dtype, dtype) for place in places)
+
+
+def _itemsize(stored: torch.dtype, wanted: torch.dtype | None) -> int:
+    return wanted.itemsize if wanted is not None and stored.is_floating_point else stored.itemsize

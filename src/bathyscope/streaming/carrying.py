@@ -1,0 +1,143 @@
+"""From the host's memory to the device on which blocks run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+ALIGNMENT = 64
+"""Bytes: kernels may add up in another order where an array begins elsewhere within so many."""
+_APART = 256
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A tensor to make room for.
+
+    Args:
+        offset: bytes from a multiple of ``ALIGNMENT`` to where it begins, on the host: as it would have been in memory
+            mapped from its file, so that results are the same to the last bit.
+    """
+
+    sizes: tuple[int, ...]
+    dtype: torch.dtype
+    offset: int = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Without its offset."""
+        return torch.Size(self.sizes).numel() * self.dtype.itemsize
+
+    def within(self, memory_N: Tensor) -> Tensor:
+        """The tensor in bytes that begin at a multiple of ``ALIGNMENT``."""
+        return memory_N[self.offset : self.offset + self.nbytes].view(self.dtype).view(self.sizes)
+
+
+Shapes = Mapping[str, Shape]
+Fill = Callable[[Mapping[str, Tensor]], None]
+
+
+@dataclass(frozen=True)
+class Carried:
+    """A block's tensors on their device, and what must have happened before they are used; None = nothing."""
+
+    tensors: Mapping[str, Tensor]
+    arrived: Any = None
+
+    def wait(self) -> None:
+        """The device's current stream uses them from now on, once they have arrived."""
+        if self.arrived is None:
+            return
+        stream = torch.cuda.current_stream(next(iter(self.tensors.values())).device)
+        stream.wait_event(self.arrived)
+        for tensor in self.tensors.values():
+            tensor.record_stream(stream)
+
+
+class Carrier(Protocol):
+    """Makes room on the host, has it filled, and brings it to the device."""
+
+    def bring(self, shapes: Shapes, fill: Fill) -> Carried:
+        """Tensors of these shapes on the device; ``fill`` is given their counterparts on the host."""
+        ...
+
+
+class InPlace:
+    """Blocks run on the host: tensors are filled where they are used.
+
+    Memory is not used again for the next block: whoever still holds a view of a weight holds its own memory.
+    """
+
+    def bring(self, shapes: Shapes, fill: Fill) -> Carried:
+        """Fresh tensors, filled."""
+        tensors = {
+            name: shape.within(torch.empty(shape.nbytes + shape.offset, dtype=torch.uint8))
+            for name, shape in shapes.items()
+        }
+        fill(tensors)
+        return Carried(tensors)
+
+
+class Pinned:
+    """Two pinned buffers on the host and a stream for copies: one is filled while the other is on its way.
+
+    Args:
+        device: a CUDA device.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._stream = torch.cuda.Stream(device)
+        self._buffers: list[Tensor] = [torch.empty(0, dtype=torch.uint8)] * 2
+        self._left: list[Any] = [None, None]
+        self._turn = 0
+
+    def bring(self, shapes: Shapes, fill: Fill) -> Carried:
+        """Filled in a pinned buffer and sent on its way; ``Carried.wait`` before use."""
+        turn, self._turn = self._turn, 1 - self._turn
+        if self._left[turn] is not None:
+            self._left[turn].synchronize()  # what this buffer held last has left it
+        host = self._views(turn, shapes)
+        fill(host)
+        with torch.cuda.stream(self._stream):
+            tensors = {name: one.to(self._device, non_blocking=True) for name, one in host.items()}
+            self._left[turn] = torch.cuda.Event()
+            self._left[turn].record(self._stream)
+        return Carried(tensors, self._left[turn])
+
+    def _views(self, turn: int, shapes: Shapes) -> dict[str, Tensor]:
+        needed = sum(_rounded(shape.nbytes) for shape in shapes.values())
+        if self._buffers[turn].numel() < needed:
+            self._buffers[turn] = torch.empty(needed, dtype=torch.uint8, pin_memory=True)
+        views, start = {}, 0
+        for name, shape in shapes.items():
+            views[name] = Shape(shape.sizes, shape.dtype).within(self._buffers[turn][start:])
+            start += _rounded(shape.nbytes)
+        return views
+
+
+def carrier_to(device: torch.device) -> Carrier:
+    """What brings tensors to a device."""
+    if device.type == "cuda":
+        return Pinned(device)
+    return InPlace() if device.type == "cpu" else _Plain(device)
+
+
+@dataclass(frozen=True)
+class _Plain:
+    """Any other device: one copy after another."""
+
+    device: torch.device
+
+    def bring(self, shapes: Shapes, fill: Fill) -> Carried:
+        """Filled on the host, then copied."""
+        host = InPlace().bring(shapes, fill).tensors
+        return Carried({name: one.to(self.device) for name, one in host.items()})
+
+
+def _rounded(size: int) -> int:
+    return -(-size // _APART) * _APART

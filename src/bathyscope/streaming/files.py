@@ -1,0 +1,141 @@
+"""Tensors in safetensors files, read into memory of one's own.
+
+They are read and not mapped: a process that looks at mapped memory behind the end of a file that was cut short is
+killed by the system, while a reading that ends too early can be told. For the same reason each file is looked at before
+and after it is read: a checkpoint that somebody exchanges meanwhile must not become half of a model.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import torch
+from torch import Tensor
+
+from bathyscope.errors import ModelError
+
+_DTYPES = {
+    **{"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16},
+    **{"I64": torch.int64, "I32": torch.int32, "I16": torch.int16, "I8": torch.int8, "U8": torch.uint8},
+    **{"BOOL": torch.bool, "F8_E4M3": torch.float8_e4m3fn, "F8_E5M2": torch.float8_e5m2},
+}
+_AGAIN = "Put the checkpoint back as it was, or load the model again; finished shards are kept."
+Stamp = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a tensor lies in a file."""
+
+    start: int
+    stop: int
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+
+
+class CheckpointFile:
+    """One safetensors file, as it was when it was first looked at.
+
+    Args:
+        path: of the file.
+
+    Raises:
+        ModelError: it is not there, or no safetensors file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with self._opened() as stream:
+            self._stamp = _stamp(stream)
+
+    @cached_property
+    def places(self) -> dict[str, Place]:
+        """Where its tensors are, by name.
+
+        Raises:
+            ModelError: no header that can be read.
+        """
+        with self.reading() as stream:
+            try:
+                length = int.from_bytes(stream.read(8), "little")
+                header = json.loads(stream.read(min(length, self._stamp[0])))
+                header.pop("__metadata__", None)
+                return {name: _place(told, 8 + length) for name, told in header.items()}
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                raise ModelError(
+                    f"{self.path} is no safetensors file that can be streamed ({type(error).__name__}: {error})."
+                ) from error
+
+    @contextmanager
+    def reading(self) -> Iterator[BinaryIO]:
+        """The file, which must be the one that it was, before and after.
+
+        Raises:
+            ModelError: it is gone, was cut short or changed.
+        """
+        with self._opened() as stream:
+            self._require_same(_stamp(stream))
+            yield stream
+            self._require_same(_stamp(stream))
+
+    def require_unchanged(self) -> None:
+        """Raises ModelError where it is gone or has changed."""
+        with self.reading():
+            pass
+
+    def read(self, stream: BinaryIO, name: str, target: Tensor) -> int:
+        """Fills ``target`` with a tensor, converted to its dtype; gives the bytes that were read.
+
+        Raises:
+            ModelError: the file ends too early, or cannot be read.
+        """
+        place = self.places[name]
+        own = target if target.dtype == place.dtype else torch.empty(place.shape, dtype=place.dtype)
+        room = memoryview(own.view(-1).view(torch.uint8).numpy() if own.numel() else b"")  # type: ignore[arg-type]
+        done = 0
+        try:
+            while done < len(room):
+                count = os.preadv(stream.fileno(), [room[done:]], place.start + done)
+                if count == 0:
+                    raise ModelError(f"{self.path} has been cut short while it was streamed. {_AGAIN}")
+                done += count
+        except OSError as error:
+            raise ModelError(f"{self.path} cannot be read ({error.strerror or error}). {_AGAIN}") from error
+        if own is not target:
+            target.copy_(own)
+        return done
+
+    @contextmanager
+    def _opened(self) -> Iterator[BinaryIO]:
+        try:
+            stream = self.path.open("rb", buffering=0)
+        except OSError as error:
+            raise ModelError(
+                f"{self.path}, from which blocks are streamed, cannot be opened ({error.strerror or error}). {_AGAIN}"
+            ) from error
+        with stream:
+            yield stream
+
+    def _require_same(self, now: Stamp) -> None:
+        if now != self._stamp:
+            size, before = now[0], self._stamp[0]
+            what = f"its size is {size:,} bytes and was {before:,}" if size != before else "it was written again"
+            raise ModelError(f"{self.path} has changed since the model was loaded ({what}). {_AGAIN}")
+
+
+def _place(told: Mapping[str, Any], begin: int) -> Place:
+    """From a header's entry; ``begin`` is where the header ends."""
+    start, stop = told["data_offsets"]
+    return Place(begin + start, begin + stop, _DTYPES[told["dtype"]], tuple(told["shape"]))
+
+
+def _stamp(stream: BinaryIO) -> Stamp:
+    told = os.fstat(stream.fileno())
+    return told.st_size, told.st_mtime_ns, told.st_ino

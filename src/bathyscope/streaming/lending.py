@@ -1,0 +1,55 @@
+"""Blocks that are lent: whoever runs a block, or reads its weights, asks for it here, wherever they lie.
+
+A block in memory is simply there. One whose weights are elsewhere is known to a *lender*, which brings them for as long
+as they are needed. Streamed blocks also lend themselves whenever they are called, so that no forward can meet weights
+that are not there; asking beforehand keeps them for several calls, and is what reading weights takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, Protocol
+
+from torch import nn
+
+
+class Lender(Protocol):
+    """Brings blocks' weights into memory."""
+
+    def lend(self, index: int) -> AbstractContextManager[None]:
+        """The weights of a block are in memory inside."""
+        ...
+
+    def keeping(self, window: int) -> AbstractContextManager[None]:
+        """Inside, so many blocks stay in memory once they are there."""
+        ...
+
+
+# kept on the block itself, so that both are forgotten together
+_ATTRIBUTE = "_bathyscope_lender"
+
+
+def register(blocks: Iterable[nn.Module], lender: Lender) -> None:
+    """From now on these blocks, in their order, are lent by ``lender``."""
+    for index, block in enumerate(blocks):
+        block.__dict__[_ATTRIBUTE] = (lender, index)
+
+
+def lender_of(block: nn.Module) -> Any:
+    """Who lends a block; None = its weights are in memory."""
+    return block.__dict__.get(_ATTRIBUTE, (None, 0))[0]
+
+
+@contextmanager
+def lent(block: nn.Module) -> Iterator[nn.Module]:
+    """The block, with its weights in memory inside. What is kept of them must be a copy."""
+    lender, index = block.__dict__.get(_ATTRIBUTE, (None, 0))
+    with nullcontext() if lender is None else lender.lend(index):
+        yield block
+
+
+def keeping(block: nn.Module, window: int) -> AbstractContextManager[None]:
+    """Inside, ``window`` blocks of this block's model stay in memory once they are there."""
+    lender: Lender | None = lender_of(block)
+    return nullcontext() if lender is None else lender.keeping(window)

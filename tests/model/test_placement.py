@@ -1,0 +1,99 @@
+"""Where a model's weights go, and what is refused on the way."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from support import streamed, zoo
+
+import bathyscope.model.placement as placement
+from bathyscope.errors import ModelError
+from bathyscope.model import load
+
+
+def test_what_fits_is_in_memory_and_nothing_is_said(tmp_path: Path) -> None:
+    folder = streamed.saved("llama", tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = load(folder)
+    assert model.placement == "resident"
+    assert model.blocks is None
+    assert "streamed" not in repr(model)
+
+
+def test_what_does_not_fit_is_streamed_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = streamed.saved("llama", tmp_path)
+    size = sum(p.numel() * p.element_size() for p in zoo.build("llama").parameters())
+    monkeypatch.setattr(placement, "free_bytes", lambda device: size + placement.STATE_BYTES)
+    assert load(folder).placement == "resident"
+    assert load(folder, "bfloat16").placement == "resident"
+    monkeypatch.setattr(placement, "free_bytes", lambda device: size + placement.STATE_BYTES - 1)
+    assert load(folder, "bfloat16").placement == "resident"
+    with pytest.warns(UserWarning, match=r"GB are free on cpu: its blocks are streamed from disk \(placement"):
+        model = load(folder)
+    assert model.placement == "stream"
+    assert repr(model).endswith("float32 on cpu, streamed)")
+
+
+def test_stream_is_short_for_a_placement(tmp_path: Path) -> None:
+    assert load(streamed.saved("gpt2", tmp_path), stream=True).placement == "stream"
+
+
+def test_unknown_placements_and_windows(tmp_path: Path) -> None:
+    with pytest.raises(ModelError) as caught:
+        load(tmp_path, placement="streamed")  # type: ignore[arg-type]
+    assert str(caught.value) == (
+        "placement='streamed' is unknown. Did you mean 'stream'? Allowed: auto (streamed where it does not fit), "
+        "resident (all in memory), stream (block by block from disk)."
+    )
+    for window in (0, -1, 1.5, True):
+        with pytest.raises(ModelError, match=f"window={window!r} is not allowed; give a number of blocks, 1 or more"):
+            load(tmp_path, window=window)  # type: ignore[arg-type]
+
+
+def test_without_accelerate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = streamed.saved("llama", tmp_path)
+    monkeypatch.setattr(placement, "find_spec", lambda name: None)
+    with pytest.raises(ModelError, match=r"Streaming a model needs accelerate; pip install 'bathyscope\[stream\]'"):
+        streamed.streamed(folder)
+
+
+def changed(folder: Path, name: str, value: torch.Tensor | None) -> Path:
+    """The checkpoint with a tensor replaced, added or left out."""
+    tensors = load_file(folder / "model.safetensors")
+    tensors.pop(name, None)
+    save_file({**tensors, **({} if value is None else {name: value})}, folder / "model.safetensors", {"format": "pt"})
+    return folder
+
+
+NAME = "model.layers.2.mlp.up_proj.weight"
+
+
+def test_a_missing_tensor(tmp_path: Path) -> None:
+    folder = changed(streamed.saved("llama", tmp_path), NAME, None)
+    with pytest.raises(ModelError, match=rf"lacks 1 tensor of its LlamaForCausalLM.* at random: {NAME}\."):
+        streamed.streamed(folder)
+
+
+def test_a_tensor_too_many(tmp_path: Path) -> None:
+    folder = changed(streamed.saved("llama", tmp_path), "model.layers.2.mlp.side.weight", torch.zeros(3))
+    with pytest.warns(UserWarning, match="holds 1 tensor that its LlamaForCausalLM has no place for: model.layers.2"):
+        assert streamed.streamed(folder).placement == "stream"
+
+
+def test_a_tensor_of_another_shape(tmp_path: Path) -> None:
+    folder = changed(streamed.saved("llama", tmp_path), NAME, torch.zeros(3, 5))
+    with pytest.raises(ModelError, match=rf"does not fit its configuration: {NAME} is 3×5 in the file and 96×64 by"):
+        streamed.streamed(folder)
+
+
+def test_a_number_that_is_none(tmp_path: Path) -> None:
+    value = zoo.build("llama").get_parameter(NAME).detach().clone()
+    value[0, 0] = torch.nan
+    folder = changed(streamed.saved("llama", tmp_path), NAME, value)
+    with pytest.raises(ModelError, match=rf"holds NaN or Inf in {NAME} \(1 of 6144 values\)"):
+        streamed.streamed(folder)
