@@ -64,18 +64,17 @@ def test_blocks_are_read_once_at_load_and_once_for_each_convoy(tmp_path: Path) -
     readings, blocks = store_of(model).readings, model.n_blocks
     size = sum(p.numel() * p.element_size() for block in model.anatomy.blocks for p in block.parameters())
     assert readings == Readings(blocks, size)
-    measures = ["residual", "lens", "skip", "drop", "swap", "repeat"]
-    found = streamed.hashes(model, tmp_path / "run", measures, lengths=(14, 9, 17, 12, 15))
-    assert sum(file.startswith("shard") for file in found) == 5
+    found = streamed.hashes(model, tmp_path / "run", ["drop", "swap", "repeat"])
+    assert sum(file.startswith("shard") for file in found) == 3
     assert readings == Readings(2 * blocks, 2 * size)
 
 
 def test_where_there_is_no_room_each_batch_is_a_convoy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = streamed.saved("llama", tmp_path / "model")
     wide, narrow = streamed.streamed(folder), streamed.streamed(folder)
-    together = streamed.hashes(wide, tmp_path / "wide", ["skip", "lens"])
+    together = streamed.hashes(wide, tmp_path / "wide", ["drop"])
     monkeypatch.setattr(bathyscope.surveying, "free_bytes", lambda device: 0)
-    assert streamed.hashes(narrow, tmp_path / "narrow", ["skip", "lens"]) == together
+    assert streamed.hashes(narrow, tmp_path / "narrow", ["drop"]) == together
     assert store_of(wide).readings.blocks == 2 * wide.n_blocks
     assert store_of(narrow).readings.blocks == 4 * narrow.n_blocks
 
@@ -93,7 +92,7 @@ def test_bfloat16_read_from_float32(tmp_path: Path) -> None:
     here, there = load(folder, "bfloat16", placement="resident"), streamed.streamed(folder, dtype="bfloat16")
     assert there.dtype == torch.bfloat16
     assert there.weight_hash == here.weight_hash
-    measures = ["skip", "neurons"]
+    measures = ["drop"]
     assert streamed.hashes(there, tmp_path / "there", measures) == streamed.hashes(here, tmp_path / "here", measures)
 
 

@@ -314,6 +314,6 @@ def _require_an_answer(anatomy: Anatomy, logits_BTV: Tensor, ids_BT: Tensor) -> 
     logits = logits_of(plain_forward(anatomy.model, other, anatomy.family.name))
     if torch.equal(logits[0], logits[1]):
         raise ModelError(
-            f"{type(anatomy.model).__name__} cannot be measured: this model predicts the same for every input. Its weights "
-            "are empty or not its own; download or convert it again."
+            f"{type(anatomy.model).__name__} cannot be measured: this model predicts the same for every input. Its "
+            "weights are empty or not its own; download or convert it again."
         )
