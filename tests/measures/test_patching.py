@@ -384,3 +384,42 @@ def test_a_shell_gives_pairs_as_json_and_names_come_before_numbers() -> None:
     assert got["source"].values.tolist() == [1, -1]
     got = surveyed(waves.loaded("llama"), prompts, pairs=[[1, 0]])
     assert got["source"].values.tolist() == [-1, 0]
+
+
+# --- operands --------------------------------------------------------------------------------------------
+
+
+def with_operands(*operands: Any) -> list[Prompt]:
+    ids = zoo.prompts(zoo.build("llama"), (9,) * len(operands))
+    labels: list[dict[str, Any]] = [{} if one is None else {"operands": one} for one in operands]
+    return [Prompt(ids=own, answer_tokens=1, labels=label) for own, label in zip(ids, labels)]
+
+
+def test_operands_are_left_where_the_map_fades() -> None:
+    """The tokens that a label names, by the definition on the maps themselves."""
+    prompts, pairs = with_operands("2 5", "6, 1", 3, None), [[0, 1], [1, 2], [2, 3], [3, 0]]
+    measured: dict[str, Any] = {"patching": {"pairs": pairs}, "erasure": {"future": False}, "progress": False}
+    run = bathyscope.survey(waves.loaded("llama"), prompts, ["erasure", "patching"], **measured)
+    for measure, effect in (("patching", run["patching"]["kl"].sel(part="block")), ("erasure", run["erasure"].effect)):
+        got = run[measure]["operand_left"]
+        assert got.dims == ("prompt", "operand")
+        for prompt, tokens in enumerate(((2, 5), (6, 1), (3,), ())):
+            for step in range(2):
+                left = np.nan
+                if step < len(tokens):
+                    column = effect[prompt, :, tokens[step]].values
+                    left = 1 + max(b for b in range(6) if column[b] >= 0.1 * column.max())
+                np.testing.assert_equal(float(got[prompt, step]), left)
+        assert np.isnan(float(run[measure]["operand_slope"]))  # two problems of two steps are too few for an interval
+
+
+@pytest.mark.parametrize("given", ["2 x", "9", -1])
+def test_operands_that_are_no_tokens_are_refused(given: Any) -> None:
+    for measure in ("patching", "erasure"):
+        options: dict[str, Any] = {"patching": {"pairs": [[0, 1]]}} if measure == "patching" else {}
+        with pytest.raises(PromptError) as caught:
+            bathyscope.survey(waves.loaded("llama"), with_operands(given, None), measure, progress=False, **options)
+        assert str(caught.value) == (
+            f"{measure}: prompt '0' has operands={given!r}, which names no tokens of its 9; give their numbers, from 0 "
+            'to 8, in the order of its steps, such as "3 5 7".'
+        )

@@ -20,6 +20,7 @@ from bathyscope.errors import PromptError
 from bathyscope.measures.answered import answer_starts, measurable, padded_pieces
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
 from bathyscope.measures.declared.erasure import DECLARATION, ErasureOptions
+from bathyscope.measures.operands import operand_summary, require_operands
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.source import Source
 from bathyscope.wavefront.batch import Batch, plan_batches
@@ -34,6 +35,7 @@ class Erasure(Measure[ErasureOptions], declared=DECLARATION):
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
         self._measured = measurable(self.name, prompts, self.options.max_tokens, "with the square of the length")
+        require_operands(self.name, prompts)
         self._width = max(len(prompts[n]) for n in self._measured)
         self._pieces = {n: facts.pieces(prompts[n].ids) for n in self._measured}
 
@@ -71,6 +73,9 @@ class Erasure(Measure[ErasureOptions], declared=DECLARATION):
             return 0.0
         # a row for every block and token, which runs half of the blocks on average, on half of the tokens as a tail
         return (facts.n_blocks + 1) * tokens / (4 if facts.checks.tails else 2)
+
+    def summarise(self, facts: ModelFacts, merged: xr.Dataset, seed: int) -> xr.Dataset | None:
+        return operand_summary(DECLARATION, merged, merged["effect"], seed)
 
     def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
         pieces = [self._pieces.get(i) for i in indices]

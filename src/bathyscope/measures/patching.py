@@ -26,6 +26,7 @@ from bathyscope.errors import PromptError, warn
 from bathyscope.measures.answered import padded_pieces
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
 from bathyscope.measures.declared.patching import DECLARATION, PatchingOptions
+from bathyscope.measures.operands import operand_summary, require_operands
 from bathyscope.measures.prompt_pairs import PromptPair, pairs_of
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.wavefront.batch import Batch
@@ -56,6 +57,7 @@ class Patching(Measure[PatchingOptions], declared=DECLARATION):
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
         if set(self.options.parts) - {"block"}:
             facts.require_parts(f"{self.name} of attention or mlp")
+        require_operands(self.name, prompts)
         self._sources, pairs = self._paired(prompts)
         most = self.options.max_tokens
         self._pairs = {n: pair for n, pair in pairs.items() if most is None or len(pair.target) <= most}
@@ -82,6 +84,10 @@ class Patching(Measure[PatchingOptions], declared=DECLARATION):
             return 0.0
         # a row for every block and token, which runs half of the blocks on average, on half of the tokens as a tail
         return 2 + len(self.options.parts) * (facts.n_blocks + 1) * tokens / (4 if facts.checks.tails else 2)
+
+    def summarise(self, facts: ModelFacts, merged: xr.Dataset, seed: int) -> xr.Dataset | None:
+        kl = merged["kl"].sel(part="block") if "block" in self.options.parts else None
+        return operand_summary(DECLARATION, merged, kl, seed)
 
     def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
         pairs, sources = [self._pairs.get(n) for n in indices], [self._sources.get(n, -1) for n in indices]

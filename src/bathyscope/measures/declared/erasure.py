@@ -10,6 +10,7 @@ from typing import Annotated, Final, Literal
 
 from bathyscope.labels import Label
 from bathyscope.measures.declaration import Declaration
+from bathyscope.measures.declared.operands import OPERANDS
 from bathyscope.options import Range
 from bathyscope.prompts.prompt import Prompt, PromptSet
 from bathyscope.prompts.source import Source
@@ -73,6 +74,7 @@ DECLARATION: Final = Declaration(
             optional=True,
         ),
         "answer_start": _label("prompt", "first token of the answer (−1 = not measured)", "token"),
+        **OPERANDS,
     },
     needs_answers=True,
 )

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, Literal
 from bathyscope.errors import OptionError
 from bathyscope.labels import Label
 from bathyscope.measures.declaration import Declaration
+from bathyscope.measures.declared.operands import OPERANDS
 from bathyscope.options import Distinct, Range
 from bathyscope.strict import read_json
 
@@ -106,6 +107,7 @@ DECLARATION: Final = Declaration(
         "read_at": _label(
             "prompt", "token whose next one is read, the first in which the answers differ (−1 = not patched)", "token"
         ),
+        **OPERANDS,
     },
     needs_answers=True,
 )

@@ -1,0 +1,27 @@
+"""What measures of replaced tokens say of operands, the inputs of a problem's steps; code: ``measures.operands``."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from bathyscope.labels import Label, Table
+
+_label = partial(Label, source="csordas2025, residual erasure by operand", optional=True)
+_slope = partial(_label, "", units="boundary/step")
+
+OPERANDS: Final[Table] = {
+    "operand_left": _label(
+        "prompt operand",
+        "boundary from which on the token of a step's input no longer matters (label operands)",
+        "boundary",
+        "the first from which on the effect is below a tenth of its largest; NaN = it never matters, or to the end",
+    ),
+    "operand_slope": _slope(
+        "boundaries by which the input of a next step is left later",
+        formula="least squares over steps within prompts",
+        direction="0 = all inputs are left at one depth",
+    ),
+    "operand_slope_low": _slope("lower end of the 95 % interval of the slope", formula="CR3 over prompts"),
+    "operand_slope_high": _slope("upper end of the 95 % interval of the slope", formula="CR3 over prompts"),
+}

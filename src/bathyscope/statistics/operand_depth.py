@@ -1,0 +1,69 @@
+"""At which boundary does the input of a problem's j-th step leave its token, and does that grow with j?
+
+A token's stream matters at a boundary as far as replacing it there (erasure, patching) changes the answer. It is *left*
+from the boundary on behind which less than a tenth of its largest effect is found. A model that works a problem off
+step by step leaves later inputs later; one that reads all of them at once leaves all at one boundary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bathyscope.statistics.trend import Trend, trend
+
+FloatArray = NDArray[np.float64]
+
+SHARE: Final = 0.9
+"""Of the largest effect, by which it has fallen where a token is left."""
+FLOOR: Final = 1e-6
+"""Effects that are nowhere larger are rounding: the token is of no use at any boundary."""
+
+
+def left_at(effect: ArrayLike) -> FloatArray:
+    """The first boundary from which on less than 1 − ``SHARE`` of the largest effect is left, 1 … L.
+
+    Args:
+        effect: [..., boundaries 0 … L]; NaN = not measured.
+
+    Returns:
+        [...], NaN where no effect is larger than ``FLOOR``, and where much of it is left at L.
+    """
+    values = np.nan_to_num(np.asarray(effect, dtype=np.float64))
+    most = values.max(-1)
+    matters = values >= (1 - SHARE) * most[..., None]
+    boundaries = values.shape[-1]
+    found = boundaries - np.argmax(matters[..., ::-1], axis=-1)
+    return np.where((most > FLOOR) & (found < boundaries), found, np.nan)
+
+
+def operands_left_at(effect_PBT: ArrayLike, operands: Sequence[Sequence[int]]) -> FloatArray:
+    """``left_at`` of every operand, [prompts, operands]; NaN where a prompt has fewer.
+
+    Args:
+        operands: of each prompt the tokens of the inputs of its steps, in the order of the steps.
+    """
+    effects = np.asarray(effect_PBT, dtype=np.float64)
+    found = np.full((len(effects), max(map(len, operands), default=0)), np.nan)
+    for own, effect_BT, tokens in zip(found, effects, operands, strict=True):
+        own[: len(tokens)] = left_at(effect_BT[:, list(tokens)].T)
+    return found
+
+
+def operand_trend(left_PJ: ArrayLike, *, coverage: float = 0.95, seed: int = 0) -> Trend:
+    """Boundaries for each step by which later inputs are left later, within problems, with an interval by problems.
+
+    Scores and steps are taken from their means in each problem, so that problems which are worked out deeper as a whole
+    have no part in it; a problem is a cluster (``trend``).
+    """
+    left = np.asarray(left_PJ, dtype=np.float64)
+    known = ~np.isnan(left)
+    problem, step = np.nonzero(known & (known.sum(1, keepdims=True) > 1))
+    scores, steps = left[problem, step], step.astype(np.float64)
+    if problem.size:
+        counts = np.maximum(np.bincount(problem), 1)
+        scores, steps = (one - (np.bincount(problem, weights=one) / counts)[problem] for one in (scores, steps))
+    return trend(scores, steps, cluster=problem, coverage=coverage, seed=seed)
