@@ -18,9 +18,10 @@ SCRIPTS = (
     "interval_coverage.py",
     "memory.py",
     "maps.py",
+    "export_memory.py",
 )
 
-OF_THEIR_OWN = ("corpus.py", "interval_coverage.py")
+OF_THEIR_OWN = ("corpus.py", "interval_coverage.py", "export_memory.py")
 """Scripts that take other flags; they run with their defaults."""
 
 

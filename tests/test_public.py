@@ -25,6 +25,7 @@ TABLE = {
     "maps": "maps",
     "probe": "probe",
     "prune": "prune",
+    "repair": "repair",
     "repeat-scan": "repeat_scan",
     "report": "report",
     "reproduce": "reproduce",

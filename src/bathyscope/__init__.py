@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from bathyscope.surgery.exporting import export
     from bathyscope.surgery.plan import Plan, open_plan
     from bathyscope.surgery.pruning import prune
+    from bathyscope.surgery.repairing import repair
     from bathyscope.surgery.repeats import RepeatScan, repeat_scan
     from bathyscope.surgery.scheduled_model import scheduled
     from bathyscope.surveying import survey
@@ -77,6 +78,7 @@ _LAZY = {
     "Plan": "bathyscope.surgery.plan:Plan",
     "probe": "bathyscope.probing.probe:probe",
     "prune": "bathyscope.surgery.pruning:prune",
+    "repair": "bathyscope.surgery.repairing:repair",
     "repeat_scan": "bathyscope.surgery.repeats:repeat_scan",
     "RepeatScan": "bathyscope.surgery.repeats:RepeatScan",
     "report": "bathyscope.report:report",
@@ -126,6 +128,7 @@ __all__ = [
     "open_plan",
     "probe",
     "prune",
+    "repair",
     "repeat_scan",
     "report",
     "reproduce",

@@ -36,13 +36,19 @@ class Case:
     cache: bool
 
 
-def case(name: str, text: str, folder: Path, given: PreTrainedModel | Model | Path | None = None) -> Case:
-    """Exports a zoo model, or ``given`` of the same weights, and runs it under the schedule.
+def case(
+    name: str,
+    text: str,
+    folder: Path,
+    given: PreTrainedModel | Model | Path | None = None,
+    model: Model | None = None,
+) -> Case:
+    """Exports a zoo model, or ``given`` of the same weights, and runs it (or ``model``) under the schedule.
 
     Raises:
         ModelError: the export is refused.
     """
-    model = waves.loaded(name)
+    model = waves.loaded(name) if model is None else model
     bathyscope.export(model if given is None else given, text, folder)
     ids = torch.tensor(zoo.prompts(model.hf, (17, 17)))
     with torch.no_grad(), bathyscope.scheduled(model, text) as hf:

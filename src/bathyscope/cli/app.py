@@ -63,6 +63,7 @@ _TASKS = {
         "solved-by": "Label prompts by which of two models, a shallow and a deep one, solve them.",
         "evaluate": "Benchmarks of lm-evaluation-harness with blocks dropped, swapped and repeated.",
         "export": "Write a model without some of its blocks, as a checkpoint for plain transformers.",
+        "repair": "Make up for dropped blocks: a number, a map, a little training, each measured.",
         "probe": 'Linear probes on labelled data: word meaning by depth, neurons that foretell "-ing".',
     },
     "Papers": {

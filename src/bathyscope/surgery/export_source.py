@@ -78,8 +78,11 @@ class Source:
         return file_hashes(self.files) if self.hf is None else {"in memory": weight_hash(self.hf)}
 
 
-def source_of(model: AnyModel, revision: str | None = None) -> Source:
+def source_of(model: AnyModel, revision: str | None = None, weights: bool = True) -> Source:
     """What ``export`` was given.
+
+    Args:
+        weights: its weights are wanted too; those of a model on the hub are fetched then.
 
     Raises:
         OptionError: no model.
@@ -90,7 +93,7 @@ def source_of(model: AnyModel, revision: str | None = None) -> Source:
         tokenizer = model._given_tokenizer
         place = _place(model.name, model.revision)
         if tokenizer is None and (place is None or not any(any(place.glob(name)) for name in _TOKENIZERS)):
-            tokenizer = model.tokenizer
+            tokenizer = _tokenizer(model)
         return Source(model.name, hf.config, hf, folder=place, family=model.anatomy.family, tokenizer=tokenizer)
     if isinstance(model, torch.nn.Module):
         hf = without_adapter(model)  # type: ignore[assignment]
@@ -102,7 +105,7 @@ def source_of(model: AnyModel, revision: str | None = None) -> Source:
         return Source(name, hf.config, hf, folder=_place(name, None))
     if not isinstance(model, str | Path):
         raise OptionError(f"export() takes a folder, a hub name or a transformers model; {model!r} given.")
-    return _from_name(str(model), revision)
+    return _from_name(str(model), revision) if weights else Source(str(model), load_config(str(model), revision))
 
 
 def companions(source: Source, place: Path) -> None:
@@ -131,6 +134,14 @@ def _from_name(name: str, revision: str | None) -> Source:
             "save it with save_pretrained(), and export that."
         )
     return Source(name, config, files=tuple(folder / one for one in names), folder=folder)
+
+
+def _tokenizer(model: Model) -> Any:
+    """A model's tokenizer; None where there is none that could be copied."""
+    try:
+        return model.tokenizer
+    except ModelError:
+        return None
 
 
 def _place(name: str, revision: str | None) -> Path | None:

@@ -67,7 +67,7 @@ def export(
     """
     _require_one_result(folder, emit)
     with alone(model):
-        source = source_of(model, revision)
+        source = source_of(model, revision, weights=emit is None)
         chosen = _chosen(schedule, source)
         if emit is not None:
             dtype = str(getattr(source.config, "dtype", None) or "bfloat16").removeprefix("torch.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import re
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -30,7 +31,7 @@ def outlined(config: PreTrainedConfig) -> PreTrainedModel:
     with torch.device("meta"):
         model: PreTrainedModel = AutoModelForCausalLM.from_config(given, experts_implementation="eager")
     with torch.no_grad():
-        fill(model)
+        fill(model, made_up)
     return model.eval()
 
 
@@ -41,8 +42,12 @@ def skeleton(config: PreTrainedConfig) -> PreTrainedModel:
     return model
 
 
-def fill(model: PreTrainedModel) -> None:
-    """Gives a model on the meta device its made-up weights, and buffers as its own code computes them."""
+def fill(model: PreTrainedModel, tensors: Callable[[str, Tensor], Tensor]) -> None:
+    """Gives a model on the meta device its tensors, and further buffers as its own code computes them.
+
+    Args:
+        tensors: the tensor of a name, and of the shape of the one that is given.
+    """
     kept = set(model.state_dict())
     given: dict[int, Tensor] = {}
     for name, module in model.named_modules():
@@ -50,11 +55,12 @@ def fill(model: PreTrainedModel) -> None:
             for key, value in held.items():
                 if value is None or value.device.type != "meta":
                     continue
-                if f"{name}.{key}".strip(".") not in kept:
+                path = f"{name}.{key}".strip(".")
+                if path not in kept:
                     held[key] = torch.zeros_like(value, device="cpu")
                     continue
                 if id(value) not in given:
-                    made = made_up(f"{name}.{key}", value)
+                    made = tensors(path, value)
                     given[id(value)] = nn.Parameter(made, requires_grad=False) if own else made
                     given[id(value)]._is_hf_initialized = True  # type: ignore[attr-defined]
                 held[key] = given[id(value)]

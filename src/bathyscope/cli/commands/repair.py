@@ -1,0 +1,69 @@
+"""``bathyscope repair``: what dropped blocks cost, and how much of it changes of the others bring back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+
+import bathyscope
+from bathyscope.cli.arguments import LOADING, Quiet, Records, load_all
+from bathyscope.cli.console import quiet_libraries, say, write, write_data, write_table
+from bathyscope.cli.flags import command, flags, options_of
+
+_CALL = options_of("bathyscope:repair", leave_out=("model", "schedule", "calibration", "test", "progress"))
+_EXAMPLES = """\
+Examples:
+  bathyscope repair ./model --schedule drop:5 --calibration valid.jsonl --test test.jsonl --out repaired
+  bathyscope repair ./model --schedule drop:5,drop:6 --calibration "valid.txt:400?window=256" \\
+    --test "test.txt:100?window=256" --how heal --minutes 10 --state healing --out healed
+
+With --state, the same command goes on with an interrupted healing."""
+
+
+def repair_command(
+    model: str,
+    /,
+    *,
+    schedule: str,
+    calibration: str,
+    test: str,
+    out: Annotated[Path | None, Parameter(show_default=False)] = None,
+    format: Records = "table",
+    quiet: Quiet = False,
+    **given: Any,
+) -> int:
+    """Repair a model without some of its blocks.
+
+    Args:
+        model: name on the hub, or a local folder.
+        schedule: which blocks are dropped, such as drop:2,drop:5.
+        calibration: prompts that maps and training see: data set or file, as for survey.
+        test: other prompts, that each repair is measured on.
+        out: folder to write the repaired model to, as a checkpoint for plain transformers.
+    """
+    (whole,) = load_all([model], given, quiet)
+    with quiet_libraries(downloads=not quiet):
+        found = bathyscope.repair(whole, schedule, calibration, test=test, progress=not quiet, **given)
+        folder = None if out is None else found.export(out)
+    if not write_data(found.table, format):
+        rows = [[one.name, _shown(one, "cost", ".4f"), _shown(one, "recovered", ".0%")] for one in found.rungs]
+        write_table(("repair", "cost on test prompts, nats a token", "recovered"), rows)
+        for one in found.rungs:
+            if one.why_not:
+                write(f"{one.name}: {one.why_not}")
+    if folder is not None:
+        say(f"Written: {folder}", quiet)
+    return 0
+
+
+def _shown(rung: Any, name: str, form: str) -> str:
+    if rung.why_not:
+        return "–"
+    value, low, high = (format(getattr(rung, key), form) for key in (name, f"{name}_low", f"{name}_high"))
+    return f"{value} ({low} to {high})"
+
+
+app = App(name="repair", help_epilogue=_EXAMPLES)
+app.default(command(repair_command, [*flags(LOADING), *flags(_CALL)]))

@@ -1,0 +1,149 @@
+"""Cuts of a schedule, and the least-squares maps that are put in the place of what was cut out.
+
+At a cut, slot s holds block a and the next slot block b > a + 1 (or the model ends). The map is fitted so that the
+stream behind slot s comes near to what the whole model hands to block b at the same token. Position 0 of every prompt
+is left out. Cuts are repaired from the first to the last, each on the streams that the repaired copy gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bathyscope.anatomy.replay import Replay, State
+from bathyscope.anatomy.sites import tapped
+from bathyscope.errors import OptionError
+from bathyscope.measures.normal_equations import NormalEquations
+from bathyscope.model import Model
+from bathyscope.schedule import Schedule
+from bathyscope.statistics.least_squares import RIDGE, Array, RidgeMaps, Sums
+from bathyscope.surgery.copying import ScheduledCopy
+from bathyscope.surgery.folding import fold, last_matrix
+from bathyscope.wavefront.batch import Batch
+
+IdBatches = Sequence[Sequence[Sequence[int]]]
+"""Token ids by batch and prompt; prompts of one batch have one length."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Blocks left out between two slots.
+
+    Args:
+        slot: the last slot before the cut.
+        boundary: of the whole model, that the stream behind this slot is to come near to.
+    """
+
+    slot: int
+    boundary: int
+
+
+def cuts_of(schedule: Schedule) -> list[Cut]:
+    """The cuts of a schedule that drops blocks.
+
+    Raises:
+        OptionError: blocks are repeated or in another order; nothing is dropped, or only the first blocks, before
+            which there are no weights to fold a map into.
+    """
+    order = schedule.order
+    if any(b <= a for a, b in pairwise(order)):
+        raise OptionError(f"Only schedules that drop blocks can be repaired; given: {schedule}.")
+    found = [
+        Cut(slot, end) for slot, (a, end) in enumerate(zip(order, [*order[1:], schedule.n_blocks])) if end != a + 1
+    ]
+    if not found:
+        raise OptionError(
+            f"There is nothing to repair: {schedule} leaves out nothing behind its first block, and only a block that "
+            "stands before a cut can take over."
+        )
+    return found
+
+
+@torch.no_grad()
+def repaired_by_maps(
+    model: Model, copy: ScheduledCopy, own: Model, fit: IdBatches, choose: IdBatches, scalar: bool
+) -> None:
+    """Folds a map into the block before every cut, cut after cut.
+
+    Args:
+        model: the whole model.
+        copy, own: its scheduled copy, which is changed; and the copy as a checked model.
+        fit, choose: what maps are fitted to, and what the ridge penalty is chosen by.
+        scalar: a number times the identity instead of a whole map.
+
+    Raises:
+        ModelError: nothing can be folded into a block.
+    """
+    matrices = [last_matrix(own.anatomy, cut.slot) for cut in cuts_of(copy.schedule)]
+    for cut, matrix in zip(cuts_of(copy.schedule), matrices):
+        shifted = matrix.bias is not None and not scalar
+        fitted = _sums(model, own, cut, fit, shifted)
+        if scalar:
+            factor = float(np.trace(fitted.xy_DE) / np.trace(fitted.xx_DD))
+            fold(matrix, (1 + factor) * torch.eye(len(fitted.mean_x_D), dtype=torch.float64))
+            continue
+        maps = RidgeMaps(fitted, held := _sums(model, own, cut, choose, shifted), RIDGE)
+        weights = maps.weights(fitted, int(np.argmin(maps.errors(fitted, held))))
+        block, scale = own.anatomy.blocks[cut.slot], own.anatomy.sites["mlp"].scale
+        constant = own.anatomy.block_scale(block) * (float(getattr(block, scale)) if scale else 1.0)
+        shift = (fitted.mean_y_E - fitted.mean_x_D @ weights) / constant
+        map_EE = torch.from_numpy(weights) + torch.eye(len(weights), dtype=torch.float64)
+        device = matrix.weight.device
+        fold(matrix, map_EE.to(device), torch.from_numpy(shift).to(device) if shifted else None)
+
+
+def _sums(model: Model, own: Model, cut: Cut, batches: IdBatches, centred: bool) -> Sums:
+    """Sums of what the MLP before the cut adds (x) and of what the stream lacks (y)."""
+    sums = NormalEquations(1, 1, (model.anatomy.width,) * 2, model.device)
+    for ids in batches:
+        batch = Batch.of(ids, model.device)
+        added, stream = _before(own, cut.slot, batch)
+        wanted = _stream(model, cut.boundary, batch)
+        x, y = (value[:, 1:].flatten(0, 1).double() for value in (added, wanted - stream))
+        sums.add([x], [y])
+    found = next(iter(sums.of(0)))
+    return found if centred else _about_zero(found)
+
+
+def _about_zero(sums: Sums) -> Sums:
+    """The same sums about 0 instead of the means, for maps without an intercept."""
+    x, y, n = sums.mean_x_D, sums.mean_y_E, sums.count
+    nothing: Array = np.zeros_like(x)
+    return Sums(
+        n,
+        nothing,
+        nothing,
+        sums.xx_DD + n * np.outer(x, x),
+        sums.xy_DE + n * np.outer(x, y),
+        sums.yy + n * float(y @ y),
+    )
+
+
+def _stream(model: Model, boundary: int, batch: Batch) -> Tensor:
+    """The plain residual stream [batch, tokens, width] at a boundary."""
+    return _run(model, boundary, batch)[2]
+
+
+def _before(model: Model, slot: int, batch: Batch) -> tuple[Tensor, Tensor]:
+    """What a slot's MLP adds, and the stream behind the slot."""
+    replay, passed, stream = _run(model, slot, batch)
+    every = torch.arange(batch.size, device=stream.device)
+    block = model.anatomy.blocks[slot]
+    with tapped(block, {"mlp": model.anatomy.sites["mlp"]}) as taken:
+        out = replay.run(block, slot, stream, every, state=passed)
+    return taken["mlp"].reshape(out.shape) * model.anatomy.block_scale(block), out
+
+
+def _run(model: Model, boundary: int, batch: Batch) -> tuple[Replay, State, Tensor]:
+    """A batch up to a boundary."""
+    replay, passed = model.anatomy.replay(batch.ids_BT), State()
+    stream = replay.recording.resid0_BTD
+    every = torch.arange(batch.size, device=stream.device)
+    for index in range(boundary):
+        stream = replay.run(model.anatomy.blocks[index], index, stream, every, state=passed)
+    return replay, passed, stream

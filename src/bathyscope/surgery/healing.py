@@ -1,0 +1,203 @@
+"""Healing: the blocks beside the cuts are trained so that the copy predicts what the whole model predicts.
+
+The loss is KL(whole ‖ copy) over all tokens of the calibration text, in nats a token. Which prompts form a step depends
+on the seed and the number of the step alone, and what the optimiser knows is kept in a safetensors file, so that an
+interrupted run with a budget of tokens ends in the same weights as one that was not.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import save
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from bathyscope.errors import OptionError, StoreError
+from bathyscope.store.atomic import write_atomically
+from bathyscope.surgery.copying import ScheduledCopy
+
+STATE = "healing.safetensors"
+_WARM_UP = 0.05
+_CLIP = 1.0
+_BETAS = (0.9, 0.95)
+_PARTS = ("weight", "exp_avg", "exp_avg_sq")
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How long a copy is trained: one of the two.
+
+    Args:
+        tokens: of the calibration text that are run, again and again if there are fewer.
+        minutes: by ``clock``.
+    """
+
+    tokens: int | None = None
+    minutes: float | None = None
+
+    def __post_init__(self) -> None:
+        if (self.tokens is None) == (self.minutes is None) or (self.tokens or self.minutes or 0) <= 0:
+            raise OptionError(
+                f"Healing takes a budget of tokens or of minutes, above 0; tokens={self.tokens} and "
+                f"minutes={self.minutes} given."
+            )
+
+    def done(self, tokens: int, seconds: float) -> float:
+        """The share that is used up."""
+        return tokens / self.tokens if self.tokens else seconds / (60 * (self.minutes or 1.0))
+
+
+def trained_slots(copy: ScheduledCopy, slots: Sequence[int]) -> list[nn.Parameter]:
+    """The parameters of the blocks on both sides of the cuts behind ``slots``, as tensors of their own that learn."""
+    beside = sorted({place for slot in slots for place in (slot, slot + 1) if place < len(copy.slots)})
+    found: list[nn.Parameter] = []
+    for slot in beside:
+        for module in copy.slots[slot].modules():
+            for name, value in module._parameters.items():
+                if value is not None and value.is_floating_point():
+                    own = nn.Parameter(value.detach().clone())
+                    module._parameters[name] = own
+                    found.append(own)
+    return found
+
+
+def heal(
+    whole: PreTrainedModel,
+    copy: ScheduledCopy,
+    slots: Sequence[int],
+    batches: Sequence[Sequence[Sequence[int]]],
+    budget: Budget,
+    *,
+    rate: float,
+    seed: int,
+    identity: Mapping[str, Any],
+    folder: Path | None = None,
+    save_every: int = 50,
+    clock: Callable[[], float] = time.monotonic,
+    progress: Callable[[float], None] = lambda _: None,
+) -> None:
+    """Trains a copy's blocks beside its cuts.
+
+    Args:
+        slots: the last slot before every cut.
+        batches: token ids by step and prompt; prompts of one step have one length.
+        rate: the highest learning rate.
+        identity: what a folder's state must have been made with to be gone on from.
+        folder: where the state is kept; None = nowhere.
+        clock: seconds, for a budget of minutes.
+
+    Raises:
+        StoreError: the folder holds the state of another training, or cannot be written.
+    """
+    parameters = trained_slots(copy, slots)
+    masters = [parameter.detach().float().clone() for parameter in parameters]
+    optimiser = torch.optim.AdamW(masters, lr=rate, betas=_BETAS, weight_decay=0.0)
+    about = {"identity": json.dumps(dict(identity), sort_keys=True)}
+    step, tokens, before = _resumed(folder, about, masters, parameters, optimiser)
+    began = clock()
+    while (done := budget.done(tokens, before + clock() - began)) < 1:
+        progress(done)
+        ids = torch.tensor(batches[_place(step, len(batches), seed)], device=parameters[0].device)
+        for group in optimiser.param_groups:
+            group["lr"] = rate * min(1.0, (done + 1e-3) / _WARM_UP, (1 - done) / (1 - _WARM_UP))
+        _step(whole, copy.hf, ids, parameters, masters, optimiser)
+        step, tokens = step + 1, tokens + ids.numel()
+        if folder is not None and (step % save_every == 0):
+            _save(folder, about, masters, optimiser, (step, tokens, before + clock() - began))
+    if folder is not None:
+        _save(folder, about, masters, optimiser, (step, tokens, before + clock() - began))
+    for parameter in parameters:
+        parameter.requires_grad_(False)
+
+
+def _step(
+    whole: PreTrainedModel,
+    copy: PreTrainedModel,
+    ids: Tensor,
+    parameters: Sequence[nn.Parameter],
+    masters: Sequence[Tensor],
+    optimiser: torch.optim.Optimizer,
+) -> None:
+    with torch.no_grad():
+        wanted = whole(ids, use_cache=False).logits.float().log_softmax(-1)
+    found = copy(ids, use_cache=False).logits.float().log_softmax(-1)
+    loss = nn.functional.kl_div(found, wanted, log_target=True, reduction="sum") / ids.numel()
+    for parameter, grad in zip(parameters, torch.autograd.grad(loss, list(parameters), allow_unused=True)):
+        parameter.grad = grad
+    for master, parameter in zip(masters, parameters):
+        master.grad = torch.zeros_like(master) if parameter.grad is None else parameter.grad.float()
+        parameter.grad = None
+    nn.utils.clip_grad_norm_(masters, _CLIP)
+    optimiser.step()
+    _shown(masters, parameters)
+
+
+@torch.no_grad()
+def _shown(masters: Sequence[Tensor], parameters: Sequence[nn.Parameter]) -> None:
+    for master, parameter in zip(masters, parameters):
+        parameter.copy_(master)
+
+
+def _place(step: int, batches: int, seed: int) -> int:
+    """Which batch a step takes: every batch once in an order drawn anew for every round."""
+    draw = torch.Generator().manual_seed(seed * 1_000_003 + step // batches)
+    return int(torch.randperm(batches, generator=draw)[step % batches])
+
+
+def _save(
+    folder: Path,
+    about: Mapping[str, str],
+    masters: Sequence[Tensor],
+    optimiser: torch.optim.Optimizer,
+    at: tuple[int, int, float],
+) -> None:
+    held: dict[str, Tensor] = {}
+    for number, master in enumerate(masters):
+        state = optimiser.state[master]
+        for part, value in zip(_PARTS, (master, state["exp_avg"], state["exp_avg_sq"])):
+            held[f"{part}.{number}"] = value.cpu().contiguous()
+    said = {**about, "at": json.dumps(at)}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(folder / STATE, save(held, said))
+    except OSError as error:
+        raise StoreError(
+            f"The state of the training cannot be written to {str(folder)!r} ({error.strerror or error}); free some "
+            "room, or give another folder."
+        ) from error
+
+
+def _resumed(
+    folder: Path | None,
+    about: Mapping[str, str],
+    masters: Sequence[Tensor],
+    parameters: Sequence[nn.Parameter],
+    optimiser: torch.optim.Optimizer,
+) -> tuple[int, int, float]:
+    """Steps, tokens and seconds that are done, with weights and moments as they were then."""
+    if folder is None or not (folder / STATE).is_file():
+        return 0, 0, 0.0
+    with safe_open(folder / STATE, framework="pt") as held:
+        said = held.metadata() or {}
+        if said.get("identity") != about["identity"]:
+            raise StoreError(
+                f"{str(folder / STATE)!r} is the state of another training; give another folder, or remove it."
+            )
+        step, tokens, seconds = json.loads(said["at"])
+        if not math.isfinite(seconds):
+            raise StoreError(f"{str(folder / STATE)!r} cannot be read; remove it to begin again.")
+        for number, master in enumerate(masters):
+            weight, first, second = (held.get_tensor(f"{part}.{number}").to(master) for part in _PARTS)
+            master.copy_(weight)
+            optimiser.state[master] = {"step": torch.tensor(float(step)), "exp_avg": first, "exp_avg_sq": second}
+    _shown(masters, parameters)
+    return step, tokens, seconds

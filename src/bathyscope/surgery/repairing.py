@@ -1,0 +1,315 @@
+"""``repair``: what a model loses by dropped blocks, and how much of it cheap changes of the others bring back."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import nan
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from transformers import PreTrainedModel
+
+from bathyscope.errors import ModelError, OptionError, PromptError
+from bathyscope.model import AnyModel, Model, load, loaded, measuring
+from bathyscope.options import checked
+from bathyscope.progress import ProgressBar
+from bathyscope.prompts.prompts import Prompts
+from bathyscope.prompts.reading import tokenized
+from bathyscope.prompts.source import Source
+from bathyscope.schedule import Schedule
+from bathyscope.statistics.bootstrap import bootstrap_interval, mean_interval, resample_counts
+from bathyscope.statistics.least_squares import Array
+from bathyscope.surgery.copying import ScheduledCopy
+from bathyscope.surgery.cuts import cuts_of, repaired_by_maps
+from bathyscope.surgery.export_source import source_of
+from bathyscope.surgery.exporting import write_export
+from bathyscope.surgery.healing import Budget, heal
+from bathyscope.wavefront.batch import plan_batches
+
+How = Literal["scale", "linear", "heal"]
+Ids = Sequence[Sequence[int]]
+RUNGS: tuple[str, ...] = ("none", "scale", "linear", "heal")
+_CALL_TOKENS = 2048
+_LOGITS = 1 << 26
+_SHARE_TO_CHOOSE = 0.1
+_FEWEST = 4
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One rung of the ladder, measured on the test prompts.
+
+    Args:
+        name: "none", "scale", "linear" or "heal".
+        cost: mean over prompts of a token's loss above the whole model's, in nats, with the ends of its interval.
+        recovered: share of the cost without repair that is gone, with the ends of its interval.
+        why_not: why this rung could not be had; empty where it was. All numbers are NaN then.
+    """
+
+    name: str
+    cost: float
+    cost_low: float
+    cost_high: float
+    recovered: float
+    recovered_low: float
+    recovered_high: float
+    why_not: str = ""
+
+
+@dataclass(frozen=True)
+class Repaired:
+    """A scheduled model whose remaining weights were changed to make up for what was dropped.
+
+    Args:
+        model: the whole model.
+        schedule: the blocks that stay.
+        rungs: the ladder, up to the last one asked for.
+        hf: the repaired copy, a transformers model.
+    """
+
+    model: Model
+    schedule: Schedule
+    rungs: tuple[Rung, ...]
+    hf: PreTrainedModel
+    _copy: ScheduledCopy
+
+    @property
+    def table(self) -> list[dict[str, Any]]:
+        """The rungs as records."""
+        return [vars(rung) for rung in self.rungs]
+
+    def export(self, folder: str | Path) -> Path:
+        """Writes the repaired copy as a plain checkpoint, with the ladder in its card.
+
+        Raises:
+            ModelError, StoreError: as ``bathyscope.export``.
+        """
+        lines = ["| repair | cost on test prompts, nats a token | recovered |", "|---|---|---|"]
+        lines += [
+            f"| {one.name} | {one.cost:.4f} ({one.cost_low:.4f} to {one.cost_high:.4f}) | "
+            f"{one.recovered:.0%} ({one.recovered_low:.0%} to {one.recovered_high:.0%}) |"
+            for one in self.rungs
+            if not one.why_not
+        ]
+        return write_export(
+            source_of(self.model), self.schedule, Path(folder), changes=self._copy.changes(), evidence="\n".join(lines)
+        )
+
+
+@checked
+@measuring("model")
+def repair(
+    model: AnyModel,
+    schedule: Schedule | str,
+    calibration: Source | Prompts,
+    *,
+    test: Source | Prompts,
+    how: How = "linear",
+    tokens: int | None = None,
+    minutes: float | None = None,
+    rate: float = 1e-3,
+    state: str | Path | None = None,
+    resamples: int = 1000,
+    level: float = 0.95,
+    seed: int = 0,
+    progress: bool = True,
+) -> Repaired:
+    """Makes up for dropped blocks by changing the weights of those beside the cuts.
+
+    One ladder, every rung measured on the test prompts: "none"; "scale", what the MLP before a cut adds times a number;
+    "linear", times a matrix, the least-squares map that brings the stream nearest to what the whole model hands to the
+    block behind the cut; both are folded into the weights of that MLP and cost nothing. "heal" trains the blocks beside
+    the cuts, from the map on, to give the whole model's predictions.
+
+    Args:
+        model: what ``load`` returns or takes.
+        schedule: which blocks are dropped, such as ``"drop:2,drop:5"``.
+        calibration: prompts that maps and training see, as for ``survey``.
+        test: other prompts, that the rungs are measured on.
+        how: the last rung of the ladder; the repaired model is what it gives.
+        tokens: budget of healing; the same command goes on where it was interrupted and ends in the same weights.
+        minutes: budget of healing in time instead.
+        rate: highest learning rate of healing.
+        state: folder that an interrupted healing is resumed from.
+        resamples: bootstrap resamples of the test prompts.
+        level: coverage of the intervals.
+        seed: of the split of the calibration prompts, of the order of training, and of resampling.
+        progress: show a progress bar on standard error when it takes long.
+
+    Returns:
+        The rungs, and the repaired model, which ``.export(folder)`` writes.
+
+    Raises:
+        OptionError: a schedule without a cut that could be repaired, or a budget without healing (or none with it).
+        PromptError: too few prompts, or a prompt in both sets.
+        ModelError: an order that cannot be exported; no matrix that a map could be folded into.
+
+    Example:
+        >>> found = bathyscope.repair("./model", "drop:5,drop:6", "valid.jsonl", test="test.jsonl")
+        >>> found.export("model-10")
+    """
+    budget = _budget(how, tokens, minutes)
+    return ladder(
+        loaded(model), schedule, calibration, test, how, budget, rate, state, (resamples, level, seed), progress
+    )
+
+
+def ladder(
+    whole: Model,
+    schedule: Schedule | str,
+    calibration: Source | Prompts,
+    test: Source | Prompts,
+    how: How,
+    budget: Budget | None,
+    rate: float,
+    state: str | Path | None,
+    sampling: tuple[int, float, int],
+    progress: bool,
+    clock: Callable[[], float] = time.monotonic,
+) -> Repaired:
+    """As ``repair``; ``clock`` gives the seconds of a budget of minutes."""
+    chosen = Schedule.parse(schedule, whole.n_blocks) if isinstance(schedule, str) else schedule
+    cuts_of(chosen)
+    resamples, level, seed = sampling
+    known, unseen = (tokenized(whole, one, seed=seed) for one in (calibration, test))
+    _require_apart(known, unseen)
+    fit, choose = _split([list(prompt.ids) for prompt in known if len(prompt) > 1], seed)
+    judged = [list(prompt.ids) for prompt in unseen if len(prompt) > 1]
+    base = losses(whole.hf, judged)
+    copy = ScheduledCopy(whole.hf, chosen, whole.anatomy.family)
+    costs: dict[str, Array] = {"none": losses(copy.hf, judged) - base}
+    why_not: dict[str, str] = {}
+    for name in RUNGS[1 : RUNGS.index(how) + 1]:
+        if name == "heal":
+            assert budget is not None
+            _healed(whole, copy, fit, budget, rate, seed, state, progress, clock)
+        else:
+            try:
+                copy = _mapped(whole, chosen, fit, choose, name)
+            except ModelError as error:
+                if how != "heal":
+                    raise
+                why_not[name] = str(error)
+                continue
+        costs[name] = losses(copy.hf, judged) - base
+    rungs = [
+        _measured(name, costs.get(name), costs["none"], resamples, level, seed, why_not.get(name, ""))
+        for name in RUNGS[: RUNGS.index(how) + 1]
+    ]
+    return Repaired(whole, chosen, tuple(rungs), copy.hf, copy)
+
+
+def _mapped(whole: Model, schedule: Schedule, fit: Ids, choose: Ids, name: str) -> ScheduledCopy:
+    """A copy with a map folded in before every cut."""
+    copy = ScheduledCopy(whole.hf, schedule, whole.anatomy.family)
+    own = load(copy.hf)
+    repaired_by_maps(whole, copy, own, _batched(fit), _batched(choose), scalar=name == "scale")
+    return copy
+
+
+def _healed(
+    whole: Model,
+    copy: ScheduledCopy,
+    fit: Ids,
+    budget: Budget,
+    rate: float,
+    seed: int,
+    state: str | Path | None,
+    progress: bool,
+    clock: Callable[[], float],
+) -> None:
+    """Trains a copy as it is."""
+    slots = [cut.slot for cut in cuts_of(copy.schedule)]
+    identity = _identity(whole, copy.schedule, fit, rate, seed, budget)
+    with ProgressBar("healing", 1.0, quiet=not progress) as bar:
+        heal(
+            *(whole.hf, copy, slots, _batched(fit), budget),
+            rate=rate,
+            seed=seed,
+            identity=identity,
+            folder=None if state is None else Path(state),
+            clock=clock,
+            progress=bar.advance_to,
+        )
+
+
+@torch.no_grad()
+def losses(hf: PreTrainedModel, prompts: Sequence[Sequence[int]]) -> Array:
+    """Mean loss over the tokens of every prompt, in nats, [prompts]."""
+    found = np.zeros(len(prompts))
+    device = next(hf.parameters()).device
+    room = max(1, min(_CALL_TOKENS, _LOGITS // hf.config.get_text_config().vocab_size))
+    for picked in plan_batches([len(prompt) for prompt in prompts], 1, room, True):
+        ids = torch.tensor([list(prompts[place]) for place in picked], device=device)
+        logits = hf(ids, use_cache=False).logits[:, :-1].float()
+        lost = torch.nn.functional.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten(), reduction="none")
+        found[list(picked)] = lost.view(len(picked), -1).double().mean(1).cpu().numpy()
+    return found
+
+
+def _budget(how: str, tokens: int | None, minutes: float | None) -> Budget | None:
+    if how == "heal":
+        return Budget(tokens, minutes)
+    if tokens is not None or minutes is not None:
+        raise OptionError(f"how={how!r} trains nothing and takes no budget; leave tokens and minutes out.")
+    return None
+
+
+def _require_apart(known: Prompts, unseen: Prompts) -> None:
+    seen = {tuple(prompt.ids) for prompt in known}
+    both = [prompt.id for prompt in unseen if tuple(prompt.ids) in seen]
+    if both:
+        raise PromptError(
+            f"{len(both)} prompts are in both sets (test prompt {both[0]!r}): what was fitted to would be measured on "
+            "itself. Give other prompts to test on."
+        )
+    if len(unseen) < 2:
+        raise PromptError(f"Intervals need at least two test prompts; {len(unseen)} given.")
+
+
+def _split(prompts: list[list[int]], seed: int) -> tuple[list[list[int]], list[list[int]]]:
+    """Prompts that maps are fitted to, and those that their penalty is chosen by."""
+    if len(prompts) < _FEWEST:
+        raise PromptError(f"Repairing takes at least {_FEWEST} calibration prompts; {len(prompts)} given.")
+    order = np.random.default_rng(seed).permutation(len(prompts))
+    aside = max(1, round(_SHARE_TO_CHOOSE * len(prompts)))
+    return [prompts[place] for place in order[aside:]], [prompts[place] for place in order[:aside]]
+
+
+def _batched(prompts: Sequence[Sequence[int]]) -> list[list[list[int]]]:
+    """Prompts of one length together."""
+    planned = plan_batches([len(prompt) for prompt in prompts], 1, _CALL_TOKENS, True)
+    return [[list(prompts[place]) for place in batch] for batch in planned]
+
+
+def _identity(
+    whole: Model, schedule: Schedule, fit: Sequence[Sequence[int]], rate: float, seed: int, budget: Budget
+) -> dict[str, Any]:
+    text = hashlib.sha256(repr(list(fit)).encode()).hexdigest()
+    return {
+        "weights": whole.weight_hash,
+        "order": list(schedule.order),
+        "calibration": text,
+        "rate": rate,
+        "seed": seed,
+        "tokens": budget.tokens,
+        "minutes": budget.minutes,
+    }
+
+
+def _measured(
+    name: str, cost_P: Array | None, none_P: Array, resamples: int, level: float, seed: int, why_not: str
+) -> Rung:
+    if cost_P is None:
+        return Rung(name, nan, nan, nan, nan, nan, nan, why_not)
+    low, high = mean_interval(cost_P, resamples=resamples, level=level, seed=seed)
+    counts = resample_counts(len(cost_P), resamples, np.random.default_rng(seed))
+    drawn = 1 - (counts @ cost_P) / (counts @ none_P)
+    recovered = float(1 - cost_P.mean() / none_P.mean())
+    ends = bootstrap_interval(recovered, drawn, np.ones(len(cost_P)), level=level, limits=(-np.inf, np.inf))
+    return Rung(name, float(cost_P.mean()), low, high, recovered, *ends)

@@ -1,0 +1,1 @@
+"""How much of what dropped blocks cost do a number, a map and a little training bring back."""

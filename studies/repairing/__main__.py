@@ -1,0 +1,9 @@
+"""``python -m studies.repairing``: the whole experiment."""
+
+import sys
+
+from bathyscope.cli.main import run
+from studies.repairing.command import app
+
+if __name__ == "__main__":
+    sys.exit(run(app, "python -m studies.repairing"))

@@ -1,0 +1,63 @@
+"""Blocks dropped one by one, the cheapest first, and the ladder of repairs of what is left."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from bathyscope.model import Model, load
+from bathyscope.prompts.reading import tokenized
+from bathyscope.schedule import Schedule
+from bathyscope.surgery.copying import ScheduledCopy
+from bathyscope.surgery.healing import Budget
+from bathyscope.surgery.repairing import ladder, losses
+
+_CHOSEN_ON = 8
+"""Calibration prompts that blocks are chosen by: 57 candidates of a 12-block model are run on them."""
+
+
+def repairing(
+    model: str, calibration: str, test: str, shares: Sequence[float], minutes: float, out: Path, progress: bool
+) -> Iterator[dict[str, Any]]:
+    """The ladder at every share of dropped blocks.
+
+    Args:
+        shares: of the blocks, rounded to whole blocks.
+        minutes: of processor time that each healing takes.
+        out: folder in which trainings are kept, to be gone on from.
+
+    Yields:
+        For every share the schedule and the rungs, as ``Rung`` has them.
+    """
+    whole = load(model, dtype="float32")
+    read, unseen = tokenized(whole, calibration), tokenized(whole, test)
+    wanted = [round(share * whole.n_blocks) for share in shares]
+    schedules = cheapest(whole, [list(prompt.ids) for prompt in list(read)[:_CHOSEN_ON]], max(wanted))
+    for count in wanted:
+        chosen = schedules[count]
+        place = out / f"healing-{count}"
+        repaired = ladder(
+            *(whole, chosen, read, unseen, "heal", Budget(minutes=minutes), 1e-3, place, (1000, 0.95, 0), progress),
+            clock=time.process_time,
+        )
+        yield {
+            "model": model,
+            "schedule": str(chosen),
+            "order": list(chosen.order),
+            "calibration": calibration,
+            "test": test,
+            "minutes": minutes,
+            "rungs": repaired.table,
+        }
+
+
+def cheapest(model: Model, prompts: Sequence[Sequence[int]], most: int) -> list[Schedule]:
+    """Schedules without 0, 1, … ``most`` blocks: each leaves out one more, which costs least. Source: SLEB."""
+    found = [Schedule.standard(model.n_blocks)]
+    for _ in range(most):
+        candidates = [found[-1].drop(block) for block in found[-1]]
+        costs = [losses(ScheduledCopy(model.hf, one, model.anatomy.family).hf, prompts).mean() for one in candidates]
+        found.append(candidates[costs.index(min(costs))])
+    return found

@@ -1,0 +1,115 @@
+"""Maps at cuts: folded as they would be applied, fitted as plain least squares fits them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import torch
+from support import naive, waves, zoo
+from torch import Tensor, nn
+
+import bathyscope
+from bathyscope.errors import ModelError, OptionError
+from bathyscope.model import load
+from bathyscope.schedule import Schedule
+from bathyscope.surgery.copying import ScheduledCopy
+from bathyscope.surgery.cuts import Cut, cuts_of, repaired_by_maps
+from bathyscope.surgery.folding import fold, last_matrix
+
+IDS = torch.tensor(zoo.prompts(zoo.build("llama"), (60,) * 8, seed=3))
+
+
+def copied(name: str, text: str) -> ScheduledCopy:
+    model = waves.loaded(name)
+    return ScheduledCopy(model.hf, Schedule.parse(text, model.n_blocks), model.anatomy.family)
+
+
+def test_cuts_stand_where_blocks_are_missing() -> None:
+    assert cuts_of(Schedule((1, 2, 5, 6), 8)) == [Cut(1, 5), Cut(3, 8)]
+    assert cuts_of(Schedule((0,), 4)) == [Cut(0, 4)]
+    with pytest.raises(OptionError, match="nothing to repair"):
+        cuts_of(Schedule.standard(4))
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2", "granite", "opt", "bloom", "gpt_neox"])
+def test_a_folded_map_is_the_map_behind_the_matrix(name: str) -> None:
+    copy = copied(name, "drop:2")
+    with torch.no_grad():
+        own = load(copy.hf)
+        matrix = last_matrix(own.anatomy, 1)
+        width = own.anatomy.width
+        map_EE = torch.eye(width, dtype=torch.float64) + 0.1 * torch.randn(width, width, dtype=torch.float64)
+        shift = 0.1 * torch.randn(width, dtype=torch.float64) if matrix.bias is not None else None
+        before = matrix.weight
+        hook = matrix.register_forward_hook(
+            lambda _m, _a, y: y @ map_EE.float() + (0.0 if shift is None else shift.float())
+        )
+        wanted = copy.hf(IDS[:2], use_cache=False).logits
+        hook.remove()
+        fold(matrix, map_EE, shift)
+        found = copy.hf(IDS[:2], use_cache=False).logits
+    assert float((found - wanted).abs().max() / wanted.abs().max()) < 1e-5
+    assert matrix.weight is not before
+    assert 1 <= len(copy.changes()) <= 2
+
+
+@pytest.mark.parametrize("name", ["olmo2", "mixtral", "mamba"])
+def test_no_matrix_is_found_where_none_gives_what_is_added(name: str) -> None:
+    with pytest.raises(ModelError, match="nothing can be folded into block 1"):
+        last_matrix(waves.loaded(name).anatomy, 1)
+
+
+def gaps(model_states: Tensor, copy: ScheduledCopy, slot: int) -> float:
+    """Σ ‖h_b − stream behind the slot‖² over all tokens but the first of each prompt."""
+    seen: list[Tensor] = []
+    hook = copy.slots[slot].register_forward_hook(lambda _m, _a, out: seen.append(out))
+    with torch.no_grad():
+        copy.hf(IDS, use_cache=False)
+    hook.remove()
+    return float((model_states - seen[0])[:, 1:].double().square().sum())
+
+
+def plain_states(blocks: Sequence[nn.Module], hf: nn.Module, boundary: int) -> Tensor:
+    seen: list[Tensor] = []
+    hook = blocks[boundary - 1].register_forward_hook(lambda _m, _a, out: seen.append(out))
+    with torch.no_grad():
+        hf(IDS, use_cache=False)
+    hook.remove()
+    return seen[0]
+
+
+def test_a_map_brings_the_stream_nearer_than_a_number_and_a_number_nearer_than_nothing() -> None:
+    model = waves.loaded("llama")
+    wanted = plain_states(naive.blocks_of(model.hf), model.hf, 3)
+    found = {}
+    for rung in ("none", "scale", "linear"):
+        copy = copied("llama", "drop:2")
+        if rung != "none":
+            repaired_by_maps(model, copy, load(copy.hf), [IDS.tolist()], [IDS[:1].tolist()], scalar=rung == "scale")
+        found[rung] = gaps(wanted, copy, 1)
+    assert found["linear"] < 0.9 * found["scale"]
+    assert found["scale"] < found["none"]
+
+
+def test_the_number_is_that_of_least_squares() -> None:
+    model, copy = waves.loaded("llama"), copied("llama", "drop:2")
+    added: list[Tensor] = []
+    hook = copy.slots[1].mlp.register_forward_hook(lambda _m, _a, out: added.append(out))
+    before = copy.slots[1].mlp.down_proj.weight.clone()
+    stream = plain_states(list(copy.slots), copy.hf, 2)
+    hook.remove()
+    lacking = (plain_states(naive.blocks_of(model.hf), model.hf, 3) - stream)[:, 1:].double().numpy().ravel()
+    (factor,), *_ = np.linalg.lstsq(added[0][:, 1:].double().numpy().reshape(-1, 1), lacking, rcond=None)
+    repaired_by_maps(model, copy, load(copy.hf), [IDS.tolist()], [IDS[:1].tolist()], scalar=True)
+    torch.testing.assert_close(copy.slots[1].mlp.down_proj.weight.data, (1 + float(factor)) * before)
+
+
+def test_a_copy_is_the_scheduled_model_and_takes_no_weights_of_its_own() -> None:
+    model, copy = waves.loaded("gemma3"), copied("gemma3", "drop:1")
+    with torch.no_grad(), bathyscope.scheduled(model, "drop:1") as hf:
+        assert torch.equal(copy.hf(IDS, use_cache=False).logits, hf(IDS, use_cache=False).logits)
+    lent = {value.data_ptr() for value in model.hf.state_dict().values()}
+    assert {value.data_ptr() for value in copy.hf.state_dict().values()} <= lent
+    assert copy.changes() == {}

@@ -1,0 +1,94 @@
+"""``repair``: the ladder on a tiny model, its export, its refusals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from support import waves, zoo
+from transformers import AutoModelForCausalLM
+
+import bathyscope
+from bathyscope.errors import ModelError, OptionError, PromptError
+from bathyscope.surgery.repairing import losses
+
+KNOWN = zoo.prompts(zoo.build("llama"), (40,) * 24, seed=1)
+UNSEEN = zoo.prompts(zoo.build("llama"), (40,) * 8, seed=2)
+
+
+def repaired(name: str = "llama", text: str = "drop:1,drop:3", **options: Any) -> Any:
+    return bathyscope.repair(waves.loaded(name), text, KNOWN, test=UNSEEN, progress=False, **options)
+
+
+def test_losses_are_those_of_the_library() -> None:
+    hf, prompts = zoo.build("llama"), zoo.prompts(zoo.build("llama"), (9, 14, 9, 2))
+    with torch.no_grad():
+        wanted = [float(hf(ids, labels=ids).loss) for ids in (torch.tensor([prompt]) for prompt in prompts)]
+    np.testing.assert_allclose(losses(hf, prompts), wanted, rtol=1e-5)
+
+
+def test_the_first_rung_is_the_scheduled_model() -> None:
+    model, found = waves.loaded("llama"), repaired(how="scale")
+    with bathyscope.scheduled(model, "drop:1,drop:3") as hf:
+        dropped = losses(hf, UNSEEN)
+    assert found.rungs[0].cost == pytest.approx(float((dropped - losses(model.hf, UNSEEN)).mean()), abs=1e-6)
+    assert (found.rungs[0].recovered, [one.name for one in found.rungs]) == (0, ["none", "scale"])
+    assert all(one.cost_low <= one.cost <= one.cost_high for one in found.rungs)
+
+
+def test_what_is_written_is_the_repaired_model(tmp_path: Path) -> None:
+    found = repaired(how="linear")
+    with pytest.warns(UserWarning, match="without a tokenizer"):
+        out = found.export(tmp_path / "out")
+    ids = torch.tensor(UNSEEN)
+    with torch.no_grad():
+        again = AutoModelForCausalLM.from_pretrained(out)(ids, use_cache=False).logits
+        assert torch.equal(again, found.hf(ids, use_cache=False).logits)
+    card = (out / "README.md").read_text()
+    assert "| linear |" in card
+    assert "save those listed as changed" in card
+    plain = torch.tensor(UNSEEN)
+    with bathyscope.scheduled(waves.loaded("llama"), "drop:1,drop:3") as hf, torch.no_grad():
+        assert not torch.equal(again, hf(plain, use_cache=False).logits)
+
+
+def test_the_model_that_is_repaired_stays_as_it_is() -> None:
+    model = waves.loaded("llama")
+    before = {name: value.clone() for name, value in model.hf.state_dict().items()}
+    repaired(how="heal", tokens=4000)
+    assert all(torch.equal(value, before[name]) for name, value in model.hf.state_dict().items())
+    assert all(parameter.grad is None for parameter in model.hf.parameters())
+
+
+def test_healing_goes_on_where_no_map_can_be_folded() -> None:
+    found = repaired("olmo2", how="heal", tokens=2000)
+    assert [bool(one.why_not) for one in found.rungs] == [False, True, True, False]
+    assert "a norm or a gate follows it" in found.rungs[1].why_not
+    with pytest.raises(ModelError, match=r"olmo2: nothing can be folded into block 0.*how='heal'"):
+        repaired("olmo2", how="linear")
+
+
+def test_what_cannot_be_repaired_is_refused() -> None:
+    for text, said in (
+        ("repeat:1", "Only schedules that drop blocks can be repaired; given: 0…1 1…4 of 5 blocks"),
+        ("swap:1", "Only schedules that drop blocks"),
+        ("drop:0", "There is nothing to repair: 1…4 of 5 blocks leaves out nothing behind its first block"),
+    ):
+        with pytest.raises(OptionError) as caught:
+            repaired(text=text)
+        assert str(caught.value).startswith(said)
+    with pytest.raises(OptionError, match="trains nothing and takes no budget"):
+        repaired(minutes=3.0)
+    for budget in ({}, {"tokens": 5, "minutes": 1.0}, {"tokens": 0}):
+        with pytest.raises(OptionError, match="Healing takes a budget of tokens or of minutes, above 0"):
+            repaired(how="heal", **budget)
+    model = waves.loaded("llama")
+    with pytest.raises(PromptError, match="1 prompts are in both sets"):
+        bathyscope.repair(model, "drop:1", KNOWN, test=[UNSEEN[0], KNOWN[3]], progress=False)
+    with pytest.raises(PromptError, match="at least two test prompts; 1 given"):
+        bathyscope.repair(model, "drop:1", KNOWN, test=UNSEEN[:1], progress=False)
+    with pytest.raises(PromptError, match="at least 4 calibration prompts; 2 given"):
+        bathyscope.repair(model, "drop:1", KNOWN[:2], test=UNSEEN, progress=False)
