@@ -19,10 +19,11 @@ RINGS = (
     ("plug_ins",),
     ("schedule", "statistics", "options", "labels"),
     ("streaming",),
-    ("anatomy", "verdict"),
+    ("anatomy",),
     ("wavefront",),
     ("gradients", "prompts"),
     ("measures",),
+    ("verdict",),
     # presets are data and know nothing of a survey, which takes them by name
     ("assembly", "sharding", "store", "papers", "progress", "bundled"),
     ("model",),

@@ -209,3 +209,30 @@ def test_blocks_that_do_nothing_move_no_reading(placed: str) -> None:
     assert 1 < plain.verdict.readable.value < 6
     if placed != "behind":
         assert padded.verdict.own.value > plain.verdict.own.value + 3
+
+
+def test_clusters_are_drawn_whole_in_every_interval() -> None:
+    """Four copies of a prompt are no four prompts: readings and what training moved are as sure as with one of each."""
+    readable, own = [1.0, 2.0, 3.0, 3.0, 4.0], [EARLY, LATE, LATE, EARLY, LATE]
+    untrained = {f"untrained-{n}": run([0.5 * n + 0.5] * 4 + [1.0], [EARLY] * 5) for n in range(3)}
+    once = verdict_of(run(readable, own), untrained)
+    copies = np.repeat(np.arange(5), 4)
+    many = verdict_of(
+        run([readable[n] for n in copies], [own[n] for n in copies]),
+        {name: {m: data.isel(prompt=copies) for m, data in one.items()} for name, one in untrained.items()},
+        cluster=copies,
+    )
+    for name in ("readable", "own", "later"):
+        one, other = getattr(once, name), getattr(many, name)
+        assert (other.value, other.low, other.high) == pytest.approx((one.value, one.low, one.high))
+        assert other.null.interval == pytest.approx(one.null.interval)
+    assert many.text == once.text.replace("prompts", "clusters of prompts")
+    assert (
+        "clusters of prompts"
+        in verdict_of(run([1.0, 4.0] * 3, [LATE] * 6), cluster=np.array([0, 1, 0, 1, 2, 2])).advice
+    )
+    alone = verdict_of(run(readable, own), untrained, cluster=np.arange(5))
+    assert alone.readable.low == once.readable.low
+    assert alone.readable.null is not None
+    assert once.readable.null is not None
+    assert alone.readable.null.interval == pytest.approx(once.readable.null.interval)

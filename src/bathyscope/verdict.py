@@ -6,9 +6,10 @@ Every depth is stated in *blocks done*, x of L in [0, L]. Each prompt has three:
 - own: the blocks until 90 % of the summed effect on the output of leaving out one block (skip, ``output_all``);
 - later: the same of the effect on the output at later tokens only (skip, ``output_future``).
 
-The run's readings are means over prompts with bootstrap intervals. Where *readable* and *own* lie within one block of
-each other, one depth is stated, the mean of the two; else the verdict says that the readings disagree, and why that may
-be. How often these readings are right on models of known depth: docs/design/planted_depth.md.
+The run's readings are means over prompts with bootstrap intervals (clusters drawn whole where they are named). Where
+*readable* and *own* lie within one block of each other, one depth is stated, the mean of the two; else the verdict
+says that the readings disagree, and why that may be. How often these readings are right on models of known depth:
+docs/design/planted_depth.md.
 
 Where controls were surveyed beside the model (``survey(control="untrained:3")``), each reading stands beside what they
 read, and only the difference, paired by prompt, is put down to training.
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -27,7 +28,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from bathyscope.errors import OptionError
-from bathyscope.statistics.bootstrap import Interval, mean_interval
+from bathyscope.measures.curves import one_norm
+from bathyscope.statistics.bootstrap import IntArray, Interval, mean_interval, mean_variance
 
 FloatArray = NDArray[np.float64]
 Datasets = Mapping[str, xr.Dataset]
@@ -56,11 +58,13 @@ class Null:
         by_control: [S, P], a row a seed.
         difference: [S, P], the run less its control, paired by prompt.
         level: coverage of the interval.
+        cluster: [P], prompts of one number count as one; None = each for itself.
     """
 
     by_control: FloatArray
     difference: FloatArray
     level: float = 0.95
+    cluster: IntArray | None = None
 
     @property
     def seeds(self) -> int:
@@ -85,16 +89,18 @@ class Null:
         (1 + 1/S) times that between seeds, with Satterthwaite's degrees of freedom. One seed shows no spread between
         seeds, so that the interval then speaks of that one control.
         """
-        known = self.difference[:, ~np.isnan(self.difference).any(0)]
-        if known.shape[1] < 2:
+        there = ~np.isnan(self.difference).any(0)
+        known, cluster = self.difference[:, there], None if self.cluster is None else self.cluster[there]
+        of_prompts, freedom_of_prompts = mean_variance(known.mean(0) if known.size else [], cluster)
+        if math.isnan(of_prompts):
             return Interval(math.nan, math.nan)
-        parts = [(known.mean(0), 1 / known.shape[1]), (known.mean(1), 1 + 1 / self.seeds)]
-        parts = [(means, factor) for means, factor in parts if means.size > 1]
-        variances = [factor * float(means.var(ddof=1)) for means, factor in parts]
-        total = sum(variances)
+        parts = [(of_prompts, freedom_of_prompts)]
+        if self.seeds > 1:
+            parts.append(((1 + 1 / self.seeds) * float(known.mean(1).var(ddof=1)), self.seeds - 1.0))
+        total = sum(variance for variance, _ in parts)
         if total == 0:
             return Interval(self.moved, self.moved)
-        freedom = total**2 / sum(v**2 / (means.size - 1) for v, (means, _) in zip(variances, parts, strict=True))
+        freedom = total**2 / sum(variance**2 / own for variance, own in parts)
         reach = float(stats.t.ppf((1 + self.level) / 2, freedom)) * math.sqrt(total)
         return Interval(self.moved - reach, self.moved + reach)
 
@@ -124,6 +130,7 @@ class Reading:
         level: coverage of the interval.
         seed: of the resampling.
         nulls: what controls read, by kind.
+        cluster: [P], prompts of one number are resampled as one; None = each for itself.
     """
 
     name: str
@@ -132,6 +139,7 @@ class Reading:
     level: float = 0.95
     seed: int = 0
     nulls: Mapping[str, Null] = field(default_factory=dict)
+    cluster: IntArray | None = None
 
     @property
     def null(self) -> Null | None:
@@ -145,9 +153,12 @@ class Reading:
 
     @cached_property
     def _interval(self) -> Interval:
-        known = self.by_prompt[~np.isnan(self.by_prompt)]
-        limits = (0.0, float(self.n_blocks))
-        return mean_interval(known, resamples=RESAMPLES, level=self.level, seed=self.seed, limits=limits)
+        there, limits = ~np.isnan(self.by_prompt), (0.0, float(self.n_blocks))
+        cluster = None if self.cluster is None else self.cluster[there]
+        known = self.by_prompt[there]
+        return mean_interval(
+            known, resamples=RESAMPLES, level=self.level, seed=self.seed, limits=limits, cluster=cluster
+        )
 
     @property
     def low(self) -> float:
@@ -208,13 +219,15 @@ class Verdict:
         if math.isnan(self.readable.value) or math.isnan(self.own.value):
             return "Survey with the measures lens and skip."
         widest = max(self.readable.high - self.readable.low, self.own.high - self.own.low)
-        prompts = self.readable.by_prompt.size
+        cluster = self.readable.cluster
+        units = self.readable.by_prompt.size if cluster is None else np.unique(cluster).size
         if math.isnan(widest):
             return "One prompt has no interval: survey at least ten."
         if widest > CLOSE:
-            wanted = math.ceil(prompts * (widest / CLOSE) ** 2)
+            wanted = math.ceil(units * (widest / CLOSE) ** 2)
             which = "the depth" if self.agree else "both depths"
-            return f"To know {which} within a block, survey about {wanted} prompts."
+            what = "prompts" if cluster is None else "clusters of prompts"
+            return f"To know {which} within a block, survey about {wanted} {what}."
         return ""
 
     @property
@@ -241,7 +254,7 @@ class Verdict:
     @property
     def _joint(self) -> Reading:
         both = (self.readable.by_prompt + self.own.by_prompt) / 2
-        return Reading("depth", both, self.n_blocks, self.readable.level, self.readable.seed)
+        return replace(self.readable, name="depth", by_prompt=both, nulls={})
 
     def _depth_sentence(self) -> str:
         counted = f"its {self.n_blocks} blocks" if self.n_blocks > 1 else "its one block"
@@ -279,7 +292,11 @@ class Verdict:
 
 
 def verdict_of(
-    measures: Datasets, controls: Mapping[str, Datasets] | None = None, level: float = 0.95, seed: int = 0
+    measures: Datasets,
+    controls: Mapping[str, Datasets] | None = None,
+    level: float = 0.95,
+    seed: int = 0,
+    cluster: IntArray | None = None,
 ) -> Verdict:
     """The verdict from the datasets of a run; only ``lens`` and ``skip`` are looked at.
 
@@ -288,6 +305,7 @@ def verdict_of(
         controls: those of its controls, under names such as ``untrained-0``; on the same prompts in the same order.
         level: coverage of intervals.
         seed: of resampling.
+        cluster: [P], prompts of one number are resampled as one; None = each for itself.
 
     Raises:
         OptionError: there is no lens.
@@ -305,16 +323,14 @@ def verdict_of(
     readings = {}
     for name, values in found.items():
         rows = {kind: np.stack([one[name] for one in every]) for kind, every in beside.items()}
-        nulls = {kind: Null(row, values - row, level) for kind, row in rows.items()}
-        readings[name] = Reading(name, values, n_blocks, level, seed, nulls)
+        nulls = {kind: Null(row, values - row, level, cluster) for kind, row in rows.items()}
+        readings[name] = Reading(name, values, n_blocks, level, seed, nulls, cluster)
     return Verdict(**readings, n_blocks=n_blocks)
 
 
 def _by_prompt(measures: Datasets) -> dict[str, FloatArray]:
     """Each reading of every prompt, [P]."""
-    lens, skip = measures["lens"], measures.get("skip")
-    if "norm" in lens.dims:
-        lens = lens.sel(norm="recompute") if "recompute" in lens["norm"].values else lens.isel(norm=0)
+    lens, skip = one_norm(measures["lens"]), measures.get("skip")
     readable = np.asarray(lens["prediction_depth"].values, dtype=np.float64)
     effects = dict.fromkeys(("own", "later"), np.full(readable.shape, np.nan))
     if skip is not None and "block" in skip["part"].values:

@@ -284,7 +284,7 @@ def _differences(measured: Sequence[Measured], pairs: Sequence[tuple[int, int]],
         parts.append(xr.Dataset(values, {"pair": labels, "estimator": list(SCORES)}))
     made = xr.concat(parts, "estimator", combine_attrs="override")
     p_value = made["difference_p_value"]
-    return made.assign(difference_p_holm=p_value.copy(data=holm(p_value.values)))
+    return made.assign(difference_p_holm=p_value.copy(data=holm(p_value.values, made["estimator"].values.tolist())))
 
 
 def _maps_of(measured: Sequence[Measured]) -> list[tuple[int, int]]:

@@ -23,7 +23,8 @@ _ENDS = ("mean", "low", "high")
 _SAME_STEPS = ("same_steps", "same_steps_low", "same_steps_high")
 _SAME_MOVES = ("same_moves", "same_moves_low", "same_moves_high")
 _MOVES = ("moves_slope", "moves_low", "moves_high")
-_SLOPE = ("slope", "ci_low", "ci_high", "p_value", "p_holm", *_MOVES)
+_TREND = ("slope", "ci_low", "ci_high", "p_value", "p_holm", *_MOVES)
+_SLOPE = (*_TREND, *(f"right_{key}" for key in _TREND))
 _DIFFERENCE = "only deep − both at equal steps"
 _AT_MOVES = f"{_DIFFERENCE} and moves"
 
@@ -68,6 +69,7 @@ def rows_of(found: xr.Dataset) -> list[Row]:
             own = found.sel(blocks=blocks, seed=seed)
             row: Row = {"blocks": blocks, "seed": seed}
             row |= {f"accuracy_{k}": float(own["accuracy"].sel(steps=k)) for k in own["steps"].values.tolist()}
+            row |= {f"on_edge_{k}": bool(own["on_edge"].sel(steps=k)) for k in own["steps"].values.tolist()}
             for name in own["reading"].values.tolist():
                 one = own.sel(reading=name)
                 row |= {f"{name}_{key}": float(one[key]) for key in _SLOPE if key in one}
@@ -108,13 +110,21 @@ def class_rows(found: xr.Dataset) -> list[Row]:
 
 def _show_table(rows: Sequence[Row]) -> None:
     accuracies = [key for key in rows[0] if key.startswith("accuracy_")]
-    readings = [key.removesuffix("_p_holm") for key in rows[0] if key.endswith("_p_holm")]
+    readings = [key.removesuffix("_right_p_holm") for key in rows[0] if key.endswith("_right_p_holm")]
     headings = ["blocks", "seed", *(key.replace("accuracy_", "k=") for key in accuracies), *readings]
     cells = []
     for row in rows:
-        slopes = [_slope(row[f"{name}_slope"], row[f"{name}_p_holm"]) for name in readings]
-        cells.append([row["blocks"], row["seed"], *(f"{row[key]:.2f}" for key in accuracies), *slopes])
-    title = "Share of held-out problems solved by steps k; slopes over solved k, * Holm < 5 %"
+        slopes = [
+            " / ".join(_slope(row[f"{name}_{begin}slope"], row[f"{name}_{begin}p_holm"]) for begin in ("", "right_"))
+            for name in readings
+        ]
+        edges = ["~" if row[key.replace("accuracy", "on_edge")] else "" for key in accuracies]
+        shares = [f"{row[key]:.2f}{edge}" for key, edge in zip(accuracies, edges)]
+        cells.append([row["blocks"], row["seed"], *shares, *slopes])
+    title = (
+        "Share of held-out problems solved by steps k (~: the interval holds the threshold); slopes over solved k / "
+        "over all right answers, * Holm < 5 %"
+    )
     write_table([heading.replace("_", " ") for heading in headings], cells, title)
 
 

@@ -98,11 +98,14 @@ def problem_depth(
 
     Returns:
         ``accuracy`` with ``accuracy_low``, ``accuracy_high`` (blocks, seed, steps): share of held-out problems solved,
-        Wilson's interval; ``n_problems``, how many different ones they are; ``solved`` (blocks, seed, steps).
+        Wilson's interval; ``n_problems``, how many different ones they are; ``solved`` (blocks, seed, steps), and
+        ``on_edge``, where the interval holds ``solved_from``, so that another precision or other problems may decide
+        otherwise; the attribute ``precision`` says in which they were asked.
         ``value`` (reading, blocks, seed, prompt): the readings in blocks or boundaries; the problems' labels that are
         numbers are coordinates, such as ``prompt_steps``. ``slope``, ``ci_low``,
         ``ci_high``, ``p_value``, ``p_holm`` (reading, blocks, seed): the readings' trend over the steps of solved
-        levels; NaN, and ``reason`` says why, where fewer than two are solved.
+        levels; NaN, and ``reason`` says why, where fewer than two are solved. ``right_slope``, ``right_ci_low``, … :
+        the same over all problems that are answered rightly, of any level, on which no threshold decides.
         ``moves_slope``, ``moves_low``, ``moves_high`` (reading, blocks, seed), where problems are labelled with moves:
         the slope over these at equal steps. ``untrained_slope``, ``untrained_ci_low``, ``untrained_moves_slope``, … :
         the same of untrained models, over the same levels (also by ``control``).
@@ -129,8 +132,9 @@ def problem_depth(
         columns.append(column.expand_dims(blocks=[blocks], seed=[seed]))
     found = xr.combine_by_coords(columns, combine_attrs="drop_conflicts")
     assert isinstance(found, xr.Dataset)
-    p_values = found["p_value"].values
-    found["p_holm"] = found["p_value"].copy(data=holm(p_values.ravel()).reshape(p_values.shape))
+    for begin in ("", "right_"):
+        p_values = found[f"{begin}p_value"].values
+        found[f"{begin}p_holm"] = found[f"{begin}p_value"].copy(data=holm(p_values.ravel()).reshape(p_values.shape))
     moves = found[f"prompt_{LABEL}"].values if f"prompt_{LABEL}" in found.coords else None
     classes = by_class(found["value"], found["right"], found["prompt_steps"].values, moves)
     found = found.merge(classes, join="exact")
@@ -167,19 +171,27 @@ def _column(
         "accuracy_low": (LEVEL, np.asarray(low)),
         "accuracy_high": (LEVEL, np.asarray(high)),
         "solved": (LEVEL, is_solved),
+        "on_edge": (LEVEL, (np.asarray(low) < options.solved_from) & (options.solved_from <= np.asarray(high))),
         "n_problems": (LEVEL, [len(own) for own in right]),
     }
     coords = {LEVEL: list(levels), "reading": list(READINGS)}
-    slopes = [_slopes(value, solved_levels)]
+    is_right = answered["solved"].values[: len(new)][new] == 1
+
+    def both(value: xr.DataArray) -> xr.Dataset:
+        """Slopes over the solved levels, and over what is answered rightly."""
+        over_right = _slopes(value.isel(prompt=is_right), list(levels))
+        return _slopes(value, solved_levels).merge(over_right.rename({n: f"right_{n}" for n in over_right.data_vars}))
+
+    slopes = [both(value)]
     if run.controls:
-        beside = [_slopes(readings(one).isel(prompt=new), solved_levels) for one in run.controls.values()]
+        beside = [both(readings(one).isel(prompt=new)) for one in run.controls.values()]
         joined = xr.concat(beside, "control").assign_coords(control=list(run.controls))
         slopes.append(joined.rename({name: f"untrained_{name}" for name in joined.data_vars}))
     labels = {name: own.values for name, own in value.coords.items() if own.dims == ("prompt",) and name != "prompt"}
     numbers = {f"prompt_{name}": ("prompt", own) for name, own in labels.items() if own.dtype.kind in "if"}
     per_prompt = value.drop_vars(labels).assign_coords(numbers)
-    its_answers = ("prompt", answered["solved"].values[: len(new)][new] == 1)
-    own = xr.Dataset({**data, "value": per_prompt, "right": its_answers}, coords)
+    attrs = {"precision": run.identity.dtype}
+    own = xr.Dataset({**data, "value": per_prompt, "right": ("prompt", is_right)}, coords, attrs)
     return xr.merge([own, *slopes], join="exact")
 
 

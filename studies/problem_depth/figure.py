@@ -63,12 +63,20 @@ def caption(data: xr.Dataset) -> str:
     seeds = "1 seed" if data.sizes["seed"] == 1 else f"{data.sizes['seed']} seeds"
     return (
         f"Recipe {data.attrs['recipe']}, {seeds}. A level of k steps counts as solved where at "
-        f"least {float(data.attrs['solved_from']):.0%} of up to {data.attrs['asked']} held-out problems are; hollow "
-        "marks: not so with every seed. "
+        f"least {float(data.attrs['solved_from']):.0%} of up to {data.attrs['asked']} held-out problems are"
+        f"{_said_of_the_edge(data)}; hollow marks: not so with every seed. "
         "Lines: means over seeds; bands: their range. Slopes with 95 % intervals are over solved levels alone, one for "
         f"each seed{_said_of_controls(data)}: after Holm's correction {rising} of {tests} rise and {falling} fall."
         f"{_said_of_classes(data)}"
     )
+
+
+def _said_of_the_edge(data: xr.Dataset) -> str:
+    """In which precision models were asked, and for how many levels the threshold lies within the share's interval."""
+    if "on_edge" not in data:
+        return ""
+    edge, levels = int(data["on_edge"].sum()), data["on_edge"].size
+    return f" in {data.attrs['precision']} (for {edge} of {levels} that share's interval holds the threshold)"
 
 
 def _said_of_controls(data: xr.Dataset) -> str:

@@ -286,9 +286,25 @@ def test_a_planted_trend_is_found_and_measured() -> None:
     assert (flat.trend_ci_high > 0).all()
 
 
+def test_clusters_are_drawn_and_signed_as_one() -> None:
+    """Levels of copies of prompts: by clusters as sure as with one of each, and surer only without them."""
+    settings: dict[str, Any] = {"resamples": 200, "coverage": 0.95, "permutations": 9999, "seed": 0}
+    once, copies = effects_of(np.repeat([2, 3, 4], 4), 0.2), np.repeat(np.arange(12), 3)
+    many = once.isel(prompt=copies).assign_coords(book=("prompt", [f"b{n}" for n in copies]))
+    plain, clustered = (
+        level_results(data, "hops", cluster=c, **settings) for data, c in ((once, None), (many, "book"))
+    )
+    for name in ("trend_slope", "trend_ci_low", "trend_ci_high", "trend_p_value", "score_output", "ci_low", "ci_high"):
+        own, wanted = (data[name].sel(reduction=["mean", "max"]).values for data in (clustered, plain))
+        np.testing.assert_allclose(own, wanted, rtol=1e-6, err_msg=name)
+    blind = level_results(many, "hops", **settings)
+    assert (blind.trend_ci_high - blind.trend_ci_low < 0.8 * (plain.trend_ci_high - plain.trend_ci_low)).all()
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"cluster": "hop"}, "no label 'hop'. Did you mean 'hops'?"),
         ({"positions": "evry"}, "depth_score: positions='evry' is unknown. Did you mean 'every'? Allowed: answer, ev"),
         ({"resamples": 0}, "depth_score: resamples=0 is out of range; allowed: 1 to"),
         ({"coverage": 1.0}, "depth_score: coverage=1.0 is out of range; allowed: 0.01 to 0.9999."),

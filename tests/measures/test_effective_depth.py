@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import xarray as xr
@@ -10,6 +12,8 @@ from support import waves, zoo
 from bathyscope.errors import OptionError
 from bathyscope.measures.curves import depth_inputs
 from bathyscope.measures.effective_depth import EffectiveDepth, EffectiveDepthOptions
+from bathyscope.prompts.prompt import TokenizedPrompt
+from bathyscope.statistics.effective_depth import effective_depth
 
 pytestmark = pytest.mark.filterwarnings("ignore:skip. .* too short for a sampled position")
 
@@ -94,6 +98,22 @@ def test_names_and_attributes() -> None:
 def test_the_seed_draws_the_resamples() -> None:
     datasets = merged("gpt2")
     xr.testing.assert_identical(derived(datasets), derived(datasets))
+
+
+def test_clusters_are_resampled_as_one() -> None:
+    labelled = {
+        name: data.assign_coords(book=("prompt", ["a", "b", "b", "c"])) for name, data in merged("llama").items()
+    }
+    inputs = depth_inputs(labelled["residual"], labelled["lens"], labelled["skip"])
+    wanted = effective_depth(replace(inputs, cluster=np.array([0, 1, 1, 2])), resamples=100, seed=3)["settle"]
+    found, plain = (derived(labelled, resamples=100, cluster=label) for label in ("book", None))
+    settle = found.sel(estimator="settle")
+    assert (settle.ci_low, settle.ci_high) == (wanted.ci_low, wanted.ci_high)
+    assert not np.array_equal(found.ci_low, plain.ci_low, equal_nan=True)
+    measure = EffectiveDepth(EffectiveDepthOptions(cluster="boo"))
+    given = [TokenizedPrompt(str(n), (1, 2), None, {"book": book}) for n, book in enumerate("abbc")]
+    with pytest.raises(OptionError, match=r"no label 'boo'. Did you mean 'book'\?"):
+        measure.prepare(waves.facts(waves.loaded("llama")), given, seed=0)
 
 
 def test_the_recomputed_norm_is_used_where_there_are_two() -> None:

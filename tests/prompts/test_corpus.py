@@ -81,7 +81,7 @@ def test_only_what_is_needed_is_read(monkeypatch: pytest.MonkeyPatch, plain: Pre
 
     file = Endless()
     monkeypatch.setattr(corpus, "CHUNK", 1000)
-    stream = corpus._token_stream(corpus._Text("endless.txt", file, None), plain)
+    stream = corpus._token_stream(corpus.Text("endless.txt", file, None), plain)
     assert next(stream) == whole(plain)[0]
     assert file.characters <= 3000
 

@@ -43,6 +43,7 @@ def test_every_generator_and_option_is_listed() -> None:
         "chars",
         "limit",
         "tokens",
+        "documents",
     }
     assert set(LEVELS) < options
     assert set(re.findall(r"`(\w+)=`", PAGE)) == options

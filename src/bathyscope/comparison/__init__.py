@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bathyscope.comparison.comparing import compare
 from bathyscope.comparison.grouping import grouped
+from bathyscope.comparison.milder import milder
 from bathyscope.comparison.result import Comparison
 
-__all__ = ["Comparison", "compare", "grouped"]
+__all__ = ["Comparison", "compare", "grouped", "milder"]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bathyscope.errors import OptionError, warn
-from bathyscope.prompts.parts import label_values, parts
+from bathyscope.prompts.parts import DATASET, label_values, parts
 from bathyscope.prompts.solved_by import CLASSES
 from bathyscope.store.run import Run
 
@@ -19,8 +19,6 @@ MOST: Final = 12
 """Groups that are compared pair by pair; a label with more values than that names prompts rather than groups."""
 FEW: Final = 5
 """Prompts of a group below which its intervals are rough."""
-
-_DATASET: Final = "dataset"
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,7 @@ class Groups:
         """
         appearing, member = parts(label_values(run.prompts, by))
         # data sets keep the order in which they were given
-        levels = appearing if by == _DATASET else sorted(appearing, key=rank)
+        levels = appearing if by == DATASET else sorted(appearing, key=rank)
         if len(levels) < 2:
             raise OptionError(f"All labelled prompts have the same {by} ({_listed(levels)}); a comparison needs two.")
         if len(levels) > MOST:

@@ -26,6 +26,7 @@ from bathyscope.measures.depth_score_levels import check_label, level_results
 from bathyscope.measures.effects import control_gap, relative_change
 from bathyscope.measures.over_tokens import reduce_tokens
 from bathyscope.measures.positions import padded_positions
+from bathyscope.prompts.parts import clusters
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.statistics.crossing import centre_of_mass, layer_effect
 from bathyscope.wavefront.batch import Batch
@@ -46,6 +47,8 @@ class DepthScore(Measure[DepthScoreOptions], declared=DECLARATION):
         self._require_measurable(prompts)
         measured = [(p, starts) for p, starts in zip(prompts, self._positions) if starts]
         self._by = check_label(options.by, [p for p, _ in measured])
+        if options.cluster is not None:
+            clusters([p for p, _ in measured], options.cluster)
         own = sum(len(p) - t for p, starts in measured for t in starts)
         self._tails = own / sum(len(p) for p, _ in measured)
 
@@ -78,6 +81,7 @@ class DepthScore(Measure[DepthScoreOptions], declared=DECLARATION):
             coverage=options.coverage,
             permutations=options.permutations,
             seed=seed,
+            cluster=options.cluster,
         )
 
 

@@ -13,8 +13,9 @@ import xarray as xr
 from bathyscope.errors import OptionError, did_you_mean, warn
 from bathyscope.labels import REDUCTIONS
 from bathyscope.measures.declared.depth_score import DECLARATION
+from bathyscope.prompts.parts import parts
 from bathyscope.prompts.prompt import TokenizedPrompt
-from bathyscope.statistics.depth_score import depth_score
+from bathyscope.statistics.depth_score import DepthScore, depth_score
 from bathyscope.statistics.trend import trend
 
 LABELS = ("level", "hops", "steps", "digits")
@@ -75,22 +76,35 @@ class Levels(NamedTuple):
 
 
 def level_results(
-    merged: xr.Dataset, by: str | None, *, resamples: int, coverage: float, permutations: int, seed: int
+    merged: xr.Dataset,
+    by: str | None,
+    *,
+    resamples: int,
+    coverage: float,
+    permutations: int,
+    seed: int,
+    cluster: str | None = None,
 ) -> xr.Dataset:
     """Depth scores by level and their trend, from the per-prompt effects and scores of a run.
 
     Args:
-        merged: ``effect``, ``output_effect`` and the prompts' scores, with the label ``by`` as a coordinate.
+        merged: ``effect``, ``output_effect`` and the prompts' scores, with the labels ``by`` and ``cluster`` as
+            coordinates.
     """
     levels = Levels.of(merged, by)
     largest = merged.sel(reduction="max")
     effects = {"layer": largest["effect"].values, "output": largest["output_effect"].values}
-    score = partial(depth_score, resamples=resamples, coverage=coverage, seed=seed)
+    member = np.arange(len(levels.of_prompt)) if cluster is None else parts(merged[cluster].values.tolist())[1]
+
+    def score(kind: str, level: int, how: str) -> DepthScore:
+        own = levels.of_prompt == level
+        together = None if cluster is None else member[own]
+        return depth_score(effects[kind][own], how, cluster=together, resamples=resamples, coverage=coverage, seed=seed)
+
     scores = [
-        [[score(effects[kind][levels.of_prompt == n], how) for how in REDUCTIONS] for n in range(len(levels.names))]
-        for kind in SCORES
+        [[score(kind, level, how) for how in REDUCTIONS] for level in range(len(levels.names))] for kind in SCORES
     ]
-    test = partial(trend, permutations=permutations, coverage=coverage, seed=seed)
+    test = partial(trend, cluster=member, permutations=permutations, coverage=coverage, seed=seed)
     trends = [
         [test(merged[f"prompt_score_{kind}"].sel(reduction=how).values, levels.difficulty) for how in REDUCTIONS]
         for kind in SCORES

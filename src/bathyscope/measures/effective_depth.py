@@ -10,13 +10,16 @@ Source: hu2025 (three estimators); centre of mass as the depth score of csordas2
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import xarray as xr
 
 from bathyscope.measures.base import Measure, ModelFacts
 from bathyscope.measures.curves import depth_inputs
 from bathyscope.measures.declared.effective_depth import DECLARATION, EffectiveDepthOptions
+from bathyscope.prompts.parts import clusters, parts
+from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.statistics.effective_depth import effective_depth
 
 _FIELDS = {
@@ -33,9 +36,15 @@ _FIELDS = {
 class EffectiveDepth(Measure[EffectiveDepthOptions], declared=DECLARATION):
     """All estimators with bootstrap intervals over prompts."""
 
+    def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
+        if self.options.cluster is not None:
+            clusters(prompts, self.options.cluster)
+
     def derive(self, facts: ModelFacts, merged: Mapping[str, xr.Dataset], seed: int) -> xr.Dataset:
         inputs = depth_inputs(merged["residual"], merged["lens"], merged["skip"])
         options = self.options
+        if options.cluster is not None:
+            inputs = replace(inputs, cluster=parts(merged["residual"][options.cluster].values.tolist())[1])
         found = effective_depth(
             inputs,
             resamples=options.resamples,

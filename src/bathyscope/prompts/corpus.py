@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -57,28 +57,80 @@ def corpus_prompts(
             in the text than asked for, or a file that is no text.
     """
     check_exists(Path(path))
-    if tokenizer is None:
-        raise PromptError(f"{path} is text, and the model has no tokenizer; give token ids, or a tokenizer.")
-    if chars is None and window is None and context is None:
-        raise PromptError(f"{path}: how long is a window? Write {path}?window=512 (tokens) or ?chars=1000.")
-    bos = tokenizer.bos_token_id if add_special_tokens else None
-    start = () if bos is None else (int(bos),)
+    cut = Cut.of(path, tokenizer, window, context, chars, add_special_tokens)
     with open_text(path) as file:
-        text = _Text(path, file, limit)
-        if chars is not None:
-            bodies = _pieces(text, tokenizer, start, chars)
-        else:
-            bodies = _windows(text, tokenizer, start, window, context)
-        prompts = tuple(islice(_prompts(path, start, bodies, tokens), count))
-    if count is not None and len(prompts) < count:
-        raise PromptError(
-            f"{path} gives {len(prompts)} prompts of this size, {count} asked for; ask for fewer or shorter ones."
-        )
-    return prompts
+        made = (Prompt(ids=ids) for ids in cut.prompts(Text(path, file, limit)))
+        return taken(path, made, tokens, count)
+
+
+class TooShortError(PromptError):
+    """A text fills no prompt of the size that was asked for."""
 
 
 @dataclass(frozen=True)
-class _Text:
+class Cut:
+    """How texts are cut into prompts.
+
+    Args:
+        tokenizer: the model's own.
+        start: what every prompt begins with: BOS, or nothing.
+        window, context, chars: as for ``corpus_prompts``.
+    """
+
+    tokenizer: PreTrainedTokenizerBase
+    start: tuple[int, ...]
+    window: int | None
+    context: int | None
+    chars: int | None
+
+    @classmethod
+    def of(
+        cls,
+        path: str,
+        tokenizer: PreTrainedTokenizerBase | None,
+        window: int | None,
+        context: int | None,
+        chars: int | None,
+        add_special_tokens: bool,
+    ) -> Cut:
+        """The cut of the text at ``path``; a PromptError where there is no tokenizer or no size."""
+        if tokenizer is None:
+            raise PromptError(f"{path} is text, and the model has no tokenizer; give token ids, or a tokenizer.")
+        if chars is None and window is None and context is None:
+            raise PromptError(f"{path}: how long is a window? Write {path}?window=512 (tokens) or ?chars=1000.")
+        bos = tokenizer.bos_token_id if add_special_tokens else None
+        return cls(tokenizer, () if bos is None else (int(bos),), window, context, chars)
+
+    def prompts(self, text: Text) -> Iterator[tuple[int, ...]]:
+        """Token ids of every prompt that the text fills; TooShortError where it fills none."""
+        if self.chars is not None:
+            bodies = _pieces(text, self.tokenizer, self.start, self.chars)
+        else:
+            bodies = _windows(text, self.tokenizer, self.start, self.window, self.context)
+        known: dict[int, int] = {}  # a corpus holds each id many times: once as an object is enough
+        some = False
+        for body in bodies:
+            ids = tuple(known.setdefault(token, token) for token in (*self.start, *body))
+            if len(ids) < 2:
+                raise TooShortError(_TOO_LITTLE.format(text.path))
+            some = True
+            yield ids
+        if not some:
+            raise TooShortError(_TOO_LITTLE.format(text.path))
+
+
+def taken(path: str, prompts: Iterable[Prompt], tokens: int | None, count: int | None) -> tuple[Prompt, ...]:
+    """The first ``count`` prompts, of at most ``tokens`` tokens altogether; errors are those of ``corpus_prompts``."""
+    found = tuple(islice(_within(path, prompts, tokens), count))
+    if count is not None and len(found) < count:
+        raise PromptError(
+            f"{path} gives {len(found)} prompts of this size, {count} asked for; ask for fewer or shorter ones."
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class Text:
     """A text file, of which at most the first ``limit`` characters are read."""
 
     path: str
@@ -97,35 +149,31 @@ class _Text:
     def too_short(self, what: str, unit: str, example: str) -> PromptError:
         """What is said where the text fills no prompt of the size that was asked for."""
         where = "" if self.limit is None else f" in its first {self.limit} characters"
-        return PromptError(f"{self.path} holds {what}{where}, less than one {unit}; ask for less ({example}).")
+        return TooShortError(f"{self.path} holds {what}{where}, less than one {unit}; ask for less ({example}).")
 
 
-def _prompts(path: str, start: tuple[int, ...], bodies: Iterator[list[int]], tokens: int | None) -> Iterator[Prompt]:
-    known: dict[int, int] = {}  # a corpus holds each id many times: once as an object is enough
-    taken = 0
-    for body in bodies:
-        ids = tuple(known.setdefault(token, token) for token in (*start, *body))
-        if len(ids) < 2:
-            raise PromptError(_TOO_LITTLE.format(path))
-        if tokens is not None and taken + len(ids) > tokens:
-            if not taken:
+def _within(path: str, prompts: Iterable[Prompt], tokens: int | None) -> Iterator[Prompt]:
+    """Prompts as long as they have at most ``tokens`` tokens altogether."""
+    total, size = 0, 0
+    for prompt in prompts:
+        size = len(prompt.ids or ())
+        if tokens is not None and total + size > tokens:
+            if not total:
                 raise PromptError(
-                    f"{path}: tokens={tokens} is less than one prompt, which has {len(ids)} tokens; ask for more "
+                    f"{path}: tokens={tokens} is less than one prompt, which has {size} tokens; ask for more "
                     "tokens, or for a shorter window."
                 )
             return
-        taken += len(ids)
-        yield Prompt(ids=ids)
-    if not taken:
-        raise PromptError(_TOO_LITTLE.format(path))
-    if tokens is not None and taken + len(ids) <= tokens:
+        total += size
+        yield prompt
+    if tokens is not None and total + size <= tokens:
         warn(
-            f"{path} fills prompts of {taken} tokens altogether, fewer than tokens={tokens}; all of them are taken. "
+            f"{path} fills prompts of {total} tokens altogether, fewer than tokens={tokens}; all of them are taken. "
             "Give a longer text for more.",
         )
 
 
-def _pieces(text: _Text, tokenizer: PreTrainedTokenizerBase, start: tuple[int, ...], chars: int) -> Iterator[list[int]]:
+def _pieces(text: Text, tokenizer: PreTrainedTokenizerBase, start: tuple[int, ...], chars: int) -> Iterator[list[int]]:
     for number, piece in enumerate(text.chunks(chars)):
         if len(piece) < chars and number:
             return
@@ -142,7 +190,7 @@ def _pieces(text: _Text, tokenizer: PreTrainedTokenizerBase, start: tuple[int, .
 
 
 def _windows(
-    text: _Text,
+    text: Text,
     tokenizer: PreTrainedTokenizerBase,
     start: tuple[int, ...],
     window: int | None,
@@ -168,7 +216,7 @@ def _encode(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
     return list(tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
 
 
-def _token_stream(text: _Text, tokenizer: PreTrainedTokenizerBase) -> Iterator[int]:
+def _token_stream(text: Text, tokenizer: PreTrainedTokenizerBase) -> Iterator[int]:
     """The text's tokens, as if it were tokenised as a whole.
 
     Chunk by chunk, each with some of its neighbours' text around it; a token belongs to the chunk in which it

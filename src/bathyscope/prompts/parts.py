@@ -2,49 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bathyscope.errors import OptionError, did_you_mean
-from bathyscope.prompts.prompts import Prompts
+from bathyscope.prompts.prompt import TokenizedPrompt
 
 FEWEST_CLUSTERS: Final = 3
 """Clusters below which their spread is not told at all."""
-_NO_LABELS: Final = ("prompt_id", "n_tokens")
+DATASET: Final = "dataset"
+"""What every prompt has beside its labels, and may be parted by as well."""
 
 
 def parts(values: Iterable[Any]) -> tuple[list[Any], NDArray[np.intp]]:
     """The different values in order of appearance, and for each prompt which it has; −1 where it has none.
 
-    Results fill a label that a prompt lacks with NaN, or an empty text.
+    None, NaN and empty texts, by which results fill a label that a prompt lacks, are no values.
     """
     given = list(values)
-    there = [value == value and value != "" for value in given]
+    there = [value is not None and value == value and value != "" for value in given]
     number = {value: place for place, value in enumerate(dict.fromkeys(v for v, has in zip(given, there) if has))}
     return list(number), np.array([number[v] if has else -1 for v, has in zip(given, there)], dtype=np.intp)
 
 
-def label_values(prompts: Prompts, label: str) -> list[Any]:
-    """A label's value for each prompt, or their ``dataset``, as results have it.
+def label_values(prompts: Sequence[TokenizedPrompt], label: str) -> list[Any]:
+    """A label's value for each prompt, or its data set; None where it has none.
 
     Raises:
         OptionError: no prompt has the label.
     """
-    labels: Mapping[str, Any] = {k: values for k, (_, values) in prompts.coords().items() if k not in _NO_LABELS}
+    if label == DATASET:
+        return [prompt.dataset for prompt in prompts]
+    labels = dict.fromkeys(name for prompt in prompts for name in prompt.labels)
     if label not in labels:
+        known = (DATASET, *labels)
         raise OptionError(
-            f"The prompts of this run have no label {label!r}.{did_you_mean(label, labels)} Their labels: "
-            f"{', '.join(labels) or 'none'}. Labels are given with the prompts: Prompt(labels={{...}}), or a line of a "
-            "prompt file; which of two models solve a prompt is found by bathyscope.solved_by (bathyscope solved-by)."
+            f"The prompts of this run have no label {label!r}.{did_you_mean(label, known)} Their labels: "
+            f"{', '.join(known)}. Labels are given with the prompts: Prompt(labels={{...}}), or a line of a prompt "
+            "file; which of two models solve a prompt is found by bathyscope.solved_by (bathyscope solved-by)."
         )
-    found: list[Any] = labels[label].tolist()
-    return found
+    return [prompt.labels.get(label) for prompt in prompts]
 
 
-def clusters(prompts: Prompts, label: str) -> list[Any]:
+def clusters(prompts: Sequence[TokenizedPrompt], label: str) -> list[Any]:
     """The cluster of each prompt: its label, of which prompts with the same one belong together.
 
     Raises:

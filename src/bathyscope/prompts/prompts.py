@@ -9,9 +9,11 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bathyscope.errors import PromptError
 from bathyscope.prompts.hash import prompts_hash
+from bathyscope.prompts.parts import clusters, parts
 from bathyscope.prompts.pieces import pieces
 from bathyscope.prompts.prompt import Label, Prompt, PromptSet, TokenizedPrompt
 from bathyscope.prompts.tokenizer import tokenizer_hash
@@ -86,6 +88,14 @@ class Prompts(Sequence[TokenizedPrompt]):
     def label(self, name: str) -> list[Label | None]:
         """A label's value for each prompt; None for a prompt without it."""
         return [prompt.labels.get(name) for prompt in self.items]
+
+    def clusters(self, label: str) -> NDArray[np.intp]:
+        """The number of each prompt's cluster: prompts of one number have the same label, and belong together.
+
+        Raises:
+            OptionError: no such label; a prompt without it; fewer than three clusters; a cluster for every prompt.
+        """
+        return parts(clusters(self, label))[1]
 
     @cached_property
     def tokenizer_hash(self) -> str | None:

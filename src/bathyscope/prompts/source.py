@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bathyscope.errors import PromptError, warn
-from bathyscope.prompts.corpus import corpus_prompts
+from bathyscope.prompts.corpus import Cut, corpus_prompts
 from bathyscope.prompts.datasets import data_set, names
 from bathyscope.prompts.generators import GENERATORS
 from bathyscope.prompts.prompt import Prompt, PromptSet, whole_number
 from bathyscope.prompts.promptfile import is_token_ids, read_prompts
 from bathyscope.prompts.spec import SourceSpec, parse
+from bathyscope.prompts.spread import spread_prompts
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -51,7 +53,7 @@ def resolve(
     if isinstance(source, PromptSet):
         return source
     if isinstance(source, (str, PathLike)):
-        source = parse(fspath(source))
+        source = parse(_written(source))
     if isinstance(source, SourceSpec):
         prompts = _from_spec(source, seed, tokenizer, window, add_special_tokens)
         return PromptSet(prompts, source.label, is_data_set=source.kind in ("data set", "generated"))
@@ -91,7 +93,7 @@ def label_of(source: Source) -> str:
     if isinstance(source, SourceSpec):
         return source.label
     if isinstance(source, (str, PathLike)):
-        return parse(fspath(source)).label
+        return parse(_written(source)).label
     return " + ".join(GIVEN if isinstance(part, list) else label_of(part) for part in _parts(source))
 
 
@@ -120,6 +122,16 @@ def _from_spec(
     assert spec.path is not None
     if spec.kind == "prompt file":
         return read_prompts(spec.path, count=spec.count)
+    separator = spec.text("documents")
+    if spec.is_folder or separator is not None:
+        return spread_prompts(
+            spec.path,
+            Cut.of(spec.path, tokenizer, spec.number("window"), window, spec.number("chars"), add_special_tokens),
+            separator=separator,
+            limit=spec.number("limit"),
+            tokens=spec.number("tokens"),
+            count=spec.count,
+        )
     return corpus_prompts(
         spec.path,
         tokenizer=tokenizer,
@@ -131,6 +143,12 @@ def _from_spec(
         count=spec.count,
         add_special_tokens=add_special_tokens,
     )
+
+
+def _written(source: str | PathLike[str]) -> str:
+    """A source as it is typed: a path to a folder ends in a slash."""
+    text = fspath(source)
+    return f"{text}/" if isinstance(source, PathLike) and not text.endswith("/") and Path(text).is_dir() else text
 
 
 def _parts(source: Any) -> list[list[Prompt] | str | Named]:

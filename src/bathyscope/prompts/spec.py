@@ -7,6 +7,7 @@
     generated = NAME [":" COUNT] ["?" OPTIONS]                problems:60?steps=1-6    addition:20?digits=3
     task      = "task:" NAME [":" COUNT] ["?" OPTIONS]        task:pointer_chasing:200?hops=1-8&split=interpolate
     corpus    = FILE.txt[.gz] [":" COUNT] ["?" OPTIONS]       books.txt.gz:100?window=512    books.txt?tokens=1000000
+    documents = FOLDER "/" [":" COUNT] ["?" OPTIONS]          books/:100?window=512
     prompts   = FILE.jsonl[.gz] [":" COUNT]                   mine.jsonl
     OPTIONS   = KEY "=" VALUE ("&" KEY "=" VALUE)*
     LEVELS    = NUMBER ["-" NUMBER]                           2    1-6
@@ -16,7 +17,8 @@ levels of difficulty (``hops``, ``level``, ``steps``, ``digits``), these options
 ``per_level`` says how many prompts of each, in place of COUNT. ``split`` chooses a split of the hub's copy, and
 ``max_tokens`` counts a data set's limit in the model's own tokens. A corpus is cut into windows of ``window``
 tokens (default: the model's context), or into pieces of ``chars`` characters; ``limit`` keeps only its first
-characters, and ``tokens`` no more prompts than have that many tokens altogether. A task takes ``split``
+characters, and ``tokens`` no more prompts than have that many tokens altogether. The texts of a folder are documents,
+which take turns, and so are those of a file where ``documents`` gives the line between them. A task takes ``split``
 (default ``interpolate``), ``written`` (``yes`` = the steps stand between question and answer), ``count`` as another way
 to write COUNT, and its own options, where ``1-8`` is a pair of numbers and ``+,-`` a list. Whatever follows ``@`` is a
 path, whichever characters it holds. A corpus or prompt file whose name could be read as a data set
@@ -44,12 +46,16 @@ Kind = Literal["data set", "generated", "corpus", "prompt file"]
 LEVELS = ("hops", "level", "steps", "digits")
 """Options that choose levels of difficulty; each is also the label by which results are grouped."""
 
-_FILE_OPTIONS: Mapping[Kind, tuple[str, ...]] = {"corpus": ("window", "chars", "limit", "tokens"), "prompt file": ()}
-_TEXT_OPTIONS = ("split",)
+_FILE_OPTIONS: Mapping[Kind, tuple[str, ...]] = {
+    "corpus": ("window", "chars", "limit", "tokens", "documents"),
+    "prompt file": (),
+}
+_TEXT_OPTIONS = ("split", "documents")
 
 _NAMED = re.compile(
     r"(?P<name>(?:task:)?[A-Za-z][\w-]+)(?::(?P<count>[^?@]*))?(?:\?(?P<options>[^@]*))?(?:@(?P<path>.*))?"
 )
+_FOLDER = re.compile(r"(?P<path>.+?/)(?::(?P<count>[^?]*))?(?:\?(?P<options>.*))?")
 _FILE = re.compile(r"(?P<path>.+?\.(?:txt|jsonl)(?:\.gz)?)(?::(?P<count>[^?]*))?(?:\?(?P<options>.*))?")
 
 
@@ -74,7 +80,12 @@ class SourceSpec:
         """Which of the four kinds of source this is."""
         if self.name is not None:
             return "generated" if self.name in GENERATORS else "data set"
-        return "corpus" if str(self.path).endswith(CORPUS_SUFFIXES) else "prompt file"
+        return "corpus" if self.is_folder or str(self.path).endswith(CORPUS_SUFFIXES) else "prompt file"
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether the texts of a folder are documents."""
+        return self.name is None and str(self.path).endswith("/")
 
     def number(self, key: str) -> int | None:
         """A numeric option's value, or None where it was not given."""
@@ -94,7 +105,7 @@ class SourceSpec:
     @property
     def label(self) -> str:
         """The ``dataset`` coordinate of results: the text without folders or the local copy's path."""
-        return (self.name or Path(str(self.path)).name) + self._suffix
+        return (self.name or Path(str(self.path)).name + "/" * self.is_folder) + self._suffix
 
     @property
     def _suffix(self) -> str:
@@ -118,7 +129,7 @@ def parse(text: str) -> SourceSpec:
     if named is not None and (named["name"] in GENERATORS or data_set(named["name"]) is not None):
         spec = SourceSpec(named["name"], _count(text, named["count"]), named["path"])
         return _with_options(text, spec, named["options"])
-    file = _FILE.fullmatch(text)
+    file = _FILE.fullmatch(text) or _FOLDER.fullmatch(text)
     if file is None or (named is not None and named["path"] is not None):
         raise PromptError(_not_a_source(text, named["name"] if named else text, (*names(), *GENERATORS)))
     spec = SourceSpec(None, _count(text, file["count"]), file["path"])
@@ -219,6 +230,11 @@ def _check_combination(text: str, spec: SourceSpec) -> None:
         raise PromptError(
             f"Prompts {text!r}: split= chooses a split of the hub's copy, and a local file has none; "
             "leave out one of split= and '@…'."
+        )
+    if spec.is_folder and spec.text("documents") is not None:
+        raise PromptError(
+            f"Prompts {text!r}: documents= gives the line between the documents of a file, and those of a folder are "
+            "its files; leave it out."
         )
     if spec.number("window") is not None and spec.number("chars") is not None:
         raise PromptError(

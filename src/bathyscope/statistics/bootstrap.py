@@ -185,7 +185,7 @@ def mean_variance(values: ArrayLike, cluster: IntArray | None = None) -> tuple[f
     if weights.size < 2:
         return math.nan, math.nan
     if cluster is None:
-        return float(given.var(ddof=1)) / given.size, given.size - 1.0
+        return 1 / given.size * float(given.var(ddof=1)), given.size - 1.0
     trust = small_sample(weights)
     share = cluster_weights(given - given.mean(), cluster) / given.size
     return float(share @ share) / trust.shrinkage, trust.degrees_of_freedom

@@ -133,7 +133,7 @@ def _paired(
             f"Clusters of shape {list(given.shape)} do not fit scores of shape {list(y.shape)}; give one each."
         )
     member = np.unique(given[known], return_inverse=True)[1]
-    alone = member.size and int(member.max()) + 1 == member.size
+    alone = int(member.max(initial=-1)) + 1 == member.size
     return y[known], x[known], None if alone else member
 
 

@@ -130,8 +130,21 @@ class Run:
         Raises:
             OptionError: the run has no lens.
         """
+        return self.verdict_by()
+
+    def verdict_by(self, cluster: str | None = None) -> Verdict:
+        """The verdict with intervals over clusters of prompts.
+
+        Args:
+            cluster: label of prompts that belong together, such as document; they are resampled as one. None = each
+                prompt for itself, which is ``verdict``.
+
+        Raises:
+            OptionError: the run has no lens; no such label; a label that makes no clusters.
+        """
+        member = None if cluster is None else self.prompts.clusters(cluster)
         beside = {label: {name: run[name] for name in run} for label, run in self.controls.items()}
-        return verdict_of({name: self[name] for name in self}, beside, seed=self.identity.seed)
+        return verdict_of({name: self[name] for name in self}, beside, seed=self.identity.seed, cluster=member)
 
     def beside_controls(self, measure: str) -> xr.Dataset:
         """A measure of the run and of its controls, along the dimension ``control`` (``none`` is the run itself).

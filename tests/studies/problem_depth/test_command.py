@@ -57,6 +57,7 @@ def test_rows_are_the_results_on_disk(tmp_path: Path, capsys: pytest.CaptureFixt
     assert run(app, "python -m studies.problem_depth", asked) == 0
     shown = capsys.readouterr().out
     assert "k=1" in shown
+    assert "all right answers" in shown
     assert "Depth in 2 blocks by who solves a problem" in shown
 
 

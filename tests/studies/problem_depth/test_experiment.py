@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 import xarray as xr
+from statsmodels.stats.proportion import proportion_confint
 
 import bathyscope
 from bathyscope import load
@@ -115,6 +116,27 @@ def test_untrained_models_read_the_same_problems_over_the_same_levels(found: xr.
         solved = np.isin(steps, levels)
         slope = np.polyfit(steps[solved], value.values[kept][solved], 1)[0]
         assert float(slopes.sel(reading="erasure")) == pytest.approx(slope)
+
+
+def test_right_answers_of_any_level_have_a_trend_without_a_threshold(found: xr.Dataset, folder: Path) -> None:
+    own = found.sel(blocks=2, seed=1, reading="erasure")
+    right = own.right.values
+    assert 3 <= right.sum() < right.size
+    slope = np.polyfit(own.prompt_steps.values[right], own.value.values[right], 1)[0]
+    assert float(own.right_slope) == pytest.approx(slope)
+    assert float(found.slope.sel(blocks=2, seed=1, reading="erasure").isnull())
+    strict = problem_depth(replace(OPTIONS, solved_from=1.0), folder, device="cpu", progress=False, changes=TINY)
+    xr.testing.assert_equal(strict.right_slope, found.right_slope)
+    assert "untrained_right_slope" in found
+    assert found.attrs["precision"] == "float32"
+
+
+def test_a_level_on_the_edge_is_said_to_be(found: xr.Dataset) -> None:
+    holds = (found.accuracy_low < OPTIONS.solved_from) & (found.accuracy_high >= OPTIONS.solved_from)
+    np.testing.assert_array_equal(found.on_edge, holds)
+    low, high = proportion_confint([179, 180], 200, 0.05, "wilson")
+    assert (low < 0.9).all()
+    assert (high > 0.9).all(), "one problem more or less does not decide"
 
 
 def test_what_is_finished_is_not_done_again(found: xr.Dataset, folder: Path) -> None:

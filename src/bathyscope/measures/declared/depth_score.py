@@ -13,6 +13,7 @@ from bathyscope.options import Coverage, Resamples
 _label = partial(Label, source="csordas2025, depth score")
 _LAYER = "Σ_l E[s,l] / max(L−1−s, 1)"
 _INTERVAL = "bootstrap over prompts"
+_STUDENT = "Student's with HC3 errors (CR3 over clusters)"
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,8 @@ class DepthScoreOptions:
         resamples: bootstrap resamples of the prompts.
         coverage: of the intervals.
         permutations: random signings in the test for a trend; the smallest p-value is 1 / (1 + permutations).
+        cluster: the prompts' label of what belongs together, such as document; such prompts are resampled, and get
+            random signs, as one. None = each for itself.
     """
 
     by: str | None = None
@@ -38,11 +41,12 @@ class DepthScoreOptions:
     resamples: Resamples = 1000
     coverage: Coverage = 0.95
     permutations: Resamples = 9999
+    cluster: str | None = None
 
 
-def _ends(dims: str, units: str, of: str) -> dict[str, Label]:
+def _ends(dims: str, units: str, of: str, formula: str = _INTERVAL) -> dict[str, Label]:
     return {
-        f"ci_{end}": _label(dims, f"{side} end of the {{percent=95 %}} interval of the {of}", units, _INTERVAL)
+        f"ci_{end}": _label(dims, f"{side} end of the {{percent=95 %}} interval of the {of}", units, formula)
         for end, side in (("low", "lower"), ("high", "upper"))
     }
 
@@ -92,7 +96,7 @@ DECLARATION: Final = Declaration(
         "reason": _label("score level reduction", "why there is no score or no interval", ""),
         "n_prompts": _label("level", "prompts measured"),
         "trend_slope": _trend("slope of the prompts' depth scores over their level", "block/level", "least squares"),
-        **{f"trend_{name}": one for name, one in _ends("score reduction", "block/level", "slope").items()},
+        **{f"trend_{name}": one for name, one in _ends("score reduction", "block/level", "slope", _STUDENT).items()},
         "trend_share": _trend("slope as a share of the model's depth", "1/level", "slope / L"),
         "trend_effect_size": _trend(
             "slope in standard deviations within a level", "1/level", "slope / pooled standard deviation within levels"

@@ -23,12 +23,15 @@ class EffectiveDepthOptions:
         level: coverage of the intervals.
         kl_fraction: share of the largest KL below which kl is met.
         overlap_threshold: overlap above which overlap is met.
+        cluster: the prompts' label of what belongs together, such as document; such prompts are resampled as one.
+            None = each for itself.
     """
 
     resamples: Resamples = 1000
     level: Coverage = 0.95
     kl_fraction: Annotated[float, Range(1e-6, 1.0)] = 0.5
     overlap_threshold: Annotated[float, Range(0.0, 0.9999)] = 0.3
+    cluster: str | None = None
 
 
 DECLARATION: Final = Declaration(

@@ -1,0 +1,48 @@
+"""Prompts in parts by a label, and the labels that make clusters."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bathyscope.errors import OptionError
+from bathyscope.prompts.parts import clusters, label_values, parts
+from bathyscope.prompts.prompt import TokenizedPrompt
+
+
+def prompts(*books: Any, dataset: str = "a.txt") -> list[TokenizedPrompt]:
+    return [
+        TokenizedPrompt(f"p{n}", (1, 2), None, {} if book is None else {"book": book}, dataset)
+        for n, book in enumerate(books)
+    ]
+
+
+def test_parts_stand_in_order_of_appearance_and_gaps_belong_to_none() -> None:
+    names, member = parts(["b", "a", "", "b", None, math.nan, 2])
+    assert names == ["b", "a", 2]
+    np.testing.assert_array_equal(member, [0, 1, -1, 0, -1, -1, 2])
+
+
+def test_the_data_set_is_as_good_as_a_label() -> None:
+    given = [one for name in ("a.txt", "b.txt", "c.txt") for one in prompts("x", None, dataset=name)]
+    assert clusters(given, "dataset") == ["a.txt"] * 2 + ["b.txt"] * 2 + ["c.txt"] * 2
+    assert label_values(given, "book") == ["x", None] * 3
+
+
+@pytest.mark.parametrize(
+    ("books", "label", "said"),
+    [
+        ("aabbc", "bok", "no label 'bok'. Did you mean 'book'? Their labels: dataset, book."),
+        (["a", None, "b", "c", "a"], "book", "1 of 5 prompts have no label 'book', the first of them 'p1'"),
+        ("aabb", "book", "the 4 prompts lie in 2 clusters (a, b), and 3 at least are needed"),
+        ("aaaa", "book", "the 4 prompts lie in 1 cluster (a), and 3 at least are needed"),
+        ("abcd", "book", "every prompt has a book of its own, so that there is nothing to draw together. Leave it out"),
+    ],
+)
+def test_labels_that_make_no_clusters(books: Any, label: str, said: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        clusters(prompts(*books), label)
+    assert said in str(caught.value)
