@@ -15,10 +15,10 @@ from support import stand_ins
 
 import bathyscope
 from bathyscope.cli import main
-from bathyscope.cli.reproduction import depth_rows
+from bathyscope.cli.reproduction import pair_rows
 from bathyscope.errors import ModelError, PromptError
 from bathyscope.interrupts import INTERRUPTED
-from bathyscope.reproducing import cells
+from bathyscope.reproducing import cells, verbs
 from bathyscope.store.run import open_run
 
 DATA_SETS = ("hellaswag", "gsm8k", "aime2024")
@@ -51,15 +51,17 @@ def found(arguments: list[str], code: int) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def table(home: Path) -> dict[str, Any]:
-    """Table 1 of two stand-ins for published models, one other folder, and one that is not there."""
-    models = [f"{LISTED[0]}={home / 'first'}", f"{LISTED[1]}={home / 'second'}", str(home / "third"), str(home / "no")]
-    return found(asked(home, models), PromptError.exit_code)
+    """Both tables of two stand-ins for published models, one other folder, and one that is not there."""
+    models = [f"{LISTED[0]}={home / 'first'},{LISTED[1]}={home / 'second'}", str(home / "third"), str(home / "no")]
+    one = found(asked(home, models), PromptError.exit_code)
+    sizes = ["reproduce", "hu2025-table2", "--models", *models, "--quiet"]
+    return {**one, "table2": found(sizes, 0)["table2"]}
 
 
 def test_the_table_holds_what_was_measured_beside_what_was_published(home: Path, table: dict[str, Any]) -> None:
     rows = table["table1"]
     assert len(rows) == 4 * 3 * 3
-    published = {(row["model"], row["estimator"], row["data"]): row["published"] for row in rows}
+    published = {(row["model"], row["quantity"], row["data"]): row["published"] for row in rows}
     assert published[LISTED[0], "cosine", "gsm8k"] == 20
     assert published[LISTED[1], "kl", "aime2024"] == 23
     assert published["third", "kl", "gsm8k"] is None
@@ -71,7 +73,7 @@ def test_the_table_holds_what_was_measured_beside_what_was_published(home: Path,
             assert (row["measured"], row["blocks"], row["agrees"]) == (None, None, None)
             assert row["reason"]
             continue
-        depth = float(runs[row["model"], row["data"]]["effective_depth"]["index"].sel(estimator=row["estimator"]))
+        depth = float(runs[row["model"], row["data"]]["effective_depth"]["index"].sel(estimator=row["quantity"]))
         assert row["measured"] == (None if depth != depth else depth)
         assert row["blocks"] == 5
         assert row["agrees"] == (None if row["published"] is None else row["measured"] == row["published"])
@@ -86,10 +88,10 @@ def test_what_is_missing_is_listed_with_its_reason(home: Path, table: dict[str, 
 
 
 def test_table_2_says_what_the_checkpoints_are(table: dict[str, Any]) -> None:
-    first, *_, absent = table["table2"]
-    assert (first["blocks"], first["published_blocks"], first["published_key_heads"]) == (5, 28, 2)
-    assert (first["query_heads"], first["key_heads"]) == (4, 2)
-    assert (absent["blocks"], absent["published_blocks"]) == (None, None)
+    rows = [(row["quantity"], row["measured"], row["published"]) for row in table["table2"]]
+    assert rows[:3] == [("blocks", 5, 28), ("query_heads", 4, 12), ("key_heads", 2, 2)]
+    assert rows[-3:] == [(name, None, None) for name in ("blocks", "query_heads", "key_heads")]
+    assert len(rows) == 4 * 3
 
 
 @pytest.fixture
@@ -117,12 +119,12 @@ def test_the_python_call_gives_the_same_rows(home: Path, table: dict[str, Any]) 
         "hu2025-table1", models, data=[str(home / "data")], prompts=3, out=home / "out", progress=False
     )
     own = [row for row in table["table1"] if row["model"] == LISTED[0] and row["data"] != "aime2024"]
-    assert [row for row in depth_rows(again.depth_pairs) if row["data"] != "aime2024"] == own
+    assert [row for row in pair_rows(again.tables["1"]) if row["data"] != "aime2024"] == own
 
 
 @pytest.mark.usefixtures("unloaded")
 def test_the_printed_table(home: Path, table: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
-    rows = {(row["model"], row["estimator"], row["data"]): row for row in table["table1"]}
+    rows = {(row["model"], row["quantity"], row["data"]): row for row in table["table1"]}
     assert main(asked(home, [f"{LISTED[0]}={home / 'first'}"])) == ModelError.exit_code
     printed = capsys.readouterr().out
     lines = printed.splitlines()
@@ -157,7 +159,7 @@ def test_csv_holds_the_numbers_alone(home: Path, capsys: pytest.CaptureFixture[s
 def test_an_interrupted_reproduction_goes_on(
     home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    survey, begun = cells.run_survey, []
+    survey, begun = verbs.survey, []
 
     def interrupted(model: Any, prompts: Any, *rest: Any, **given: Any) -> Any:
         begun.append(prompts)
@@ -165,7 +167,7 @@ def test_an_interrupted_reproduction_goes_on(
             raise KeyboardInterrupt
         return survey(model, prompts, *rest, **given)
 
-    monkeypatch.setattr(cells, "run_survey", interrupted)
+    monkeypatch.setattr(verbs, "survey", interrupted)
     arguments = ["reproduce", "hu2025-table1", "--models", str(home / "third"), "--data", str(home / "data")]
     arguments += ["--prompts", "2", "--out", str(home / "stopped"), "--quiet"]
     assert main(arguments) == INTERRUPTED
@@ -179,15 +181,17 @@ def test_an_interrupted_reproduction_goes_on(
 
 def test_figures_of_a_paper(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = home / "figures"
-    arguments = ["reproduce", "csordas2025", "--figures", "5", "--models", str(home / "first"), "--quiet"]
+    arguments = ["reproduce", "csordas2025", "--figures", "4,3a", "--models", str(home / "first"), "--quiet"]
     arguments += ["--data", str(home / "data"), "--prompts", "2", "--out", str(out), "--formats", "svg"]
     assert main([*arguments, "--format", "json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    path = out / "figures" / "csordas2025" / "first" / "all-tokens" / "lens.svg"
-    assert [(row["figure"], row["file"]) for row in found["figures"]] == [("~5", str(path))]
-    assert path.read_bytes().startswith(b"<?xml")
+    pictures = out / "figures" / "csordas2025"
+    assert [(row["figure"], row["file"], row["models"], row["data"]) for row in found["figures"]] == [
+        (number, str(pictures / f"{number}.svg"), ["first"], ["gsm8k-20"]) for number in ("3a", "4a", "4b")
+    ]
+    assert all(Path(row["file"]).read_bytes().startswith(b"<?xml") for row in found["figures"])
     assert found["missing"] == []
-    skip = open_run(out / "csordas2025" / "first" / "all-tokens")["skip"]
+    skip = open_run(out / "csordas2025" / "first" / "gsm8k-20")["skip"]
     assert skip.effect_future.isnull().all()
     assert skip.effect_all.notnull().any()
 
@@ -196,7 +200,7 @@ def test_as_published_has_a_folder_of_its_own(home: Path, capsys: pytest.Capture
     arguments = ["reproduce", "hu2025", "--figures", "1", "--models", str(home / "first"), "--as-published", "--quiet"]
     arguments += ["--data", str(home / "data"), "--prompts", "2", "--out", str(home / "published")]
     assert main([*arguments, "--format", "csv"]) == 0
-    assert "residual.png" in capsys.readouterr().out
+    assert "figures/hu2025-as-published/1.png" in capsys.readouterr().out
     run = open_run(home / "published" / "hu2025-as-published" / "first" / "gsm8k")
     assert run.manifest["identity"]["measures"]["skip"]["axis"] == "channels"
     assert "published_cos_attn" in run["residual"]
@@ -205,22 +209,36 @@ def test_as_published_has_a_folder_of_its_own(home: Path, capsys: pytest.Capture
 def test_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["reproduce", "csordas2025", "--list", "--format", "json"]) == 0
     listed = {row["figure"]: row for row in json.loads(capsys.readouterr().out)}
-    assert listed["~3"]["prompts"] == ["gsm8k:20"]
-    assert listed["~3"]["models"] == ["meta-llama/Meta-Llama-3.1-70B"]
-    assert len(listed["~15–38"]["models"]) == 11
-    assert "trained first" in listed["39–41"]["reason"]
+    assert listed["3a"]["data"] == ["gsm8k:20"]
+    assert listed["3a"]["models"] == ["meta-llama/Meta-Llama-3.1-70B"]
+    assert listed["6a, 6b, 6c, 6d"]["data"] == ["2 questions with answers"]
+    assert len(listed["23, 24, 25, 26"]["models"]) == 10
+    assert listed["1"]["models"] == []
+    assert "before and after fine-tuning" in listed["39, 40, 41"]["needs"]
+    assert main(["reproduce", "csordas2025", "--list", "--format", "csv", "--figures", "9,3b"]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [(row["figure"], row["draws"]) for row in rows] == [("3b", "skip.future"), ("9, 42, 43", "erasure")]
+    assert main(["reproduce", "lad2024", "--list"]) == 0
+    assert "§4.3" in capsys.readouterr().out
     assert main(["reproduce", "hu2025-table1", "--list", "--format", "json"]) == 0
     tables = json.loads(capsys.readouterr().out)
     assert len(tables["table1"]) == 12 * 9
     assert {row["measured"] for row in tables["table1"]} == {None}
 
 
+def test_what_a_figure_needs_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "csordas2025", "--figures", "9", "--out", str(tmp_path), "--quiet"]) == 0
+    assert "Not drawn: Figure 9, 42, 43 needs a Transformer and a MoEUT trained alike" in capsys.readouterr().out
+    assert main(["reproduce", "csordas2025", "--figures", "1", "--out", str(tmp_path), "--quiet"]) == 3
+    assert "give a table of them: --data scores=FILE.csv" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
         (["hu2025-table3"], 2, "'hu2025-table3' cannot be reproduced. Did you mean 'hu2025-table"),
-        (["csordas2025", "--figures", "52"], 2, "csordas2025 has no figure 52 here; it has ~1, ~2,"),
-        (["csordas2025", "--figures", "two"], 2, "--figures 'two' is no list of numbers; write --figures 2,3."),
+        (["csordas2025", "--figures", "52"], 2, "csordas2025 has no figure 52 here; it has 1, 2a, 2b,"),
+        (["csordas2025", "--figures", "two"], 2, "csordas2025 has no figure two here; it has 1, 2a, 2b,"),
         (
             ["hu2025-table1", "--figures", "2"],
             2,

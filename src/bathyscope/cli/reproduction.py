@@ -7,50 +7,122 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rich.text import Text
 
-from bathyscope.cli.console import write_table
-from bathyscope.papers.reproduction import DepthTable, Figure, Reproduction, Sizes
+from bathyscope.cli.console import write, write_table
+from bathyscope.papers.reproduction import Figure, Reproduction, Table
 
 if TYPE_CHECKING:
-    from bathyscope.reproducing.cells import Outcome
-    from bathyscope.reproducing.depths import DepthPair
     from bathyscope.reproducing.figures import Drawn
-    from bathyscope.reproducing.sizes import SizePair
+    from bathyscope.reproducing.reproduce import Reproduced
+    from bathyscope.reproducing.tables import Pair
 
 Row = dict[str, Any]
 
 _NONE: Final = "–"
 _MARKS: Final = {True: "=", False: "≠", None: "·"}
 _TITLES: Final = {"hellaswag": "HellaSwag", "gsm8k": "GSM8K", "aime2024": "AIME24"}
-DEPTH_LEGEND: Final = (
+_DEPTHS: Final = (
     "Effective depth, 0-based: measured (interval), = or ≠, published. none: the criterion is not met; ·: there is "
     "nothing to compare. cosine is a block, kl and overlap are block inputs."
 )
-SIZE_LEGEND: Final = "Blocks and heads (queries/keys and values): of the checkpoint, = or ≠, published."
+_SIZES: Final = "Blocks and heads: of the checkpoint, = or ≠, published."
 
 
-def depth_rows(pairs: Iterable[DepthPair]) -> list[Row]:
-    """One row a number."""
-    names = ("model", "data", "estimator", "blocks", "measured", "ci_low", "ci_high", "crossing_share", "published")
+def pair_rows(pairs: Iterable[Pair]) -> list[Row]:
+    """One row a number of a table."""
+    names = ("model", "data", "quantity", "blocks", "measured", "ci_low", "ci_high", "crossing_share", "published")
     return [{name: getattr(pair, name) for name in (*names, "agrees", "in_interval", "reason")} for pair in pairs]
 
 
-def write_depths(table: DepthTable, pairs: Sequence[DepthPair]) -> None:
-    """80 columns wide: a model with a line for each estimator, and a column for each data set."""
-    width = len(table.surveys)
-    of_a_model = width * len(table.estimators)
-    rows: list[list[Text]] = []
-    for first in range(0, len(pairs), of_a_model):
-        own = pairs[first : first + of_a_model]
-        blocks = next((pair.blocks for pair in own if pair.blocks is not None), None)
-        model = Text(own[0].model + ("" if blocks is None else f", L={blocks}"), style="bold")
-        rows.append([model, *[Text("")] * width])
-        for start in range(0, of_a_model, width):
-            line = own[start : start + width]
-            rows.append([Text(f"  {line[0].estimator}"), *(_depth_cell(pair) for pair in line)])
-    write_table(["Model", *(_TITLES.get(name, name) for name in table.surveys)], rows)
+def write_pairs(table: Table, pairs: Sequence[Pair]) -> None:
+    """80 columns wide: a model with a line for each quantity and a column for each data set; or one line a model."""
+    own = len(table.quantities) * max(1, len(table.data))
+    models = [pairs[first : first + own] for first in range(0, len(pairs), own)]
+    if not table.data:
+        rows = [[one[0].model, *map(_cell, one)] for one in models]
+        write_table(["Model", *(name.replace("_", " ") for name in table.quantities)], rows)
+        write(f"{_SIZES}\n")
+        return
+    lines: list[list[Text]] = []
+    for one in models:
+        blocks = next((pair.blocks for pair in one if pair.blocks is not None), None)
+        model = Text(one[0].model + ("" if blocks is None else f", L={blocks}"), style="bold")
+        lines.append([model, *[Text("")] * len(table.data)])
+        for start in range(0, own, len(table.data)):
+            line = one[start : start + len(table.data)]
+            lines.append([Text(f"  {line[0].quantity}"), *map(_cell, line)])
+    write_table(["Model", *(_TITLES.get(name, name) for name in table.data)], lines)
+    write(f"{_DEPTHS}\n{_summary(pairs)} {table.note}\n")
 
 
-def depth_summary(pairs: Sequence[DepthPair]) -> str:
+def figure_rows(paper: Reproduction, figures: Iterable[Figure]) -> list[Row]:
+    """What each figure shows and what it takes."""
+    return [
+        {
+            "figure": one.label,
+            "shows": one.shows,
+            "data": [_data(paper, name) for name in one.data],
+            "draws": list(one.draws),
+            "models": list(one.models or (() if one.needs else _of(paper, one))),
+            "needs": one.needs,
+        }
+        for one in figures
+    ]
+
+
+def write_figures(rows: Iterable[Row]) -> None:
+    """The same for people."""
+    lines = []
+    for row in rows:
+        shows = row["shows"] + (f"; needs {row['needs']}" if row["needs"] else "")
+        lines.append([row["figure"], shows, ", ".join(row["data"]), ", ".join(row["draws"])])
+    write_table(("Figure", "Shows", "Data", "Drawn as"), lines)
+
+
+def drawn_rows(drawn: Iterable[Drawn]) -> list[Row]:
+    """One row a file."""
+    return [
+        {
+            "figure": one.figure.label,
+            "shows": one.figure.shows,
+            "models": list(one.models),
+            "data": list(one.data),
+            "file": str(one.path),
+        }
+        for one in drawn
+    ]
+
+
+def missing_rows(found: Reproduced) -> list[Row]:
+    """What could not be measured; one row a reason, since one checkpoint or data set may be the cause of many."""
+    lacking = [(one.cell.name, one.cell.work.name, one.reason) for one in found.outcomes if one.result is None]
+    if found.target.table is not None:
+        lacking += [
+            (p.model, "sizes", p.reason) for rows in found.tables.values() for p in rows if p.reason and not p.data
+        ]
+    rows: dict[str, Row] = {}
+    for model, data, reason in lacking:
+        row = rows.setdefault(reason, {"models": [], "data": [], "reason": reason})
+        for column, name in (("models", model), ("data", data)):
+            if name not in row[column]:
+                row[column].append(name)
+    needed = [
+        {"models": [], "data": list(one.data), "reason": f"Figure {one.label} needs {one.needs}."}
+        for one in found.lacking
+    ]
+    return [*rows.values(), *needed]
+
+
+def missing_lines(rows: Iterable[Row]) -> list[str]:
+    """The same as sentences."""
+    return [
+        f"Not measured: {', '.join(row['models'])} on {', '.join(row['data'])}. {row['reason']}"
+        if row["models"]
+        else f"Not drawn: {row['reason']}"
+        for row in rows
+    ]
+
+
+def _summary(pairs: Sequence[Pair]) -> str:
     """How many of the published numbers were measured, agree, and lie in the measured intervals."""
     compared = [pair for pair in pairs if pair.agrees is not None]
     if not compared:
@@ -63,83 +135,7 @@ def depth_summary(pairs: Sequence[DepthPair]) -> str:
     )
 
 
-def size_rows(pairs: Iterable[SizePair]) -> list[Row]:
-    """One row a model."""
-    return [
-        {"model": pair.model, **_named("", pair.found), **_named("published_", pair.published), "reason": pair.reason}
-        for pair in pairs
-    ]
-
-
-def write_sizes(pairs: Iterable[SizePair]) -> None:
-    """A row a model: blocks and heads."""
-    rows: list[list[Any]] = []
-    for pair in pairs:
-        blocks = [None if sizes is None else sizes.blocks for sizes in (pair.found, pair.published)]
-        heads = [None if one is None else f"{one.query_heads}/{one.key_heads}" for one in (pair.found, pair.published)]
-        rows.append([pair.model, _beside(*blocks), _beside(*heads)])
-    write_table(("Model", "Blocks", "Heads (Q/KV)"), rows)
-
-
-def figure_rows(reproduction: Reproduction, figures: Iterable[Figure]) -> list[Row]:
-    """What each figure shows and what it takes."""
-    return [
-        {
-            "figure": figure.label,
-            "shows": figure.shows,
-            "prompts": [_prompts(reproduction, name) for name in figure.surveys],
-            "draws": list(figure.draws),
-            "models": list(figure.models or (reproduction.models if figure.surveys else ())),
-            "reason": figure.reason,
-        }
-        for figure in figures
-    ]
-
-
-def write_figures(rows: Iterable[Row]) -> None:
-    """What each figure shows and what it takes, for people."""
-    lines = []
-    for row in rows:
-        takes = (", ".join(row["prompts"]), ", ".join(row["draws"]))
-        lines.append(
-            [row["figure"], row["shows"], *(takes if row["prompts"] else (f"not made: {row['reason']}", None))]
-        )
-    write_table(("Figure", "Shows", "Prompts", "Drawn as"), lines)
-
-
-def drawn_rows(drawn: Iterable[Drawn]) -> list[Row]:
-    """One row a file."""
-    return [
-        {
-            "figure": one.figure.label,
-            "shows": one.figure.shows,
-            "model": one.cell.model.name,
-            "data": one.cell.survey.name,
-            "file": str(one.path),
-        }
-        for one in drawn
-    ]
-
-
-def missing_rows(outcomes: Iterable[Outcome], sizes: Iterable[SizePair] = ()) -> list[Row]:
-    """What could not be measured; one row a reason, since one checkpoint or data set may be the cause of many."""
-    lacking = [(one.cell.model.name, one.cell.survey.name, one.reason) for one in outcomes if one.run is None]
-    lacking += [(pair.model, "sizes", pair.reason) for pair in sizes if pair.reason]
-    found: dict[str, Row] = {}
-    for model, data, reason in lacking:
-        row = found.setdefault(reason, {"models": [], "data": [], "reason": reason})
-        for column, name in (("models", model), ("data", data)):
-            if name not in row[column]:
-                row[column].append(name)
-    return list(found.values())
-
-
-def missing_lines(rows: Iterable[Row]) -> list[str]:
-    """The same as sentences."""
-    return [f"Not measured: {', '.join(row['models'])} on {', '.join(row['data'])}. {row['reason']}" for row in rows]
-
-
-def _depth_cell(pair: DepthPair) -> Text:
+def _cell(pair: Pair) -> Text:
     unknown = _NONE if pair.blocks is None else "none"
     measured = unknown if pair.measured is None else str(pair.measured)
     if pair.measured is not None and None not in (pair.ci_low, pair.ci_high):
@@ -148,17 +144,11 @@ def _depth_cell(pair: DepthPair) -> Text:
     return Text(f"{measured} {_MARKS[pair.agrees]} {published}", style="red" if pair.agrees is False else "")
 
 
-def _beside(found: object, published: object) -> Text:
-    agrees = None if found is None or published is None else found == published
-    shown = (_NONE if value is None else str(value) for value in (found, published))
-    return Text(f" {_MARKS[agrees]} ".join(shown), style="red" if agrees is False else "")
+def _of(paper: Reproduction, figure: Figure) -> tuple[str, ...]:
+    """The paper's models, where a figure is of models."""
+    return () if all(paper.work(name).verb == "depth_performance" for name in figure.data) else paper.models
 
 
-def _named(prefix: str, sizes: Sizes | None) -> Row:
-    names = ("blocks", "query_heads", "key_heads")
-    return {f"{prefix}{name}": None if sizes is None else getattr(sizes, name) for name in names}
-
-
-def _prompts(reproduction: Reproduction, name: str) -> str:
-    prompts = reproduction.survey(name).prompts
-    return prompts if isinstance(prompts, str) else f"{len(prompts)} questions with answers"
+def _data(paper: Reproduction, name: str) -> str:
+    data = paper.work(name).data
+    return data if isinstance(data, str) else f"{len(data)} questions with answers"

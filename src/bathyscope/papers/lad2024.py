@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from bathyscope.papers.reproduction import Figure, Reproduction, Survey
+from bathyscope.papers.reproduction import Figure, Reproduction, Work
 
 MODELS: Final = (
     "EleutherAI/pythia-410m-deduped",
@@ -27,38 +27,39 @@ MODELS: Final = (
 
 # About a million tokens; the same windows for models of every context.
 _CORPUS = "pile.txt:2000?window=512"
-_BY_BLOCK = ("drop", "swap", "attention_locality", "neurons", "lens")
-_EVERYTHING = ("residual", *_BY_BLOCK, "repeat", "swap_cosine", "cka")
+_TEXT: Final = ("corpus",)
 
 REPRODUCTION: Final = Reproduction(
     paper="lad2024",
     models=MODELS,
-    surveys=(
-        Survey("corpus", _CORPUS, (*_EVERYTHING, "stages")),
-        Survey("repeat-3", _CORPUS, ("repeat",), {"repeat": {"length": 3}}),
-        Survey("lens", "pile.txt:10?chars=500", ("lens",), {"lens": {"norm": ("recompute", "frozen")}}),
+    works=(
+        Work("corpus", _CORPUS),
+        Work("repeat-3", _CORPUS, {"repeat": {"length": 3}}),
+        Work("lens", "pile.txt:10?chars=500", {"lens": {"norm": ("recompute", "frozen")}}),
+        Work("words", "pile.txt", verb="subjoiner"),
+        Work("wic", "wic", verb="wic"),
+        Work("ing", "pile.txt", verb="ing"),
+        Work("drop", "hellaswag,arc_easy,lambada_openai", {"schedules": ("drop",)}, "evaluate"),
+        Work("swap", "hellaswag,arc_easy,lambada_openai", {"schedules": ("swap",)}, "evaluate"),
+        Work("repeats", "hellaswag", {"schedules": ("repeat:3", "repeat:5")}, "evaluate"),
     ),
     figures=(
-        Figure(
-            (1, 1),
-            "stages: attention to previous tokens, prediction and suppression neurons, KL under drop, lens",
-            ("corpus",),
-            ("stages",),
-            checked=True,
-        ),
-        Figure(
-            (5, 9),
-            "drop and swap, attention to previous tokens, neurons and lens, by model",
-            ("corpus", "lens"),
-            _BY_BLOCK,
-        ),
-        Figure((10, 10), "mean norm of the MLP's contribution, by model", ("corpus",), ("residual",), checked=True),
-        Figure((11, 12), "as 5–9, by model", ("corpus", "lens"), _BY_BLOCK),
-        Figure(
-            (14, 26),
-            "repeated blocks, cosines under swap, similarity of boundaries, and the same measurements on every model",
-            ("corpus", "repeat-3", "lens"),
-            _EVERYTHING,
-        ),
+        Figure(("1",), "the stages and their signatures", _TEXT, ("stages",)),
+        Figure(("5a",), "blocks dropped and swapped", _TEXT, ("drop_and_swap", "drop.kl", "swap.kl")),
+        Figure(("5b", "5c", "14"), "similarity of boundaries (CKA)", _TEXT, ("cka.last",)),
+        Figure(("6a",), "attention to the five tokens before", _TEXT, ("attention_locality.total_prev5",)),
+        Figure(("6b",), "sub-joiner heads", ("words",), ("subjoiner",)),
+        Figure(("7a", "20"), "probes of word meaning (WiC)", ("wic",), ("wic",)),
+        Figure(("7b", "21"), "entropy of the lens", ("lens",), ("lens.entropy",)),
+        Figure(("8", "19"), "prediction and suppression neurons", _TEXT, ("neurons.fractions",)),
+        Figure(("9", "23"), 'neurons that act most on tokens ending in "ing"', _TEXT, ("neurons.top_ing",)),
+        Figure(("10", "12b", "22"), "norm of the MLP's contribution", _TEXT, ("residual.norm_mlp",)),
+        Figure(("11", "12c", "24", "25"), "repeated blocks", ("corpus", "repeat-3"), ("repeat.kl", "repeat.loss")),
+        Figure(("12a",), 'probes of "-ing" by neurons', ("ing",), ("ing",)),
+        Figure(("15",), "benchmarks with a block dropped", ("drop",), ("evaluation",)),
+        Figure(("16",), "benchmarks with neighbours swapped", ("swap",), ("evaluation",)),
+        Figure(("17", "18"), "what swapped blocks write", _TEXT, ("swap_cosine",)),
+        Figure(("26",), "HellaSwag with blocks repeated", ("repeats",), ("evaluation",)),
+        Figure(("§4.3",), "prediction neurons where the KL falls", _TEXT, ("prediction_fall",)),
     ),
 )

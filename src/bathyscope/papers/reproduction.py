@@ -1,4 +1,4 @@
-"""What it takes to repeat a paper: its models, what was measured on each, and which figure shows what.
+"""What it takes to repeat a paper: its models, what is computed of each, and which published figure shows what.
 
 Data only; ``bathyscope.reproducing`` carries it out. A paper is one module here with a ``REPRODUCTION``, listed in
 ``bathyscope.papers.reproductions``.
@@ -6,97 +6,94 @@ Data only; ``bathyscope.reproducing`` carries it out. A paper is one module here
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 Questions = tuple[tuple[str, str], ...]
 """Pairs of a question and its answer; together they are a prompt."""
 
-TRAINED = "no survey of one published checkpoint: two models (bathyscope maps), or one trained first (bathyscope lab)"
+Verb = Literal["survey", "maps", "evaluate", "wic", "ing", "subjoiner", "depth_performance"]
+"""What computes it: a command, or one of ``bathyscope probe``."""
 
 
 @dataclass(frozen=True)
-class Survey:
-    """What is measured on one set of prompts, on every model.
+class Work:
+    """What is computed on one set of data: a run, or another command's result, of every model that is shown.
 
     Args:
-        name: of the folders of its runs.
-        prompts: a source as ``survey`` takes it, with the paper's number of prompts, or questions with answers.
-        measures: names; None = those of the paper's preset.
-        options: measure → options beyond the preset's.
+        name: of the folders of its results.
+        data: a source as ``survey`` takes it, with the paper's number of prompts; questions with answers; for
+            ``evaluate`` the tasks; otherwise what the paper's file is called.
+        options: beyond the preset's: measure → options; of another command, its arguments.
+        verb: what computes it. A survey takes the measures that the figures drawn from it show.
         all_tokens_only: skip effects are measured at all tokens and at no sampled position.
     """
 
     name: str
-    prompts: str | Questions
-    measures: tuple[str, ...] | None = None
-    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    data: str | Questions
+    options: Mapping[str, Any] = field(default_factory=dict)
+    verb: Verb = "survey"
     all_tokens_only: bool = False
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One or several published figures that show the same thing.
+    """A published figure, or several that show the same thing.
 
     Args:
-        numbers: as published, ``(first, last)``.
+        numbers: as printed in the paper's final version.
         shows: what is seen.
-        surveys: names of the surveys it is drawn from; none where a survey cannot give it.
-        draws: names of the report's figures that show it.
-        models: hub names of the models it shows; empty = all of the paper.
-        checked: the numbers are known to be those of the published figures. Otherwise they follow the order in which
-            the paper treats its measurements.
-        reason: why there is no survey.
+        data: names of the works it is drawn from.
+        draws: figures of the report that show it, or single panels or variables of them: ``skip.future``.
+        models: hub names of the models it shows, in order; empty = all of the paper.
+        needs: what nobody can load, such as models that the authors trained and did not publish; the figure is made
+            of models that are given.
     """
 
-    numbers: tuple[int, int]
+    numbers: tuple[str, ...]
     shows: str
-    surveys: tuple[str, ...] = ()
-    draws: tuple[str, ...] = ()
+    data: tuple[str, ...]
+    draws: tuple[str, ...]
     models: tuple[str, ...] = ()
-    checked: bool = False
-    reason: str = ""
+    needs: str = ""
 
     @property
     def label(self) -> str:
-        """``3`` or ``15–38``, with a leading ``~`` where the numbers were not checked."""
-        first, last = self.numbers
-        return ("" if self.checked else "~") + (str(first) if first == last else f"{first}–{last}")
+        """``3a``, or ``10, 12b, 22``."""
+        return ", ".join(self.numbers)
 
-    def includes(self, number: int) -> bool:
-        """Whether this is the entry of a published figure."""
-        return self.numbers[0] <= number <= self.numbers[1]
+    def includes(self, number: str) -> bool:
+        """Whether this is the entry of a published figure; ``3`` is all of its parts."""
+        return any(re.fullmatch(f"{re.escape(number)}(?:(?<=[0-9])[a-z])?", own) for own in self.numbers)
 
 
 @dataclass(frozen=True)
-class DepthTable:
-    """A published table of effective depths (0-based).
+class Table:
+    """A published table of numbers.
 
     Args:
-        estimators: of the measure ``effective_depth``.
-        surveys: its data sets, by the names of their surveys.
-        depths: model → for each estimator the depths by survey.
+        shows: what the numbers are.
+        quantities: of the measure ``effective_depth`` its estimators, 0-based; of configurations their fields.
+        data: names of the works they were measured on; none = read from the models' configurations.
+        values: model → for each quantity the numbers by data, or the one number.
+        note: what has to be known to compare with them.
+        drawn: panel or variable → the estimator whose published depths are marked there.
     """
 
-    estimators: tuple[str, ...]
-    surveys: tuple[str, ...]
-    depths: Mapping[str, tuple[tuple[int, ...], ...]]
+    shows: str
+    quantities: tuple[str, ...]
+    data: tuple[str, ...]
+    values: Mapping[str, tuple[tuple[int, ...], ...]]
+    note: str = ""
+    drawn: Mapping[str, str] = field(default_factory=dict)
 
-    def depth(self, model: str | None, survey: str, estimator: str) -> int | None:
-        """The published number; None for a model that is not in the table."""
-        if model is None or model not in self.depths:
+    def published(self, model: str | None, quantity: str, data: str = "") -> int | None:
+        """The number; None for a model, or data, that the table does not have."""
+        if model is None or model not in self.values or (self.data and data not in self.data):
             return None
-        return self.depths[model][self.estimators.index(estimator)][self.surveys.index(survey)]
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """A model's blocks, heads of queries, and heads of keys and values."""
-
-    blocks: int
-    query_heads: int
-    key_heads: int
+        return self.values[model][self.quantities.index(quantity)][self.data.index(data) if self.data else 0]
 
 
 @dataclass(frozen=True)
@@ -106,24 +103,25 @@ class Reproduction:
     Args:
         paper: its key, which is also its preset's name.
         models: names on the hub, in the order in which the paper lists them.
-        surveys: what is measured, by any of its figures or tables.
-        figures: what can be drawn, and what cannot.
-        depths: its table of effective depths, where it has one.
-        sizes: its table of model sizes, where it has one: model → sizes.
-        note: what has to be known to compare with its numbers.
+        works: what is computed, for any of its figures or tables.
+        figures: by the paper's own numbers.
+        tables: its tables of numbers, by theirs.
     """
 
     paper: str
     models: tuple[str, ...]
-    surveys: tuple[Survey, ...]
+    works: tuple[Work, ...]
     figures: tuple[Figure, ...]
-    depths: DepthTable | None = None
-    sizes: Mapping[str, Sizes] = field(default_factory=dict)
-    note: str = ""
+    tables: Mapping[str, Table] = field(default_factory=dict)
 
-    def survey(self, name: str) -> Survey:
-        """The survey of that name."""
-        return next(survey for survey in self.surveys if survey.name == name)
+    def work(self, name: str) -> Work:
+        """The work of that name."""
+        return next(work for work in self.works if work.name == name)
+
+    @property
+    def listed(self) -> tuple[str, ...]:
+        """All models of any figure, the paper's own list first."""
+        return tuple(dict.fromkeys([*self.models, *(model for one in self.figures for model in one.models)]))
 
 
 def short_name(model: str) -> str:

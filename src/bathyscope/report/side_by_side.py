@@ -30,32 +30,33 @@ def side_by_side(runs: Sequence[Run], options: FigureOptions | None = None) -> d
     return together([drawings(run, options) for run in runs], run_names(runs))
 
 
-def together(drawn: Sequence[Mapping[str, Drawing]], names: Sequence[str]) -> dict[str, Drawing]:
+def together(drawn: Sequence[Mapping[str, Drawing]], names: Sequence[str], least: int = 2) -> dict[str, Drawing]:
     """The same of figures that are there already.
 
     Args:
         drawn: of every run its figures by name.
         names: of the runs.
+        least: how many runs have to share something.
     """
     found = {}
     for name in dict.fromkeys(name for figures in drawn for name in figures):
         there = [
             (run, number, figures[name]) for number, (run, figures) in enumerate(zip(names, drawn)) if name in figures
         ]
-        panels = _panels(there)
+        panels = _panels(there, least)
         if panels:
             first = there[0][2]
             found[name] = Drawing(panels, first.beside or _BESIDE.format(heading=first.heading), heading=first.heading)
     return found
 
 
-def _panels(drawn: Sequence[tuple[str, int, Drawing]]) -> list[Panel]:
-    """A picture for whatever more than one run shows."""
+def _panels(drawn: Sequence[tuple[str, int, Drawing]], least: int) -> list[Panel]:
+    """A picture for whatever so many runs show."""
     by_key: dict[str, tuple[Shared, list[Member]]] = {}
     for run, number, drawing in drawn:
         for panel in drawing.panels:
             for shared in panel.shared:
                 _, members = by_key.setdefault(shared.key, (shared, []))
                 members.append(Member(run, number, shared.shown, drawing.blocks))
-    made = [shared.together(shared.name, members) for shared, members in by_key.values() if len(members) > 1]
+    made = [shared.together(shared.name, members) for shared, members in by_key.values() if len(members) >= least]
     return [panel for panel in made if panel is not None]

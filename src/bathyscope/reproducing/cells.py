@@ -1,66 +1,68 @@
-"""The units of a reproduction: one model on one set of prompts, which is one run in a folder of its own."""
+"""The units of a reproduction: what is computed of a model, of two, or of none, on one set of data, in one folder."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bathyscope.errors import BathyscopeError, ModelError, StoreError
+import xarray as xr
+
+from bathyscope.errors import BathyscopeError, ModelError, OptionError
 from bathyscope.model import Model, load
-from bathyscope.papers.presets import PRESETS
-from bathyscope.papers.reproduction import Survey
-from bathyscope.prompts.prompt import Prompt
-from bathyscope.prompts.source import Source, label_of
-from bathyscope.prompts.spec import SourceSpec
-from bathyscope.reproducing.data import localised
+from bathyscope.papers.reproduction import Figure, Reproduction, Work
 from bathyscope.reproducing.models import NamedModel
-from bathyscope.store.run import Run, open_run
-from bathyscope.surveying import survey as run_survey
+from bathyscope.reproducing.verbs import TAKES, Asked, compute, finished
+from bathyscope.store.run import Run
+
+Result = Run | xr.Dataset
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One survey of one model.
+    """One work of the models that it takes.
 
     Args:
-        folder: of the run.
-        preset: of the survey.
-        prompts: as ``survey`` takes them.
-        options: measure → options beyond the preset's.
+        asked: of the command that computes it.
+        lacks: why it cannot be computed, known beforehand.
     """
 
-    model: NamedModel
-    survey: Survey
-    folder: Path
-    preset: str
-    prompts: Source
-    options: Mapping[str, Any]
+    models: tuple[NamedModel, ...]
+    work: Work
+    asked: Asked
+    lacks: str = ""
 
-    def finished(self) -> Run | None:
-        """The run, where it is there and is what is asked for; it is not computed again."""
-        try:
-            run = open_run(self.folder)
-        except StoreError:
-            return None
-        asked = {"model": self.model.source, "preset": self.preset, "dataset": label_of(self.prompts)}
-        return run if all(getattr(run.identity, name) == value for name, value in asked.items()) else None
+    @property
+    def name(self) -> str:
+        """Of its models, as tables and figures show it."""
+        return " → ".join(model.name for model in self.models) or "models of a table"
+
+    @property
+    def folder(self) -> Path:
+        """Of the run, or of the file of results."""
+        return self.asked.folder
+
+    def finished(self) -> Result | None:
+        """The result, where it is there and is what is asked for; it is not computed again."""
+        return finished(self.work, self.asked)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A cell's run, or the reason why there is none, with the exit code of its kind."""
+    """A cell's result, or the reason why there is none, with the exit code of its kind."""
 
     cell: Cell
-    run: Run | None
+    result: Result | None
     reason: str = ""
     exit_code: int = 0
 
 
 def planned(
-    models: Iterable[NamedModel],
-    surveys: Sequence[Survey],
+    models: Sequence[NamedModel],
+    paper: Reproduction,
+    figures: Sequence[Figure],
+    works: Mapping[str, tuple[str, ...]],
     preset: str,
     out: Path,
     data: Mapping[str, str],
@@ -69,28 +71,43 @@ def planned(
     """All cells, model after model, so that each model is loaded once.
 
     Args:
-        out: runs go to ``out/PRESET/MODEL/SURVEY``.
+        models: in order; a work of two models takes the first two that it shows.
+        figures: those asked for.
+        works: names of those that figures or tables are made of → measures of their surveys.
+        out: results go to ``out/PRESET/MODEL/WORK``.
         data: data set → local file.
         count: prompts of each set (of each level) in place of the paper's number.
     """
-    return [
-        Cell(
-            model,
-            survey,
-            out / preset / model.name / survey.name,
-            preset,
-            _prompts(survey, data, count),
-            _options(survey, preset, data, count),
-        )
-        for model in models
-        for survey in surveys
-    ]
+    cells = []
+    tabled = {name for table in paper.tables.values() for name in table.data}
+    for name, measures in works.items():
+        work, drawn = paper.work(name), [one for one in figures if name in one.data]
+        own = [one for one in models if any(shows(paper, figure, one) for figure in drawn)]
+        own = own or [one for one in models if not drawn and name in tabled]
+        takes = TAKES[work.verb]
+        groups = [(one,) for one in own] if takes == 1 else [tuple(own[:takes])]
+        for group in groups:
+            lacks = f"it takes {takes} models; give them with --models SOURCE TARGET" if len(group) < takes else ""
+            place = out / preset / "-".join(one.name for one in group) / work.name
+            source = "" if not group else " ".join(one.source for one in group)
+            cells.append(Cell(group, work, Asked(source, place, preset, measures, data, count), lacks))
+    order = {one.name: number for number, one in enumerate(models)}
+    return sorted(cells, key=lambda cell: [order[one.name] for one in cell.models])
+
+
+def shows(paper: Reproduction, figure: Figure, model: NamedModel) -> bool:
+    """Whether a figure shows a model: one of its own, or any that the paper does not have. What nobody can load is
+    shown where a folder stands for it."""
+    if model.published is None:
+        return True
+    listed = model.published in (figure.models or paper.models)
+    return listed and not (figure.needs and model.source == model.published)
 
 
 def measured(
     cells: Sequence[Cell], loading: Mapping[str, Any], progress: bool = True, command: str | None = None
 ) -> Iterator[Outcome]:
-    """Every cell's run, computed where it is not there yet. What cannot be measured is told, and the next one begins.
+    """Every cell's result, computed where it is not there yet; what cannot be computed is told, and the next begins.
 
     A model is loaded when the first of its cells needs it, and let go with the last one.
 
@@ -99,68 +116,34 @@ def measured(
         progress: show a progress bar for each cell.
         command: the command line to resume by.
     """
-    held: _Held | None = None
+    held: dict[NamedModel, Model | ModelError] = {}
     for cell in cells:
-        if held is None or held.named != cell.model:
-            held = _Held(cell.model, loading)
-        run = cell.finished()
-        if run is not None:
-            yield Outcome(cell, run)
-            continue
+        held = {named: one for named, one in held.items() if named in cell.models}
         try:
-            run = run_survey(
-                held.model(),
-                cell.prompts,
-                cell.survey.measures,
-                cell.folder,
-                preset=cell.preset,
-                progress=progress,
-                command=command,
-                **cell.options,
-            )
+            result = cell.finished()
+            if result is None:
+                if cell.lacks:
+                    raise OptionError(f"{cell.work.name}: {cell.lacks}.")
+                models = [_loaded(named, held, loading) for named in cell.models]
+                result = compute(cell.work, cell.asked, models, progress, command)
         except BathyscopeError as error:
             yield Outcome(cell, None, str(error), error.exit_code)
         else:
-            yield Outcome(cell, run)
+            yield Outcome(cell, result)
 
 
-class _Held:
-    """A model that is loaded when it is needed, at most once, also where it cannot be."""
+def _loaded(named: NamedModel, held: dict[NamedModel, Model | ModelError], loading: Mapping[str, Any]) -> Model:
+    """The model, loaded at most once, also where it cannot be.
 
-    def __init__(self, named: NamedModel, loading: Mapping[str, Any]) -> None:
-        self.named, self._loading = named, loading
-        self._loaded: Model | ModelError | None = None
-
-    def model(self) -> Model:
-        """The model.
-
-        Raises:
-            ModelError: it cannot be loaded; every time.
-        """
-        if self._loaded is None:
-            try:
-                self._loaded = load(self.named.source, **self._loading)
-            except ModelError as error:
-                self._loaded = error
-        if isinstance(self._loaded, ModelError):
-            raise self._loaded
-        return self._loaded
-
-
-def _prompts(survey: Survey, data: Mapping[str, str], count: int | None) -> SourceSpec | list[Prompt]:
-    if isinstance(survey.prompts, str):
-        return localised(survey.prompts, data, count)
-    return [Prompt(text=question + answer, answer=answer) for question, answer in survey.prompts]
-
-
-def _options(survey: Survey, preset: str, data: Mapping[str, str], count: int | None) -> dict[str, dict[str, Any]]:
-    options = {measure: dict(own) for measure, own in survey.options.items()}
-    if survey.all_tokens_only:
-        prompts = _prompts(survey, data, count)
-        number = prompts.count if isinstance(prompts, SourceSpec) else len(prompts)
-        for measure in {"skip", "direct"} & {*(survey.measures or PRESETS[preset].measures)}:
-            options.setdefault(measure, {})["positions"] = [[]] * (number or 0)
-    reference = PRESETS[preset].options.get("erasure", {}).get("reference")
-    if reference is not None and "erasure" in (survey.measures or ()):
-        options.setdefault("erasure", {})["reference"] = str(localised(reference, data))
-    return options
+    Raises:
+        ModelError: it cannot be loaded; every time.
+    """
+    if named not in held:
+        try:
+            held[named] = load(named.source, **loading)
+        except ModelError as error:
+            held[named] = error
+    found = held[named]
+    if isinstance(found, ModelError):
+        raise found
+    return found

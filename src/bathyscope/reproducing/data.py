@@ -1,4 +1,4 @@
-"""Local copies of data sets in place of the hub's, and the text files that stand for the papers' corpora."""
+"""Local copies of data sets in place of the hub's, and the files that stand for the papers' corpora and tables."""
 
 from __future__ import annotations
 
@@ -10,21 +10,24 @@ from pathlib import Path
 from bathyscope.errors import PromptError, did_you_mean
 from bathyscope.papers.reproductions import REPRODUCTIONS
 from bathyscope.prompts.datasets import registry
-from bathyscope.prompts.spec import CORPUS_SUFFIXES, SourceSpec, parse
+from bathyscope.prompts.spec import CORPUS_SUFFIXES, PROMPT_FILE_SUFFIXES, SourceSpec, parse
 
+VALIDATION = "wic_validation"
 _SUFFIXES = (".jsonl", ".jsonl.gz", ".csv", ".csv.gz", ".parquet")
+_SOURCES = ("survey", "maps", "subjoiner", "ing")
+"""Works whose data are a source in the grammar of prompts."""
 
 
 def local_data(given: Sequence[str]) -> dict[str, str]:
-    """Data set or corpus → its local file.
+    """Data set, corpus, task or table → its local file.
 
     Args:
-        given: NAME=FILE, or folders that hold files named after data sets (``gsm8k.jsonl``) or corpora (``pile.txt``),
-            or folders of a data set's name with a file of the split that the papers used (``gsm8k/test.jsonl``).
+        given: NAME=FILE, or folders that hold files of such names (``gsm8k.jsonl``, ``pile.txt``, ``scores.csv``), or
+            folders of a data set's name with a file of the split that the papers used (``gsm8k/test.jsonl``).
 
     Raises:
-        PromptError: no such file or folder, a name that is neither data set nor corpus, a corpus that is no plain
-            text, or several files that could be meant.
+        PromptError: no such file or folder, an unknown name, a file of another kind (a corpus is plain text), or
+            several files that could be meant.
     """
     found: dict[str, str] = {}
     for text in given:
@@ -46,7 +49,7 @@ def localised(source: str, data: Mapping[str, str], count: int | None = None) ->
         count: prompts (of each level, where the source says so) in place of the source's own number.
     """
     spec = parse(source)
-    path = data.get(_corpus_name(spec) or spec.name or "")
+    path = data.get(spec.name or _file_name(spec))
     if path is not None:
         spec = replace(spec, path=path)
     if count is None:
@@ -57,29 +60,42 @@ def localised(source: str, data: Mapping[str, str], count: int | None = None) ->
     return replace(spec, count=count)
 
 
+def corpus_of(source: object, data: Mapping[str, str]) -> str:
+    """The file of a corpus that is read as a text."""
+    return str(localised(str(source), data).path)
+
+
 @cache
-def corpora() -> tuple[str, ...]:
-    """Names of the papers' corpora: ``pile`` for ``pile.txt``."""
-    texts = [one.prompts for paper in REPRODUCTIONS.values() for one in paper.surveys if isinstance(one.prompts, str)]
-    return tuple(dict.fromkeys(name for text in texts if (name := _corpus_name(parse(text)))))
+def files() -> Mapping[str, tuple[str, ...]]:
+    """Names that files may be given for: data sets, corpora, tasks and tables of the papers → endings of the files."""
+    found: dict[str, tuple[str, ...]] = dict.fromkeys((*registry(), VALIDATION), _SUFFIXES)
+    works = [(work.verb, work.data) for paper in REPRODUCTIONS.values() for work in paper.works]
+    for verb, data in works:
+        if not isinstance(data, str):
+            continue
+        if verb not in _SOURCES:
+            found |= {Path(name).stem: _SUFFIXES for name in data.split(",")}
+        elif (spec := parse(data)).name is None:
+            found[_file_name(spec)] = CORPUS_SUFFIXES if spec.kind == "corpus" else PROMPT_FILE_SUFFIXES
+    return found
 
 
-def _corpus_name(spec: SourceSpec) -> str | None:
-    return Path(str(spec.path)).name.split(".")[0] if spec.kind == "corpus" else None
+def _file_name(spec: SourceSpec) -> str:
+    """``pile`` for ``pile.txt``."""
+    return Path(str(spec.path)).name.split(".")[0]
 
 
 def _in_folder(folder: Path) -> dict[str, str]:
-    candidates = {name: [folder / f"{name}{suffix}" for suffix in CORPUS_SUFFIXES] for name in corpora()}
+    candidates = {name: [folder / f"{name}{suffix}" for suffix in endings] for name, endings in files().items()}
     for name, data_set in registry().items():
-        candidates[name] = [folder / f"{name}{suffix}" for suffix in _SUFFIXES]
         candidates[name] += [
             file
             for file in sorted((folder / name).glob("*"))
             if file.name.endswith(_SUFFIXES) and file.name.lower().startswith((data_set.split or "").lower())
         ]
     found = {}
-    for name, files in candidates.items():
-        there = [str(file) for file in files if file.is_file()]
+    for name, places in candidates.items():
+        there = [str(file) for file in places if file.is_file()]
         if len(there) > 1:
             raise PromptError(
                 f"--data {folder}: {name} could be any of {', '.join(there)}; say which: --data {name}={there[0]}"
@@ -90,13 +106,12 @@ def _in_folder(folder: Path) -> dict[str, str]:
 
 
 def _require_known(name: str, file: str) -> None:
-    known = (*registry(), *corpora())
+    known = files()
     if name not in known:
         raise PromptError(f"--data: {name!r} is no data set.{did_you_mean(name, known)} Allowed: {', '.join(known)}.")
-    if name in corpora() and not file.endswith(CORPUS_SUFFIXES):
-        raise PromptError(
-            f"--data {name}={file}: {name} is plain text; give a file ending in {', '.join(CORPUS_SUFFIXES)}."
-        )
+    if known[name] != _SUFFIXES and not file.endswith(known[name]):
+        kind = "plain text" if known[name] == CORPUS_SUFFIXES else "a file of prompts"
+        raise PromptError(f"--data {name}={file}: {name} is {kind}; give a file ending in {', '.join(known[name])}.")
 
 
 def _existing(file: str) -> str:

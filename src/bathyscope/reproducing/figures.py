@@ -1,92 +1,178 @@
-"""The figures of a paper, drawn from the runs of its surveys."""
+"""The figures of a paper, drawn from the results of its works: all models of a figure in one picture."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import Any, Final
+
+import xarray as xr
+from matplotlib.figure import FigureBase
 
 from bathyscope.errors import OptionError
-from bathyscope.papers.reproduction import Figure, Reproduction, Survey
+from bathyscope.papers.reproduction import Figure, Reproduction
 from bathyscope.report.export import write_output
-from bathyscope.report.figures.kind import compose
-from bathyscope.report.figures.options import FigureOptions
+from bathyscope.report.figures import depth_performance, evaluation, ing, maps, style, subjoiner, wic
+from bathyscope.report.figures.kind import Drawing, Panel, arrange
+from bathyscope.report.figures.lines import mark, only
 from bathyscope.report.figures.registry import FIGURES
 from bathyscope.report.render import render
-from bathyscope.reproducing.cells import Cell, Outcome
+from bathyscope.report.side_by_side import together
+from bathyscope.reproducing.cells import Outcome, Result, shows
 from bathyscope.store.run import Run
+
+OTHERS: Final[Mapping[str, Callable[[xr.Dataset], Drawing]]] = {
+    "maps": lambda data: Drawing(maps.panels(data), maps.caption(data)),
+    "depth_performance": lambda data: Drawing(depth_performance.panels(data), depth_performance.caption(data)),
+    "subjoiner": lambda data: Drawing(subjoiner.panels(data), subjoiner.caption(data)),
+    "wic": wic.drawing,
+    "ing": ing.drawing,
+    "evaluation": evaluation.drawing,
+}
+"""Figures of what is no survey."""
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """A file that belongs to a figure."""
+    """A file of a figure, with the models and the data that it shows."""
 
     figure: Figure
-    cell: Cell
+    models: tuple[str, ...]
+    data: tuple[str, ...]
     path: Path
 
 
-def chosen_figures(reproduction: Reproduction, numbers: Sequence[int]) -> tuple[Figure, ...]:
+def chosen_figures(paper: Reproduction, numbers: Sequence[str]) -> tuple[Figure, ...]:
     """The figures of these published numbers, all where none are given.
 
     Raises:
         OptionError: a number that the paper does not have here.
     """
     if not numbers:
-        return reproduction.figures
+        return paper.figures
     for number in numbers:
-        if not any(figure.includes(number) for figure in reproduction.figures):
-            listed = ", ".join(figure.label for figure in reproduction.figures)
-            raise OptionError(f"{reproduction.paper} has no figure {number} here; it has {listed}.")
-    return tuple(figure for figure in reproduction.figures if any(map(figure.includes, numbers)))
+        if not any(figure.includes(number) for figure in paper.figures):
+            listed = ", ".join(figure.label for figure in paper.figures)
+            raise OptionError(f"{paper.paper} has no figure {number} here; it has {listed}.")
+    return tuple(figure for figure in paper.figures if any(map(figure.includes, numbers)))
 
 
-def surveys_of(reproduction: Reproduction, figures: Iterable[Figure]) -> tuple[Survey, ...]:
-    """The surveys that figures are drawn from, in the paper's order."""
-    names = {name for figure in figures for name in figure.surveys}
-    return tuple(survey for survey in reproduction.surveys if survey.name in names)
+def measures_of(paper: Reproduction, work: str) -> tuple[str, ...]:
+    """The measures that any figure or table takes from a survey, the same whichever of them are asked for."""
+    kinds = [one.partition(".")[0] for figure in paper.figures if work in figure.data for one in figure.draws]
+    found = [name for kind in kinds if kind in FIGURES for name in (FIGURES[kind].measure, *FIGURES[kind].others)]
+    tabled = ["effective_depth" for table in paper.tables.values() if work in table.data]
+    return tuple(dict.fromkeys([*found, *tabled]))
 
 
-def wanted(figures: Iterable[Figure], cell: Cell) -> bool:
-    """Whether any figure shows this model and survey; models that the paper does not have belong to every figure."""
-    return any(_shows(figure, cell) for figure in figures)
-
-
-def draw(figures: Sequence[Figure], outcomes: Iterable[Outcome], folder: Path, formats: Sequence[str]) -> list[Drawn]:
-    """Every figure's files, as ``folder/MODEL/SURVEY/skip.png``.
+def draw(
+    paper: Reproduction, figures: Iterable[Figure], outcomes: Sequence[Outcome], folder: Path, formats: Sequence[str]
+) -> list[Drawn]:
+    """Every figure for which there is anything, as ``folder/10-12b-22.png``.
 
     Raises:
         OptionError: an unknown format.
         StoreError: the folder cannot be written.
     """
     drawn = []
-    for outcome in outcomes:
-        cell = outcome.cell
-        shown = [figure for figure in figures if _shows(figure, cell)]
-        if outcome.run is None or not shown:
-            continue
-        place = folder / cell.model.name / cell.survey.name
-        kinds = {kind for figure in shown for kind in figure.draws}
-        files = _save(outcome.run, [kind for kind in FIGURES if kind in kinds], place, formats)
-        drawn += [
-            Drawn(figure, cell, path) for figure in shown for kind in figure.draws for path in files.get(kind, ())
+    for figure in figures:
+        there = [
+            one
+            for one in outcomes
+            if one.result is not None
+            and one.cell.work.name in figure.data
+            and all(shows(paper, figure, model) for model in one.cell.models)
         ]
-    return sorted(drawn, key=lambda one: figures.index(one.figure))
+        panels = _panels(paper, figure, there)
+        if not panels:
+            continue
+        made = arrange(f"{paper.paper}, figure {figure.label}: {figure.shows}", panels)
+        models = tuple(dict.fromkeys(one.cell.name for one in there))
+        data = tuple(dict.fromkeys(one.cell.work.name for one in there))
+        for format_ in formats:
+            path = folder / f"{re.sub(r'[^a-z0-9.]+', '-', figure.label).strip('-')}.{format_}"
+            write_output(path, render(made, format_))
+            drawn.append(Drawn(figure, models, data, path))
+    return drawn
 
 
-def _save(run: Run, kinds: Iterable[str], folder: Path, formats: Sequence[str]) -> dict[str, list[Path]]:
-    """Files of the kinds that the run has anything for."""
-    saved: dict[str, list[Path]] = {}
-    for kind in kinds:
-        panels = FIGURES[kind].panels(run, FigureOptions()) if FIGURES[kind].drawable(run) else ()
-        if panels:
-            figure = compose(run, panels)
-            saved[kind] = [folder / f"{kind}.{format_}" for format_ in formats]
-            for path, format_ in zip(saved[kind], formats):
-                write_output(path, render(figure, format_))
-    return saved
+def _panels(paper: Reproduction, figure: Figure, outcomes: Sequence[Outcome]) -> list[Panel]:
+    """For each set of data and each thing that is drawn all models together."""
+    panels = []
+    for work in figure.data:
+        own = [one for one in outcomes if one.cell.work.name == work]
+        for asked in figure.draws:
+            kind, _, part = asked.partition(".")
+            found = [(one, _chosen(_drawing(one.result, kind), part)) for one in own if one.result is not None]
+            named = [(one, drawing) for one, drawing in found if drawing.panels]
+            marks = _published(paper, asked, [one for one, _ in named])
+            made = _together([(one.cell.name, drawing) for one, drawing in named], bool(marks))
+            made = [mark(panel, marks, "published effective depth") for panel in made] if marks else made
+            panels += [_headed(panel, work) for panel in made] if len(figure.data) > 1 else made
+    return panels
 
 
-def _shows(figure: Figure, cell: Cell) -> bool:
-    listed = not figure.models or cell.model.published is None or cell.model.published in figure.models
-    return listed and cell.survey.name in figure.surveys
+def _drawing(result: Result, kind: str) -> Drawing:
+    if isinstance(result, Run):
+        known = FIGURES.get(kind)
+        return known.drawing(result) if known is not None and known.drawable(result) else Drawing([], "")
+    return OTHERS[kind](result)
+
+
+def _chosen(drawing: Drawing, part: str) -> Drawing:
+    """All panels, those of a name (``prompt`` is prompt_1, prompt_2 …), or the curve of a variable."""
+    if not part:
+        return drawing
+    panels = [one for one in drawing.panels if one.name == part or one.name.startswith(f"{part}_")]
+    curves = (only(one, part) for one in drawing.panels)
+    return replace(drawing, panels=panels or [one for one in curves if one is not None])
+
+
+def _together(drawn: Sequence[tuple[str, Drawing]], even_one: bool) -> list[Panel]:
+    """What models share in one picture, and everything else under the model's name."""
+    if len(drawn) == 1 and not even_one:
+        return list(drawn[0][1].panels)
+    keys = Counter(shared.key for _, drawing in drawn for panel in drawing.panels for shared in panel.shared)
+    least = 1 if even_one else 2
+    beside = together([{"": drawing} for _, drawing in drawn], [name for name, _ in drawn], least)
+    panels = list(beside[""].panels) if beside else []
+    return panels + [
+        _headed(panel, name)
+        for name, drawing in drawn
+        for panel in drawing.panels
+        if not any(keys[shared.key] >= least for shared in panel.shared)
+    ]
+
+
+def _published(paper: Reproduction, asked: str, outcomes: Iterable[Outcome]) -> dict[str, float]:
+    """Model → its published depth as a share of its depth, where a table has one for what is drawn."""
+    found: dict[str, float] = {}
+    for table in (one for one in paper.tables.values() if asked in one.drawn):
+        estimator = table.drawn[asked]
+        for one in outcomes:
+            (model,) = one.cell.models
+            depth = table.published(model.published, estimator, one.cell.work.name)
+            blocks = [other.published(model.published, "blocks") for other in paper.tables.values() if not other.data]
+            if depth is not None and blocks and blocks[0] is not None:
+                # cosine counts blocks, the others what enters a block
+                found[model.name] = (depth + (0.5 if estimator == "cosine" else 0.0)) / blocks[0]
+    return found
+
+
+def _headed(panel: Panel, name: str) -> Panel:
+    """The panel under a name, before a heading that it may have."""
+    width, height = panel.size
+    return replace(panel, draw=partial(_draw_headed, draw=panel.draw, name=name), size=(width, height + 0.2))
+
+
+def _draw_headed(figure: FigureBase, draw: Callable[[FigureBase], Any], name: str) -> None:
+    draw(figure)
+    own = getattr(figure, "_suptitle", None)
+    said = own.get_text() if own is not None else ""
+    figure.suptitle(
+        f"{name}: {said}" if said else name, x=0.01, ha="left", fontsize=9.5, fontweight="bold", color=style.INK
+    )

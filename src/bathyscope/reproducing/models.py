@@ -25,18 +25,21 @@ class NamedModel:
     published: str | None
 
 
-def chosen_models(given: Sequence[str], published: Sequence[str]) -> tuple[NamedModel, ...]:
-    """The models asked for, in that order; all of the paper's where none are.
+def chosen_models(
+    given: Sequence[str], published: Sequence[str], default: Sequence[str] | None = None
+) -> tuple[NamedModel, ...]:
+    """The models asked for, in that order; all of the paper's, or its default, where none are.
 
     Args:
-        given: names of the paper (with or without their owner), other hub names, folders, or NAME=FOLDER. A folder
-            that is called as a model of the paper stands for it.
+        given: names of the paper (with or without their owner), other hub names, folders, or NAME=FOLDER, one a text
+            or several separated by commas. A folder that is called as a model of the paper stands for it.
         published: the paper's models by their hub names.
 
     Raises:
         OptionError: a text that names nothing, or two models of the same name.
     """
-    models = tuple(_model(text, published) for text in given or published)
+    texts = [part for text in given for part in ([text] if Path(text).expanduser().is_dir() else text.split(","))]
+    models = tuple(_model(text.strip(), published) for text in texts or (published if default is None else default))
     seen: dict[str, NamedModel] = {}
     for model in models:
         other = seen.setdefault(model.name, model)

@@ -156,7 +156,9 @@ def test_measure_that_is_missing_is_named() -> None:
 
 def test_drawable_follows_the_measures() -> None:
     assert list(drawings(RUN)) == NAMES
-    assert list(drawings(without(RUN, "skip", "lens"))) == [n for n in NAMES if n not in ("skip", "lens")]
+    assert list(drawings(without(RUN, "skip", "lens"))) == [
+        n for n in NAMES if n not in ("skip", "lens", "prediction_fall")
+    ]
 
 
 def test_nothing_to_draw_is_an_error_with_advice() -> None:

@@ -14,11 +14,11 @@ from bathyscope.report.figures import effect_map, multiples, style
 from bathyscope.report.figures.colours import Colours
 from bathyscope.report.figures.heat_map import HeatMap, Side
 from bathyscope.report.figures.kind import Drawing, Panel
-from bathyscope.report.figures.lines import BLOCK_LABEL, Axis, Look, Series
+from bathyscope.report.figures.lines import BLOCK_LABEL, PLACES, Axis, Look, Series
 from bathyscope.report.figures.lines import panel as line_panel
 from bathyscope.report.figures.options import FigureOptions
+from bathyscope.report.figures.summary import Summary, summarise
 from bathyscope.report.figures.summary import describe as describe_lines
-from bathyscope.report.figures.summary import summarise
 from bathyscope.statistics.influence import influence_given, influence_received
 from bathyscope.text import elided
 
@@ -77,6 +77,7 @@ def drawing(what: str, effects: Mapping[str, Effects], options: FigureOptions) -
         effect_map.panel(name, whole[name], _output(one, options), reduction) for name, one in there.items()
     ]
     made += [_influence(name, one, options) for name, one in there.items()]
+    made += [_output_by_block(name, one, options) for name, one in there.items()]
     made += [
         multiples.panel(f"prompts_{name}", maps, f"{there[name].title}, prompt by prompt")
         for name, maps in single.items()
@@ -148,6 +149,23 @@ def _influence(name: str, effects: Effects, options: FigureOptions) -> Panel | N
     ]
     axis = Axis(f"{effects.title}, by block", BLOCK_LABEL, "mean change (dimensionless)", options.scale)
     return line_panel(f"influence_{name}", curves, axis)
+
+
+def _output_by_block(name: str, effects: Effects, options: FigureOptions) -> Panel | None:
+    """How far the output moves without each block, with a band over prompts, or the largest where maxima are asked."""
+    if effects.output is None:
+        return None
+    output_PS = effects.output.sel(reduction=options.reduction).transpose("prompt", "skipped")
+    if options.reduction == "max":
+        summary = Summary(output_PS.max("prompt").values, None, None)
+    else:
+        summary = summarise(output_PS.values, np.ones(len(output_PS)), options)
+    curve = Series("output", output_PS["skipped"].values, summary, Look(style.VERMILION), f"output_{name}")
+    reach = REACHES.get(name.rpartition("_")[2], "")
+    axis = Axis(
+        f"Change of the output, {reach}", PLACES["skipped"], "change of the output (L2, 0 to √2)", options.scale
+    )
+    return line_panel(f"output_{name}", [curve], axis)
 
 
 def _heat(effects: Effects, effect: xr.DataArray, reduction: str, options: FigureOptions) -> HeatMap:

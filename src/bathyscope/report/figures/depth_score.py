@@ -19,8 +19,10 @@ from numpy.typing import NDArray
 from bathyscope.report.figures import style
 from bathyscope.report.figures.block_effects import REDUCTIONS
 from bathyscope.report.figures.kind import Drawing, FigureKind, Panel
+from bathyscope.report.figures.lines import PLACES, Axis, Series, looks, panel
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.strip import spread
+from bathyscope.report.figures.summary import summarise
 from bathyscope.report.figures.token_text import drawn_text
 from bathyscope.report.provenance import measure_options
 from bathyscope.text import elided
@@ -29,6 +31,10 @@ if TYPE_CHECKING:
     from bathyscope.store.run import Run
 
 _TITLES: Final = {"layer": "Depth score by effect on later blocks", "output": "Depth score by effect on the output"}
+_ON: Final = {"layer": "later blocks", "output": "the output"}
+_EFFECTS: Final = {"layer": "mean relative change (dimensionless)", "output": "change of the output (L2, 0 to √2)"}
+_LINES_UP_TO: Final = 7
+"""Levels that can be told apart as lines."""
 _TREND_POINTS: Final = 8
 _LEVEL_LETTERS: Final = 20
 # Prompts stand to the left of their level's mark, the level's own score to the right.
@@ -45,6 +51,7 @@ def _drawing(run: Run, options: FigureOptions) -> Drawing:
         for kind in _TITLES
         if f"score_{kind}" in data and np.isfinite(data[f"score_{kind}"]).any()
     ]
+    panels += [one for one in (_by_level(data, kind, options) for kind in _TITLES) if one is not None]
     percent = measure_options(run, "depth_score").get("coverage")
     interval = "bootstrap intervals" if percent is None else f"{percent:.0%} bootstrap intervals"
     note = (
@@ -78,6 +85,21 @@ def _draw(figure: FigureBase, data: xr.Dataset, kind: str) -> None:
     ax.set_ylabel("depth score (block, 0-based index)")
     ax.set_title(f"{_TITLES[kind]}\n", loc="left")
     ax.text(0, 1.02, _trend_text(data, kind), transform=ax.transAxes, fontsize=_TREND_POINTS, va="bottom")
+
+
+def _by_level(data: xr.Dataset, kind: str, options: FigureOptions) -> Panel | None:
+    """The effect of each skipped block, a line a level: whether later blocks matter more where prompts are harder."""
+    if f"{kind}_effect" not in data or not 1 < data.sizes["level"] <= _LINES_UP_TO:
+        return None
+    effect_PS, member = data[f"{kind}_effect"].transpose("prompt", "skipped"), _member(data)
+    curves = []
+    for place, (level, look) in enumerate(zip(data["level"].values, looks(data.sizes["level"]))):
+        own = effect_PS.values[member == place]
+        if len(own):
+            label = f"{elided(_label(data) or 'level', _LEVEL_LETTERS)} {_on_axis(level)}"
+            curves.append(Series(label, effect_PS["skipped"].values, summarise(own, np.ones(len(own)), options), look))
+    title = f"Effect of each block on {_ON[kind]}, by level"
+    return panel(f"by_level_{kind}", curves, Axis(title, PLACES["skipped"], _EFFECTS[kind], "auto"))
 
 
 def _draw_trend(ax: Axes, data: xr.Dataset, kind: str, member: NDArray[np.intp]) -> None:

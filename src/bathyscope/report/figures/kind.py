@@ -106,6 +106,7 @@ class FigureKind:
         needs: variables of which at least one must be there; the measure alone where there is none of them.
         make: what can be drawn from a run.
         measure: the group of the run it is drawn from; the name where empty.
+        others: further groups that it takes.
     """
 
     name: str
@@ -113,13 +114,14 @@ class FigureKind:
     needs: tuple[str, ...]
     make: Callable[[Run, FigureOptions], Drawing]
     measure: str = ""
+    others: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "measure", self.measure or self.name)
 
     def drawable(self, run: Run) -> bool:
         """Whether the run holds this figure's measure with something in it."""
-        return self.measure in run.measures and (
+        return {self.measure, *self.others} <= set(run.measures) and (
             not self.needs or any(name in run[self.measure] for name in self.needs)
         )
 
@@ -130,8 +132,9 @@ class FigureKind:
             OptionError: the run lacks the measure.
         """
         if not self.drawable(run):
+            needed = " and ".join(map(repr, (self.measure, *self.others)))
             raise OptionError(
-                f"Figure {self.name!r} needs the measure {self.measure!r}; this run holds: "
+                f"Figure {self.name!r} needs the measure {needed}; this run holds: "
                 f"{', '.join(run.measures) or 'nothing'}. Survey again with that measure."
             )
         made = self.make(run, options or FigureOptions())

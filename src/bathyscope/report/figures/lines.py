@@ -5,7 +5,7 @@ Suffixes: P prompts, X places along the depth axis.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, Literal
@@ -213,6 +213,17 @@ def only(shown: Panel, name: str) -> Panel | None:
     return None
 
 
+def mark(shown: Panel, places: Mapping[str, float], said: str) -> Panel:
+    """A panel of several runs with a mark at the top of its axes for each that has one.
+
+    Args:
+        places: name of the run → share of the depth.
+        said: what the marks are.
+    """
+    marks = {elided(run, _NAME_LETTERS): place for run, place in places.items()}
+    return replace(shown, draw=partial(_draw_marked, draw=shown.draw, marks=marks, said=said))
+
+
 def _shared(name: str, curves: Sequence[Series], axis: Axis) -> tuple[Shared, ...]:
     return (Shared(name, f"curves {name}", (curves, axis), _over_runs),) if axis.x in _DEPTHS else ()
 
@@ -310,10 +321,25 @@ def _draw_together(
         ax.set_title(title or axis.title, fontweight="normal" if title else "bold")
     for ax in axes[1:]:
         ax.set_ylabel("")
+    if len(parts) > 1:
+        for ax in axes:
+            ax.set_xlabel("")
+        figure.supxlabel(axis.x, fontsize=9)
     if parts[0][0]:
         figure.suptitle(axis.title, x=0.01, ha="left", fontsize=9.5, fontweight="bold")
     handles = [Line2D([], [], color=look.colour, marker=look.marker, ls=look.line) for _, look in names]
     legend.draw(figure, handles, [said for said, _ in names])
+
+
+def _draw_marked(figure: FigureBase, draw: Callable[[FigureBase], None], marks: Mapping[str, float], said: str) -> None:
+    draw(figure)
+    for ax in figure.findobj(Axes):
+        own: dict[str, Any] = {str(line.get_label()).split(", ")[0]: line for line in ax.lines}
+        for run in own.keys() & marks.keys():
+            look = {"color": own[run].get_color(), "marker": own[run].get_marker(), "markerfacecolor": style.PAPER}
+            top = ax.get_xaxis_transform()
+            ax.plot([marks[run]], [1.0], linestyle="", markersize=6, transform=top, clip_on=False, zorder=3, **look)
+        ax.set_xlabel(f"{ax.get_xlabel()}\nhollow, at the top: {said}")
 
 
 def _fill(ax: Axes, curves: Sequence[Series], axis: Axis, logarithmic: bool) -> None:

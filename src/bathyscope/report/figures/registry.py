@@ -39,12 +39,14 @@ _NAMES: Final = (
     "gradient",
     "drop",
     "swap",
+    "drop_and_swap",
     "repeat",
     "pairs",
     "swap_cosine",
     "cka",
     "attention_locality",
     "neurons",
+    "prediction_fall",
     "stages",
 )
 FIGURES: Final[dict[str, FigureKind]] = {

@@ -1,0 +1,98 @@
+"""Drop and swap side by side: is exchanging neighbours milder than leaving a block out? Source: lad2024."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from matplotlib.figure import FigureBase
+
+from bathyscope.report.figures import legend, style
+from bathyscope.report.figures.forest import name_rows
+from bathyscope.report.figures.kind import Drawing, FigureKind, Member, Panel, Shared
+from bathyscope.report.figures.lines import Look, token_weights
+from bathyscope.report.figures.options import FigureOptions
+from bathyscope.statistics.drop_and_swap import DropAndSwap, Over, drop_and_swap
+from bathyscope.text import elided
+
+if TYPE_CHECKING:
+    from bathyscope.store.run import Run
+
+_ROW_INCHES: Final = 0.42
+_AROUND_INCHES: Final = 1.5
+_NAME_LETTERS: Final = 40
+_SHOWN: Final[dict[str, tuple[Over, str, str]]] = {
+    "top1_agreement": ("mean", "Top-1 token kept, dropped and swapped", "share of tokens, mean over blocks"),
+    "kl": ("median", "KL from the normal prediction, dropped and swapped", "KL (nats), median over blocks"),
+}
+_LOOKS: Final = {"one block dropped": Look(style.VERMILION, "o"), "neighbours swapped": Look(style.BLUE, "s")}
+
+
+def _drawing(run: Run, options: FigureOptions) -> Drawing:
+    """Share of top-1 tokens kept, and KL: a row a model, with the paired difference beside it."""
+    panels = []
+    for name, (over, _, _) in _SHOWN.items():
+        found = _found(run, name, over)
+        if found is not None:
+            panels.append(_panel(name, [Member("this model", 0, found)]))
+    note = (
+        "What leaving one block out does on average over blocks, and what exchanging two neighbours does over pairs; "
+        "bars: 95 % bootstrap intervals over prompts. The difference, swapped − dropped, pairs the prompts. The KL is "
+        "a median over blocks, since the first block often outweighs all others."
+    )
+    return Drawing(panels, note, f"{note} A row is a model.")
+
+
+def _found(run: Run, name: str, over: Over) -> DropAndSwap | None:
+    drop, swap = run["drop"], run["swap"]
+    if name not in drop or name not in swap:
+        return None
+    values = [data[name].transpose("prompt", ...).values for data in (drop, swap)]
+    weights = token_weights(drop, name)
+    kept = (weights > 0) & np.all([np.isfinite(one).any(axis=1) for one in values], axis=0)
+    return drop_and_swap(values[0][kept], values[1][kept], weights[kept], over) if kept.any() else None
+
+
+def _panel(name: str, members: Sequence[Member]) -> Panel:
+    size = (style.PANEL_SIZE[0] + 1.6, _AROUND_INCHES + _ROW_INCHES * len(members))
+    shared = (Shared(name, name, members[0].shown, _panel),) if len(members) == 1 else ()
+    return Panel(name, partial(_draw, name=name, members=members), _alt(name, members), size, shared)
+
+
+def _draw(figure: FigureBase, name: str, members: Sequence[Member]) -> None:
+    ax = figure.subplots()
+    handles: list[Any] = []
+    for row, found in enumerate(member.shown for member in members):
+        for aside, one, look in zip((-0.13, 0.13), (found.drop, found.swap), _LOOKS.values()):
+            ax.hlines([row + aside], one.ci_low, one.ci_high, color=look.colour, linewidth=2, alpha=0.6)
+            made = ax.plot([one.estimate], [row + aside], look.marker, color=look.colour, markersize=5)
+            handles += made if row == 0 else []
+        ax.annotate(
+            _difference(found), (1.02, row), xycoords=ax.get_yaxis_transform(), va="center", fontsize=7.5, clip_on=False
+        )
+    name_rows(ax, [elided(run, _NAME_LETTERS) for run, *_ in members])
+    ax.annotate("swapped − dropped", (1.02, -0.62), xycoords=ax.get_yaxis_transform(), fontsize=7.5, va="center")
+    _, title, label = _SHOWN[name]
+    ax.set_ylim(len(members) - 0.5, -0.8)
+    ax.set_xlabel(label)
+    ax.set_title(title)
+    legend.draw(figure, handles, list(_LOOKS))
+
+
+def _difference(found: DropAndSwap) -> str:
+    one = found.difference
+    interval = f" ({one.ci_low:+.2g} to {one.ci_high:+.2g})" if np.isfinite(one.ci_low) else ""
+    return f"{one.estimate:+.2g}{interval}"
+
+
+def _alt(name: str, members: Sequence[Member]) -> str:
+    said = "; ".join(
+        f"{run}: dropped {found.drop.estimate:.3g}, swapped {found.swap.estimate:.3g}, difference {_difference(found)}"
+        for run, _, found, _ in members
+    )
+    return f"Dots with intervals, {_SHOWN[name][1].lower()}: {said}."
+
+
+FIGURE: Final = FigureKind("drop_and_swap", "Drop against swap", (), _drawing, "swap", ("drop",))

@@ -1,0 +1,87 @@
+"""Prediction neurons where the KL falls: a dot a block. Source: lad2024, Section 4.3."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+from matplotlib.figure import FigureBase
+from numpy.typing import NDArray
+
+from bathyscope.measures.curves import one_norm
+from bathyscope.report.figures import legend, style
+from bathyscope.report.figures.kind import Drawing, FigureKind, Member, Panel, Shared
+from bathyscope.report.figures.lines import looks, token_weights
+from bathyscope.report.figures.options import FigureOptions
+from bathyscope.statistics.difference import Contrast
+from bathyscope.statistics.prediction_fall import fall, prediction_fall
+from bathyscope.statistics.reduce import weighted_mean
+from bathyscope.text import elided
+
+if TYPE_CHECKING:
+    from bathyscope.store.run import Run
+
+_NAME_LETTERS: Final = 40
+
+
+class _Found(NamedTuple):
+    """Of each block the share of prediction neurons (L,) and the fall of the KL (L,), and their rank correlation."""
+
+    share: NDArray[np.float64]
+    fall: NDArray[np.float64]
+    rho: Contrast
+
+    def said(self) -> str:
+        rho = self.rho
+        if not np.isfinite(rho.estimate):
+            return "no ρ, since all shares, or all falls, are the same"
+        interval = f" ({rho.ci_low:.2f} to {rho.ci_high:.2f})" if np.isfinite(rho.ci_low) else ""
+        return f"ρ = {rho.estimate:.2f}{interval}"
+
+
+def _drawing(run: Run, options: FigureOptions) -> Drawing:
+    """One panel: the fall of the KL in a block against its share of prediction neurons."""
+    lens = one_norm(run["lens"])
+    note = (
+        "A dot is a block: its share of prediction neurons, and by how much the lens's KL from the final prediction "
+        "falls between its two boundaries, mean over tokens. ρ: rank correlation over the blocks; its interval "
+        "resamples prompts. Blocks are no sample, and neighbours are alike, so that ρ describes this model and tests "
+        "nothing."
+    )
+    if "kl_lens_final" not in lens or "prediction_fraction" not in run["neurons"]:
+        return Drawing([], note)
+    kl, share = lens["kl_lens_final"].transpose("prompt", ...).values, run["neurons"]["prediction_fraction"].values
+    weights = token_weights(lens, "kl_lens_final")
+    kept = (weights > 0) & np.isfinite(kl).all(axis=1)
+    if not kept.any() or not np.isfinite(share).all() or len(share) + 1 != kl.shape[1]:
+        return Drawing([], note)
+    found = _Found(share, fall(weighted_mean(kl[kept], weights[kept])), prediction_fall(kl[kept], share, weights[kept]))
+    return Drawing([_panel("fall", [Member("", 0, found)])], note, note)
+
+
+def _panel(name: str, members: Sequence[Member]) -> Panel:
+    names = [": ".join(filter(None, [elided(one.run, _NAME_LETTERS), one.shown.said()])) for one in members]
+    width, height = style.PANEL_SIZE
+    size = (width, height + legend.height(names, width))
+    shared = (Shared(name, name, members[0].shown, _panel),) if len(members) == 1 else ()
+    said = "; ".join(names)
+    alt = f"Scatter plot, a dot a block: fall of the KL (nats) against the share of prediction neurons. {said}."
+    return Panel(name, partial(_draw, members=members, names=names), alt, size, shared)
+
+
+def _draw(figure: FigureBase, members: Sequence[Member], names: Sequence[str]) -> None:
+    ax = figure.subplots()
+    handles = []
+    for member in members:
+        look = looks(member.number + 1)[member.number]
+        handles += ax.plot(member.shown.share, member.shown.fall, look.marker, color=look.colour, markersize=5)
+    ax.axhline(0.0, color=style.MUTED, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
+    ax.set_xlabel("prediction neurons (share of the block's, dimensionless)")
+    ax.set_ylabel("fall of KL(lens ‖ final) in the block (nats)")
+    ax.set_title("Prediction neurons where the KL falls")
+    legend.draw(figure, handles, names)
+
+
+FIGURE: Final = FigureKind("prediction_fall", "Prediction neurons and the lens", (), _drawing, "neurons", ("lens",))
