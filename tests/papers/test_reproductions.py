@@ -93,6 +93,7 @@ PRINTED = {
         "16": ("swap", "evaluation", ALL),
         **dict.fromkeys(("17", "18"), ("corpus", "swap_cosine", ALL)),
         "26": ("repeats", "evaluation", ALL),
+        "table 1": ("capitals", "patching", ALL),
         "§4.3": ("corpus", "prediction_fall", ALL),
     },
 }

@@ -28,6 +28,8 @@ MODELS: Final = (
 # About a million tokens; the same windows for models of every context.
 _CORPUS = "pile.txt:2000?window=512"
 _TEXT: Final = ("corpus",)
+CAPITALS: Final = (("The capital of France is", " Paris"), ("The capital of Italy is", " Rome"))
+"""Two prompts of one length, each patched into the other; the paper names the method and no prompts."""
 
 REPRODUCTION: Final = Reproduction(
     paper="lad2024",
@@ -41,6 +43,7 @@ REPRODUCTION: Final = Reproduction(
         Work("ing", "pile.txt", verb="ing"),
         Work("drop", "hellaswag,arc_easy,lambada_openai", {"schedules": ("drop",)}, "evaluate"),
         Work("swap", "hellaswag,arc_easy,lambada_openai", {"schedules": ("swap",)}, "evaluate"),
+        Work("capitals", CAPITALS, {"patching": {"pairs": ((0, 1), (1, 0))}}),
         Work("repeats", "hellaswag", {"schedules": ("repeat:3", "repeat:5")}, "evaluate"),
     ),
     figures=(
@@ -60,6 +63,7 @@ REPRODUCTION: Final = Reproduction(
         Figure(("16",), "benchmarks with neighbours swapped", ("swap",), ("evaluation",)),
         Figure(("17", "18"), "what swapped blocks write", _TEXT, ("swap_cosine",)),
         Figure(("26",), "HellaSwag with blocks repeated", ("repeats",), ("evaluation",)),
+        Figure(("table 1",), "activation patching, named among the methods", ("capitals",), ("patching",)),
         Figure(("§4.3",), "prediction neurons where the KL falls", _TEXT, ("prediction_fall",)),
     ),
 )

@@ -6,18 +6,16 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import xarray as xr
-from matplotlib.figure import FigureBase
 
 from bathyscope.errors import OptionError
 from bathyscope.papers.reproduction import Figure, Reproduction
 from bathyscope.report.export import write_output
-from bathyscope.report.figures import depth_performance, evaluation, ing, maps, style, subjoiner, wic
-from bathyscope.report.figures.kind import Drawing, Panel, arrange
+from bathyscope.report.figures import depth_performance, evaluation, ing, maps, subjoiner, wic
+from bathyscope.report.figures.kind import Drawing, Panel, arrange, headed
 from bathyscope.report.figures.lines import mark, only
 from bathyscope.report.figures.registry import FIGURES
 from bathyscope.report.render import render
@@ -112,7 +110,7 @@ def _panels(paper: Reproduction, figure: Figure, outcomes: Sequence[Outcome]) ->
             marks = _published(paper, asked, [one for one, _ in named])
             made = _together([(one.cell.name, drawing) for one, drawing in named], bool(marks))
             made = [mark(panel, marks, "published effective depth") for panel in made] if marks else made
-            panels += [_headed(panel, work) for panel in made] if len(figure.data) > 1 else made
+            panels += [headed(panel, work) for panel in made] if len(figure.data) > 1 else made
     return panels
 
 
@@ -141,7 +139,7 @@ def _together(drawn: Sequence[tuple[str, Drawing]], even_one: bool) -> list[Pane
     beside = together([{"": drawing} for _, drawing in drawn], [name for name, _ in drawn], least)
     panels = list(beside[""].panels) if beside else []
     return panels + [
-        _headed(panel, name)
+        headed(panel, name)
         for name, drawing in drawn
         for panel in drawing.panels
         if not any(keys[shared.key] >= least for shared in panel.shared)
@@ -161,18 +159,3 @@ def _published(paper: Reproduction, asked: str, outcomes: Iterable[Outcome]) -> 
                 # cosine counts blocks, the others what enters a block
                 found[model.name] = (depth + (0.5 if estimator == "cosine" else 0.0)) / blocks[0]
     return found
-
-
-def _headed(panel: Panel, name: str) -> Panel:
-    """The panel under a name, before a heading that it may have."""
-    width, height = panel.size
-    return replace(panel, draw=partial(_draw_headed, draw=panel.draw, name=name), size=(width, height + 0.2))
-
-
-def _draw_headed(figure: FigureBase, draw: Callable[[FigureBase], Any], name: str) -> None:
-    draw(figure)
-    own = getattr(figure, "_suptitle", None)
-    said = own.get_text() if own is not None else ""
-    figure.suptitle(
-        f"{name}: {said}" if said else name, x=0.01, ha="left", fontsize=9.5, fontweight="bold", color=style.INK
-    )

@@ -10,7 +10,6 @@ from typing import Final
 import numpy as np
 import xarray as xr
 
-from bathyscope.evaluation.variants import NORMAL
 from bathyscope.report.figures import style
 from bathyscope.report.figures.kind import Drawing, Panel
 from bathyscope.report.figures.lines import PLACES, Axis, Look, Series, panel
@@ -21,6 +20,7 @@ _KINDS: Final = {
     "swap": ("neighbours swapped", PLACES["swapped"]),
     "repeat": ("{length} blocks repeated", PLACES["start"]),
 }
+_NORMAL: Final = "standard"
 _SCORES: Final = ("acc", "loglikelihood")
 _NORMAL_QUANTILE: Final = 1.959963984540054
 
@@ -53,7 +53,7 @@ def _panel(data: xr.Dataset, task: str, kind: str, length: int) -> Panel | None:
     ends = [np.clip(value + sign * reach, low, high) if known else None for sign in (-1, 1)]
     summary = Summary(value, *ends)
     said, place = _KINDS[kind]
-    normal = data["value"].sel(metric=metric).values[data["schedule"].values == NORMAL]
+    normal = data["value"].sel(metric=metric).values[data["kind"].values == _NORMAL]
     rules = {float(one): "normal model" for one in normal if np.isfinite(one)}
     y = "accuracy (share of documents)" if metric == "acc" else "log-likelihood of the right answer (nats)"
     curve = Series(said.format(length=length), own["block"].values, summary, Look(style.VERMILION), metric)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from matplotlib.figure import Figure, FigureBase
@@ -204,6 +205,19 @@ def draw_panel(panel: Panel) -> Figure:
         figure = Figure(figsize=panel.size, layout="constrained")
         _fill(figure, panel)
     return figure
+
+
+def headed(panel: Panel, name: str) -> Panel:
+    """The panel under a name, which stands before a heading that it may have."""
+    width, height = panel.size
+    return replace(panel, draw=partial(_draw_headed, draw=panel.draw, name=name), size=(width, height + 0.2))
+
+
+def _draw_headed(figure: FigureBase, draw: Callable[[FigureBase], None], name: str) -> None:
+    draw(figure)
+    own = getattr(figure, "_suptitle", None)
+    said = "" if own is None else own.get_text()
+    figure.suptitle(f"{name}: {said}" if said else name, x=0.01, ha="left", fontsize=9.5, fontweight="bold")
 
 
 def _fill(figure: FigureBase, panel: Panel) -> None:
