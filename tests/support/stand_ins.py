@@ -85,15 +85,15 @@ def everything(folder: Path) -> Path:
     written("hellaswag", scenes)
     sums = [{"question": f"{sentence(12)} ?", "answer": f"{sentence(9)} .\n#### {n % 3 + 1}"} for n in range(10)]
     written("gsm8k", sums)
-    written("aime2024", [{"Problem": sentence(12), "Solution": sentence(14)} for _ in range(3)])
-    levels = [1, 2, 3, 4, 5] * 3
+    written("aime2024", [{"Problem": sentence(12), "Solution": sentence(14)} for _ in range(4)])
+    levels = [1, 2, 3, 4, 5] * 4
     written("math", [{"problem": sentence(12), "level": f"Level {n}", "solution": sentence(18)} for n in levels])
     hops = [
         {"questions": [sentence(14)], "answer": sentence(2), "orig_triples": [["a", "b", "c"]] * n}
-        for n in [2, 3, 4] * 3
+        for n in [2, 3, 4] * 4
     ]
     written("mquake", hops)
-    written("helm", [{"text": sentence(20)} for _ in range(3)])
+    written("helm", [{"text": sentence(20)} for _ in range(4)])
     choices = {"label": ["A", "B"], "text": ["hills", "old house"]}
     written("arc_easy", [{"question": sentence(6), "choices": choices, "answerKey": "B"} for _ in range(3)])
     written("lambada_openai", [{"text": sentence(12)} for _ in range(3)])
