@@ -75,6 +75,10 @@ def test_many_curves_have_axes_for_each_quantity() -> None:
         np.testing.assert_allclose(curve(ax, "third")[1], third["gradient"][name].mean("prompt").values)
         assert [line.get_label() for line in ax.lines] == ["small", "large", "third"]
     assert len({ax.get_ylim() for ax in figure.axes}) == 1
+    figure.draw_without_rendering()
+    assert [bool(ax.get_xlabel()) for ax in figure.axes] == [False, True, False]
+    label, legend = figure.axes[1].xaxis.label.get_window_extent(), figure.legends[0].get_window_extent()
+    assert legend.y1 <= label.y0
 
 
 @pytest.mark.parametrize(

@@ -321,10 +321,8 @@ def _draw_together(
         ax.set_title(title or axis.title, fontweight="normal" if title else "bold")
     for ax in axes[1:]:
         ax.set_ylabel("")
-    if len(parts) > 1:
-        for ax in axes:
-            ax.set_xlabel("")
-        figure.supxlabel(axis.x, fontsize=9)
+    for ax in set(axes) - {axes[len(axes) // 2]}:
+        ax.set_xlabel("")
     if parts[0][0]:
         figure.suptitle(axis.title, x=0.01, ha="left", fontsize=9.5, fontweight="bold")
     handles = [Line2D([], [], color=look.colour, marker=look.marker, ls=look.line) for _, look in names]
@@ -339,7 +337,8 @@ def _draw_marked(figure: FigureBase, draw: Callable[[FigureBase], None], marks: 
             look = {"color": own[run].get_color(), "marker": own[run].get_marker(), "markerfacecolor": style.PAPER}
             top = ax.get_xaxis_transform()
             ax.plot([marks[run]], [1.0], linestyle="", markersize=6, transform=top, clip_on=False, zorder=3, **look)
-        ax.set_xlabel(f"{ax.get_xlabel()}\nhollow, at the top: {said}")
+        if ax.get_xlabel():
+            ax.set_xlabel(f"{ax.get_xlabel()}\nhollow, at the top: {said}")
 
 
 def _fill(ax: Axes, curves: Sequence[Series], axis: Axis, logarithmic: bool) -> None:
