@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bathyscope.errors import OptionError
 from bathyscope.store.run import Run, open_run
 from bathyscope.surgery.plan import is_plan, open_plan
 
@@ -12,16 +13,19 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def show(run: Run | str | Path, measure: str | None = None, *, partial: bool = False) -> pd.DataFrame:
+def show(
+    run: Run | str | Path, measure: str | None = None, *, cluster: str | None = None, partial: bool = False
+) -> pd.DataFrame:
     """The results of one measure, or what the run holds; of a folder that ``prune`` wrote, its table.
 
     Args:
         run: a run, or the folder of one.
         measure: which measure, or ``verdict`` for its readings; None = a row for every variable of every measure.
+        cluster: of the verdict: label of prompts that belong together, such as document; they are resampled as one.
         partial: read an unfinished run: the prompts that are done.
 
     Raises:
-        OptionError: the run does not hold the measure.
+        OptionError: the run does not hold the measure; a cluster without the verdict, or that makes no clusters.
         StoreError: there is no run, or it is not finished.
     """
     import pandas as pd
@@ -30,7 +34,12 @@ def show(run: Run | str | Path, measure: str | None = None, *, partial: bool = F
         return open_plan(run).table
     opened = run if isinstance(run, Run) else open_run(run, partial=partial)
     if measure == "verdict":
-        return pd.DataFrame(opened.verdict.rows())
+        return pd.DataFrame(opened.verdict_by(cluster).rows())
+    if cluster is not None:
+        raise OptionError(
+            f"cluster={cluster!r} (--cluster) belongs to the verdict's intervals; give measure='verdict' (--measure "
+            "verdict) with it. Those of effective_depth and depth_score are a survey's options."
+        )
     return pd.DataFrame(contents(opened)) if measure is None else opened.to_dataframe(measure)
 
 

@@ -85,6 +85,14 @@ def test_the_verdict_comes_first(run_folder: Path, capsys: pytest.CaptureFixture
     assert f"<strong>{run.verdict.text}</strong>" in run._repr_html_()
 
 
+def test_a_cluster_belongs_to_the_verdict(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", str(run_folder), "--measure", "verdict", "--cluster", "book"]) == 2
+    assert "The prompts of this run have no label 'book'" in capsys.readouterr().err
+    for arguments in (["--cluster", "book"], ["--measure", "effective_depth", "--cluster", "book"]):
+        assert main(["show", str(run_folder), *arguments]) == 2
+        assert "cluster='book' (--cluster) belongs to the verdict's intervals" in capsys.readouterr().err
+
+
 def test_the_readings_behind_the_verdict(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", str(run_folder), "--measure", "verdict", "--format", "json"]) == 0
     rows = json.loads(capsys.readouterr().out)

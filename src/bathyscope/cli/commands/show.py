@@ -17,6 +17,7 @@ _EXAMPLES = """\
 Examples:
   bathyscope show runs/qwen
   bathyscope show runs/qwen --measure verdict
+  bathyscope show runs/qwen --measure verdict --cluster document
   bathyscope show runs/qwen --measure effective_depth
   bathyscope show runs/qwen --measure lens --format csv > lens.csv
   bathyscope show runs/qwen --measure effective_depth --format json | jq ."""
@@ -30,6 +31,7 @@ def show(
     /,
     *,
     measure: Given = None,
+    cluster: Given = None,
     format: Records = "table",
     partial: Partial = False,
 ) -> int:
@@ -38,19 +40,20 @@ def show(
     Args:
         run: folder that a survey, or prune, wrote.
         measure: which measure, or verdict for the readings behind the verdict; without it, everything is listed.
+        cluster: of the verdict: label of prompts that belong together, such as document; they are resampled as one.
     """
     if is_plan(run):
         show_plan(bathyscope.open_plan(run), format)
         return 0
     opened = bathyscope.open(run, partial=partial)
-    if measure is None:
+    if measure is None and cluster is None:
         _show_contents(opened, format)
-    elif format == "table" and measure == "effective_depth":
+    elif format == "table" and measure == "effective_depth" and cluster is None:
         write_effective_depth(opened)
     else:
         if format == "table" and measure == "verdict":
-            write(opened.verdict.text)
-        frame = bathyscope.show(opened, measure)
+            write(opened.verdict_by(cluster).text)
+        frame = bathyscope.show(opened, measure, cluster=cluster)
         if not write_data(frame, format):
             write(frame.to_string(index=False, na_rep="–"))
     return 0
