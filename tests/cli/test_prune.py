@@ -7,6 +7,7 @@ import io
 import json
 import os
 import signal
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from support import zoo
 import bathyscope
 from bathyscope.cli import main
 from bathyscope.surgery import ledger
+from bathyscope.surgery.plan import cells
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +49,21 @@ def test_the_table_is_that_of_the_call_and_is_shown_again(
     assert " ".join(plan.text.split()) in shown
     assert "candidate left out calibration test (interval) KL top-1 p" in shown
     assert bathyscope.show(out).equals(plan.table)
+
+
+def test_a_report_has_a_section_of_it(
+    model_folder: Path, run_folder: Path, sources: tuple[str, str], tmp_path: Path
+) -> None:
+    out, page = tmp_path / "pruned", tmp_path / "page.html"
+    assert main(arguments(model_folder, sources, "--drop", "1", "--out", str(out))) == 0
+    assert main(["report", str(run_folder), str(out), "--out", str(page)]) == 0
+    plan, written = bathyscope.open_plan(out), unescape(page.read_text(encoding="utf-8"))
+    assert plan.text in written
+    assert f"Which blocks can go: {model_folder}" in written
+    for row in cells(plan.data):
+        assert f'<th scope="row">{row[0]}</th>' + "".join(f'<td class="number">{c}</td>' for c in row[1:]) in written
+    with pytest.raises(bathyscope.OptionError, match="A report needs at least one run"):
+        bathyscope.report([plan], page)
 
 
 def test_codes_and_words_of_what_cannot_be_done(

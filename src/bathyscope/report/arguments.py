@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from bathyscope.errors import OptionError
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.store.run import Run
+from bathyscope.surgery.plan import Plan
 
 
 def runs_of(given: object) -> list[Run]:
@@ -27,6 +28,19 @@ def runs_of(given: object) -> list[Run]:
                 "bathyscope.open returns, or a list of such."
             )
     return runs
+
+
+def parted(given: object) -> tuple[list[Run], list[Plan]]:
+    """The runs given, and what ``prune`` gave.
+
+    Raises:
+        OptionError: something else.
+    """
+    if isinstance(given, Iterator):
+        given = list(given)
+    several = given if isinstance(given, list | tuple) else [given]
+    plans = [one for one in several if isinstance(one, Plan)]
+    return runs_of([one for one in several if not isinstance(one, Plan)] if plans else given), plans
 
 
 def check(name: str, value: object, types: type | tuple[type, ...], allowed: str) -> None:

@@ -17,7 +17,8 @@ from bathyscope.explorer.answer import answer
 from bathyscope.explorer.content import content
 from bathyscope.explorer.places import by_place
 from bathyscope.report import html, provenance, table
-from bathyscope.report.arguments import check, check_options, runs_of
+from bathyscope.report.arguments import check, check_options, parted
+from bathyscope.report.figures import plan as plan_figure
 from bathyscope.report.figures.kind import Drawing
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.registry import drawings, figures_of
@@ -26,6 +27,7 @@ from bathyscope.statistics.bootstrap import Interval
 from bathyscope.store.names import run_names
 from bathyscope.store.prompts import PROMPTS
 from bathyscope.store.run import Run
+from bathyscope.surgery.plan import HEADINGS, Plan, cells
 
 NO_LONGER: Final = {
     "interactive": "There is no option interactive any more: pages hold pictures that need no script. The values "
@@ -35,7 +37,7 @@ NO_LONGER: Final = {
 
 
 def report(
-    runs: Run | Sequence[Run],
+    runs: Run | Plan | Sequence[Run | Plan],
     out: str | Path,
     title: str | None = None,
     *,
@@ -46,7 +48,8 @@ def report(
     """Write a page and give back its path. The same runs give the same bytes.
 
     Args:
-        runs: one or more; several are also compared by effective depth, map by map and curve by curve.
+        runs: one or more; several are also compared by effective depth, map by map and curve by curve. What ``prune``
+            gives may stand among them, and has a section of its own.
         out: the HTML file; it is wholly there or absent.
         title: of the page; default: model and data.
         options: weighting and bands of the curves, reduction and scale of the maps, prompts with own maps.
@@ -58,7 +61,7 @@ def report(
         StoreError: the file cannot be written.
     """
     _check(out, title, options, gone)
-    runs = runs_of(runs)
+    runs, plans = parted(runs)
     if not runs:
         raise OptionError("A report needs at least one run; give a list such as [run].")
     names = run_names(runs)
@@ -71,6 +74,7 @@ def report(
         path,
         title=title or (names[0] if len(runs) == 1 else f"{len(runs)} runs compared"),
         sections=[_section(run, f"run-{i + 1}", names[i], drawn[i], text) for i, run in enumerate(runs)],
+        plans=[_plan_section(plan, f"plan-{i + 1}") for i, plan in enumerate(plans)],
         script=Markup(assets.script()),
         script_hash=assets.script_hash(),
         legend=table.LEGEND,
@@ -120,6 +124,15 @@ def _section(run: Run, anchor: str, name: str, drawn: Mapping[str, Drawing], tex
         "prompt_headings": headings,
         "prompt_rows": rows,
         "prompt_count": count,
+    }
+
+
+def _plan_section(plan: Plan, anchor: str) -> dict[str, Any]:
+    return {
+        "anchor": anchor,
+        "name": plan.data.attrs["model"],
+        "text": plan.text,
+        "figure": html.figure(plan_figure.drawing(plan), anchor, ["candidate", *HEADINGS.values()], cells(plan.data)),
     }
 
 

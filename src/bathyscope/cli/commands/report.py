@@ -13,6 +13,7 @@ from bathyscope.cli.console import say, write
 from bathyscope.cli.flags import command, flags, options_of
 from bathyscope.errors import OptionError
 from bathyscope.report.figures.options import FigureOptions
+from bathyscope.surgery.plan import is_plan
 
 _PAGE = options_of("bathyscope:report", leave_out=("runs", "options"))
 _FILES = options_of("bathyscope.report.export:save_figures", leave_out=("run", "folder", "options"))
@@ -20,6 +21,7 @@ _EXAMPLES = """\
 Examples:
   bathyscope report runs/qwen --out qwen.html
   bathyscope report runs/qwen runs/llama --out compared.html
+  bathyscope report runs/qwen runs/qwen-pruned --out decided.html
   bathyscope report runs/qwen --figures pictures --formats svg,pdf"""
 
 
@@ -33,7 +35,7 @@ def report_command(
     """Draw runs.
 
     Args:
-        runs: folders that surveys wrote.
+        runs: folders that surveys wrote; those that prune wrote have a section each.
         figures: folder for every figure as a file; several runs get a folder each inside, and one in which they
             stand side by side.
     """
@@ -48,7 +50,8 @@ def report_command(
         raise OptionError("No run given; say which: bathyscope report runs/qwen --out qwen.html")
     if "out" not in page and figures is None:
         raise OptionError("Nothing to write: give --out PAGE.html, --figures FOLDER, or both.")
-    opened = [bathyscope.open(run, partial=partial) for run in runs]
+    plans = [bathyscope.open_plan(run) for run in runs if is_plan(run)]
+    opened = [bathyscope.open(run, partial=partial) for run in runs if not is_plan(run)]
     if figures is not None:
         for run, folder in zip(opened, _folders(opened, figures)):
             for path in save_figures(run, folder, options=options, **files):
@@ -57,7 +60,7 @@ def report_command(
             for path in save_side_by_side(opened, figures / "side-by-side", options=options, **files):
                 write(str(path))
     if "out" in page:
-        write(str(bathyscope.report(opened, page.pop("out"), options=options, **page)))
+        write(str(bathyscope.report([*opened, *plans], page.pop("out"), options=options, **page)))
     else:
         say("No page written; --out PAGE.html writes one.")
     return 0
