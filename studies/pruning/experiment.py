@@ -8,11 +8,12 @@ Source: ShortGPT, Gromov et al. and SLEB, whose rules are the candidates.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import combinations
 from math import comb
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 import numpy as np
 import pandas as pd
@@ -76,14 +77,15 @@ def pruning(options: Pruning, out: Path, progress: bool = True) -> pd.DataFrame:
         A row for every model, share and candidate.
     """
     plans: dict[tuple[str, int], Plan] = {}
-    studies = {name: _Study(name, options, out, progress) for name in options.models}
-    for exhaustive in (False, True):
-        for name, study in studies.items():
-            if exhaustive and study.model.n_blocks > options.all_subsets:
-                continue
-            for share in options.shares:
-                plans[name, share] = study.plan(share, exhaustive)
-                table(plans).to_csv(out / "results.csv", index=False)
+    with ExitStack() as open_folders:
+        studies = {name: open_folders.enter_context(_Study(name, options, out, progress)) for name in options.models}
+        for exhaustive in (False, True):
+            for name, study in studies.items():
+                if exhaustive and study.model.n_blocks > options.all_subsets:
+                    continue
+                for share in options.shares:
+                    plans[name, share] = study.plan(share, exhaustive)
+                    table(plans).to_csv(out / "results.csv", index=False)
     return table(plans)
 
 
@@ -101,9 +103,8 @@ class _Study:
             "calibration": samples["calibration"].hash,
             "test": samples["test"].hash,
         }
-        # open until the process ends
-        kept = Kept(out / name, KIND, identity)
-        self._ledger = Ledger(self.model, samples, kept, over, progress)
+        self._kept = Kept(out / name, KIND, identity)
+        self._ledger = Ledger(self.model, samples, self._kept, over, progress)
         n_blocks = self.model.n_blocks
         self._search = Search(
             self._ledger,
@@ -115,6 +116,12 @@ class _Study:
             exhaustive=False,
         )
         self._proof = Proof(self._ledger, self._search, options.resamples, 0.95, 0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._kept.close()
 
     def plan(self, share: int, exhaustive: bool) -> Plan:
         """Candidates at one share, on the test prompts."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support.artists import axes_titled
 
 from bathyscope.surgery import ledger
 from studies.pruning.experiment import EXHAUSTIVE, SEARCH, Pruning, answers, pruning
@@ -28,6 +29,6 @@ def test_a_row_for_every_candidate_and_nothing_is_computed_twice(
     assert rows["regret"][SEARCH] == gap >= 0
     assert rows["p_search"][SEARCH] == 1.0
     assert answers(found)["largest regret on calibration"] == f"{gap:.4f} nats of 1"
-    assert draw(found).axes[0].get_title() == "permutations_8"
+    assert axes_titled(draw(found), "permutations_8").get_xlabel() == "blocks left out of 8"
     monkeypatch.setattr(ledger, "tree_costs", None)  # whatever is computed again fails
     assert pruning(OPTIONS, tmp_path, progress=False).equals(found)
