@@ -143,8 +143,8 @@ _STORE = (
     _store(
         "merge",
         "prompts-come-back-in-the-inverse-order",
-        'np.argsort(prompts, kind="stable")',
-        "np.asarray(prompts)",
+        'np.argsort(numbers, kind="stable")',
+        "np.asarray(numbers)",
         "store/test_merge.py",
     ),
     _store(

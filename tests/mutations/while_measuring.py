@@ -129,18 +129,18 @@ _MEASURES = (
         "measures/test_settling.py",
     ),
     _measures(
-        "tokens",
+        "over_tokens",
         "the-left-out-first-token-still-divides",
         "return total / keep.sum(-1)",
         "return total / batch.valid_BT.sum(-1)",
-        "measures/test_tokens.py",
+        "measures/test_over_tokens.py",
     ),
     _measures(
-        "tokens",
+        "over_tokens",
         "the-quantile-does-not-interpolate",
         "high = (low + 1).clamp_max(last)",
         "high = low.clamp_max(last)",
-        "measures/test_tokens.py",
+        "measures/test_over_tokens.py",
     ),
     _measures(
         "erasure",

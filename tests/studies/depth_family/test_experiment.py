@@ -69,6 +69,7 @@ def found(options: DepthFamily, folder: Path, data_root: Path) -> xr.Dataset:
     return depth_family(options, folder, data_root, device="cpu", progress=False)
 
 
+@pytest.mark.thorough
 def test_members_and_their_losses(found: xr.Dataset, folder: Path) -> None:
     names = ["two-seed-0", "two-seed-1", "four-seed-0", "four-seed-1", "four_post-seed-0", "four_post-seed-1"]
     assert list(found.member.values) == names
@@ -80,11 +81,13 @@ def test_members_and_their_losses(found: xr.Dataset, folder: Path) -> None:
     assert found.attrs["note"] == ""
 
 
+@pytest.mark.thorough
 def test_every_seed_reads_the_tokens_of_the_first(found: xr.Dataset, folder: Path) -> None:
     texts = [(folder / "models" / name / "tokenizer.json").read_bytes() for name in found.member.values]
     assert all(text == texts[0] for text in texts)
 
 
+@pytest.mark.thorough
 def test_depths_are_those_of_the_runs(found: xr.Dataset, folder: Path) -> None:
     assert list(found.estimator.values) == [*ESTIMATORS, *SCORES]
     run = bathyscope.open(folder / "runs" / "four-seed-1")
@@ -103,12 +106,32 @@ def test_depths_are_those_of_the_runs(found: xr.Dataset, folder: Path) -> None:
     assert float(score) == pytest.approx(float((effect * (np.arange(4) + 0.5)).sum() / effect.sum()))
 
 
+@pytest.mark.thorough
 def test_trends_are_over_the_series_that_has_several_depths(found: xr.Dataset) -> None:
     assert list(found.norms.values) == ["pre"]
     own = found.sel(norms="pre", estimator="centre_of_mass")
     ratio = found["ratio"].sel(estimator="centre_of_mass").values
     assert float(own["slope"]) == pytest.approx(ratio[2:4].mean() - ratio[:2].mean())
     assert float(own["model_low"]) < float(own["prompt_low"]) <= float(own["slope"])
+
+
+def test_two_members_are_trained_surveyed_and_told(recipes: dict[str, str], data_root: Path, tmp_path: Path) -> None:
+    """What stands for the six members below, which are for ``make test-all``."""
+    options = DepthFamily(recipes=(recipes["two"], recipes["four"]), prompts=PROMPTS, resamples=10)
+    found = depth_family(options, tmp_path, data_root, device="cpu", progress=False)
+    names = ["two-seed-0", "four-seed-0"]
+    assert list(found.member.values) == names
+    assert list(found.blocks.values) == [2, 4]
+    assert found.attrs["note"] == ONE_SEED
+    for name in names:
+        own, mine = bathyscope.open(tmp_path / "runs" / name)["effective_depth"], found.sel(member=name)
+        np.testing.assert_array_equal(mine["depth"].sel(estimator=list(ESTIMATORS)), own["depth"])
+    ratio = found["ratio"].sel(estimator="centre_of_mass").values
+    assert float(found["slope"].sel(norms="pre", estimator="centre_of_mass")) == pytest.approx(ratio[1] - ratio[0])
+    files = [path for path in sorted(tmp_path.rglob("*")) if path.suffix in (".safetensors", ".nc")]
+    before = [path.stat().st_mtime_ns for path in files]
+    xr.testing.assert_identical(depth_family(options, tmp_path, data_root, device="cpu", progress=False), found)
+    assert [path.stat().st_mtime_ns for path in files] == before
 
 
 def test_the_place_of_norms_is_read_off_the_recipe(recipes: dict[str, str], tmp_path: Path) -> None:
@@ -137,6 +160,7 @@ def test_a_mixed_series_keeps_the_share_of_blocks_that_norm_the_sum(tmp_path: Pa
         members_of(["depth_12_mixed", other(4, 1, 3)], [0], [], [], tmp_path)
 
 
+@pytest.mark.thorough
 def test_placements_are_compared_with_the_member_of_their_depth_and_seed(found: xr.Dataset, folder: Path) -> None:
     pairs = [f"four_post-seed-{seed} − four-seed-{seed}" for seed in (0, 1)]
     assert list(found.pair.values) == pairs
@@ -147,6 +171,7 @@ def test_placements_are_compared_with_the_member_of_their_depth_and_seed(found: 
     assert float(own["difference_low"]) == float(wanted["ci_low"][0])
 
 
+@pytest.mark.thorough
 def test_profiles_are_means_over_prompts_of_each_boundary(found: xr.Dataset, folder: Path) -> None:
     for name, blocks in (("two-seed-1", 2), ("four_post-seed-0", 4)):
         run = bathyscope.open(folder / "runs" / name)
@@ -160,6 +185,7 @@ def test_profiles_are_means_over_prompts_of_each_boundary(found: xr.Dataset, fol
             assert (there[key] <= there[f"{key}_high"]).all()
 
 
+@pytest.mark.thorough
 def test_maps_are_between_depths_and_placements(found: xr.Dataset, folder: Path) -> None:
     names = ["two-seed-0 → four-seed-0", "four-seed-0 → four_post-seed-0"]
     assert sorted(found["map"].values) == sorted(names)
@@ -171,6 +197,7 @@ def test_maps_are_between_depths_and_placements(found: xr.Dataset, folder: Path)
     np.testing.assert_allclose(own["map_deviation"], again["deviation"], rtol=1e-9)
 
 
+@pytest.mark.thorough
 def test_what_is_finished_is_not_done_again(
     found: xr.Dataset, options: DepthFamily, folder: Path, data_root: Path
 ) -> None:
@@ -182,6 +209,7 @@ def test_what_is_finished_is_not_done_again(
     xr.testing.assert_identical(again, found)
 
 
+@pytest.mark.thorough
 def test_trained_folders_take_the_place_of_training(found: xr.Dataset, folder: Path, tmp_path: Path) -> None:
     models = tuple(str(folder / "models" / name) for name in ("two-seed-0", "four-seed-0"))
     own = DepthFamily(models=models, prompts=PROMPTS, resamples=20)
@@ -195,6 +223,7 @@ def test_trained_folders_take_the_place_of_training(found: xr.Dataset, folder: P
     assert "pair" not in given.coords
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("form", ["csv", "table"])
 def test_the_command_shows_and_writes_what_was_found(
     form: str,
@@ -242,6 +271,7 @@ def test_the_command_shows_and_writes_what_was_found(
     assert float(boundaries[-1]["gradient"]) == found["gradient"].isel(member=-1, boundary=4).item()
 
 
+@pytest.mark.thorough
 def test_maps_of_other_options_are_refused(found: xr.Dataset, options: DepthFamily, folder: Path) -> None:
     models = tuple(str(folder / "models" / name) for name in ("two-seed-0", "four-seed-0"))
     other = DepthFamily(models=models, prompts=PROMPTS, maps=True, resamples=60)
@@ -249,6 +279,7 @@ def test_maps_of_other_options_are_refused(found: xr.Dataset, options: DepthFami
         depth_family(other, folder, device="cpu", progress=False)
 
 
+@pytest.mark.thorough
 def test_other_tokens_are_refused(found: xr.Dataset, folder: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     shutil.copytree(folder / "models" / "four-seed-0", other)

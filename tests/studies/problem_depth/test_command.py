@@ -22,6 +22,7 @@ TINY = [
 ]
 
 
+@pytest.mark.thorough
 def test_rows_are_the_results_on_disk(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["--blocks", "1,2", "--seeds", "3", "--asked", "10", "--measured", "4"]
     asked += ["--out", str(tmp_path), "--quiet", "--device", "cpu", *TINY]
