@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
+import xarray as xr
 from support import zoo
 
 import bathyscope
@@ -14,6 +18,7 @@ from bathyscope.errors import ModelError, OptionError
 from bathyscope.model import Model
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.prompts import Prompts
+from bathyscope.store.writer import RunWriter
 
 MEASURES = ["lens", "skip"]
 
@@ -137,7 +142,31 @@ def test_a_finished_run_is_given_controls_without_measuring_it_again(
 ) -> None:
     monkeypatch.setattr("bathyscope.surveying.SurveyPlan.compute", lambda *_: pytest.fail("measured again"))
     again = bathyscope.survey(model, prompts, MEASURES, run.path, control="untrained:2", progress=False)
-    assert list(again.controls) == ["untrained-0", "untrained-1"]
+    assert set(again.controls) == set(run.controls), "those that lie in its folder, as open gives them"
+    plain = bathyscope.survey(model, prompts, MEASURES, run.path, progress=False)
+    assert list(plain.controls) == list(bathyscope.open(str(run.path)).controls)
+    assert plain.verdict.text == run.verdict.text
+
+
+def test_an_unfinished_control_is_left_out_and_said(
+    model: Model, prompts: list[list[int]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, finish = tmp_path / "run", RunWriter.finish
+
+    def interrupted(self: RunWriter, derived: Mapping[str, xr.Dataset]) -> bathyscope.Run:
+        if self._folder is not None and "controls" in self._folder.path.parts:
+            raise KeyboardInterrupt
+        return finish(self, derived)
+
+    monkeypatch.setattr(RunWriter, "finish", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        bathyscope.survey(model, prompts, ["lens"], out, control="shuffled_text", progress=False)
+    for again in (bathyscope.open, lambda path: bathyscope.survey(model, prompts, ["lens"], path, progress=False)):
+        with pytest.warns(
+            UserWarning, match="control shuffled_text-0 of the run in .* is not finished, and is left out"
+        ):
+            assert again(out).controls == {}
+    assert list(bathyscope.open(out, partial=True).controls) == ["shuffled_text-0"]
 
 
 def test_a_run_without_controls_has_none_to_stand_beside(model: Model, prompts: list[list[int]]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Annotated, Any, Literal, get_type_hints
 
@@ -27,6 +27,13 @@ class Options:
 @dataclass(frozen=True)
 class Nothing:
     pass
+
+
+def test_what_has_been_checked_is_not_checked_again() -> None:
+    made = coerce(Options, {"level": 1}, "one")
+    assert coerce(Options, made, "one") is made
+    with pytest.raises(OptionError, match="one: k takes a whole number; '3' given"):
+        coerce(Options, replace(made, k="3"), "one")
 
 
 def test_defaults() -> None:

@@ -14,7 +14,7 @@ from support import waves
 import bathyscope
 from bathyscope.bundled import model_path
 from bathyscope.sharding import SHARD_TOKENS, batch_room, convoys_of, shard_tokens, shards_of
-from bathyscope.surveying import plan_survey
+from bathyscope.surveying import Survey
 
 
 @given(lengths=st.lists(st.integers(2, 30), min_size=1, max_size=40), tokens=st.integers(1, 100))
@@ -44,7 +44,7 @@ def test_shards_are_longer_where_a_model_is_small() -> None:
 
 def test_what_is_asked_for_goes_before() -> None:
     ids = [[5, 6, 7, 8]] * 12
-    plans = [plan_survey(waves.loaded("llama"), ids, ["drop"], batch_tokens=tokens) for tokens in (None, 16)]
+    plans = [Survey(["drop"], batch_tokens=tokens).plan(waves.loaded("llama"), ids) for tokens in (None, 16)]
     assert [len(plan.shards) for plan in plans] == [1, 3]
     assert plans[0].identity()["batch_tokens"] >= SHARD_TOKENS
     assert plans[1].identity()["batch_tokens"] == 16

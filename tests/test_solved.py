@@ -52,6 +52,21 @@ def test_solved_is_what_greedy_decoding_gives(name: str) -> None:
     assert found["solved"].values.tolist() == list(map(float, decoded))
 
 
+def test_prompts_are_asked_as_turns_of_a_chat() -> None:
+    hf = zoo.build("llama")
+    tokenizer = word_tokenizer([f"w{number}" for number in range(hf.config.vocab_size - 2)])
+    tokenizer.chat_template = (
+        "{% for turn in messages %}w5 {{ turn.content }} {% endfor %}{% if add_generation_prompt %}w5 {% endif %}"
+    )
+    model = load(hf, tokenizer=tokenizer)
+    answer = tokenizer.decode(greedy(hf, tokenizer("w5 w3 w4 w5")["input_ids"], 1))
+    prompt = Prompt(text=f"w3 w4 {answer}", answer=answer)
+    assert bathyscope.solved(model, [prompt], chat=True, progress=False)["solved"].values.tolist() == [1.0]
+    assert bathyscope.solved(model, [prompt], progress=False)["answer_tokens"].values.tolist() == [1.0]
+    chatted = bathyscope.solved_by(model, model, [prompt], chat=True, progress=False)
+    assert [one.labels["solved_by"] for one in chatted.prompts] == ["both"]
+
+
 def test_generate_agrees() -> None:
     hf = zoo.build("gpt2")
     (question,) = zoo.prompts(hf, (8,))

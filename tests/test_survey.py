@@ -132,6 +132,7 @@ def test_a_finished_run_is_read_and_not_computed(on_disk: bathyscope.Run, monkey
         ({"seed": 1}, "seed: run has 0, asked for 1"),
         ({"measures": ["lens"]}, "measures.residual: run has"),
         ({"prompts": [[5, 6, 7]]}, "prompt_hash: run has"),
+        ({"keep_text": False}, "keep_text: run has True, asked for False"),
     ],
 )
 def test_another_configuration_is_refused(
@@ -357,10 +358,11 @@ def test_options_by_class_and_by_dict_are_the_same() -> None:
         ({"lens": 3}, "lens: options are a dict or LensOptions; int given."),
         ({"measures": ["lens"], "skip": {}}, "Options for skip were given, but skip is not among the measures: lens."),
         ({"preset": "csordas"}, "Unknown preset 'csordas'. Did you mean 'csordas2025'?"),
-        ({"batch_tokens": 0}, "batch_tokens=0 is not allowed; give a whole number, 1 or more."),
-        ({"seed": "x"}, "seed='x' is not allowed; give a whole number from 0 to 4294967295."),
-        ({"seed": -1}, "seed=-1 is not allowed"),
-        ({"seed": 1.5}, "seed=1.5 is not allowed"),
+        ({"batch_tokens": 0}, "batch_tokens=0 is out of range; allowed: 1 or more."),
+        ({"seed": "x"}, "seed takes a whole number; 'x' given."),
+        ({"seed": -1}, "seed=-1 is out of range; allowed: 0 to 4294967295."),
+        ({"seed": 1.5}, "seed takes a whole number; 1.5 given."),
+        ({"keep_text": "no"}, "keep_text takes true or false; 'no' given."),
         ({"skip": {"positions": [[1]]}}, "skip: positions has 1 lists for 6 prompts"),
         ({"measures": ["drop"], "drop": {"blocks": [5]}}, "drop: block 5 is out of range; allowed: 0 to 4."),
         ({"measures": ["repeat"], "repeat": {"length": 9}}, "repeat: length=9 does not fit a model of 5 blocks"),

@@ -27,7 +27,7 @@ from bathyscope.errors import ModelError, OptionError
 from bathyscope.model import Model, as_device, as_dtype, load_config
 from bathyscope.options import Range
 from bathyscope.prompts.source import Source
-from bathyscope.surveying import SurveyPlan, plan_survey
+from bathyscope.surveying import Survey, SurveyPlan
 from bathyscope.wavefront.compare import compare
 
 SECONDS = 0.3
@@ -110,6 +110,7 @@ def estimate(
     tokens: int | None = None,
     count: int = 10,
     preset: str | None = None,
+    chat: bool = False,
     dtype: str | None = None,
     device: str | None = None,
     revision: str | None = None,
@@ -125,7 +126,7 @@ def estimate(
         measures: as for ``survey``.
         tokens: instead of prompts, the length of each (no tokenizer is needed).
         count: how many prompts of ``tokens`` tokens.
-        preset: as for ``survey``.
+        preset, chat: as for ``survey``.
         dtype, device, revision, trust_remote_code: as for ``load``; the rates are measured on the device.
         rates: measures the machine; None = ``measure_rates``.
         **options: a measure's options under its name, as for ``survey``.
@@ -142,7 +143,7 @@ def estimate(
     # prompts of one length cost the same, so that a few stand for all
     planned = min(count, _PLANNED)
     source: Source = [[0] * (tokens or 0)] * planned if prompts is None else prompts
-    plan = plan_survey(outline, source, measures, preset=preset, options=options)
+    plan = Survey(measures, preset=preset, chat=chat, options=options).plan(outline, source)
     found = (rates or measure_rates)(outline.dtype, as_device(device), outline.anatomy.vocabulary)
     return _count(plan, found, count / planned if prompts is None else 1)
 

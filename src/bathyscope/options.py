@@ -22,6 +22,8 @@ T = TypeVar("T")
 P = ParamSpec("P")
 R = TypeVar("R")
 N = TypeVar("N", int, float)
+_CHECKED = "_is_checked"
+"""The mark of options whose values have been looked at; a copy with other values does not have it."""
 
 
 @dataclass(frozen=True)
@@ -72,15 +74,17 @@ class NoOptions:
 def coerce(options_type: type[T], given: object, where: str) -> T:
     """An instance of ``options_type`` from itself, a mapping of its fields, or None (the defaults).
 
-    Lists become tuples, and a single text stands for a tuple of one.
+    Lists become tuples, and a single text stands for a tuple of one. What has been checked is not checked again: an
+    instance that was made here is given back.
 
     Raises:
         OptionError: unknown option (with a near miss), a value of another type, or one that is not allowed.
     """
-    if given is None:
-        return options_type()
+    if isinstance(given, options_type) and getattr(given, _CHECKED, False):
+        return given
     if isinstance(given, options_type) and is_dataclass(given):
         given = {field.name: getattr(given, field.name) for field in fields(given)}
+    given = {} if given is None else given
     if not isinstance(given, Mapping) or not is_dataclass(options_type):
         raise OptionError(f"{where}: options are a dict or {options_type.__name__}; {type(given).__name__} given.")
     hints = typing.get_type_hints(options_type, include_extras=True)
@@ -91,7 +95,10 @@ def coerce(options_type: type[T], given: object, where: str) -> T:
             listed = ", ".join(allowed) or "none"
             raise OptionError(f"{where} has no option {name!r}.{did_you_mean(str(name), allowed)} Allowed: {listed}.")
         values[str(name)] = _as(hints[name], value, f"{where}: {name}")
-    return options_type(**values)
+    made = options_type(**values)
+    if hasattr(made, "__dict__"):
+        object.__setattr__(made, _CHECKED, True)
+    return made
 
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
@@ -109,7 +116,7 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
         for name, value in bound.arguments.items():
             if name in hints and _is_plain(hints[name]):
                 bound.arguments[name] = _as(hints[name], value, name)
-            if name == "seed":
+            if name == "seed" and bound.arguments[name] is not None:
                 Range(0, (1 << 32) - 1).check(bound.arguments[name], name)
         return function(*bound.args, **bound.kwargs)
 

@@ -17,13 +17,13 @@ from torch import Tensor
 
 from bathyscope.errors import OptionError, PromptError, warn
 from bathyscope.labels import variable
-from bathyscope.model import AnyModel, Model, loaded, measuring
+from bathyscope.model import AnyModel, Model, alone, loaded
+from bathyscope.model.reading import tokenized
 from bathyscope.options import checked
 from bathyscope.progress import ProgressBar
 from bathyscope.prompts.label_checks import RESERVED_LABELS
 from bathyscope.prompts.prompt import Prompt, PromptSet, TokenizedPrompt
 from bathyscope.prompts.prompts import Prompts
-from bathyscope.prompts.reading import tokenized
 from bathyscope.prompts.solved_by import SOLVED_BY, class_of
 from bathyscope.prompts.source import Source, needs_tokenizer, resolve
 from bathyscope.vocabularies import vocabularies_differ
@@ -36,13 +36,13 @@ _READOUT_TOKENS = 64
 
 
 @checked
-@measuring("model")
 def solved(
     model: AnyModel,
     prompts: Source | Prompts,
     *,
     seed: int = 0,
     beyond_context: bool | None = None,
+    chat: bool = False,
     progress: bool = True,
 ) -> xr.Dataset:
     """Whether greedy decoding gives each prompt's answer, and how probable the answer is.
@@ -54,7 +54,7 @@ def solved(
         model: what ``load`` returns or takes.
         prompts: as for ``survey``, with answers.
         seed: of generated problems.
-        beyond_context: as for ``survey``.
+        beyond_context, chat: as for ``survey``.
         progress: show a progress bar on standard error when it takes long.
 
     Returns:
@@ -65,18 +65,18 @@ def solved(
     Raises:
         OptionError, PromptError, ModelError: as ``survey``; also where no prompt has an answer.
     """
-    asked = loaded(model)
-    read = tokenized(asked, prompts, seed=seed, beyond_context=beyond_context)
-    without = sum(p.answer_tokens is None for p in read)
-    if without == len(read):
-        raise _no_answers(read.dataset)
-    if without:
-        warn(f"{without} of {len(read)} prompts have no answer, and no value.")
-    return _answered(asked, read, progress)
+    with alone(model):
+        asked = loaded(model)
+        read = tokenized(asked, prompts, seed=seed, beyond_context=beyond_context, chat=chat)
+        without = sum(p.answer_tokens is None for p in read)
+        if without == len(read):
+            raise _no_answers(read.dataset)
+        if without:
+            warn(f"{without} of {len(read)} prompts have no answer, and no value.")
+        return _answered(asked, read, progress)
 
 
 @checked
-@measuring("shallow", "deep")
 def solved_by(
     shallow: AnyModel,
     deep: AnyModel,
@@ -85,6 +85,7 @@ def solved_by(
     label: str = SOLVED_BY,
     seed: int = 0,
     beyond_context: bool | None = None,
+    chat: bool = False,
     progress: bool = True,
 ) -> PromptSet:
     """The prompts with a label that says which of two models solve them: neither, only shallow, only deep, both.
@@ -99,7 +100,7 @@ def solved_by(
             warning counts them.
         label: its name.
         seed: of generated problems.
-        beyond_context: as for ``survey``.
+        beyond_context, chat: as for ``survey``.
         progress: show progress bars on standard error when it takes long.
 
     Raises:
@@ -108,30 +109,31 @@ def solved_by(
             mean something else to the other model.
         ModelError: a model cannot be loaded.
     """
-    if label in RESERVED_LABELS or not label:
-        raise OptionError(
-            f"label={label!r} is not allowed, since results use that name; the usual one is {SOLVED_BY!r}."
-        )
-    models = [loaded(model) for model in (shallow, deep)]
-    _require_order(*models)
-    given: Source = list(prompts) if isinstance(prompts, Iterator) else prompts
-    tokenizer = models[0].tokenizer if needs_tokenizer(given) else None
-    resolved = resolve(given, seed=seed, tokenizer=tokenizer, window=models[0].max_tokens)
-    _require_free(resolved, label)
-    _require_same_ids(resolved, *models)
-    read = [tokenized(model, resolved, seed=seed, beyond_context=beyond_context) for model in models]
-    answers = [[p.answer_tokens is not None for p in own] for own in read]
-    asked = np.logical_and.reduce(answers)
-    if not asked.any():
-        raise _no_answers(resolved.dataset)
-    if not asked.all():
-        warn(
-            f"{int((~asked).sum())} of {len(asked)} prompts have no answer that both models can be asked for, and are "
-            "left out.",
-        )
-    right = [_answered(model, own, progress)["solved"].values == 1 for model, own in zip(models, read)]
-    classes = [class_of(bool(one), bool(other)) if there else None for one, other, there in zip(*right, asked)]
-    return _labelled(resolved, label, read[0].names, classes)
+    with alone(shallow, deep):
+        if label in RESERVED_LABELS or not label:
+            raise OptionError(
+                f"label={label!r} is not allowed, since results use that name; the usual one is {SOLVED_BY!r}."
+            )
+        models = [loaded(model) for model in (shallow, deep)]
+        _require_order(*models)
+        given: Source = list(prompts) if isinstance(prompts, Iterator) else prompts
+        tokenizer = models[0].tokenizer if needs_tokenizer(given) else None
+        resolved = resolve(given, seed=seed, tokenizer=tokenizer, window=models[0].max_tokens)
+        _require_free(resolved, label)
+        _require_same_ids(resolved, *models)
+        read = [tokenized(model, resolved, seed=seed, beyond_context=beyond_context, chat=chat) for model in models]
+        answers = [[p.answer_tokens is not None for p in own] for own in read]
+        asked = np.logical_and.reduce(answers)
+        if not asked.any():
+            raise _no_answers(resolved.dataset)
+        if not asked.all():
+            warn(
+                f"{int((~asked).sum())} of {len(asked)} prompts have no answer that both models can be asked for, and "
+                "are left out.",
+            )
+        right = [_answered(model, own, progress)["solved"].values == 1 for model, own in zip(models, read)]
+        classes = [class_of(bool(one), bool(other)) if there else None for one, other, there in zip(*right, asked)]
+        return _labelled(resolved, label, read[0].names, classes)
 
 
 class AnswerProbe(Probe):

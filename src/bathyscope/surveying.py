@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 import xarray as xr
@@ -21,24 +21,24 @@ from bathyscope.assembly import (
     with_summary,
 )
 from bathyscope.controls import controls_of
-from bathyscope.errors import OptionError, warn
+from bathyscope.errors import warn
 from bathyscope.interrupts import ended_as_interrupted
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
 from bathyscope.measures.registry import DEFAULT, MEASURES, chosen, make
-from bathyscope.model import AnyModel, Model, config_hash, free_bytes, loaded, measuring
-from bathyscope.options import is_whole, require_whole
+from bathyscope.model import AnyModel, Model, alone, config_hash, free_bytes, loaded
+from bathyscope.model.reading import tokenized
+from bathyscope.options import Range, checked
 from bathyscope.papers.presets import Preset
 from bathyscope.papers.presets import preset as preset_of
 from bathyscope.progress import ProgressBar
 from bathyscope.prompts.label_checks import require_free
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.prompts import Prompts
-from bathyscope.prompts.reading import tokenized
 from bathyscope.prompts.source import Source
 from bathyscope.sharding import batch_room, convoys_of, shard_tokens, shards_of
 from bathyscope.store.merge import PROMPT, merge
 from bathyscope.store.prompts import PROMPTS, PROMPTS_FILE, encode_prompts
-from bathyscope.store.run import CONTROLS, Run
+from bathyscope.store.run import CONTROLS, Run, controls_in
 from bathyscope.store.writer import RunWriter
 from bathyscope.wavefront.batch import Batch, plan_batches
 from bathyscope.wavefront.engine import Wavefront
@@ -47,14 +47,14 @@ Asked = str | type[Measure[Any]] | Measure[Any]
 Measures = Sequence[Asked] | Asked | None
 
 
-@measuring("model")
+@checked
 def survey(
     model: AnyModel,
     prompts: Source | Prompts,
     measures: Measures = None,
     out: str | Path | None = None,
     seed: int | None = None,
-    batch_tokens: int | None = None,
+    batch_tokens: Annotated[int, Range(1)] | None = None,
     preset: str | None = None,
     *,
     control: str | Sequence[str] | None = None,
@@ -103,8 +103,7 @@ def survey(
         StoreError: the folder belongs to another configuration, is altered, or cannot be written.
     """
     controls = controls_of(control)
-    planned = partial(
-        plan_survey,
+    asked = Survey(
         measures=measures,
         seed=seed,
         batch_tokens=batch_tokens,
@@ -112,31 +111,70 @@ def survey(
         beyond_context=beyond_context,
         add_special_tokens=add_special_tokens,
         chat=chat,
+        keep_text=keep_text,
         options=options,
     )
-    with ended_as_interrupted():
-        plan = planned(model, prompts)
+    folder = None if out is None else Path(out).expanduser()
+    with alone(model), ended_as_interrupted():
+        plan = asked.plan(model, prompts)
         for one in controls:
             one.require(plan.model)
-        carried_out = partial(_carried_out, command=command, keep_text=keep_text, progress=progress)
-        run = carried_out(plan, out)
-        found = {}
+        run = plan.carry_out(folder, command, progress)
+        found: dict[str, Run] = {} if folder is None else controls_in(folder)
         for one in controls:
-            folder = None if out is None else Path(out).expanduser() / CONTROLS / one.label
-            found[one.label] = carried_out(planned(*one.of(plan.model, plan.prompts)), folder)
-        return replace(run, controls=found) if controls else run
+            beside = asked.plan(*one.of(plan.model, plan.prompts))
+            place = None if folder is None else folder / CONTROLS / one.label
+            found[one.label] = beside.carry_out(place, command, progress)
+        return replace(run, controls=found)
 
 
-def _carried_out(plan: SurveyPlan, out: str | Path | None, command: str | None, keep_text: bool, progress: bool) -> Run:
-    """The run of a plan, or what of it is there already."""
-    plan = replace(plan, facts=replace(plan.facts, keeps_text=keep_text))
-    record = {"command": command, "notes": {"threads": torch.get_num_threads(), "tails": plan.tails_note}}
-    with RunWriter.open(out, plan.identity(), record) as writer:
-        if writer.is_finished:
-            return writer.run()
-        writer.attach(PROMPTS, PROMPTS_FILE, encode_prompts(plan.prompts, keep_text))
-        plan.compute(writer, progress)
-        return writer.finish(plan.derived(writer.merged()))
+@dataclass(frozen=True)
+class Survey:
+    """What is asked of a model and prompts, whichever they are: the same of a model and of its controls.
+
+    The arguments are those of ``survey``.
+    """
+
+    measures: Measures = None
+    seed: int | None = None
+    batch_tokens: int | None = None
+    preset: str | None = None
+    beyond_context: bool | None = None
+    add_special_tokens: bool = True
+    chat: bool = False
+    keep_text: bool = True
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def plan(self, model: AnyModel, prompts: Source | Prompts) -> SurveyPlan:
+        """All decisions and checks, before any compute (see ``survey``)."""
+        paper: Preset | None = preset_of(self.preset) if self.preset else None
+        named = _named(self.measures, paper)
+        declared = chosen(named, self.options, paper.options if paper else None)
+        measures = tuple(make(one, own) for one, own in declared.values())
+        seed = self.seed if self.seed is not None else paper.seed if paper else 0
+        ready = loaded(model)
+        found = self._read(ready, prompts, seed, self.beyond_context)
+        facts = ModelFacts(ready.anatomy, ready.checks, found.tokenizer, self.keep_text)
+        by_name = {one if isinstance(one, str) else one.name for one in named}
+        measures = _possible(measures, facts, found, {*by_name, *self.options})
+        require_free(found, {m.name: _names(m) for m in measures if not m.derived})
+        for measure in measures:
+            if facts.has_weights or not measure.looks_at_weights:
+                measure.prepare(facts, found, seed)
+        # a measure's own further prompts, under the same rules as the survey's
+        references = {m.name: self._read(ready, m.reference, seed) for m in measures if m.reference is not None}
+        tokens = self.batch_tokens or shard_tokens(facts, measures, max(found.lengths))
+        return SurveyPlan(ready, facts, found, measures, seed, self.preset, tokens, references)
+
+    def _read(self, model: Model, prompts: Source | Prompts, seed: int, beyond_context: bool | None = None) -> Prompts:
+        return tokenized(
+            model,
+            prompts,
+            seed=seed,
+            beyond_context=beyond_context,
+            add_special_tokens=self.add_special_tokens,
+            chat=self.chat,
+        )
 
 
 @dataclass(frozen=True)
@@ -186,6 +224,7 @@ class SurveyPlan:
             "noise": "control row in every batch against the plain forward",
             "n_blocks": self.model.n_blocks,
             "config_hash": config_hash(hf),
+            "keep_text": self.facts.keeps_text,
         }
 
     def _options(self, measure: Measure[Any]) -> dict[str, Any]:
@@ -195,6 +234,16 @@ class SurveyPlan:
         if measure.name in self.references:
             options["reference_hash"] = self.references[measure.name].hash
         return options
+
+    def carry_out(self, out: Path | None, command: str | None, progress: bool) -> Run:
+        """The run, or what of it is there already."""
+        record = {"command": command, "notes": {"threads": torch.get_num_threads(), "tails": self.tails_note}}
+        with RunWriter.open(out, self.identity(), record) as writer:
+            if writer.is_finished:
+                return writer.run()
+            writer.attach(PROMPTS, PROMPTS_FILE, encode_prompts(self.prompts, self.facts.keeps_text))
+            self.compute(writer, progress)
+            return writer.finish(self.derived(writer.merged()))
 
     def compute(self, writer: RunWriter, progress: bool) -> None:
         """Computes and writes every missing shard."""
@@ -306,52 +355,6 @@ class SurveyPlan:
         return dataset.assign_coords(self.prompts.coords(some))
 
 
-def plan_survey(
-    model: AnyModel,
-    prompts: Source | Prompts,
-    measures: Measures = None,
-    *,
-    seed: int | None = None,
-    batch_tokens: int | None = None,
-    preset: str | None = None,
-    beyond_context: bool | None = None,
-    add_special_tokens: bool = True,
-    chat: bool = False,
-    options: Mapping[str, Any] | None = None,
-) -> SurveyPlan:
-    """All decisions and checks of a survey, before any compute (see ``survey``)."""
-    preset_used: Preset | None = preset_of(preset) if preset else None
-    given = dict(options or {})
-    asked = _named(measures, preset_used)
-    made = tuple(
-        make(one, own) for one, own in chosen(asked, given, preset_used.options if preset_used else None).values()
-    )
-    batch_tokens = None if batch_tokens is None else _checked_batch_tokens(batch_tokens)
-    seed = _checked_seed(seed if seed is not None else preset_used.seed if preset_used else 0)
-    ready = loaded(model)
-    read = partial(tokenized, ready, seed=seed, add_special_tokens=add_special_tokens)
-    found = read(prompts, beyond_context=beyond_context, chat=chat)
-    facts = ModelFacts(ready.anatomy, ready.checks, found.tokenizer)
-    by_name = {one if isinstance(one, str) else one.name for one in asked}
-    made = _possible(made, facts, found, {*by_name, *given})
-    require_free(found, {m.name: _names(m) for m in made if not m.derived})
-    for measure in made:
-        if facts.has_weights or not measure.looks_at_weights:
-            measure.prepare(facts, found, seed)
-    # a measure's own further prompts, under the same rules as the survey's
-    references = {m.name: read(m.reference, chat=chat) for m in made if m.reference is not None}
-    return SurveyPlan(
-        model=ready,
-        facts=facts,
-        prompts=found,
-        measures=made,
-        seed=seed,
-        preset=preset,
-        batch_tokens=batch_tokens or shard_tokens(facts, made, max(found.lengths)),
-        references=references,
-    )
-
-
 def _names(measure: Measure[Any]) -> set[str]:
     """Names that results by prompt have, as far as the measure declares them; others are met when they are there."""
     table = measure.table or {}
@@ -389,17 +392,6 @@ def _possible(
 
 def _advance(bar: ProgressBar, done: float, weight: float, share: float) -> None:
     bar.advance_to(done + weight * share)
-
-
-def _checked_batch_tokens(batch_tokens: int) -> int:
-    require_whole(batch_tokens=(batch_tokens, 1))
-    return int(batch_tokens)
-
-
-def _checked_seed(seed: int) -> int:
-    if not is_whole(seed, below=1 << 32):
-        raise OptionError(f"seed={seed!r} is not allowed; give a whole number from 0 to {(1 << 32) - 1}.")
-    return int(seed)
 
 
 def _device_name(device: torch.device) -> str:

@@ -23,7 +23,7 @@ from bathyscope.comparison.side import sides_of
 from bathyscope.errors import OptionError, PromptError
 from bathyscope.labels import variable
 from bathyscope.model import Model, load
-from bathyscope.prompts.reading import tokenized
+from bathyscope.model.reading import tokenized
 from bathyscope.prompts.source import Source
 from bathyscope.statistics.bootstrap import check_resampling
 from bathyscope.statistics.difference import Term, contrast, paired_difference

@@ -16,7 +16,7 @@ from bathyscope.between.map_results import encode_maps, open_maps
 from bathyscope.between.maps import maps
 from bathyscope.errors import StoreError
 from bathyscope.model import Model
-from bathyscope.prompts.reading import tokenized
+from bathyscope.model.reading import tokenized
 from bathyscope.prompts.source import Source
 from bathyscope.store.atomic import write_atomically
 

@@ -203,7 +203,17 @@ def test_all_measures_of_a_model_without_attention_leave_it_out() -> None:
 
 def test_an_offset_beyond_every_prompt_is_said() -> None:
     ids = zoo.prompts(zoo.build("llama"), (5, 3))
-    with pytest.warns(UserWarning, match=r"no prompt has a token 5 before another \(the longest has 5 tokens\)"):
+    said = r"2 of 2 prompts are too short to have a token 4 or 5 before another \(the shortest has 3 tokens"
+    with pytest.warns(UserWarning, match=said):
         found = locality(waves.loaded("llama"), ids, offsets=(1, 4, 5))
     assert found.weight.sel(offset=5).isnull().all()
     assert found.weight.sel(offset=4).notnull().any()
+
+
+def test_a_single_prompt_that_is_too_short_for_an_offset_is_said() -> None:
+    ids = zoo.prompts(zoo.build("llama"), (9, 4, 7))
+    with pytest.warns(UserWarning, match="1 of 3 prompts are too short to have a token 5 before another") as said:
+        found = locality(waves.loaded("llama"), ids, offsets=(1, 3, 5))
+    assert len([one for one in said if "attention_locality" in str(one.message)]) == 1
+    assert found.weight.sel(offset=5).isnull().all("block").values.tolist() == [False, True, False]
+    assert found.weight.sel(offset=3).notnull().all()

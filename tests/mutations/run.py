@@ -2,8 +2,8 @@
 
 Each bug of ``bugs.py`` is written into a copy of the checkout, and the tests that it names run there, as far as ``make
 test`` runs them. A bug is caught where one of them fails that passes without it. One that they let pass is tried on all
-tests of its room and on the golden values: where those notice it, the table should name them; where they do not, it is a
-hole in the tests.
+tests of its room and on the golden values: where those notice it, the table should name them; where they do not, it is
+a hole in the tests.
 
     python tests/mutations/run.py [NAME...]        exit code 1 where a bug survives
 """

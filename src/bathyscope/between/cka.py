@@ -9,17 +9,16 @@ import xarray as xr
 
 from bathyscope.measures.base import ModelFacts
 from bathyscope.measures.cka import TOKENS, Cka, CkaOptions, grams, representations, similarities
-from bathyscope.model import AnyModel, Model, loaded, measuring
+from bathyscope.model import AnyModel, Model, alone, loaded
+from bathyscope.model.reading import tokenized
 from bathyscope.options import checked, coerce
 from bathyscope.prompts.prompts import Prompts
-from bathyscope.prompts.reading import tokenized
 from bathyscope.prompts.source import Source
 from bathyscope.statistics.hsic import HsicSums, minibatch_sums
 from bathyscope.wavefront.engine import Wavefront
 
 
 @checked
-@measuring("model", "other")
 def cka(
     model: AnyModel,
     other: AnyModel,
@@ -48,16 +47,17 @@ def cka(
     Raises:
         OptionError, PromptError, ModelError: what is asked for cannot be done; raised before any compute.
     """
-    chosen = coerce(CkaOptions, options, Cka.name)
-    given: Source | Prompts = list(prompts) if isinstance(prompts, Iterator) else prompts
-    models = [loaded(one) for one in (model, other)]
-    read = [tokenized(one, given, seed=seed, beyond_context=beyond_context) for one in models]
-    measures = [Cka(chosen), Cka(chosen)]
-    for measure, one, own in zip(measures, models, read):
-        measure.prepare(ModelFacts(one.anatomy, one.checks, own.tokenizer), own, seed)
-    same_ids = [p.ids for p in read[0]] == [p.ids for p in read[1]]
-    sums = _sums(models, measures, TOKENS if same_ids else ("last",))
-    return similarities(sums, chosen.level).assign_attrs(model=models[0].name, other=models[1].name)
+    with alone(model, other):
+        chosen = coerce(CkaOptions, options, Cka.name)
+        given: Source | Prompts = list(prompts) if isinstance(prompts, Iterator) else prompts
+        models = [loaded(one) for one in (model, other)]
+        read = [tokenized(one, given, seed=seed, beyond_context=beyond_context) for one in models]
+        measures = [Cka(chosen), Cka(chosen)]
+        for measure, one, own in zip(measures, models, read):
+            measure.prepare(ModelFacts(one.anatomy, one.checks, own.tokenizer), own, seed)
+        same_ids = [p.ids for p in read[0]] == [p.ids for p in read[1]]
+        sums = _sums(models, measures, TOKENS if same_ids else ("last",))
+        return similarities(sums, chosen.level).assign_attrs(model=models[0].name, other=models[1].name)
 
 
 def _sums(models: Sequence[Model], measures: Sequence[Cka], kinds: tuple[str, ...]) -> dict[str, HsicSums]:

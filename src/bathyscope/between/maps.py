@@ -25,11 +25,11 @@ from bathyscope.between.map_results import Setup, dataset
 from bathyscope.between.streams import Streams
 from bathyscope.errors import OptionError, PromptError, warn
 from bathyscope.measures.normal_equations import NormalEquations
-from bathyscope.model import AnyModel, Model, loaded, measuring
+from bathyscope.model import AnyModel, Model, alone, loaded
+from bathyscope.model.reading import tokenized
 from bathyscope.options import checked
 from bathyscope.progress import ProgressBar
 from bathyscope.prompts.prompts import Prompts
-from bathyscope.prompts.reading import tokenized
 from bathyscope.prompts.source import Source
 from bathyscope.statistics.bootstrap import check_resampling
 from bathyscope.statistics.least_squares import RIDGE, Array, RidgeMaps
@@ -38,7 +38,6 @@ from bathyscope.vocabularies import vocabularies_differ
 
 
 @checked
-@measuring("source", "target")
 def maps(
     source: AnyModel,
     target: AnyModel,
@@ -82,20 +81,21 @@ def maps(
     Raises:
         OptionError, PromptError, ModelError: what is asked for cannot be done; raised before any compute.
     """
-    penalties = _checked_ridge(ridge)
-    check_resampling(resamples, level)
-    if not 0 < memory < math.inf:
-        raise OptionError(f"memory={memory:g} is out of range; give GiB above 0, such as 4.")
-    given: Source | Prompts = list(prompts) if isinstance(prompts, Iterator) else prompts
-    first, second = (loaded(model) for model in (source, target))
-    read, other = (tokenized(model, given, seed=seed, beyond_context=beyond_context) for model in (first, second))
-    _require_same_tokens(first, read, second, other)
-    streams = Streams(first, second, read)
-    splits = split(len(streams.prompts), choose_share, test_share, seed)
-    require_tokens(splits, streams.tokens, streams.widths[0])
-    block = _block(streams, memory, sources_per_pass)
-    setup = Setup(first.name, second.name, read.dataset, splits, resamples, level, seed, block)
-    return dataset(*_Mapping(streams, splits, penalties, progress).run(block), streams, setup)
+    with alone(source, target):
+        penalties = _checked_ridge(ridge)
+        check_resampling(resamples, level)
+        if not 0 < memory < math.inf:
+            raise OptionError(f"memory={memory:g} is out of range; give GiB above 0, such as 4.")
+        given: Source | Prompts = list(prompts) if isinstance(prompts, Iterator) else prompts
+        first, second = (loaded(model) for model in (source, target))
+        read, other = (tokenized(model, given, seed=seed, beyond_context=beyond_context) for model in (first, second))
+        _require_same_tokens(first, read, second, other)
+        streams = Streams(first, second, read)
+        splits = split(len(streams.prompts), choose_share, test_share, seed)
+        require_tokens(splits, streams.tokens, streams.widths[0])
+        block = _block(streams, memory, sources_per_pass)
+        setup = Setup(first.name, second.name, read.dataset, splits, resamples, level, seed, block)
+        return dataset(*_Mapping(streams, splits, penalties, progress).run(block), streams, setup)
 
 
 class _Mapping:

@@ -16,8 +16,8 @@ from bathyscope.comparison.questions import Against, Asked, Pairs, Question, pla
 from bathyscope.comparison.result import Comparison, Row, comparison_data, run_data
 from bathyscope.comparison.side import Side, differing_options, sides_of
 from bathyscope.errors import OptionError, did_you_mean
+from bathyscope.options import Coverage, Resamples, checked
 from bathyscope.prompts.parts import FEWEST_CLUSTERS
-from bathyscope.statistics.bootstrap import check_resampling
 from bathyscope.statistics.difference import Contrast, Term, contrast
 from bathyscope.statistics.effective_depth import ESTIMATORS
 from bathyscope.statistics.estimate import DepthEstimate
@@ -26,6 +26,7 @@ from bathyscope.store.run import Run, open_run
 NAN = math.nan
 
 
+@checked
 def compare(
     runs: Sequence[Run | str | Path],
     *,
@@ -39,8 +40,8 @@ def compare(
     cluster: str | None = None,
     equivalence: float | None = None,
     equivalence_unit: Unit = "ratio",
-    resamples: int = 2000,
-    level: float = 0.95,
+    resamples: Resamples = 2000,
+    level: Coverage = 0.95,
     seed: int = 0,
 ) -> Comparison:
     """Compares the effective depths of runs, estimator by estimator.
@@ -73,9 +74,6 @@ def compare(
             equivalence that is not above 0, or in blocks of unequal models.
         StoreError: a folder holds no finished run.
     """
-    check_resampling(resamples, level)
-    if seed < 0:
-        raise OptionError(f"seed={seed} is not allowed; give a whole number of at least 0.")
     chosen = _chosen(estimators)
     opened = _opened(runs)
     sides = sides_of(opened, cluster)

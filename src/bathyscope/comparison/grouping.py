@@ -24,14 +24,14 @@ from bathyscope.errors import OptionError, did_you_mean, warn
 from bathyscope.labels import variable
 from bathyscope.measures.curves import one_norm
 from bathyscope.measures.declared.effective_depth import DECLARATION
+from bathyscope.options import Coverage, Resamples, checked
 from bathyscope.prompts.parts import FEWEST_CLUSTERS, clusters, parts
-from bathyscope.statistics.bootstrap import check_resampling
 from bathyscope.statistics.crossing import centre_of_mass
 from bathyscope.statistics.difference import Contrast, two_sample_difference
 from bathyscope.statistics.effective_depth import Estimator, blocks_done
 from bathyscope.statistics.effective_depth import estimators as estimators_of
 from bathyscope.statistics.estimate import DepthEstimate
-from bathyscope.statistics.permutation import check_permutations, permutation_p, share_clusters
+from bathyscope.statistics.permutation import permutation_p, share_clusters
 from bathyscope.statistics.reading import Reading
 from bathyscope.store.run import Run, open_run
 
@@ -42,15 +42,16 @@ SHARE: Final = "deep_thinking_ratio"
 _SOURCE: Final = "hu2025, effective depth; csordas2025, depth score"
 
 
+@checked
 def grouped(
     run: Run | str | Path,
     by: str,
     *,
     estimators: Sequence[str] | None = None,
     cluster: str | None = None,
-    resamples: int = 2000,
-    permutations: int = 9999,
-    level: float = 0.95,
+    resamples: Resamples = 2000,
+    permutations: Resamples = 9999,
+    level: Coverage = 0.95,
     seed: int = 0,
 ) -> xr.Dataset:
     """Every depth estimator on each group of a run's prompts, with intervals, and the differences between groups.
@@ -77,10 +78,6 @@ def grouped(
             without any estimator, or an option out of its range.
         StoreError: a folder holds no finished run.
     """
-    check_resampling(resamples, level)
-    check_permutations(permutations)
-    if seed < 0:
-        raise OptionError(f"seed={seed} is not allowed; give a whole number of at least 0.")
     opened = run if isinstance(run, Run) else open_run(run)
     member = None if cluster is None else parts(clusters(opened.prompts, cluster))[1]
     groups = Groups.of(opened, by)

@@ -14,7 +14,7 @@ from bathyscope.evaluation.result import Evaluation, assemble
 from bathyscope.evaluation.shelf import Score, Shelf, read_evaluation
 from bathyscope.evaluation.variants import NORMAL, Variant, runnable, variants
 from bathyscope.interrupts import ended_as_interrupted
-from bathyscope.model import Model, config_hash, loaded, measuring
+from bathyscope.model import Model, alone, config_hash, loaded
 from bathyscope.progress import ProgressBar
 from bathyscope.store.folder import folder_path
 from bathyscope.store.shards import encode_results
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 TABLE, ARRAYS = "evaluation.csv", "evaluation.nc"
 
 
-@measuring("model")
 def evaluate(
     model: Model,
     tasks: Sequence[str | Benchmark],
@@ -64,40 +63,41 @@ def evaluate(
         ModelError: a schedule cannot run, or gives NaN or Inf.
         StoreError: the folder holds another evaluation, cannot be written, or has a damaged file.
     """
-    for name, value in (("limit", limit), ("batch_size", batch_size)):
-        if value is not None and value < 1:
-            raise OptionError(f"{name}={value} is out of range; allowed: 1 or more.")
-    model = loaded(model)
-    found = variants(schedules, model.n_blocks)
-    benchmarks = load_benchmarks([tasks] if isinstance(tasks, str | Benchmark) else tasks, data)
-    _require_tokenizer(model)
-    from bathyscope.evaluation import harness
+    with alone(model):
+        for name, value in (("limit", limit), ("batch_size", batch_size)):
+            if value is not None and value < 1:
+                raise OptionError(f"{name}={value} is out of range; allowed: 1 or more.")
+        model = loaded(model)
+        found = variants(schedules, model.n_blocks)
+        benchmarks = load_benchmarks([tasks] if isinstance(tasks, str | Benchmark) else tasks, data)
+        _require_tokenizer(model)
+        from bathyscope.evaluation import harness
 
-    plan = runnable(found, model.checks, schedules)
-    for variant in plan:
-        require_runnable(model, variant.schedule, arguments)
-    requests = {one.name: harness.prepare(one, limit) for one in benchmarks}
-    settings = {
-        "model": model.name,
-        "weight_hash": model.weight_hash,
-        "config_hash": config_hash(model.hf),
-        "precision": str(model.dtype).removeprefix("torch."),
-        "n_blocks": model.n_blocks,
-        "arguments": arguments,
-        "limit": limit,
-        "harness": harness.VERSION,
-    }
-    total = len(plan) * sum(count for count, _ in requests.values())
-    folder = nullcontext() if out is None else Shelf(folder_path(out, "out"), settings)
-    with ended_as_interrupted(), folder as shelf, ProgressBar("Evaluating", total, quiet=not progress) as bar:
-        for one in benchmarks:
+        plan = runnable(found, model.checks, schedules)
+        for variant in plan:
+            require_runnable(model, variant.schedule, arguments)
+        requests = {one.name: harness.prepare(one, limit) for one in benchmarks}
+        settings = {
+            "model": model.name,
+            "weight_hash": model.weight_hash,
+            "config_hash": config_hash(model.hf),
+            "precision": str(model.dtype).removeprefix("torch."),
+            "n_blocks": model.n_blocks,
+            "arguments": arguments,
+            "limit": limit,
+            "harness": harness.VERSION,
+        }
+        total = len(plan) * sum(count for count, _ in requests.values())
+        folder = nullcontext() if out is None else Shelf(folder_path(out, "out"), settings)
+        with ended_as_interrupted(), folder as shelf, ProgressBar("Evaluating", total, quiet=not progress) as bar:
+            for one in benchmarks:
+                if shelf is not None:
+                    shelf.begin(one.name, requests[one.name][1], one.source)
+            work = _Work(model, benchmarks, arguments, limit, {n: c for n, (c, _) in requests.items()}, bar, shelf)
+            scores = work.run(plan, _fitting(model, batch_size))
             if shelf is not None:
-                shelf.begin(one.name, requests[one.name][1], one.source)
-        work = _Work(model, benchmarks, arguments, limit, {n: c for n, (c, _) in requests.items()}, bar, shelf)
-        scores = work.run(plan, _fitting(model, batch_size))
-        if shelf is not None:
-            _write_derived(shelf)
-    return assemble(plan, scores, settings)
+                _write_derived(shelf)
+        return assemble(plan, scores, settings)
 
 
 def _write_derived(shelf: Shelf) -> None:

@@ -42,12 +42,14 @@ class AttentionLocality(Measure[AttentionLocalityOptions], declared=DECLARATION)
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
         self._heads = max(attention_heads(facts.anatomy))
-        longest = max(len(prompt) for prompt in prompts)
-        beyond = [offset for offset in self.options.offsets if offset >= longest]
+        lengths = [len(prompt) for prompt in prompts]
+        beyond = [offset for offset in self.options.offsets if offset >= min(lengths)]
         if beyond:
+            short = sum(length <= max(beyond) for length in lengths)
             warn(
-                f"attention_locality: no prompt has a token {' or '.join(map(str, beyond))} before another (the "
-                f"longest has {longest} tokens); weights at such offsets are missing."
+                f"attention_locality: {short} of {len(lengths)} prompts are too short to have a token "
+                f"{' or '.join(map(str, beyond))} before another (the shortest has {min(lengths)} tokens, the longest "
+                f"{max(lengths)}); their weights at such offsets are missing."
             )
 
     def rows_per_prompt(self, facts: ModelFacts, tokens: int) -> float:

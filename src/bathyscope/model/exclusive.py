@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from functools import wraps
-from typing import ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
 from torch import nn
 
 from bathyscope.model.admission import without_adapter
 
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
 _LOCKS: WeakKeyDictionary[nn.Module, threading.RLock] = WeakKeyDictionary()
 _GUARD = threading.Lock()
 
@@ -36,20 +31,3 @@ def alone(*models: object) -> Iterator[None]:
         for lock in locks:
             stack.enter_context(lock)
         yield
-
-
-def measuring(*names: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
-    """The function has the models that it is given under these names for itself while it runs."""
-
-    def decorate(function: Callable[_P, _R]) -> Callable[_P, _R]:
-        signature = inspect.signature(function)
-
-        @wraps(function)
-        def run(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-            given = signature.bind(*args, **kwargs).arguments
-            with alone(*(given[name] for name in names)):
-                return function(*args, **kwargs)
-
-        return run
-
-    return decorate

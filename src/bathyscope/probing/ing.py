@@ -23,7 +23,7 @@ from bathyscope.measures.neuron_effects import moments
 from bathyscope.measures.neurons import directions_by_place, effects_by_block, ranked
 from bathyscope.measures.token_classes import CLASSES, members
 from bathyscope.measures.unembedding import Unembedding
-from bathyscope.model import Model, loaded, measuring
+from bathyscope.model import Model, alone, loaded
 from bathyscope.options import require_whole
 from bathyscope.probing.activations import last_activations, visible_neurons
 from bathyscope.probing.contexts import Contexts, balanced_contexts
@@ -37,7 +37,6 @@ _SOURCE = "lad2024, prediction ensembling"
 Array = NDArray[np.float32]
 
 
-@measuring("model")
 def ing_probe(
     model: Model | PreTrainedModel | str | Path,
     corpus: str | Path,
@@ -77,41 +76,42 @@ def ing_probe(
         PromptError: the text is too short, or has too few tokens that end in "ing".
         ModelError: the model cannot be ready, or has no tokenizer, no such token, or no neurons to be read.
     """
-    require_whole(
-        contexts=(contexts, 8),
-        window=(window, 4),
-        neurons=(neurons, 1),
-        characters=(1 if characters is None else characters, 1),
-    )
-    settings = Settings(float(C), resamples, level, seed)
-    ready = loaded(model)
-    if ready.max_tokens is not None and window - 1 > ready.max_tokens:
-        raise OptionError(
-            f"window={window} gives prompts of {window - 1} tokens, and {ready.name} takes {ready.max_tokens}; give "
-            "a smaller window."
+    with alone(model):
+        require_whole(
+            contexts=(contexts, 8),
+            window=(window, 4),
+            neurons=(neurons, 1),
+            characters=(1 if characters is None else characters, 1),
         )
-    chosen = _choose(ready, neurons)
-    found = balanced_contexts(
-        corpus,
-        ready.tokenizer,
-        chosen.in_class_V,
-        window=window,
-        count=contexts,
-        characters=characters,
-        seed=seed,
-    )
-    for part, where in (("Training half", found.training), ("Held-out half", ~found.training)):
-        settings.require_rows(found.labels[where], part)
-    places = [place for kind in KINDS for place in chosen.places[kind]]
-    activations, top1 = last_activations(ready, chosen.weights, places, found.ids.tolist(), progress)
-    split = np.cumsum([0, *(len(chosen.places[kind]) for kind in KINDS)])
-    values = {kind: activations[:, split[n] : split[n + 1]].numpy() for n, kind in enumerate(KINDS)}
-    right = chosen.in_class_V[top1.numpy()] == (found.labels == 1)
-    dataset = _dataset(chosen, values, found, settings, accuracy(right[~found.training], settings), neurons)
-    held_out = int((~found.training).sum())
-    dataset.attrs |= {"model": ready.name, "corpus": str(corpus), "held_out": held_out, "seed": seed}
-    dataset.attrs["training"] = len(found.labels) - held_out
-    return dataset
+        settings = Settings(float(C), resamples, level, seed)
+        ready = loaded(model)
+        if ready.max_tokens is not None and window - 1 > ready.max_tokens:
+            raise OptionError(
+                f"window={window} gives prompts of {window - 1} tokens, and {ready.name} takes {ready.max_tokens}; "
+                "give a smaller window."
+            )
+        chosen = _choose(ready, neurons)
+        found = balanced_contexts(
+            corpus,
+            ready.tokenizer,
+            chosen.in_class_V,
+            window=window,
+            count=contexts,
+            characters=characters,
+            seed=seed,
+        )
+        for part, where in (("Training half", found.training), ("Held-out half", ~found.training)):
+            settings.require_rows(found.labels[where], part)
+        places = [place for kind in KINDS for place in chosen.places[kind]]
+        activations, top1 = last_activations(ready, chosen.weights, places, found.ids.tolist(), progress)
+        split = np.cumsum([0, *(len(chosen.places[kind]) for kind in KINDS)])
+        values = {kind: activations[:, split[n] : split[n + 1]].numpy() for n, kind in enumerate(KINDS)}
+        right = chosen.in_class_V[top1.numpy()] == (found.labels == 1)
+        dataset = _dataset(chosen, values, found, settings, accuracy(right[~found.training], settings), neurons)
+        held_out = int((~found.training).sum())
+        dataset.attrs |= {"model": ready.name, "corpus": str(corpus), "held_out": held_out, "seed": seed}
+        dataset.attrs["training"] = len(found.labels) - held_out
+        return dataset
 
 
 @dataclass(frozen=True)

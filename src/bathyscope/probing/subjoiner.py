@@ -21,7 +21,7 @@ from transformers import PreTrainedModel
 from bathyscope.anatomy.attention_checks import attention_heads
 from bathyscope.errors import ModelError, OptionError
 from bathyscope.labels import variable
-from bathyscope.model import Model, loaded, measuring
+from bathyscope.model import Model, alone, loaded
 from bathyscope.options import is_whole, require_whole
 from bathyscope.probing.gather import run_batches
 from bathyscope.probing.words import CONTEXT, Placed, place_words, read_words
@@ -43,7 +43,6 @@ _FORMULA = {
 Array = NDArray[np.float64]
 
 
-@measuring("model")
 def subjoiner(
     model: Model | PreTrainedModel | str | Path,
     words: str | Path | Sequence[str],
@@ -88,36 +87,37 @@ def subjoiner(
         PromptError: no words, or too few of n tokens or of one token.
         ModelError: the model cannot be ready, has no tokenizer, or shows no attention weights.
     """
-    require_whole(
-        pieces=(pieces, 2),
-        count=(count, LEAST),
-        top=(top, 1),
-        seed=(seed, 0),
-        characters=(1 if characters is None else characters, 1),
-    )
-    if not is_whole(window, pieces + 1):
-        raise OptionError(f"window={window!r} is not allowed; give a whole number, more than the {pieces} pieces.")
-    check_resampling(resamples, level)
-    ready = loaded(model)
-    if ready.tokenizer is None:
-        raise ModelError("Words are text, and this model has no tokenizer; load it with tokenizer=.")
-    placed = place_words(
-        read_words(words, characters),
-        ready.tokenizer,
-        (pieces, 1),
-        context=context,
-        window=window,
-        count=count,
-        least=LEAST,
-        seed=seed,
-    )
-    _require_room(ready, len(placed[1][0].ids), window)
-    ids = [one.ids for kind in placed.values() for one in kind]
-    measured = Measured(placed, attention_to_earlier(ready, ids, pieces - 1, progress))
-    dataset = _dataset(measured, top, resamples, level, seed)
-    dataset.attrs |= {"model": ready.name, "pieces": pieces, "context": context, "window": window, "seed": seed}
-    dataset.attrs |= {"level": level, "resamples": resamples}
-    return dataset
+    with alone(model):
+        require_whole(
+            pieces=(pieces, 2),
+            count=(count, LEAST),
+            top=(top, 1),
+            seed=(seed, 0),
+            characters=(1 if characters is None else characters, 1),
+        )
+        if not is_whole(window, pieces + 1):
+            raise OptionError(f"window={window!r} is not allowed; give a whole number, more than the {pieces} pieces.")
+        check_resampling(resamples, level)
+        ready = loaded(model)
+        if ready.tokenizer is None:
+            raise ModelError("Words are text, and this model has no tokenizer; load it with tokenizer=.")
+        placed = place_words(
+            read_words(words, characters),
+            ready.tokenizer,
+            (pieces, 1),
+            context=context,
+            window=window,
+            count=count,
+            least=LEAST,
+            seed=seed,
+        )
+        _require_room(ready, len(placed[1][0].ids), window)
+        ids = [one.ids for kind in placed.values() for one in kind]
+        measured = Measured(placed, attention_to_earlier(ready, ids, pieces - 1, progress))
+        dataset = _dataset(measured, top, resamples, level, seed)
+        dataset.attrs |= {"model": ready.name, "pieces": pieces, "context": context, "window": window, "seed": seed}
+        dataset.attrs |= {"level": level, "resamples": resamples}
+        return dataset
 
 
 def attention_to_earlier(model: Model, prompts: Sequence[Sequence[int]], earlier: int, progress: bool) -> Array:

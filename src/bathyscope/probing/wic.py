@@ -16,7 +16,7 @@ from transformers import PreTrainedModel
 
 from bathyscope.errors import ModelError, OptionError, did_you_mean
 from bathyscope.labels import variable
-from bathyscope.model import Model, loaded, measuring
+from bathyscope.model import Model, alone, loaded
 from bathyscope.probing.gather import token_states
 from bathyscope.probing.logistic import Fit, Settings, accuracy, fit
 from bathyscope.probing.wic_rows import Pair, Rows, read_pairs
@@ -28,7 +28,6 @@ _WHAT = "a word's meaning in two sentences"
 Array = NDArray[np.float32]
 
 
-@measuring("model")
 def wic_probe(
     model: Model | PreTrainedModel | str | Path,
     train: Rows = None,
@@ -66,31 +65,32 @@ def wic_probe(
         PromptError: rows that do not fit, too few of them, or of one label only.
         ModelError: the model cannot be ready, or has no tokenizer.
     """
-    chosen = _checked_features(features)
-    settings = Settings(C, resamples, level, seed)
-    if train_rows is not None and train_rows < 1:
-        raise OptionError(f"train_rows={train_rows} is out of range; give a whole number, 1 or more.")
-    ready = loaded(model)
-    if ready.tokenizer is None:
-        raise ModelError("WiC rows are text, and this model has no tokenizer; load it with tokenizer=.")
-    limit = ready.max_tokens
-    fitted = read_pairs(train, "train", ready.tokenizer, count=train_rows, max_tokens=limit)
-    judged = read_pairs(validation, "validation", ready.tokenizer, max_tokens=limit)
-    labels, held_out_labels = _labels(fitted), _labels(judged)
-    settings.require_rows(labels, "Training rows")
-    settings.require_rows(held_out_labels, "Validation rows", least=1)
-    states = _states(ready, [*fitted, *judged], progress)
-    fits = {
-        name: [
-            fit(x[: len(fitted)], labels, x[len(fitted) :], held_out_labels, settings)
-            for x in (_features(states[:, :, boundary], name) for boundary in range(states.shape[2]))
-        ]
-        for name in chosen
-    }
-    majority = float((held_out_labels == (2 * labels.sum() > len(labels))).mean())
-    dataset = _dataset(fits, settings, majority)
-    dataset.attrs |= {"model": ready.name, "train_rows": len(fitted), "validation_rows": len(judged), "seed": seed}
-    return dataset
+    with alone(model):
+        chosen = _checked_features(features)
+        settings = Settings(C, resamples, level, seed)
+        if train_rows is not None and train_rows < 1:
+            raise OptionError(f"train_rows={train_rows} is out of range; give a whole number, 1 or more.")
+        ready = loaded(model)
+        if ready.tokenizer is None:
+            raise ModelError("WiC rows are text, and this model has no tokenizer; load it with tokenizer=.")
+        limit = ready.max_tokens
+        fitted = read_pairs(train, "train", ready.tokenizer, count=train_rows, max_tokens=limit)
+        judged = read_pairs(validation, "validation", ready.tokenizer, max_tokens=limit)
+        labels, held_out_labels = _labels(fitted), _labels(judged)
+        settings.require_rows(labels, "Training rows")
+        settings.require_rows(held_out_labels, "Validation rows", least=1)
+        states = _states(ready, [*fitted, *judged], progress)
+        fits = {
+            name: [
+                fit(x[: len(fitted)], labels, x[len(fitted) :], held_out_labels, settings)
+                for x in (_features(states[:, :, boundary], name) for boundary in range(states.shape[2]))
+            ]
+            for name in chosen
+        }
+        majority = float((held_out_labels == (2 * labels.sum() > len(labels))).mean())
+        dataset = _dataset(fits, settings, majority)
+        dataset.attrs |= {"model": ready.name, "train_rows": len(fitted), "validation_rows": len(judged), "seed": seed}
+        return dataset
 
 
 def _checked_features(features: Sequence[str]) -> tuple[str, ...]:

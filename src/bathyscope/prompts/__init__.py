@@ -14,7 +14,7 @@ _HOMES = {
     "Prompts": "bathyscope.prompts.prompts",
     "TASKS": "bathyscope.prompts.tasks",
     "task": "bathyscope.prompts.tasks",
-    "tokenized": "bathyscope.prompts.reading",
+    "tokenized": "bathyscope.model.reading",
     "word_tokenizer": "bathyscope.prompts.tasks.vocabulary",
 }
 

@@ -48,6 +48,7 @@ class Identity:
         noise: how the noise floor is measured.
         n_blocks: L of the model; None in a run of schema 1, which does not tell it.
         config_hash: of the model's configuration; None in runs from before it was kept.
+        keep_text: whether texts of tokens are kept, among the prompts and in results.
 
     Raises:
         StoreError: the plan does not cover the prompts; a value of another type, or one that JSON cannot hold.
@@ -71,6 +72,7 @@ class Identity:
     noise: Any
     n_blocks: int | None = None
     config_hash: str | None = None
+    keep_text: bool = True
 
     def __post_init__(self) -> None:
         for name in self.__dataclass_fields__:

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 import xarray as xr
 
-from bathyscope.errors import OptionError, StoreError, did_you_mean
+from bathyscope.errors import OptionError, StoreError, did_you_mean, warn
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.store.folder import folder_path, read_manifest, verified
 from bathyscope.store.manifest import RUN, Identity, Manifest
@@ -231,8 +231,25 @@ def open_run(path: str | Path, *, partial: bool = False) -> Run:
         derived = read_shard(folder / record.derived.file, record.derived.sha256, identity.marks(None))
     files = {name: verified(folder / entry.file, entry.sha256) for name, entry in record.files.items()}
     run = assemble(merged, derived, manifest, folder, files)
-    beside = sorted(path for path in (folder / CONTROLS).glob("*") if (path / RUN.manifest).exists())
-    return replace(run, controls={path.name: open_run(path, partial=partial) for path in beside}) if beside else run
+    return replace(run, controls=controls_in(folder, partial=partial))
+
+
+def controls_in(folder: Path, *, partial: bool = False) -> dict[str, Run]:
+    """The controls that lie in a run's folder, by name; an unfinished one is left out with a warning.
+
+    Args:
+        partial: as for ``open_run``: also what there is of unfinished ones.
+
+    Raises:
+        StoreError: a file altered or cut short.
+    """
+    found: dict[str, Run] = {}
+    for path in sorted(path for path in (folder / CONTROLS).glob("*") if (path / RUN.manifest).exists()):
+        if partial or load_manifest(path).record.finished is not None:
+            found[path.name] = open_run(path, partial=partial)
+        else:
+            warn(f"The control {path.name} of the run in {str(folder)!r} is not finished, and is left out.")
+    return found
 
 
 def load_manifest(folder: Path) -> Manifest:

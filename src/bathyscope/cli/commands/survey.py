@@ -165,7 +165,7 @@ class SurveyCall:
                 )
         given_options = {name: values.pop(name) for name in measures}
         options = {name: given for name, given in given_options.items() if given is not None}
-        _check(values["measures"], values["preset"], options)
+        options = checked_options(values["measures"], values["preset"], options)
         if values["measures"] is not None:
             values["measures"] = ",".join(values["measures"])
         loading = taken(LOAD, values)
@@ -215,10 +215,16 @@ def typed_measures(tokens: Sequence[str]) -> dict[str, Declaration]:
     return from_elsewhere(_names([*following, *joined]))
 
 
-def _check(measures: Sequence[str] | None, preset: str | None, options: Mapping[str, Any]) -> None:
-    """Refuses measures, options and presets that are not there before a library that takes seconds is imported."""
+def checked_options(measures: Sequence[str] | None, preset: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that were given, each an instance of its class that nothing checks again.
+
+    Raises:
+        OptionError: no such measure, option or preset; raised before a library that takes seconds is imported.
+    """
     paper = preset_of(preset) if preset else None
-    chosen(_names(measures or (paper.measures if paper else DEFAULT)), options, paper.options if paper else None)
+    asked = _names(measures or (paper.measures if paper else DEFAULT))
+    found = chosen(asked, options, paper.options if paper else None)
+    return {name: found[name][1] for name in options}
 
 
 def with_sources(call: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from bathyscope.errors import PromptError, warn
+from bathyscope.model.model import Model
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import Source, needs_tokenizer, resolve
 from bathyscope.prompts.tokenize import tokenize
@@ -15,32 +16,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 
-class Reader(Protocol):
-    """What must be known of a model, such as ``bathyscope.load`` returns; its weights are not looked at."""
-
-    @property
-    def name(self) -> str:
-        """For messages."""
-
-    @property
-    def tokenizer(self) -> Any:
-        """Loaded when it is asked for; None where there is none."""
-
-    @property
-    def max_tokens(self) -> int | None:
-        """The context; None = unlimited."""
-
-    @property
-    def has_position_table(self) -> bool:
-        """Longer prompts than ``max_tokens`` cannot be run."""
-
-    @property
-    def vocabulary(self) -> int:
-        """Token ids the embedding takes."""
-
-
 def tokenized(
-    model: Reader,
+    model: Model,
     prompts: Source | Prompts,
     *,
     seed: int = 0,
@@ -90,7 +67,7 @@ def tokenized(
     return Prompts(tuple(found), dataset, tokenizer)
 
 
-def _same_tokenizer(model: Reader, prompts: Prompts) -> PreTrainedTokenizerBase | None:
+def _same_tokenizer(model: Model, prompts: Prompts) -> PreTrainedTokenizerBase | None:
     """The model's tokenizer where one made the ids; it must be the same."""
     if prompts.tokenizer_hash is None:
         return None
