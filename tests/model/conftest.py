@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 from safetensors.torch import load_file, save_file
 from support import zoo
+from support.made_tokenizers import backend, plain, with_bos
 
+__all__ = ["backend", "plain", "with_bos"]
 Change = Callable[[dict[str, Any]], object]
 
 
