@@ -24,6 +24,7 @@ evaluation: {{every: 1000, problems: 2, final_problems: 2}}
 """
 
 
+@pytest.mark.thorough
 def test_the_results_are_written_and_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     paths = [tmp_path / "plain.yaml", tmp_path / "shared.yaml"]
     for path, (group, repeats) in zip(paths, ((2, 1), (1, 2))):

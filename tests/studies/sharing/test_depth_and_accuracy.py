@@ -67,7 +67,10 @@ def test_what_goes_together_within_groups_is_found_though_groups_go_apart() -> N
     assert float(found.correlation_low.sel(over="within")) > 0.5
 
 
-@pytest.mark.parametrize(("models", "groups"), [(12, 1), (12, 4), (24, 4), (8, 2)])
+@pytest.mark.parametrize(
+    ("models", "groups"),
+    [(12, 4), *(pytest.param(*sizes, marks=pytest.mark.thorough) for sizes in ((12, 1), (24, 4), (8, 2)))],
+)
 def test_intervals_cover_and_the_test_keeps_its_level(
     models: int, groups: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
