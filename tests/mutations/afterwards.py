@@ -209,8 +209,8 @@ _COMPARISON = (
     _comparison(
         "groups",
         "levels-are-ordered-as-texts",
-        "levels.sort(key=rank)",
-        "levels.sort(key=str)",
+        "sorted(appearing, key=rank)",
+        "sorted(appearing, key=str)",
         "comparison/test_grouped.py::test_groups_stand_in_their_natural_order",
     ),
     _comparison(
