@@ -18,7 +18,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-_IMPORTED = ("collections.abc", "pathlib", "typing")
+_IMPORTED = ("collections.abc", "pathlib", "typing", "bathyscope.options")
+"""Modules whose names are taken from the modules themselves, which cost nothing."""
 _ARGUMENT = re.compile(r"(\*{0,2}\w+(?:, \*{0,2}\w+)*): (.*)")
 
 Call = str | Callable[..., Any]
