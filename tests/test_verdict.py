@@ -17,7 +17,7 @@ from support.idle import after_each, behind_all, with_idle_blocks
 import bathyscope
 from bathyscope.errors import OptionError
 from bathyscope.model import load
-from bathyscope.prompts.reading import tokenized
+from bathyscope.model.reading import tokenized
 from bathyscope.verdict import blocks_until, verdict_of
 
 CHECKPOINTS = Path(__file__).parents[1] / "checkpoints"

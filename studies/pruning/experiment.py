@@ -21,8 +21,8 @@ import pandas as pd
 from bathyscope.bundled import model_path
 from bathyscope.measures.costs import Over
 from bathyscope.model import Model, config_hash, load
+from bathyscope.model.reading import tokenized
 from bathyscope.prompts.prompts import Prompts
-from bathyscope.prompts.reading import tokenized
 from bathyscope.statistics.best import compared_with_best
 from bathyscope.store.folder import Kind
 from bathyscope.surgery.choosing import ANGULAR, BLOCK_INFLUENCE, CHOICE, Found, Search

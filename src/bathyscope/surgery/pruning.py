@@ -12,9 +12,9 @@ from bathyscope.errors import ModelError, OptionError, PromptError, did_you_mean
 from bathyscope.interrupts import ended_as_interrupted
 from bathyscope.measures.costs import Over
 from bathyscope.model import AnyModel, Model, config_hash, loaded, measuring
+from bathyscope.model.reading import tokenized
 from bathyscope.options import checked
 from bathyscope.prompts.prompts import Prompts
-from bathyscope.prompts.reading import tokenized
 from bathyscope.prompts.source import Source
 from bathyscope.schedule import Schedule
 from bathyscope.statistics.bootstrap import check_resampling
