@@ -11,7 +11,7 @@ from typing import Final, Literal, get_args
 from bathyscope.errors import ModelError, OptionError, PromptError, did_you_mean, warn
 from bathyscope.interrupts import ended_as_interrupted
 from bathyscope.measures.costs import Over
-from bathyscope.model import AnyModel, Model, config_hash, loaded, measuring
+from bathyscope.model import AnyModel, Model, alone, config_hash, loaded
 from bathyscope.model.reading import tokenized
 from bathyscope.options import checked
 from bathyscope.prompts.prompts import Prompts
@@ -30,7 +30,6 @@ _FEWEST_TOKENS: Final = 2
 
 
 @checked
-@measuring("model")
 def prune(
     model: AnyModel,
     calibration: Source | Prompts,
@@ -85,54 +84,55 @@ def prune(
         PruningError: not even one block can go within ``max_cost``.
         StoreError: the folder holds something else, or cannot be written.
     """
-    _require_one(drop, max_cost)
-    check_resampling(resamples, level)
-    for name, number, least in (("budget", budget, 0), ("measured", measured, 1), ("random", random, 1)):
-        if number < least:
-            raise OptionError(f"{name}={number} is out of range; allowed: {least} or more.")
-    kinds = _kinds(parts)
-    ready = loaded(model)
-    units = units_of(ready, kinds)
-    size = None if drop is None else size_of(drop, len(units), "blocks" if kinds == ("block",) else "parts")
-    samples: dict[Role, Prompts] = {
-        "calibration": tokenized(ready, calibration, seed=seed, beyond_context=beyond_context),
-        "test": tokenized(ready, test, seed=seed, beyond_context=beyond_context),
-    }
-    require_apart(samples["calibration"], samples["test"])
-    if over == "answer":
-        require_answers(samples)
-    asked = {
-        "model": ready.name,
-        "weight_hash": ready.weight_hash,
-        "config_hash": config_hash(ready.hf),
-        "precision": str(ready.dtype).removeprefix("torch."),
-        "device": str(ready.device.type),
-        "n_blocks": ready.n_blocks,
-        **{f"{role}_hash": own.hash for role, own in samples.items()},
-        "drop": size,
-        "max_cost": max_cost,
-        "parts": list(kinds),
-        "over": over,
-        "budget": budget,
-        "measured": measured,
-        "random": random,
-        "resamples": resamples,
-        "level": level,
-        "seed": seed,
-    }
-    folder = nullcontext() if out is None else Kept(folder_path(out, "out"), PRUNING, asked)
-    with ended_as_interrupted(), folder as kept:
-        finished = None if kept is None else kept.find(RESULT)
-        if finished is None:
-            ledger = Ledger(ready, samples, kept, over, progress)
-            search = Search(ledger, units, budget=budget, measured=measured, random=random, seed=seed)
-            proof = Proof(ledger, search, resamples, level, seed)
-            size = proof.largest(max_cost) if size is None else size
-            tells: dict[str, str | float] = {"max_cost": max_cost or 0.0, "parts": ",".join(kinds), "over": over}
-            finished = proof.judged(search.find(size), size, tells)
-            if kept is not None:
-                kept.put(RESULT, finished)
-    return decoded(finished, ready if isinstance(model, Model) else model)
+    with alone(model):
+        _require_one(drop, max_cost)
+        check_resampling(resamples, level)
+        for name, number, least in (("budget", budget, 0), ("measured", measured, 1), ("random", random, 1)):
+            if number < least:
+                raise OptionError(f"{name}={number} is out of range; allowed: {least} or more.")
+        kinds = _kinds(parts)
+        ready = loaded(model)
+        units = units_of(ready, kinds)
+        size = None if drop is None else size_of(drop, len(units), "blocks" if kinds == ("block",) else "parts")
+        samples: dict[Role, Prompts] = {
+            "calibration": tokenized(ready, calibration, seed=seed, beyond_context=beyond_context),
+            "test": tokenized(ready, test, seed=seed, beyond_context=beyond_context),
+        }
+        require_apart(samples["calibration"], samples["test"])
+        if over == "answer":
+            require_answers(samples)
+        asked = {
+            "model": ready.name,
+            "weight_hash": ready.weight_hash,
+            "config_hash": config_hash(ready.hf),
+            "precision": str(ready.dtype).removeprefix("torch."),
+            "device": str(ready.device.type),
+            "n_blocks": ready.n_blocks,
+            **{f"{role}_hash": own.hash for role, own in samples.items()},
+            "drop": size,
+            "max_cost": max_cost,
+            "parts": list(kinds),
+            "over": over,
+            "budget": budget,
+            "measured": measured,
+            "random": random,
+            "resamples": resamples,
+            "level": level,
+            "seed": seed,
+        }
+        folder = nullcontext() if out is None else Kept(folder_path(out, "out"), PRUNING, asked)
+        with ended_as_interrupted(), folder as kept:
+            finished = None if kept is None else kept.find(RESULT)
+            if finished is None:
+                ledger = Ledger(ready, samples, kept, over, progress)
+                search = Search(ledger, units, budget=budget, measured=measured, random=random, seed=seed)
+                proof = Proof(ledger, search, resamples, level, seed)
+                size = proof.largest(max_cost) if size is None else size
+                tells: dict[str, str | float] = {"max_cost": max_cost or 0.0, "parts": ",".join(kinds), "over": over}
+                finished = proof.judged(search.find(size), size, tells)
+                if kept is not None:
+                    kept.put(RESULT, finished)
+        return decoded(finished, ready if isinstance(model, Model) else model)
 
 
 def size_of(drop: int | str, units: int, what: str) -> int:
