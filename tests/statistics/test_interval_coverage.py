@@ -44,7 +44,7 @@ def test_prompts_average_to_the_population_whose_crossing_is_the_truth(benchmark
     assert weighted_mean(drawn.settle_depth, drawn.n_tokens) == pytest.approx(truth["settle"], abs=0.08)
 
 
-@pytest.mark.parametrize("size", [10, 50])
+@pytest.mark.parametrize("size", [10, pytest.param(50, marks=pytest.mark.thorough)])
 def test_intervals_hold_the_truth_as_often_as_they_say(benchmark: ModuleType, size: int) -> None:
     chosen = scenarios(benchmark, "longer differ", "white noise")
     outcomes = benchmark.study(chosen, [size], TRIALS, resamples=400)

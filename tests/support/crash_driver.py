@@ -11,9 +11,9 @@ import itertools
 import json
 import os
 import random
+import resource
 import signal
 import sys
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -40,14 +40,17 @@ def survey(folder: Path, settings: dict[str, Any]) -> None:
 
 
 def in_child(work: Callable[[], None], kill_after: float | None = None) -> int:
-    """Signal that ended a forked child (0: it ended by itself and well)."""
+    """Signal that ended a forked child (0: it ended by itself and well).
+
+    Args:
+        kill_after: seconds of computing after which the system ends the child, wherever it is.
+    """
     child = os.fork()
     if child == 0:
+        if kill_after is not None:
+            signal.setitimer(signal.ITIMER_PROF, kill_after)  # SIGPROF ends a program that has no answer to it
         work()
         os._exit(0)
-    if kill_after is not None:
-        time.sleep(kill_after)
-        os.kill(child, signal.SIGKILL)
     status = os.waitpid(child, 0)[1]
     if os.WIFEXITED(status) and os.WEXITSTATUS(status) != 0:
         raise SystemExit(f"a child failed with status {os.WEXITSTATUS(status)}")
@@ -57,16 +60,16 @@ def in_child(work: Callable[[], None], kill_after: float | None = None) -> int:
 def random_kills(folder: Path, seed: int) -> dict[str, Any]:
     """Up to 15 kills at random moments (fewer where a child is through earlier); then one is let through.
 
-    The moments are drawn within about one shard's time; that time is learnt as the kills go on, since a busy
-    machine would else kill every child before its first shard, or none.
+    The moments are drawn within about one shard's computing time, which is the same however busy the machine is; it is
+    learnt as the kills go on, since what a child does before its first shard counts too.
     """
     settings, draw = identity(9, batch=1), random.Random(seed)
-    began = time.monotonic()
     in_child(partial(survey, folder / "timed", settings))
-    window = (time.monotonic() - began) / 9
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    window = (used.ru_utime + used.ru_stime) / 9
     work = partial(survey, folder / "killed", settings)
     shards = [0]
-    while len(shards) <= 15 and in_child(work, draw.uniform(0.0, window)) != 0:
+    while len(shards) <= 15 and in_child(work, draw.uniform(0.05, 1.0) * window) != 0:
         shards.append(len(list(folder.glob("killed/shard-*.nc"))))
         window *= 1.4 if shards[-1] == shards[-2] else 0.8
     in_child(work)
