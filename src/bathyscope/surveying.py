@@ -114,12 +114,12 @@ def survey(
         keep_text=keep_text,
         options=options,
     )
-    folder = None if out is None else Path(out).expanduser()
     with alone(model), ended_as_interrupted():
         plan = asked.plan(model, prompts)
         for one in controls:
             one.require(plan.model)
-        run = plan.carry_out(folder, command, progress)
+        run = plan.carry_out(out, command, progress)
+        folder = None if out is None else Path(out).expanduser()
         found: dict[str, Run] = {} if folder is None else controls_in(folder)
         for one in controls:
             beside = asked.plan(*one.of(plan.model, plan.prompts))
@@ -235,7 +235,7 @@ class SurveyPlan:
             options["reference_hash"] = self.references[measure.name].hash
         return options
 
-    def carry_out(self, out: Path | None, command: str | None, progress: bool) -> Run:
+    def carry_out(self, out: str | Path | None, command: str | None, progress: bool) -> Run:
         """The run, or what of it is there already."""
         record = {"command": command, "notes": {"threads": torch.get_num_threads(), "tails": self.tails_note}}
         with RunWriter.open(out, self.identity(), record) as writer:

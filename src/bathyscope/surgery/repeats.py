@@ -13,10 +13,10 @@ from bathyscope.errors import OptionError
 from bathyscope.interrupts import ended_as_interrupted
 from bathyscope.labels import Label, labelled
 from bathyscope.measures.costs import Metric, Over
-from bathyscope.model import AnyModel, loaded, measuring
+from bathyscope.model import AnyModel, alone, loaded
+from bathyscope.model.reading import tokenized
 from bathyscope.options import checked
 from bathyscope.prompts.prompts import Prompts
-from bathyscope.prompts.reading import tokenized
 from bathyscope.prompts.source import Source
 from bathyscope.schedule import Schedule
 from bathyscope.statistics.best import Simultaneous, simultaneous
@@ -100,7 +100,6 @@ class RepeatScan:
 
 
 @checked
-@measuring("model")
 def repeat_scan(
     model: AnyModel,
     prompts: Source | Prompts,
@@ -138,48 +137,54 @@ def repeat_scan(
     Raises:
         OptionError, PromptError, ModelError: what is asked for cannot be done; raised before any compute.
     """
-    check_resampling(resamples, level)
-    ready = loaded(model)
-    n_blocks = ready.n_blocks
-    if longest is not None and not 1 <= longest <= n_blocks:
-        raise OptionError(
-            f"longest={longest} is out of range; this model has {n_blocks} blocks, allowed: 1 to {n_blocks}."
+    with alone(model):
+        check_resampling(resamples, level)
+        ready = loaded(model)
+        n_blocks = ready.n_blocks
+        if longest is not None and not 1 <= longest <= n_blocks:
+            raise OptionError(
+                f"longest={longest} is out of range; this model has {n_blocks} blocks, allowed: 1 to {n_blocks}."
+            )
+        schedules = _windows(n_blocks, longest or n_blocks)
+        further = [orders] if isinstance(orders, str) else orders
+        schedules |= {text: (-1, -1, Schedule.parse(text, n_blocks)) for text in further}
+        read = tokenized(ready, prompts, seed=seed, beyond_context=beyond_context)
+        if over == "answer":
+            require_answers({"test": read})
+        answered = np.array([bool(prompt.answer_tokens) for prompt in read])
+        metrics: tuple[Metric, ...] = ("loss", "right") if answered.any() else ("loss",)
+        histories = [following(schedule) for *_, schedule in schedules.values()]
+        with ended_as_interrupted():
+            ledger = Ledger(ready, {"test": read}, None, over, progress)
+            full = following(Schedule.standard(n_blocks))
+            found = ledger.values("test", [full, *histories], metrics, title=f"{len(schedules)} windows")
+        judge = {"resamples": resamples, "level": level, "seed": seed}
+        cost = simultaneous(found["loss"][1:], **judge)  # type: ignore[arg-type]
+        data = {"cost": cost.mean, "cost_low": cost.low, "cost_high": cost.high}
+        attrs: dict[str, str | int | float] = {"model": ready.name, "n_blocks": n_blocks, "prompts": len(read)}
+        attrs |= {"tokens": sum(read.lengths), "data": read.dataset, "calls": ledger.calls["test"], **judge}
+        p_value, helps = cost.p_value, cost.high < 0
+        if answered.any():
+            right = found["right"][:, answered]
+            gain: Simultaneous = simultaneous(right[1:] - right[0], **judge)  # type: ignore[arg-type]
+            data |= {
+                "accuracy": right[1:].mean(axis=1),
+                "gain": gain.mean,
+                "gain_low": gain.low,
+                "gain_high": gain.high,
+            }
+            attrs |= {"full_accuracy": float(right[0].mean()), "answers": int(answered.sum())}
+            p_value, helps = gain.p_value, gain.low > 0
+        orders_said = np.array([f"order:{'-'.join(map(str, one))}" for *_, one in schedules.values()], dtype=object)
+        data |= {"schedule": orders_said, "p_value": p_value, "helps": helps.astype(np.int64)}
+        coords = {
+            "window": np.array(list(schedules), dtype=object),
+            "first": ("window", [first for first, _, _ in schedules.values()]),
+            "last": ("window", [last for _, last, _ in schedules.values()]),
+        }
+        return RepeatScan(
+            labelled(_TABLE, {name: data[name] for name in _TABLE if name in data}, coords).assign_attrs(attrs)
         )
-    schedules = _windows(n_blocks, longest or n_blocks)
-    further = [orders] if isinstance(orders, str) else orders
-    schedules |= {text: (-1, -1, Schedule.parse(text, n_blocks)) for text in further}
-    read = tokenized(ready, prompts, seed=seed, beyond_context=beyond_context)
-    if over == "answer":
-        require_answers({"test": read})
-    answered = np.array([bool(prompt.answer_tokens) for prompt in read])
-    metrics: tuple[Metric, ...] = ("loss", "right") if answered.any() else ("loss",)
-    histories = [following(schedule) for *_, schedule in schedules.values()]
-    with ended_as_interrupted():
-        ledger = Ledger(ready, {"test": read}, None, over, progress)
-        full = following(Schedule.standard(n_blocks))
-        found = ledger.values("test", [full, *histories], metrics, title=f"{len(schedules)} windows")
-    judge = {"resamples": resamples, "level": level, "seed": seed}
-    cost = simultaneous(found["loss"][1:], **judge)  # type: ignore[arg-type]
-    data = {"cost": cost.mean, "cost_low": cost.low, "cost_high": cost.high}
-    attrs: dict[str, str | int | float] = {"model": ready.name, "n_blocks": n_blocks, "prompts": len(read)}
-    attrs |= {"tokens": sum(read.lengths), "data": read.dataset, "calls": ledger.calls["test"], **judge}
-    p_value, helps = cost.p_value, cost.high < 0
-    if answered.any():
-        right = found["right"][:, answered]
-        gain: Simultaneous = simultaneous(right[1:] - right[0], **judge)  # type: ignore[arg-type]
-        data |= {"accuracy": right[1:].mean(axis=1), "gain": gain.mean, "gain_low": gain.low, "gain_high": gain.high}
-        attrs |= {"full_accuracy": float(right[0].mean()), "answers": int(answered.sum())}
-        p_value, helps = gain.p_value, gain.low > 0
-    orders_said = np.array([f"order:{'-'.join(map(str, one))}" for *_, one in schedules.values()], dtype=object)
-    data |= {"schedule": orders_said, "p_value": p_value, "helps": helps.astype(np.int64)}
-    coords = {
-        "window": np.array(list(schedules), dtype=object),
-        "first": ("window", [first for first, _, _ in schedules.values()]),
-        "last": ("window", [last for _, last, _ in schedules.values()]),
-    }
-    return RepeatScan(
-        labelled(_TABLE, {name: data[name] for name in _TABLE if name in data}, coords).assign_attrs(attrs)
-    )
 
 
 def _windows(n_blocks: int, longest: int) -> dict[str, tuple[int, int, Schedule]]:
