@@ -31,6 +31,7 @@ def identity(prompts: int = 6, batch: int = 2, **changes: Any) -> dict[str, Any]
         "noise": {"control": "every batch"},
         "n_blocks": BLOCKS,
         "config_hash": None,
+        "keep_text": True,
         **changes,
     }
 
