@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from bathyscope.prompts.reading import tokenized
-
 from bathyscope.model import Model, load
+from bathyscope.model.reading import tokenized
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.copying import ScheduledCopy
 from bathyscope.surgery.healing import Budget

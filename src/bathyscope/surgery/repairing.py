@@ -15,11 +15,11 @@ import torch
 from transformers import PreTrainedModel
 
 from bathyscope.errors import ModelError, OptionError, PromptError
-from bathyscope.model import AnyModel, Model, load, loaded, measuring
+from bathyscope.model import AnyModel, Model, alone, load, loaded
+from bathyscope.model.reading import tokenized
 from bathyscope.options import checked
 from bathyscope.progress import ProgressBar
 from bathyscope.prompts.prompts import Prompts
-from bathyscope.prompts.reading import tokenized
 from bathyscope.prompts.source import Source
 from bathyscope.schedule import Schedule
 from bathyscope.statistics.bootstrap import bootstrap_interval, mean_interval, resample_counts
@@ -102,7 +102,6 @@ class Repaired:
 
 
 @checked
-@measuring("model")
 def repair(
     model: AnyModel,
     schedule: Schedule | str,
@@ -153,10 +152,11 @@ def repair(
         >>> found = bathyscope.repair("./model", "drop:5,drop:6", "valid.jsonl", test="test.jsonl")
         >>> found.export("model-10")
     """
-    budget = _budget(how, tokens, minutes)
-    return ladder(
-        loaded(model), schedule, calibration, test, how, budget, rate, state, (resamples, level, seed), progress
-    )
+    with alone(model):
+        budget = _budget(how, tokens, minutes)
+        return ladder(
+            loaded(model), schedule, calibration, test, how, budget, rate, state, (resamples, level, seed), progress
+        )
 
 
 def ladder(
