@@ -136,7 +136,12 @@ def test_prompts_too_short_are_left_out_and_counted() -> None:
 
 def test_no_prompt_long_enough_leaves_that_map_out() -> None:
     run = with_effect(RUN, "effect_future", None, np.nan)
-    assert [panel.name for panel in FIGURE.panels(run, FigureOptions())] == ["all", "influence_all", "prompts_all"]
+    assert [panel.name for panel in FIGURE.panels(run, FigureOptions())] == [
+        "all",
+        "influence_all",
+        "output_all",
+        "prompts_all",
+    ]
 
 
 def test_nothing_measured_is_an_error_with_advice() -> None:
@@ -193,6 +198,8 @@ def test_single_prompts_are_left_out(prompts: int, shown_at_most: int) -> None:
         "future",
         "influence_all",
         "influence_future",
+        "output_all",
+        "output_future",
     ]
     assert "Prompt by prompt" not in FIGURE.caption(run, options)
 
