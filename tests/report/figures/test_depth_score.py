@@ -123,4 +123,4 @@ def test_alternative_text_gives_scores_by_level() -> None:
 def test_score_without_any_value_has_no_panel() -> None:
     data = DATA.assign(score_output=DATA["score_output"] * np.nan)
     names = [panel.name for panel in FIGURE.panels(replaced(RUN, "depth_score", data), FigureOptions())]
-    assert names == ["layer", "by_level_layer"]
+    assert names == ["layer"]

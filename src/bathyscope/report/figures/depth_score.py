@@ -51,7 +51,7 @@ def _drawing(run: Run, options: FigureOptions) -> Drawing:
         for kind in _TITLES
         if f"score_{kind}" in data and np.isfinite(data[f"score_{kind}"]).any()
     ]
-    panels += [one for one in (_by_level(data, one.name, options) for one in [*panels]) if one is not None]
+    panels += [one for one in [_by_level(data, score.name, options) for score in panels] if one is not None]
     percent = measure_options(run, "depth_score").get("coverage")
     interval = "bootstrap intervals" if percent is None else f"{percent:.0%} bootstrap intervals"
     note = (
