@@ -17,11 +17,12 @@ SCRIPTS = (
     "survey_overhead.py",
     "interval_coverage.py",
     "memory.py",
+    "streaming.py",
     "maps.py",
     "export_memory.py",
 )
 
-OF_THEIR_OWN = ("corpus.py", "interval_coverage.py", "export_memory.py")
+OF_THEIR_OWN = ("corpus.py", "interval_coverage.py", "export_memory.py", "streaming.py")
 """Scripts that take other flags; they run with their defaults."""
 
 

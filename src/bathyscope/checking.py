@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bathyscope.model import Model, load
+from bathyscope.model.placement import Placement
 
 if TYPE_CHECKING:
     import torch
@@ -18,12 +19,15 @@ def check(
     device: str | torch.device | None = None,
     revision: str | None = None,
     trust_remote_code: bool = False,
+    placement: Placement = "auto",
+    window: int | None = None,
+    stream: bool = False,
 ) -> dict[str, Any]:
     """Loads a model where it is not loaded yet, and gives everything the checks of its anatomy measured.
 
     Args:
         model: what ``load`` returns or takes.
-        dtype, device, revision, trust_remote_code: as for ``load``.
+        dtype, device, revision, trust_remote_code, placement, window, stream: as for ``load``.
 
     Returns:
         The family and the sizes of the model, and gaps relative to the largest magnitude of what is compared.
@@ -32,7 +36,8 @@ def check(
         ModelError: as ``load``.
     """
     if not isinstance(model, Model):
-        model = load(model, dtype, device, revision, trust_remote_code)
+        given = (dtype, device, revision, trust_remote_code)
+        model = load(model, *given, placement=placement, window=window, stream=stream)
     anatomy, checks = model.anatomy, model.checks
     return {
         "model": model.name,
@@ -44,6 +49,7 @@ def check(
         "vocabulary": anatomy.vocabulary,
         "context": model.max_tokens,
         "dtype": str(model.dtype).removeprefix("torch."),
+        "placement": model.placement,
         "parallel": anatomy.parallel,
         "tolerance": checks.tolerance,
         "no_op": checks.no_op,

@@ -54,7 +54,8 @@ def check_command(
 def _print(found: dict[str, Any]) -> None:
     write(
         f"{found['model']}: family {found['family']} ({found['class']}), {found['blocks']} blocks × width "
-        f"{found['width']}, vocabulary {found['vocabulary']}, {found['dtype']}, "
+        f"{found['width']}, vocabulary {found['vocabulary']}, {found['dtype']}"
+        f"{', streamed' if found['placement'] == 'stream' else ''}, "
         f"{'parallel' if found['parallel'] else 'sequential'} attention and MLP"
     )
     write("Gaps are relative to the largest value of what is compared; 0 = bit-equal.")
