@@ -32,8 +32,8 @@ Whole = Annotated[
 ]
 Given = Annotated[str | None, Parameter(show_default=False)]
 
-OBJECTS = ("model", "tokenizer", "family")
-"""Arguments of ``load`` that a shell cannot give, or gives by its own."""
+OBJECTS = ("model", "tokenizer", "family", "window")
+"""Arguments of ``load`` that a shell cannot give, or gives by its own (a window is something else to some commands)."""
 LOADING = options_of("bathyscope:load", leave_out=OBJECTS)
 """How a model is loaded."""
 

@@ -59,7 +59,9 @@ def take_over(hf: nn.Module, blocks: str, window: int | None = None) -> BlockSto
         if any(True for _ in _offloading(module)):
             _take_off(module)
     for block, own in zip(listed.children(), inside):
-        for module in block.modules() if own else ():
+        # what remains of accelerate hands copies of dictionaries on, into which a block would write in vain
+        here = all(tensor.device == device for tensor in (*block.parameters(), *block.buffers()))
+        for module in block.modules() if own or here else ():
             _take_off(module)
     for name in _WARNINGS:
         hf.__dict__.pop(name, None)
