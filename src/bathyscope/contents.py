@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bathyscope.errors import OptionError
+from bathyscope.explorer.places import by_place
 from bathyscope.store.run import Run, open_run
 from bathyscope.surgery.plan import is_plan, open_plan
 
@@ -14,14 +15,24 @@ if TYPE_CHECKING:
 
 
 def show(
-    run: Run | str | Path, measure: str | None = None, *, cluster: str | None = None, partial: bool = False
+    run: Run | str | Path,
+    measure: str | None = None,
+    *,
+    cluster: str | None = None,
+    raw: bool = False,
+    partial: bool = False,
 ) -> pd.DataFrame:
-    """The results of one measure, or what the run holds; of a folder that ``prune`` wrote, its table.
+    """The results of one measure summed up over prompts, or what the run holds; of what ``prune`` wrote, its table.
+
+    A row has a variable's mean at one block or boundary, each prompt counting the same, with its 95 % interval over
+    prompts; a measure that has none (``effective_depth``) is given as it is. Maps of blocks by blocks, and values of
+    single tokens, are among the raw values alone.
 
     Args:
         run: a run, or the folder of one.
         measure: which measure, or ``verdict`` for its readings; None = a row for every variable of every measure.
         cluster: of the verdict: label of prompts that belong together, such as document; they are resampled as one.
+        raw: every value of every prompt instead (:meth:`Run.to_dataframe`).
         partial: read an unfinished run: the prompts that are done.
 
     Raises:
@@ -40,7 +51,31 @@ def show(
             f"cluster={cluster!r} (--cluster) belongs to the verdict's intervals; give measure='verdict' (--measure "
             "verdict) with it. Those of effective_depth and depth_score are a survey's options."
         )
-    return pd.DataFrame(contents(opened)) if measure is None else opened.to_dataframe(measure)
+    if measure is None:
+        return pd.DataFrame(contents(opened))
+    rows = [] if raw else summary(opened, measure)
+    return pd.DataFrame(rows) if rows else opened.to_dataframe(measure)
+
+
+def summary(run: Run, measure: str) -> list[dict[str, Any]]:
+    """A row for every variable and block or boundary of a measure: mean over prompts and its interval.
+
+    Raises:
+        OptionError: the run does not hold the measure.
+    """
+    return [
+        {
+            "variable": one.key,
+            "what": one.label,
+            "place": place,
+            "mean": float(mean),
+            "ci_low": interval.low,
+            "ci_high": interval.high,
+            "units": one.units,
+        }
+        for one in by_place(run[measure], run.identity.seed)
+        for place, mean, interval in zip(one.places, one.mean, one.intervals, strict=True)
+    ]
 
 
 def contents(run: Run) -> list[dict[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from typing import Final
 
@@ -31,6 +32,12 @@ def elided(given: object, letters: int) -> str:
     """The text as :func:`shown`, or its first letters and an ellipsis where it then has more than ``letters``."""
     text = shown(given)
     return text if len(text) <= letters else f"{text[: letters - 1]}…"
+
+
+def without_folders(name: str) -> str:
+    """The last part of a place on a disk; a hub's ``owner/model`` stays as it is."""
+    is_place = name.startswith(("/", ".", "~", "\\")) or name.count("/") > 1 or name[1:3] == ":\\"
+    return re.split(r"[/\\]", name.rstrip("/\\"))[-1] or name if is_place else name
 
 
 def visible(piece: str) -> str:

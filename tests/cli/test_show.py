@@ -13,6 +13,7 @@ import pytest
 
 import bathyscope
 from bathyscope.cli import main
+from bathyscope.statistics.bootstrap import mean_interval
 from bathyscope.store.run import open_run
 
 
@@ -39,7 +40,7 @@ def test_the_contents_are_listed_in_every_format(run_folder: Path, capsys: pytes
 
 
 def test_json_rows_are_the_arrays_with_null_for_nan(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = printed(capsys, str(run_folder), "--measure", "skip", "--format", "json")
+    text = printed(capsys, str(run_folder), "--measure", "skip", "--raw", "--format", "json")
     rows = json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} in JSON"))
     future = open_run(run_folder)["skip"]["effect_future"]
     chosen = [row for row in rows if row["prompt_id"] == "p2" and row["effect_future"] is not None]
@@ -67,11 +68,35 @@ def test_the_python_call_gives_the_same_rows(run_folder: Path, capsys: pytest.Ca
     assert printed(capsys, str(run_folder), "--format", "csv") == bathyscope.show(run_folder).to_csv(index=False)
     lens = printed(capsys, str(run_folder), "--measure", "lens", "--format", "csv")
     assert lens == bathyscope.show(open_run(run_folder), "lens").to_csv(index=False)
+    raw = printed(capsys, str(run_folder), "--measure", "lens", "--raw", "--format", "csv")
+    assert raw == open_run(run_folder).to_dataframe("lens").to_csv(index=False)
+
+
+def test_a_measure_is_summed_up_by_block(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where there were 1,349 raw rows of residual, a mean with its interval and a bar for each block."""
+    run = open_run(run_folder)
+    rows = json.loads(printed(capsys, str(run_folder), "--measure", "residual", "--format", "json"))
+    wanted = run["residual"]["norm_block"]
+    found = {row["place"]: row for row in rows if row["variable"] == "norm_block"}
+    assert list(found) == wanted.block.values.tolist()
+    for place, row in found.items():
+        own = wanted.sel(block=place).values
+        low, high = mean_interval(own, seed=run.identity.seed)
+        assert [row["mean"], row["ci_low"], row["ci_high"]] == pytest.approx([own.mean(), low, high], rel=1e-9)
+    assert {row["what"] for row in rows if row["variable"] == "largest"} == {"largest activation"}
+    text = printed(capsys, str(run_folder), "--measure", "residual")
+    table = text.split("norm of the block contribution (mean over tokens)\n")[1].split("norm of")[0].splitlines()
+    bars = {line.split()[0]: line.count("█") for line in table if "█" in line}
+    largest = max(found, key=lambda place: found[place]["mean"])
+    assert bars[str(largest)] == max(bars.values()) == 24
+    assert len(text.splitlines()) < 600
+    skip = bathyscope.show(run, "skip")
+    assert "part block, reduction p95" in " ".join(skip["what"])
 
 
 def test_tables(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "centre of mass" in printed(capsys, str(run_folder), "--measure", "effective_depth")
-    lens = printed(capsys, str(run_folder), "--measure", "lens").splitlines()
+    lens = printed(capsys, str(run_folder), "--measure", "lens", "--raw").splitlines()
     # three prompts × six boundaries, four of k for hits, and the depths of each prompt, below the headings
     assert len(lens) == 1 + 3 * 6 + 3 * 6 * 4 + 3
     assert "kl_lens_final" in lens[0]

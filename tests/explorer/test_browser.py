@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -9,11 +10,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from support import zoo
 from support.browser import Opened, browser, opened
 from support.synthetic import synthetic_run, without
+from support.synthetic_tokens import complete_run
 from support.word_tokenizer import word_tokenizer
 
 import bathyscope
@@ -277,3 +280,18 @@ def test_a_page_keeps_its_budget(run: Run, page: Path) -> None:
     assert len(text.encode()) - pictures <= 2**20 + 25 * cells
     packed = len(re.findall(r"x-bathyscope[^>]*>([^<]*)<", text)[0])
     assert json.dumps(packed)
+
+
+def test_signed_maps_are_dark_in_the_dark(show: Show, tmp_path: Path) -> None:
+    """Their middle is white, which on a dark page outshines everything."""
+    run = complete_run(L=3, prompts=2, tokens=8)
+    kept = without(run, *(name for name in run if name != "integrated_gradients"))
+    path = bathyscope.report([kept], tmp_path / "page.html")
+    lightness = {}
+    for scheme in ("light", "dark"):
+        one = show(path, color_scheme=scheme)
+        one.unfold()
+        picture = one.page.locator(".panel svg .signed").first.screenshot()
+        lightness[scheme] = float(plt.imread(io.BytesIO(picture))[..., :3].mean())
+    assert lightness["light"] > 0.6
+    assert lightness["dark"] < 0.4

@@ -247,7 +247,7 @@ def test_a_prompt_of_two_tokens() -> None:
         ),
         ({}, (None, None), PromptError, "none of the 2 prompts has one; give answer= with text=, or answer_tokens="),
         (
-            {"max_tokens": 6},
+            {"max_tokens": 6, "shortest": 0},
             ANSWERS,
             PromptError,
             "all 2 prompts with an answer are longer than max_tokens=6 (the shortest has 7 tokens); give shorter",

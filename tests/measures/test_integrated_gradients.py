@@ -246,11 +246,15 @@ def test_prompts_that_cannot_be_measured() -> None:
         "with text=, or answer_tokens= with ids=."
     )
     with pytest.raises(PromptError) as caught:
-        prepared(answered(70, 90))
+        prepared(answered(70, 90), shortest=0)
     assert str(caught.value).startswith(
         "integrated_gradients: all 2 prompts with an answer are longer than max_tokens=64 (the shortest has 70 "
         "tokens); give shorter prompts or a larger max_tokens."
     )
+    with pytest.raises(PromptError, match="the shortest has 257 tokens"):
+        prepared(answered(257, 300))
+    with pytest.warns(UserWarning, match=r"1 of 4 prompts are not measured \(1 longer than max_tokens=64\)"):
+        assert prepared(answered(90, 70, 80, 100))._measured == {0, 1, 2}
     with pytest.warns(UserWarning, match=r"2 of 3 prompts are not measured \(1 without an answer, 1 longer than max_t"):
         prepared([*waves.of_lengths(9), *answered(70, 8)])
     with warnings.catch_warnings():

@@ -17,12 +17,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import xarray as xr
 from matplotlib.figure import FigureBase
 from support.synthetic import replaced, small_run, synthetic_run, without
 from support.synthetic_tokens import complete_run
 
 from bathyscope.errors import OptionError, StoreError
 from bathyscope.explorer import assets
+from bathyscope.report.figures import block_effects
 from bathyscope.report.figures.kind import Drawing, FigureKind, Panel
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.registry import FIGURES, drawings
@@ -227,7 +229,10 @@ def test_light_dark_narrow_and_paper() -> None:
     ("given", "words"),
     [
         ({"interactive": True}, "no option interactive any more.*bathyscope show RUN --measure MEASURE --format csv"),
-        ({"tittle": "x"}, r"takes no 'tittle'; allowed: runs, out, title, options, text. Did you mean 'title'\?"),
+        (
+            {"tittle": "x"},
+            r"takes no 'tittle'; allowed: runs, out, title, options, text, names. Did you mean 'title'\?",
+        ),
     ],
 )
 def test_options_that_there_are_not_are_refused(given: dict[str, object], words: str, tmp_path: Path) -> None:
@@ -385,3 +390,46 @@ def test_arguments_of_another_type_are_one_sentence(arguments: tuple[object, ...
 def test_options_are_no_dict(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"options is bathyscope.report.FigureOptions\(...\), or None; .* dict"):
         report(RUN, tmp_path / "page.html", options={"band": "none"})  # type: ignore[arg-type]
+
+
+def test_names_stand_wherever_runs_are_named() -> None:
+    runs = [small_run(model="/home/somebody/models/one"), small_run(model="/home/somebody/models/two")]
+    page = Reader(rendered(runs, names=["first", "second"]))
+    shown = " ".join(" ".join(page.text).split())
+    assert {"first", "second"} <= {text.strip() for text in page.text}
+    own = shown.partition("Provenance")[0].replace("bathyscope survey /home/somebody", "")
+    assert "/home/somebody" not in own
+    with pytest.raises(OptionError, match=r"names=\['x'\] is not allowed; give 2 different names, one a run"):
+        report(runs, "page.html", names=["x"])
+
+
+def test_folders_stand_under_provenance_only() -> None:
+    """A title, a caption or a legend with /home/… in it tells nothing and breaks every line."""
+    run = small_run(model="/home/somebody/models/qwen")
+    assert run.caption().startswith("qwen on synthetic:")
+    text = rendered([run])
+    before, _, provenance = text.partition("Provenance")
+    assert "/home/somebody" not in before.replace(assets.script(), "").replace("bathyscope survey /home/somebody", "")
+    assert "/home/somebody/models/qwen" in provenance
+
+
+def test_a_page_computes_every_figure_and_every_map_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    made: Counter[str] = Counter()
+    averaged: Counter[str] = Counter()
+    drawing, over_prompts = FigureKind.drawing, block_effects._over_prompts
+
+    def counting(kind: FigureKind, *arguments: object) -> Drawing:
+        made[kind.name] += 1
+        return drawing(kind, *arguments)  # type: ignore[arg-type]
+
+    def averaging(values: xr.DataArray, options: FigureOptions) -> xr.DataArray:
+        averaged[str(values.name)] += 1
+        return over_prompts(values, options)
+
+    monkeypatch.setattr(FigureKind, "drawing", counting)
+    monkeypatch.setattr(block_effects, "_over_prompts", averaging)
+    run = without(RUN, *(name for name in RUN if name not in ("skip", "lens")))
+    report([run], tmp_path / "page.html", options=ONE)
+    assert made == {"skip": 1, "lens": 1}
+    assert set(averaged.values()) == {1}
+    assert {"effect_all", "effect_future"} <= set(averaged)

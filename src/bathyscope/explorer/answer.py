@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -62,9 +63,8 @@ def answer(run: Run) -> Answer:
 
 def _again(run: Run) -> str:
     """The survey that would tell more."""
-    return (
-        f"bathyscope survey {run.identity.model} --prompts YOURS.jsonl --measures lens,skip,drop,tokens --out runs/more"
-    )
+    model = shlex.quote(run.identity.model)
+    return f"bathyscope survey {model} --prompts YOURS.jsonl --measures lens,skip,drop,tokens --out runs/more"
 
 
 def _cheap(cost: ByPlace) -> tuple[tuple[int, ...], str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -21,6 +22,8 @@ FloatArray = NDArray[np.float64]
 
 PLACES: Final = ("block", "boundary", "skipped", "dropped", "swapped", "start")
 """Dimensions along the depth of a model."""
+MANY: Final = ("token", "head", "distance", "sample")
+"""Dimensions that are not summed up place by place."""
 
 
 @dataclass(frozen=True)
@@ -68,12 +71,22 @@ def cost_of_leaving_out(run: Run) -> ByPlace | None:
 
 
 def by_place(dataset: xr.Dataset, seed: int) -> Iterator[ByPlace]:
-    """Every variable of a measure that has a value for each prompt and place, and no other dimension."""
+    """Every variable of a measure that has a value for each prompt and place, and no place beside.
+
+    Where it has more dimensions (parts, reductions, norms), each of their places is a quantity of its own.
+    """
     for name, values in dataset.data_vars.items():
         along = [str(dim) for dim in values.dims if dim in PLACES]
-        if set(values.dims) == {"prompt", *along} and len(along) == 1 and values.dtype.kind in "fiu":
-            label, units = str(values.attrs.get("long_name", name)), str(values.attrs.get("units", ""))
-            yield ByPlace(str(name), label, units, _places(values, along[0]), _values(values, along[0]), seed)
+        others = [str(dim) for dim in values.dims if dim not in (*PLACES, "prompt")]
+        if len(along) != 1 or "prompt" not in values.dims or values.dtype.kind not in "fiu":
+            continue
+        if any(dim not in values.coords or dim in MANY for dim in others):
+            continue
+        label, units = str(values.attrs.get("long_name", name)), str(values.attrs.get("units", ""))
+        for chosen in product(*(values[dim].values.tolist() for dim in others)):
+            own = values.sel(dict(zip(others, chosen, strict=True)))
+            said = ", ".join([label, *(f"{dim} {place}" for dim, place in zip(others, chosen))])
+            yield ByPlace(str(name), said, units, *_both(own, along[0]), seed)
 
 
 Found = tuple[str, str, str, tuple[int, ...], FloatArray]

@@ -11,14 +11,20 @@ from bathyscope.errors import PromptError, warn
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.wavefront.batch import Batch
 
+BEYOND = 4
+"""Times ``max_tokens`` that the shortest prompts may be long where none is within it."""
 
-def measurable(measure: str, prompts: Sequence[TokenizedPrompt], max_tokens: int | None, growth: str) -> frozenset[int]:
+
+def measurable(
+    measure: str, prompts: Sequence[TokenizedPrompt], max_tokens: int | None, growth: str, shortest: int = 0
+) -> frozenset[int]:
     """The numbers of the prompts that have an answer and at most ``max_tokens`` tokens (None = no limit).
 
-    One warning counts the others.
+    Where there is none, the shortest few, up to ``BEYOND`` times as long. One warning counts the others.
 
     Args:
         measure: who asks, for messages.
+        shortest: how many of these.
         growth: how the measure's cost grows with a prompt's length, for messages.
 
     Raises:
@@ -31,6 +37,9 @@ def measurable(measure: str, prompts: Sequence[TokenizedPrompt], max_tokens: int
             "answer= with text=, or answer_tokens= with ids=."
         )
     found = frozenset(n for n in with_answer if max_tokens is None or len(prompts[n]) <= max_tokens)
+    if not found and max_tokens is not None:
+        few = sorted(with_answer, key=lambda n: (len(prompts[n]), n))[:shortest]
+        found = frozenset(n for n in few if len(prompts[n]) <= BEYOND * max_tokens)
     longer, without = len(with_answer) - len(found), len(prompts) - len(with_answer)
     if not found:
         shortest = min(len(prompts[n]) for n in with_answer)

@@ -33,8 +33,14 @@ from bathyscope.wavefront.rows import Replacement
 class Erasure(Measure[ErasureOptions], declared=DECLARATION):
     """Effect of erasing one token's residual stream at one boundary on the prediction of the answer."""
 
+    _longest = 0
+
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
-        self._measured = measurable(self.name, prompts, self.options.max_tokens, "with the square of the length")
+        allowed = self.options
+        self._measured = measurable(
+            self.name, prompts, allowed.max_tokens, "with the square of the length", allowed.shortest
+        )
+        self._longest = max(len(prompts[n]) for n in self._measured)
         require_operands(self.name, prompts)
         self._width = max(len(prompts[n]) for n in self._measured)
         self._pieces = {n: facts.pieces(prompts[n].ids) for n in self._measured}
@@ -69,7 +75,7 @@ class Erasure(Measure[ErasureOptions], declared=DECLARATION):
         self._values_LD = (total_LD / by).float()
 
     def rows_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
-        if self.options.max_tokens is not None and tokens > self.options.max_tokens:
+        if self.options.max_tokens is not None and tokens > max(self._longest, self.options.max_tokens):
             return 0.0
         # a row for every block and token, which runs half of the blocks on average, on half of the tokens as a tail
         return (facts.n_blocks + 1) * tokens / (4 if facts.checks.tails else 2)

@@ -31,12 +31,18 @@ from bathyscope.wavefront.probe import BaselineView
 class IntegratedGradients(Measure[IntegratedGradientsOptions], declared=DECLARATION):
     """Attribution of the answer's probability to tokens, blocks and sites."""
 
+    _longest = 0
+
     def unavailable(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> str | None:
         return super().unavailable(facts, prompts) or unavailable_when_streamed(facts.anatomy)
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
         self._sites = self._available(facts)
-        self._measured = measurable(self.name, prompts, self.options.max_tokens, "with the length and with L²")
+        allowed = self.options
+        self._measured = measurable(
+            self.name, prompts, allowed.max_tokens, "with the length and with L²", allowed.shortest
+        )
+        self._longest = max(len(prompts[n]) for n in self._measured)
         require_differentiable(facts.anatomy, self.name)
         self._width = max(len(prompts[n]) for n in self._measured)
         self._pieces = {n: facts.pieces(prompts[n].ids) for n in self._measured}
@@ -55,7 +61,7 @@ class IntegratedGradients(Measure[IntegratedGradientsOptions], declared=DECLARAT
         return ("block",)
 
     def rows_after(self, facts: ModelFacts, tokens: int) -> float:
-        if self.options.max_tokens is not None and tokens > self.options.max_tokens:
+        if self.options.max_tokens is not None and tokens > max(self._longest, self.options.max_tokens):
             return 0.0
         sites = len(self.options.sites) if facts.checks.parts else 1
         # for every block forward and backward through the later ones, half of all on average

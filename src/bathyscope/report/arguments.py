@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from bathyscope.errors import OptionError
 from bathyscope.report.figures.options import FigureOptions
+from bathyscope.store.names import run_names
 from bathyscope.store.run import Run
 from bathyscope.surgery.plan import Plan
 
@@ -41,6 +42,20 @@ def parted(given: object) -> tuple[list[Run], list[Plan]]:
     several = given if isinstance(given, list | tuple) else [given]
     plans = [one for one in several if isinstance(one, Plan)]
     return runs_of([one for one in several if not isinstance(one, Plan)] if plans else given), plans
+
+
+def named(runs: Sequence[Run], names: Sequence[str] | str | None) -> list[str]:
+    """What the runs are called: the names given, or what tells them apart.
+
+    Raises:
+        OptionError: not as many names as runs, or one given twice.
+    """
+    if names is None:
+        return run_names(runs)
+    given = [names] if isinstance(names, str) else list(names)
+    if len(given) != len(runs) or len(set(given)) < len(given) or not all(isinstance(one, str) for one in given):
+        raise OptionError(f"names={given} is not allowed; give {len(runs)} different names, one a run.")
+    return given
 
 
 def check(name: str, value: object, types: type | tuple[type, ...], allowed: str) -> None:

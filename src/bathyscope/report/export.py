@@ -49,6 +49,7 @@ def save_side_by_side(
     folder: str | Path,
     formats: Sequence[str] = FORMATS,
     options: FigureOptions | None = None,
+    names: Sequence[str] | None = None,
 ) -> list[Path]:
     """The maps that several runs have in common, model beside model in the same colours: ``folder/skip.png`` and
     so on; nothing where the runs have no map in common.
@@ -60,7 +61,7 @@ def save_side_by_side(
     _check(formats, options)
     runs = runs_of(runs)
     heading = " ".join(run.caption() for run in runs)
-    figures = {name: arrange(heading, drawing.panels) for name, drawing in side_by_side(runs, options).items()}
+    figures = {name: arrange(heading, drawing.panels) for name, drawing in side_by_side(runs, options, names).items()}
     return _save(figures, folder, formats)
 
 

@@ -17,14 +17,13 @@ from bathyscope.explorer.answer import answer
 from bathyscope.explorer.content import content
 from bathyscope.explorer.places import by_place
 from bathyscope.report import html, provenance, table
-from bathyscope.report.arguments import check, check_options, parted
+from bathyscope.report.arguments import check, check_options, named, parted
 from bathyscope.report.figures import plan as plan_figure
 from bathyscope.report.figures.kind import Drawing
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.registry import drawings, figures_of
 from bathyscope.report.side_by_side import together
 from bathyscope.statistics.bootstrap import Interval
-from bathyscope.store.names import run_names
 from bathyscope.store.prompts import PROMPTS
 from bathyscope.store.run import Run
 from bathyscope.surgery.plan import HEADINGS, Plan, cells
@@ -43,6 +42,7 @@ def report(
     *,
     options: FigureOptions | None = None,
     text: bool = True,
+    names: Sequence[str] | None = None,
     **gone: object,
 ) -> Path:
     """Write a page and give back its path. The same runs give the same bytes.
@@ -53,6 +53,7 @@ def report(
         out: the HTML file; it is wholly there or absent.
         title: of the page; default: model and data.
         options: weighting and bands of the curves, reduction and scale of the maps, prompts with own maps.
+        names: of the runs, in place of their models and data.
         text: show the words of prompts and predictions; False leaves them out of the page and shows token ids.
 
     Raises:
@@ -64,7 +65,7 @@ def report(
     runs, plans = parted(runs)
     if not runs:
         raise OptionError("A report needs at least one run; give a list such as [run].")
-    names = run_names(runs)
+    names = named(runs, names)
     runs = runs if text else [_without_words(run) for run in runs]
     # each figure of each run is computed once, for its section and for what stands side by side
     drawn = [drawings(run, options) for run in runs]
@@ -89,7 +90,7 @@ def _check(out: object, title: object, options: object, gone: Mapping[str, objec
     for name in gone:
         if name in NO_LONGER:
             raise OptionError(NO_LONGER[name])
-        known = ("runs", "out", "title", "options", "text")
+        known = ("runs", "out", "title", "options", "text", "names")
         raise OptionError(f"A report takes no {name!r}; allowed: {', '.join(known)}.{did_you_mean(name, known)}")
     check("out", out, (str, Path), "the path of an HTML file, such as 'page.html'")
     check("title", title, (str, type(None)), "a text, or None")

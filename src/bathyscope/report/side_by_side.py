@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from bathyscope.report.arguments import named
 from bathyscope.report.figures.kind import Drawing, Member, Panel, Shared
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.registry import drawings
-from bathyscope.store.names import run_names
 
 if TYPE_CHECKING:
     from bathyscope.store.run import Run
@@ -19,7 +19,9 @@ _BESIDE: Final = (
 )
 
 
-def side_by_side(runs: Sequence[Run], options: FigureOptions | None = None) -> dict[str, Drawing]:
+def side_by_side(
+    runs: Sequence[Run], options: FigureOptions | None = None, names: Sequence[str] | None = None
+) -> dict[str, Drawing]:
     """For every figure what at least two runs have in common, by the figure's name; empty for a single run.
 
     Token maps are matched by data set and prompt; each run keeps its own tokens.
@@ -27,7 +29,7 @@ def side_by_side(runs: Sequence[Run], options: FigureOptions | None = None) -> d
     Raises:
         OptionError: a run with nothing to draw.
     """
-    return together([drawings(run, options) for run in runs], run_names(runs))
+    return together([drawings(run, options) for run in runs], named(runs, names))
 
 
 def together(drawn: Sequence[Mapping[str, Drawing]], names: Sequence[str], least: int = 2) -> dict[str, Drawing]:

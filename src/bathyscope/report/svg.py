@@ -7,6 +7,7 @@ from collections.abc import Collection
 from typing import Final
 
 from bathyscope.report.figures import style
+from bathyscope.report.figures.heat_map import SIGNED
 from bathyscope.report.figures.kind import Panel, draw_panel
 from bathyscope.report.render import render
 
@@ -30,7 +31,7 @@ def inline_svg(panel: Panel, name: str) -> str:
         name: unique on the page, letters, digits and hyphens; all ids begin with it.
     """
     text = render(draw_panel(panel), "svg", salt=name, text_as_text=True).decode()
-    text = _UNWANTED.sub("", text[text.index("<svg") :])
+    text = _UNWANTED.sub("", text[text.index("<svg") :]).replace(f'id="{SIGNED}"', f'class="{SIGNED}"')
     pointed_at = {target for _, target in _REFERENCE.findall(text)}
     text = _TAG.sub(lambda tag: _slim(tag[0], name, pointed_at), text)
     text = _EMPTY.sub("", re.sub(r"\n +", "\n", text))

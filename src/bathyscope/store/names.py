@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+from bathyscope.text import without_folders
+
 if TYPE_CHECKING:
     from bathyscope.store.run import Run
 
@@ -17,7 +19,7 @@ def run_names(runs: Sequence[Run]) -> list[str]:
     A run alone is called by both. Runs of one model on one data set are numbered.
     """
     models = model_names([run.identity.model for run in runs])
-    datasets = [run.identity.dataset for run in runs]
+    datasets = [without_folders(run.identity.dataset) for run in runs]
     if len(runs) > 1 and len(set(datasets)) == 1:
         names = models
     elif len(runs) > 1 and len(set(models)) == 1:

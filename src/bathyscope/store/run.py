@@ -20,6 +20,7 @@ from bathyscope.store.merge import PROMPT, merge
 from bathyscope.store.prompts import PROMPTS, decode_prompts, remembered_prompts
 from bathyscope.store.shards import read_shard
 from bathyscope.store.table import tidy
+from bathyscope.text import without_folders
 from bathyscope.verdict import Verdict, verdict_of
 
 DERIVED = "derived.nc"
@@ -174,7 +175,8 @@ class Run:
         extent = ", ".join([*counts, identity.dtype])
         # there a control and the plain forward round alike, which effects do not
         unheld = "" if self.noise_holds or not floor else f" (without the rounding of {identity.dtype} itself)"
-        return f"{identity.model} on {identity.dataset}: {extent}{floor}{unheld}."
+        model, dataset = without_folders(identity.model), without_folders(identity.dataset)
+        return f"{model} on {dataset}: {extent}{floor}{unheld}."
 
     @property
     def noise_holds(self) -> bool:

@@ -57,7 +57,9 @@ def report_command(
             for path in save_figures(run, folder, options=options, **files):
                 write(str(path))
         if len(opened) > 1:
-            for path in save_side_by_side(opened, figures / "side-by-side", options=options, **files):
+            for path in save_side_by_side(
+                opened, figures / "side-by-side", options=options, names=page.get("names"), **files
+            ):
                 write(str(path))
     if "out" in page:
         write(str(bathyscope.report([*opened, *plans], page.pop("out"), options=options, **page)))

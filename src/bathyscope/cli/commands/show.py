@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import TYPE_CHECKING, Final
 
 from cyclopts import App
 
@@ -13,13 +14,19 @@ from bathyscope.cli.console import Format, write, write_data, write_table
 from bathyscope.cli.summary import write_effective_depth, write_headline
 from bathyscope.surgery.plan import is_plan
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+_BAR: Final = 24
+"""Letters of the longest bar."""
 _EXAMPLES = """\
 Examples:
   bathyscope show runs/qwen
   bathyscope show runs/qwen --measure verdict
   bathyscope show runs/qwen --measure verdict --cluster document
   bathyscope show runs/qwen --measure effective_depth
-  bathyscope show runs/qwen --measure lens --format csv > lens.csv
+  bathyscope show runs/qwen --measure lens
+  bathyscope show runs/qwen --measure lens --raw --format csv > lens.csv
   bathyscope show runs/qwen --measure effective_depth --format json | jq ."""
 
 app = App(name="show", help_epilogue=_EXAMPLES)
@@ -33,6 +40,7 @@ def show(
     measure: Given = None,
     cluster: Given = None,
     format: Records = "table",
+    raw: bool = False,
     partial: Partial = False,
 ) -> int:
     """Print results.
@@ -41,6 +49,7 @@ def show(
         run: folder that a survey, or prune, wrote.
         measure: which measure, or verdict for the readings behind the verdict; without it, everything is listed.
         cluster: of the verdict: label of prompts that belong together, such as document; they are resampled as one.
+        raw: every value of every prompt, in place of means by block with their intervals.
     """
     if is_plan(run):
         show_plan(bathyscope.open_plan(run), format)
@@ -53,10 +62,33 @@ def show(
     else:
         if format == "table" and measure == "verdict":
             write(opened.verdict_by(cluster).text)
-        frame = bathyscope.show(opened, measure, cluster=cluster)
-        if not write_data(frame, format):
+        frame = bathyscope.show(opened, measure, cluster=cluster, raw=raw)
+        if format == "table" and "what" in frame:
+            _show_summary(frame)
+        elif not write_data(frame, format):
             write(frame.to_string(index=False, na_rep="–"))
     return 0
+
+
+def _show_summary(frame: pd.DataFrame) -> None:
+    """A table for every variable, its means as bars too."""
+    for (_, what, units), own in frame.groupby(["variable", "what", "units"], sort=False):
+        write(f"{what} ({units})" if units != "1" else what)
+        most = own["mean"].abs().max()
+        cells = [
+            [str(row.place), f"{row.mean:.4g}", _between(row.ci_low, row.ci_high), _bar(row.mean, most)]
+            for row in own.itertuples()
+        ]
+        write_table(["Place", "Mean", "95 % interval", ""], cells)
+
+
+def _between(low: float, high: float) -> str:
+    return "–" if low != low else f"{low:.3g} to {high:.3g}"
+
+
+def _bar(mean: float, most: float) -> str:
+    """As long as the mean is against the largest one of the table; of ``-`` below 0."""
+    return "" if not most > 0 or mean != mean else ("█" if mean > 0 else "-") * round(_BAR * abs(mean) / most)
 
 
 def _show_contents(run: bathyscope.Run, format_: Format) -> None:

@@ -16,7 +16,7 @@ function gridView(data, selection) {
   const cell = el("div", { class: "cell", "aria-live": "polite" });
   canvas.addEventListener("click", pointed);
   root.append(el("div", { class: "controls" }, choice("Shade", kinds, kind, value => { kind = value; draw(); })),
-    el("p", { class: "note" }, "Rows: boundaries, the last on top; columns: tokens. Bold: already the final prediction. Darker: higher."), scroller, cell);
+    el("p", { class: "note" }, "Rows: boundaries, the last on top; columns: tokens. Bold: already the final prediction. Stronger colour: higher."), scroller, cell);
   const rows = data.tokens.boundaries;
 
   function draw() {

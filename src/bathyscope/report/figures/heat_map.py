@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
 from matplotlib.image import AxesImage
@@ -32,6 +33,10 @@ _SHORTEST, _TALLEST = 1.7, 4.0
 _ROW_INCHES: Final = 0.08
 LABELLED_TOKENS: Final = 72
 """Above this many tokens not every one is labelled: the labels would run into each other."""
+
+
+SIGNED: Final = "signed"
+"""Name of what has the colours of a signed map in a picture."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +129,7 @@ def draw_heat(ax: Axes, shown: HeatMap, *, labels: bool = True, ticks: int | Non
         aspect="auto",
         interpolation="none",
     )
+    _mark_signed(image, shown)
     for row in shown.hatched:
         ax.axhspan(row - 0.5, row + 0.5, hatch="////", facecolor="none", edgecolor=style.MUTED, linewidth=0)
     ax.set_facecolor(style.VOID)
@@ -164,12 +170,20 @@ def draw_colour_bar(
         extendfrac=0.03,
         pad=0.02,
     )
+    if bar.solids is not None:
+        _mark_signed(bar.solids, shown[0])
     if colours.kind == "log":
         bar.locator = log_ticks(*image.get_clim())
     bar.set_label(shown[0].quantity, fontsize=8)
     axis = bar.ax.xaxis if location == "bottom" else bar.ax.yaxis
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
     axis.set_minor_formatter(NullFormatter())
+
+
+def _mark_signed(drawn: Artist, shown: HeatMap) -> None:
+    """A page in the dark turns the white middle of signed maps over; it knows them by this name."""
+    if shown.colours.kind == "signed":
+        drawn.set_gid(SIGNED)
 
 
 def describe_clipped(shown: HeatMap) -> str:
