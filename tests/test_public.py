@@ -38,6 +38,8 @@ TABLE = {
 PYTHON_ONLY = {
     # what the command line does on the way, or what stays in memory
     *("load", "open", "open_evaluation", "open_maps", "open_plan", "scheduled"),
+    # into axes of one's own; the command's panels are report --figures --panels
+    "plot",
     # for authors of measures
     "variable",
     # the name before

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from bathyscope.performance import depth_performance
     from bathyscope.probing.probe import probe
     from bathyscope.report import report
+    from bathyscope.report.plotting import plot
     from bathyscope.reproducing.reproduce import reproduce
     from bathyscope.solving import solved, solved_by
     from bathyscope.store.run import Run
@@ -76,6 +77,7 @@ _LAZY = {
     "open_maps": "bathyscope.between.map_results:open_maps",
     "open_plan": "bathyscope.surgery.plan:open_plan",
     "Plan": "bathyscope.surgery.plan:Plan",
+    "plot": "bathyscope.report.plotting:plot",
     "probe": "bathyscope.probing.probe:probe",
     "prune": "bathyscope.surgery.pruning:prune",
     "repair": "bathyscope.surgery.repairing:repair",
@@ -126,6 +128,7 @@ __all__ = [
     "open_evaluation",
     "open_maps",
     "open_plan",
+    "plot",
     "probe",
     "prune",
     "repair",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable, Sequence
+from html import escape
 from typing import Final
 
 _LONGEST: Final = 14
@@ -32,6 +34,17 @@ def elided(given: object, letters: int) -> str:
     """The text as :func:`shown`, or its first letters and an ellipsis where it then has more than ``letters``."""
     text = shown(given)
     return text if len(text) <= letters else f"{text[: letters - 1]}…"
+
+
+def html_table(headings: Sequence[object], rows: Iterable[Sequence[object]], most: int = 20) -> str:
+    """An HTML table for notebooks; nothing in its texts acts, and rows beyond ``most`` are counted."""
+    given = list(rows)
+    lines = [("th", headings), *(("td", row) for row in given[:most])]
+    body = "".join(
+        f"<tr>{''.join(f'<{tag}>{escape(elided(cell, 80))}</{tag}>' for cell in cells)}</tr>" for tag, cells in lines
+    )
+    more = len(given) - most
+    return f"<table>{body}</table>" + (f"<p>… and {more} more.</p>" if more > 0 else "")
 
 
 def without_folders(name: str) -> str:

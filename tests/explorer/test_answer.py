@@ -25,7 +25,8 @@ def test_cheap_and_dear_blocks_are_named_with_intervals() -> None:
     assert found.cheap.startswith("4 of 7 blocks cost least when left out: 1 to 3, 5; each alone adds at most 0.04")
     assert found.cheap.endswith("Costs of single blocks do not add up: leave them out together and measure.")
     assert found.dear.startswith("Dearest: block 0 (+2.5, +2.5 to +2.5 nats), 6 (+1), 4 (+0.3).")
-    assert found.act == 'with bathyscope.scheduled(model, "drop:1,drop:2,drop:3,drop:5"): ...'
+    told = "bathyscope prune example/model-12 --calibration YOURS.jsonl --test OTHERS.jsonl --drop 4"
+    assert found.act == told
 
 
 def test_one_block_does_not_add_up_with_anything() -> None:

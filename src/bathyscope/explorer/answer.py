@@ -30,7 +30,7 @@ class Answer:
         cheap: which blocks could go, or why none is named.
         dear: which blocks could not.
         trust: what the numbers rest on, a sentence each.
-        act: code that leaves the cheap blocks out together, or, where none is named, the command that tells more.
+        act: the command that proves what the cheap blocks cost together, or, where none is named, one that tells more.
         blocks: those, in order.
     """
 
@@ -56,9 +56,13 @@ def answer(run: Run) -> Answer:
             headline, "Which blocks could go is not known: drop was not measured.", "", tuple(trust), _again(run)
         )
     picked, cheap = _cheap(cost)
-    schedule = ",".join(f"drop:{block}" for block in picked)
-    act = f'with bathyscope.scheduled(model, "{schedule}"): ...' if picked else _again(run)
-    return Answer(headline, cheap, _dear(cost), tuple(trust), act, picked)
+    return Answer(headline, cheap, _dear(cost), tuple(trust), _together(run, picked) if picked else _again(run), picked)
+
+
+def _together(run: Run, blocks: Sequence[int]) -> str:
+    """The command that chooses as many blocks and proves what leaving them out together costs."""
+    model = shlex.quote(run.identity.model)
+    return f"bathyscope prune {model} --calibration YOURS.jsonl --test OTHERS.jsonl --drop {len(blocks)}"
 
 
 def _again(run: Run) -> str:

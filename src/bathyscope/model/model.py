@@ -16,6 +16,7 @@ from bathyscope.anatomy.checks import Checks
 from bathyscope.anatomy.plain import home_of
 from bathyscope.streaming.offloaded import store_of
 from bathyscope.streaming.store import BlockStore
+from bathyscope.text import html_table
 
 # positions (ALiBi biases in MPT) come from tables that are no embeddings
 _OWN_TABLES = ("codegen", "ctrl", "gptj", "mpt")
@@ -110,6 +111,19 @@ class Model:
             return None  # made in memory: it has no checkpoint whose tokenizer could be its own
         source = str(Path(self.name).expanduser()) if self.name.startswith("~") else self.name
         return load_tokenizer(source, revision=self.revision, trust_remote_code=self.trust_remote_code)
+
+    def _repr_html_(self) -> str:
+        """What it is, and what the checks at load measured."""
+        told = {
+            "model": self.name,
+            "family": self.anatomy.family.name,
+            "blocks × width": f"{self.n_blocks} × {self.anatomy.width}",
+            "weights": f"{str(self.dtype).removeprefix('torch.')} on {self.device}",
+            "replay against the model": f"{self.checks.no_op:.1e} (allowed {self.checks.tolerance:.0e})",
+            "readout against its logits": f"{self.checks.readout:.1e}",
+            "contributions of attention and MLP": "yes" if self.checks.parts else "whole blocks alone",
+        }
+        return html_table(["", ""], told.items())
 
     def __repr__(self) -> str:
         return (

@@ -17,6 +17,7 @@ from bathyscope.prompts.parts import clusters, parts
 from bathyscope.prompts.pieces import pieces
 from bathyscope.prompts.prompt import Label, Prompt, PromptSet, TokenizedPrompt
 from bathyscope.prompts.tokenizer import tokenizer_hash
+from bathyscope.text import html_table
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -64,6 +65,18 @@ class Prompts(Sequence[TokenizedPrompt]):
 
     def __repr__(self) -> str:
         return f"<Prompts of {self.dataset}: {len(self)}, {sum(self.lengths)} tokens>"
+
+    def _repr_html_(self) -> str:
+        """A table of the first prompts, with their words where they are known."""
+        known = self.kept is None or self.kept.pieces is not None
+        rows = [
+            [one.id, len(one), *(one.labels.get(name, "") for name in self.labels), self._text(n) if known else "–"]
+            for n, one in enumerate(self.items)
+        ]
+        return html_table(["prompt", "tokens", *self.labels, "text"], rows)
+
+    def _text(self, index: int) -> str:
+        return "".join(self.pieces(index))
 
     @cached_property
     def hash(self) -> str:

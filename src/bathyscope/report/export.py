@@ -35,7 +35,7 @@ def save_figures(
         OptionError: nothing to draw; a format that is not one of png, svg, pdf; an argument of another type.
         StoreError: the folder cannot be written.
     """
-    _check(formats, options)
+    check_formats(formats, options)
     runs = runs_of(run)
     if len(runs) != 1:
         raise OptionError(f"Figures are of one run, and {len(runs)} were given; save_side_by_side takes several.")
@@ -58,14 +58,15 @@ def save_side_by_side(
         OptionError: a format that is not one of png, svg, pdf.
         StoreError: the folder cannot be written.
     """
-    _check(formats, options)
+    check_formats(formats, options)
     runs = runs_of(runs)
     heading = " ".join(run.caption() for run in runs)
     figures = {name: arrange(heading, drawing.panels) for name, drawing in side_by_side(runs, options, names).items()}
     return _save(figures, folder, formats)
 
 
-def _check(formats: Sequence[str], options: object) -> None:
+def check_formats(formats: Sequence[str], options: object) -> None:
+    """Raises OptionError for other formats, or none, and for other options."""
     check_options(options)
     if isinstance(formats, str) or not formats:
         raise OptionError(f"formats={formats!r}; give a list of at least one of: {', '.join(FORMATS)}.")

@@ -14,6 +14,7 @@ import xarray as xr
 
 from bathyscope.errors import OptionError, StoreError, did_you_mean, warn
 from bathyscope.prompts.prompts import Prompts
+from bathyscope.store.card import picture
 from bathyscope.store.folder import folder_path, read_manifest, verified
 from bathyscope.store.manifest import RUN, Identity, Manifest
 from bathyscope.store.merge import PROMPT, merge
@@ -190,15 +191,17 @@ class Run:
         return f"<Run {said}{self.caption()} Measures: {', '.join(self.measures)}. {place}>"
 
     def _repr_html_(self) -> str:
-        rows = "".join(
+        held = "".join(
             f"<tr><td>{html.escape(name)}</td><td>{html.escape(_variables(self[name]))}</td></tr>"
             for name in self.measures
         )
+        seen = picture(self.verdict) if self.headline() else ""
         place = "in memory" if self.path is None else str(self.path)
         return (
-            f"<div><p><strong>{html.escape(self.headline())}</strong></p>"
+            f"<div><p><strong>{html.escape(self.headline())}</strong></p>{seen}"
             f"<p>{html.escape(self.caption())}<br><small>{html.escape(place)}</small></p>"
-            f"<table><tr><th>measure</th><th>variables</th></tr>{rows}</table></div>"
+            f"<details><summary>What it holds</summary><table><tr><th>measure</th><th>variables</th></tr>{held}</table>"
+            "</details></div>"
         )
 
     def _extent(self) -> tuple[int | None, int | None]:

@@ -28,6 +28,7 @@ Examples:
 def report_command(
     *runs: str,
     figures: Annotated[Path | None, Parameter(show_default=False)] = None,
+    panels: bool = False,
     partial: Partial = False,
     interactive: Annotated[bool | None, Parameter(show=False)] = None,
     **given: Any,
@@ -38,9 +39,11 @@ def report_command(
         runs: folders that surveys wrote; those that prune wrote have a section each.
         figures: folder for every figure as a file; several runs get a folder each inside, and one in which they
             stand side by side.
+        panels: with --figures, every panel as a file of a journal's width, with captions as text and numbers as csv.
     """
     from bathyscope.report.export import save_figures, save_side_by_side
     from bathyscope.report.page import NO_LONGER
+    from bathyscope.report.plotting import save_panels
 
     if interactive is not None:
         raise OptionError(NO_LONGER["interactive"])
@@ -54,7 +57,7 @@ def report_command(
     opened = [bathyscope.open(run, partial=partial) for run in runs if not is_plan(run)]
     if figures is not None:
         for run, folder in zip(opened, _folders(opened, figures)):
-            for path in save_figures(run, folder, options=options, **files):
+            for path in (save_panels if panels else save_figures)(run, folder, options=options, **files):
                 write(str(path))
         if len(opened) > 1:
             for path in save_side_by_side(

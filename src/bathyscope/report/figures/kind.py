@@ -193,7 +193,7 @@ def arrange(heading: str, panels: Sequence[Panel]) -> Figure:
             # a row that is narrower than the figure keeps its proportions and leaves the rest empty
             shares = [panel.size[0] for panel in row] + ([width - own_width] if own_width < width else [])
             for panel, cell in zip(row, strip.subfigures(1, len(shares), squeeze=False, width_ratios=shares).flat):
-                _fill(cell, panel)
+                fill(cell, panel)
         # ticks come into being at the first drawing and take their looks from that moment's settings
         figure.draw_without_rendering()
     return figure
@@ -203,7 +203,7 @@ def draw_panel(panel: Panel) -> Figure:
     """One panel as a figure of its own size."""
     with style.applied():
         figure = Figure(figsize=panel.size, layout="constrained")
-        _fill(figure, panel)
+        fill(figure, panel)
     return figure
 
 
@@ -220,7 +220,7 @@ def _draw_headed(figure: FigureBase, draw: Callable[[FigureBase], None], name: s
     figure.suptitle(f"{name}: {said}" if said else name, x=0.01, ha="left", fontsize=9.5, fontweight="bold")
 
 
-def _fill(figure: FigureBase, panel: Panel) -> None:
+def fill(figure: FigureBase, panel: Panel) -> None:
     """Draw a panel; whatever its texts hold can be shown. Labels of ticks are texts only later: they are given so."""
     panel.draw(figure)
     for text in figure.findobj(Text):
