@@ -74,10 +74,11 @@ def _show_summary(frame: pd.DataFrame) -> None:
     """A table for every variable, its means as bars too."""
     for (_, what, units), own in frame.groupby(["variable", "what", "units"], sort=False):
         write(f"{what} ({units})" if units != "1" else what)
-        most = own["mean"].abs().max()
+        most = float(own["mean"].abs().max())
+        columns = [own[name].tolist() for name in ("place", "mean", "ci_low", "ci_high")]
         cells = [
-            [str(row.place), f"{row.mean:.4g}", _between(row.ci_low, row.ci_high), _bar(row.mean, most)]
-            for row in own.itertuples()
+            [str(place), f"{mean:.4g}", _between(low, high), _bar(mean, most)]
+            for place, mean, low, high in zip(*columns, strict=True)
         ]
         write_table(["Place", "Mean", "95 % interval", ""], cells)
 
