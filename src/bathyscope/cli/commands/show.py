@@ -73,7 +73,7 @@ def show(
 def _show_summary(frame: pd.DataFrame) -> None:
     """A table for every variable, its means as bars too."""
     for (_, what, units), own in frame.groupby(["variable", "what", "units"], sort=False):
-        write(f"{what} ({units})" if units != "1" else what)
+        write(f"{what} ({units})" if units != "1" else str(what))
         most = float(own["mean"].abs().max())
         columns = [own[name].tolist() for name in ("place", "mean", "ci_low", "ci_high")]
         cells = [
