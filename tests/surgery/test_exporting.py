@@ -218,3 +218,21 @@ def test_a_checkpoint_that_lacks_a_tensor_is_refused(llama: Path, tmp_path: Path
     with pytest.raises(ModelError, match="holds nothing for 9 tensors of the copy"):
         bathyscope.export(llama, "drop:1", tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_streamed_model_is_copied_from_its_files(llama: Path, tmp_path: Path) -> None:
+    bathyscope.export(bathyscope.load(llama, placement="stream"), "drop:1", tmp_path / "streamed")
+    bathyscope.export(llama, "drop:1", tmp_path / "copied")
+    assert (tmp_path / "streamed/model.safetensors").read_bytes() == (
+        tmp_path / "copied/model.safetensors"
+    ).read_bytes()
+
+
+def test_folders_and_file_sizes_are_checked(llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert bathyscope.export(llama, "drop:1", "~/out") == tmp_path / "home/out"
+    assert (tmp_path / "home/out/config.json").is_file()
+    with pytest.raises(OptionError, match="folder=5 is no folder"):
+        bathyscope.export(llama, "drop:1", 5)  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="shard_bytes=0 is not allowed; give a whole number, 1 or more"):
+        bathyscope.export(llama, "drop:1", tmp_path / "out", shard_bytes=0)

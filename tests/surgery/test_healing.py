@@ -96,3 +96,9 @@ def test_minutes_are_counted_by_the_clock(tmp_path: Path) -> None:
         progress=shares.append,
     )
     assert shares == [pytest.approx(seconds / 6) for seconds in range(1, 6)]
+
+
+def test_a_damaged_state_is_refused(tmp_path: Path) -> None:
+    (tmp_path / STATE).write_bytes(b"no tensors")
+    with pytest.raises(StoreError, match=r"cannot be read \(.*remove it to begin again"):
+        healed(tmp_path)

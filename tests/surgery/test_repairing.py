@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import math
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,8 @@ from transformers import AutoModelForCausalLM
 
 import bathyscope
 from bathyscope.errors import ModelError, OptionError, PromptError
-from bathyscope.surgery.repairing import losses
+from bathyscope.schedule import Schedule
+from bathyscope.surgery.repairing import _measured, losses
 
 KNOWN = zoo.prompts(zoo.build("llama"), (40,) * 24, seed=1)
 UNSEEN = zoo.prompts(zoo.build("llama"), (40,) * 8, seed=2)
@@ -82,7 +85,7 @@ def test_what_cannot_be_repaired_is_refused() -> None:
         assert str(caught.value).startswith(said)
     with pytest.raises(OptionError, match="trains nothing and takes no budget"):
         repaired(minutes=3.0)
-    for budget in ({}, {"tokens": 5, "minutes": 1.0}, {"tokens": 0}):
+    for budget in ({}, {"tokens": 5, "minutes": 1.0}, {"tokens": 0}, {"minutes": math.nan}, {"minutes": math.inf}):
         with pytest.raises(OptionError, match="Healing takes a budget of tokens or of minutes, above 0"):
             repaired(how="heal", **budget)
     model = waves.loaded("llama")
@@ -92,3 +95,48 @@ def test_what_cannot_be_repaired_is_refused() -> None:
         bathyscope.repair(model, "drop:1", KNOWN, test=UNSEEN[:1], progress=False)
     with pytest.raises(PromptError, match="at least 4 calibration prompts; 2 given"):
         bathyscope.repair(model, "drop:1", KNOWN[:2], test=UNSEEN, progress=False)
+    with pytest.raises(OptionError, match="made for 8 blocks and this model has 5"):
+        bathyscope.repair(model, Schedule.standard(8).drop(3), KNOWN, test=UNSEEN, progress=False)
+    with pytest.raises(OptionError, match="A schedule is a Schedule or a text such as 'drop:5'; 3 given"):
+        bathyscope.repair(model, 3, KNOWN, test=UNSEEN, progress=False)  # type: ignore[arg-type]
+    for options, said in (
+        ({"resamples": 0}, "resamples is 0"),
+        ({"level": 95.0}, "level is 95"),
+        ({"rate": -1.0}, "rate=-1 "),
+    ):
+        with pytest.raises(OptionError, match=said):
+            repaired(**options)
+
+
+def test_a_training_that_diverges_is_said_and_no_model_is_given() -> None:
+    with pytest.raises(ModelError, match=r"Repaired by heal \(rate=1e\+30\), the model has NaN or Inf predictions"):
+        repaired(how="heal", tokens=2000, rate=1e30)
+
+
+def test_nothing_comes_back_where_nothing_was_lost() -> None:
+    lost, cheaper = np.array([0.2, 0.3, 0.4]), np.array([0.1, 0.1, 0.1])
+    whole = _measured("linear", cheaper, lost, 100, 0.95, 0, "")
+    assert whole.recovered == pytest.approx(2 / 3)
+    assert whole.shown("recovered", ".0%").startswith("67% (")
+    # dropping made it better, the map worse: no share of a loss
+    none = _measured("linear", lost, -lost, 100, 0.95, 0, "")
+    assert math.isnan(none.recovered)
+    assert none.shown("recovered", ".0%") == "–"
+    assert none.shown("cost", ".1f").startswith("0.3 (")
+    # a loss that the prompts do not agree on has a share without an interval
+    unsure = _measured("linear", cheaper, np.array([-0.5, 0.1, 1.0]), 100, 0.95, 0, "")
+    assert unsure.shown("recovered", ".0%") == "50%"
+
+
+def test_a_streamed_model_is_refused_and_one_in_training_is_measured_as_in_use(tmp_path: Path) -> None:
+    zoo.build("llama").save_pretrained(tmp_path)
+    with pytest.raises(ModelError, match="its blocks are streamed; load it with placement='resident'"):
+        bathyscope.repair(bathyscope.load(tmp_path, placement="stream"), "drop:1", KNOWN, test=UNSEEN, progress=False)
+    hf = copy.deepcopy(zoo.build("gpt2"))
+    hf.transformer.drop.p = 0.5
+    found = [
+        bathyscope.repair(hf.train(training), "drop:1", KNOWN, test=UNSEEN, how="scale", progress=False).rungs
+        for training in (False, True)
+    ]
+    assert found[0] == found[1]
+    assert hf.training

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +88,13 @@ def source_of(model: AnyModel, revision: str | None = None, weights: bool = True
         OptionError: no model.
         ModelError: nothing there, damaged files, or no safetensors.
     """
+    if isinstance(model, Model) and model.blocks is not None and weights:
+        if model.blocks.names - model.blocks.lasting:
+            raise ModelError(
+                f"The blocks of {model.name} are streamed, and not from its files; give its folder, or load it with "
+                "placement='resident'."
+            )
+        return replace(_from_name(model.name, model.revision), tokenizer=model._given_tokenizer)
     if isinstance(model, Model):
         hf = model.hf
         tokenizer = model._given_tokenizer

@@ -26,16 +26,10 @@ def claimed(folder: Path, record: Record, size: int) -> bool:
         StoreError: it holds something else; its parent cannot be made; the disk has no room.
     """
     try:
-        if folder.is_dir() and any(folder.iterdir()):
-            held = folder / RECORD
-            if held.is_file() and same(held.read_text(encoding="utf-8"), record):
+        if require_free(folder):
+            if same((folder / RECORD).read_text(encoding="utf-8"), record):
                 return False
-            raise StoreError(
-                f"{str(folder)!r} exists and holds {'another export' if held.is_file() else 'something else'}; give a "
-                "folder that does not exist yet, or remove this one."
-            )
-        if folder.exists() and not folder.is_dir():
-            raise StoreError(f"{str(folder)!r} is a file; give a folder that does not exist yet.")
+            raise _taken(folder, "another export")
         folder.parent.mkdir(parents=True, exist_ok=True)
         free = shutil.disk_usage(folder.parent).free
     except OSError as error:
@@ -46,6 +40,27 @@ def claimed(folder: Path, record: Record, size: int) -> bool:
             "left; free some, or give a folder on another disk."
         )
     return True
+
+
+def require_free(folder: Path) -> bool:
+    """Whether the folder holds an export, which may be the same one; False where there is nothing yet.
+
+    Raises:
+        StoreError: it holds something else, or is a file.
+    """
+    if folder.is_dir() and any(folder.iterdir()):
+        if (folder / RECORD).is_file():
+            return True
+        raise _taken(folder, "something else")
+    if folder.exists() and not folder.is_dir():
+        raise StoreError(f"{str(folder)!r} is a file; give a folder that does not exist yet.")
+    return False
+
+
+def _taken(folder: Path, what: str) -> StoreError:
+    return StoreError(
+        f"{str(folder)!r} exists and holds {what}; give a folder that does not exist yet, or remove this one."
+    )
 
 
 def put(folder: Path, fill: Callable[[Path], None]) -> None:

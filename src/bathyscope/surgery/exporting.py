@@ -13,7 +13,9 @@ from transformers import PreTrainedModel
 
 from bathyscope.errors import ModelError, OptionError, did_you_mean, warn
 from bathyscope.model import AnyModel, alone, config_hash
+from bathyscope.options import require_whole
 from bathyscope.schedule import Schedule
+from bathyscope.store.folder import folder_path
 from bathyscope.surgery.card import CARD, RECORD, Record, card
 from bathyscope.surgery.emitting import Emit, emitted
 from bathyscope.surgery.export_source import Source, companions, source_of
@@ -44,7 +46,8 @@ def export(
     never loaded. The folder appears under its name when it is whole.
 
     Args:
-        model: checkpoint folder or hub name; or a model in memory, of which the weights as they are now are written.
+        model: checkpoint folder or hub name; or a model in memory, of which the weights as they are now are written;
+            of a streamed one, its files are copied.
         schedule: the order of the blocks, or its text such as ``"drop:2,drop:5"``.
         folder: to write; it must not exist, be empty, or hold the same export.
         emit: instead of a checkpoint, the text that other tools take: ``"mergekit"`` (a passthrough merge),
@@ -57,7 +60,8 @@ def export(
         The folder; with ``emit``, the text.
 
     Raises:
-        OptionError: a schedule that cannot be read or leaves no block; neither a folder nor ``emit``, or both.
+        OptionError: a schedule that cannot be read or leaves no block; neither a folder nor ``emit``, or both; a file
+            size below 1.
         ModelError: no such model; quantised weights, code that comes with a checkpoint, types that transformers does
             not know; an order that the family's configuration cannot say (with what differs).
         StoreError: the folder holds something else, or cannot be written; nothing is left of it then.
@@ -66,14 +70,15 @@ def export(
         >>> bathyscope.export("Qwen/Qwen2.5-1.5B", "drop:2,drop:5", "qwen-26")
     """
     _require_one_result(folder, emit)
+    require_whole(shard_bytes=(shard_bytes, 1))
+    target = Path() if folder is None else folder_path(folder, "folder")
     with alone(model):
         source = source_of(model, revision, weights=emit is None)
-        chosen = _chosen(schedule, source)
+        chosen = schedule_for(schedule, source.n_blocks)
         if emit is not None:
             dtype = str(getattr(source.config, "dtype", None) or "bfloat16").removeprefix("torch.")
             return emitted(chosen, source.name, dtype, emit)
-        assert folder is not None
-        return write_export(source, chosen, Path(folder), evidence=evidence, shard_bytes=shard_bytes)
+        return write_export(source, chosen, target, evidence=evidence, shard_bytes=shard_bytes)
 
 
 def write_export(
@@ -142,10 +147,14 @@ def _require_one_result(folder: Any, emit: Any) -> None:
         )
 
 
-def _chosen(schedule: Any, source: Source) -> Schedule:
+def schedule_for(schedule: object, n_blocks: int) -> Schedule:
+    """A schedule, or its text, for a model of ``n_blocks``.
+
+    Raises:
+        OptionError: neither, made for another depth, or without a block.
+    """
     if not isinstance(schedule, Schedule | str):
         raise OptionError(f"A schedule is a Schedule or a text such as 'drop:5'; {schedule!r} given.")
-    n_blocks = source.n_blocks
     chosen = Schedule.parse(schedule, n_blocks) if isinstance(schedule, str) else schedule
     if chosen.n_blocks != n_blocks:
         raise OptionError(

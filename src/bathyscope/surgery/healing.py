@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 from transformers import PreTrainedModel
@@ -45,7 +45,8 @@ class Budget:
     minutes: float | None = None
 
     def __post_init__(self) -> None:
-        if (self.tokens is None) == (self.minutes is None) or (self.tokens or self.minutes or 0) <= 0:
+        given = self.tokens or self.minutes or 0
+        if (self.tokens is None) == (self.minutes is None) or not 0 < given < math.inf:
             raise OptionError(
                 f"Healing takes a budget of tokens or of minutes, above 0; tokens={self.tokens} and "
                 f"minutes={self.minutes} given."
@@ -96,7 +97,7 @@ def heal(
         clock: seconds, for a budget of minutes.
 
     Raises:
-        StoreError: the folder holds the state of another training, or cannot be written.
+        StoreError: the folder holds the state of another training, a damaged one, or cannot be written.
     """
     parameters = trained_slots(copy, slots)
     masters = [parameter.detach().float().clone() for parameter in parameters]
@@ -113,7 +114,7 @@ def heal(
         step, tokens = step + 1, tokens + ids.numel()
         if folder is not None and (step % save_every == 0):
             _save(folder, about, masters, optimiser, (step, tokens, before + clock() - began))
-    if folder is not None:
+    if folder is not None and step:
         _save(folder, about, masters, optimiser, (step, tokens, before + clock() - began))
     for parameter in parameters:
         parameter.requires_grad_(False)
@@ -186,7 +187,11 @@ def _resumed(
     """Steps, tokens and seconds that are done, with weights and moments as they were then."""
     if folder is None or not (folder / STATE).is_file():
         return 0, 0, 0.0
-    with safe_open(folder / STATE, framework="pt") as held:
+    try:
+        held = safe_open(folder / STATE, framework="pt")
+    except (SafetensorError, OSError) as error:
+        raise StoreError(f"{str(folder / STATE)!r} cannot be read ({error}); remove it to begin again.") from error
+    with held:
         said = held.metadata() or {}
         if said.get("identity") != about["identity"]:
             raise StoreError(

@@ -6,7 +6,7 @@ import hashlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import nan
+from math import inf, isnan, nan
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
+from bathyscope.anatomy.mode import evaluating
 from bathyscope.errors import ModelError, OptionError, PromptError
 from bathyscope.model import AnyModel, Model, alone, load, loaded
 from bathyscope.model.reading import tokenized
@@ -22,12 +23,13 @@ from bathyscope.progress import ProgressBar
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import Source
 from bathyscope.schedule import Schedule
-from bathyscope.statistics.bootstrap import bootstrap_interval, mean_interval, resample_counts
+from bathyscope.statistics.bootstrap import bootstrap_interval, check_resampling, mean_interval, resample_counts
 from bathyscope.statistics.least_squares import Array
+from bathyscope.store.folder import folder_path
 from bathyscope.surgery.copying import ScheduledCopy
 from bathyscope.surgery.cuts import cuts_of, repaired_by_maps
 from bathyscope.surgery.export_source import source_of
-from bathyscope.surgery.exporting import write_export
+from bathyscope.surgery.exporting import schedule_for, write_export
 from bathyscope.surgery.healing import Budget, heal
 from bathyscope.wavefront.batch import plan_batches
 
@@ -47,7 +49,8 @@ class Rung:
     Args:
         name: "none", "scale", "linear" or "heal".
         cost: mean over prompts of a token's loss above the whole model's, in nats, with the ends of its interval.
-        recovered: share of the cost without repair that is gone, with the ends of its interval.
+        recovered: share of the cost without repair that is gone, with the ends of its interval. NaN where dropping
+            costs nothing on these prompts; the ends alone where that cannot be told from nothing.
         why_not: why this rung could not be had; empty where it was. All numbers are NaN then.
     """
 
@@ -59,6 +62,13 @@ class Rung:
     recovered_low: float
     recovered_high: float
     why_not: str = ""
+
+    def shown(self, name: str, form: str) -> str:
+        """``cost`` or ``recovered`` with its interval, as text; "–" for what there is not."""
+        value, low, high = (getattr(self, f"{name}{end}") for end in ("", "_low", "_high"))
+        if isnan(value):
+            return "–"
+        return format(value, form) + ("" if isnan(low) else f" ({low:{form}} to {high:{form}})")
 
 
 @dataclass(frozen=True)
@@ -91,13 +101,16 @@ class Repaired:
         """
         lines = ["| repair | cost on test prompts, nats a token | recovered |", "|---|---|---|"]
         lines += [
-            f"| {one.name} | {one.cost:.4f} ({one.cost_low:.4f} to {one.cost_high:.4f}) | "
-            f"{one.recovered:.0%} ({one.recovered_low:.0%} to {one.recovered_high:.0%}) |"
+            f"| {one.name} | {one.shown('cost', '.4f')} | {one.shown('recovered', '.0%')} |"
             for one in self.rungs
             if not one.why_not
         ]
         return write_export(
-            source_of(self.model), self.schedule, Path(folder), changes=self._copy.changes(), evidence="\n".join(lines)
+            source_of(self.model),
+            self.schedule,
+            folder_path(folder, "folder"),
+            changes=self._copy.changes(),
+            evidence="\n".join(lines),
         )
 
 
@@ -144,9 +157,12 @@ def repair(
         The rungs, and the repaired model, which ``.export(folder)`` writes.
 
     Raises:
-        OptionError: a schedule without a cut that could be repaired, or a budget without healing (or none with it).
+        OptionError: a schedule without a cut that could be repaired, or a budget without healing (or none with it);
+            an option out of its range.
         PromptError: too few prompts, or a prompt in both sets.
-        ModelError: an order that cannot be exported; no matrix that a map could be folded into.
+        ModelError: an order that cannot be exported; no matrix that a map could be folded into; a streamed model, or
+            one whose predictions are not finite, before or after healing.
+        StoreError: ``state`` holds another training, is damaged, or cannot be written.
 
     Example:
         >>> found = bathyscope.repair("./model", "drop:5,drop:6", "valid.jsonl", test="test.jsonl")
@@ -154,9 +170,14 @@ def repair(
     """
     with alone(model):
         budget = _budget(how, tokens, minutes)
-        return ladder(
-            loaded(model), schedule, calibration, test, how, budget, rate, state, (resamples, level, seed), progress
-        )
+        check_resampling(resamples, level)
+        if not 0 < rate < inf:
+            raise OptionError(f"rate={rate:g} is out of range; give a learning rate above 0, such as 1e-3.")
+        whole = loaded(model)
+        with evaluating(whole.hf):
+            return ladder(
+                whole, schedule, calibration, test, how, budget, rate, state, (resamples, level, seed), progress
+            )
 
 
 def ladder(
@@ -173,7 +194,12 @@ def ladder(
     clock: Callable[[], float] = time.monotonic,
 ) -> Repaired:
     """As ``repair``; ``clock`` gives the seconds of a budget of minutes."""
-    chosen = Schedule.parse(schedule, whole.n_blocks) if isinstance(schedule, str) else schedule
+    if whole.placement == "stream":
+        raise ModelError(
+            f"repair needs the weights of {whole.name} in memory, and its blocks are streamed; load it with "
+            "placement='resident'."
+        )
+    chosen = schedule_for(schedule, whole.n_blocks)
     cuts_of(chosen)
     resamples, level, seed = sampling
     known, unseen = (tokenized(whole, one, seed=seed) for one in (calibration, test))
@@ -181,6 +207,7 @@ def ladder(
     fit, choose = _split([list(prompt.ids) for prompt in known if len(prompt) > 1], seed)
     judged = [list(prompt.ids) for prompt in unseen if len(prompt) > 1]
     base = losses(whole.hf, judged)
+    _require_finite(base, "The whole model has", "load it with a wider dtype (dtype='float32')")
     copy = ScheduledCopy(whole.hf, chosen, whole.anatomy.family)
     costs: dict[str, Array] = {"none": losses(copy.hf, judged) - base}
     why_not: dict[str, str] = {}
@@ -197,6 +224,11 @@ def ladder(
                 why_not[name] = str(error)
                 continue
         costs[name] = losses(copy.hf, judged) - base
+        _require_finite(
+            costs[name],
+            f"Repaired by {name} (rate={rate:g}), the model has",
+            "heal at a lower rate, with another state",
+        )
     rungs = [
         _measured(name, costs.get(name), costs["none"], resamples, level, seed, why_not.get(name, ""))
         for name in RUNGS[: RUNGS.index(how) + 1]
@@ -232,7 +264,7 @@ def _healed(
             rate=rate,
             seed=seed,
             identity=identity,
-            folder=None if state is None else Path(state),
+            folder=None if state is None else folder_path(state, "state"),
             clock=clock,
             progress=bar.advance_to,
         )
@@ -268,8 +300,9 @@ def _require_apart(known: Prompts, unseen: Prompts) -> None:
             f"{len(both)} prompts are in both sets (test prompt {both[0]!r}): what was fitted to would be measured on "
             "itself. Give other prompts to test on."
         )
-    if len(unseen) < 2:
-        raise PromptError(f"Intervals need at least two test prompts; {len(unseen)} given.")
+    longer = sum(len(prompt) > 1 for prompt in unseen)
+    if longer < 2:
+        raise PromptError(f"Intervals need at least two test prompts; {longer} given.")
 
 
 def _split(prompts: list[list[int]], seed: int) -> tuple[list[list[int]], list[list[int]]]:
@@ -285,6 +318,11 @@ def _batched(prompts: Sequence[Sequence[int]]) -> list[list[list[int]]]:
     """Prompts of one length together."""
     planned = plan_batches([len(prompt) for prompt in prompts], 1, _CALL_TOKENS, True)
     return [[list(prompts[place]) for place in batch] for batch in planned]
+
+
+def _require_finite(losses_P: Array, what: str, remedy: str) -> None:
+    if not np.isfinite(losses_P).all():
+        raise ModelError(f"{what} NaN or Inf predictions on the test prompts; {remedy}.")
 
 
 def _identity(
@@ -308,8 +346,12 @@ def _measured(
     if cost_P is None:
         return Rung(name, nan, nan, nan, nan, nan, nan, why_not)
     low, high = mean_interval(cost_P, resamples=resamples, level=level, seed=seed)
-    counts = resample_counts(len(cost_P), resamples, np.random.default_rng(seed))
-    drawn = 1 - (counts @ cost_P) / (counts @ none_P)
+    if not none_P.mean() > 0:  # nothing was lost that could come back
+        return Rung(name, float(cost_P.mean()), low, high, nan, nan, nan)
     recovered = float(1 - cost_P.mean() / none_P.mean())
+    counts = resample_counts(len(cost_P), resamples, np.random.default_rng(seed))
+    if not (counts @ none_P > 0).all():
+        return Rung(name, float(cost_P.mean()), low, high, recovered, nan, nan)
+    drawn = 1 - (counts @ cost_P) / (counts @ none_P)
     ends = bootstrap_interval(recovered, drawn, np.ones(len(cost_P)), level=level, limits=(-np.inf, np.inf))
     return Rung(name, float(cost_P.mean()), low, high, recovered, *ends)

@@ -43,12 +43,17 @@ def repair_command(
         test: other prompts, that each repair is measured on.
         out: folder to write the repaired model to, as a checkpoint for plain transformers.
     """
+    if out is not None:
+        from bathyscope.surgery.export_target import require_free
+
+        out = out.expanduser()
+        require_free(out)  # the ladder takes minutes
     (whole,) = load_all([model], given, quiet)
     with quiet_libraries(downloads=not quiet):
         found = bathyscope.repair(whole, schedule, calibration, test=test, progress=not quiet, **given)
         folder = None if out is None else found.export(out)
     if not write_data(found.table, format):
-        rows = [[one.name, _shown(one, "cost", ".4f"), _shown(one, "recovered", ".0%")] for one in found.rungs]
+        rows = [[one.name, one.shown("cost", ".4f"), one.shown("recovered", ".0%")] for one in found.rungs]
         write_table(("repair", "cost on test prompts, nats a token", "recovered"), rows)
         for one in found.rungs:
             if one.why_not:
@@ -56,13 +61,6 @@ def repair_command(
     if folder is not None:
         say(f"Written: {folder}", quiet)
     return 0
-
-
-def _shown(rung: Any, name: str, form: str) -> str:
-    if rung.why_not:
-        return "–"
-    value, low, high = (format(getattr(rung, key), form) for key in (name, f"{name}_low", f"{name}_high"))
-    return f"{value} ({low} to {high})"
 
 
 app = App(name="repair", help_epilogue=_EXAMPLES)
