@@ -21,6 +21,7 @@ TABLE = {
     "evaluate": "evaluate",
     "export": "export",
     "group": "group",
+    "join": "join",
     "list": "names",
     "maps": "maps",
     "probe": "probe",

@@ -29,7 +29,7 @@ RINGS = (
     ("model",),
     ("controls",),
     ("surveying", "surgery", "vocabularies"),
-    ("explorer",),
+    ("explorer", "distributed"),
     ("checking", "contents", "cost", "comparison", "between", "probing", "evaluation", "solving", "performance"),
     ("report",),
     ("reproducing", "demonstration", "catalogue"),

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from bathyscope.contents import show
     from bathyscope.cost import estimate
     from bathyscope.demonstration import demo
+    from bathyscope.distributed.joining import join
     from bathyscope.evaluation import evaluate, open_evaluation
     from bathyscope.measures.base import Measure, MeasureProbe
     from bathyscope.model import Model, load
@@ -69,6 +70,7 @@ _LAZY = {
     "export": "bathyscope.surgery.exporting:export",
     "group": "bathyscope.comparison:grouped",
     "grouped": "bathyscope.comparison:grouped",
+    "join": "bathyscope.distributed.joining:join",
     "load": "bathyscope.model:load",
     "maps": "bathyscope.between.maps:maps",
     "names": "bathyscope.catalogue:names",
@@ -121,6 +123,7 @@ __all__ = [
     "export",
     "group",
     "grouped",
+    "join",
     "load",
     "maps",
     "names",

@@ -139,12 +139,12 @@ def estimate(
     for what, value, allowed in (("tokens", tokens, _TOKENS), ("count", count, _COUNT)):
         if value is not None:
             allowed.check(value, what)
-    outline = _outline(model, dtype, revision, trust_remote_code)
+    outlined = outline(model, dtype, revision, trust_remote_code)
     # prompts of one length cost the same, so that a few stand for all
     planned = min(count, _PLANNED)
     source: Source = [[0] * (tokens or 0)] * planned if prompts is None else prompts
-    plan = Survey(measures, preset=preset, chat=chat, options=options).plan(outline, source)
-    found = (rates or measure_rates)(outline.dtype, as_device(device), outline.anatomy.vocabulary)
+    plan = Survey(measures, preset=preset, chat=chat, options=options).plan(outlined, source)
+    found = (rates or measure_rates)(outlined.dtype, as_device(device), outlined.anatomy.vocabulary)
     return _count(plan, found, count / planned if prompts is None else 1)
 
 
@@ -184,7 +184,7 @@ def _per_second(work: Callable[[], Any], device: torch.device) -> float:
     return done / (time.perf_counter() - began)
 
 
-def _outline(name: str, dtype: str | None, revision: str | None, trust_remote_code: bool) -> Model:
+def outline(name: str, dtype: str | None, revision: str | None, trust_remote_code: bool = False) -> Model:
     """A model without weights that can be planned with, its checks taken to hold."""
     config = load_config(name, revision, trust_remote_code)
     text = config.get_text_config()

@@ -37,8 +37,9 @@ from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import Source
 from bathyscope.sharding import batch_room, convoys_of, shard_tokens, shards_of
 from bathyscope.store.merge import PROMPT, merge
+from bathyscope.store.parts import Part, PartWriter
 from bathyscope.store.prompts import PROMPTS, PROMPTS_FILE, encode_prompts
-from bathyscope.store.run import CONTROLS, Run, controls_in
+from bathyscope.store.run import CONTROLS, Run, controls_in, open_run
 from bathyscope.store.writer import RunWriter
 from bathyscope.wavefront.batch import Batch, plan_batches
 from bathyscope.wavefront.engine import Wavefront
@@ -58,6 +59,7 @@ def survey(
     preset: str | None = None,
     *,
     control: str | Sequence[str] | None = None,
+    part: str | None = None,
     beyond_context: bool | None = None,
     add_special_tokens: bool = True,
     chat: bool = False,
@@ -83,6 +85,8 @@ def survey(
         control: what to set beside the model, surveyed on the same prompts: ``untrained`` (the architecture freshly
             initialised), ``shuffled_blocks`` or ``shuffled_text``, each with a number of seeds if wanted
             (``untrained:3``); several separated by commas. They are ``run.controls``.
+        part: compute this part of the survey only, such as ``3/16``, the third of sixteen; ``out`` then holds an
+            unfinished run, and ``bathyscope.join`` makes one of all parts. For machines that share no memory.
         beyond_context: prompts longer than the context the model declares: True = run them where positions
             are not looked up in a table, False = refuse; None = run those of data sets, with a warning, and
             refuse those given one by one.
@@ -96,13 +100,17 @@ def survey(
         **options: a measure's options under its name, as a dict or its options class.
 
     Returns:
-        The run: ``run["skip"].effect_future`` is a labelled array.
+        The run: ``run["skip"].effect_future`` is a labelled array. Of a part: what is there of it, without results
+        that are derived from all prompts.
 
     Raises:
         OptionError, PromptError, ModelError: what is asked for cannot be done; raised before any compute.
         StoreError: the folder belongs to another configuration, is altered, or cannot be written.
     """
     controls = controls_of(control)
+    share = None if part is None else Part.parse(part)
+    if share is not None and out is None:
+        raise OptionError(f"part={part!r} needs a folder to be joined from; give out=... (--out ...).")
     asked = Survey(
         measures=measures,
         seed=seed,
@@ -118,13 +126,13 @@ def survey(
         plan = asked.plan(model, prompts)
         for one in controls:
             one.require(plan.model)
-        run = plan.carry_out(out, command, progress)
+        run = plan.carry_out(out, command, progress, share)
         folder = None if out is None else Path(out).expanduser()
         found: dict[str, Run] = {} if folder is None else controls_in(folder)
         for one in controls:
             beside = asked.plan(*one.of(plan.model, plan.prompts))
             place = None if folder is None else folder / CONTROLS / one.label
-            found[one.label] = beside.carry_out(place, command, progress)
+            found[one.label] = beside.carry_out(place, command, progress, share)
         return replace(run, controls=found)
 
 
@@ -235,17 +243,24 @@ class SurveyPlan:
             options["reference_hash"] = self.references[measure.name].hash
         return options
 
-    def carry_out(self, out: str | Path | None, command: str | None, progress: bool) -> Run:
-        """The run, or what of it is there already."""
-        record = {"command": command, "notes": {"threads": torch.get_num_threads(), "tails": self.tails_note}}
+    def carry_out(
+        self, out: str | Path | None, command: str | None = None, progress: bool = True, part: Part | None = None
+    ) -> Run:
+        """The run, or what of it is there already; of a part, which needs a folder, the unfinished run."""
+        shards = None if part is None else part.shards(len(self.shards))
+        notes = {"threads": torch.get_num_threads(), "tails": self.tails_note}
+        record = {"command": command, "notes": {**notes, "parallel": self.model.anatomy.parallel}}
         with RunWriter.open(out, self.identity(), record) as writer:
             if writer.is_finished:
                 return writer.run()
             writer.attach(PROMPTS, PROMPTS_FILE, encode_prompts(self.prompts, self.facts.keeps_text))
-            self.compute(writer, progress)
-            return writer.finish(self.derived(writer.merged()))
+            self.compute(writer if shards is None else PartWriter(writer, shards), progress)
+            if shards is None:
+                return writer.finish(self.derived(writer.merged()))
+        assert out is not None
+        return open_run(out, partial=True)
 
-    def compute(self, writer: RunWriter, progress: bool) -> None:
+    def compute(self, writer: RunWriter | PartWriter, progress: bool) -> None:
         """Computes and writes every missing shard."""
         shards, missing = self.shards, writer.missing
         weights = [sum(self._weight(len(p)) for p in self.prompts[first:last]) for first, last in shards]

@@ -64,7 +64,7 @@ _FAULTS = Group(
     sort_key=4,
 )
 _PLACES = dict.fromkeys(("prompts", "measures", "preset", "beyond_context"), _ASKED)
-_PLACES |= dict.fromkeys(("out", "seed", "batch_tokens"), _RUN)
+_PLACES |= dict.fromkeys(("out", "part", "seed", "batch_tokens"), _RUN)
 _FAULTY = {(fault.measure, name) for fault in FAULTS for name in fault.options}
 
 
@@ -170,7 +170,7 @@ class SurveyCall:
             values["measures"] = ",".join(values["measures"])
         loading = taken(LOAD, values)
         if values["out"] is None:
-            values["out"] = default_out(loading["model"], values["prompts"])
+            values["out"] = default_out(loading["model"], values["prompts"], values["part"])
         return cls(loading, {**values, **options})
 
     @property
@@ -238,15 +238,16 @@ def one_source(prompts: Sequence[str]) -> Any:
     return prompts[0] if len(prompts) == 1 else [{"source": one} for one in prompts]
 
 
-def default_out(model: str, prompts: Any) -> str:
-    """``runs/Qwen2.5-1.5B-gsm8k-10`` for the model's name and the prompts' label.
+def default_out(model: str, prompts: Any, part: str | None = None) -> str:
+    """``runs/Qwen2.5-1.5B-gsm8k-10`` for the model's name and the prompts' label; a part has a folder of its own.
 
     Raises:
         PromptError: the prompts are no source.
     """
     from bathyscope.prompts.source import label_of
 
-    name = re.sub(r"[^\w.-]+", "-", f"{Path(model).name}-{label_of(prompts)}").strip("-.")
+    of = "" if part is None else f"-part-{part}"
+    name = re.sub(r"[^\w.-]+", "-", f"{Path(model).name}-{label_of(prompts)}{of}").strip("-.")
     return str(Path("runs") / name)
 
 

@@ -1,0 +1,35 @@
+"""``bathyscope join``: the parts of a survey, put together to its run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cyclopts import App
+
+import bathyscope
+from bathyscope.cli.arguments import Quiet
+from bathyscope.cli.console import quiet_libraries
+from bathyscope.cli.flags import command
+from bathyscope.cli.summary import print_summary
+
+_EXAMPLES = """\
+Examples:
+  bathyscope survey ./model --prompts gsm8k:1000 --part 3/16 --out parts/3   # one of sixteen jobs
+  bathyscope join parts/* --out runs/model"""
+
+
+def join_command(*parts: str, out: Path, quiet: Quiet = False) -> int:
+    """Put the parts of one survey together to the run that a single process would have written.
+
+    Args:
+        parts: folders that surveys with --part wrote, of all parts.
+        out: folder of the run.
+    """
+    with quiet_libraries(downloads=not quiet):
+        run = bathyscope.join(parts, out)
+    print_summary(run)
+    return 0
+
+
+app = App(name="join", help_epilogue=_EXAMPLES, help_format="plaintext")
+app.default(command(join_command, []))

@@ -1,0 +1,75 @@
+"""A survey in parts, by processes that need not know of each other.
+
+Every part plans the whole survey, so that prompts, positions and shards are those of a single run; it computes its own
+share of the shards, and ``bathyscope.join`` puts all shares together.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import xarray as xr
+
+from bathyscope.errors import OptionError
+from bathyscope.store.writer import RunWriter
+
+_WRITTEN = re.compile(r"([1-9]\d*)/([1-9]\d*)")
+
+
+@dataclass(frozen=True)
+class Part:
+    """One of several equal shares of a plan's shards, which lie beside each other.
+
+    Args:
+        number: from 1.
+        of: how many there are.
+    """
+
+    number: int
+    of: int
+
+    @classmethod
+    def parse(cls, text: str) -> Part:
+        """``3/16`` is the third of sixteen.
+
+        Raises:
+            OptionError: another form, or no such part.
+        """
+        found = _WRITTEN.fullmatch(str(text).strip())
+        if found is None or int(found[1]) > int(found[2]):
+            raise OptionError(f"part={text!r} is no part; write which of how many, such as 3/16 (from 1/16 to 16/16).")
+        return cls(int(found[1]), int(found[2]))
+
+    def shards(self, count: int) -> range:
+        """Indices of the shards of this part.
+
+        Raises:
+            OptionError: there are more parts than shards.
+        """
+        if self.of > count:
+            raise OptionError(
+                f"part={self}: the survey has {count} shard{'s' * (count > 1)} and cannot be cut into {self.of} parts. "
+                f"Give at most {count} parts, or smaller shards (batch_tokens=..., --batch-tokens ...)."
+            )
+        return range((self.number - 1) * count // self.of, self.number * count // self.of)
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.of}"
+
+
+class PartWriter:
+    """A run's writer that lacks the shards of one part alone."""
+
+    def __init__(self, writer: RunWriter, shards: range) -> None:
+        self._writer, self._shards = writer, shards
+
+    @property
+    def missing(self) -> list[int]:
+        """Shards of the part that are still to be computed."""
+        return [index for index in self._writer.missing if index in self._shards]
+
+    def write(self, index: int, datasets: Mapping[str, xr.Dataset]) -> None:
+        """As ``RunWriter.write``."""
+        self._writer.write(index, datasets)

@@ -1,0 +1,146 @@
+"""A survey in parts: joined, they are the run of a single process, file by file."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import waves, zoo
+
+import bathyscope
+from bathyscope import OptionError, Prompt, StoreError
+from bathyscope.store.parts import Part
+from bathyscope.surveying import SurveyPlan
+
+MEASURES = ["residual", "lens", "skip", "effective_depth", "depth_score", "cka"]
+OF = 3
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny model as a checkpoint, which a join finds by the name in the parts."""
+    folder = tmp_path_factory.mktemp("models") / "tiny"
+    waves.loaded("llama").hf.save_pretrained(folder)
+    return folder
+
+
+def survey(folder: Path, out: Path, **options: Any) -> bathyscope.Run:
+    ids = zoo.prompts(zoo.build("llama"), (20, 13, 17, 26, 14, 15))
+    prompts = [Prompt(ids=own, answer_tokens=2, labels={"level": n // 2}) for n, own in enumerate(ids)]
+    return bathyscope.survey(folder, prompts, MEASURES, out, batch_tokens=30, progress=False, **options)
+
+
+@pytest.fixture(scope="module")
+def whole(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> bathyscope.Run:
+    return survey(folder, tmp_path_factory.mktemp("runs") / "whole", control="untrained:1")
+
+
+@pytest.fixture(scope="module")
+def parts(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    out = tmp_path_factory.mktemp("parts")
+    for number in range(1, OF + 1):
+        survey(folder, out / str(number), control="untrained:1", part=f"{number}/{OF}")
+    return [out / str(number) for number in range(1, OF + 1)]
+
+
+def hashes(run: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(run)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in run.rglob("*")
+        if path.suffix in (".nc", ".jsonl")
+    }
+
+
+def test_joined_parts_are_the_run_of_a_single_process(whole: bathyscope.Run, parts: list[Path], tmp_path: Path) -> None:
+    assert whole.path is not None
+    shards = [{name for name in hashes(part) if "shard" in name and "controls" not in name} for part in parts]
+    assert all(shards)
+    assert len(set.union(*shards)) == sum(map(len, shards)) == len(whole.identity.plan)
+    joined = bathyscope.join(parts, tmp_path / "run")
+    assert hashes(tmp_path / "run") == hashes(whole.path)
+    assert joined.verdict.text == whole.verdict.text
+    assert joined.identity == whole.identity
+    assert list(joined.controls) == ["untrained-0"]
+    again = bathyscope.join([str(part) for part in parts], tmp_path / "run")
+    assert hashes(tmp_path / "run") == hashes(whole.path)
+    assert again.measures == whole.measures
+
+
+def test_no_part_is_computed_twice_and_a_part_goes_on_where_it_stopped(
+    folder: Path, parts: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shards = sorted(parts[0].glob("shard-*.nc"))
+    shards[0].unlink()
+    calls = []
+    computed = SurveyPlan.compute
+    monkeypatch.setattr(
+        SurveyPlan, "compute", lambda plan, writer, _: calls.append(writer.missing) or computed(plan, writer, False)
+    )
+    run = survey(folder, parts[0], part=f"1/{OF}")
+    assert calls == [[0]]
+    assert sorted(parts[0].glob("shard-*.nc")) == shards
+    assert 0 < run["lens"].sizes["prompt"] < 6
+    assert "effective_depth" not in run.measures
+
+
+def test_a_part_is_no_finished_run(parts: list[Path]) -> None:
+    with pytest.raises(StoreError, match=r"is not finished: \d of \d shards are there"):
+        bathyscope.open(parts[0])
+
+
+@pytest.mark.parametrize("text", ["3", "0/2", "3/2", "a/b", "1/0", "1 of 2"])
+def test_no_part(text: str, folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match=r"is no part; write which of how many, such as 3/16"):
+        survey(folder, tmp_path, part=text)
+
+
+def test_more_parts_than_shards(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(
+        OptionError, match=r"part=1/99: the survey has \d shards and cannot be cut into 99 parts\. Give"
+    ):
+        survey(folder, tmp_path / "run", part="1/99")
+    assert not (tmp_path / "run" / "manifest.json").exists()
+
+
+def test_a_part_without_a_folder(folder: Path) -> None:
+    with pytest.raises(OptionError, match=r"part='1/2' needs a folder to be joined from; give out="):
+        bathyscope.survey(folder, [[1, 2, 3]], ["lens"], part="1/2")
+
+
+def test_every_shard_is_in_exactly_one_part() -> None:
+    for count in (1, 5, 16, 37):
+        for of in range(1, count + 1):
+            found = [index for number in range(1, of + 1) for index in Part(number, of).shards(count)]
+            assert found == list(range(count))
+
+
+def test_missing_parts_are_named(parts: list[Path], tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"of \d shards are in none of the 2 folders: .*\(prompts \d to \d\).*goes on"):
+        bathyscope.join(parts[:2], tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_parts_of_different_surveys(folder: Path, parts: list[Path], tmp_path: Path) -> None:
+    survey(folder, tmp_path / "other", part="1/2", seed=1)
+    with pytest.raises(StoreError, match=r"are no parts of one survey:\n  seed: .*has 0, asked for 1"):
+        bathyscope.join([*parts, tmp_path / "other"], tmp_path / "run")
+
+
+def test_an_altered_shard(parts: list[Path], tmp_path: Path) -> None:
+    shard = next(parts[1].glob("shard-*.nc"))
+    content = shard.read_bytes()
+    try:
+        shard.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+        with pytest.raises(StoreError, match=r"is not the file that was written"):
+            bathyscope.join(parts, tmp_path / "run")
+    finally:
+        shard.write_bytes(content)
+
+
+def test_nothing_and_the_same_folder_twice(parts: list[Path], tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="There is nothing to join"):
+        bathyscope.join([], tmp_path / "run")
+    with pytest.raises(OptionError, match="given twice"):
+        bathyscope.join([parts[0], str(parts[0])], tmp_path / "run")
