@@ -21,7 +21,7 @@ from bathyscope.assembly import (
     with_summary,
 )
 from bathyscope.controls import controls_of
-from bathyscope.errors import warn
+from bathyscope.errors import OptionError, warn
 from bathyscope.interrupts import ended_as_interrupted
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
 from bathyscope.measures.registry import DEFAULT, MEASURES, chosen, make
@@ -128,7 +128,7 @@ def survey(
             one.require(plan.model)
         run = plan.carry_out(out, command, progress, share)
         folder = None if out is None else Path(out).expanduser()
-        found: dict[str, Run] = {} if folder is None else controls_in(folder)
+        found: dict[str, Run] = {} if folder is None or share is not None else controls_in(folder)
         for one in controls:
             beside = asked.plan(*one.of(plan.model, plan.prompts))
             place = None if folder is None else folder / CONTROLS / one.label
