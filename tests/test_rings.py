@@ -29,9 +29,9 @@ RINGS = (
     ("model",),
     ("controls",),
     ("surveying", "surgery", "vocabularies"),
-    ("explorer", "distributed"),
+    ("explorer",),
     ("checking", "contents", "cost", "comparison", "between", "probing", "evaluation", "solving", "performance"),
-    ("report",),
+    ("report", "distributed"),
     ("reproducing", "demonstration", "catalogue"),
     ("cli",),
 )
