@@ -13,7 +13,6 @@ from bathyscope.cli.console import say, write
 from bathyscope.cli.flags import command, flags, options_of
 from bathyscope.errors import OptionError
 from bathyscope.report.figures.options import FigureOptions
-from bathyscope.surgery.plan import is_plan
 
 _PAGE = options_of("bathyscope:report", leave_out=("runs", "options"))
 _FILES = options_of("bathyscope.report.export:save_figures", leave_out=("run", "folder", "options"))
@@ -43,6 +42,7 @@ def report_command(
     """
     from bathyscope.report.export import save_figures, save_side_by_side
     from bathyscope.report.page import NO_LONGER
+    from bathyscope.surgery.plan import is_plan
     from bathyscope.report.plotting import save_panels
 
     if interactive is not None:

@@ -9,10 +9,8 @@ from cyclopts import App
 
 import bathyscope
 from bathyscope.cli.arguments import Given, Partial, Records
-from bathyscope.cli.commands.prune import show_plan
 from bathyscope.cli.console import Format, write, write_data, write_table
 from bathyscope.cli.summary import write_effective_depth, write_headline
-from bathyscope.surgery.plan import is_plan
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,7 +49,11 @@ def show(
         cluster: of the verdict: label of prompts that belong together, such as document; they are resampled as one.
         raw: every value of every prompt, in place of means by block with their intervals.
     """
+    from bathyscope.surgery.plan import is_plan
+
     if is_plan(run):
+        from bathyscope.cli.commands.prune import show_plan
+
         show_plan(bathyscope.open_plan(run), format)
         return 0
     opened = bathyscope.open(run, partial=partial)
