@@ -42,8 +42,8 @@ def report_command(
     """
     from bathyscope.report.export import save_figures, save_side_by_side
     from bathyscope.report.page import NO_LONGER
-    from bathyscope.surgery.plan import is_plan
     from bathyscope.report.plotting import save_panels
+    from bathyscope.surgery.plan import is_plan
 
     if interactive is not None:
         raise OptionError(NO_LONGER["interactive"])
