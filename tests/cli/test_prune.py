@@ -52,7 +52,7 @@ def test_the_table_is_that_of_the_call_and_is_shown_again(
 
 
 def test_a_report_has_a_section_of_it(
-    model_folder: Path, run_folder: Path, sources: tuple[str, str], tmp_path: Path
+    model_folder: Path, run_folder: Path, sources: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out, page = tmp_path / "pruned", tmp_path / "page.html"
     assert main(arguments(model_folder, sources, "--drop", "1", "--out", str(out))) == 0
@@ -64,6 +64,10 @@ def test_a_report_has_a_section_of_it(
         assert f'<th scope="row">{row[0]}</th>' + "".join(f'<td class="number">{c}</td>' for c in row[1:]) in written
     with pytest.raises(bathyscope.OptionError, match="A report needs at least one run"):
         bathyscope.report([plan], page)
+    for words in (["--out", str(page)], ["--figures", str(tmp_path / "figures")]):
+        capsys.readouterr()
+        assert main(["report", str(out), *words]) == 2
+        assert "only what prune wrote was given" in " ".join(capsys.readouterr().err.split())
 
 
 def test_codes_and_words_of_what_cannot_be_done(

@@ -198,8 +198,8 @@ def test_several_runs_are_compared_and_linked() -> None:
     links = [attrs["href"] for attrs in page.named("a")]
     sections = [attrs["id"] for attrs in page.named("section") if "id" in attrs]
     runs = ["#run-1", "#run-2", "#run-3"]
-    assert links == ["#main", "#compared", "#explorer", *runs]
-    assert sections == ["compared", "run-1", "run-2", "run-3"]
+    assert links == ["#main", "#compared", "#side-by-side", "#explorer", *runs]
+    assert sections == ["compared", "side-by-side", "run-1", "run-2", "run-3"]
     text = " ".join(" ".join(page.text).split())
     row = re.search(r"Effective depth compared .*? KL (.*?) top-k", text)
     assert row is not None

@@ -9,6 +9,9 @@ import pytest
 from support import naive, waves, zoo
 
 import bathyscope
+from bathyscope.errors import PromptError
+from bathyscope.prompts.prompt import TokenizedPrompt
+from bathyscope.prompts.prompts import Prompts
 
 CHECKPOINTS = Path(__file__).parents[2] / "checkpoints"
 _TASK = "task:permutations:{}?factors=1-8&beyond=9-9&elements=generators&answer=image"
@@ -44,3 +47,20 @@ def test_no_window_helps_a_trained_model(name: str, windows: int, problems: int)
     assert scan.text.startswith(f"No window helps: of {windows} windows run twice in a row, {problems} prompts")
     assert "none answers more prompts rightly" in scan.text
     assert scan.data.attrs["full_accuracy"] > 0.5
+
+
+def answered(*lengths: int | None) -> Prompts:
+    """Random prompts, whose last tokens are the answer; None = without one."""
+    ids = zoo.prompts(zoo.build("llama"), (12,) * len(lengths))
+    items = [TokenizedPrompt(str(place), tuple(own), length) for place, (own, length) in enumerate(zip(ids, lengths))]
+    return Prompts(tuple(items), "numbers")
+
+
+def test_one_prompt_is_refused_and_prompts_with_answers_are_counted() -> None:
+    model = waves.loaded("llama")
+    with pytest.raises(PromptError, match="There is one prompt; an interval needs at least two"):
+        bathyscope.repeat_scan(model, answered(None), longest=1, progress=False)
+    with pytest.raises(PromptError, match="One of 3 prompts has an answer"):
+        bathyscope.repeat_scan(model, answered(None, 2, None), longest=1, progress=False)
+    scan = bathyscope.repeat_scan(model, answered(None, 2, 3), longest=1, progress=False)
+    assert "run twice in a row, 2 prompts" in scan.text

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import xarray as xr
 
-from bathyscope.errors import OptionError
+from bathyscope.errors import OptionError, PromptError
 from bathyscope.interrupts import ended_as_interrupted
 from bathyscope.labels import Label, labelled
 from bathyscope.measures.costs import Metric, Over
@@ -77,7 +77,8 @@ class RepeatScan:
         data, attrs = self.data, self.data.attrs
         answered = "gain" in data
         what = "answers more prompts rightly" if answered else "makes the loss smaller"
-        looked = f"{data.sizes['window']} windows run twice in a row, {attrs['prompts']} prompts, "
+        prompts = attrs["answers" if answered else "prompts"]
+        looked = f"{data.sizes['window']} windows run twice in a row, {prompts} prompts, "
         looked += f"{float(attrs['level']):.0%} intervals corrected for all windows"
         if self.helping:
             named = ", ".join(self._said(name) for name in self.helping[:_NAMED])
@@ -135,7 +136,8 @@ def repeat_scan(
         ``scan.text``, ``scan.table``, ``scan.helping``, and ``scan.data`` by ``window``.
 
     Raises:
-        OptionError, PromptError, ModelError: what is asked for cannot be done; raised before any compute.
+        OptionError, PromptError, ModelError: what is asked for cannot be done, or intervals of one prompt, or of one
+            answer; raised before any compute.
     """
     with alone(model):
         check_resampling(resamples, level)
@@ -152,6 +154,7 @@ def repeat_scan(
         if over == "answer":
             require_answers({"test": read})
         answered = np.array([bool(prompt.answer_tokens) for prompt in read])
+        _require_several(len(read), int(answered.sum()))
         metrics: tuple[Metric, ...] = ("loss", "right") if answered.any() else ("loss",)
         histories = [following(schedule) for *_, schedule in schedules.values()]
         with ended_as_interrupted():
@@ -184,6 +187,21 @@ def repeat_scan(
         }
         return RepeatScan(
             labelled(_TABLE, {name: data[name] for name in _TABLE if name in data}, coords).assign_attrs(attrs)
+        )
+
+
+def _require_several(prompts: int, answers: int) -> None:
+    """Intervals come from prompts that differ; of one nothing could be said but "no window helps".
+
+    Raises:
+        PromptError: there is one prompt, or one with an answer.
+    """
+    if prompts < 2:
+        raise PromptError("There is one prompt; an interval needs at least two, better forty and more.")
+    if answers == 1:
+        raise PromptError(
+            f"One of {prompts} prompts has an answer, and windows are judged by answers where there are any; an "
+            "interval needs at least two. Give more prompts with answers, or none."
         )
 
 

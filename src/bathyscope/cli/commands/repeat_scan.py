@@ -44,7 +44,8 @@ def repeat_scan_command(
     shown = ["window", *(name for name in ("accuracy", "gain", "gain_low", "gain_high") if name in table)]
     shown += ["cost", "cost_low", "cost_high", "p_value"]
     rows = [[row[name] if name == "window" else f"{row[name]:.4g}" for name in shown] for _, row in table.iterrows()]
-    write_table([name.replace("_", " ") for name in shown], rows[:_SHOWN], title=f"The {_SHOWN} best windows")
+    best = f"The {min(_SHOWN, len(rows))} best of {len(rows)} windows"
+    write_table([name.replace("_", " ") for name in shown], rows[:_SHOWN], title=best)
     write(scan.text)
     return 0
 

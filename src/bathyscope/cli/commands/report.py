@@ -55,6 +55,11 @@ def report_command(
         raise OptionError("Nothing to write: give --out PAGE.html, --figures FOLDER, or both.")
     plans = [bathyscope.open_plan(run) for run in runs if is_plan(run)]
     opened = [bathyscope.open(run, partial=partial) for run in runs if not is_plan(run)]
+    if plans and not opened:
+        raise OptionError(
+            "A report needs a run, and only what prune wrote was given, which has a section beside runs; print it with "
+            f"bathyscope show {runs[0]}"
+        )
     if figures is not None:
         for run, folder in zip(opened, _folders(opened, figures)):
             for path in (save_panels if panels else save_figures)(run, folder, options=options, **files):
