@@ -14,11 +14,11 @@ import sys
 from collections.abc import Sequence
 
 import numpy as np
-from bathyscope.prompts.reading import tokenized
 
 from bathyscope.cli.console import write_table
 from bathyscope.errors import OptionError
 from bathyscope.model import Model, load
+from bathyscope.model.reading import tokenized
 from bathyscope.prompts.prompt import Prompt
 from bathyscope.store.run import Run
 from bathyscope.surveying import survey
