@@ -104,8 +104,8 @@ def coerce(options_type: type[T], given: object, where: str) -> T:
 def checked(function: Callable[P, R]) -> Callable[P, R]:
     """The function, which refuses a plain argument of another type than it is annotated with before it does anything.
 
-    Numbers, texts, truth values and lists of them are looked at; models, prompts, tables and paths are not. A ``seed``
-    is one that numpy takes.
+    Numbers, texts, truth values, lists of them, and choices are looked at; models, prompts, tables and paths are not.
+    A ``seed`` is one that numpy takes.
     """
     signature = inspect.signature(function)
 
@@ -143,6 +143,10 @@ def require_whole(**given: tuple[object, int]) -> None:
 
 def _is_plain(hint: Any) -> bool:
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Literal:
+        return True
+    if origin is Sequence and typing.get_origin(arguments[0]) is Literal:
+        return False  # lists of choices may come as one text with commas, which their call takes apart
     if origin is Annotated or origin is Sequence:
         return _is_plain(arguments[0])
     if origin in (typing.Union, types.UnionType):

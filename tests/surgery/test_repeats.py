@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from support import naive, waves, zoo
 
 import bathyscope
-from bathyscope.errors import PromptError
+from bathyscope.errors import ModelError, OptionError, PromptError
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.prompts import Prompts
 
@@ -64,3 +65,26 @@ def test_one_prompt_is_refused_and_prompts_with_answers_are_counted() -> None:
         bathyscope.repeat_scan(model, answered(None, 2, None), longest=1, progress=False)
     scan = bathyscope.repeat_scan(model, answered(None, 2, 3), longest=1, progress=False)
     assert "run twice in a row, 2 prompts" in scan.text
+
+
+def test_orders_that_cannot_run_are_refused() -> None:
+    model = waves.loaded("gemma4")
+    ids = zoo.prompts(model.hf, (9, 12))
+    for text, kind, said in (
+        ("order:4", ModelError, "orders: 'order:4' cannot run: in this gemma4.* takes the keys and values of block 1"),
+        (",".join(f"drop:{block}" for block in range(5)), OptionError, "drop:4' leaves no block"),
+    ):
+        with pytest.raises(kind, match=said):
+            bathyscope.repeat_scan(model, ids, longest=1, orders=[text], progress=False)
+
+
+def test_a_choice_that_is_unknown_is_refused() -> None:
+    model, ids = waves.loaded("llama"), zoo.prompts(zoo.build("llama"), (12, 9, 12, 9, 12))
+    calls: list[Callable[[], object]] = [
+        lambda: bathyscope.repeat_scan(model, ids, over="answers", progress=False),  # type: ignore[arg-type]
+        lambda: bathyscope.prune(model, ids[:3], ids[3:], drop=1, over="answers", progress=False),  # type: ignore[arg-type]
+        lambda: bathyscope.repair(model, "drop:1", ids[:3], test=ids[3:], how="healing", progress=False),  # type: ignore[arg-type]
+    ]
+    for call, said in zip(calls, ("over='answers'", "over='answers'", "how='healing'")):
+        with pytest.raises(OptionError, match=f"{said} is unknown.*Allowed: "):
+            call()

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import xarray as xr
 
-from bathyscope.errors import OptionError, PromptError
+from bathyscope.errors import ModelError, OptionError, PromptError
 from bathyscope.interrupts import ended_as_interrupted
 from bathyscope.labels import Label, labelled
 from bathyscope.measures.costs import Metric, Over
-from bathyscope.model import AnyModel, alone, loaded
+from bathyscope.model import AnyModel, Model, alone, loaded
 from bathyscope.model.reading import tokenized
 from bathyscope.options import checked
 from bathyscope.prompts.prompts import Prompts
@@ -149,7 +149,7 @@ def repeat_scan(
             )
         schedules = _windows(n_blocks, longest or n_blocks)
         further = [orders] if isinstance(orders, str) else orders
-        schedules |= {text: (-1, -1, Schedule.parse(text, n_blocks)) for text in further}
+        schedules |= {text: (-1, -1, _order(text, ready)) for text in further}
         read = tokenized(ready, prompts, seed=seed, beyond_context=beyond_context)
         if over == "answer":
             require_answers({"test": read})
@@ -203,6 +203,25 @@ def _require_several(prompts: int, answers: int) -> None:
             f"One of {prompts} prompts has an answer, and windows are judged by answers where there are any; an "
             "interval needs at least two. Give more prompts with answers, or none."
         )
+
+
+def _order(text: str, model: Model) -> Schedule:
+    """A further order.
+
+    Raises:
+        OptionError: it cannot be read, or leaves no block.
+        ModelError: a block would run ahead of one whose keys and values it takes.
+    """
+    schedule = Schedule.parse(text, model.n_blocks)
+    if not len(schedule):
+        raise OptionError(f"orders: {text!r} leaves no block; give orders in which some run.")
+    lacking = model.checks.lacking(schedule)
+    if lacking is not None:
+        raise ModelError(
+            f"orders: {text!r} cannot run: in this {model.anatomy.family.name} model block {lacking[0]} takes the keys "
+            f"and values of block {lacking[1]}, which would not have run before it. Leave it out."
+        )
+    return schedule
 
 
 def _windows(n_blocks: int, longest: int) -> dict[str, tuple[int, int, Schedule]]:
