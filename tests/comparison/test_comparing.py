@@ -214,7 +214,10 @@ def test_other_prompts_of_the_same_clusters_are_drawn_together() -> None:
         ({"equivalence": -0.1}, "The bound of equivalence is -0.1"),
         ({"equivalence": 1}, "in ratio holds every difference there can be; give less than 1, or equivalence_unit="),
         ({"equivalence": 10, "equivalence_unit": "blocks"}, "give less than all blocks"),
-        ({"equivalence": 1, "equivalence_unit": "block"}, "allowed: ratio, blocks. Did you mean 'blocks'"),
+        (
+            {"equivalence": 1, "equivalence_unit": "block"},
+            "equivalence_unit='block' is unknown. Did you mean 'blocks'[?] Allowed: ratio, blocks",
+        ),
     ],
 )
 def test_clusters_and_bounds_that_cannot_be_are_refused_before_anything_is_computed(

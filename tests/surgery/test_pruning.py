@@ -14,7 +14,7 @@ from support import naive, waves, zoo
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import bathyscope
-from bathyscope import Model, OptionError, PromptError, PruningError, StoreError
+from bathyscope import Model, ModelError, OptionError, PromptError, PruningError, StoreError
 from bathyscope.surgery import ledger as ledger_module
 from bathyscope.surgery.plan import Plan
 
@@ -127,6 +127,13 @@ def test_parts_can_go_alone(model: Model) -> None:
     assert plan.table["calibration_cost"][0] == pytest.approx(min(costs.values()), abs=1e-5)
     with pytest.raises(OptionError, match=r"leaves out parts of blocks .* which no schedule can say"):
         _ = plan.schedule
+
+
+def test_one_block_has_to_keep_its_only_attention(model: Model) -> None:
+    hf = LlamaForCausalLM(replace_blocks(model.hf.config, 1)).eval()  # type: ignore[arg-type]
+    for much in ({"drop": "25%"}, {"max_cost": 5.0}):
+        with pytest.raises(ModelError, match="No attention of this model can be left out: it has one, and one has to"):
+            bathyscope.prune(hf, CALIBRATION, TEST, parts=("attention",), progress=False, **much)  # type: ignore[arg-type]
 
 
 def test_max_cost_takes_as_many_as_its_bound_allows(model: Model) -> None:

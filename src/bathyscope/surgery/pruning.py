@@ -226,7 +226,10 @@ def units_of(model: Model, kinds: Sequence[str]) -> tuple[Unit, ...]:
         from bathyscope.measures.base import ModelFacts
 
         ModelFacts(model.anatomy, model.checks).require_parts("prune of attention or mlp")
-        return tuple(Unit(block, part) for block in range(n_blocks) for part in kinds)
+        found = tuple(Unit(block, part) for block in range(n_blocks) for part in kinds)
+        if len(found) < 2:
+            raise ModelError(f"No {kinds[0]} of this model can be left out: it has one, and one has to stay.")
+        return found
     standard = Schedule.standard(n_blocks)
     kept = [block for block in range(n_blocks) if model.checks.lacking(standard.drop(block)) is None]
     if len(kept) < n_blocks:
