@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 from support.synthetic import replaced, synthetic_run, without
@@ -56,3 +59,21 @@ def test_nothing_is_recommended_where_it_is_not_known(run: Run, said: str) -> No
 
 def test_a_run_without_lens_has_no_verdict() -> None:
     assert answer(without(costing([1.0, 0.0]), "lens")).headline.startswith("No verdict: it needs the lens and skip")
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [("example/model-12", "example/model-12"), ("bundled model", "MODEL"), ("a; rm b", "MODEL")],
+)
+def test_the_command_names_a_model_only_where_it_could_be_loaded(name: str, told: str) -> None:
+    run = costing([2.5, 0.2, 0.3])
+    named = replace(run, manifest={**run.manifest, "identity": {**run.manifest["identity"], "model": name}})
+    assert answer(named).act.startswith(f"bathyscope survey {told} --prompts")
+
+
+def test_a_folder_is_named_as_a_shell_takes_it(tmp_path: Path) -> None:
+    folder = tmp_path / "my model"
+    folder.mkdir()
+    run = costing([2.5, 0.2, 0.3])
+    named = replace(run, manifest={**run.manifest, "identity": {**run.manifest["identity"], "model": str(folder)}})
+    assert answer(named).act.startswith(f"bathyscope survey '{folder}' --prompts")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 CHEAP: Final = 0.05
 """Nats of loss that a cheap block adds at most, by the upper end of its interval."""
 _NAMED: Final = 3
+_LOADABLE: Final = re.compile(r"[\w.-]+(/[\w.-]+)?")
+"""What a model on the hub may be called."""
 _ADD_UP: Final = "Costs of single blocks do not add up: leave them out together and measure."
 
 
@@ -61,14 +65,18 @@ def answer(run: Run) -> Answer:
 
 def _together(run: Run, blocks: Sequence[int]) -> str:
     """The command that chooses as many blocks and proves what leaving them out together costs."""
-    model = shlex.quote(run.identity.model)
-    return f"bathyscope prune {model} --calibration YOURS.jsonl --test OTHERS.jsonl --drop {len(blocks)}"
+    return f"bathyscope prune {_name(run)} --calibration YOURS.jsonl --test OTHERS.jsonl --drop {len(blocks)}"
 
 
 def _again(run: Run) -> str:
     """The survey that would tell more."""
-    model = shlex.quote(run.identity.model)
-    return f"bathyscope survey {model} --prompts YOURS.jsonl --measures lens,skip,drop,tokens --out runs/more"
+    return f"bathyscope survey {_name(run)} --prompts YOURS.jsonl --measures lens,skip,drop,tokens --out runs/more"
+
+
+def _name(run: Run) -> str:
+    """The model as a shell takes it; MODEL where the run's name for it is none that could be loaded."""
+    name = run.identity.model
+    return shlex.quote(name) if _LOADABLE.fullmatch(name) or Path(name).is_dir() else "MODEL"
 
 
 def _cheap(cost: ByPlace) -> tuple[tuple[int, ...], str]:
