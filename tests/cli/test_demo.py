@@ -36,7 +36,7 @@ def test_demo_ends_with_the_report_and_the_verdict(
     assert main(["demo", "--out", str(out), "--quiet"]) == 0
     printed = capsys.readouterr().out
     run = open_run(out)
-    wanted = {"residual", "lens", "skip", "drop", "swap", "repeat", "effective_depth", "noise"}
+    wanted = {"residual", "lens", "skip", "drop", "swap", "repeat", "tokens", "effective_depth", "noise"}
     assert set(run.measures) == wanted
     assert run.caption().startswith("bundled model on bundled prompts: 3 prompts")
     assert "centre of mass" in printed

@@ -9,6 +9,7 @@ import pytest
 from bathyscope.cli.commands.survey import SurveyCall
 from bathyscope.cli.recipe import overlay, read_recipe
 from bathyscope.errors import OptionError
+from bathyscope.measures.declared.skip import SkipOptions
 
 
 def written(tmp_path: Path, text: str) -> Path:
@@ -79,5 +80,5 @@ def test_arguments_go_to_the_call_they_belong_to(tmp_path: Path) -> None:
         "add_special_tokens": True,
         "chat": False,
         "keep_text": True,
-        "skip": {"parts": "block"},
+        "skip": SkipOptions(parts=("block",)),
     }

@@ -14,7 +14,7 @@ from bathyscope import OptionError, Prompt, StoreError
 from bathyscope.store.parts import Part
 from bathyscope.surveying import SurveyPlan
 
-MEASURES = ["residual", "lens", "skip", "effective_depth", "depth_score", "cka"]
+MEASURES = ["residual", "lens", "skip", "effective_depth", "depth_score"]
 OF = 3
 
 

@@ -142,7 +142,7 @@ def test_a_survey_of_all_measures_runs_on_a_folder(name: str, tmp_path: Path) ->
         stages={"stages": 2, "resamples": 20},
     )
     # the maps that four short prompts are too few for, and pairs, of which there is none
-    assert {*BY_STEP, "effective_depth", "translated_lens", "patching"} == set(MEASURES)
+    assert {*BY_STEP, "effective_depth", "translated_lens", "patching", "pairs", "tokens"} == set(MEASURES)
     for measure, (variable, axis, size) in BY_STEP.items():
         values = run[measure][variable]
         assert np.isfinite(values).all(), measure

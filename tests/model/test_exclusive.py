@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -74,7 +75,7 @@ def test_whatever_measures_a_model_has_it_for_itself(
     def refused(*given: object) -> None:
         raise Asked(given)
 
-    monkeypatch.setattr(exclusive, "alone", refused)
+    monkeypatch.setattr(sys.modules[verb.__module__], "alone", refused)
     given = [object() for _ in range(models)]
     with pytest.raises(Asked) as caught:
         verb(*given, *rest)

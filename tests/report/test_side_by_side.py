@@ -35,7 +35,7 @@ def maps(panel: Panel) -> list[Axes]:
 def test_every_map_and_every_line_has_a_panel() -> None:
     found = {kind: [panel.name for panel in drawing.panels] for kind, drawing in side_by_side(RUNS, ONE).items()}
     assert found == {
-        "skip": ["all", "future", "influence_all", "influence_future"],
+        "skip": ["all", "future", "influence_all", "influence_future", "output_all", "output_future"],
         "direct": ["all", "future", "influence_all", "influence_future"],
         "erasure": ["effect_1"],
         "integrated_gradients": ["block_1", "attention_1", "mlp_1", "completeness"],

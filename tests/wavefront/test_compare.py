@@ -10,7 +10,7 @@ from scipy.special import log_softmax, rel_entr
 from torch import Tensor
 
 from bathyscope.wavefront import compare as module
-from bathyscope.wavefront.compare import METRICS, compare
+from bathyscope.wavefront.compare import METRICS, TOP, compare
 
 TOKENS, VOCABULARY, ROWS, K, TOP_P = 23, 150, 3, 4, 0.7
 TARGETS = torch.tensor([*np.random.default_rng(7).integers(0, VOCABULARY, TOKENS - 1), -1])
@@ -37,7 +37,7 @@ def measured(reference: Tensor, rows: list[Tensor], metrics: tuple[str, ...] = A
 
 def expected(reference: Tensor, row: Tensor) -> dict[str, np.ndarray]:
     """The definitions, one token at a time."""
-    found: dict[str, list[float]] = {name: [] for name in ALL}
+    found: dict[str, list[float | np.ndarray]] = {name: [] for name in ALL}
     for t in range(TOKENS):
         ref, own = reference[t].double().numpy(), row[t].double().numpy()
         log_p, log_q = log_softmax(ref), log_softmax(own)
@@ -55,6 +55,9 @@ def expected(reference: Tensor, row: Tensor) -> dict[str, np.ndarray]:
         best = [set(np.argsort(-values, kind="stable")[:K].tolist()) for values in (ref, own)]
         found["overlap"].append(len(best[0] & best[1]) / K)
         found["rank"].append(1 + (own > own[np.argmax(ref)]).sum())
+        likeliest = np.argsort(-own, kind="stable")[:TOP]
+        found["top_ids"].append(likeliest)
+        found["top_probabilities"].append(q[likeliest])
         found["kl_top_p"].append(terms[inside].sum())
         found["kl_tail"].append(np.delete(terms, inside).sum())
     return {name: np.array(values) for name, values in found.items()}
@@ -69,7 +72,7 @@ def test_every_metric_by_its_definition() -> None:
             np.testing.assert_allclose(got[name][index].numpy(), values, rtol=1e-10, atol=1e-12, err_msg=name)
 
 
-@pytest.mark.parametrize("name", [n for n in ALL if n not in ("overlap", "kl_top_p", "kl_tail")])
+@pytest.mark.parametrize("name", [n for n in ALL if n not in ("overlap", "kl_top_p", "kl_tail", "top_ids")])
 def test_ties_do_not_change_what_is_defined(name: str) -> None:
     reference, rows = draw(0, ties=True), [draw(1, ties=True), draw(0, ties=True)]
     got = measured(reference, rows, (name,))[name]

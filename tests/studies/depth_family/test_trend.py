@@ -50,6 +50,7 @@ def test_prompts_are_paired() -> None:
     assert own < 1e-6
 
 
+@pytest.mark.thorough
 def test_one_curve_over_relative_depth_has_the_proportional_slope() -> None:
     """Models that do the same at the same relative depth; averaged over where in a block, since whole numbers round."""
     places = 0.5 + (np.arange(8) + 0.5) / 8 / BLOCKS[0]

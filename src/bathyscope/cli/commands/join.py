@@ -14,7 +14,7 @@ from bathyscope.cli.summary import print_summary
 
 _EXAMPLES = """\
 Examples:
-  bathyscope survey ./model --prompts gsm8k:1000 --part 3/16 --out parts/3   # one of sixteen jobs
+  bathyscope survey ./model --prompts gsm8k:1000 --part 3/16 --out parts/3
   bathyscope join parts/* --out runs/model"""
 
 

@@ -16,8 +16,7 @@ _CALL = options_of("bathyscope:repair", leave_out=("model", "schedule", "calibra
 _EXAMPLES = """\
 Examples:
   bathyscope repair ./model --schedule drop:5 --calibration valid.jsonl --test test.jsonl --out repaired
-  bathyscope repair ./model --schedule drop:5,drop:6 --calibration "valid.txt:400?window=256" \\
-    --test "test.txt:100?window=256" --how heal --minutes 10 --state healing --out healed
+  bathyscope repair ./model --schedule drop:5 --calibration "a.txt:400" --test "b.txt:99" --how heal --state s --out m
 
 With --state, the same command goes on with an interrupted healing."""
 

@@ -20,7 +20,6 @@ _BAR: Final = 24
 _EXAMPLES = """\
 Examples:
   bathyscope show runs/qwen
-  bathyscope show runs/qwen --measure verdict
   bathyscope show runs/qwen --measure verdict --cluster document
   bathyscope show runs/qwen --measure effective_depth
   bathyscope show runs/qwen --measure lens
