@@ -94,8 +94,13 @@ class _Gathered:
                 f"{len(missing)} of {len(planned)} shards are in none of the {len(folders)} folders: {ranges}{more}. "
                 "Finish the parts that should hold them (the same command goes on where it stopped), then join again."
             )
-        text = next((f, m.record.files[PROMPTS]) for f, m in zip(folders, manifests) if PROMPTS in m.record.files)
-        return cls(first, shards, text)
+        texts = [(f, m.record.files[PROMPTS]) for f, m in zip(folders, manifests) if PROMPTS in m.record.files]
+        if not texts:
+            raise StoreError(
+                "None of the folders holds the survey's prompts, so that nothing can be derived from all of them. Give "
+                "the command of any part again: it keeps them."
+            )
+        return cls(first, shards, texts[0])
 
     def plan(self) -> SurveyPlan:
         """The survey as it was planned, on a model without weights where no measure looks at them."""
@@ -109,7 +114,7 @@ class _Gathered:
         if foreign:
             raise StoreError(
                 f"{', '.join(foreign)} comes from outside the package, and a join does not run code that a folder "
-                "names. Copy the shards into one folder instead, and give the survey again with that folder as out."
+                "names. Survey the same prompts by one process instead, without part."
             )
         options = {
             name: {key: value for key, value in own.items() if key not in ("reference", "reference_hash")}
