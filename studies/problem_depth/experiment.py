@@ -122,7 +122,7 @@ def problem_depth(
         for blocks in options.blocks
         for seed in options.seeds
     }
-    levels = _levels(next(iter(recipes.values())))
+    levels = levels_of(next(iter(recipes.values())))
     columns = []
     for (blocks, seed), recipe in recipes.items():
         name = f"{blocks}-blocks-seed-{seed}"
@@ -151,7 +151,7 @@ def _column(
         for count in (max(options.asked, options.measured), options.measured)
     )
     answered = solved(model, asked, seed=HELD_OUT_SEED, progress=progress)
-    new = _asked_first(recipe, answered.sizes["prompt"])
+    new = asked_first(recipe, answered.sizes["prompt"])
     # more problems of a kind begin with fewer of it
     count = options.asked * len(levels)
     first = answered.isel(prompt=slice(count)).isel(prompt=new[:count])
@@ -201,7 +201,7 @@ def _slopes(value: xr.DataArray, levels: list[int]) -> xr.Dataset:
     return found.merge(moves_slopes(value, levels, LEVEL)) if LABEL in value.coords else found
 
 
-def _asked_first(recipe: Recipe, count: int) -> NDArray[np.bool_]:
+def asked_first(recipe: Recipe, count: int) -> NDArray[np.bool_]:
     """Which of the first held-out problems ask what none before them asks; few steps make few problems."""
     assert recipe.task is not None
     made = task(recipe.task.name, **recipe.task.options)
@@ -219,7 +219,7 @@ def trends(value: xr.DataArray, levels: list[int]) -> dict[str, tuple[str, Any]]
     return {**data, "reason": ("reading", np.array([one.reason for one in found], dtype=object))}
 
 
-def _levels(recipe: Recipe) -> tuple[int, ...]:
+def levels_of(recipe: Recipe) -> tuple[int, ...]:
     """The levels that are trained on."""
     if recipe.task is None:
         raise OptionError(f"The recipe {recipe.name!r} trains on texts; depth by steps needs one with a task.")

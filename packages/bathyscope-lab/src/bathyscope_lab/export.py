@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import shutil
 from collections.abc import Mapping
@@ -84,6 +85,27 @@ def export(
     except (OSError, SafetensorError) as error:
         raise checkpoint.unwritable(out, error, checkpoint.latest(folder.checkpoints)) from error
     return summary
+
+
+def keep_step(folder: RunFolder, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, step: int) -> Path:
+    """Write the weights of one step as a model of its own, ``steps/step-0000100``; the run goes on untouched.
+
+    Raises:
+        StoreError: it cannot be written.
+    """
+    final = folder.steps / f"step-{step:07d}"
+    partial = folder.steps / f"{checkpoint.PARTIAL}{final.name}"
+    try:
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        own = copy.deepcopy(model).to(getattr(torch, folder.recipe.saving.dtype))
+        _save_model(own, tokenizer, partial, folder.recipe.saving.shard)
+        tokenizer.save_pretrained(partial)
+        shutil.rmtree(final, ignore_errors=True)
+        partial.rename(final)
+    except (OSError, SafetensorError) as error:
+        raise checkpoint.unwritable(final, error, checkpoint.latest(folder.checkpoints)) from error
+    return final
 
 
 def _save_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, out: Path, shard: str) -> None:

@@ -11,7 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from bathyscope.errors import StoreError
+import yaml
+
+from bathyscope.errors import OptionError, StoreError
 from bathyscope.store.atomic import write_atomically
 from bathyscope.store.lock import LOCK, OWNER, FolderLock
 from bathyscope_lab import checkpoint
@@ -35,6 +37,7 @@ class RunFolder:
         self.checkpoints = path / "checkpoints"
         self.tokenizer = path / "tokenizer"
         self.stream = path / "stream.npy"
+        self.steps = path / "steps"
         self.finished = path / f"{checkpoint.PARTIAL}finished"
 
     @contextmanager
@@ -72,9 +75,7 @@ class RunFolder:
     def _claim(self) -> None:
         """Write the recipe down, also over another one by which nothing has been trained here."""
         path = self.path / RECIPE
-        if path.is_file() and path.read_text(encoding="utf-8") == self.recipe.to_yaml():
-            return
-        if path.is_file():
+        if path.is_file() and not self._is_of_this_recipe(path.read_text(encoding="utf-8")):
             if self._has_begun():
                 raise StoreError(
                     f"{self.path} belongs to another recipe (its {RECIPE} differs from the one given); give the same "
@@ -82,6 +83,13 @@ class RunFolder:
                 )
             self._remove_prepared()
         write_atomically(path, self.recipe.to_yaml().encode())
+
+    def _is_of_this_recipe(self, text: str) -> bool:
+        """Whether a recipe that was written down makes the same model."""
+        try:
+            return Recipe.from_dict(yaml.safe_load(text)).hash() == self.recipe.hash()
+        except (OptionError, yaml.YAMLError, TypeError, ValueError):
+            return False
 
     def _has_begun(self) -> bool:
         """Whether something was trained here; a survey from before knows by itself what it belongs to."""

@@ -36,6 +36,10 @@ Keys = Annotated[
     Mapping[str, Any],
     Allowed(lambda value: isinstance(value, Mapping), "names with their values, such as {name: value}"),
 ]
+Steps = Annotated[
+    tuple[int, ...],
+    Allowed(lambda value: all(step >= 0 for step in value), "whole numbers from 0 on, such as [0, 100, 1000]"),
+]
 FileSize = Annotated[str, Allowed(_is_size, "a number above 0 with KB, MB, GB or TB, such as 5GB")]
 
 

@@ -26,6 +26,7 @@ from bathyscope_lab.ranges import (
     PositiveShare,
     Seed,
     Share,
+    Steps,
     Tokens,
     check_values,
 )
@@ -189,11 +190,20 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Saving:
-    """The finished checkpoint: the dtype of its weights, the size of its files, and how often a run is secured."""
+    """What of a run is written down.
+
+    Args:
+        dtype: of the finished weights, and of kept ones.
+        shard: size of the files of weights.
+        every: steps after which the run is secured, to go on from there.
+        keep: steps whose weights stay as models of their own, in ``steps/step-0000100``; 0 = before the first. It
+            changes nothing of what is trained, and so is not part of the recipe's hash.
+    """
 
     dtype: Literal["float32", "bfloat16"] = "float32"
     shard: FileSize = "5GB"
     every: Count = 500
+    keep: Steps = ()
 
     def __post_init__(self) -> None:
         check_values(self, "saving")
@@ -338,8 +348,10 @@ class Recipe:
         return yaml.safe_dump(self.to_dict(), sort_keys=False, allow_unicode=True)
 
     def hash(self) -> str:
-        """First 16 hex digits of the SHA-256 of the recipe's content; independent of its formatting."""
-        return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode()).hexdigest()[:16]
+        """First 16 hex digits of the SHA-256 of what decides the model; independent of the recipe's formatting."""
+        content = self.to_dict()
+        content["saving"].pop("keep")
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Recipe:

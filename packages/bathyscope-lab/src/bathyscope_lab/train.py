@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import PreTrainedModel, TrainerCallback
+from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainerCallback
 
 from bathyscope.errors import OptionError
 from bathyscope.model import as_device, load
@@ -21,7 +21,7 @@ from bathyscope.surveying import survey
 from bathyscope_lab import checkpoint
 from bathyscope_lab.batches import require_fit
 from bathyscope_lab.data import Prepared, prepare
-from bathyscope_lab.export import export
+from bathyscope_lab.export import export, keep_step
 from bathyscope_lab.folder import RunFolder
 from bathyscope_lab.model import build_model, context_of
 from bathyscope_lab.progress import TrainingBar
@@ -101,6 +101,8 @@ def _carried_out(folder: RunFolder, data: Path | None, device: str, progress: bo
     folder.forget_after(0 if newest is None else checkpoint.load_progress(newest)["step"])
     bar = TrainingBar(f"Training {recipe.name}") if progress else None
     callbacks: list[TrainerCallback] = [bar] if bar is not None else []
+    if recipe.saving.keep:
+        callbacks.append(_Keeper(folder, model, prepared.tokenizer))
     trainer = LabTrainer(
         recipe, model, prepared.steps, prepared.held_out, folder.checkpoints, folder.log, device, callbacks
     )
@@ -116,6 +118,20 @@ def _carried_out(folder: RunFolder, data: Path | None, device: str, progress: bo
         "device": device,
     }
     return export(folder, model, prepared.tokenizer, prepared.final, came_to)
+
+
+class _Keeper(TrainerCallback):
+    """Keeps the weights of the steps that the recipe names."""
+
+    def __init__(self, folder: RunFolder, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+        self.folder, self.model, self.tokenizer = folder, model, tokenizer
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self.on_step_end(args, state, control)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if state.global_step in self.folder.recipe.saving.keep:
+            keep_step(self.folder, self.model, self.tokenizer, state.global_step)
 
 
 def _model(recipe: Recipe, prepared: Prepared) -> PreTrainedModel:
