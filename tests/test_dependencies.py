@@ -21,7 +21,7 @@ DISTRIBUTIONS = {
     "huggingface_hub": "huggingface-hub",
 }
 """Where a package is imported by another name than it is installed."""
-ENGINES = {"h5netcdf", "h5py", "accelerate"}
+ENGINES = {"h5netcdf", "accelerate"}
 """Declared without an import: what xarray reads and writes files with, and what transformers places models with."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import time
 from pathlib import Path
 
@@ -55,6 +56,38 @@ def test_any_values_come_back_bit_for_bit(values: np.ndarray, text: np.ndarray) 
     assert kept["values"].values.tobytes() == values.tobytes()
     assert kept["values"].dtype == values.dtype
     assert bits(decode(encode({"m": kept}))["m"]) == bits(kept)
+
+
+def test_xarrays_own_reader_finds_the_same() -> None:
+    """Every kind of variable that a run holds: by its dimension, by others, of none, of no length, and text."""
+    dataset = xr.Dataset(
+        {
+            "effect": (("prompt", "block"), np.arange(6, dtype=np.float32).reshape(2, 3), {"units": "nats", "n": [1, 2]}),
+            "is_right": ("prompt", np.array([True, False])),
+            "reason": ("prompt", np.array(["", "zu kurz – ¾"])),
+            "one": ((), np.float64(0.1)),
+            "said": ((), np.array("text")),
+            "none": ("pair", np.zeros(0, np.int64)),
+            "square": (("block", "block_2"), np.eye(3)),
+        },
+        coords={
+            "prompt": np.array(["a", "bcd"]),
+            "label": ("prompt", np.array([3, 4])),
+            "block_2": [0, 1, 2],
+            "seed": 7,
+        },
+        attrs={"source": "somewhere", "names": ["x", "y"]},
+    )
+    written = {"m": canonical(dataset, "m"), "other": canonical(dataset[["one", "none"]], "other")}
+    content = encode(written, {"kept_of": "this"})
+    tree = xr.open_datatree(io.BytesIO(content), engine="h5netcdf", decode_times=False)
+    back = decode(content)
+    assert list(back) == list(tree.children)
+    for name, own in back.items():
+        theirs = tree[name].to_dataset(inherit=False).load()
+        xr.testing.assert_identical(own.astype(theirs.dtypes), theirs)
+        xr.testing.assert_identical(own, written[name])
+        assert list(own.variables) == list(theirs.variables)
 
 
 def test_nan_payload_and_signed_zero_survive() -> None:

@@ -7,9 +7,12 @@ import io
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+import h5py
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 from bathyscope.errors import StoreError
 from bathyscope.store.canonical import canonical
@@ -20,6 +23,10 @@ Datasets = dict[str, xr.Dataset]
 _MARK = "kept_"
 """Beginning of the names under which a file says what it is, beside the attributes of a dataset at its root."""
 _DIGEST = "kept_sha256"
+_OF_NETCDF = frozenset(
+    {"CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST"}
+    | {"_Netcdf4Dimid", "_Netcdf4Coordinates", "_nc3_strict", "_NCProperties"}
+)
 
 
 def read_shard(path: Path, sha256: str, marks: Mapping[str, str]) -> Datasets:
@@ -95,14 +102,47 @@ def read_results(path: str | Path, what: str = "results") -> Datasets:
 
 
 def _decoded(content: bytes) -> tuple[Datasets, dict[str, str]]:
-    tree = xr.open_datatree(
-        io.BytesIO(content), engine="h5netcdf", decode_times=False, decode_timedelta=False, cache=False
-    )
-    with tree:
-        datasets = {str(name): _restored(node.to_dataset(inherit=False)) for name, node in tree.children.items()}
-        root = _restored(tree.to_dataset(inherit=False))
+    """Datasets by group, and what the file says of itself.
+
+    Read by h5py: xarray's reader asks h5netcdf for every name again and again, which is 7 times slower on files of many
+    small variables, as runs are. What values mean (truth values, coordinates) remains xarray's to say.
+    """
+    with h5py.File(io.BytesIO(content)) as file:
+        datasets = {name: _group(group) for name, group in file.items() if isinstance(group, h5py.Group)}
+        root = _group(file)
     marks = {name: root.attrs.pop(name) for name in list(root.attrs) if str(name).startswith(_MARK)}
     return {**({"": root} if root.variables else {}), **datasets}, {str(name): str(m) for name, m in marks.items()}
+
+
+def _group(group: h5py.Group) -> xr.Dataset:
+    """The variables of one group, wholly in memory."""
+    variables = {
+        name: xr.Variable(_dimensions(name, stored), _values(stored), _plain_attributes(stored.attrs))
+        for name, stored in group.items()
+        if isinstance(stored, h5py.Dataset) and not _is_length(stored)
+    }
+    raw = xr.Dataset(variables, attrs=_plain_attributes(group.attrs))
+    return xr.decode_cf(raw, decode_times=False, decode_timedelta=False).drop_encoding()
+
+
+def _is_length(stored: h5py.Dataset) -> bool:
+    """Whether it says only how long a dimension is."""
+    return bytes(stored.attrs.get("NAME", b"")).startswith(b"This is a netCDF dimension but not a netCDF variable")
+
+
+def _dimensions(name: str, stored: h5py.Dataset) -> tuple[str, ...]:
+    """A coordinate of a dimension bears its name; other variables refer to the lengths of theirs."""
+    if "DIMENSION_LIST" not in stored.attrs:
+        return (name,) * stored.ndim
+    return tuple(str(stored.file[refs[0]].name).rsplit("/", 1)[-1] for refs in stored.attrs["DIMENSION_LIST"])
+
+
+def _values(stored: h5py.Dataset) -> NDArray[Any]:
+    """Values as they lie there; text of the narrowest fixed width."""
+    if h5py.check_string_dtype(stored.dtype) is None:
+        return np.asarray(stored[()])
+    texts = np.asarray(stored.asstr()[()], dtype=object)
+    return texts.astype(f"<U{max([1, *map(len, texts.flat)])}")
 
 
 def _digest(datasets: Datasets) -> str:
@@ -117,15 +157,13 @@ def _digest(datasets: Datasets) -> str:
     return digest.hexdigest()
 
 
-def _restored(dataset: xr.Dataset) -> xr.Dataset:
-    loaded = dataset.load().drop_encoding()
-    for variable in loaded.variables.values():
-        variable.attrs = _plain_attributes(variable.attrs)
-    loaded.attrs = _plain_attributes(loaded.attrs)
-    return loaded
+def _plain_attributes(attrs: Mapping[str, Any]) -> dict[str, Any]:
+    """Attributes as Python values, without those by which netCDF lies in HDF5."""
+    return {name: _plain(value) for name, value in attrs.items() if name not in _OF_NETCDF}
 
 
-def _plain_attributes(attrs: Mapping[str, object]) -> dict[str, object]:
-    return {
-        name: value.tolist() if isinstance(value, np.generic | np.ndarray) else value for name, value in attrs.items()
-    }
+def _plain(value: Any) -> Any:
+    """A list of one is its element: netCDF makes no difference between them."""
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+    return value[0] if isinstance(value, list) and len(value) == 1 else value
