@@ -62,7 +62,11 @@ def test_xarrays_own_reader_finds_the_same() -> None:
     """Every kind of variable that a run holds: by its dimension, by others, of none, of no length, and text."""
     dataset = xr.Dataset(
         {
-            "effect": (("prompt", "block"), np.arange(6, dtype=np.float32).reshape(2, 3), {"units": "nats", "n": [1, 2]}),
+            "effect": (
+                ("prompt", "block"),
+                np.arange(6, dtype=np.float32).reshape(2, 3),
+                {"units": "nats", "n": [1, 2]},
+            ),
             "is_right": ("prompt", np.array([True, False])),
             "reason": ("prompt", np.array(["", "zu kurz – ¾"])),
             "one": ((), np.float64(0.1)),
