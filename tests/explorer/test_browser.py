@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,73 +13,18 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from support import zoo
-from support.browser import Opened, browser, opened
+from support.browser import Show, opened
+from support.explored import LENGTHS
 from support.synthetic import synthetic_run, without
 from support.synthetic_tokens import complete_run
-from support.word_tokenizer import word_tokenizer
 
 import bathyscope
-from bathyscope import Prompt
 from bathyscope.store.run import Run
 
-HOSTILE = "<script>document.title='taken'</script><img src=x onerror=alert(1)>\x07\u202egnp."
-LENGTHS = (40, 12, 25, 9, 31)
 _FOCUSED = """(() => {
   const at = document.activeElement;
   return at.className + '/' + (at.getAttribute('aria-label') || at.textContent.slice(0, 24));
 })()"""
-MEASURES = ["residual", "lens", "skip", "drop", "tokens", "effective_depth"]
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    with browser() as one:
-        yield one
-
-
-@pytest.fixture(scope="module")
-def run() -> Run:
-    """Five prompts with labels, of which four have tokens; words that would act if they could."""
-    model = zoo.build("llama")
-    words = [f"w{number}" for number in range(model.config.vocab_size - 2)]
-    loaded = bathyscope.load(model, tokenizer=word_tokenizer(words))
-    prompts = [
-        Prompt(
-            " ".join(words[token % len(words)] for token in ids),
-            id=f"prompt {n}" if n else HOSTILE,
-            labels={"kind": "long" if len(ids) > 20 else "short", "note": HOSTILE + "x" * 10_000 * (n == 1)},
-        )
-        for n, ids in enumerate(zoo.prompts(model, LENGTHS))
-    ]
-    return bathyscope.survey(loaded, prompts, MEASURES, tokens={"prompts": 4}, progress=False)
-
-
-@pytest.fixture(scope="module")
-def page(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return bathyscope.report([run], tmp_path_factory.mktemp("page") / "page.html", title="half\udc80 <b>x</b>")
-
-
-Show = Callable[..., Opened]
-
-
-@pytest.fixture
-def show(chromium: Any) -> Iterator[Show]:
-    """Opens pages, and holds in the end that none said anything or asked for anything but itself."""
-    windows = []
-
-    def shown(path: Path, **options: Any) -> Opened:
-        window = opened(chromium, path, **options)
-        one = window.__enter__()
-        windows.append((window, one, path))
-        one.settled()
-        return one
-
-    yield shown
-    for window, one, path in windows:
-        window.__exit__(None, None, None)
-        assert one.said == []
-        assert {asked.partition("#")[0] for asked in one.asked} == {f"file://{path}"}
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (400, "dark")])

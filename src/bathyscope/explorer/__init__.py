@@ -2,5 +2,5 @@
 
 ``answer`` says what a run's numbers mean for who wants to act on them; ``places`` sums them up along blocks;
 ``content`` and ``pack`` put them into a page; ``assets`` has the scripts that draw them
-there, one view a file in ``views/``.
+there, one view a file in ``views/``; ``widget`` has them in a notebook.
 """

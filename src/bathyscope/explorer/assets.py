@@ -10,8 +10,8 @@ from importlib.resources import files
 from typing import Any, Final
 
 LIBRARIES: Final = ("d3.min.js", "plot.min.js")
-VIEWS: Final = ("core.js", "strip.js", "prompts.js", "text.js", "grid.js", "maps.js", "sections.js", "start.js")
-"""In the order in which they stand in a page; ``start.js`` draws them all."""
+VIEWS: Final = ("core", "strip", "prompts", "text", "grid", "maps", "explore", "sections", "page", "notebook")
+"""Scripts in the order in which they are put together; ``explore`` draws all views, for ``page`` and for ``notebook``."""
 
 
 def manifest() -> list[dict[str, Any]]:
@@ -22,10 +22,27 @@ def manifest() -> list[dict[str, Any]]:
 
 @cache
 def script() -> str:
-    """Everything that runs in a page: the libraries, then the views in one closed scope."""
-    libraries = [_file("vendor", name) for name in LIBRARIES]
-    views = "\n".join(_file("views", name) for name in VIEWS)
-    return "\n".join([*libraries, f'(() => {{\n"use strict";\n{views}\n}})();'])
+    """Everything that runs in a page."""
+    return f"{_views()}\nviews.page();"
+
+
+@cache
+def module() -> str:
+    """The same as a module whose default export has anywidget's ``render``."""
+    return f"{_views()}\nexport default {{ render: views.render }};"
+
+
+def _views() -> str:
+    """The libraries and the views in one closed scope, of which nothing but ``views`` is seen outside."""
+    libraries = "\n".join(_file("vendor", name) for name in LIBRARIES)
+    # they put themselves into what they find as globalThis, wherever no module system is in sight
+    closed = f"const held = {{}};\n((globalThis, exports, module, define) => {{\n{libraries}\n}})(held);"
+    own = "\n".join(_file("views", f"{name}.js") for name in VIEWS)
+    return (
+        f'const views = (() => {{\n"use strict";\n{closed}\nconst {{ d3, Plot }} = held;\n{own}\n'
+        "return { page: () => document.readyState === 'loading' ? addEventListener('DOMContentLoaded', page) : page(), "
+        "render };\n})();"
+    )
 
 
 @cache
@@ -35,8 +52,13 @@ def script_hash() -> str:
 
 
 def style() -> str:
-    """The views' own style sheet; colours are those of the page."""
-    return _file("views", "explorer.css")
+    """The views' own style sheet, for a page or for the inside of an element of its own."""
+    dark = _file("views", "dark.css")
+    # of the system on a page, of the notebook in one
+    themes = (
+        f"@media (prefers-color-scheme: dark) {{ :root {{\n{dark}}} }}\n:host(.dark) {{\ncolor-scheme: dark;\n{dark}}}"
+    )
+    return f"{_file('views', 'base.css')}{themes}\n{_file('views', 'explorer.css')}"
 
 
 def _file(folder: str, name: str) -> str:

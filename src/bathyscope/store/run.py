@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import xarray as xr
@@ -23,6 +24,9 @@ from bathyscope.store.shards import read_shard
 from bathyscope.store.table import tidy
 from bathyscope.text import without_folders
 from bathyscope.verdict import Verdict, verdict_of
+
+if TYPE_CHECKING:
+    from anywidget import AnyWidget
 
 DERIVED = "derived.nc"
 CONTROLS = "controls"
@@ -184,6 +188,28 @@ class Run:
         """Whether effects beyond the noise floor are more than rounding: not below float32, where a changed row rounds
         elsewhere while the control row, equal to the plain forward, rounds as that does."""
         return self.identity.dtype in ("float32", "float64")
+
+    def explore(self, *others: Run, names: Sequence[str] | None = None, text: bool = True) -> AnyWidget:
+        """The views of a page (blocks, prompts, tokens, lens, maps) in a notebook, with the selection in Python.
+
+        Args:
+            others: runs that can be switched to.
+            names: of the runs, in place of their models and data.
+            text: show the words of prompts and predictions; False leaves them out and shows token ids.
+
+        Returns:
+            The widget; its ``selection`` is what is chosen, such as ``{"block": 3, "prompt": 0, "token": 7}``.
+
+        Raises:
+            OptionError: anywidget is not installed; not as many names as runs.
+
+        Example:
+            >>> views = run.explore()  # doctest: +SKIP
+            >>> views.selection = {"block": 3}  # doctest: +SKIP
+        """
+        # the views are drawn of runs, and stand in a ring around them that nothing here waits for
+        shown: AnyWidget = import_module("bathyscope.explorer.widget").explorer([self, *others], names=names, text=text)
+        return shown
 
     def __repr__(self) -> str:
         place = "in memory" if self.path is None else str(self.path)

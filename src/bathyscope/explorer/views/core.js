@@ -18,8 +18,8 @@ function choice(label, options, value, chosen) {
   return el("label", { class: "choice" }, label + " ", select);
 }
 
-const colour = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-const dark = () => matchMedia("(prefers-color-scheme: dark)").matches;
+/** A colour of the style sheet that holds at an element. */
+const colourOf = (at, name) => getComputedStyle(at).getPropertyValue(name).trim();
 
 /** Three digits; what is no number is a dash. */
 function shown(value, digits = 3) {
@@ -65,23 +65,25 @@ function half(bits) {
   return exponent ? sign * (1 + rest / 1024) * 2 ** (exponent - 15) : sign * rest * 2 ** -24;
 }
 
-/** The one selection of a page, kept in the URL's hash. */
+/** What is chosen, the same in all views, and kept at a place: `read` gives names and values, or null where nothing of this
+    is meant; `write` is given those that are chosen; `changed` calls back when somebody else changes them. */
 class Selection {
   static #whole = ["run", "block", "boundary", "prompt", "token"];
+  #place;
 
-  constructor() {
+  constructor(place) {
+    this.#place = place;
     this.listeners = [];
     this.read();
-    addEventListener("hashchange", () => { if (this.read()) this.tell({}); });
+    place.changed(() => { if (this.read()) this.tell({}); });
   }
 
-  /** From the hash; false where that is no selection but a place of the page. */
   read() {
-    if (location.hash && !location.hash.includes("=")) return false;
-    const given = new URLSearchParams(location.hash.slice(1));
+    const given = this.#place.read();
+    if (!given) return false;
     for (const name of Selection.#whole) {
-      const value = Number(given.get(name));
-      this[name] = given.has(name) && Number.isInteger(value) && value >= 0 ? value : null;
+      const value = Number(given[name] ?? NaN);
+      this[name] = Number.isInteger(value) && value >= 0 ? value : null;
     }
     return true;
   }
@@ -89,8 +91,7 @@ class Selection {
   set(changes) {
     if (Object.entries(changes).every(([name, value]) => this[name] === value)) return;
     Object.assign(this, changes);
-    const kept = Selection.#whole.filter(name => this[name] !== null).map(name => `${name}=${this[name]}`);
-    history.replaceState(null, "", kept.length ? "#" + kept.join("&") : location.pathname + location.search);
+    this.#place.write(Object.fromEntries(Selection.#whole.filter(name => this[name] !== null).map(name => [name, this[name]])));
     this.tell(changes);
   }
 
@@ -110,10 +111,10 @@ function tokensOf(data, prompt) {
   return { first, total, length, piece, at: (name, row, token) => data.array(name)[row * total + first + token] };
 }
 
-/** A mix of two colours of the style sheet, as [red, green, blue]. */
-function mixed(low, high, share) {
-  const [a, b] = [d3.rgb(colour(low)), d3.rgb(colour(high))];
-  return d3.rgb(d3.interpolateRgb(a, b)(Math.min(1, Math.max(0, share || 0))));
+/** From one colour to another: what stands at a share of the way. */
+function ramp(low, high) {
+  const between = d3.interpolateRgb(low, high);
+  return share => d3.rgb(between(Math.min(1, Math.max(0, share || 0))));
 }
 const readable = on => 0.2126 * (on.r / 255) ** 2.2 + 0.7152 * (on.g / 255) ** 2.2 + 0.0722 * (on.b / 255) ** 2.2 > 0.18 ? "#000" : "#fff";
 

@@ -28,27 +28,27 @@ function gridView(data, selection) {
     const pen = prepared(canvas, width, height), start = scroller.scrollLeft;
     const total = tokens.total, top = d3.max(d3.range(rows * tokens.length), i => valueOf(tokens, Math.floor(i / tokens.length), i % tokens.length)) || 1;
     const most = kind === "topProbability" || kind === "next" ? 1 : top;
-    const low = d3.rgb(colour("--paper")), high = d3.rgb(colour("--blue")), ramp = d3.interpolateRgb(low, high);
+    const tint = ramp(data.colour("--paper"), data.colour("--blue")), muted = data.colour("--muted");
     pen.textBaseline = "middle";
     const first = Math.max(0, Math.floor(start / CELL.width)), last = Math.min(tokens.length, Math.ceil((start + width) / CELL.width));
     for (let token = first; token < last; token++) {
       const x = CELL.left + token * CELL.width - start;
       for (let boundary = 0; boundary < rows; boundary++) {
-        const y = (rows - 1 - boundary) * CELL.height, on = d3.rgb(ramp(Math.min(1, (valueOf(tokens, boundary, token) || 0) / most)));
+        const y = (rows - 1 - boundary) * CELL.height, on = tint(valueOf(tokens, boundary, token) / most);
         pen.fillStyle = on.formatHex();
         pen.fillRect(x, y, CELL.width - 1, CELL.height - 1);
         const word = wordAt(tokens, boundary, token), final = word === wordAt(tokens, rows - 1, token);
         write(pen, data.tokens.words[word], x + 3, y + CELL.height / 2, readable(on), final);
       }
-      write(pen, tokens.piece(token), x + 3, rows * CELL.height + CELL.below / 2, colour("--muted"), false);
+      write(pen, tokens.piece(token), x + 3, rows * CELL.height + CELL.below / 2, muted, false);
     }
-    pen.fillStyle = colour("--paper");
+    pen.fillStyle = data.colour("--paper");
     pen.fillRect(0, 0, CELL.left, height);
-    pen.fillStyle = colour("--muted");
+    pen.fillStyle = muted;
     pen.font = "10px system-ui, sans-serif";
     for (let boundary = 0; boundary < rows; boundary++) pen.fillText(String(boundary), 4, (rows - 1 - boundary) * CELL.height + CELL.height / 2);
     if (selection.token !== null && selection.boundary !== null) {
-      pen.strokeStyle = colour("--vermilion"); pen.lineWidth = 2;
+      pen.strokeStyle = data.colour("--vermilion"); pen.lineWidth = 2;
       const x = CELL.left + selection.token * CELL.width - start;
       if (x >= CELL.left) pen.strokeRect(x, (rows - 1 - selection.boundary) * CELL.height, CELL.width - 1, CELL.height - 1);
     }
@@ -146,7 +146,6 @@ function gridView(data, selection) {
   selection.on(() => { reveal(); draw(); tell(); });
   let toldAt = 0;
   new ResizeObserver(() => { draw(); if (root.clientWidth !== toldAt) { toldAt = root.clientWidth; tell(); } }).observe(scroller);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
   draw(); tell();
   return root;
 }

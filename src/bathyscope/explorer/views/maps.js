@@ -42,7 +42,8 @@ function mapsView(data, selection) {
     const most = (scaling === "clipped" ? d3.quantileSorted(sizes, 0.99) : sizes[sizes.length - 1]) || 1;
     const least = Math.max(positive[0] || most / 1000, most / 1e4);
     const share = value => scaling === "log" ? Math.max(0, Math.log(Math.max(Math.abs(value), least) / least) / Math.log(most / least || 2)) : Math.abs(value) / most;
-    const tint = value => negative ? mixed("--paper", value < 0 ? "--blue" : "--vermilion", share(value)) : d3.rgb(d3.interpolateViridis(Math.min(1, share(value))));
+    const [paper, blue, vermilion] = ["--paper", "--blue", "--vermilion"].map(data.colour), less = ramp(paper, blue), more = ramp(paper, vermilion);
+    const tint = value => negative ? (value < 0 ? less : more)(share(value)) : d3.rgb(d3.interpolateViridis(Math.min(1, share(value))));
     return { most, tint, clipped: value => Math.abs(value) > most * (1 + 1e-6), negative };
   }
 
@@ -56,14 +57,14 @@ function mapsView(data, selection) {
     const y = row => side + (map.rows === "boundary" || map.rows === "block" ? height - 1 - row : row) * down;
     for (let row = 0; row < height; row++) for (let column = 0; column < width; column++) {
       const value = cells[row * width + column], x = left + column * across;
-      if (Number.isNaN(value)) { pen.fillStyle = colour("--void"); pen.fillRect(x, y(row), across, down); continue; }
+      if (Number.isNaN(value)) { pen.fillStyle = data.colour("--void"); pen.fillRect(x, y(row), across, down); continue; }
       pen.fillStyle = scale.tint(value).formatHex(); pen.fillRect(x, y(row), across, down);
       if (scale.clipped(value)) { pen.fillStyle = "#e4007c"; pen.fillRect(x + across / 2 - 1, y(row) + down / 2 - 1, 2, 2); }
     }
     const sum = picked => d3.sum(picked, value => Math.abs(value) || 0);
     const rows = d3.range(height).map(row => sum(cells.subarray(row * width, (row + 1) * width)));
     const columns = d3.range(width).map(column => sum(d3.range(height).map(row => cells[row * width + column])));
-    pen.fillStyle = colour("--muted");
+    pen.fillStyle = data.colour("--muted");
     rows.forEach((value, row) => pen.fillRect(left + width * across + 4, y(row), (side - 6) * value / (d3.max(rows) || 1), Math.max(1, down - 1)));
     columns.forEach((value, column) => { const size = (side - 6) * value / (d3.max(columns) || 1); pen.fillRect(left + column * across, side - 4 - size, Math.max(1, across - 1), size); });
     pen.font = "10px system-ui, sans-serif"; pen.textBaseline = "middle";
@@ -71,7 +72,7 @@ function mapsView(data, selection) {
     for (let row = 0; row < height; row += each) pen.fillText(String(row), 4, y(row) + down / 2);
     for (let column = 0; column < width; column += every) pen.fillText(String(column), left + column * across, side + height * down + 9);
     const chosen = tokens ? selection.token : selection.block;
-    pen.strokeStyle = colour("--vermilion"); pen.lineWidth = 1.5;
+    pen.strokeStyle = data.colour("--vermilion"); pen.lineWidth = 1.5;
     if (!tokens && chosen !== null && chosen < height) pen.strokeRect(left, y(chosen), width * across, down);
     if (tokens && chosen !== null && chosen < width) pen.strokeRect(left + chosen * across, side, across, height * down);
     const told = el("p", { class: "told" }, `${map.rows} by ${map.columns}, to ${shown(scale.most)}${map.units === "1" ? "" : " " + map.units}`);
@@ -97,7 +98,6 @@ function mapsView(data, selection) {
   let drawnAt = 0;
   new ResizeObserver(() => { if (root.clientWidth !== drawnAt) { drawnAt = root.clientWidth; draw(); } }).observe(root);
   selection.on(draw);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
   draw();
   return root;
 }

@@ -21,7 +21,7 @@ function sections() {
 function save(svg, name) {
   const copy = svg.cloneNode(true);
   copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
-  const text = new XMLSerializer().serializeToString(copy).replace(/var\((--[\w-]+)(?:, ?([^)]*))?\)/g, (_, own, fallback) => fallback || colour(own));
+  const text = new XMLSerializer().serializeToString(copy).replace(/var\((--[\w-]+)(?:, ?([^)]*))?\)/g, (_, own, fallback) => fallback || colourOf(document.documentElement, own));
   const link = el("a", { href: URL.createObjectURL(new Blob([text], { type: "image/svg+xml" })), download: (name || "figure").toLowerCase().replace(/[^a-z0-9]+/g, "-").slice(0, 60) + ".svg" });
   link.click();
   URL.revokeObjectURL(link.href);

@@ -19,10 +19,11 @@ function textView(data, selection) {
     const values = d3.range(tokens.length).map(token => tokens.at(own, own === "added" ? dropped : 0, token));
     const size = d3.max(values, value => Math.abs(value)) || 1;
     const top = own === "added" ? size : data.nBlocks || size;
+    const paper = data.colour("--paper"), less = ramp(paper, data.colour("--blue")), more = ramp(paper, data.colour(own === "added" ? "--vermilion" : "--green"));
     note.textContent = own === "added"
       ? `Shade: loss added to each token without block ${selection.block}; orange more, blue less, full at ${shown(size)} nats.`
       : `Shade: ${own === "settle" ? "settle" : "prediction"} depth, 0 to ${data.nBlocks} blocks.` + (kind === "added" ? " Choose a block above to see what it does to each token." : "");
-    return { values, colour: value => mixed("--paper", value < 0 ? "--blue" : own === "added" ? "--vermilion" : "--green", Math.abs(value) / top) };
+    return { values, colour: value => (value < 0 ? less : more)(Math.abs(value) / top) };
   }
 
   function draw() {
@@ -54,7 +55,6 @@ function textView(data, selection) {
   }
 
   selection.on(draw);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
   draw();
   return root;
 }

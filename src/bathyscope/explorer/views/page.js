@@ -1,0 +1,20 @@
+// The views in a page: its own data, the selection in the address.
+
+/** The part of the address behind #, where that is a selection and no place of the page. */
+const address = {
+  read: () => location.hash && !location.hash.includes("=") ? null : Object.fromEntries(new URLSearchParams(location.hash.slice(1))),
+  write: chosen => history.replaceState(null, "", Object.keys(chosen).length ? "#" + new URLSearchParams(chosen) : location.pathname + location.search),
+  changed: listener => addEventListener("hashchange", listener),
+};
+
+async function page() {
+  sections();
+  const root = document.getElementById("explorer");
+  if (!root) return;
+  if (typeof DecompressionStream === "undefined") { root.textContent = "This browser is too old for the views of single blocks and tokens; all sections below work."; return; }
+  const held = [...document.querySelectorAll('script[type="application/x-bathyscope"]')].map(one => ({ name: one.dataset.name, text: one.textContent }));
+  const selection = new Selection(address);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => selection.tell({}));
+  await explore(root, document.documentElement, held, selection);
+  root.dataset.ready = "true";
+}
