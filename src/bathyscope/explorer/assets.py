@@ -11,7 +11,7 @@ from typing import Any, Final
 
 LIBRARIES: Final = ("d3.min.js", "plot.min.js")
 VIEWS: Final = ("core", "strip", "prompts", "text", "grid", "maps", "explore", "sections", "page", "notebook")
-"""Scripts in the order in which they are put together; ``explore`` draws all views, for ``page`` and for ``notebook``."""
+"""Scripts in the order of the whole; ``explore`` draws all views, for ``page`` and for ``notebook``."""
 
 
 def manifest() -> list[dict[str, Any]]:
