@@ -45,12 +45,12 @@ def _widget() -> Any:
     import anywidget
     import traitlets
 
-    class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
+    class Explorer(anywidget.AnyWidget):
         """``selection`` is what is chosen: names and numbers of run, block, boundary, prompt and token, both ways."""
 
         _esm = assets.module()
         style = traitlets.Unicode(assets.style()).tag(sync=True)
-        runs = traitlets.List().tag(sync=True)
-        selection = traitlets.Dict().tag(sync=True)
+        runs: Any = traitlets.List().tag(sync=True)
+        selection: Any = traitlets.Dict().tag(sync=True)
 
     return Explorer
