@@ -19,6 +19,7 @@ TABLE = {
     "depth-performance": "depth_performance",
     "estimate": "estimate",
     "evaluate": "evaluate",
+    "exit-advice": "exit_advice",
     "export": "export",
     "group": "group",
     "join": "join",

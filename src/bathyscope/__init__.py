@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from bathyscope.demonstration import demo
     from bathyscope.distributed.joining import join
     from bathyscope.evaluation import evaluate, open_evaluation
+    from bathyscope.exits.advice import exit_advice
+    from bathyscope.exits.result import ExitAdvice
     from bathyscope.measures.base import Measure, MeasureProbe
     from bathyscope.model import Model, load
     from bathyscope.performance import depth_performance
@@ -67,6 +69,8 @@ _LAZY = {
     "depth_performance": "bathyscope.performance:depth_performance",
     "estimate": "bathyscope.cost:estimate",
     "evaluate": "bathyscope.evaluation:evaluate",
+    "exit_advice": "bathyscope.exits.advice:exit_advice",
+    "ExitAdvice": "bathyscope.exits.result:ExitAdvice",
     "export": "bathyscope.surgery.exporting:export",
     "group": "bathyscope.comparison:grouped",
     "grouped": "bathyscope.comparison:grouped",
@@ -96,6 +100,7 @@ _LAZY = {
 
 __all__ = [
     "BathyscopeError",
+    "ExitAdvice",
     "Family",
     "Measure",
     "MeasureProbe",
@@ -120,6 +125,7 @@ __all__ = [
     "depth_performance",
     "estimate",
     "evaluate",
+    "exit_advice",
     "export",
     "group",
     "grouped",

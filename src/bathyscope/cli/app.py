@@ -60,6 +60,7 @@ _TASKS = {
     "Act": {
         "prune": "Which blocks can go: chosen on some prompts, proved on others beside cheap rules.",
         "repeat-scan": "Whether it helps to run some window of blocks twice in a row.",
+        "exit-advice": "Whether drafting with a model's first blocks makes it generate faster, and with how many.",
         "solved": "Whether a model gives each prompt's answer, and how probable that answer is.",
         "solved-by": "Label prompts by which of two models, a shallow and a deep one, solve them.",
         "evaluate": "Benchmarks of lm-evaluation-harness with blocks dropped, swapped and repeated.",

@@ -1,0 +1,198 @@
+"""``exit_advice``: does it pay to draft with the first blocks of a model, and from which exit?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Annotated, Any
+
+import numpy as np
+
+from bathyscope.errors import PromptError
+from bathyscope.exits import times
+from bathyscope.exits.drafting import Counts, counts
+from bathyscope.exits.generating import generated, require_early_exit
+from bathyscope.exits.reading import FloatArray, Trace, traces
+from bathyscope.exits.result import TABLE, ExitAdvice, best_drafts
+from bathyscope.exits.thresholds import threshold
+from bathyscope.exits.verifying import verified
+from bathyscope.interrupts import ended_as_interrupted
+from bathyscope.labels import labelled
+from bathyscope.model import AnyModel, Model, alone, loaded
+from bathyscope.model.reading import tokenized
+from bathyscope.options import Coverage, Range, Resamples, checked
+from bathyscope.progress import ProgressBar
+from bathyscope.prompts.prompt import TokenizedPrompt
+from bathyscope.prompts.prompts import Prompts
+from bathyscope.prompts.source import Source
+from bathyscope.statistics.bootstrap import Interval, bootstrap_interval, resample_counts
+from bathyscope.statistics.proportion import clustered_share
+
+
+@checked
+def exit_advice(
+    model: AnyModel,
+    prompts: Source | Prompts,
+    *,
+    verify: Source | Prompts | None = None,
+    new_tokens: Annotated[int, Range(2)] = 64,
+    longest: Annotated[int, Range(1, 64)] = 8,
+    changed: Annotated[float, Range(0.001, 0.5)] = 0.05,
+    resamples: Resamples = 2000,
+    level: Coverage = 0.95,
+    seed: int = 0,
+    beyond_context: bool | None = None,
+    progress: bool = True,
+) -> ExitAdvice:
+    """Says whether transformers' ``generate(assistant_early_exit=…)`` pays, and with which exit and draft length.
+
+    The model continues every prompt greedily (without its answer, where it has one). One plain forward over the
+    continuation tells at each boundary whether the token it would draft is the one that came; on that the loop of
+    drafts and checks is counted. Seconds of a block, of the head and of ``generate`` are measured on this machine.
+
+    Args:
+        model: what ``load`` returns or takes.
+        prompts: as for ``survey``.
+        verify: other prompts, which are continued with every exit and without, beside what was foretold.
+        new_tokens: that a prompt is continued by, at most.
+        longest: draft that is looked at; all shorter ones are too.
+        changed: share of tokens that may come out otherwise where a token leaves at an exit for good (no check).
+        resamples: bootstrap resamples of the prompts.
+        level: coverage of the intervals, and of the bound on ``changed``.
+        seed: of resampling, of halving the prompts, and of generated problems.
+        beyond_context: as for ``survey``.
+        progress: show a progress bar on standard error when it takes long.
+
+    Returns:
+        ``advice.text``, ``advice.exit`` and ``advice.draft`` (None = don't), ``advice.table``, and ``advice.data`` by
+        ``exit`` (blocks done) and ``draft`` (tokens). To follow it, set ``generation_config.num_assistant_tokens`` to
+        the draft and ``generation_config.assistant_confidence_threshold`` to 0, and call
+        ``generate(assistant_early_exit=advice.exit)``.
+
+    Raises:
+        OptionError, PromptError: what is asked for cannot be done; raised before any compute.
+        ModelError: transformers cannot stop models of this family early.
+    """
+    with alone(model):
+        ready = loaded(model)
+        read = {}
+        for name, given in (("prompts", prompts), ("verify", verify)):
+            if given is not None:
+                own = tokenized(ready, given, seed=seed, beyond_context=beyond_context)
+                read[name] = _questions(ready, own, new_tokens, beyond_context)
+        _require_apart(**read)
+        require_early_exit(ready)
+        with ended_as_interrupted():
+            own = read["prompts"]
+            continued = _continued(ready, own, new_tokens, progress)
+            found = traces(ready, continued, progress)
+            clock = times.measured(ready, own[0].ids, longest)
+            counted = [
+                [[counts(trace.agrees[place], draft, new_tokens) for trace in found] for draft in range(1, longest + 1)]
+                for place in range(ready.n_blocks - 1)
+            ]
+            judge = {"resamples": resamples, "level": level, "seed": seed}
+            data = _decided(found, clock, counted, judge)
+            made = labelled(TABLE, data, {"exit": range(1, ready.n_blocks), "draft": range(1, longest + 1)})
+            if verify is not None:
+                drafts = best_drafts(made)["draft"].values.tolist()
+                foretold = [counted[place][draft - 1] for place, draft in enumerate(drafts)]
+                ids = [prompt.ids for prompt in read["verify"]]
+                ran = verified(ready, ids, new_tokens, drafts, foretold, level, progress)
+                made = made.assign({name: TABLE[name].of(ran[name]) for name in TABLE if name in ran})
+                made.attrs["verified_prompts"] = len(ids)
+        bound = {
+            "threshold" + {"exit_": "_exit", "probability": ""}.get(name, f"_{name}"): value
+            for name, value in asdict(threshold(found, changed, level, seed)).items()
+        }
+        attrs: dict[str, Any] = {"model": ready.name, "n_blocks": ready.n_blocks, "prompts": len(own)}
+        attrs |= {"data": own.dataset, "tokens": sum(len(trace.repeated) for trace in found), "new_tokens": new_tokens}
+        attrs |= {"repeated": float(np.concatenate([trace.repeated for trace in found]).mean()), "changed": changed}
+        attrs |= {"block_seconds": clock.block[0], "rest_seconds": clock.rest[0], "step_seconds": clock.step}
+        attrs |= {"round_seconds": clock.round_, **judge, **bound}
+        return ExitAdvice(made.assign_attrs(attrs))
+
+
+def _questions(model: Model, prompts: Prompts, new_tokens: int, beyond: bool | None) -> Prompts:
+    """Prompts without their answers.
+
+    Raises:
+        PromptError: there is no room to continue one.
+    """
+    items = []
+    for prompt in prompts:
+        ids = prompt.ids[: len(prompt) - (prompt.answer_tokens or 0)]
+        if not beyond and model.max_tokens is not None and len(ids) + new_tokens > model.max_tokens:
+            raise PromptError(
+                f"The prompt {prompt.id!r} has {len(ids)} tokens, and {new_tokens} more go beyond the context of "
+                f"{model.max_tokens}; give shorter prompts, or a smaller new_tokens."
+            )
+        items.append(TokenizedPrompt(prompt.id, ids, None, prompt.labels, prompt.dataset))
+    return replace(prompts, items=tuple(items), kept=None)
+
+
+def _require_apart(prompts: Prompts, verify: Prompts | None = None) -> None:
+    """What is verified is foretold from other prompts, and intervals need several.
+
+    Raises:
+        PromptError: there is one prompt, or a prompt of the same tokens stands in both.
+    """
+    for role, own in (("prompts", prompts), ("verify", verify)):
+        if own is not None and len(own) < 2:
+            raise PromptError(f"{role}: there is one prompt; an interval needs at least two, better forty and more.")
+    known = {prompt.ids for prompt in prompts}
+    shared = [prompt.id for prompt in verify or () if prompt.ids in known]
+    if shared:
+        raise PromptError(
+            f"{len(shared)} prompts of verify stand among the prompts that give the advice (first: {shared[0]!r}, by "
+            "its tokens); give others, such as another part of the text."
+        )
+
+
+def _continued(model: Model, prompts: Prompts, new_tokens: int, progress: bool) -> list[TokenizedPrompt]:
+    """Every prompt with what the model makes of it as its answer."""
+    found = []
+    with ProgressBar("continuing prompts", len(prompts), quiet=not progress) as bar:
+        for prompt in prompts:
+            made = generated(model, prompt.ids, new_tokens).tokens
+            found.append(TokenizedPrompt(prompt.id, (*prompt.ids, *made), len(made)))
+            bar.advance_to(len(found))
+    return found
+
+
+def _decided(
+    found: Sequence[Trace], clock: times.Times, counted: Sequence[Sequence[Sequence[Counts]]], judge: Mapping[str, Any]
+) -> dict[str, FloatArray]:
+    """The table's arrays.
+
+    Args:
+        counted: by exit, draft and prompt.
+    """
+    sizes = {"exit": len(counted), "draft": len(counted[0])}
+    data = {name: np.empty([sizes[dim] for dim in one.always]) for name, one in TABLE.items() if not one.optional}
+    level, tokens = judge["level"], [len(trace.repeated) for trace in found]
+    drawn = resample_counts(len(found), judge["resamples"], np.random.default_rng(judge["seed"]))
+    for place, by_draft in enumerate(counted):
+        share = clustered_share([trace.agrees[place].sum() for trace in found], tokens, level)
+        _put(data, "acceptance", place, *share)
+        for draft, by_prompt in enumerate(by_draft, start=1):
+            at, own = (place, draft - 1), np.array(by_prompt, dtype=np.float64)
+            # the whole, and behind it every resample
+            sums = np.concatenate([own.sum(axis=0, keepdims=True), drawn @ own])
+            data["bare_speed"][at] = clock.speed(sums[0], place + 1, draft, bare=True)
+            each_pass = sums[:, Counts._fields.index("tokens")] / sums[:, Counts._fields.index("passes")]
+            for name, values in (
+                ("tokens_per_pass", each_pass),
+                ("speed", clock.speed(sums, place + 1, draft, bare=False)),
+            ):
+                whole = float(values[0])
+                ends = bootstrap_interval(whole, values[1:], tokens, level=level, limits=(0.0, np.inf))
+                _put(data, name, at, whole, ends)
+    return data
+
+
+def _put(
+    data: Mapping[str, FloatArray], name: str, place: int | tuple[int, int], value: float, interval: Interval
+) -> None:
+    data[name][place] = value
+    data[f"{name}_low"][place], data[f"{name}_high"][place] = interval

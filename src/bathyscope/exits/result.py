@@ -1,0 +1,163 @@
+"""What ``exit_advice`` gives: numbers by exit and draft length, the exit that pays most, and what follows in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import xarray as xr
+
+from bathyscope.labels import Label
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_SOURCE: Final = "exit_advice"
+_LOOP: Final = "leviathan2023, greedy"
+_verified = partial(Label, "exit", source=_SOURCE, optional=True)
+TABLE: Final = {
+    "acceptance": Label(
+        "exit",
+        "share of the generated tokens that an exit foretells",
+        "1",
+        "mean of [argmax p_b = next token]",
+        _SOURCE,
+    ),
+    "acceptance_low": Label("exit", "lower end of its interval", source=_SOURCE),
+    "acceptance_high": Label("exit", "upper end of its interval", source=_SOURCE),
+    "tokens_per_pass": Label("exit draft", "tokens for each full pass", "token", "tokens / passes of the loop", _LOOP),
+    "tokens_per_pass_low": Label("exit draft", "lower end of its interval", "token", source=_LOOP),
+    "tokens_per_pass_high": Label("exit draft", "upper end of its interval", "token", source=_LOOP),
+    "bare_speed": Label("exit draft", "times plain decoding's speed, blocks and head alone", source=_SOURCE),
+    "speed": Label("exit draft", "times plain decoding's speed, in transformers' generate", source=_SOURCE),
+    "speed_low": Label("exit draft", "lower end of its interval", source=_SOURCE),
+    "speed_high": Label("exit draft", "upper end of its interval", source=_SOURCE),
+    "foretold_share": _verified("share of the checked drafts that are right, foretold"),
+    "measured_share": _verified("share of the checked drafts that were right"),
+    "measured_low": _verified("lower end of its interval"),
+    "measured_high": _verified("upper end of its interval"),
+    "as_foretold": _verified("the interval of the difference of both holds 0"),
+    "measured_tokens_per_pass": _verified("tokens for each full pass, measured", "token"),
+    "identical": _verified("share of the prompts that are continued with the same tokens"),
+    "plain_seconds": _verified("wall time of a prompt's plain continuation", "s"),
+    "exit_seconds": _verified("wall time of a prompt's continuation with drafts", "s"),
+    "measured_speed": _verified("times plain decoding's speed, measured"),
+}
+"""``exit`` counts the blocks that are done, ``draft`` the tokens of a draft."""
+
+
+@dataclass(frozen=True, repr=False)
+class ExitAdvice:
+    """Whether stopping early pays, and where.
+
+    Args:
+        data: by ``exit`` and ``draft``; what a run gave too where it was verified.
+    """
+
+    data: xr.Dataset
+
+    def __repr__(self) -> str:
+        said = "don't" if self.exit is None else f"assistant_early_exit={self.exit}, drafts of {self.draft}"
+        return f"<ExitAdvice for {self.data.attrs['model']}: {said}>"
+
+    @property
+    def exit(self) -> int | None:
+        """The ``assistant_early_exit`` that pays most; None = don't: nothing is surely faster than plain decoding."""
+        return self._best[0] if float(self._at["speed_low"]) > 1 else None
+
+    @property
+    def draft(self) -> int | None:
+        """The tokens of a draft that go with it."""
+        return None if self.exit is None else self._best[1]
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """A row for every exit, with the draft length that pays most there."""
+        return best_drafts(self.data).to_dataframe().reset_index()
+
+    @property
+    def text(self) -> str:
+        """What to do, what an exit for good would change, and what the run gave."""
+        return " ".join([self._advice(), self._threshold(), *self._verification()])
+
+    @property
+    def _best(self) -> tuple[int, int]:
+        place = np.unravel_index(int(self.data["speed"].values.argmax()), self.data["speed"].shape)
+        return int(self.data["exit"].values[place[0]]), int(self.data["draft"].values[place[1]])
+
+    @property
+    def _at(self) -> xr.Dataset:
+        exit_, draft = self._best
+        return self.data.sel(exit=exit_, draft=draft)
+
+    def _advice(self) -> str:
+        at, attrs, (exit_, draft) = self._at, self.data.attrs, self._best
+        drafts = f"drafts of {draft} token{'s' * (draft > 1)}"
+        numbers = (
+            f"{_of(at, 'acceptance')} of the generated tokens are foretold there, {_of(at, 'tokens_per_pass')} come of "
+            f"each full pass, and that is {_of(at, 'speed')} times as fast as plain greedy decoding"
+        )
+        trial = f"{attrs['tokens']} tokens after {attrs['prompts']} prompts, {float(attrs['level']):.0%} intervals"
+        if self.exit is not None:
+            return (
+                f"Draft with the first {exit_} of {attrs['n_blocks']} blocks (assistant_early_exit={exit_}, {drafts}): "
+                f"{numbers} ({trial})."
+            )
+        bare = self.data["bare_speed"]
+        fastest = bare.isel(bare.argmax(("exit", "draft")))
+        said = "Don't: with no exit and no draft is transformers' generate surely faster. "
+        said += f"Nearest: exit {exit_}, {drafts}: {numbers} ({trial})."
+        if float(fastest) > 1:
+            said += (
+                f" Blocks and head alone would be {float(fastest):.3g} times as fast at exit {int(fastest['exit'])} "
+                f"with drafts of {int(fastest['draft'])}; what generate itself takes around each draft eats that up."
+            )
+        return said
+
+    def _threshold(self) -> str:
+        attrs = self.data.attrs
+        bound = f"{float(attrs['changed']):.3g}"
+        if np.isnan(attrs["threshold"]):
+            few = int(attrs["threshold_prompts"]) < int(attrs["threshold_fewest"])
+            why = (
+                f"it takes {attrs['threshold_fewest']} prompts to test with, and there are {attrs['threshold_prompts']}"
+                if few
+                else f"tested at exit {attrs['threshold_exit']} on {attrs['threshold_prompts']} prompts"
+            )
+            return f"No threshold is known under which leaving for good changes at most {bound} of the tokens: {why}."
+        return (
+            f"Leaving for good at exit {attrs['threshold_exit']} where its likeliest token has a probability of "
+            f"{float(attrs['threshold']):.3g} or more spares {float(attrs['threshold_ready']):.3g} of the tokens the "
+            f"other blocks and changes at most {bound} of them ({float(attrs['threshold_changed']):.2g} on "
+            f"{attrs['threshold_prompts']} prompts that did not choose it; {float(attrs['level']):.0%} sure)."
+        )
+
+    def _verification(self) -> list[str]:
+        if "measured_share" not in self.data:
+            return []
+        data, attrs = self.data, self.data.attrs
+        same = float(data["identical"].mean())
+        share = "all runs" if same == 1 else f"{same:.4g} of all runs"
+        said = [
+            f"Run on {attrs['verified_prompts']} other prompts: the share of right drafts is as foretold at "
+            f"{int(data['as_foretold'].sum())} of {data.sizes['exit']} exits, and {share} gave the tokens of "
+            "plain decoding."
+        ]
+        at = data.sel(exit=self._best[0])
+        said.append(
+            f"Wall time at exit {self._best[0]}: {float(at['exit_seconds']):.3g} s a prompt, plain "
+            f"{float(at['plain_seconds']):.3g} s ({float(at['measured_speed']):.3g} times as fast)."
+        )
+        return said
+
+
+def best_drafts(data: xr.Dataset) -> xr.Dataset:
+    """By exit alone: what depends on the draft, at the length with the greatest speed, which is ``draft`` then."""
+    return data.isel(draft=data["speed"].argmax("draft")).reset_coords("draft")
+
+
+def _of(data: xr.Dataset, name: str) -> str:
+    value, low, high = (float(data[f"{name}{end}"]) for end in ("", "_low", "_high"))
+    return f"{value:.3g} ({low:.3g} to {high:.3g})"

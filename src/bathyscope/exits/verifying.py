@@ -1,0 +1,71 @@
+"""The advice beside what happens: ``generate`` with and without every exit, on prompts that gave no advice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from bathyscope.exits.drafting import Counts, counts_of, total
+from bathyscope.exits.generating import generated
+from bathyscope.model import Model
+from bathyscope.progress import ProgressBar
+from bathyscope.statistics.proportion import clustered_share, difference_of
+
+
+def verified(
+    model: Model,
+    prompts: Sequence[Sequence[int]],
+    new_tokens: int,
+    drafts: Sequence[int],
+    predicted: Sequence[Sequence[Counts]],
+    level: float,
+    progress: bool = True,
+) -> dict[str, Any]:
+    """Arrays by exit.
+
+    Args:
+        prompts: token ids; each is continued plainly, and then with every exit, one after the other.
+        drafts: for every exit the tokens of a draft.
+        predicted: for every exit the counts of each prompt of the advice, with drafts of these lengths.
+    """
+    exits = range(1, len(drafts) + 1)
+    found: list[list[Counts]] = [[] for _ in exits]
+    same, seconds, plain = np.zeros((3, len(drafts)))
+    with ProgressBar("generating with and without exits", len(prompts) * (1 + len(drafts)), quiet=not progress) as bar:
+        done = 0
+        for ids in prompts:
+            without = generated(model, ids, new_tokens)
+            plain += without.seconds
+            for place, (exit_, draft) in enumerate(zip(exits, drafts)):
+                own = generated(model, ids, new_tokens, exit_, draft)
+                found[place].append(counts_of(own.tokens, own.drafts))
+                same[place] += own.tokens == without.tokens
+                seconds[place] += own.seconds
+                bar.advance_to(done := done + 1)
+            bar.advance_to(done := done + 1)
+    rows = [_row(own, foretold, level) for own, foretold in zip(found, predicted)]
+    return {
+        "identical": same / len(prompts),
+        "measured_speed": plain / seconds,
+        "plain_seconds": plain / len(prompts),
+        "exit_seconds": seconds / len(prompts),
+        **{name: np.array([row[name] for row in rows]) for name in rows[0]},
+    }
+
+
+def _row(found: Sequence[Counts], foretold: Sequence[Counts], level: float) -> Mapping[str, float]:
+    one, other = (
+        clustered_share([own.accepted for own in several], [own.checked for own in several], level)
+        for several in (foretold, found)
+    )
+    apart, whole = difference_of(one, other), total(found)
+    return {
+        "foretold_share": one[0],
+        "measured_share": other[0],
+        "measured_low": other[1].low,
+        "measured_high": other[1].high,
+        "as_foretold": float(apart.low <= 0 <= apart.high),
+        "measured_tokens_per_pass": whole.tokens / whole.passes,
+    }

@@ -1,0 +1,47 @@
+"""``bathyscope exit-advice`` prints what the Python call gives."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+import bathyscope
+from bathyscope.cli import main
+
+SHORT = ["--new-tokens", "6", "--longest", "2", "--quiet"]
+
+
+def test_rows_are_the_arrays(
+    model_folder: Path, prompts_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    picture, asked = tmp_path / "exits.svg", ["exit-advice", str(model_folder), "--prompts", str(prompts_file), *SHORT]
+    assert main([*asked, "--format", "csv", "--out", str(picture)]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    found = bathyscope.exit_advice(model_folder, str(prompts_file), new_tokens=6, longest=2, progress=False)
+    assert [int(row["exit"]) for row in rows] == [1, 2, 3, 4]
+    assert [float(row["acceptance"]) for row in rows] == found.data["acceptance"].values.tolist()
+    assert picture.read_text(encoding="utf-8").startswith("<?xml")
+
+
+def test_the_table_stands_above_the_advice(
+    model_folder: Path, prompts_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    others = tmp_path / "others.jsonl"
+    others.write_text("\n".join(json.dumps({"text": text}) for text in ("the old road", "a light was seen in it")))
+    asked = ["exit-advice", str(model_folder), "--prompts", str(prompts_file), "--verify", str(others), *SHORT]
+    assert main(asked) == 0
+    out = capsys.readouterr().out
+    assert "Exits of 5 blocks, each with the draft that pays most" in out
+    assert "Run on 2 other prompts" in " ".join(out.split())
+
+
+def test_an_unknown_kind_of_figure_is_refused_first(
+    model_folder: Path, prompts_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["exit-advice", str(model_folder), "--prompts", str(prompts_file), "--out", "exits.bmp"]
+    assert main(asked) == 2
+    assert "Figure format 'bmp' is not known" in capsys.readouterr().err
