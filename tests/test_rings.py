@@ -43,6 +43,7 @@ RINGS = (
         "exits",
     ),
     ("report", "distributed"),
+    ("engines",),
     ("reproducing", "demonstration", "catalogue"),
     ("cli",),
 )

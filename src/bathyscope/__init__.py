@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from bathyscope.cost import estimate
     from bathyscope.demonstration import demo
     from bathyscope.distributed.joining import join
+    from bathyscope.engines import survey
     from bathyscope.evaluation import evaluate, open_evaluation
     from bathyscope.exits.advice import exit_advice
     from bathyscope.exits.result import ExitAdvice
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
     from bathyscope.surgery.repairing import repair
     from bathyscope.surgery.repeats import RepeatScan, repeat_scan
     from bathyscope.surgery.scheduled_model import scheduled
-    from bathyscope.surveying import survey
 
 __version__ = version("bathyscope")
 
@@ -95,7 +95,7 @@ _LAZY = {
     "show": "bathyscope.contents:show",
     "solved": "bathyscope.solving:solved",
     "solved_by": "bathyscope.solving:solved_by",
-    "survey": "bathyscope.surveying:survey",
+    "survey": "bathyscope.engines:survey",
 }
 
 __all__ = [

@@ -27,11 +27,11 @@ def demo(out: str | Path = Path("runs/demo"), *, progress: bool = True, command:
         ModelError: the installation is incomplete.
         StoreError: the folder cannot be written, or holds another run.
     """
+    from bathyscope.engines import survey
     from bathyscope.model import load
     from bathyscope.prompts.source import resolve
     from bathyscope.prompts.tokenizer import load_tokenizer
     from bathyscope.report.page import report
-    from bathyscope.surveying import survey
 
     folder = model_path()
     if not (folder / "config.json").is_file() or not prompts_path().is_file():

@@ -1,14 +1,14 @@
-"""A survey: one model, one prompt set, any measures, in one pass over the blocks for each batch of prompts."""
+"""A survey planned and carried out: one model, one prompt set, any measures, in one pass over the blocks a batch."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any, Protocol
 
 import torch
 import xarray as xr
@@ -20,14 +20,11 @@ from bathyscope.assembly import (
     require_free_labels,
     with_summary,
 )
-from bathyscope.controls import controls_of
-from bathyscope.errors import OptionError, warn
-from bathyscope.interrupts import ended_as_interrupted
+from bathyscope.errors import warn
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
 from bathyscope.measures.registry import DEFAULT, MEASURES, chosen, make
-from bathyscope.model import AnyModel, Model, alone, config_hash, free_bytes, loaded
+from bathyscope.model import AnyModel, Model, config_hash, free_bytes, loaded
 from bathyscope.model.reading import tokenized
-from bathyscope.options import Range, checked
 from bathyscope.papers.presets import Preset
 from bathyscope.papers.presets import preset as preset_of
 from bathyscope.progress import ProgressBar
@@ -39,7 +36,7 @@ from bathyscope.sharding import batch_room, convoys_of, shard_tokens, shards_of
 from bathyscope.store.merge import PROMPT, merge
 from bathyscope.store.parts import Part, PartWriter
 from bathyscope.store.prompts import PROMPTS, PROMPTS_FILE, encode_prompts
-from bathyscope.store.run import CONTROLS, Run, controls_in, open_run
+from bathyscope.store.run import Run, open_run
 from bathyscope.store.writer import RunWriter
 from bathyscope.wavefront.batch import Batch, plan_batches
 from bathyscope.wavefront.engine import Wavefront
@@ -48,92 +45,15 @@ Asked = str | type[Measure[Any]] | Measure[Any]
 Measures = Sequence[Asked] | Asked | None
 
 
-@checked
-def survey(
-    model: AnyModel,
-    prompts: Source | Prompts,
-    measures: Measures = None,
-    out: str | Path | None = None,
-    seed: int | None = None,
-    batch_tokens: Annotated[int, Range(1)] | None = None,
-    preset: str | None = None,
-    *,
-    control: str | Sequence[str] | None = None,
-    part: str | None = None,
-    beyond_context: bool | None = None,
-    add_special_tokens: bool = True,
-    chat: bool = False,
-    keep_text: bool = True,
-    progress: bool = True,
-    command: str | None = None,
-    **options: Any,
-) -> Run:
-    """Measures how a model uses its depth on some prompts.
+class ShardWriter(Protocol):
+    """What takes the results of shards: the writer of a run, or of a part of it."""
 
-    Args:
-        model: what ``load`` returns or takes, measured with the weights that it has now. Threads that survey one
-            model wait for each other.
-        prompts: a source text (``gsm8k:10``, ``stories.txt:100``), a list of texts, ``Prompt`` objects or
-            token-id lists, a ``PromptSet``, or the ``prompts`` of a run.
-        measures: names, ``"all"``, or None for residual, lens, skip, tokens and effective_depth (or the preset's);
-            beside names also classes derived from ``bathyscope.measures.base.Measure``, and instances of them.
-        out: folder of the run; an interrupted run there is resumed. None keeps everything in memory.
-        seed: of sampled positions and of resampling; None = 0, or the preset's.
-        batch_tokens: tokens of prompts in one shard, the unit that is kept when a run is interrupted. None = 2048, or
-            more where the model is so small that it computes them in less than some seconds.
-        preset: a paper's choices as defaults.
-        control: what to set beside the model, surveyed on the same prompts: ``untrained`` (the architecture freshly
-            initialised), ``shuffled_blocks`` or ``shuffled_text``, each with a number of seeds if wanted
-            (``untrained:3``); several separated by commas. They are ``run.controls``.
-        part: compute this part of the survey only, such as ``3/16``, the third of sixteen; ``out`` then holds an
-            unfinished run, and ``bathyscope.join`` makes one of all parts. For machines that share no memory.
-        beyond_context: prompts longer than the context the model declares: True = run them where positions
-            are not looked up in a table, False = refuse; None = run those of data sets, with a warning, and
-            refuse those given one by one.
-        add_special_tokens: put the tokenizer's own special tokens (BOS) around texts, and BOS before windows of a text
-            file; False = take texts as they stand.
-        chat: write texts as the user's turn in the tokenizer's chat template, and answers as the assistant's; without
-            an answer the assistant's turn is begun. Token ids stay as they are.
-        keep_text: keep the text of every token with the run (``run.prompts``); token ids are always kept.
-        progress: show a progress bar on standard error when it takes long.
-        command: the command line to resume by, for messages.
-        **options: a measure's options under its name, as a dict or its options class.
+    @property
+    def missing(self) -> list[int]:
+        """Shards that are still to be computed."""
 
-    Returns:
-        The run: ``run["skip"].effect_future`` is a labelled array. Of a part: what is there of it, without results
-        that are derived from all prompts.
-
-    Raises:
-        OptionError, PromptError, ModelError: what is asked for cannot be done; raised before any compute.
-        StoreError: the folder belongs to another configuration, is altered, or cannot be written.
-    """
-    controls = controls_of(control)
-    share = None if part is None else Part.parse(part)
-    if share is not None and out is None:
-        raise OptionError(f"part={part!r} needs a folder to be joined from; give out=... (--out ...).")
-    asked = Survey(
-        measures=measures,
-        seed=seed,
-        batch_tokens=batch_tokens,
-        preset=preset,
-        beyond_context=beyond_context,
-        add_special_tokens=add_special_tokens,
-        chat=chat,
-        keep_text=keep_text,
-        options=options,
-    )
-    with alone(model), ended_as_interrupted():
-        plan = asked.plan(model, prompts)
-        for one in controls:
-            one.require(plan.model)
-        run = plan.carry_out(out, command, progress, share)
-        folder = None if out is None else Path(out).expanduser()
-        found: dict[str, Run] = {} if folder is None or share is not None else controls_in(folder)
-        for one in controls:
-            beside = asked.plan(*one.of(plan.model, plan.prompts))
-            place = None if folder is None else folder / CONTROLS / one.label
-            found[one.label] = beside.carry_out(place, command, progress, share)
-        return replace(run, controls=found)
+    def write(self, index: int, datasets: Mapping[str, xr.Dataset]) -> None:
+        """Keeps the results of a shard."""
 
 
 @dataclass(frozen=True)
@@ -153,12 +73,21 @@ class Survey:
     keep_text: bool = True
     options: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def declared(self) -> dict[str, tuple[Any, Any]]:
+        """Name → each measure and its options, those that others require included.
+
+        Raises:
+            OptionError: no such measure, option or preset.
+        """
+        paper: Preset | None = preset_of(self.preset) if self.preset else None
+        return chosen(_named(self.measures, paper), self.options, paper.options if paper else None)
+
     def plan(self, model: AnyModel, prompts: Source | Prompts) -> SurveyPlan:
         """All decisions and checks, before any compute (see ``survey``)."""
         paper: Preset | None = preset_of(self.preset) if self.preset else None
         named = _named(self.measures, paper)
-        declared = chosen(named, self.options, paper.options if paper else None)
-        measures = tuple(make(one, own) for one, own in declared.values())
+        measures = tuple(make(one, own) for one, own in self.declared.values())
         seed = self.seed if self.seed is not None else paper.seed if paper else 0
         ready = loaded(model)
         found = self._read(ready, prompts, seed, self.beyond_context)
@@ -204,11 +133,12 @@ class SurveyPlan:
         return shards_of(self.prompts.lengths, self.batch_tokens)
 
     @property
-    def tails_note(self) -> str:
-        """How rows that begin late are computed."""
-        if self.model.checks.tails:
-            return "tail rows on shared keys and values"
-        return f"full rows: {self.model.checks.tail_reason}"
+    def notes(self) -> dict[str, Any]:
+        """What a reader of the run should know beside its configuration."""
+        checks = self.model.checks
+        # how rows that begin late are computed
+        tails = "tail rows on shared keys and values" if checks.tails else f"full rows: {checks.tail_reason}"
+        return {"threads": torch.get_num_threads(), "tails": tails, "parallel": self.model.anatomy.parallel}
 
     def identity(self) -> dict[str, Any]:
         """The configuration that a resumed run must share."""
@@ -248,8 +178,7 @@ class SurveyPlan:
     ) -> Run:
         """The run, or what of it is there already; of a part, which needs a folder, the unfinished run."""
         shards = None if part is None else part.shards(len(self.shards))
-        notes = {"threads": torch.get_num_threads(), "tails": self.tails_note}
-        record = {"command": command, "notes": {**notes, "parallel": self.model.anatomy.parallel}}
+        record = {"command": command, "notes": self.notes}
         with RunWriter.open(out, self.identity(), record) as writer:
             if writer.is_finished:
                 return writer.run()
@@ -260,18 +189,27 @@ class SurveyPlan:
         assert out is not None
         return open_run(out, partial=True)
 
-    def compute(self, writer: RunWriter | PartWriter, progress: bool) -> None:
-        """Computes and writes every missing shard."""
-        shards, missing = self.shards, writer.missing
-        weights = [sum(self._weight(len(p)) for p in self.prompts[first:last]) for first, last in shards]
-        done = float(sum(weights) - sum(weights[i] for i in missing))
+    def begin(self) -> Wavefront:
+        """What computes shards, when measures have looked at their references."""
         wave = Wavefront(self.model.anatomy, tails=self.model.checks.tails)
-        if missing:
-            for measure in self.measures:
-                measure.begin(wave, self.references.get(measure.name, self.prompts))
+        for measure in self.measures:
+            measure.begin(wave, self.references.get(measure.name, self.prompts))
+        return wave
+
+    def compute(self, writer: ShardWriter, progress: bool, wave: Wavefront | None = None) -> None:
+        """Computes and writes every missing shard.
+
+        Args:
+            wave: what ``begin`` gave, where shards are computed in several calls.
+        """
+        missing, weights = writer.missing, self.work
+        if not missing:
+            return
+        done = float(sum(weights) - sum(weights[i] for i in missing))
+        wave = wave or self.begin()
         with ProgressBar(f"surveying {self.model.name}", sum(weights), done, quiet=not progress) as bar:
             found: dict[int, list[tuple[list[int], dict[str, xr.Dataset]]]] = {index: [] for index in missing}
-            batches = {index: self._batches(wave, range(*shards[index])) for index in missing}
+            batches = {index: self._batches(wave, range(*self.shards[index])) for index in missing}
             units = [(index, picked) for index in missing for picked in batches[index]]
             for convoy in self._convoys(units):
                 results = self._convoy(wave, [picked for _, picked in convoy], bar, done)
@@ -296,6 +234,11 @@ class SurveyPlan:
         if "noise" in merged:
             found["noise"] = noise_floor(merged["noise"])
         return found
+
+    @property
+    def work(self) -> list[float]:
+        """Of each shard, in tokens × rows."""
+        return [sum(self._weight(len(p)) for p in self.prompts[first:last]) for first, last in self.shards]
 
     def _weight(self, tokens: int) -> float:
         return tokens * (self._rows(tokens) + self._rows_after(tokens))

@@ -20,6 +20,7 @@ import xarray as xr
 from bathyscope.comparison import compare
 from bathyscope.comparison.result import holm
 from bathyscope.comparison.side import sides_of
+from bathyscope.engines import survey
 from bathyscope.errors import OptionError, PromptError
 from bathyscope.labels import variable
 from bathyscope.model import Model, load
@@ -28,7 +29,6 @@ from bathyscope.prompts.source import Source
 from bathyscope.statistics.bootstrap import check_resampling
 from bathyscope.statistics.difference import Term, contrast, paired_difference
 from bathyscope.store.run import Run
-from bathyscope.surveying import survey
 from studies.depth_family.maps import ARROW, diagonal
 from studies.depth_family.members import FAMILY, Member, members_of, trained
 from studies.depth_family.profiles import MEASURES as OF_PROFILES

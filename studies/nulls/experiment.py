@@ -16,12 +16,12 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from bathyscope.engines import survey
 from bathyscope.errors import OptionError
 from bathyscope.labels import variable
 from bathyscope.model import load
 from bathyscope.store.names import model_names
 from bathyscope.store.run import Run
-from bathyscope.surveying import survey
 from bathyscope.verdict import Null, Reading
 from studies.common.checks import require_each_once
 

@@ -28,7 +28,7 @@ from bathyscope.errors import OptionError
 from bathyscope.model import load
 from bathyscope.prompts.generators import task_text
 from bathyscope.solving import solved
-from bathyscope.surveying import survey
+from bathyscope.engines import survey
 from studies.common.command import Quiet, write_results
 from studies.problem_depth.experiment import LEVEL, asked_first, levels_of
 from studies.problem_depth.moves import moves_slopes

@@ -22,13 +22,13 @@ from numpy.typing import NDArray
 from statsmodels.stats.proportion import proportion_confint
 
 from bathyscope.comparison.result import holm
+from bathyscope.engines import survey
 from bathyscope.errors import OptionError
 from bathyscope.model import Model, load
 from bathyscope.prompts.generators import DEFAULT_SPLIT, task_text
 from bathyscope.prompts.tasks import first_of_each, task
 from bathyscope.solving import solved
 from bathyscope.statistics.trend import trend
-from bathyscope.surveying import survey
 from studies.common.checks import (
     require_each_at_least,
     require_each_once,

@@ -13,9 +13,9 @@ from support.zoo.entry import config
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from bathyscope.engines import survey
 from bathyscope.errors import ModelError
 from bathyscope.model import load
-from bathyscope.surveying import survey
 
 
 class Beside(nn.Module):

@@ -10,8 +10,8 @@ from support.zoo.entry import randomise
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from bathyscope import Prompt
+from bathyscope.engines import survey
 from bathyscope.model import load
-from bathyscope.surveying import survey
 
 
 def shortened(name: str, blocks: int) -> PreTrainedModel:

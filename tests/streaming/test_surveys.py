@@ -10,10 +10,10 @@ import torch
 from support import streamed, zoo
 
 import bathyscope.surveying
+from bathyscope.engines import survey
 from bathyscope.errors import BathyscopeError, ModelError
 from bathyscope.model import Model, load
 from bathyscope.streaming.store import BlockStore, Readings
-from bathyscope.surveying import survey
 
 EVERYWHERE = [
     *(pytest.param(name, streamed.FEW, id=f"{name}-few") for name in streamed.QUICK),

@@ -48,6 +48,11 @@ class Model:
         return self.anatomy.model  # type: ignore[return-value]
 
     @property
+    def given_tokenizer(self) -> Any:
+        """The tokenizer that was given in the place of the checkpoint's own; None = none was."""
+        return self._given_tokenizer
+
+    @property
     def n_blocks(self) -> int:
         """L, the number of blocks."""
         return self.anatomy.n_blocks

@@ -10,6 +10,7 @@ from typing import Any, Final
 import xarray as xr
 
 from bathyscope.between.maps import maps
+from bathyscope.engines import survey
 from bathyscope.errors import PromptError, StoreError
 from bathyscope.evaluation import evaluate
 from bathyscope.model import Model
@@ -25,7 +26,6 @@ from bathyscope.reproducing.data import VALIDATION, corpus_of, localised
 from bathyscope.store.atomic import write_atomically
 from bathyscope.store.run import Run, open_run
 from bathyscope.store.shards import encode_results, read_results
-from bathyscope.surveying import survey
 
 _FILE: Final = "results.nc"
 _ASKED: Final = "asked"

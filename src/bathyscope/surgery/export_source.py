@@ -94,10 +94,10 @@ def source_of(model: AnyModel, revision: str | None = None, weights: bool = True
                 f"The blocks of {model.name} are streamed, and not from its files; give its folder, or load it with "
                 "placement='resident'."
             )
-        return replace(_from_name(model.name, model.revision), tokenizer=model._given_tokenizer)
+        return replace(_from_name(model.name, model.revision), tokenizer=model.given_tokenizer)
     if isinstance(model, Model):
         hf = model.hf
-        tokenizer = model._given_tokenizer
+        tokenizer = model.given_tokenizer
         place = _place(model.name, model.revision)
         if tokenizer is None and (place is None or not any(any(place.glob(name)) for name in _TOKENIZERS)):
             tokenizer = _tokenizer(model)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 
+from bathyscope.engines import survey
 from bathyscope.model import load
 from bathyscope.prompts.prompt import Prompt
-from bathyscope.surveying import survey
 from studies.planted import CONSTRUCTIONS
 from studies.planted.wiring import FIRST, VOCABULARY
 

@@ -15,9 +15,9 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainerCallback
 
+from bathyscope.engines import survey
 from bathyscope.errors import OptionError
 from bathyscope.model import as_device, load
-from bathyscope.surveying import survey
 from bathyscope_lab import checkpoint
 from bathyscope_lab.batches import require_fit
 from bathyscope_lab.data import Prepared, prepare

@@ -27,7 +27,7 @@ from bathyscope.options import coerce
 from bathyscope.papers.faults import FAULTS
 from bathyscope.papers.presets import preset as preset_of
 
-_OF_PYTHON_ONLY = ("tokenizer", "family", "progress", "command")
+_OF_PYTHON_ONLY = ("tokenizer", "family", "loading", "progress", "command")
 LOAD = options_of("bathyscope:load", leave_out=_OF_PYTHON_ONLY)
 CALL = options_of("bathyscope:load", "bathyscope:survey", leave_out=_OF_PYTHON_ONLY)
 # one text or a list; prompts of any other kind are the survey's own to refuse
@@ -65,6 +65,7 @@ _FAULTS = Group(
 )
 _PLACES = dict.fromkeys(("prompts", "measures", "preset", "beyond_context"), _ASKED)
 _PLACES |= dict.fromkeys(("out", "part", "seed", "batch_tokens"), _RUN)
+_PLACES |= dict.fromkeys(("engine", "workers", "address", "worker_timeout"), _RUN)
 _FAULTY = {(fault.measure, name) for fault in FAULTS for name in fault.options}
 
 
@@ -185,11 +186,12 @@ class SurveyCall:
 
     def survey(self, quiet: bool) -> bathyscope.Run:
         """Loads the model and runs the survey, or what is left of it."""
+        told: dict[str, Any] = {"progress": not quiet, "command": session.current().command_line}
         with quiet_libraries(downloads=not quiet):
-            model = bathyscope.load(**self.loading)
-            return bathyscope.survey(
-                model, **self.surveying, progress=not quiet, command=session.current().command_line
-            )
+            if self.surveying["engine"] is None:
+                return bathyscope.survey(bathyscope.load(**self.loading), **self.surveying, **told)
+            loading = {name: value for name, value in self.loading.items() if name != "model"}
+            return bathyscope.survey(self.model, **self.surveying, loading=loading, **told)
 
 
 def _recipe_of(measures: Iterable[str]) -> type:

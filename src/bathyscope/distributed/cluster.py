@@ -1,0 +1,122 @@
+"""A Ray cluster: one that is there, or one on this machine for as long as it is needed."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from typing import Any, Final
+
+from bathyscope.errors import OptionError
+
+_SECONDS: Final = 5.0
+"""For a machine to answer at all."""
+
+
+@contextmanager
+def connected(address: str | None, workers: int | None, use_gpus: bool) -> Iterator[tuple[int, int]]:
+    """Inside, Ray is ready; gives the number of workers and the number of GPUs that each has, 0 or 1.
+
+    A cluster that the calling program is connected to already is used, and left as it is.
+
+    Args:
+        address: ``host:port`` of a cluster, ``auto`` for the one that this machine belongs to; None = a cluster on this
+            machine alone, begun here and ended here.
+        workers: how many; None = one for each GPU.
+
+    Raises:
+        OptionError: Ray is not installed; nothing answers at the address; more workers than the cluster has room for.
+    """
+    if importlib.util.find_spec("ray") is None:
+        raise OptionError("engine='ray' needs Ray; pip install 'bathyscope[ray]'.")
+    import ray
+
+    if ray.is_initialized():
+        yield _workers(workers, use_gpus)
+        return
+    # a thread of Ray's prints what happens to workers, where results are to be read
+    with redirect_stdout(sys.stderr):
+        try:
+            _begin(address, workers)
+            yield _workers(workers, use_gpus)
+        finally:
+            ray.shutdown()
+
+
+def _begin(address: str | None, workers: int | None) -> None:
+    import ray
+
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # a number of workers is a wish; Ray would take GPUs that are asked for by nobody
+    options: dict[str, Any] = {"address": address} if address else {"address": "local", "include_dashboard": False}
+    if not address and workers:
+        options["num_cpus"] = max(workers, os.cpu_count() or 1)
+    if address:
+        _require_an_answer(address)
+    with _own_signals():
+        try:
+            ray.init(**options, log_to_driver=False, logging_level=logging.ERROR)
+        # whatever is wrong with a cluster, its own words say it best
+        except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+            where = f"the Ray cluster at address={address!r}" if address else "a Ray cluster on this machine"
+            hint = "Start one with 'ray start --head', or leave the address out (workers on this machine alone)."
+            raise OptionError(f"{where} cannot be used: {_first_sentence(error)} {hint}") from error
+
+
+def _require_an_answer(address: str) -> None:
+    """Ray itself would try for minutes."""
+    if address == "auto":
+        return
+    host, colon, port = address.rpartition(":")
+    if not colon or not port.isdecimal() or "/" in host:
+        raise OptionError(
+            f"address={address!r} is no address of a Ray cluster; give host:port (10.0.0.1:6379), or auto on a machine "
+            "that belongs to the cluster. The process that writes the run has to be in the cluster (no ray://)."
+        )
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_SECONDS).close()
+    except (OSError, OverflowError) as error:
+        raise OptionError(
+            f"Nothing answers at address={address!r} ({error}); give the host and port that 'ray start --head' told, "
+            "or leave the address out (workers on this machine alone)."
+        ) from error
+
+
+def _workers(asked: int | None, use_gpus: bool) -> tuple[int, int]:
+    import ray
+
+    resources = ray.cluster_resources()
+    gpus, cores = int(resources.get("GPU", 0)) if use_gpus else 0, int(resources.get("CPU", 0))
+    if asked is None and not gpus:
+        raise OptionError("Say how many workers (workers=4, --workers 4); without GPUs each takes one core.")
+    number = gpus if asked is None else asked
+    room, what = (gpus, "GPU") if gpus else (cores, "core")
+    if number > room:
+        raise OptionError(
+            f"workers={number}, and the cluster has {room} {what}{'s' * (room != 1)}, one for each worker; ask for at "
+            f"most {room}" + (", or compute on cores (device='cpu', --device cpu)." if gpus else ".")
+        )
+    return number, 1 if gpus else 0
+
+
+@contextmanager
+def _own_signals() -> Iterator[None]:
+    """Ray puts an answer of its own to SIGTERM in the place of whatever is there."""
+    here = threading.current_thread() is threading.main_thread()
+    before = signal.getsignal(signal.SIGTERM) if here else None
+    try:
+        yield
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGTERM, before)
+
+
+def _first_sentence(error: Exception) -> str:
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= 300 else f"{text[:300]} …"

@@ -1,0 +1,154 @@
+"""``survey``: what a model and prompts are asked for, and who computes it, this process or workers elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from bathyscope.controls import controls_of
+from bathyscope.distributed.driving import survey_by_workers
+from bathyscope.errors import OptionError
+from bathyscope.interrupts import ended_as_interrupted
+from bathyscope.model import AnyModel, alone, load
+from bathyscope.options import Range, checked
+from bathyscope.prompts.prompts import Prompts
+from bathyscope.prompts.source import Source
+from bathyscope.store.parts import Part
+from bathyscope.store.run import CONTROLS, Run, controls_in
+from bathyscope.surveying import Measures, Survey
+
+
+@checked
+def survey(
+    model: AnyModel,
+    prompts: Source | Prompts,
+    measures: Measures = None,
+    out: str | Path | None = None,
+    seed: int | None = None,
+    batch_tokens: Annotated[int, Range(1)] | None = None,
+    preset: str | None = None,
+    *,
+    control: str | Sequence[str] | None = None,
+    part: str | None = None,
+    engine: Literal["ray"] | None = None,
+    workers: Annotated[int, Range(1)] | None = None,
+    address: str | None = None,
+    worker_timeout: Annotated[float, Range(1)] = 3600.0,
+    loading: Mapping[str, Any] | None = None,
+    beyond_context: bool | None = None,
+    add_special_tokens: bool = True,
+    chat: bool = False,
+    keep_text: bool = True,
+    progress: bool = True,
+    command: str | None = None,
+    **options: Any,
+) -> Run:
+    """Measures how a model uses its depth on some prompts.
+
+    Args:
+        model: what ``load`` returns or takes, measured with the weights that it has now. Threads that survey one
+            model wait for each other.
+        prompts: a source text (``gsm8k:10``, ``stories.txt:100``), a list of texts, ``Prompt`` objects or
+            token-id lists, a ``PromptSet``, or the ``prompts`` of a run.
+        measures: names, ``"all"``, or None for residual, lens, skip, tokens and effective_depth (or the preset's);
+            beside names also classes derived from ``bathyscope.measures.base.Measure``, and instances of them.
+        out: folder of the run; an interrupted run there is resumed. None keeps everything in memory.
+        seed: of sampled positions and of resampling; None = 0, or the preset's.
+        batch_tokens: tokens of prompts in one shard, the unit that is kept when a run is interrupted. None = 2048, or
+            more where the model is so small that it computes them in less than some seconds.
+        preset: a paper's choices as defaults.
+        control: what to set beside the model, surveyed on the same prompts: ``untrained`` (the architecture freshly
+            initialised), ``shuffled_blocks`` or ``shuffled_text``, each with a number of seeds if wanted
+            (``untrained:3``); several separated by commas. They are ``run.controls``.
+        part: compute this part of the survey only, such as ``3/16``, the third of sixteen; ``out`` then holds an
+            unfinished run, and ``bathyscope.join`` makes one of all parts. For machines that share no memory.
+        engine: who computes: None = this process; ``ray`` = workers on a Ray cluster, each with a GPU where there are
+            any and else with one core. Each loads the model by its name and plans for itself; this process writes.
+        workers: of the engine; None = one for each GPU.
+        address: ``host:port`` of a Ray cluster, or ``auto`` on a machine that belongs to one; None = workers on this
+            machine alone.
+        worker_timeout: seconds after which a worker that loads the model or computes a shard is taken to hang, and
+            another one is put in its place.
+        loading: arguments of ``load`` for a model given by its name, such as ``{"dtype": "bfloat16"}``.
+        beyond_context: prompts longer than the context the model declares: True = run them where positions
+            are not looked up in a table, False = refuse; None = run those of data sets, with a warning, and
+            refuse those given one by one.
+        add_special_tokens: put the tokenizer's own special tokens (BOS) around texts, and BOS before windows of a text
+            file; False = take texts as they stand.
+        chat: write texts as the user's turn in the tokenizer's chat template, and answers as the assistant's; without
+            an answer the assistant's turn is begun. Token ids stay as they are.
+        keep_text: keep the text of every token with the run (``run.prompts``); token ids are always kept.
+        progress: show a progress bar on standard error when it takes long.
+        command: the command line to resume by, for messages.
+        **options: a measure's options under its name, as a dict or its options class.
+
+    Returns:
+        The run: ``run["skip"].effect_future`` is a labelled array. Of a part: what is there of it, without results
+        that are derived from all prompts.
+
+    Raises:
+        OptionError, PromptError, ModelError: what is asked for cannot be done; raised before any compute.
+        StoreError: the folder belongs to another configuration, is altered, or cannot be written.
+    """
+    controls = controls_of(control)
+    share = None if part is None else Part.parse(part)
+    _require_one_way(model, share, engine, workers, address, loading)
+    if share is not None and out is None:
+        raise OptionError(f"part={part!r} needs a folder to be joined from; give out=... (--out ...).")
+    asked = Survey(
+        measures=measures,
+        seed=seed,
+        batch_tokens=batch_tokens,
+        preset=preset,
+        beyond_context=beyond_context,
+        add_special_tokens=add_special_tokens,
+        chat=chat,
+        keep_text=keep_text,
+        options=options,
+    )
+    if engine is not None:
+        with ended_as_interrupted():
+            return survey_by_workers(
+                asked,
+                model,
+                prompts,
+                out,
+                controls,
+                loading=loading or {},
+                workers=workers,
+                address=address,
+                timeout=worker_timeout,
+                command=command,
+                progress=progress,
+            )
+    with alone(model), ended_as_interrupted():
+        plan = asked.plan(load(str(model), **loading) if loading else model, prompts)
+        for one in controls:
+            one.require(plan.model)
+        run = plan.carry_out(out, command, progress, share)
+        folder = None if out is None else Path(out).expanduser()
+        found: dict[str, Run] = {} if folder is None or share is not None else controls_in(folder)
+        for one in controls:
+            beside = asked.plan(*one.of(plan.model, plan.prompts))
+            place = None if folder is None else folder / CONTROLS / one.label
+            found[one.label] = beside.carry_out(place, command, progress, share)
+        return replace(run, controls=found)
+
+
+def _require_one_way(
+    model: AnyModel,
+    part: Part | None,
+    engine: str | None,
+    workers: int | None,
+    address: str | None,
+    loading: Mapping[str, Any] | None,
+) -> None:
+    """Refuses arguments that say nothing together."""
+    if engine is None and (workers is not None or address is not None):
+        raise OptionError("workers and address are of an engine; say which (engine='ray', --engine ray).")
+    if engine is not None and part is not None:
+        raise OptionError(f"part={str(part)!r} and engine={engine!r} are two ways to share a survey out; give one.")
+    if loading and not isinstance(model, str | Path):
+        raise OptionError("loading= is for a model given by its name or folder; this one is loaded already.")
