@@ -53,18 +53,21 @@ def _begin(address: str | None, workers: int | None) -> None:
     import ray
 
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    # a number of workers is a wish; Ray would take GPUs that are asked for by nobody
-    options: dict[str, Any] = {"address": address} if address else {"address": "local", "include_dashboard": False}
-    if not address and workers:
-        options["num_cpus"] = max(workers, os.cpu_count() or 1)
-    if address:
+    options: dict[str, Any] = {"address": address}
+    if address is None:
+        # more workers than cores are slow, and allowed to whoever asks for them on a machine of their own
+        cores = max(workers or 1, os.cpu_count() or 1)
+        options = {"address": "local", "include_dashboard": False, "num_cpus": cores}
+    else:
         _require_an_answer(address)
     with _own_signals():
         try:
             ray.init(**options, log_to_driver=False, logging_level=logging.ERROR)
         # whatever is wrong with a cluster, its own words say it best
         except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
-            where = f"the Ray cluster at address={address!r}" if address else "a Ray cluster on this machine"
+            where = (
+                f"the Ray cluster at address={address!r}" if address is not None else "a Ray cluster on this machine"
+            )
             hint = "Start one with 'ray start --head', or leave the address out (workers on this machine alone)."
             raise OptionError(f"{where} cannot be used: {_first_sentence(error)} {hint}") from error
 

@@ -49,7 +49,7 @@ def survey_by_workers(
             would not compute the same, or are lost again and again.
     """
     _ = asked.declared  # what is misspelt is said before workers are started
-    name, loading, weight_hash = _by_name(model, loading)
+    name, loading, weight_hash = by_name(model, loading)
     folder = None if out is None else Path(out).expanduser()
     if folder is not None and folder.exists():
         Folder(folder, RUN).close()  # whoever writes there already is named before workers are started
@@ -106,7 +106,7 @@ def _task(plan: Planned, indices: list[int]) -> Task:
     return Task(what, "shards", (indices,))
 
 
-def _by_name(model: AnyModel, loading: Mapping[str, Any]) -> tuple[str, Mapping[str, Any], str | None]:
+def by_name(model: AnyModel, loading: Mapping[str, Any]) -> tuple[str, Mapping[str, Any], str | None]:
     """A model as every worker can load it: its name, how, and the hash of its weights where they are known."""
     if isinstance(model, str | Path):
         return str(model), loading, None

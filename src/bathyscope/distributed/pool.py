@@ -83,15 +83,9 @@ class Pool:
                     self._ask(member, label, None)
             for _ in self._arrived():
                 pass
-            if time.monotonic() - began > self._timeout:
-                ready = len(self._members) - len(waiting)
-                said = f"{ready} of {len(self._members)} workers have begun within {self._timeout:.0f} s"
-                if not ready:
-                    raise ModelError(
-                        f"{said}: the cluster is busy, or loading {self._call.model} takes longer (worker_timeout=..., "
-                        "--worker-timeout ...)."
-                    )
-                warn(f"{said}; the others join when they can.")
+            ready = len(self._members) - len(waiting)
+            if ready and time.monotonic() - began > self._timeout:
+                warn(f"{ready} of {len(self._members)} workers have begun; the others join when they can.")
                 break
         return self._agreed[label]
 
@@ -163,6 +157,15 @@ class Pool:
             late = member.under_way is not None and time.monotonic() - member.since > self._timeout
             if late and member.task is not None:
                 self._replace(member, f"nothing came back within {self._timeout:.0f} s", left)
+        self._require_somebody()
+
+    def _require_somebody(self) -> None:
+        began = [member.since for member in self._members if member.under_way is not None and member.task is None]
+        if len(began) == len(self._members) and time.monotonic() - max(began) > self._timeout:
+            raise ModelError(
+                f"No worker has begun within {self._timeout:.0f} s: the cluster is busy or has lost its machines, or "
+                f"loading {self._call.model} takes longer (worker_timeout=..., --worker-timeout ...)."
+            )
 
     def _join(self, member: _Member, planned: Planned) -> None:
         planned.require_like(self._agreed.setdefault(member.planning, planned))
