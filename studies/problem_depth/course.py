@@ -24,11 +24,11 @@ from bathyscope_lab.recipe import Recipe
 from bathyscope_lab.recipes import read_recipe
 
 from bathyscope.cli.console import Format, write_data, write_table
+from bathyscope.engines import survey
 from bathyscope.errors import OptionError
 from bathyscope.model import load
 from bathyscope.prompts.generators import task_text
 from bathyscope.solving import solved
-from bathyscope.engines import survey
 from studies.common.command import Quiet, write_results
 from studies.problem_depth.experiment import LEVEL, asked_first, levels_of
 from studies.problem_depth.moves import moves_slopes
