@@ -101,6 +101,13 @@ def coerce(options_type: type[T], given: object, where: str) -> T:
     return made
 
 
+def require_allowed(made: Any, where: str) -> None:
+    """Raises OptionError where a field of a dataclass's instance is not what its annotation allows."""
+    hints = typing.get_type_hints(type(made), include_extras=True)
+    for field in fields(made):
+        _as(hints[field.name], getattr(made, field.name), f"{where}: {field.name}")
+
+
 def checked(function: Callable[P, R]) -> Callable[P, R]:
     """The function, which refuses a plain argument of another type than it is annotated with before it does anything.
 

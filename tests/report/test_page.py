@@ -248,7 +248,7 @@ def test_package_is_the_call_whatever_was_imported_first(first: str) -> None:
     program = f"""
 import bathyscope
 {first}
-import bathyscope.report.figures.drop
+import bathyscope.report.figures.curves
 try:
     bathyscope.report([], "page.html")
 except bathyscope.OptionError as error:

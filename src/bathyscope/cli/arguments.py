@@ -65,8 +65,8 @@ def write_picture(out: Path | None, figure: str, found: xr.Dataset, quiet: bool 
         from bathyscope.report.export import write_output
         from bathyscope.report.render import render
 
-        drawn = import_module(f"bathyscope.report.figures.{figure}").draw(found)
-        write_output(out, render(drawn, out.suffix.removeprefix(".")))
+        drawn = import_module(f"bathyscope.report.figures.{figure}").drawing(found)
+        write_output(out, render(drawn.alone(), out.suffix.removeprefix(".")))
         say(f"Written: {out}", quiet)
 
 

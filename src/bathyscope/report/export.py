@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from matplotlib.figure import Figure
 
@@ -16,9 +15,7 @@ from bathyscope.report.figures.registry import drawings
 from bathyscope.report.render import FORMATS, check_format, render
 from bathyscope.report.side_by_side import side_by_side
 from bathyscope.store.atomic import write_atomically
-
-if TYPE_CHECKING:
-    from bathyscope.store.run import Run
+from bathyscope.store.run import Run
 
 
 def save_figures(

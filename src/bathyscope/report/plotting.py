@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
@@ -19,9 +19,7 @@ from bathyscope.report.figures.kind import Panel, draw_panel, fill
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.registry import drawings, figures_of
 from bathyscope.report.render import FORMATS, render
-
-if TYPE_CHECKING:
-    from bathyscope.store.run import Run
+from bathyscope.store.run import Run
 
 COLUMN: Final = 3.3
 """Inches of one column of a journal."""

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from bathyscope.report.arguments import named
 from bathyscope.report.figures.kind import Drawing, Member, Panel, Shared
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.registry import drawings
-
-if TYPE_CHECKING:
-    from bathyscope.store.run import Run
+from bathyscope.store.run import Run
 
 _BESIDE: Final = (
     "{heading} of each model, as in the figures of the single runs below. Maps: equal colours are equal values within "

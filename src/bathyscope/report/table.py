@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, TypedDict
+from typing import Final, TypedDict
 
 from bathyscope.errors import OptionError
 from bathyscope.measures.curves import in_blocks_done
-
-if TYPE_CHECKING:
-    from bathyscope.store.run import Run
+from bathyscope.store.run import Run
 
 MEASURE: Final = "effective_depth"
 _READINGS: Final = {"interpolated_": "interpolated", "smoothed_": "smoothed", "change_point_": "change point"}

@@ -14,7 +14,7 @@ import xarray as xr
 from bathyscope.errors import OptionError
 from bathyscope.papers.reproduction import Figure, Reproduction
 from bathyscope.report.export import write_output
-from bathyscope.report.figures import depth_performance, evaluation, ing, maps, subjoiner, wic
+from bathyscope.report.figures import depth_performance, evaluation, maps, probes, subjoiner
 from bathyscope.report.figures.kind import Drawing, Panel, arrange, headed
 from bathyscope.report.figures.lines import mark, only
 from bathyscope.report.figures.registry import FIGURES
@@ -24,11 +24,11 @@ from bathyscope.reproducing.cells import Outcome, Result, shows
 from bathyscope.store.run import Run
 
 OTHERS: Final[Mapping[str, Callable[[xr.Dataset], Drawing]]] = {
-    "maps": lambda data: Drawing(maps.panels(data), maps.caption(data)),
-    "depth_performance": lambda data: Drawing(depth_performance.panels(data), depth_performance.caption(data)),
-    "subjoiner": lambda data: Drawing(subjoiner.panels(data), subjoiner.caption(data)),
-    "wic": wic.drawing,
-    "ing": ing.drawing,
+    "maps": maps.drawing,
+    "depth_performance": depth_performance.drawing,
+    "subjoiner": subjoiner.drawing,
+    "wic": probes.wic,
+    "ing": probes.ing,
     "evaluation": evaluation.drawing,
 }
 """Figures of what is no survey."""

@@ -25,7 +25,7 @@ def drawn(panel: Panel) -> Figure:
 
 
 def test_the_forest_has_a_dot_and_whisker_for_every_difference() -> None:
-    [panel] = forest.panels(FOUND)
+    [panel] = forest.drawing(FOUND).panels
     [ax] = drawn(panel).axes
     there = FOUND.data.isel(comparison=0).dropna("estimator", subset=["difference"])
     dots = [line.get_xydata() for line in ax.get_lines() if line.get_marker() == "o"]
@@ -38,7 +38,7 @@ def test_the_forest_has_a_dot_and_whisker_for_every_difference() -> None:
 
 def test_dots_are_filled_where_the_interval_excludes_zero() -> None:
     found = bathyscope.compare([RUNS[0], a_run(model="own/n8", blocks=8, seed=5)], resamples=100)
-    [ax] = drawn(forest.panels(found)[0]).axes
+    [ax] = drawn(forest.drawing(found).panels[0]).axes
     excluded = (found.data["ci_low"] > 0) | (found.data["ci_high"] < 0)
     filled = [line.get_color() == line.get_markerfacecolor() for line in ax.get_lines() if line.get_marker() == "o"]
     assert filled == excluded.values[0][found.data["difference"].notnull().values[0]].tolist()
@@ -47,11 +47,11 @@ def test_dots_are_filled_where_the_interval_excludes_zero() -> None:
 
 def test_no_panel_without_a_difference() -> None:
     late = bathyscope.compare([RUNS[0], a_run(model="own/b", shift=9)], estimators=["kl"], resamples=50)
-    assert forest.panels(late) == []
+    assert forest.drawing(late).panels == []
 
 
 def test_ratios_stand_at_their_number_of_blocks() -> None:
-    [panel] = size.panels(SIZE)
+    [panel] = size.drawing(SIZE).panels
     [ax] = drawn(panel).axes
     assert ax.get_title(loc="left") == "Ratio against size, stories.jsonl"
     assert [text.get_text() for text in ax.get_xticklabels()] == ["8", "16", "32"]
@@ -61,11 +61,11 @@ def test_ratios_stand_at_their_number_of_blocks() -> None:
     np.testing.assert_allclose(line.get_ydata(), [offset + 3 * slope, offset + 5 * slope])
     assert "with 16 blocks" in panel.alt
     same = bathyscope.compare([RUNS[0], a_run(model="own/b", blocks=8)], resamples=50)
-    assert size.panels(same) == []
+    assert size.drawing(same).panels == []
 
 
 def test_the_grid_shows_each_runs_curve_over_its_share_of_the_depth() -> None:
-    panels = {panel.name: panel for panel in grid.panels(SIZE)}
+    panels = {panel.name: panel for panel in grid.drawing(SIZE).panels}
     assert list(panels) == ["grid-cosine", "grid-kl", "grid-overlap"]
     for name, ax, run in zip(["m8", "m16", "m32"], drawn(panels["grid-kl"]).axes, RUNS):
         assert ax.get_title(loc="left").replace("\n", " ") == f"{name} (L = {run['residual'].sizes['block']})"

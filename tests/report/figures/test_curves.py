@@ -8,12 +8,12 @@ from matplotlib.figure import Figure
 from support.artists import axes_titled, bands, curve
 from support.synthetic import replaced, synthetic_run
 
-from bathyscope.report.figures import drop, repeat, swap
+from bathyscope.report.figures.curves import FIGURES
 from bathyscope.report.figures.kind import FigureKind
 from bathyscope.report.figures.options import FigureOptions
 
 RUN = synthetic_run()
-KINDS = [drop.FIGURE, swap.FIGURE, repeat.FIGURE]
+KINDS = list(FIGURES.values())
 
 
 @functools.cache
@@ -48,26 +48,26 @@ def test_entropy_of_the_untouched_model_is_a_line(kind: FigureKind) -> None:
 
 def test_chosen_blocks_stand_at_their_own_index() -> None:
     data = RUN["drop"].isel(dropped=[2, 7])
-    x, _ = curve(axes_titled(drop.FIGURE.draw(replaced(RUN, "drop", data), panels=["kl"]), "How far"), "KL")
+    x, _ = curve(axes_titled(FIGURES["drop"].draw(replaced(RUN, "drop", data), panels=["kl"]), "How far"), "KL")
     np.testing.assert_array_equal(x, [2, 7])
 
 
 def test_large_spread_of_kl_is_logarithmic() -> None:
     data = RUN["drop"].copy(deep=True)
     data["kl"][:, 0] = 500.0
-    (ax,) = drop.FIGURE.draw(replaced(RUN, "drop", data), panels=["kl"]).axes
+    (ax,) = FIGURES["drop"].draw(replaced(RUN, "drop", data), panels=["kl"]).axes
     assert ax.get_yscale() == "log"
-    assert axes_titled(drawn(drop.FIGURE), "How far").get_yscale() == "linear"
+    assert axes_titled(drawn(FIGURES["drop"]), "How far").get_yscale() == "linear"
 
 
 def test_caption_of_repeat_gives_its_window() -> None:
-    assert "window of 3 blocks" in repeat.FIGURE.caption(RUN)
-    assert "runs 2 times" in repeat.FIGURE.caption(RUN)
+    assert "window of 3 blocks" in FIGURES["repeat"].caption(RUN)
+    assert "runs 2 times" in FIGURES["repeat"].caption(RUN)
 
 
 def test_variable_that_is_missing_leaves_its_panel_out() -> None:
     run = replaced(RUN, "swap", RUN["swap"].drop_vars("loss"))
-    assert [panel.name for panel in swap.FIGURE.panels(run, FigureOptions())] == [
+    assert [panel.name for panel in FIGURES["swap"].panels(run, FigureOptions())] == [
         "kl",
         "top1_agreement",
         "entropy",

@@ -30,7 +30,7 @@ def found() -> xr.Dataset:
 
 @functools.cache
 def drawn() -> Figure:
-    return depth_performance.draw(found())
+    return depth_performance.drawing(found()).alone()
 
 
 def test_points_of_each_family_are_the_adjusted_ones() -> None:
@@ -62,19 +62,19 @@ def test_line_and_bands_are_the_regressions() -> None:
 def test_axes_and_caption_say_what_is_held_constant() -> None:
     ax = axes_titled(drawn(), "Performance against depth")
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("number of layers, adjusted", "accuracy, adjusted")
-    said = depth_performance.caption(found())
+    said = depth_performance.drawing(found()).note
     slope = float(found()["coefficient"].sel(term="layers"))
     assert said.startswith("accuracy against layers, d_model held constant: 20 models of 2 families.")
     assert f"the regression, {slope:+.3g} for each layer (" in said
     assert "90% confidence band (of the mean response, not of single models)" in said
-    (panel,) = depth_performance.panels(found())
+    (panel,) = depth_performance.drawing(found()).panels
     assert f"{slope:+.3g} for each layer" in panel.alt
 
 
 def test_a_regression_without_covariates_is_drawn_as_it_is() -> None:
     table = {"name": ["a", "b", "c", "d"], "family": "one", "layers": [2, 4, 8, 16], "score": [0.1, 0.3, 0.4, 0.9]}
     data = bathyscope.depth_performance(pd.DataFrame(table), covariates=[])
-    ax = axes_titled(depth_performance.draw(data), "Performance against depth")
+    ax = axes_titled(depth_performance.drawing(data).alone(), "Performance against depth")
     np.testing.assert_allclose(curve(ax, "one"), [table["layers"], table["score"]])
     assert ax.get_xlabel() == "number of layers"
-    assert depth_performance.caption(data).startswith("score against layers: 4 models of 1 family.")
+    assert depth_performance.drawing(data).note.startswith("score against layers: 4 models of 1 family.")

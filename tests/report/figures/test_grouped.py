@@ -24,7 +24,7 @@ def found() -> xr.Dataset:
 
 @functools.cache
 def drawn() -> Figure:
-    return grouped.draw(found())
+    return grouped.drawing(found()).alone()
 
 
 def test_every_group_is_marked_in_the_line_of_every_estimator() -> None:
@@ -54,15 +54,15 @@ def test_groups_of_any_name_can_be_told_apart_and_none_acts() -> None:
     names = ["\x1b[31m" + "long " * 2000, "two\nlines"]
     run = a_run(prompts=12, labels={"mood": [names[0]] * 6 + [names[1]] * 6})
     data = bathyscope.grouped(run, "mood", estimators=CHOSEN, resamples=50, permutations=19)
-    texts = [text for text, _ in visible_texts(grouped.draw(data))]
+    texts = [text for text, _ in visible_texts(grouped.drawing(data).alone())]
     assert {r"\x1b[31mlong long long … (6)", r"two\nlines (6)"} <= set(texts)
 
 
 def test_words_say_what_is_seen() -> None:
-    said = grouped.caption(found())
+    said = grouped.drawing(found()).note
     assert said.startswith("Effective depth ratio, blocks done/L, by hops.")
     assert "differences between groups have a p-value below 0.05" in said
-    (panel,) = grouped.panels(found())
+    (panel,) = grouped.drawing(found()).panels
     value = found()["value"].sel(estimator="settle", group="4").item()
     assert f"4 {value:.2f}." in panel.alt
     assert axes_titled(drawn(), "Depth by hops").get_xlabel() == "effective depth ratio"

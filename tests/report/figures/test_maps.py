@@ -81,7 +81,7 @@ def test_axes_name_the_models(names: tuple[str, str], said: tuple[str, str]) -> 
     ax = axes_titled(maps.draw(data), "Relative error")
     assert ax.get_ylabel() == f"boundary of the source, {said[0]}"
     assert ax.get_xlabel() == f"boundary of the target, {said[1]}"
-    assert maps.caption(data).startswith(f"{names[0]} (source) → {names[1]} (target)")
+    assert maps.drawing(data).note.startswith(f"{names[0]} (source) → {names[1]} (target)")
 
 
 def test_best_partners_by_relative_depth() -> None:
@@ -101,7 +101,7 @@ def test_marks_on_the_map_are_the_best_partners() -> None:
 
 
 def test_caption_says_what_was_fitted_and_where_the_diagonal_is() -> None:
-    said = maps.caption(found())
+    said = maps.drawing(found()).note
     for part in (
         "example/shallow (source) → example/deep (target), corpus.txt:40",
         "Fitted to 700 tokens, ridge chosen on 100, errors on 200 tokens of 8 other prompts",
@@ -114,7 +114,7 @@ def test_caption_says_what_was_fitted_and_where_the_diagonal_is() -> None:
 
 
 def test_who_cannot_see_the_figure_is_told_the_values() -> None:
-    error, _, partners = maps.panels(found())
+    error, _, partners = maps.drawing(found()).panels
     assert error.alt.startswith("Heat map of 4 by 7 boundaries.")
     assert f"{found()['relative_error'].values.max():.3g}" in error.alt
     assert "slope 0.80" in partners.alt

@@ -9,7 +9,7 @@ from support.artists import curve
 from support.synthetic import replaced, synthetic_run, without
 from support.synthetic_tokens import complete_run
 
-from bathyscope.report.figures import evaluation, ing, wic
+from bathyscope.report.figures import evaluation, probes
 from bathyscope.report.figures.kind import Drawing, Panel, draw_panel
 from bathyscope.report.figures.registry import FIGURES
 from bathyscope.report.side_by_side import side_by_side, together
@@ -87,7 +87,7 @@ def wic_data(boundaries: int) -> xr.Dataset:
 
 
 def test_word_meaning_over_the_depth_of_several_models() -> None:
-    drawn = [{"wic": wic.drawing(wic_data(count))} for count in (5, 9)]
+    drawn = [{"wic": probes.wic(wic_data(count))} for count in (5, 9)]
     (ax,) = draw_panel(together(drawn, ["small", "large"])["wic"].panels[0]).axes
     for name, count in (("small", 5), ("large", 9)):
         x, y = curve(ax, name)
@@ -100,7 +100,7 @@ def test_ensembles_of_neurons_by_size() -> None:
     values = np.stack([0.6 + 0.05 * size, 0.5 + 0.01 * size])
     names = ("ensemble_accuracy", "ensemble_ci_low", "ensemble_ci_high")
     data = xr.Dataset(dict.fromkeys(names, (dims, values)), {"kind": ["prediction", "suppression"], "size": size})
-    (ax,) = draw_panel(ing.drawing(data.assign(top1_accuracy=0.8)).panels[0]).axes
+    (ax,) = draw_panel(probes.ing(data.assign(top1_accuracy=0.8)).panels[0]).axes
     np.testing.assert_allclose(curve(ax, "suppression neurons")[1], values[1])
     assert ax.get_xlabel() == "neurons together (number)"
     assert "the model's top-1" in [line.get_label() for line in ax.lines]

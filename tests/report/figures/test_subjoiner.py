@@ -35,7 +35,7 @@ def found() -> xr.Dataset:
 
 @functools.cache
 def drawn() -> Figure:
-    return subjoiner.draw(found())
+    return subjoiner.drawing(found()).alone()
 
 
 def test_the_map_holds_the_scores_of_all_heads_symmetric_around_zero() -> None:
@@ -60,7 +60,7 @@ def test_ranked_heads_have_names_scores_and_bars() -> None:
 
 
 def test_caption_says_what_is_compared_on_how_many_words() -> None:
-    said = subjoiner.caption(found())
+    said = subjoiner.drawing(found()).note
     for part in ("example/model-3", "3 tokens before it", "6 words of 4 tokens, 4 of one", "90% bootstrap"):
         assert part in said
     heading = next(text for text, _ in visible_texts(drawn()) if text.startswith("example/model-3"))
@@ -68,6 +68,6 @@ def test_caption_says_what_is_compared_on_how_many_words() -> None:
 
 
 def test_who_cannot_see_the_figure_is_told_the_values() -> None:
-    heads, top = subjoiner.panels(found())
+    heads, top = subjoiner.drawing(found()).panels
     assert heads.alt.startswith("Heat map of 3 blocks by 4 heads.")
     assert f"{float(found()['top_score'][0]):.3g}" in top.alt

@@ -27,11 +27,6 @@ _TITLE_LETTERS: Final = 62
 
 
 def drawing(comparison: Comparison) -> Drawing:
-    """What is drawn, and what is said of it."""
-    return Drawing(panels(comparison), note(comparison), heading="Differences")
-
-
-def panels(comparison: Comparison) -> list[Panel]:
     """One panel for each comparison in which any estimator has a difference."""
     made: list[Panel] = []
     for number in range(comparison.data.sizes["comparison"]):
@@ -40,15 +35,11 @@ def panels(comparison: Comparison) -> list[Panel]:
         if one.sizes["estimator"]:
             size = (style.PANEL_SIZE[0] + 0.6, _FRAME_INCHES + _ROW_INCHES * one.sizes["estimator"])
             made.append(Panel(f"forest-{number}", partial(_draw, one=one, axis=comparison.quantity), _alt(one), size))
-    return made
-
-
-def note(comparison: Comparison) -> str:
-    """What dots and whiskers are."""
-    return (
+    note = (
         f"Dots: {comparison.quantity}; whiskers: {comparison.level:.0%} bootstrap intervals over prompts. Filled: "
         f"the interval excludes 0. {comparison.summary()}"
     )
+    return Drawing(made, note, heading="Differences")
 
 
 def _draw(figure: FigureBase, one: xr.Dataset, axis: str) -> None:

@@ -46,11 +46,6 @@ _CURVES: Final = {
 
 
 def drawing(comparison: Comparison) -> Drawing:
-    """What is drawn, and what is said of it."""
-    return Drawing(panels(comparison), note(comparison), heading="Curves of the runs")
-
-
-def panels(comparison: Comparison) -> list[Panel]:
     """Three panels, cosine, KL and overlap, each a grid with one cell a run; those without any value left out."""
     made: list[Panel] = []
     for name, curve in _CURVES.items():
@@ -63,17 +58,13 @@ def panels(comparison: Comparison) -> list[Panel]:
         ratios = [_ratio(comparison, side.name, curve.estimator) for side in comparison.sides]
         draw = partial(_draw, cells=cells, ratios=ratios, curve=curve, across=across)
         made.append(Panel(f"grid-{name}", draw, _alt(cells, ratios, curve), size))
-    return made
-
-
-def note(comparison: Comparison) -> str:
-    """What lines, bands and marks are."""
     prompts = min(len(side.prompts) for side in comparison.sides)
-    return (
+    note = (
         "Each cell is one run, over the share of its blocks that are done, so that models of different size lie "
         f"beneath each other. {describe(FigureOptions(), prompts)} Vertical line: the effective depth ratio by this "
         "curve. KL is divided by its largest value, since its threshold is a share of that."
     )
+    return Drawing(made, note, heading="Curves of the runs")
 
 
 def _summary(side: Side, name: str) -> Summary:

@@ -29,11 +29,6 @@ _ASIDE: Final = 0.012
 
 
 def drawing(comparison: Comparison) -> Drawing:
-    """What is drawn, and what is said of it."""
-    return Drawing(panels(comparison), note(comparison), heading="Ratio against size")
-
-
-def panels(comparison: Comparison) -> list[Panel]:
     """One panel for each data set whose runs have different numbers of blocks."""
     made: list[Panel] = []
     for dataset in dict.fromkeys(comparison.runs["dataset"].values.tolist()):
@@ -42,16 +37,12 @@ def panels(comparison: Comparison) -> list[Panel]:
         if len(set(own["blocks"].values.tolist())) > 1 and shown:
             alt = _alt(own, shown, dataset)
             made.append(Panel(f"size-{len(made)}", partial(_draw, own=own, shown=shown, dataset=dataset), alt))
-    return made
-
-
-def note(comparison: Comparison) -> str:
-    """What marks, whiskers and lines are."""
-    return (
+    note = (
         "Each mark is one model, placed by its number of blocks (logarithmic); whiskers: "
         f"{comparison.level:.0%} intervals over prompts; lines: least squares. A level line means that models use "
         "the same share of their depth whatever their size."
     )
+    return Drawing(made, note, heading="Ratio against size")
 
 
 def _shown(own: xr.Dataset) -> list[str]:

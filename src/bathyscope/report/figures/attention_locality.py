@@ -6,7 +6,7 @@ Source: lad2024 (attention to the previous tokens).
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import xarray as xr
@@ -19,9 +19,7 @@ from bathyscope.report.figures.lines import BLOCK_LABEL, PLACES, Axis, Curve, Lo
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.summary import describe
 from bathyscope.statistics.reduce import weighted_mean
-
-if TYPE_CHECKING:
-    from bathyscope.store.run import Run
+from bathyscope.store.run import Run
 
 PREVIOUS: Final = 5
 _WEIGHT: Final = "attention weight (dimensionless)"

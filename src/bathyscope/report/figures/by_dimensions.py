@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import islice, product
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import xarray as xr
@@ -20,15 +20,13 @@ from bathyscope.report.figures import multiples, strip
 from bathyscope.report.figures.colours import Colours
 from bathyscope.report.figures.heat_map import HeatMap, Side
 from bathyscope.report.figures.kind import Drawing, FigureKind, Panel
-from bathyscope.report.figures.lines import PLACES, Axis, Series, looks, panel, series, token_weights, unit
+from bathyscope.report.figures.lines import PLACES, Axis, looks, panel, plain, series, token_weights, unit
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.strip import Row, Scale
-from bathyscope.report.figures.summary import Summary, describe
+from bathyscope.report.figures.summary import describe
 from bathyscope.report.figures.token_map import Reading, token_panels
 from bathyscope.statistics.reduce import weighted_mean
-
-if TYPE_CHECKING:
-    from bathyscope.store.run import Run
+from bathyscope.store.run import Run
 
 _NAMES_SHOWN: Final = 6
 """Lines or pictures of one variable, at most; more could not be told apart."""
@@ -104,9 +102,7 @@ def _lines(variants: list[tuple[str, xr.Dataset]], name: str, options: FigureOpt
             curves.append(series(one, name, label, look, options))
         else:
             mean = one[name].mean("prompt") if "prompt" in one[name].dims else one[name]
-            curves.append(
-                Series(label, mean[mean.dims[0]].values, Summary(mean.values.astype(float), None, None), look)
-            )
+            curves.append(plain(mean.astype(float), label, look))
     values = variants[0][1][name]
     (place,) = (str(dim) for dim in values.dims if dim != "prompt")
     return panel(name, curves, Axis(_title(values), _place(place), _quantity(values, name), "auto"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import xarray as xr
@@ -15,9 +15,7 @@ from bathyscope.report.figures.lines import BOUNDARY_LABEL, Axis, Look, Series
 from bathyscope.report.figures.lines import panel as line_panel
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.summary import Summary
-
-if TYPE_CHECKING:
-    from bathyscope.store.run import Run
+from bathyscope.store.run import Run
 
 _KINDS: Final = {
     "last": ("last tokens of prompts", Look(style.VERMILION, "s", "--")),

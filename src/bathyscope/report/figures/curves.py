@@ -1,4 +1,4 @@
-"""What drop, swap and repeat have in common: what one changed schedule does to the prediction, per block.
+"""Drop, swap and repeat: what a changed schedule does to the prediction, block by block.
 
 Source: lad2024.
 """
@@ -8,18 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import xarray as xr
 
 from bathyscope.report.figures import style
 from bathyscope.report.figures.kind import Drawing, FigureKind, Panel
-from bathyscope.report.figures.lines import Axis, Curve, Look, chart, panel, series, token_weights, unit
+from bathyscope.report.figures.lines import PLACES, Axis, Curve, Look, chart, panel, series, token_weights, unit
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.summary import describe, summarise
-
-if TYPE_CHECKING:
-    from bathyscope.store.run import Run
+from bathyscope.report.provenance import measure_options
+from bathyscope.store.run import Run
 
 
 @dataclass(frozen=True)
@@ -27,27 +26,21 @@ class Change:
     """How one kind of changed schedule is named.
 
     Args:
-        measure: group of the run.
         heading: on the page.
         circumstance: end of every panel's title, e.g. ``"without one block"``.
         axis: label of the depth axis.
         what: first sentence of the caption.
     """
 
-    measure: str
     heading: str
     circumstance: str
     axis: str
     what: Callable[[Run], str]
 
 
-def schedule_figure(change: Change) -> FigureKind:
-    """The figure of drop, swap or repeat: KL, agreement, loss difference and entropy against the block."""
-    return FigureKind(change.measure, change.heading, tuple(_PANELS), partial(_drawing, change))
-
-
-def _drawing(change: Change, run: Run, options: FigureOptions) -> Drawing:
-    data = run[change.measure]
+def _drawing(measure: str, change: Change, run: Run, options: FigureOptions) -> Drawing:
+    """KL, agreement, loss difference and entropy against the block."""
+    data = run[measure]
     made = [draw(data, change, options) for name, draw in _PANELS.items() if name in data]
     note = (
         f"{change.what(run)} Compared with the untouched model at every position that has a next token. "
@@ -88,3 +81,31 @@ def _entropy(data: xr.Dataset, change: Change, options: FigureOptions) -> Panel 
 
 
 _PANELS: Final = {"kl": _kl, "top1_agreement": _agreement, "loss": _loss, "entropy": _entropy}
+
+
+def _repeated(run: Run) -> str:
+    options = measure_options(run, "repeat")
+    window = f"window of {options['length']} blocks" if "length" in options else "window of blocks"
+    often = f"{options['times'] + 1} times" if "times" in options else "more than once"
+    return f"Each {window} in turn is repeated: every block of it runs {often} in a row."
+
+
+_CHANGES: Final = {
+    "drop": Change(
+        "One block dropped",
+        "without one block",
+        PLACES["dropped"],
+        lambda run: "Each block in turn is left out at all positions.",
+    ),
+    "swap": Change(
+        "Two neighbouring blocks swapped",
+        "with neighbours swapped",
+        PLACES["swapped"],
+        lambda run: "Each pair of neighbours in turn runs in the other order: block ℓ+1, then block ℓ.",
+    ),
+    "repeat": Change("A window of blocks repeated", "with a window repeated", PLACES["start"], _repeated),
+}
+FIGURES: Final = {
+    name: FigureKind(name, change.heading, tuple(_PANELS), partial(_drawing, name, change))
+    for name, change in _CHANGES.items()
+}

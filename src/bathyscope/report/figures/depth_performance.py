@@ -10,40 +10,31 @@ from typing import Final
 
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure, FigureBase
+from matplotlib.figure import FigureBase
 
 from bathyscope.performance import counted
 from bathyscope.report.figures import style
-from bathyscope.report.figures.kind import Panel, arrange
+from bathyscope.report.figures.kind import Drawing, Panel
 from bathyscope.report.figures.lines import looks
 
 _LEGEND_COLUMNS: Final = 3
 
 
-def draw(data: xr.Dataset) -> Figure:
+def drawing(data: xr.Dataset) -> Drawing:
     """The partial-regression plot under a caption."""
-    return arrange(caption(data), panels(data))
-
-
-def caption(data: xr.Dataset) -> str:
-    """What points, line and bands are, and the coefficient of the layers."""
     held = [*data["term"].values[2:], *(["family"] if data.attrs["fixed_effects"] else [])]
     one = data.sel(term="layers", errors="plain")
     low, high = float(one["ci_low"]), float(one["ci_high"])
     constant = f", {' and '.join(held)} held constant" if held else ""
-    return (
+    note = (
         f"{data.attrs['score']} against layers{constant}: {counted(data)}. "
         f"Line: the regression, {float(one['coefficient']):+.3g} for each layer ({low:+.3g} to {high:+.3g}); "
         f"filled: its {data.attrs['level']:.0%} confidence band (of the mean response, not of single models); dashed: "
         "the band with errors robust against unequal variances (HC3)."
     )
-
-
-def panels(data: xr.Dataset) -> list[Panel]:
-    """The one plot."""
     rows = -(-len(set(data["family"].values.tolist())) // _LEGEND_COLUMNS)
     size = (style.PANEL_SIZE[0] + 1.2, style.PANEL_SIZE[1] + 0.4 + 0.18 * rows)
-    return [Panel("regression", partial(_draw, data=data), _alt(data), size)]
+    return Drawing([Panel("regression", partial(_draw, data=data), _alt(data), size)], note)
 
 
 def _draw(figure: FigureBase, data: xr.Dataset) -> None:

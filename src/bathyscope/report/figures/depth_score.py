@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import xarray as xr
@@ -25,10 +25,8 @@ from bathyscope.report.figures.strip import spread
 from bathyscope.report.figures.summary import summarise
 from bathyscope.report.figures.token_text import drawn_text
 from bathyscope.report.provenance import measure_options
+from bathyscope.store.run import Run
 from bathyscope.text import elided
-
-if TYPE_CHECKING:
-    from bathyscope.store.run import Run
 
 _TITLES: Final = {"layer": "Depth score by effect on later blocks", "output": "Depth score by effect on the output"}
 _ON: Final = {"layer": "later blocks", "output": "the output"}

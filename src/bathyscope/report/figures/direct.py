@@ -5,14 +5,12 @@ Source: csordas2025 (local effects).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from bathyscope.report.figures.block_effects import REACHES, Effects, drawing
 from bathyscope.report.figures.kind import Drawing, FigureKind
 from bathyscope.report.figures.options import FigureOptions
-
-if TYPE_CHECKING:
-    from bathyscope.store.run import Run
+from bathyscope.store.run import Run
 
 _WHAT: Final = (
     "One block's contribution is taken out of the input of one later block, and nothing else changes, so that "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 from matplotlib.figure import FigureBase
@@ -15,10 +15,8 @@ from bathyscope.report.figures.kind import Drawing, FigureKind, Member, Panel, S
 from bathyscope.report.figures.lines import Look, token_weights
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.statistics.drop_and_swap import DropAndSwap, Over, drop_and_swap
+from bathyscope.store.run import Run
 from bathyscope.text import elided
-
-if TYPE_CHECKING:
-    from bathyscope.store.run import Run
 
 _ROW_INCHES: Final = 0.42
 _AROUND_INCHES: Final = 1.5

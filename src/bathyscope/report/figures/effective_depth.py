@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from matplotlib.figure import FigureBase
 
@@ -19,9 +19,7 @@ from bathyscope.report.figures.forest import Mark, Row, draw_rows
 from bathyscope.report.figures.kind import Drawing, FigureKind, Panel
 from bathyscope.report.figures.lines import block_axis
 from bathyscope.report.figures.options import FigureOptions
-
-if TYPE_CHECKING:
-    from bathyscope.store.run import Run
+from bathyscope.store.run import Run
 
 _LINE_INCHES: Final = 0.2
 _HEADINGS_INCHES: Final = 1.6

@@ -5,15 +5,13 @@ Source: csordas2025 (residual erasure).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from bathyscope.report.figures.heat_map import Side
 from bathyscope.report.figures.kind import Drawing, FigureKind
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.token_map import BOUNDARY_LABEL, Reading, token_panels
-
-if TYPE_CHECKING:
-    from bathyscope.store.run import Run
+from bathyscope.store.run import Run
 
 _TITLES: Final = {"effect": "Erasing one token", "effect_future": "Erasing one token, all later positions"}
 _LATER: Final = " All later positions: the same erasure, its effect measured at every position behind the token."

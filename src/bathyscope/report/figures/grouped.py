@@ -10,13 +10,13 @@ from typing import Final
 
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure, FigureBase
+from matplotlib.figure import FigureBase
 from matplotlib.ticker import MaxNLocator
 
 from bathyscope.comparison.grouping import SHARE
 from bathyscope.report.figures import style
 from bathyscope.report.figures.forest import name_rows
-from bathyscope.report.figures.kind import Panel, arrange
+from bathyscope.report.figures.kind import Drawing, Panel
 from bathyscope.report.figures.lines import looks
 from bathyscope.report.table import estimator_name
 from bathyscope.text import elided
@@ -28,27 +28,18 @@ _LEGEND_COLUMNS: Final = 4
 _NAME_LETTERS: Final = 24
 
 
-def draw(data: xr.Dataset) -> Figure:
+def drawing(data: xr.Dataset) -> Drawing:
     """The estimators of all groups under a caption."""
-    return arrange(caption(data), panels(data))
-
-
-def caption(data: xr.Dataset) -> str:
-    """What dots and whiskers are, how many tests there are, and the run."""
     tests = int(data["p_value"].notnull().sum())
     below = int((data["p_holm"] < 1 - data.attrs["level"]).sum())
-    return (
+    note = (
         f"Effective depth ratio, blocks done/L, by {data.attrs['by']}. Dots: each group's own estimate; whiskers: "
         f"{data.attrs['level']:.0%} bootstrap intervals over its prompts. After Holm's correction {below} of {tests} "
         f"differences between groups have a p-value below {1 - data.attrs['level']:.2g}. {data.attrs['run']}"
     )
-
-
-def panels(data: xr.Dataset) -> list[Panel]:
-    """One chart: a line for every estimator, a mark in it for every group."""
     inches = _GAP_INCHES + _POINT_INCHES * data.sizes["group"]
     size = (style.PANEL_SIZE[0] + 1.4, _FRAME_INCHES + inches * data.sizes["estimator"])
-    return [Panel("groups", partial(_draw, data=data), _alt(data), size)]
+    return Drawing([Panel("groups", partial(_draw, data=data), _alt(data), size)], note)
 
 
 def _draw(figure: FigureBase, data: xr.Dataset) -> None:

@@ -5,7 +5,7 @@ Source: csordas2025 (integrated gradients).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import xarray as xr
 
@@ -17,9 +17,7 @@ from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.token_map import BLOCK_LABEL as SHORT_BLOCK_LABEL
 from bathyscope.report.figures.token_map import Reading, token_panels
 from bathyscope.report.provenance import measure_options
-
-if TYPE_CHECKING:
-    from bathyscope.store.run import Run
+from bathyscope.store.run import Run
 
 _LOOKS: Final = {
     "block": Look(style.BLOCK, "^"),

@@ -12,7 +12,7 @@ import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from matplotlib.figure import Figure, FigureBase
 from matplotlib.text import Text
@@ -22,10 +22,8 @@ from bathyscope.papers.faults import faults_in
 from bathyscope.report.figures import style
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.token_text import drawn_text
+from bathyscope.store.run import Run
 from bathyscope.text import elided
-
-if TYPE_CHECKING:
-    from bathyscope.store.run import Run
 
 _HEADLINE_POINTS = 8
 _LINE_INCHES = 0.16
@@ -95,6 +93,10 @@ class Drawing:
     beside: str = ""
     heading: str = ""
     blocks: int | None = None
+
+    def alone(self) -> Figure:
+        """All panels in one figure under what is said of them."""
+        return arrange(self.note, self.panels)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import xarray as xr
 
@@ -29,9 +29,7 @@ from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.strip import Row, Scale
 from bathyscope.report.figures.summary import describe
 from bathyscope.report.provenance import measure_options
-
-if TYPE_CHECKING:
-    from bathyscope.store.run import Run
+from bathyscope.store.run import Run
 
 # The first norm is drawn solid, others apart from it in line and marker.
 _NORM_LOOKS: Final = (("-", "o"), ("--", "s"), (":", "^"))

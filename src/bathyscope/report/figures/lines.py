@@ -179,11 +179,10 @@ def token_weights(dataset: xr.Dataset, name: str, positions: Positions = "tokens
     return weights_P - (positions == "rest" and not name.endswith("_rest"))
 
 
-def largest_over_prompts(dataset: xr.Dataset, name: str, label: str, look: Look) -> Series:
-    """The largest value over prompts of one variable (prompt, place), without a band."""
-    largest = dataset[name].max("prompt")
-    (place,) = largest.dims
-    return Series(label, largest[place].values, Summary(largest.values, None, None), look)
+def plain(values: xr.DataArray, label: str, look: Look) -> Series:
+    """Values (place) as a curve without a band."""
+    (place,) = values.dims
+    return Series(label, values[place].values, Summary(values.values, None, None), look)
 
 
 def unit(dataset: xr.Dataset, name: str) -> str:

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure, FigureBase
 from bathyscope.report.figures import style
 from bathyscope.report.figures.colours import Colours
 from bathyscope.report.figures.heat_map import HeatMap, Side, describe_largest, draw_colour_bar, draw_heat
-from bathyscope.report.figures.kind import Panel, arrange
+from bathyscope.report.figures.kind import Drawing, Panel
 from bathyscope.store.names import model_names
 
 _SHOWN: Final = {
@@ -32,23 +32,19 @@ _DIRECTIONS: Final = {
 
 def draw(data: xr.Dataset) -> Figure:
     """Both maps and the best partners by relative depth, under a caption."""
-    return arrange(caption(data), panels(data))
+    return drawing(data).alone()
 
 
-def caption(data: xr.Dataset) -> str:
-    """What is seen, of which models, on what, and the diagonal statistics."""
+def drawing(data: xr.Dataset) -> Drawing:
+    """A heat map for each metric, and the best partners; the note holds the diagonal statistics."""
     attrs = data.attrs
-    return (
+    note = (
         f"{attrs['source_model']} (source) → {attrs['target_model']} (target), {attrs['prompts']}: least-squares "
         f"affine maps between residual streams at the same token, position 0 left out. Fitted to {attrs['fit_tokens']} "
         f"tokens, ridge chosen on {attrs['choose_tokens']}, errors on {attrs['test_tokens']} tokens of "
         f"{attrs['test_prompts']} other prompts. {_statistics(data)}. Dots: the best target of each source; squares: "
         "the best source of each target; dashed: equal relative depth."
     )
-
-
-def panels(data: xr.Dataset) -> list[Panel]:
-    """A heat map for each metric, and the best partners."""
     made = []
     for name in _SHOWN:
         heat = _heat(data, name)
@@ -56,7 +52,7 @@ def panels(data: xr.Dataset) -> list[Panel]:
         alt = f"Heat map of {rows} by {columns} boundaries. {heat.title}: {describe_largest(heat)}."
         made.append(Panel(name, partial(_draw_heat, shown=heat, data=data), alt, style.MAP_SIZE))
     alt = f"Relative depth of the best partner. {_statistics(data)}."
-    return [*made, Panel("partners", partial(_draw_partners, data=data), alt)]
+    return Drawing([*made, Panel("partners", partial(_draw_partners, data=data), alt)], note)
 
 
 def _heat(data: xr.Dataset, name: str) -> HeatMap:

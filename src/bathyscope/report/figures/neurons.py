@@ -6,9 +6,8 @@ Source: lad2024 (prediction and suppression neurons).
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
@@ -16,12 +15,9 @@ from matplotlib.ticker import MaxNLocator
 
 from bathyscope.report.figures import style
 from bathyscope.report.figures.kind import Drawing, FigureKind, Panel
-from bathyscope.report.figures.lines import BLOCK_LABEL, Axis, Look, Series, panel
+from bathyscope.report.figures.lines import BLOCK_LABEL, Axis, Look, panel, plain
 from bathyscope.report.figures.options import FigureOptions
-from bathyscope.report.figures.summary import Summary
-
-if TYPE_CHECKING:
-    from bathyscope.store.run import Run
+from bathyscope.store.run import Run
 
 _CLASS: Final = "ing"
 _FEWEST_TOKENS: Final = 20
@@ -62,12 +58,8 @@ def _drawing(run: Run, options: FigureOptions) -> Drawing:
     return Drawing([one for one in made if one is not None], note)
 
 
-def _curve(label: str, data: xr.Dataset, values: np.ndarray, look: Look) -> Series:
-    return Series(label, data["block"].values, Summary(values, None, None), look)
-
-
 def _fractions(data: xr.Dataset) -> Panel | None:
-    curves = [_curve(label, data, data[name].values, look) for name, (label, look) in _FRACTIONS.items()]
+    curves = [plain(data[name], label, look) for name, (label, look) in _FRACTIONS.items()]
     axis = Axis("Prediction and suppression neurons", BLOCK_LABEL, "share of neurons (dimensionless)")
     return panel("fractions", curves, axis)
 
@@ -76,10 +68,7 @@ def _kurtosis(data: xr.Dataset) -> Panel | None:
     kurtosis = data["kurtosis"]
     if not kurtosis.notnull().any():
         return None
-    curves = [
-        _curve(label, data, kurtosis.quantile(share, "neuron").values, look)
-        for label, (share, look) in _QUANTILES.items()
-    ]
+    curves = [plain(kurtosis.quantile(share, "neuron"), label, look) for label, (share, look) in _QUANTILES.items()]
     rules = {float(data.attrs["kurtosis"]): "threshold"}
     axis = Axis("How heavy-tailed neurons are", BLOCK_LABEL, "kurtosis of z (dimensionless)", "auto", rules)
     return panel("kurtosis", curves, axis)

@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
-from bathyscope.errors import OptionError, did_you_mean
+from bathyscope.options import Range, require_allowed
 
 PROMPTS_SHOWN_UP_TO: Final = 20
 """More maps would not fit into one image file."""
-
-_ALLOWED: Final = {
-    "weighting": ("tokens", "prompts"),
-    "band": ("bootstrap", "quartiles", "none"),
-    "reduction": ("mean", "p95", "max"),
-    "scale": ("linear", "log"),
-}
 
 
 @dataclass(frozen=True)
@@ -39,18 +32,7 @@ class FigureOptions:
     band: Literal["bootstrap", "quartiles", "none"] = "bootstrap"
     reduction: Literal["mean", "p95", "max"] = "max"
     scale: Literal["linear", "log"] = "linear"
-    prompts_shown: int = 4
+    prompts_shown: Annotated[int, Range(0, PROMPTS_SHOWN_UP_TO)] = 4
 
     def __post_init__(self) -> None:
-        for name, allowed in _ALLOWED.items():
-            given = getattr(self, name)
-            if given not in allowed:
-                raise OptionError(
-                    f"Figure option {name}={given!r} is not known; allowed: {', '.join(allowed)}."
-                    f"{did_you_mean(str(given), allowed)}"
-                )
-        if not (type(self.prompts_shown) is int and 0 <= self.prompts_shown <= PROMPTS_SHOWN_UP_TO):
-            raise OptionError(
-                f"Figure option prompts_shown={self.prompts_shown!r} is out of range; allowed: whole numbers from 0 "
-                f"to {PROMPTS_SHOWN_UP_TO}."
-            )
+        require_allowed(self, "figures")

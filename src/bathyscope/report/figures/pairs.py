@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -10,9 +10,7 @@ from bathyscope.report.figures.heat_map import Colours, HeatMap, Side
 from bathyscope.report.figures.kind import Drawing, FigureKind
 from bathyscope.report.figures.multiples import alone
 from bathyscope.report.figures.options import FigureOptions
-
-if TYPE_CHECKING:
-    from bathyscope.store.run import Run
+from bathyscope.store.run import Run
 
 _MAPS: Final = (("interaction", "Interaction of two blocks", "interaction"), ("cost", "Cost of two blocks", "cost"))
 

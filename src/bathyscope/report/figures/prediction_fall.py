@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from matplotlib.figure import FigureBase
@@ -18,10 +18,8 @@ from bathyscope.report.figures.options import FigureOptions
 from bathyscope.statistics.difference import Contrast
 from bathyscope.statistics.prediction_fall import fall, prediction_fall
 from bathyscope.statistics.reduce import weighted_mean
+from bathyscope.store.run import Run
 from bathyscope.text import elided
-
-if TYPE_CHECKING:
-    from bathyscope.store.run import Run
 
 _NAME_LETTERS: Final = 40
 

@@ -10,16 +10,14 @@ from collections.abc import Container
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from bathyscope.errors import OptionError
 from bathyscope.plug_ins import declared, taken
-from bathyscope.report.figures import by_dimensions
+from bathyscope.report.figures import by_dimensions, curves
 from bathyscope.report.figures.kind import Drawing, FigureKind
 from bathyscope.report.figures.options import FigureOptions
-
-if TYPE_CHECKING:
-    from bathyscope.store.run import Run
+from bathyscope.store.run import Run
 
 GROUP: Final = "bathyscope.figures"
 NO_FIGURE: Final = ("noise", "tokens")
@@ -50,7 +48,7 @@ _NAMES: Final = (
     "stages",
 )
 FIGURES: Final[dict[str, FigureKind]] = {
-    name: import_module(f"bathyscope.report.figures.{name}").FIGURE for name in _NAMES
+    name: curves.FIGURES.get(name) or import_module(f"bathyscope.report.figures.{name}").FIGURE for name in _NAMES
 }
 
 

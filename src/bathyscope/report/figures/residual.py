@@ -6,7 +6,7 @@ it is ShortGPT's Block Influence.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 import xarray as xr
@@ -21,17 +21,14 @@ from bathyscope.report.figures.lines import (
     Curve,
     Look,
     Positions,
-    Series,
     chart,
-    largest_over_prompts,
     panel,
+    plain,
     unit,
 )
 from bathyscope.report.figures.options import FigureOptions
-from bathyscope.report.figures.summary import Summary, describe
-
-if TYPE_CHECKING:
-    from bathyscope.store.run import Run
+from bathyscope.report.figures.summary import describe
+from bathyscope.store.run import Run
 
 _RESIDUAL: Final = ("resid", "residual stream", Look(style.RESIDUAL, "D", "--"))
 _CONTRIBUTIONS: Final = (
@@ -80,7 +77,7 @@ def _norms(
 
 def _norms_max(data: xr.Dataset) -> Panel | None:
     curves = [
-        largest_over_prompts(data, f"norm_{key}_max", label, look)
+        plain(data[f"norm_{key}_max"].max("prompt"), label, look)
         for key, label, look in (_RESIDUAL, *_CONTRIBUTIONS)
         if f"norm_{key}_max" in data
     ]
@@ -138,12 +135,8 @@ def _published(data: xr.Dataset) -> list[Panel | None]:
     }
     made = []
     for kind, (parts, title, y) in kinds.items():
-        curves = []
-        for key, label, look in parts:
-            name = f"published_{kind}_{key}"
-            if name in data:
-                (place,) = data[name].dims
-                curves.append(Series(label, data[place].values, Summary(data[name].values, None, None), look))
+        there = [(data.get(f"published_{kind}_{key}"), label, look) for key, label, look in parts]
+        curves = [plain(values, label, look) for values, label, look in there if values is not None]
         scale: Literal["linear", "auto"] = "linear" if kind == "cos" else "auto"
         made.append(panel(f"published_{kind}", curves, Axis(title, DEPTH_LABEL, y, scale)))
     return made

@@ -5,16 +5,13 @@ Source: csordas2025 (effects on all tokens, and on later tokens only).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from bathyscope.report.figures.block_effects import REACHES, Effects, drawing
 from bathyscope.report.figures.kind import Drawing, FigureKind
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.provenance import measure_options
-
-if TYPE_CHECKING:
-    from bathyscope.store.run import Run
-
+from bathyscope.store.run import Run
 
 _WHAT: Final = (
     "One block at a time is skipped, and everything after it recomputed. Colour: how much a later "

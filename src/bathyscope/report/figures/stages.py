@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import xarray as xr
@@ -21,9 +21,7 @@ from bathyscope.report.figures.kind import Drawing, FigureKind, Panel, Shared
 from bathyscope.report.figures.lines import BLOCK_LABEL, block_axis, log_axis, whole_numbers
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.stage_rows import ROW_INCHES, WIDTH, row_label, said_of, usable
-
-if TYPE_CHECKING:
-    from bathyscope.store.run import Run
+from bathyscope.store.run import Run
 
 _AROUND_INCHES: Final = 1.1
 _INTERVAL_ALPHA: Final = 0.2

@@ -10,43 +10,37 @@ from typing import Final
 
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure, FigureBase
+from matplotlib.figure import FigureBase
 
 from bathyscope.report.figures import multiples, style
 from bathyscope.report.figures.colours import Colours
 from bathyscope.report.figures.forest import name_rows
 from bathyscope.report.figures.heat_map import HeatMap, Side
-from bathyscope.report.figures.kind import Panel, arrange
+from bathyscope.report.figures.kind import Drawing, Panel
 from bathyscope.report.figures.lines import BLOCK_LABEL, PLACES
 
 _SCORE: Final = "sub-joiner score (dimensionless)"
 
 
-def draw(data: xr.Dataset) -> Figure:
+def drawing(data: xr.Dataset) -> Drawing:
     """A map of all heads, and the first ones with their intervals, under a caption."""
-    return arrange(caption(data), panels(data))
-
-
-def caption(data: xr.Dataset) -> str:
-    """What is seen, the words, and the model."""
     held_out = data["held_out"].values
     split = int((held_out & data["split"].values).sum())
     n = data.attrs["pieces"]
-    return (
+    note = (
         f"{data.attrs['model']}: attention that a word's last token gives to the {n - 1} tokens before it, in words of "
         f"{n} tokens minus in words of one; heads ranked on one half of the words and shown on the other ({split} "
         f"words of {n} tokens, {int(held_out.sum()) - split} of one); bars: {data.attrs['level']:.0%} bootstrap "
         "intervals, resampling these words."
     )
-
-
-def panels(data: xr.Dataset) -> list[Panel]:
-    """The map, and the heads of the highest ranks."""
     size = (style.PANEL_SIZE[0], max(style.PANEL_SIZE[1], 1.2 + 0.26 * data.sizes["rank"]))
-    return [
-        multiples.alone("heads", _heat(data)),
-        Panel("top", partial(_draw_top, data=data), _alt(data), size),
-    ]
+    return Drawing(
+        [
+            multiples.alone("heads", _heat(data)),
+            Panel("top", partial(_draw_top, data=data), _alt(data), size),
+        ],
+        note,
+    )
 
 
 def _heat(data: xr.Dataset) -> HeatMap:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from bathyscope.report.figures import style
 from bathyscope.report.figures.kind import Drawing, FigureKind
 from bathyscope.report.figures.lines import PLACES, Axis, Curve, Look, chart
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.summary import describe
-
-if TYPE_CHECKING:
-    from bathyscope.store.run import Run
+from bathyscope.store.run import Run
 
 _CURVES: Final = (
     Curve("self", "same block, other place", Look(style.BLUE, "o")),

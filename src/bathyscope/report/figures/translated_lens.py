@@ -5,7 +5,7 @@ Sources: Din et al. 2023, linear shortcuts; Belrose et al. 2023, tuned lens.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import xarray as xr
 
@@ -15,9 +15,7 @@ from bathyscope.report.figures.lines import BOUNDARY_LABEL, Axis, Look, panel, s
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.strip import Row, Scale
 from bathyscope.report.figures.summary import describe
-
-if TYPE_CHECKING:
-    from bathyscope.store.run import Run
+from bathyscope.store.run import Run
 
 _LOOKS: Final = {"translated": Look(style.BLUE), "lens": Look(style.VERMILION, "s", "--")}
 _PANELS: Final = {
