@@ -89,7 +89,7 @@ def test_caption_says_what_line_and_band_are(options: FigureOptions, prompts: in
 
 @pytest.mark.parametrize("name", ["weighting", "band", "reduction", "scale"])
 def test_unknown_option_names_what_is_allowed(name: str) -> None:
-    with pytest.raises(OptionError, match=rf"{name}='nonsense' is unknown\. Allowed: \w+, \w+"):
+    with pytest.raises(OptionError, match=rf"{name}='nonsense' is unknown\..*Allowed: \w+, \w+"):
         FigureOptions(**{name: "nonsense"})
 
 
