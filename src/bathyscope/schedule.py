@@ -98,6 +98,23 @@ class Schedule:
             schedule = schedule._apply(step)
         return schedule
 
+    @classmethod
+    def of(cls, given: object, n_blocks: int) -> Schedule:
+        """A schedule for a model of ``n_blocks``, from itself or its text.
+
+        Raises:
+            OptionError: neither, or made for another number of blocks.
+        """
+        if not isinstance(given, Schedule | str):
+            raise OptionError(f"A schedule is a Schedule or a text such as 'drop:5'; {given!r} given.")
+        chosen = cls.parse(given, n_blocks) if isinstance(given, str) else given
+        if chosen.n_blocks != n_blocks:
+            raise OptionError(
+                f"The schedule is made for {chosen.n_blocks} blocks and this model has {n_blocks}; make it with "
+                f"Schedule.standard({n_blocks}), or give its text."
+            )
+        return chosen
+
     def _apply(self, step: str) -> Schedule:
         match = _STEP.match(step)
         name, rest = (match["name"], match["rest"]) if match else (step, None)

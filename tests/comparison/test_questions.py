@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from support.compared import a_run
 
+import bathyscope
 from bathyscope.comparison.questions import Plan, parameters_of, plan_comparisons
 from bathyscope.comparison.side import sides_of
 from bathyscope.errors import OptionError
@@ -142,12 +143,11 @@ def test_options_that_do_not_go_together() -> None:
         OptionError, match=r"Only one run was given \(a on stories\.jsonl\); .*\(--question difficulty\)"
     ):
         planned(A)
-    with pytest.raises(
-        OptionError, match=r"question='sise' is not known; allowed: size, reasoning, difficulty. Did you"
-    ):
-        planned(A, B, question="sise")
-    with pytest.raises(OptionError, match="against='layers' is not known; allowed: blocks, parameters"):
-        planned(A, B, against="layers")
+    both = [a_run(prompts=2, seed=number) for number in range(2)]
+    with pytest.raises(OptionError, match=r"question='sise' is unknown. Did .* Allowed: size, reasoning, difficulty"):
+        bathyscope.compare(both, question="sise")  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match=r"against='layers' is unknown. .*Allowed: blocks, parameters"):
+        bathyscope.compare(both, against="layers")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match=r"by='level' \(--by\) .* goes with question='difficulty'"):
         planned(A, B, by="level")
     for options in ({"question": "size"}, {"all_pairs": True}):

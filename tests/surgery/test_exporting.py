@@ -234,5 +234,5 @@ def test_folders_and_file_sizes_are_checked(llama: Path, tmp_path: Path, monkeyp
     assert (tmp_path / "home/out/config.json").is_file()
     with pytest.raises(OptionError, match="folder=5 is no folder"):
         bathyscope.export(llama, "drop:1", 5)  # type: ignore[arg-type]
-    with pytest.raises(OptionError, match="shard_bytes=0 is not allowed; give a whole number, 1 or more"):
+    with pytest.raises(OptionError, match="shard_bytes=0 is out of range; allowed: 1 or more"):
         bathyscope.export(llama, "drop:1", tmp_path / "out", shard_bytes=0)

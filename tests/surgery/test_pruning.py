@@ -221,7 +221,7 @@ def test_what_chooses_may_not_judge(model: Model) -> None:
         ({"drop": 1, "parts": ("block", "mlp")}, "a block is both of its parts, and would be counted twice"),
         ({"drop": 1, "parts": ("heads",)}, "heads"),
         ({"drop": 1, "measured": 0}, "measured=0 is out of range; allowed: 1 or more"),
-        ({"drop": 1, "level": 1.5}, "level is 1.5"),
+        ({"drop": 1, "level": 1.5}, "level=1.5 is out of range"),
     ],
 )
 def test_what_cannot_be_done_is_refused(model: Model, options: dict[str, object], wording: str) -> None:

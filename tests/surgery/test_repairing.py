@@ -100,8 +100,8 @@ def test_what_cannot_be_repaired_is_refused() -> None:
     with pytest.raises(OptionError, match="A schedule is a Schedule or a text such as 'drop:5'; 3 given"):
         bathyscope.repair(model, 3, KNOWN, test=UNSEEN, progress=False)  # type: ignore[arg-type]
     for options, said in (
-        ({"resamples": 0}, "resamples is 0"),
-        ({"level": 95.0}, "level is 95"),
+        ({"resamples": 0}, "resamples=0 is out of range"),
+        ({"level": 95.0}, "level=95.0 is out of range"),
         ({"rate": -1.0}, "rate=-1 "),
     ):
         with pytest.raises(OptionError, match=said):

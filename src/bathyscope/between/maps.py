@@ -27,11 +27,10 @@ from bathyscope.errors import OptionError, PromptError, warn
 from bathyscope.measures.normal_equations import NormalEquations
 from bathyscope.model import AnyModel, Model, alone, loaded
 from bathyscope.model.reading import tokenized
-from bathyscope.options import checked
+from bathyscope.options import Coverage, Resamples, checked
 from bathyscope.progress import ProgressBar
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import Source
-from bathyscope.statistics.bootstrap import check_resampling
 from bathyscope.statistics.least_squares import RIDGE, Array, RidgeMaps
 from bathyscope.statistics.splits import Splits, require_tokens, split
 from bathyscope.vocabularies import vocabularies_differ
@@ -48,8 +47,8 @@ def maps(
     test_share: float = 0.2,
     memory: float = 4.0,
     sources_per_pass: int | None = None,
-    resamples: int = 1000,
-    level: float = 0.95,
+    resamples: Resamples = 1000,
+    level: Coverage = 0.95,
     seed: int = 0,
     beyond_context: bool | None = None,
     progress: bool = True,
@@ -83,7 +82,6 @@ def maps(
     """
     with alone(source, target):
         penalties = _checked_ridge(ridge)
-        check_resampling(resamples, level)
         if not 0 < memory < math.inf:
             raise OptionError(f"memory={memory:g} is out of range; give GiB above 0, such as 4.")
         given: Source | Prompts = list(prompts) if isinstance(prompts, Iterator) else prompts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
@@ -68,6 +68,20 @@ def write_picture(out: Path | None, figure: str, found: xr.Dataset, quiet: bool 
         drawn = import_module(f"bathyscope.report.figures.{figure}").drawing(found)
         write_output(out, render(drawn.alone(), out.suffix.removeprefix(".")))
         say(f"Written: {out}", quiet)
+
+
+def records(
+    found: xr.Dataset, columns: Sequence[str] | Mapping[str, str], over: Sequence[Hashable]
+) -> list[dict[str, Any]]:
+    """A row for every place of some variables, for programs.
+
+    Args:
+        columns: variables and coordinates, in order; name → heading where they differ.
+        over: the dimensions, the slowest first.
+    """
+    names, headings = list(columns), list(columns.values() if isinstance(columns, Mapping) else columns)
+    frame = found[[name for name in names if name not in over]].to_dataframe(dim_order=list(over)).reset_index()
+    return [dict(zip(headings, row)) for row in frame[names].itertuples(index=False, name=None)]
 
 
 def choose_one(words: Sequence[str], kind: str, allowed: Mapping[str, object] | Sequence[str]) -> OptionError:

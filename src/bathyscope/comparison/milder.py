@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bathyscope.errors import OptionError
 from bathyscope.labels import token_weights, variable
-from bathyscope.statistics.bootstrap import check_resampling
+from bathyscope.options import Coverage, Resamples, checked
 from bathyscope.statistics.difference import paired_difference
 from bathyscope.statistics.reading import Reading
 from bathyscope.store.run import Run
@@ -24,8 +24,9 @@ EVERYWHERE = "all"
 _QUANTITIES = {"kl": ("KL from the normal prediction", "nats"), "top1_agreement": ("share of top-1 tokens kept", "1")}
 
 
+@checked
 def milder(
-    run: Run, *, cluster: str | None = None, resamples: int = 2000, level: float = 0.95, seed: int = 0
+    run: Run, *, cluster: str | None = None, resamples: Resamples = 2000, level: Coverage = 0.95, seed: int = 0
 ) -> xr.Dataset:
     """What swap and drop do to the prediction, and their paired difference, at each place and in the mean.
 
@@ -44,7 +45,6 @@ def milder(
     Raises:
         OptionError: a run without drop or swap, without a pair of blocks that both measured, or options out of range.
     """
-    check_resampling(resamples, level)
     missing = [name for name in ("drop", "swap") if name not in run]
     if missing:
         raise OptionError(

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 from transformers import Cache
 
+from bathyscope.anatomy.anatomy import Anatomy
 from bathyscope.anatomy.recording import CACHE_NAMES
 from bathyscope.errors import ModelError
 from bathyscope.schedule import Schedule
@@ -81,9 +83,17 @@ class Chain:
         self.refuses_cache = ""
         """Why nothing may be continued from a cache; empty where it may."""
 
-    def stand_ins(self) -> nn.ModuleList:
-        """What takes the place of the model's list of blocks."""
-        return nn.ModuleList(StandIn(block, place, self) for place, block in enumerate(self._blocks))
+    @contextmanager
+    def in_place(self, anatomy: Anatomy) -> Iterator[nn.Module]:
+        """Inside, stand-ins take the place of the model's list of blocks; gives the module that holds the list."""
+        path, _, name = anatomy.family.blocks.rpartition(".")
+        owner = anatomy.model.get_submodule(path)
+        blocks = getattr(owner, name)
+        try:
+            setattr(owner, name, nn.ModuleList(StandIn(block, n, self) for n, block in enumerate(self._blocks)))
+            yield owner
+        finally:
+            setattr(owner, name, blocks)
 
     def meet(self, place: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The model's loop calls the block at ``place``.

@@ -6,14 +6,14 @@ import warnings
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, get_args
+from typing import Annotated, Any
 
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from bathyscope.errors import ModelError, OptionError, did_you_mean, warn
+from bathyscope.errors import ModelError, OptionError, warn
 from bathyscope.model import AnyModel, alone, config_hash
-from bathyscope.options import require_whole
+from bathyscope.options import Range, checked
 from bathyscope.schedule import Schedule
 from bathyscope.store.folder import folder_path
 from bathyscope.surgery.card import CARD, RECORD, Record, card
@@ -28,6 +28,7 @@ from bathyscope.surgery.tensors import from_files, from_model
 from bathyscope.surgery.weight_files import SHARD_BYTES, Written, write_shards
 
 
+@checked
 def export(
     model: AnyModel,
     schedule: Schedule | str,
@@ -36,7 +37,7 @@ def export(
     emit: Emit | None = None,
     evidence: str = "",
     revision: str | None = None,
-    shard_bytes: int = SHARD_BYTES,
+    shard_bytes: Annotated[int, Range(1)] = SHARD_BYTES,
 ) -> Path | str:
     """Writes a model with its blocks in another order as a checkpoint for plain transformers.
 
@@ -70,7 +71,6 @@ def export(
         >>> bathyscope.export("Qwen/Qwen2.5-1.5B", "drop:2,drop:5", "qwen-26")
     """
     _require_one_result(folder, emit)
-    require_whole(shard_bytes=(shard_bytes, 1))
     target = Path() if folder is None else folder_path(folder, "folder")
     with alone(model):
         source = source_of(model, revision, weights=emit is None)
@@ -136,10 +136,6 @@ def write_export(
 
 
 def _require_one_result(folder: Any, emit: Any) -> None:
-    if emit is not None and emit not in get_args(Emit):
-        raise OptionError(
-            f"emit={emit!r} is unknown.{did_you_mean(str(emit), get_args(Emit))} Allowed: {', '.join(get_args(Emit))}."
-        )
     if (folder is None) == (emit is None):
         what = "neither" if folder is None else "both"
         raise OptionError(
@@ -153,14 +149,7 @@ def schedule_for(schedule: object, n_blocks: int) -> Schedule:
     Raises:
         OptionError: neither, made for another depth, or without a block.
     """
-    if not isinstance(schedule, Schedule | str):
-        raise OptionError(f"A schedule is a Schedule or a text such as 'drop:5'; {schedule!r} given.")
-    chosen = Schedule.parse(schedule, n_blocks) if isinstance(schedule, str) else schedule
-    if chosen.n_blocks != n_blocks:
-        raise OptionError(
-            f"The schedule is made for {chosen.n_blocks} blocks and this model has {n_blocks}; make it with "
-            f"Schedule.standard({n_blocks}), or give its text."
-        )
+    chosen = Schedule.of(schedule, n_blocks)
     if not len(chosen):
         raise OptionError("This schedule leaves no block; a checkpoint has at least one.")
     return chosen

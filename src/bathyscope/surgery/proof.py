@@ -79,18 +79,12 @@ def _cannot(anatomy: Anatomy, schedule: Schedule) -> str:
 
 def _scheduled(anatomy: Anatomy, schedule: Schedule, ids: Tensor) -> Tensor:
     """Logits of the source's own forward with the blocks in another order."""
-    path, _, name = anatomy.family.blocks.rpartition(".")
-    owner = submodule(anatomy.model, path) if path else anatomy.model
-    blocks = getattr(owner, name)
     chain = Chain(schedule, anatomy.blocks, anatomy.returns, "block", anatomy.dtype)
     try:
-        setattr(owner, name, chain.stand_ins())
-        logits: Tensor = plain_forward(anatomy.model, ids, anatomy.family.name).logits
+        with chain.in_place(anatomy):
+            logits: Tensor = plain_forward(anatomy.model, ids, anatomy.family.name).logits
     except ModelError as error:
-        setattr(owner, name, blocks)
         raise ModelError(f"{_cannot(anatomy, schedule)}: {_lender(anatomy, schedule) or error}") from error
-    finally:
-        setattr(owner, name, blocks)
     return logits
 
 

@@ -6,18 +6,17 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Final, Literal, get_args
+from typing import Annotated, Final, Literal, get_args
 
 from bathyscope.errors import ModelError, OptionError, PromptError, did_you_mean, warn
 from bathyscope.interrupts import ended_as_interrupted
 from bathyscope.measures.costs import Over
 from bathyscope.model import AnyModel, Model, alone, config_hash, loaded
 from bathyscope.model.reading import tokenized
-from bathyscope.options import checked
+from bathyscope.options import Coverage, Range, Resamples, checked
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import Source
 from bathyscope.schedule import Schedule
-from bathyscope.statistics.bootstrap import check_resampling
 from bathyscope.store.folder import folder_path
 from bathyscope.surgery.choosing import Search
 from bathyscope.surgery.judging import Proof
@@ -39,11 +38,11 @@ def prune(
     max_cost: float | None = None,
     parts: Sequence[Part] = ("block",),
     over: Over = "tokens",
-    budget: int = 20_000,
-    measured: int = 32,
-    random: int = 16,
-    resamples: int = 2000,
-    level: float = 0.95,
+    budget: Annotated[int, Range(0)] = 20_000,
+    measured: Annotated[int, Range(1)] = 32,
+    random: Annotated[int, Range(1)] = 16,
+    resamples: Resamples = 2000,
+    level: Coverage = 0.95,
     seed: int = 0,
     beyond_context: bool | None = None,
     out: str | Path | None = None,
@@ -86,10 +85,6 @@ def prune(
     """
     with alone(model):
         _require_one(drop, max_cost)
-        check_resampling(resamples, level)
-        for name, number, least in (("budget", budget, 0), ("measured", measured, 1), ("random", random, 1)):
-            if number < least:
-                raise OptionError(f"{name}={number} is out of range; allowed: {least} or more.")
         kinds = _kinds(parts)
         ready = loaded(model)
         units = units_of(ready, kinds)

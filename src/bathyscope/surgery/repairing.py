@@ -18,12 +18,12 @@ from bathyscope.anatomy.mode import evaluating
 from bathyscope.errors import ModelError, OptionError, PromptError
 from bathyscope.model import AnyModel, Model, alone, load, loaded
 from bathyscope.model.reading import tokenized
-from bathyscope.options import checked
+from bathyscope.options import Coverage, Resamples, checked
 from bathyscope.progress import ProgressBar
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import Source
 from bathyscope.schedule import Schedule
-from bathyscope.statistics.bootstrap import bootstrap_interval, check_resampling, mean_interval, resample_counts
+from bathyscope.statistics.bootstrap import bootstrap_interval, mean_interval, resample_counts
 from bathyscope.statistics.least_squares import Array
 from bathyscope.store.folder import folder_path
 from bathyscope.surgery.copying import ScheduledCopy
@@ -126,8 +126,8 @@ def repair(
     minutes: float | None = None,
     rate: float = 1e-3,
     state: str | Path | None = None,
-    resamples: int = 1000,
-    level: float = 0.95,
+    resamples: Resamples = 1000,
+    level: Coverage = 0.95,
     seed: int = 0,
     progress: bool = True,
 ) -> Repaired:
@@ -170,7 +170,6 @@ def repair(
     """
     with alone(model):
         budget = _budget(how, tokens, minutes)
-        check_resampling(resamples, level)
         if not 0 < rate < inf:
             raise OptionError(f"rate={rate:g} is out of range; give a learning rate above 0, such as 1e-3.")
         whole = loaded(model)

@@ -15,12 +15,11 @@ from bathyscope.labels import Label, labelled
 from bathyscope.measures.costs import Metric, Over
 from bathyscope.model import AnyModel, Model, alone, loaded
 from bathyscope.model.reading import tokenized
-from bathyscope.options import checked
+from bathyscope.options import Coverage, Resamples, checked
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import Source
 from bathyscope.schedule import Schedule
 from bathyscope.statistics.best import Simultaneous, simultaneous
-from bathyscope.statistics.bootstrap import check_resampling
 from bathyscope.surgery.ledger import Ledger
 from bathyscope.surgery.pruning import require_answers
 from bathyscope.wavefront.histories import following, twice
@@ -108,8 +107,8 @@ def repeat_scan(
     longest: int | None = None,
     orders: Sequence[str] = (),
     over: Over = "tokens",
-    resamples: int = 2000,
-    level: float = 0.95,
+    resamples: Resamples = 2000,
+    level: Coverage = 0.95,
     seed: int = 0,
     beyond_context: bool | None = None,
     progress: bool = True,
@@ -140,7 +139,6 @@ def repeat_scan(
             answer; raised before any compute.
     """
     with alone(model):
-        check_resampling(resamples, level)
         ready = loaded(model)
         n_blocks = ready.n_blocks
         if longest is not None and not 1 <= longest <= n_blocks:

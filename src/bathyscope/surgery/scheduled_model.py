@@ -55,22 +55,18 @@ def scheduled(
     anatomy = model.anatomy if isinstance(model, Model) else _resolved(model)
     hf, chosen = _checked(anatomy, schedule, arguments)
     _require_sources(anatomy, model.checks if isinstance(model, Model) else _measured(anatomy), chosen)
-    path, _, name = anatomy.family.blocks.rpartition(".")
-    owner = submodule(hf, path) if path else hf
-    blocks = getattr(owner, name)
     chain = Chain(chosen, anatomy.blocks, anatomy.returns, arguments, anatomy.dtype)
     with evaluating(hf):
         expected = expected_logits(anatomy, chosen, arguments)
-    watch = owner.register_forward_pre_hook(_before_forward, with_kwargs=True)  # type: ignore[union-attr]
-    try:
-        setattr(owner, name, chain.stand_ins())
-        with evaluating(hf):
-            require_parity(hf, expected, chain, chosen)
-        with running(hf, str(chosen)), _saved_as_it_runs(hf, anatomy.family, chosen, arguments):
-            yield hf
-    finally:
-        setattr(owner, name, blocks)
-        watch.remove()
+    with chain.in_place(anatomy) as owner:
+        watch = owner.register_forward_pre_hook(_before_forward, with_kwargs=True)
+        try:
+            with evaluating(hf):
+                require_parity(hf, expected, chain, chosen)
+            with running(hf, str(chosen)), _saved_as_it_runs(hf, anatomy.family, chosen, arguments):
+                yield hf
+        finally:
+            watch.remove()
 
 
 def require_runnable(model: Model, schedule: Schedule | str, arguments: Arguments) -> None:
@@ -89,14 +85,7 @@ def _checked(anatomy: Anatomy, schedule: Schedule | str, arguments: str) -> tupl
             f"arguments={arguments!r} is unknown.{did_you_mean(str(arguments), get_args(Arguments))} "
             "Allowed: block, slot."
         )
-    if not isinstance(schedule, Schedule | str):
-        raise OptionError(f"A schedule is a Schedule or a text such as 'drop:5'; {schedule!r} given.")
-    chosen = Schedule.parse(schedule, anatomy.n_blocks) if isinstance(schedule, str) else schedule
-    if chosen.n_blocks != anatomy.n_blocks:
-        raise OptionError(
-            f"The schedule is made for {chosen.n_blocks} blocks and this model has {anatomy.n_blocks}; make it with "
-            f"Schedule.standard({anatomy.n_blocks}), or give its text."
-        )
+    chosen = Schedule.of(schedule, anatomy.n_blocks)
     _require_no_other(anatomy.model)
     listed = submodule(anatomy.model, anatomy.family.blocks)
     if not isinstance(listed, nn.ModuleList):

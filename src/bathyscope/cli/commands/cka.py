@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
-from cyclopts import App, Parameter
+from cyclopts import App
 
 import bathyscope
-from bathyscope.cli.arguments import LOADING, Quiet, Records, load_all
-from bathyscope.cli.commands.survey import IN_A_SHELL, one_source
+from bathyscope.cli.arguments import LOADING, Quiet, Records, load_all, records
+from bathyscope.cli.commands.survey import Sources, one_source
 from bathyscope.cli.console import quiet_libraries, write_rows
 from bathyscope.cli.flags import command, flags, options_of
 from bathyscope.measures.registry import MEASURES
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 _DEFAULTS: Any = MEASURES["cka"].options_type()
 _OPTIONS = options_of("bathyscope:cka", leave_out=("model", "other", "prompts", "progress"))
@@ -29,7 +26,7 @@ def cka_command(
     other: str,
     /,
     *,
-    prompts: Annotated[list[str], Parameter(help=IN_A_SHELL["prompts"], negative=())],
+    prompts: Sources,
     format: Records = "table",
     quiet: Quiet = False,
     **given: Any,
@@ -43,23 +40,9 @@ def cka_command(
     first, second = load_all([model, other], given, quiet)
     with quiet_libraries(downloads=not quiet):
         found = bathyscope.cka(first, second, one_source(prompts), **given)
-    write_rows(rows_of(found), format, f"Intervals of {given.get('level', _DEFAULTS.level):.0%}.")
+    rows = records(found, ("tokens", "boundary", "boundary_other", "cka", "ci_low", "ci_high"), found["cka"].dims)
+    write_rows(rows, format, f"Intervals of {given.get('level', _DEFAULTS.level):.0%}.")
     return 0
-
-
-def rows_of(found: xr.Dataset) -> list[dict[str, Any]]:
-    """A row for every kind of tokens and two boundaries."""
-    return [
-        {
-            "tokens": tokens,
-            "boundary": i,
-            "boundary_other": j,
-            **{name: float(found[name].sel(tokens=tokens).values[i, j]) for name in ("cka", "ci_low", "ci_high")},
-        }
-        for tokens in found["tokens"].values.tolist()
-        for i in range(found.sizes["boundary"])
-        for j in range(found.sizes["boundary_other"])
-    ]
 
 
 app = App(name="cka", help_epilogue=_EXAMPLES)

@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, Parameter
 
 import bathyscope
-from bathyscope.cli.arguments import Picture, Records, check_picture, write_picture
+from bathyscope.cli.arguments import Picture, Records, check_picture, records, write_picture
 from bathyscope.cli.console import write_rows
 from bathyscope.cli.flags import command, flags, options_of
 
 if TYPE_CHECKING:
     import xarray as xr
 
-Row = dict[str, Any]
-
 _BY_ERRORS = ("standard_error", "ci_low", "ci_high", "p_value")
+_COLUMNS = ("term", "errors", "coefficient", *_BY_ERRORS, "partial_r2", "vif")
 _EXAMPLES = """\
 Examples:
   bathyscope depth-performance models.csv
@@ -47,19 +46,9 @@ def depth_performance_command(
     return 0
 
 
-def coefficient_rows(found: xr.Dataset) -> list[Row]:
+def coefficient_rows(found: xr.Dataset) -> list[dict[str, Any]]:
     """A row for every term and kind of errors."""
-    return [
-        {
-            "term": term,
-            "errors": kind,
-            "coefficient": float(found["coefficient"].sel(term=term)),
-            **{name: float(found[name].sel(term=term, errors=kind)) for name in _BY_ERRORS},
-            **{name: float(found[name].sel(term=term)) for name in ("partial_r2", "vif")},
-        }
-        for kind in found["errors"].values.tolist()
-        for term in found["term"].values.tolist()
-    ]
+    return records(found, _COLUMNS, ("errors", "term"))
 
 
 def remark(found: xr.Dataset) -> str:

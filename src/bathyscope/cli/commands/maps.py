@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, Parameter
 
 import bathyscope
-from bathyscope.cli.arguments import OBJECTS, Quiet, Records, load_all
+from bathyscope.cli.arguments import OBJECTS, Quiet, Records, load_all, records
 from bathyscope.cli.console import Format, quiet_libraries, say, write, write_data, write_table
 from bathyscope.cli.flags import command, flags, options_of
 from bathyscope.errors import OptionError
@@ -65,11 +65,7 @@ def maps_command(
 
 def pair_rows(found: xr.Dataset) -> list[dict[str, Any]]:
     """A row for every source and target."""
-    return [
-        {"source": s, "target": t, **{name: float(found[name].values[s, t]) for name in COLUMNS}}
-        for s in found["source"].values.tolist()
-        for t in found["target"].values.tolist()
-    ]
+    return records(found, ("source", "target", *COLUMNS), ("source", "target"))
 
 
 def _check(files: Sequence[Path]) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, Parameter
 
 import bathyscope
-from bathyscope.cli.arguments import LOADING, Given, Quiet, Records, choose_one, load_all
+from bathyscope.cli.arguments import LOADING, Given, Quiet, Records, choose_one, load_all, records
 from bathyscope.cli.console import quiet_libraries, write_rows
 from bathyscope.cli.flags import command, flags, options_of
 
@@ -47,7 +47,9 @@ def wic_command(
         validation: rows that accuracy is measured on (not given = the hub's).
     """
     found = probed("wic", model, (data, validation), given, quiet)
-    write_rows(wic_rows(found), format, f"Majority label: {float(found['majority']):.3f}.")
+    columns = ("features", "boundary", "accuracy", "ci_low", "ci_high", "train_accuracy", "C")
+    rows = records(found, columns, ("features", "boundary"))
+    write_rows(rows, format, f"Majority label: {float(found['majority']):.3f}.")
     return 0
 
 
@@ -69,16 +71,6 @@ def ing_command(
     found = probed("ing", model, (data,), given, quiet)
     write_rows(ing_rows(found), format, "Accuracies on the held-out half; ensembles were put together on the other.")
     return 0
-
-
-def wic_rows(found: xr.Dataset) -> list[Row]:
-    """A row for every kind of features and boundary."""
-    columns = ("accuracy", "ci_low", "ci_high", "train_accuracy", "C")
-    return [
-        {"features": name, "boundary": boundary, **{c: float(found[c][i, boundary]) for c in columns}}
-        for i, name in enumerate(found["features"].values.tolist())
-        for boundary in found["boundary"].values.tolist()
-    ]
 
 
 def ing_rows(found: xr.Dataset) -> list[Row]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
-from cyclopts import App, Parameter
+from cyclopts import App
 
 import bathyscope
 from bathyscope.cli.arguments import LOADING, Quiet, Records, load_all
-from bathyscope.cli.commands.survey import IN_A_SHELL, one_source
+from bathyscope.cli.commands.survey import Sources, one_source
 from bathyscope.cli.console import quiet_libraries, write, write_data, write_table
 from bathyscope.cli.flags import command, flags, options_of
 
@@ -25,7 +25,7 @@ def repeat_scan_command(
     model: str,
     /,
     *,
-    prompts: Annotated[list[str], Parameter(help=IN_A_SHELL["prompts"], negative=())],
+    prompts: Sources,
     format: Records = "table",
     quiet: Quiet = False,
     **given: Any,

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
-from cyclopts import App, Parameter
+from cyclopts import App
 
 import bathyscope
-from bathyscope.cli.arguments import LOADING, Quiet, Records, load_all
-from bathyscope.cli.commands.survey import IN_A_SHELL, one_source
+from bathyscope.cli.arguments import LOADING, Quiet, Records, load_all, records
+from bathyscope.cli.commands.survey import Sources, one_source
 from bathyscope.cli.console import quiet_libraries, write_rows
 from bathyscope.cli.flags import command, flags, options_of
 
 _OPTIONS = options_of("bathyscope:solved", leave_out=("model", "prompts", "progress"))
-_COLUMNS = ("solved", "right_tokens", "answer_tokens", "answer_logprob")
+_VALUES = ("solved", "right_tokens", "answer_tokens", "answer_logprob")
+_COLUMNS = {"prompt_id": "prompt", **{name: name for name in _VALUES}}
 _EXAMPLES = """\
 Examples:
   bathyscope solved Qwen/Qwen2.5-1.5B --prompts gsm8k:20
@@ -24,7 +25,7 @@ def solved_command(
     model: str,
     /,
     *,
-    prompts: Annotated[list[str], Parameter(help=IN_A_SHELL["prompts"], negative=())],
+    prompts: Sources,
     format: Records = "table",
     quiet: Quiet = False,
     **given: Any,
@@ -37,11 +38,7 @@ def solved_command(
     [loaded] = load_all([model], given, quiet)
     with quiet_libraries(downloads=not quiet):
         found = bathyscope.solved(loaded, one_source(prompts), progress=not quiet, **given)
-    ids = found["prompt_id"].values.tolist()
-    rows = [
-        {"prompt": name, **{column: found[column].values[i].item() for column in _COLUMNS}}
-        for i, name in enumerate(ids)
-    ]
+    rows = records(found, _COLUMNS, ("prompt",))
     answered = int(found["solved"].notnull().sum())
     write_rows(rows, format, f"{int(found['solved'].sum())} of {answered} prompts with an answer are solved.")
     return 0

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from cyclopts import App, Parameter
+from cyclopts import App
 
 import bathyscope
 from bathyscope.cli.arguments import OBJECTS, Quiet, load_all
-from bathyscope.cli.commands.survey import IN_A_SHELL, one_source
+from bathyscope.cli.commands.survey import Sources, one_source
 from bathyscope.cli.console import quiet_libraries, say, write, write_json
 from bathyscope.cli.flags import command, flags, options_of
 from bathyscope.errors import OptionError
@@ -36,7 +36,7 @@ def solved_by_command(
     deep: str,
     /,
     *,
-    prompts: Annotated[list[str], Parameter(help=IN_A_SHELL["prompts"], negative=())],
+    prompts: Sources,
     out: Path,
     format: Format = "table",
     quiet: Quiet = False,

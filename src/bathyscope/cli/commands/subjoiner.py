@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
-from bathyscope.cli.arguments import Picture, Quiet, Records, check_picture, write_picture
+from bathyscope.cli.arguments import Picture, Quiet, Records, check_picture, records, write_picture
 from bathyscope.cli.commands.probe import probe_flags, probed
 from bathyscope.cli.console import write, write_data, write_table
 from bathyscope.cli.flags import command
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 COLUMNS = {
+    "rank": "rank",
     "top_block": "block",
     "top_head": "head",
     "top_score": "score",
@@ -60,10 +61,7 @@ def subjoiner_command(
 
 def head_rows(found: xr.Dataset) -> list[dict[str, Any]]:
     """A row for every head with a rank, the first rank first."""
-    return [
-        {"rank": rank, **{column: found[name].values[rank].item() for name, column in COLUMNS.items()}}
-        for rank in found["rank"].values.tolist()
-    ]
+    return records(found, COLUMNS, ("rank",))
 
 
 def remark(found: xr.Dataset) -> str:

@@ -39,6 +39,8 @@ IN_A_SHELL = {
     f"(not given = {','.join(DEFAULT)}, or the preset's)",
     "out": "folder of the run; an interrupted run there is resumed (not given = runs/MODEL-PROMPTS)",
 }
+Sources = Annotated[list[str], Parameter(help=IN_A_SHELL["prompts"], negative=())]
+"""Prompts of other commands, as ``survey`` takes them."""
 REPEATED = ("prompts", "measures")
 _EXAMPLES = """\
 Examples:
