@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from bathyscope.bundled import model_path, prompts_path
 from bathyscope.errors import ModelError
-
-if TYPE_CHECKING:
-    from bathyscope.store.run import Run
+from bathyscope.store.run import Run
 
 MEASURES = ("residual", "lens", "skip", "drop", "swap", "repeat", "tokens", "effective_depth")
 

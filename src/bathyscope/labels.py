@@ -6,7 +6,7 @@ Nothing here needs torch, and arrays' libraries are imported only once there is 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -87,6 +87,17 @@ class Label:
 
 Table = Mapping[str, Label]
 """Every variable of a result by name, in order."""
+
+
+def interval(name: str, label: Callable[..., Label], of: str, *said: str, **more: str) -> dict[str, Label]:
+    """Both ends of an interval, ``name_low`` and ``name_high``.
+
+    Args:
+        label: makes a label of a long name and what follows.
+        of: what they are ends of, such as ``"its interval"``.
+    """
+    ends = (("low", "lower"), ("high", "upper"))
+    return {f"{name}_{end}": label(f"{side} end of {of}", *said, **more) for end, side in ends}
 
 
 def labelled(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +15,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bathyscope.errors import OptionError, did_you_mean, warn
-from bathyscope.labels import variable
+from bathyscope.labels import Label, Table, interval, labelled
 from bathyscope.options import checked
 from bathyscope.prompts.files import read_rows
 from bathyscope.statistics.depth_performance import CONDITION_LIMIT, LAYERS, VIF_LIMIT, Regression, regress
@@ -27,6 +28,25 @@ FEW_FAMILIES: Final = 10
 _TEXTS: Final = ("name", "family")
 _POSITIVE: Final = (LAYERS, "d_model", "d_ff")
 _SOURCE: Final = "least squares over models"
+_PER_UNIT: Final = "score per unit of the term"
+_by_term = partial(Label, "term", source=_SOURCE)
+_by_errors = partial(Label, "errors term", units=_PER_UNIT, formula="Student's t", source=_SOURCE)
+_band = partial(Label, "errors point", units="score", formula="x'β ± t·√(x'Vx)", source=_SOURCE)
+_by_model = partial(Label, "model", formula="residual on covariates and families + mean", source=_SOURCE)
+_MEAN: Final = "score to be expected of a model of so many layers, covariates at their means"
+_TABLE: Final[Table] = {
+    "coefficient": _by_term("coefficient", _PER_UNIT, "least squares"),
+    "partial_r2": _by_term("share that a term explains of what the others leave", "1", "t²/(t² + df)"),
+    "vif": _by_term("variance inflation factor", "1", "1/(1 − R² of the term on the other terms)"),
+    "standard_error": _by_errors("standard error of the coefficient"),
+    **interval("ci", _by_errors, "the coefficient's interval"),
+    "p_value": _by_errors("two-sided p-value of a coefficient of 0", units="1"),
+    "degrees_of_freedom": Label("errors", "degrees of freedom of Student's t", source=_SOURCE),
+    "mean_response": Label("point", _MEAN, "score", "x'β", _SOURCE),
+    **interval("band", _band, "the confidence band of the regression"),
+    "adjusted_layers": _by_model("layers, covariates held constant", "layer"),
+    "adjusted_score": _by_model("score, covariates held constant", "score"),
+}
 _ROWS: Final = "Rows are counted from 1, the header left out."
 
 
@@ -110,62 +130,13 @@ def _dataset(
         "residual_degrees_of_freedom": fit.residual_degrees_of_freedom,
         "condition_number": fit.condition_number,
     }
-    given = {name: variable(("model",), values, name, "", source="given") for name, values in by_model.items()}
-    return xr.Dataset({**_of_terms(fit), **_of_points(fit), **_of_models(fit), **given}, coords, attrs)
-
-
-def _of_terms(fit: Regression) -> dict[str, xr.Variable]:
-    per_unit = "score per unit of the term"
-    own = {
-        "coefficient": (fit.coefficient, "coefficient", per_unit, "least squares"),
-        "partial_r2": (fit.partial_r2, "share that a term explains of what the others leave", "1", "t²/(t² + df)"),
-        "vif": (fit.vif, "variance inflation factor", "1", "1/(1 − R² of the term on the other terms)"),
+    kinds = fit.errors.values()
+    values: dict[str, Any] = {
+        name: getattr(fit, name) if hasattr(fit, name) else np.array([getattr(errors, name) for errors in kinds])
+        for name in _TABLE
     }
-    by_errors = {
-        "standard_error": ("standard error of the coefficient", per_unit),
-        "ci_low": ("lower end of the coefficient's interval", per_unit),
-        "ci_high": ("upper end of the coefficient's interval", per_unit),
-        "p_value": ("two-sided p-value of a coefficient of 0", "1"),
-    }
-    found = {
-        name: variable(("term",), values, long_name, units, formula=formula, source=_SOURCE)
-        for name, (values, long_name, units, formula) in own.items()
-    }
-    for name, (long_name, units) in by_errors.items():
-        values = np.array([getattr(errors, name) for errors in fit.errors.values()])
-        found[name] = variable(("errors", "term"), values, long_name, units, formula="Student's t", source=_SOURCE)
-    freedom = [errors.degrees_of_freedom for errors in fit.errors.values()]
-    found["degrees_of_freedom"] = variable(
-        ("errors",), freedom, "degrees of freedom of Student's t", "1", source=_SOURCE
-    )
-    return found
-
-
-def _of_points(fit: Regression) -> dict[str, xr.Variable]:
-    mean = "score to be expected of a model of so many layers, covariates at their means"
-    found = {"mean_response": variable(("point",), fit.mean_response, mean, "score", formula="x'β", source=_SOURCE)}
-    for name, end in (("band_low", "lower"), ("band_high", "upper")):
-        values = np.array([getattr(errors, name) for errors in fit.errors.values()])
-        long_name, formula = f"{end} end of the confidence band of the regression", "x'β ± t·√(x'Vx)"
-        found[name] = variable(("errors", "point"), values, long_name, "score", formula=formula, source=_SOURCE)
-    return found
-
-
-def _of_models(fit: Regression) -> dict[str, xr.Variable]:
-    formula = "residual on covariates and families + mean"
-    return {
-        "adjusted_layers": variable(
-            ("model",),
-            fit.adjusted_layers,
-            "layers, covariates held constant",
-            "layer",
-            formula=formula,
-            source=_SOURCE,
-        ),
-        "adjusted_score": variable(
-            ("model",), fit.adjusted_score, "score, covariates held constant", "score", formula=formula, source=_SOURCE
-        ),
-    }
+    given = {name: Label("model", name, "", source="given") for name in by_model}
+    return labelled({**_TABLE, **given}, {**values, **by_model}, coords).assign_attrs(attrs)
 
 
 def _rows(table: str | Path | pd.DataFrame) -> Sequence[Mapping[Any, Any]]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
+from typing import Final
 
 import numpy as np
 import torch
@@ -16,7 +18,7 @@ import xarray as xr
 from torch import Tensor
 
 from bathyscope.errors import OptionError, PromptError, warn
-from bathyscope.labels import variable
+from bathyscope.labels import Label, Table, labelled
 from bathyscope.model import AnyModel, Model, alone, loaded
 from bathyscope.model.reading import tokenized
 from bathyscope.options import checked
@@ -32,6 +34,13 @@ from bathyscope.wavefront.engine import Wavefront
 from bathyscope.wavefront.probe import FinalStates, Probe
 
 _SOURCE = "exact match of the greedy answer"
+_by_prompt = partial(Label, "prompt", source=_SOURCE)
+_TABLE: Final[Table] = {
+    "solved": _by_prompt("greedy decoding gives the answer", "1", "Π_j [argmax p(· | question, y_1 … y_j−1) = y_j]"),
+    "right_tokens": _by_prompt("answer tokens before the first mistake of greedy decoding", "token"),
+    "answer_tokens": _by_prompt("tokens of the answer", "token"),
+    "answer_logprob": _by_prompt("log-probability of the answer", "nats", "Σ_j log p(y_j | question, y_1 … y_j−1)"),
+}
 _READOUT_TOKENS = 64
 
 
@@ -182,17 +191,8 @@ def _answered(model: Model, prompts: Prompts, progress: bool) -> xr.Dataset:
             done += sum(lengths[place] for place in places)
             bar.advance_to(done)
     found["answer_tokens"] = np.array([p.answer_tokens or np.nan for p in prompts], dtype=np.float64)
-    described = {
-        "solved": ("greedy decoding gives the answer", "1", "Π_j [argmax p(· | question, y_1 … y_j−1) = y_j]"),
-        "right_tokens": ("answer tokens before the first mistake of greedy decoding", "token", ""),
-        "answer_tokens": ("tokens of the answer", "token", ""),
-        "answer_logprob": ("log-probability of the answer", "nats", "Σ_j log p(y_j | question, y_1 … y_j−1)"),
-    }
-    data = {
-        name: variable(("prompt",), found[name], long_name, units, formula=formula, source=_SOURCE)
-        for name, (long_name, units, formula) in described.items()
-    }
-    return xr.Dataset(data, prompts.coords(), {"model": model.name, "dataset": prompts.dataset})
+    attrs = {"model": model.name, "dataset": prompts.dataset}
+    return labelled(_TABLE, {name: found[name] for name in _TABLE}, prompts.coords()).assign_attrs(attrs)
 
 
 def _ask(wave: Wavefront, prompts: Sequence[TokenizedPrompt], model: Model) -> AnswerProbe:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -12,7 +13,7 @@ from bathyscope.model import Model
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.wavefront.batch import Batch, plan_batches
 from bathyscope.wavefront.engine import Wavefront
-from bathyscope.wavefront.probe import BaselineView, Probe
+from bathyscope.wavefront.probe import Boundaries
 
 # What the states of a batch may take in float64. Larger batches are no faster.
 _STATE_BYTES = 512 << 20
@@ -85,7 +86,9 @@ class Streams:
         found: list[list[Tensor]] = []
         for model, wave, kept in zip(self.models, self._waves, (sources, range(self.boundaries[1]))):
             batch = Batch.of(ids, model.device)
-            probe = _Boundaries(batch, kept, self.device)
+            later_BT = batch.valid_BT.clone()
+            later_BT[:, 0] = False
+            probe = Boundaries(partial(_later, later_BT, self.device), kept)
             wave.run(batch, [probe])
             found.append(probe.taken)
         lengths = torch.tensor([len(own) - 1 for own in ids], device=self.device)
@@ -93,24 +96,9 @@ class Streams:
         return States(tuple(picked), found[0], found[1], owners)
 
 
-class _Boundaries(Probe):
-    """The plain forward's residual stream at some boundaries, all tokens but the prompts' first."""
-
-    def __init__(self, batch: Batch, kept: range, device: torch.device) -> None:
-        super().__init__()
-        self._later_BT = batch.valid_BT.clone()
-        self._later_BT[:, 0] = False
-        self._kept, self._device = kept, device
-        self.taken: list[Tensor] = []
-
-    def baseline(self, view: BaselineView) -> None:
-        if view.block == 0:
-            self._keep(0, view.before_BTD)
-        self._keep(view.block + 1, view.after_BTD)
-
-    def _keep(self, boundary: int, resid_BTD: Tensor) -> None:
-        if boundary in self._kept:
-            self.taken.append(resid_BTD[self._later_BT.to(resid_BTD.device)].to(self._device))
+def _later(later_BT: Tensor, device: torch.device, resid_BTD: Tensor) -> Tensor:
+    """All tokens but the prompts' first."""
+    return resid_BTD[later_BT.to(resid_BTD.device)].to(device)
 
 
 def _device(target: Model) -> torch.device:

@@ -21,7 +21,7 @@ from bathyscope.comparison.readings import ratio_reading
 from bathyscope.comparison.result import holm
 from bathyscope.comparison.side import sides_of
 from bathyscope.errors import OptionError, did_you_mean, warn
-from bathyscope.labels import variable
+from bathyscope.labels import Label, Table, interval, labelled
 from bathyscope.measures.curves import one_norm
 from bathyscope.measures.declared.effective_depth import DECLARATION
 from bathyscope.options import Coverage, Resamples, checked
@@ -40,6 +40,21 @@ FloatArray = NDArray[np.float64]
 SHARE: Final = "deep_thinking_ratio"
 """The one estimator that is a share of tokens itself, and no depth."""
 _SOURCE: Final = "hu2025, effective depth; csordas2025, depth score"
+_by_group = partial(Label, "estimator group", source=_SOURCE)
+_by_pair = partial(Label, "pair estimator", source=_SOURCE)
+_BOOTSTRAP: Final = "bootstrap over prompts"
+_TABLE: Final[Table] = {
+    "value": _by_group("effective depth ratio of the group", formula="depth / L"),
+    **interval("ci", _by_group, "its interval", formula=_BOOTSTRAP),
+    "depth": _by_group("effective depth of the group", "block", "blocks done"),
+    "n": _by_group("prompts in use", "prompt"),
+    "reason": _by_group("why there is no value or no interval", ""),
+    "difference": _by_pair("difference of ratio", formula="other − reference"),
+    **interval("difference", _by_pair, "the interval of the difference", formula=_BOOTSTRAP),
+    "effect_size": _by_pair("difference over the spread of single prompts", formula="Cohen's d"),
+    "p_value": _by_pair("two-sided p-value of no difference", formula="permutations of prompts over groups"),
+    "p_holm": _by_pair("p-value corrected for all pairs and estimators", formula="Holm"),
+}
 
 
 @checked
@@ -108,9 +123,8 @@ def grouped(
     }
     attrs = {"by": by, "run": opened.caption(), "n_blocks": blocks, "level": level, "resamples": resamples}
     attrs |= {"permutations": permutations, "seed": seed, **({} if cluster is None else {"cluster": cluster})}
-    return xr.Dataset(
-        {**_of_groups(by_group, own, blocks), **_of_pairs(between, p_values, list(chosen))}, coords, attrs
-    )
+    found_values = {**_of_groups(by_group, own, blocks), **_of_pairs(between, p_values, list(chosen))}
+    return labelled(_TABLE, found_values, coords).assign_attrs(attrs)
 
 
 def _warn_of_few_clusters(groups: Groups, member: NDArray[np.intp]) -> None:
@@ -178,54 +192,31 @@ def _p_value(reference: Reading, other: Reading, difference: Contrast, permutati
 
 def _of_groups(
     by_group: Mapping[str, Sequence[Estimator]], own: Sequence[Sequence[DepthEstimate]], blocks: int
-) -> dict[str, xr.Variable]:
+) -> dict[str, Any]:
     """``own`` is [estimator][group]."""
     is_share = np.array([name == SHARE for name in by_group])[:, None]
-
-    def ratio(end: str) -> FloatArray:
-        values = _gathered(own, end)
-        return np.where(is_share, values, values / blocks)
-
-    counts = [[int((~np.isnan(one.values).all(axis=1)).sum()) for one in row] for row in by_group.values()]
-    depth = np.where(is_share, np.nan, _gathered(own, "done"))
-    reasons = [[found.reason for found in row] for row in own]
-    return _variables(
-        ("estimator", "group"),
-        {
-            "value": (ratio("done"), "effective depth ratio of the group", "1", "depth / L"),
-            "ci_low": (ratio("done_low"), "lower end of its interval", "1", "bootstrap over prompts"),
-            "ci_high": (ratio("done_high"), "upper end of its interval", "1", "bootstrap over prompts"),
-            "depth": (depth, "effective depth of the group", "block", "blocks done"),
-            "n": (counts, "prompts in use", "prompt", ""),
-            "reason": (np.array(reasons, dtype=object), "why there is no value or no interval", "", ""),
-        },
-    )
+    ends = {"value": "done", "ci_low": "done_low", "ci_high": "done_high"}
+    depths = {name: _gathered(own, end) for name, end in ends.items()}
+    return {
+        **{name: np.where(is_share, values, values / blocks) for name, values in depths.items()},
+        "depth": np.where(is_share, np.nan, depths["value"]),
+        "n": [[int((~np.isnan(one.values).all(axis=1)).sum()) for one in row] for row in by_group.values()],
+        "reason": np.array([[found.reason for found in row] for row in own], dtype=object),
+    }
 
 
 def _of_pairs(
     between: Sequence[Sequence[Contrast]], p_values: FloatArray, estimators: Sequence[str]
-) -> dict[str, xr.Variable]:
+) -> dict[str, FloatArray]:
     """``between`` and ``p_values`` are [pair][estimator]."""
-    interval, bootstrap = "end of the interval of the difference", "bootstrap over prompts"
-    effect_size = _gathered(between, "effect_size")
-    return _variables(
-        ("pair", "estimator"),
-        {
-            "difference": (_gathered(between, "estimate"), "difference of ratio", "1", "other − reference"),
-            "difference_low": (_gathered(between, "ci_low"), f"lower {interval}", "1", bootstrap),
-            "difference_high": (_gathered(between, "ci_high"), f"upper {interval}", "1", bootstrap),
-            "effect_size": (effect_size, "difference over the spread of single prompts", "1", "Cohen's d"),
-            "p_value": (p_values, "two-sided p-value of no difference", "1", "permutations of prompts over groups"),
-            "p_holm": (holm(p_values, estimators), "p-value corrected for all pairs and estimators", "1", "Holm"),
-        },
-    )
-
-
-def _variables(dims: Sequence[str], described: Mapping[str, tuple[Any, str, str, str]]) -> dict[str, xr.Variable]:
-    return {
-        name: variable(dims, values, long_name, units, formula=formula, source=_SOURCE)
-        for name, (values, long_name, units, formula) in described.items()
+    fields = {
+        "difference": "estimate",
+        "difference_low": "ci_low",
+        "difference_high": "ci_high",
+        "effect_size": "effect_size",
     }
+    found = {name: _gathered(between, field) for name, field in fields.items()}
+    return {**found, "p_value": p_values, "p_holm": holm(p_values, estimators)}
 
 
 def _gathered(rows: Sequence[Sequence[Any]], field: str) -> FloatArray:

@@ -6,12 +6,15 @@ both touch the same two blocks. Source: lad2024, layer interventions.
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Final
+
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
 from bathyscope.errors import OptionError
-from bathyscope.labels import token_weights, variable
+from bathyscope.labels import Label, Table, interval, labelled, token_weights
 from bathyscope.options import Coverage, Resamples, checked
 from bathyscope.statistics.difference import paired_difference
 from bathyscope.statistics.reading import Reading
@@ -22,6 +25,14 @@ FloatArray = NDArray[np.float64]
 EVERYWHERE = "all"
 """The place that is the mean over all."""
 _QUANTITIES = {"kl": ("KL from the normal prediction", "nats"), "top1_agreement": ("share of top-1 tokens kept", "1")}
+_label = partial(Label, "quantity place", units="", source="lad2024, layer interventions")
+_TABLE: Final[Table] = {
+    "dropped": _label("one block left out, mean of the two of the pair"),
+    "swapped": _label("two neighbouring blocks exchanged"),
+    "difference": _label("swap − drop, paired by prompt"),
+    **interval("difference", _label, "its interval"),
+    "p_value": _label("two-sided p-value of no difference"),
+}
 
 
 @checked
@@ -74,25 +85,15 @@ def milder(
             ]
             one = paired_difference(*readings, resamples=resamples, level=level, seed=seed)
             found[row, place] = (*one.estimates, one.estimate, one.ci_low, one.ci_high, one.p_value)
-    described = {
-        "dropped": "one block left out, mean of the two of the pair",
-        "swapped": "two neighbouring blocks exchanged",
-        "difference": "swap − drop, paired by prompt",
-        "difference_low": "lower end of its interval",
-        "difference_high": "upper end of its interval",
-        "p_value": "two-sided p-value of no difference",
-    }
-    data = {
-        name: variable(("quantity", "place"), found[..., number], text, "", source="lad2024, layer interventions")
-        for number, (name, text) in enumerate(described.items())
-    }
+    data = {name: found[..., number] for number, name in enumerate(_TABLE)}
     coords = {
         "quantity": list(_QUANTITIES),
         "place": [*map(str, pairs), EVERYWHERE],
         "unit": ("quantity", [unit for _, unit in _QUANTITIES.values()]),
         "long_name": ("quantity", [text for text, _ in _QUANTITIES.values()]),
     }
-    return xr.Dataset(data, coords, {"run": run.caption(), "level": level, "resamples": resamples})
+    attrs = {"run": run.caption(), "level": level, "resamples": resamples}
+    return labelled(_TABLE, data, coords).assign_attrs(attrs)
 
 
 def _only(mean: FloatArray) -> FloatArray:

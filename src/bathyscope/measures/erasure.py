@@ -8,6 +8,7 @@ csordas2025 and hu2025, residual erasure.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from bathyscope.prompts.source import Source
 from bathyscope.wavefront.batch import Batch, plan_batches
 from bathyscope.wavefront.compare import at_one_position, l2
 from bathyscope.wavefront.engine import Wavefront
-from bathyscope.wavefront.probe import BaselineView, Probe, ReplacedStates
+from bathyscope.wavefront.probe import Boundaries, ReplacedStates
 from bathyscope.wavefront.rows import Replacement
 
 
@@ -68,9 +69,11 @@ class Erasure(Measure[ErasureOptions], declared=DECLARATION):
         total_LD = torch.zeros((), dtype=torch.float64, device=device)
         for picked in plan_batches(lengths, 1, wave.policy.tokens, equal):
             batch = Batch.of([reference[i].ids for i in picked], device)
-            sums = _TokenSums(batch, first)
+            keep_BT = batch.valid_BT.clone()
+            keep_BT[:, :first] = False
+            sums = Boundaries(partial(_summed, keep_BT))
             wave.run(batch, [sums])
-            total_LD = total_LD + torch.stack(sums.boundaries)
+            total_LD = total_LD + torch.stack(sums.taken)
         by = tokens if self.options.reference_scale == "mean" else len(reference) * wave.anatomy.width
         self._values_LD = (total_LD / by).float()
 
@@ -88,22 +91,9 @@ class Erasure(Measure[ErasureOptions], declared=DECLARATION):
         return ErasureProbe(self.options, facts, batch, self._values_LD, pieces, self._width)
 
 
-class _TokenSums(Probe):
-    """The plain forward's residual stream summed over a batch's tokens from ``first`` on, in float64."""
-
-    def __init__(self, batch: Batch, first: int) -> None:
-        super().__init__()
-        self._keep_BT = batch.valid_BT.clone()
-        self._keep_BT[:, :first] = False
-        self.boundaries: list[Tensor] = []
-
-    def baseline(self, view: BaselineView) -> None:
-        if view.block == 0:
-            self.boundaries.append(self._sum(view.before_BTD))
-        self.boundaries.append(self._sum(view.after_BTD))
-
-    def _sum(self, resid_BTD: Tensor) -> Tensor:
-        return resid_BTD[self._keep_BT].double().sum(0)
+def _summed(keep_BT: Tensor, resid_BTD: Tensor) -> Tensor:
+    """The stream summed over some tokens, in float64."""
+    return resid_BTD[keep_BT].double().sum(0)
 
 
 class ErasureProbe(MeasureProbe):

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 import torch
@@ -20,7 +22,7 @@ from transformers import PreTrainedModel
 
 from bathyscope.anatomy.attention_checks import attention_heads
 from bathyscope.errors import ModelError, OptionError
-from bathyscope.labels import variable
+from bathyscope.labels import Label, Table, interval, labelled
 from bathyscope.model import Model, alone, loaded
 from bathyscope.options import is_whole, require_whole
 from bathyscope.probing.gather import run_batches
@@ -35,9 +37,26 @@ from bathyscope.wavefront.probe import BaselineView, Probe
 LEAST = 8
 """Words of either kind that are needed: four in each half."""
 _SOURCE = "lad2024, sub-joiner heads"
-_FORMULA = {
-    "score": "mean of Σ A[T−1, T−1−i], i = 1 … n−1, over words of n tokens, minus the same over words of one token",
-    "attention": "Σ A[T−1, T−1−i], i = 1 … n−1",
+_by_head = partial(Label, "block head", source=_SOURCE)
+_by_rank = partial(Label, "rank", source=_SOURCE)
+_TABLE: Final[Table] = {
+    "score": _by_head(
+        "sub-joiner score, held-out words",
+        formula="mean of Σ A[T−1, T−1−i], i = 1 … n−1, over words of n tokens, minus the same over words of one token",
+    ),
+    "ranking_score": _by_head("sub-joiner score, words that heads are ranked on"),
+    "top_block": _by_rank("block of the head", "block"),
+    "top_head": _by_rank("head within its block", "head"),
+    "top_score": _by_rank("sub-joiner score, held-out words"),
+    **interval("ci", _by_rank, "the {percent=95 %} interval"),
+    "top_split": _by_rank("attention in words of n tokens, held-out words"),
+    "top_whole": _by_rank("attention in words of one token, held-out words"),
+    "attention": Label(
+        "word block head",
+        "attention of a word's last token to the n − 1 tokens before it",
+        formula="Σ A[T−1, T−1−i], i = 1 … n−1",
+        source=_SOURCE,
+    ),
 }
 
 Array = NDArray[np.float64]
@@ -198,28 +217,17 @@ def _dataset(measured: Measured, top: int, resamples: int, level: float, seed: i
     order = np.argsort(-ranking, axis=None, kind="stable")[: min(top, int(np.isfinite(ranking).sum()))]
     blocks, heads = np.unravel_index(order, ranking.shape)
     found = [measured.interval(b, h, resamples, level, seed) for b, h in zip(blocks.tolist(), heads.tolist())]
-    percent = f"{100 * level:g} %"
-    by_head, by_rank = ("block", "head"), ("rank",)
-    described = {
-        "score": (by_head, score, "sub-joiner score, held-out words"),
-        "ranking_score": (by_head, ranking, "sub-joiner score, words that heads are ranked on"),
-        "top_block": (by_rank, blocks, "block of the head"),
-        "top_head": (by_rank, heads, "head within its block"),
-        "top_score": (by_rank, [one.estimate for one in found], "sub-joiner score, held-out words"),
-        "ci_low": (by_rank, [one.ci_low for one in found], f"lower end of the {percent} interval"),
-        "ci_high": (by_rank, [one.ci_high for one in found], f"upper end of the {percent} interval"),
-        "top_split": (by_rank, [one.estimates[1] for one in found], "attention in words of n tokens, held-out words"),
-        "top_whole": (by_rank, [one.estimates[0] for one in found], "attention in words of one token, held-out words"),
-        "attention": (
-            ("word", *by_head),
-            measured.attention,
-            "attention of a word's last token to the n − 1 tokens before it",
-        ),
-    }
-    units = {"top_block": "block", "top_head": "head"}
-    data = {
-        name: variable(dims, values, what, units.get(name, "1"), formula=_FORMULA.get(name, ""), source=_SOURCE)
-        for name, (dims, values, what) in described.items()
+    values = {
+        "score": score,
+        "ranking_score": ranking,
+        "top_block": blocks,
+        "top_head": heads,
+        "top_score": [one.estimate for one in found],
+        "ci_low": [one.ci_low for one in found],
+        "ci_high": [one.ci_high for one in found],
+        "top_split": [one.estimates[1] for one in found],
+        "top_whole": [one.estimates[0] for one in found],
+        "attention": measured.attention,
     }
     coords = {
         "block": np.arange(ranking.shape[0]),
@@ -229,7 +237,7 @@ def _dataset(measured: Measured, top: int, resamples: int, level: float, seed: i
         "split": ("word", measured.split),
         "held_out": ("word", measured.held_out),
     }
-    return xr.Dataset(data, coords)
+    return labelled(_TABLE, values, coords, percent=f"{100 * level:g} %")
 
 
 def _require_room(model: Model, tokens: int, window: int) -> None:

@@ -7,7 +7,9 @@ both (Words in Context; Pilehvar and Camacho-Collados 2019). Source: lad2024, pr
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 import xarray as xr
@@ -15,7 +17,7 @@ from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
 from bathyscope.errors import ModelError, OptionError, did_you_mean
-from bathyscope.labels import variable
+from bathyscope.labels import Label, Table, interval, labelled
 from bathyscope.model import Model, alone, loaded
 from bathyscope.probing.gather import token_states
 from bathyscope.probing.logistic import Fit, Settings, accuracy, fit
@@ -24,6 +26,14 @@ from bathyscope.probing.wic_rows import Pair, Rows, read_pairs
 FEATURES = ("concatenation", "difference")
 _SOURCE = "lad2024, probes"
 _WHAT = "a word's meaning in two sentences"
+_by_boundary = partial(Label, "features boundary", source=_SOURCE)
+_TABLE: Final[Table] = {
+    "accuracy": _by_boundary(f"accuracy of a linear probe of {_WHAT}"),
+    **interval("ci", _by_boundary, "the {percent=95 %} interval"),
+    "train_accuracy": _by_boundary("accuracy on the rows that the probe was fitted to"),
+    "C": _by_boundary("inverse strength of the L2 penalty"),
+    "majority": Label("", "accuracy of always giving the label that most training rows have", source=_SOURCE),
+}
 
 Array = NDArray[np.float32]
 
@@ -124,24 +134,13 @@ def _features(states_P2D: Array, name: str) -> Array:
 
 def _dataset(fits: dict[str, list[Fit]], settings: Settings, majority: float) -> xr.Dataset:
     judged = [[accuracy(one.correct, settings) for one in row] for row in fits.values()]
-    level = f"{100 * settings.level:g} %"
-    described = {
-        "accuracy": ([[one.value for one in row] for row in judged], f"accuracy of a linear probe of {_WHAT}", "1"),
-        "ci_low": ([[one.low for one in row] for row in judged], f"lower end of the {level} interval", "1"),
-        "ci_high": ([[one.high for one in row] for row in judged], f"upper end of the {level} interval", "1"),
-        "train_accuracy": (
-            [[one.train_accuracy for one in row] for row in fits.values()],
-            "accuracy on the rows that the probe was fitted to",
-            "1",
-        ),
-        "C": ([[one.C for one in row] for row in fits.values()], "inverse strength of the L2 penalty", "1"),
+    values = {
+        "accuracy": [[one.value for one in row] for row in judged],
+        "ci_low": [[one.low for one in row] for row in judged],
+        "ci_high": [[one.high for one in row] for row in judged],
+        "train_accuracy": [[one.train_accuracy for one in row] for row in fits.values()],
+        "C": [[one.C for one in row] for row in fits.values()],
+        "majority": majority,
     }
-    data = {
-        name: variable(("features", "boundary"), values, long_name, units, source=_SOURCE)
-        for name, (values, long_name, units) in described.items()
-    }
-    data["majority"] = variable(
-        (), majority, "accuracy of always giving the label that most training rows have", "1", source=_SOURCE
-    )
-    boundaries = np.arange(len(next(iter(fits.values()))))
-    return xr.Dataset(data, {"features": list(fits), "boundary": boundaries})
+    coords = {"features": list(fits), "boundary": np.arange(len(next(iter(fits.values()))))}
+    return labelled(_TABLE, values, coords, percent=f"{100 * settings.level:g} %")

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+import xarray as xr
+
+from bathyscope.store.run import Run
 from bathyscope.text import elided
-
-if TYPE_CHECKING:
-    import xarray as xr
-
-    from bathyscope.store.run import Run
 
 Pairs = list[tuple[str, str]]
 

@@ -92,6 +92,17 @@ def small_sample(weights: ArrayLike) -> SmallSample:
     return SmallSample(trace / s2, float(degrees_of_freedom))
 
 
+def widened(weights: ArrayLike, level: float) -> tuple[float, float]:
+    """Levels of the two quantiles of resampled means that hold ``level``, further out the fewer prompts there are
+    (Hesterberg 2015). Unlike Student's interval, these quantiles never leave the range that means can take.
+
+    ``weights`` is as for :func:`small_sample`.
+    """
+    shrinkage, degrees_of_freedom = small_sample(weights)
+    reach = stats.t.ppf((1 + level) / 2, degrees_of_freedom) / math.sqrt(shrinkage)
+    return float(stats.norm.cdf(-reach)), float(stats.norm.cdf(reach))
+
+
 def bootstrap_interval(
     estimate: float,
     resampled: FloatArray,

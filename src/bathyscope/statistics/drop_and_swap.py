@@ -30,10 +30,6 @@ def drop_and_swap(
     swap_PX: ArrayLike,
     weights_P: ArrayLike,
     over: Over = "mean",
-    *,
-    resamples: int = 2000,
-    level: float = 0.95,
-    seed: int = 0,
 ) -> DropAndSwap:
     """The mean or median over places of the prompts' mean curves, with bootstrap intervals over prompts.
 
@@ -45,8 +41,8 @@ def drop_and_swap(
     """
     locate = partial(_reduced, over=over)
     readings = [Reading(np.asarray(one, dtype=np.float64), np.asarray(weights_P), locate) for one in (drop_PX, swap_PX)]
-    drop, swap = (contrast([[Term(one, 1.0)]], resamples=resamples, level=level, seed=seed) for one in readings)
-    return DropAndSwap(drop, swap, paired_difference(*readings, resamples=resamples, level=level, seed=seed))
+    drop, swap = (contrast([[Term(one, 1.0)]]) for one in readings)
+    return DropAndSwap(drop, swap, paired_difference(*readings))
 
 
 def _reduced(mean_X: FloatArray, over: Over) -> FloatArray:

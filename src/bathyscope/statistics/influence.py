@@ -13,7 +13,7 @@ from bathyscope.errors import OptionError
 FloatArray = NDArray[np.float64]
 
 
-def influence_received(effect: ArrayLike, skipped: ArrayLike | None = None) -> FloatArray:
+def influence_received(effect: ArrayLike) -> FloatArray:
     """Mean of each block's column of E over the blocks before it: how much it depends on them.
 
     Only cells with skipped < block are averaged. The others are fixed by the definition of a skip (0 for
@@ -23,9 +23,7 @@ def influence_received(effect: ArrayLike, skipped: ArrayLike | None = None) -> F
     Parameters
     ----------
     effect
-        E, ``[..., S, L]`` (skipped × block), relative changes of block contributions; NaN = not measured.
-    skipped
-        ``[S]``, which blocks the rows skip; None = all L in order.
+        E, ``[..., L, L]`` (skipped × block), relative changes of block contributions; NaN = not measured.
 
     Returns
     -------
@@ -34,33 +32,29 @@ def influence_received(effect: ArrayLike, skipped: ArrayLike | None = None) -> F
     Raises
     ------
     OptionError
-        Where the rows do not fit the skipped blocks.
+        Where there is not one row for each block.
     """
-    return _mean(*_later_cells(effect, skipped), axis=-2)
+    return _mean(*_later_cells(effect), axis=-2)
 
 
-def influence_given(effect: ArrayLike, skipped: ArrayLike | None = None) -> FloatArray:
+def influence_given(effect: ArrayLike) -> FloatArray:
     """Mean of each skipped block's row of E over the blocks after it: how much they depend on it.
 
-    Cells, parameters and errors as in :func:`influence_received`; returns ``[..., S]``, NaN at the last block,
+    Cells, parameters and errors as in :func:`influence_received`; returns ``[..., L]``, NaN at the last block,
     which has no block after it. Elsewhere it is the layer effect of the depth score, if E is 0 up to the
     skipped block.
     """
-    return _mean(*_later_cells(effect, skipped), axis=-1)
+    return _mean(*_later_cells(effect), axis=-1)
 
 
-def _later_cells(effect: ArrayLike, skipped: ArrayLike | None) -> tuple[FloatArray, NDArray[np.bool_]]:
+def _later_cells(effect: ArrayLike) -> tuple[FloatArray, NDArray[np.bool_]]:
     values = np.asarray(effect, dtype=np.float64)
-    if values.ndim < 2:
-        raise OptionError(f"Skip effects of shape {list(values.shape)} were given; they are [..., skipped, block].")
-    rows, n_blocks = values.shape[-2:]
-    index = np.arange(n_blocks) if skipped is None else np.asarray(skipped)
-    if index.shape != (rows,):
+    if values.ndim < 2 or values.shape[-2] != values.shape[-1]:
         raise OptionError(
-            f"Skip effects of shape {list(values.shape)} have {rows} rows, and skipped blocks of shape "
-            f"{list(index.shape)} name them; give one skipped block for each row."
+            f"Skip effects of shape {list(values.shape)} were given; they are [..., skipped, block], with as many "
+            "skipped blocks as blocks."
         )
-    return values, (index[:, None] < np.arange(n_blocks)) & ~np.isnan(values)
+    return values, np.triu(np.ones(values.shape[-2:], dtype=bool), 1) & ~np.isnan(values)
 
 
 def _mean(values: FloatArray, kept: NDArray[np.bool_], axis: int) -> FloatArray:

@@ -26,10 +26,6 @@ def prediction_fall(
     kl_PB: ArrayLike,
     fraction_L: ArrayLike,
     weights_P: ArrayLike,
-    *,
-    resamples: int = 2000,
-    level: float = 0.95,
-    seed: int = 0,
 ) -> Contrast:
     """Rank correlation (Spearman's ρ) over blocks of the share of prediction neurons with the fall of the mean KL.
 
@@ -48,7 +44,7 @@ def prediction_fall(
     if values.shape[-1] != len(fraction) + 1:
         raise OptionError(f"{values.shape[-1]} boundaries and {len(fraction)} blocks are not those of one model.")
     reading = Reading(values, np.asarray(weights_P), partial(_rho, fraction_L=fraction), (-1.0, 1.0))
-    return contrast([[Term(reading, 1.0)]], resamples=resamples, level=level, seed=seed)
+    return contrast([[Term(reading, 1.0)]])
 
 
 def _rho(mean_B: FloatArray, fraction_L: FloatArray) -> FloatArray:

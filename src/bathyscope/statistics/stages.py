@@ -14,9 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
-from bathyscope.statistics.bootstrap import resample_counts, small_sample
+from bathyscope.statistics.bootstrap import resample_counts, widened
 from bathyscope.statistics.reduce import weighted_mean
 
 FloatArray = NDArray[np.float64]
@@ -79,9 +78,7 @@ class HeldOut(NamedTuple):
 def standardised(curves: ArrayLike) -> FloatArray:
     """Curves ``[..., L]`` less their mean over blocks, over their standard deviation; 0 where they are constant."""
     values = np.asarray(curves, dtype=np.float64)
-    spread = values.std(axis=-1, keepdims=True)
-    centred = values - values.mean(axis=-1, keepdims=True)
-    return np.divide(centred, spread, out=np.zeros_like(centred), where=spread > 0)
+    return _in_units_of(values, values)
 
 
 def segmentations(curves: ArrayLike, most: int, shortest: int = 1) -> list[Breaks]:
@@ -156,7 +153,7 @@ def mean_band(values: FloatArray, *, resamples: int, level: float, seed: int) ->
     if len(values) < 2:
         return np.full(values.shape[1:], np.nan), np.full(values.shape[1:], np.nan)
     counts = resample_counts(len(values), resamples, np.random.default_rng(seed))
-    low, high = np.quantile(weighted_mean(values, counts), _widened(len(values), level), axis=0)
+    low, high = np.quantile(weighted_mean(values, counts), widened(np.ones(len(values)), level), axis=0)
     return low, high
 
 
@@ -215,17 +212,9 @@ def _interval(place: float, drawn: FloatArray, n_prompts: int, level: float) -> 
     An interval about the estimate by the resamples' standard error would hold the truth no more often and be up to
     twice as wide, since a break jumps between places that may be far apart.
     """
-    below, above = _widened(n_prompts, level)
+    below, above = widened(np.ones(n_prompts), level)
     low, high = np.quantile(drawn, below, method="lower"), np.quantile(drawn, above, method="higher")
     return min(float(low), place), max(float(high), place)
-
-
-def _widened(n_prompts: int, level: float) -> tuple[float, float]:
-    """Levels of the two quantiles of resampled means that hold ``level``, further out the fewer prompts there are
-    (Hesterberg 2015)."""
-    trust = small_sample(np.ones(n_prompts))
-    reach = stats.t.ppf((1 + level) / 2, trust.degrees_of_freedom) / math.sqrt(trust.shrinkage)
-    return float(stats.norm.cdf(-reach)), float(stats.norm.cdf(reach))
 
 
 def _line_squares(blocks: int) -> float:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from bathyscope.errors import OptionError, StoreError
-from bathyscope.labels import Label, labelled
+from bathyscope.labels import Label, interval, labelled
 from bathyscope.schedule import Schedule
 from bathyscope.store.folder import Kind, folder_path, read_manifest, verified
 from bathyscope.store.shards import decode, encode_results
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 PRUNING: Final = Kind("pruning", "bathyscope prune", "prune.json", schemas=(1,))
 RESULT: Final = "plan.nc"
@@ -25,16 +24,16 @@ _GROUP: Final = "plan"
 CHEAP: Final = ("block influence", "angular distance", "one-shot loss", "last", "random")
 """Candidates that need no search."""
 _SOURCE: Final = "prune"
+_label = partial(Label, "candidate", source=_SOURCE)
 _TABLE: Final = {
-    "subset": Label("candidate", "what is left out", source=_SOURCE),
-    "calibration_cost": Label("candidate", "mean cost on the calibration prompts", "nats", source=_SOURCE),
-    "test_cost": Label("candidate", "mean cost on the test prompts", "nats", "mean of loss(S) − loss(full)", _SOURCE),
-    "test_cost_low": Label("candidate", "lower end of the interval of the test cost", "nats", source=_SOURCE),
-    "test_cost_high": Label("candidate", "upper end of the interval of the test cost", "nats", source=_SOURCE),
-    "p_value": Label("candidate", "p of no difference from the best, corrected for all pairs", source=_SOURCE),
-    "indistinguishable": Label("candidate", "cannot be told from the best on the test prompts", source=_SOURCE),
-    "test_kl": Label("candidate", "mean KL on the test prompts", "nats", "mean of KL(full ‖ S)", _SOURCE),
-    "test_agreement": Label("candidate", "top-1 agreement with the full model", source=_SOURCE),
+    "subset": _label("what is left out"),
+    "calibration_cost": _label("mean cost on the calibration prompts", "nats"),
+    "test_cost": _label("mean cost on the test prompts", "nats", "mean of loss(S) − loss(full)"),
+    **interval("test_cost", _label, "the interval of the test cost", "nats"),
+    "p_value": _label("p of no difference from the best, corrected for all pairs"),
+    "indistinguishable": _label("cannot be told from the best on the test prompts"),
+    "test_kl": _label("mean KL on the test prompts", "nats", "mean of KL(full ‖ S)"),
+    "test_agreement": _label("top-1 agreement with the full model"),
     "cost": Label("candidate prompt", "cost on each test prompt", "nats", "loss(S) − loss(full)", _SOURCE),
 }
 COLUMNS: Final = tuple(name for name, label in _TABLE.items() if label.always == ("candidate",))

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import Final
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from bathyscope.errors import ModelError, OptionError, PromptError
 from bathyscope.interrupts import ended_as_interrupted
-from bathyscope.labels import Label, labelled
+from bathyscope.labels import Label, interval, labelled
 from bathyscope.measures.costs import Metric, Over
 from bathyscope.model import AnyModel, Model, alone, loaded
 from bathyscope.model.reading import tokenized
@@ -24,23 +26,19 @@ from bathyscope.surgery.ledger import Ledger
 from bathyscope.surgery.pruning import require_answers
 from bathyscope.wavefront.histories import following, twice
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 _NAMED: Final = 5
 _SOURCE: Final = "repeat_scan"
-_end = "{} end of its interval, corrected for all windows"
+_label = partial(Label, "window", source=_SOURCE)
+_ENDS: Final = "its interval, corrected for all windows"
 _TABLE: Final = {
-    "schedule": Label("window", "the order of the blocks", source=_SOURCE),
-    "cost": Label("window", "mean cost", "nats", "mean of loss(S) − loss(full)", _SOURCE),
-    "cost_low": Label("window", _end.format("lower"), "nats", source=_SOURCE),
-    "cost_high": Label("window", _end.format("upper"), "nats", source=_SOURCE),
-    "accuracy": Label("window", "share of the prompts whose answer is right", source=_SOURCE, optional=True),
-    "gain": Label("window", "accuracy beyond the full model's", source=_SOURCE, optional=True),
-    "gain_low": Label("window", _end.format("lower"), source=_SOURCE, optional=True),
-    "gain_high": Label("window", _end.format("upper"), source=_SOURCE, optional=True),
-    "p_value": Label("window", "p of no gain, or of no cost, corrected for all windows", source=_SOURCE),
-    "helps": Label("window", "the interval lies on the better side: of the gain, or of the cost", source=_SOURCE),
+    "schedule": _label("the order of the blocks"),
+    "cost": _label("mean cost", "nats", "mean of loss(S) − loss(full)"),
+    **interval("cost", _label, _ENDS, "nats"),
+    "accuracy": _label("share of the prompts whose answer is right", optional=True),
+    "gain": _label("accuracy beyond the full model's", optional=True),
+    **interval("gain", partial(_label, optional=True), _ENDS),
+    "p_value": _label("p of no gain, or of no cost, corrected for all windows"),
+    "helps": _label("the interval lies on the better side: of the gain, or of the cost"),
 }
 
 

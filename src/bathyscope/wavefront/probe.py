@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -171,3 +171,28 @@ class Probe:
 
     def finish(self, final: FinalStates) -> None:
         """All rows have reached the last boundary."""
+
+
+class Boundaries(Probe):
+    """The plain forward's residual stream at every boundary, or what is wanted of it.
+
+    ``taken`` holds it once the wave has passed, boundary after boundary.
+
+    Args:
+        take: from the stream [batch, tokens, width] to what is kept of it.
+        at: the boundaries; None = all.
+    """
+
+    def __init__(self, take: Callable[[Tensor], Tensor], at: Container[int] | None = None) -> None:
+        super().__init__()
+        self._take, self._at = take, at
+        self.taken: list[Tensor] = []
+
+    def baseline(self, view: BaselineView) -> None:
+        if view.block == 0:
+            self._keep(0, view.before_BTD)
+        self._keep(view.block + 1, view.after_BTD)
+
+    def _keep(self, boundary: int, resid_BTD: Tensor) -> None:
+        if self._at is None or boundary in self._at:
+            self.taken.append(self._take(resid_BTD))

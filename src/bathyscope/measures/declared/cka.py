@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Final
 
-from bathyscope.labels import Label
+from bathyscope.labels import Label, interval
 from bathyscope.measures.declaration import Declaration
 from bathyscope.options import Coverage, Range
 
@@ -47,12 +47,11 @@ DECLARATION: Final = Declaration(
             formula="Σ HSIC₁(K_b, K_b') / √(Σ HSIC₁(K_b, K_b) · Σ HSIC₁(K_b', K_b')), sums over minibatches",
             direction="1 = the same up to rotation and scale, 0 = unrelated",
         ),
-        **{
-            f"ci_{end}": _pairs(
-                f"{side} end of the {{percent=95 %}} interval of the CKA",
-                formula="CKA ± Student's quantile × standard error, by a jackknife over groups of prompts",
-            )
-            for end, side in (("low", "lower"), ("high", "upper"))
-        },
+        **interval(
+            "ci",
+            _pairs,
+            "the {percent=95 %} interval of the CKA",
+            formula="CKA ± Student's quantile × standard error, by a jackknife over groups of prompts",
+        ),
     },
 )

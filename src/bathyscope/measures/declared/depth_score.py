@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, Literal
 
-from bathyscope.labels import Label
+from bathyscope.labels import Label, interval
 from bathyscope.measures.declaration import Declaration
 from bathyscope.options import Coverage, Resamples
 
@@ -44,13 +44,7 @@ class DepthScoreOptions:
     cluster: str | None = None
 
 
-def _ends(dims: str, units: str, of: str, formula: str = _INTERVAL) -> dict[str, Label]:
-    return {
-        f"ci_{end}": _label(dims, f"{side} end of the {{percent=95 %}} interval of the {of}", units, formula)
-        for end, side in (("low", "lower"), ("high", "upper"))
-    }
-
-
+_by_level = partial(_label, "score level reduction")
 _trend = partial(_label, "score reduction")
 _higher = partial(_label, direction="higher = the answer depends more on the skipped block")
 _deeper = partial(_label, "prompt reduction", direction="higher = the answer depends on later blocks")
@@ -92,11 +86,11 @@ DECLARATION: Final = Declaration(
             )
             for kind, effect in (("layer", _LAYER), ("output", "O[s]"))
         },
-        **_ends("score level reduction", "block", "depth score"),
-        "reason": _label("score level reduction", "why there is no score or no interval", ""),
+        **interval("ci", _by_level, "the {percent=95 %} interval of the depth score", "block", _INTERVAL),
+        "reason": _by_level("why there is no score or no interval", ""),
         "n_prompts": _label("level", "prompts measured"),
         "trend_slope": _trend("slope of the prompts' depth scores over their level", "block/level", "least squares"),
-        **{f"trend_{name}": one for name, one in _ends("score reduction", "block/level", "slope", _STUDENT).items()},
+        **interval("trend_ci", _trend, "the {percent=95 %} interval of the slope", "block/level", _STUDENT),
         "trend_share": _trend("slope as a share of the model's depth", "1/level", "slope / L"),
         "trend_effect_size": _trend(
             "slope in standard deviations within a level", "1/level", "slope / pooled standard deviation within levels"

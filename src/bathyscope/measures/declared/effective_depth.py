@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Final
 
-from bathyscope.labels import Label
+from bathyscope.labels import Label, interval
 from bathyscope.measures.declaration import Declaration
 from bathyscope.options import Coverage, Range, Resamples
 
@@ -50,10 +50,7 @@ DECLARATION: Final = Declaration(
             "index",
             "cosines and centre of mass index blocks; kl and overlap block inputs; settle and prediction boundaries",
         ),
-        **{
-            f"ci_{end}": _label(f"{side} end of the {{percent=95 %}} interval of the depth", "block", _BOOTSTRAP)
-            for end, side in (("low", "lower"), ("high", "upper"))
-        },
+        **interval("ci", _label, "the {percent=95 %} interval of the depth", "block", _BOOTSTRAP),
         "crossing_share": _label("share of resamples that meet the criterion", "1", _BOOTSTRAP),
         "reason": _label("why there is no estimate or no interval", ""),
     },

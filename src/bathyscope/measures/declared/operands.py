@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from bathyscope.labels import Label, Table
+from bathyscope.labels import Label, Table, interval
 
 _label = partial(Label, source="csordas2025, residual erasure by operand", optional=True)
 _slope = partial(_label, "", units="boundary/step")
@@ -22,6 +22,5 @@ OPERANDS: Final[Table] = {
         formula="least squares over steps within prompts",
         direction="0 = all inputs are left at one depth",
     ),
-    "operand_slope_low": _slope("lower end of the 95 % interval of the slope", formula="CR3 over prompts"),
-    "operand_slope_high": _slope("upper end of the 95 % interval of the slope", formula="CR3 over prompts"),
+    **interval("operand_slope", _slope, "the 95 % interval of the slope", formula="CR3 over prompts"),
 }

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from bathyscope.labels import Label
+from bathyscope.labels import Label, interval
 from bathyscope.measures.declaration import Declaration
 from bathyscope.measures.declared.schedules import Blocks
 from bathyscope.options import Coverage, Resamples
@@ -54,8 +54,7 @@ DECLARATION: Final = Declaration(
             "prompt", "cross-entropy of the next token of the full prediction", "nats", "−log p(next token)", _SOURCE
         ),
         "n_averaged": Label("prompt", "tokens that a prompt's means are over", "token", source=_SOURCE),
-        "interaction_mean": _mean(long_name="mean interaction over prompts", formula="mean over prompts"),
-        "interaction_low": _mean(long_name="lower end of its interval", formula="paired bootstrap over prompts"),
-        "interaction_high": _mean(long_name="upper end of its interval", formula="paired bootstrap over prompts"),
+        "interaction_mean": _mean("mean interaction over prompts", formula="mean over prompts"),
+        **interval("interaction", _mean, "its interval", formula="paired bootstrap over prompts"),
     },
 )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Final
 
-from bathyscope.labels import Label
+from bathyscope.labels import Label, interval
 from bathyscope.measures.declaration import Declaration
 from bathyscope.options import Coverage, Range
 
@@ -15,7 +15,6 @@ _curve = partial(_label, "curve block")
 _stage = partial(_label, "stage")
 _by_k = partial(_label, "k")
 _BOOTSTRAP = "bootstrap over prompts"
-_ENDS = (("low", "lower"), ("high", "upper"))
 
 
 @dataclass(frozen=True)
@@ -45,22 +44,14 @@ DECLARATION: Final = Declaration(
     StagesOptions,
     {
         "signature": _curve("signature of how the model works at a block", "as the curve", "mean"),
-        **{
-            f"signature_{end}": _curve(
-                f"{side} end of the {{percent=95 %}} interval of the signature", "as the curve", _BOOTSTRAP
-            )
-            for end, side in _ENDS
-        },
+        **interval("signature", _curve, "the {percent=95 %} interval of the signature", "as the curve", _BOOTSTRAP),
         "left_out": _label("curve", "why a signature is left out of the cut", ""),
         "standardised": _curve(
             "signature as it is cut",
             formula="(x − mean over blocks) / standard deviation over blocks; x = log of drop_kl and mlp_norm",
         ),
         "boundary": _stage("first block of a stage", "block", "least squares Σ (z − its stage's mean)²"),
-        **{
-            f"ci_{end}": _stage(f"{side} end of the {{percent=95 %}} interval of the boundary", "block", _BOOTSTRAP)
-            for end, side in _ENDS
-        },
+        **interval("ci", _stage, "the {percent=95 %} interval of the boundary", "block", _BOOTSTRAP),
         "resample_share": _stage("share of resamples with this very boundary", "1", _BOOTSTRAP),
         "relative_depth": _stage("share of the blocks before a stage", "1", "boundary / L"),
         "boundary_reason": _label("", "why there are no boundaries or no intervals", ""),

@@ -5,17 +5,15 @@ Source: Meng et al. 2022 (causal tracing); Zhang & Nanda 2024 (activation patchi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import xarray as xr
 
 from bathyscope.report.figures.heat_map import Side
 from bathyscope.report.figures.kind import Drawing, FigureKind
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.token_map import BLOCK_LABEL, BOUNDARY_LABEL, Reading, token_panels
-
-if TYPE_CHECKING:
-    import xarray as xr
-
-    from bathyscope.store.run import Run
+from bathyscope.store.run import Run
 
 _TITLES: Final = {"block": "Patching the stream", "attention": "Patching attention", "mlp": "Patching the MLP"}
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import xarray as xr
 from matplotlib.figure import FigureBase
 
 from bathyscope.report.figures import style
 from bathyscope.report.figures.kind import Drawing, Panel
-
-if TYPE_CHECKING:
-    from bathyscope.surgery.plan import Plan
+from bathyscope.surgery.plan import Plan
 
 _ROW_INCHES: Final = 0.24
 _AROUND_INCHES: Final = 1.1

@@ -10,10 +10,9 @@ from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 from bathyscope.report.figures.options import FigureOptions
-from bathyscope.statistics.bootstrap import resample_counts, small_sample
+from bathyscope.statistics.bootstrap import resample_counts, widened
 from bathyscope.statistics.reduce import weighted_mean
 
 RESAMPLES: Final = 1000
@@ -63,9 +62,7 @@ def _bootstrap(values_PX: Array, weights_P: Array) -> tuple[Array, Array]:
     # from one drawing to the next.
     counts_RP = resample_counts(len(values_PX), RESAMPLES, np.random.default_rng(_SEED))
     means_RX = weighted_mean(values_PX, counts_RP * weights_P)
-    shrinkage, degrees_of_freedom = small_sample(weights_P)
-    reach = stats.t.ppf((1 + LEVEL) / 2, degrees_of_freedom) / np.sqrt(shrinkage)
-    return _quantiles(means_RX, float(stats.norm.cdf(-reach)), float(stats.norm.cdf(reach)))
+    return _quantiles(means_RX, *widened(weights_P, LEVEL))
 
 
 def _quantiles(values_NX: Array, low: float, high: float) -> tuple[Array, Array]:
