@@ -21,6 +21,7 @@ TABLE = {
     "evaluate": "evaluate",
     "exit-advice": "exit_advice",
     "export": "export",
+    "grid": "grid",
     "group": "group",
     "join": "join",
     "list": "names",

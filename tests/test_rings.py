@@ -16,7 +16,7 @@ import bathyscope
 ROOT = Path(bathyscope.__file__).parent
 RINGS = (
     ("errors", "interrupts", "strict", "text"),
-    ("plug_ins",),
+    ("plug_ins", "recipes"),
     ("schedule", "statistics", "options", "labels"),
     ("streaming",),
     ("anatomy",),
@@ -44,7 +44,7 @@ RINGS = (
     ),
     ("report", "distributed"),
     ("engines",),
-    ("reproducing", "demonstration", "catalogue"),
+    ("reproducing", "demonstration", "catalogue", "grids"),
     ("cli",),
 )
 RANK = {name: rank for rank, ring in enumerate(RINGS) for name in ring}

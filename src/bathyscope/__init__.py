@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from bathyscope.evaluation import evaluate, open_evaluation
     from bathyscope.exits.advice import exit_advice
     from bathyscope.exits.result import ExitAdvice
+    from bathyscope.grids import grid
     from bathyscope.measures.base import Measure, MeasureProbe
     from bathyscope.model import Model, load
     from bathyscope.performance import depth_performance
@@ -72,6 +73,7 @@ _LAZY = {
     "exit_advice": "bathyscope.exits.advice:exit_advice",
     "ExitAdvice": "bathyscope.exits.result:ExitAdvice",
     "export": "bathyscope.surgery.exporting:export",
+    "grid": "bathyscope.grids:grid",
     "group": "bathyscope.comparison:grouped",
     "grouped": "bathyscope.comparison:grouped",
     "join": "bathyscope.distributed.joining:join",
@@ -127,6 +129,7 @@ __all__ = [
     "evaluate",
     "exit_advice",
     "export",
+    "grid",
     "group",
     "grouped",
     "join",

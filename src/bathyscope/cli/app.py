@@ -42,6 +42,7 @@ _TASKS = {
     "Measure": {
         "demo": "Survey the bundled model on bundled prompts and write a report; offline, about a minute.",
         "survey": "Measure a model on some prompts; an interrupted survey is resumed by the same command.",
+        "grid": "Many surveys from one file: models × prompts × options, each resumable.",
         "join": "Put the parts of one survey (survey --part 3/16) together to its run.",
         "estimate": "Work, memory and time of a survey, from the model's configuration alone.",
     },

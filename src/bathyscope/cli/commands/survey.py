@@ -17,7 +17,6 @@ from bathyscope.cli import session
 from bathyscope.cli.arguments import Quiet, taken
 from bathyscope.cli.console import quiet_libraries, say, write_json
 from bathyscope.cli.flags import command, flags, nested, options_of
-from bathyscope.cli.recipe import overlay, read_recipe
 from bathyscope.cli.summary import print_summary, summary
 from bathyscope.errors import OptionError, StoreError
 from bathyscope.interrupts import INTERRUPTED
@@ -26,6 +25,7 @@ from bathyscope.measures.registry import DEFAULT, MEASURES, chosen, from_elsewhe
 from bathyscope.options import coerce
 from bathyscope.papers.faults import FAULTS
 from bathyscope.papers.presets import preset as preset_of
+from bathyscope.recipes import overlay, read_recipe
 
 _OF_PYTHON_ONLY = ("tokenizer", "family", "loading", "progress", "command")
 LOAD = options_of("bathyscope:load", leave_out=_OF_PYTHON_ONLY)

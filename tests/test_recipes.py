@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from bathyscope.cli.commands.survey import SurveyCall
-from bathyscope.cli.recipe import overlay, read_recipe
 from bathyscope.errors import OptionError
 from bathyscope.measures.declared.skip import SkipOptions
+from bathyscope.recipes import overlay, read_recipe
 
 
 def written(tmp_path: Path, text: str) -> Path:
@@ -80,5 +80,6 @@ def test_arguments_go_to_the_call_they_belong_to(tmp_path: Path) -> None:
         "add_special_tokens": True,
         "chat": False,
         "keep_text": True,
+        "worker_timeout": 3600.0,
         "skip": SkipOptions(parts=("block",)),
     }
