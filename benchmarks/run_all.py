@@ -15,6 +15,7 @@ SCRIPTS = (
     "pairs_speed.py",
     "corpus.py",
     "survey_overhead.py",
+    "launches.py",
     "interval_coverage.py",
     "memory.py",
     "streaming.py",
@@ -22,7 +23,7 @@ SCRIPTS = (
     "export_memory.py",
 )
 
-OF_THEIR_OWN = ("corpus.py", "interval_coverage.py", "export_memory.py", "streaming.py")
+OF_THEIR_OWN = ("corpus.py", "launches.py", "interval_coverage.py", "export_memory.py", "streaming.py")
 """Scripts that take other flags; they run with their defaults."""
 
 

@@ -8,6 +8,7 @@ import torch
 import xarray as xr
 from support import idle, waves, zoo
 
+from bathyscope.measures import effects
 from bathyscope.measures.effects import EffectMaps, control_gap, relative_change
 from bathyscope.measures.over_tokens import LEFT_OUT
 from bathyscope.model import load
@@ -112,3 +113,19 @@ def test_noise_of_a_later_call_counts_too() -> None:
     assert maps.noise.tolist() == pytest.approx([0.5])
     maps.rows(RowsView(2, [[]], one[None], one[None], one, one + 1, one, one + 1, prompt=0, start=1))
     assert maps.noise.tolist() == pytest.approx([0.5])  # a quiet call takes nothing back
+
+
+def test_effects_that_do_not_wait_are_those_that_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values of single tokens are reduced many blocks at a time; after every block gives the same."""
+    together = measured([0, 1, 2, 3, 4])
+    monkeypatch.setattr(effects, "_AT_ONCE", 0)
+    for name, dataset in measured([0, 1, 2, 3, 4]).items():
+        xr.testing.assert_identical(dataset, together[name])
+
+
+def test_values_of_several_starts_are_joined_by_what_they_fill() -> None:
+    a, b = torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[5.0], [6.0]])
+    places, values = effects.pooled([([(0, 1), (0, 2)], a), ([(0, 1), (0, 2)], b)])
+    assert (list(places), values.tolist()) == ([(0, 1), (0, 2)], [[1, 2, 5], [3, 4, 6]])
+    places, values = effects.pooled([([(0, 1), (0, 2)], a), ([(0, 2), (0, 1)], b)])
+    assert (list(places), values.tolist()) == ([(0, 1), (0, 2)], [[1, 2, 6], [3, 4, 5]])

@@ -146,3 +146,35 @@ def test_small_differences_keep_their_digits() -> None:
 def test_loss_needs_targets() -> None:
     with pytest.raises(ValueError, match="loss needs the next tokens"):
         compare(lambda x: x, draw(0), [draw(1)], ("loss",), vocabulary=VOCABULARY)
+
+
+@pytest.mark.parametrize("by_row", [False, True])
+def test_rows_that_are_read_together_are_those_read_alone(by_row: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On an accelerator all rows of a chunk go into one product; the reference itself is not read again."""
+    reference, one, other = (draw(seed) for seed in range(3))
+    rows = [one, other, reference, other]
+    read: list[int] = []
+
+    def logits(vectors: Tensor, of_reference: Tensor | None = None) -> Tensor:
+        read.append(len(vectors))
+        return vectors if of_reference is None else vectors + of_reference
+
+    def found(chunk: int) -> dict[str, Tensor]:
+        monkeypatch.setattr(module, "_read_at_once", lambda vocabulary, device: chunk)
+        given = {"vocabulary": VOCABULARY, "targets_N": TARGETS, "k": K, "top_p": TOP_P}
+        return compare(logits, reference, rows, ALL, read_row=logits if by_row else None, **given)
+
+    alone = found(TOKENS)
+    assert read == [TOKENS] * (5 if by_row else 4)
+    monkeypatch.setattr(module, "is_accelerator", lambda device: True)
+    for chunk, calls in (
+        (4 * TOKENS, [1, 4] if by_row else [1, 2, 1]),
+        (2 * TOKENS, [1, 2, 2] if by_row else [1, 2, 1]),
+    ):
+        read.clear()
+        together = found(chunk)
+        assert read == [TOKENS * rows for rows in calls]
+        for name in ALL:
+            assert torch.equal(together[name].nan_to_num(), alone[name].nan_to_num()), name
+    few = found(7)
+    assert all(torch.equal(few[name].nan_to_num(), alone[name].nan_to_num()) for name in ALL)

@@ -74,13 +74,19 @@ class Integrator:
         with torch.no_grad():
             origin = paths[0].delta_TD.new_zeros(1)
             rows = self._rows(index, paths, [path.points(origin) for path in paths])
-            at_baseline = self.chain.predict(rows, index + 1).tolist()
+            at_baseline_S = self.chain.predict(rows, index + 1).double()
         found: dict[int, Integral] = {}
         for rule in self.rules:
             poor = [s for s in range(len(paths)) if s not in found or not found[s].is_accurate]
             if poor:
                 gradients = self._mean_gradients(index, [paths[s] for s in poor], rule)
-                found |= {s: self._integral(paths[s], g, at_baseline[s]) for s, g in zip(poor, gradients)}
+                own = [(paths[s].delta_TD * gradient_TD).sum(-1) for s, gradient_TD in zip(poor, gradients)]
+                # all of them in one way to the host, which decides whether they will do
+                *attributions, at_baseline = torch.cat([*own, at_baseline_S]).cpu().split([*map(len, own), len(paths)])
+                found |= {
+                    s: self._integral(paths[s], attribution_T, float(at_baseline[s]))
+                    for s, attribution_T in zip(poor, attributions)
+                }
         return [found[s] for s in range(len(paths))]
 
     def _mean_gradients(self, index: int, paths: Sequence[Path], rule: Quadrature) -> Tensor:
@@ -97,8 +103,7 @@ class Integrator:
                 mean_STD[s] += torch.einsum("n,ntd->td", weights[own], gradient.double())
         return mean_STD / scale
 
-    def _integral(self, path: Path, gradient_TD: Tensor, at_baseline: float) -> Integral:
-        attribution_T = (path.delta_TD * gradient_TD).sum(-1)
+    def _integral(self, path: Path, attribution_T: Tensor, at_baseline: float) -> Integral:
         at_end = self.chain.probability
         rounding = _ROUNDING * torch.finfo(path.end_TD.dtype).eps * max(at_end, at_baseline)
         return Integral(attribution_T, float(attribution_T.sum()) - (at_end - at_baseline), rounding)

@@ -16,15 +16,15 @@ def saved_bytes(model: nn.Module) -> Iterator[Callable[[], int]]:
     Storages are counted once and the model's own not at all. Masks and rotary tables, which rows share, are counted
     too, so that the measure of one row is slightly too large for many.
     """
-    known = {t.untyped_storage().data_ptr() for t in (*model.parameters(), *model.buffers())}
+    known = {t.untyped_storage()._cdata for t in (*model.parameters(), *model.buffers())}
     since = 0
 
     def note(tensor: Tensor) -> Tensor:
         nonlocal since
         storage = tensor.untyped_storage()
         # what has been saved stays alive until the graph goes, so no address is used twice
-        if storage.data_ptr() not in known:
-            known.add(storage.data_ptr())
+        if storage._cdata not in known:
+            known.add(storage._cdata)
             since += storage.nbytes()
         return tensor
 

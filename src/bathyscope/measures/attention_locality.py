@@ -69,25 +69,27 @@ class AttentionLocalityProbe(MeasureProbe):
         self._summed = sorted({_SELF, *range(1, PREVIOUS + 1), *offsets})
         # NaN stays where a block, or a head of a block with fewer of them, has no weights
         shape = (batch.size, n_blocks, heads)
-        self._by_offset = torch.full((*shape, len(self._summed)), torch.nan, dtype=torch.float64)
-        self._first_key = torch.full(shape, torch.nan, dtype=torch.float64)
+        device = batch.ids_BT.device
+        self._by_offset = torch.full((*shape, len(self._summed)), torch.nan, dtype=torch.float64, device=device)
+        self._first_key = torch.full(shape, torch.nan, dtype=torch.float64, device=device)
 
     def baseline(self, view: BaselineView) -> None:
         if view.weights is None:
             return
         by_offset, first_key = summed_weights(view.weights, self._batch.valid_BT, self._summed)
         heads = by_offset.shape[1]
-        self._by_offset[:, view.block, :heads] = by_offset.cpu()
-        self._first_key[:, view.block, :heads] = first_key.cpu()
+        self._by_offset[:, view.block, :heads] = by_offset
+        self._first_key[:, view.block, :heads] = first_key
 
     def result(self) -> xr.Dataset:
         lengths = torch.tensor(self._batch.lengths, dtype=torch.float64)
         pairs_BO = (lengths[:, None] - torch.tensor(self._summed)).clamp_min(0)
         previous = [self._summed.index(i) for i in range(1, PREVIOUS + 1)]
-        pooled_BLH = self._by_offset[..., previous].sum(-1) / pairs_BO[:, None, None, previous].sum(-1)
-        mean_BLHO = self._by_offset / pairs_BO[:, None, None]
+        by_offset = self._by_offset.cpu()
+        pooled_BLH = by_offset[..., previous].sum(-1) / pairs_BO[:, None, None, previous].sum(-1)
+        mean_BLHO = by_offset / pairs_BO[:, None, None]
         weight_BLO = mean_BLHO.nanmean(2)[..., [self._summed.index(i) for i in self._offsets]]
-        first_key_BLH = self._first_key / (lengths - 1)[:, None, None]
+        first_key_BLH = self._first_key.cpu() / (lengths - 1)[:, None, None]
         mean_prev5 = pooled_BLH.nanmean(2)
         data = {
             "weight": weight_BLO,

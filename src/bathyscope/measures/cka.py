@@ -164,9 +164,9 @@ def representations(wave: Wavefront, minibatch: Minibatch) -> Tensor:
     for picked in plan_batches(lengths, 1, wave.policy.tokens, anatomy.equal_lengths):
         row_of = {prompt: row for row, prompt in enumerate(picked)}
         own = [(i, row_of[p], position) for i, (p, position) in enumerate(minibatch.positions) if p in row_of]
-        points = _Points([row for _, row, _ in own], [position for _, _, position in own])
+        points = _Points([row for _, row, _ in own], [position for _, _, position in own], device)
         wave.run(Batch.of([minibatch.prompts[p].ids for p in picked], device), [points])
-        found.append(torch.stack(points.boundaries))
+        found.append(torch.stack(points.boundaries).cpu())
         order += [i for i, _, _ in own]
     return torch.cat(found, dim=1)[:, np.argsort(order)]
 
@@ -174,9 +174,9 @@ def representations(wave: Wavefront, minibatch: Minibatch) -> Tensor:
 class _Points(Probe):
     """The plain forward's residual stream at some tokens of a batch."""
 
-    def __init__(self, rows: Sequence[int], positions: Sequence[int]) -> None:
+    def __init__(self, rows: Sequence[int], positions: Sequence[int], device: torch.device) -> None:
         super().__init__()
-        self._at = torch.tensor(rows), torch.tensor(positions)
+        self._rows, self._positions = torch.tensor([rows, positions]).to(device).unbind()
         self.boundaries: list[Tensor] = []
 
     def baseline(self, view: BaselineView) -> None:
@@ -185,8 +185,7 @@ class _Points(Probe):
         self._keep(view.after_BTD)
 
     def _keep(self, resid_BTD: Tensor) -> None:
-        rows, positions = (index.to(resid_BTD.device) for index in self._at)
-        self.boundaries.append(resid_BTD[rows, positions].cpu())
+        self.boundaries.append(resid_BTD[self._rows, self._positions])
 
 
 def grams(points_LND: Tensor, chosen: Sequence[int]) -> Array:

@@ -23,7 +23,7 @@ from bathyscope.labels import REDUCTIONS
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
 from bathyscope.measures.declared.depth_score import DECLARATION, DepthScoreOptions
 from bathyscope.measures.depth_score_levels import check_label, level_results
-from bathyscope.measures.effects import control_gap, relative_change
+from bathyscope.measures.effects import Cell, EffectMaps, pooled
 from bathyscope.measures.over_tokens import reduce_tokens
 from bathyscope.measures.positions import padded_positions
 from bathyscope.prompts.parts import clusters
@@ -103,8 +103,8 @@ class DepthScoreProbe(MeasureProbe):
         skip_last: bool,
     ) -> None:
         # the last block has no later block to change, and at later tokens no output
-        self._skipped: dict[Request, int] = {
-            SkipBefore(s, prompt, t, PROTECT_FIRST): s
+        self._skipped: dict[Request, Cell] = {
+            SkipBefore(s, prompt, t, PROTECT_FIRST): (0, s)
             for prompt, starts in enumerate(positions)
             for t in starts
             for s in range(facts.n_blocks - 1)
@@ -112,32 +112,20 @@ class DepthScoreProbe(MeasureProbe):
         super().__init__(list(self._skipped))
         self._facts, self._batch, self._positions, self._samples = facts, batch, positions, samples
         self._end = -1 if skip_last else None
-        # results stay on the model's device until the batch is done: no waiting for the accelerator on the way
-        device, shape = batch.ids_BT.device, (batch.size, len(REDUCTIONS), facts.n_blocks)
-        self._effect = torch.zeros(*shape, facts.n_blocks, dtype=torch.float64, device=device)
-        self._output = torch.zeros(shape, dtype=torch.float64, device=device)
-        for prompt, starts in enumerate(positions):
-            if not starts:
-                self._effect[prompt] = torch.nan
-                self._output[prompt] = torch.nan
-        self._noise = torch.zeros(batch.size, dtype=torch.float64, device=device)
-        self._pooled: dict[int, dict[int, list[Tensor]]] = {}
+        self._effects = EffectMaps(batch, facts.n_blocks, {}, self._skipped, positions, end=self._end)
+        self._output = np.zeros((batch.size, len(REDUCTIONS), facts.n_blocks))
+        self._output[[not starts for starts in positions]] = np.nan
 
     def rows(self, view: RowsView) -> None:
-        found = [(i, self._skipped[r]) for i, served in enumerate(view.requests) for r in served if r in self._skipped]
-        found = [(i, s) for i, s in found if s < view.block]
-        if not found or view.prompt is None:
-            return
-        effect_RN = relative_change(view, [i for i, _ in found])[:, 0, : self._end]
-        for (_, s), effect_N in zip(found, effect_RN):
-            self._pool(view.prompt, s, effect_N)
-        self._note_noise(view.prompt, control_gap(view)[0, : self._end])
+        if view.prompt is not None:
+            self._effects.rows(view)
 
     def block_done(self, block: int) -> None:
-        for prompt, skipped, reduced in self._reduced():
-            self._effect[prompt, :, skipped, block] = reduced
+        self._effects.block_done(block)
 
     def finish(self, final: FinalStates) -> None:
+        noise = self._effects.noise
+        tails: dict[int, list[tuple[list[Cell], Tensor]]] = {}
         for tail in final.tails:
             mine = {self._skipped[r]: state[: self._end] for r, state in tail.rows.items() if r in self._skipped}
             if not mine:
@@ -145,29 +133,14 @@ class DepthScoreProbe(MeasureProbe):
             control = tail.control_ND[: self._end]
             rows = [*mine.values(), same_or(control, tail.baseline_ND[: self._end])]
             change = compare(final.readout, control, rows, ["l2"], vocabulary=self._facts.anatomy.vocabulary)["l2"]
-            for s, change_N in zip(mine, change):
-                self._pool(tail.prompt, s, change_N)
-            self._note_noise(tail.prompt, change[-1])
-        for prompt, skipped, reduced in self._reduced():
-            self._output[prompt, :, skipped] = reduced
-
-    def _pool(self, prompt: int, skipped: int, values_N: Tensor) -> None:
-        self._pooled.setdefault(prompt, {}).setdefault(skipped, []).append(values_N)
-
-    def _reduced(self) -> list[tuple[int, list[int], Tensor]]:
-        """What was pooled over all t: prompt, skipped blocks, and [reduction, skipped]."""
-        found = [
-            (prompt, list(by_block), reduce_tokens(torch.stack([torch.cat(p) for p in by_block.values()])))
-            for prompt, by_block in self._pooled.items()
-        ]
-        self._pooled.clear()
-        return found
-
-    def _note_noise(self, prompt: int, gap_N: Tensor) -> None:
-        self._noise[prompt] = torch.maximum(self._noise[prompt], gap_N.max().double())
+            tails.setdefault(tail.prompt, []).append((list(mine), change[:-1]))
+            noise[tail.prompt] = torch.maximum(noise[tail.prompt], change[-1].max())
+        for prompt, several in tails.items():
+            cells, change_RN = pooled(several)
+            self._output[prompt, :, [s for _, s in cells]] = reduce_tokens(change_RN).T.cpu().numpy()
 
     def noise(self) -> np.ndarray:
-        return self._noise.cpu().numpy()
+        return self._effects.noise.cpu().numpy()
 
     def result(self) -> xr.Dataset:
         n_blocks = self._facts.n_blocks
@@ -177,7 +150,7 @@ class DepthScoreProbe(MeasureProbe):
             "block": np.arange(n_blocks),
             "sample": np.arange(self._samples),
         }
-        effect, output = self._effect.cpu().numpy(), self._output.cpu().numpy()
+        effect, output = self._effects.future[:, 0], self._output
         layer = layer_effect(effect)
         data = {
             "effect": effect,

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 import xarray as xr
+from torch import Tensor
 
 from bathyscope.gradients.depth import DepthGradients
 from bathyscope.gradients.differentiable import differentiating, require_differentiable, unavailable_when_streamed
@@ -50,7 +51,7 @@ class GradientProbe(MeasureProbe):
         super().__init__()
         self._facts, self._batch = facts, batch
         self._kept = [Trajectory(prompt, length) for prompt, length in enumerate(batch.lengths)]
-        self._norms = np.zeros((3, batch.size, facts.n_blocks + 1))
+        self._norms: list[np.ndarray] = []
 
     def baseline(self, view: BaselineView) -> None:
         for kept in self._kept:
@@ -62,13 +63,15 @@ class GradientProbe(MeasureProbe):
             for done, kept in enumerate(self._kept):
                 ids = self._batch.ids_BT[kept.prompt, : kept.length].clone()
                 gradients = DepthGradients(facts.anatomy, facts.checks, wave.provider, kept.boundaries, ids)
+                found: dict[int, Tensor] = {}
                 for boundary, total_TD, own_TD in gradients.sweep():
-                    for kind, gradient_TD in enumerate((total_TD, own_TD, total_TD - own_TD)):
-                        norm_T = torch.linalg.vector_norm(gradient_TD, dim=-1)
-                        self._norms[kind, kept.prompt, boundary] = float(norm_T.mean())
+                    gradients_KTD = torch.stack([total_TD, own_TD, total_TD - own_TD])
+                    found[boundary] = torch.linalg.vector_norm(gradients_KTD, dim=-1).mean(-1)
                     step((done + (boundaries - boundary) / boundaries) / len(self._kept))
+                in_order = torch.stack([found[boundary] for boundary in range(boundaries)], dim=1)
+                self._norms.append(in_order.double().cpu().numpy())
         self._kept = []
 
     def result(self) -> xr.Dataset:
-        data = dict(zip(("norm", "norm_own", "norm_rest"), self._norms))
+        data = dict(zip(("norm", "norm_own", "norm_rest"), np.stack(self._norms, axis=1)))
         return DECLARATION.dataset(data, {"boundary": np.arange(self._facts.n_blocks + 1)})

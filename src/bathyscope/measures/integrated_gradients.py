@@ -138,7 +138,7 @@ class IntegratedGradientsProbe(MeasureProbe):
             at = (kept.prompt, self._options.sites.index(site), index)
             # the last token is seen by no prediction of the answer
             self._attribution[at][: kept.length] = 0.0
-            self._attribution[at][: len(integral.attribution_T)] = integral.attribution_T.cpu().numpy()
+            self._attribution[at][: len(integral.attribution_T)] = integral.attribution_T.numpy()
             self._completeness[at] = integral.completeness
 
     def _answer(self, kept: Trajectory) -> int:

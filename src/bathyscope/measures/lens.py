@@ -23,6 +23,7 @@ from bathyscope.measures.token_values import TokenValues
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.compare import compare
+from bathyscope.wavefront.places import index
 from bathyscope.wavefront.probe import BaselineView, FinalStates
 
 HITS = (1, 3, 5, 10)
@@ -113,8 +114,9 @@ class LensProbe(MeasureProbe):
             if self.tokens is not None and norm == self._of_tokens:
                 self._leave(self.tokens, values, found)
             kept = {name: self._per_prompt(own) for name, own in values.items()}
-            hits = [self._per_prompt((found["rank"] <= k).double()) for k in HITS]
-            self._found.append({**kept, "hits": torch.stack(hits, dim=-1)})
+            ranks = found["rank"]
+            hits = self._per_prompt((ranks <= index(HITS, ranks.device)[:, None, None]).double())
+            self._found.append({**kept, "hits": hits.movedim(1, -1)})
         self._boundaries.clear()
 
     @property

@@ -44,59 +44,84 @@ class ResidualProbe(MeasureProbe):
         super().__init__(wants_parts=facts.checks.parts)
         self._facts = facts
         self._batch = batch
+        # of every token [batch, tokens], by boundary or block; averaged once all blocks have passed
         self._boundary: dict[str, list[Tensor]] = {}
         self._block: dict[str, list[Tensor]] = {}
+        self._largest: list[list[Tensor]] = []
         self._resid: list[Tensor] = []
         self._angular: Tensor | None = None
 
     def baseline(self, view: BaselineView) -> None:
         before, after = view.before_BTD.float(), view.after_BTD.float()
-        self._add_boundary(view.before_BTD)
+        size = self._add_boundary(view.before_BTD)
         change = after - before
-        self._add_part("block", change, before)
+        self._add_part("block", change, before, size)
         self._note(self._block, "cos_neighbour", _cos(before, after))
         if view.attention_BTD is not None and view.mlp_BTD is not None:
             attention, mlp = view.attention_BTD.float(), view.mlp_BTD.float()
-            self._add_part("attn", attention, before)
-            self._add_part("mlp", mlp, before if self._facts.anatomy.parallel else before + attention)
+            self._add_part("attn", attention, before, size)
+            if self._facts.anatomy.parallel:
+                self._add_part("mlp", mlp, before, size)
+            else:
+                between = before + attention
+                self._add_part("mlp", mlp, between, torch.linalg.vector_norm(between, dim=-1))
 
     def finish(self, final: FinalStates) -> None:
         self._add_boundary(final.baseline_BTD)
         self._angular = angular_distances(torch.stack(self._resid), self._batch)
         self._resid.clear()
 
-    def _add_part(self, part: str, added: Tensor, stream: Tensor) -> None:
+    def _add_part(self, part: str, added: Tensor, stream: Tensor, stream_size: Tensor) -> None:
         norm = torch.linalg.vector_norm(added, dim=-1)
-        ratio = norm / torch.linalg.vector_norm(stream, dim=-1).clamp_min(_EPS)
         self._note_norm(self._block, part, norm)
-        self._note(self._block, f"ratio_{part}", ratio)
-        self._block.setdefault(f"ratio_{part}_max", []).append(max_over_tokens(ratio, self._batch))
+        self._note(self._block, f"ratio_{part}", norm / stream_size.clamp_min(_EPS))
         self._note(self._block, f"cos_{part}", _cos(added, stream))
 
-    def _add_boundary(self, resid_BTD: Tensor) -> None:
+    def _add_boundary(self, resid_BTD: Tensor) -> Tensor:
+        """Notes a boundary's stream; its norms [batch, tokens]."""
+        size = torch.linalg.vector_norm(resid_BTD.float(), dim=-1)
         self._resid.append(self._batch.flat(resid_BTD))
-        self._note_norm(self._boundary, "resid", torch.linalg.vector_norm(resid_BTD.float(), dim=-1))
-        for name, value in zip(_LARGEST, _largest(resid_BTD, self._batch)):
-            self._boundary.setdefault(name, []).append(value)
+        self._note_norm(self._boundary, "resid", size)
+        self._largest.append(_largest(resid_BTD, self._batch))
+        return size
 
     def _note_norm(self, where: dict[str, list[Tensor]], part: str, norm_BT: Tensor) -> None:
         if self.tokens is not None:
             self.tokens.step(f"norm_{part}", norm_BT)
-        where.setdefault(f"norm_{part}", []).append(mean_over_tokens(norm_BT, self._batch))
-        where.setdefault(f"norm_{part}_max", []).append(max_over_tokens(norm_BT, self._batch))
-        where.setdefault(f"norm_{part}_rest", []).append(mean_over_tokens(norm_BT, self._batch, first=1))
+        self._note(where, f"norm_{part}", norm_BT)
 
     def _note(self, where: dict[str, list[Tensor]], name: str, values_BT: Tensor) -> None:
-        where.setdefault(name, []).append(mean_over_tokens(values_BT, self._batch))
+        where.setdefault(name, []).append(values_BT)
+
+    def _over_tokens(self) -> dict[str, Tensor]:
+        """Means and maxima over tokens of all that was noted, [batch, boundaries or blocks]."""
+        names = [*self._boundary, *self._block]
+        # the boundaries of all variables, then the blocks of all, behind one another: one reduction serves them all
+        counts = [len(values) for values in (*self._boundary.values(), *self._block.values())]
+        values_NBT = torch.stack(
+            [one for table in (self._boundary, self._block) for own in table.values() for one in own]
+        )
+        kinds_KNB = torch.stack(
+            [
+                mean_over_tokens(values_NBT, self._batch),
+                max_over_tokens(values_NBT, self._batch),
+                mean_over_tokens(values_NBT, self._batch, first=1),
+            ]
+        ).cpu()
+        return {
+            f"{name}{kind}": own.T
+            for kind, all_NB in zip(("", "_max", "_rest"), kinds_KNB)
+            for name, own in zip(names, all_NB.split(counts))
+        }
 
     def result(self) -> xr.Dataset:
         n_blocks = self._facts.n_blocks
-        device = self._batch.ids_BT.device
-        missing = torch.full((self._batch.size,), torch.nan, dtype=torch.float64, device=device)
-        names = [name for name, label in (DECLARATION.table or {}).items() if label.dims == "prompt block"]
-        found = {**self._boundary, **{name: self._block.get(name, [missing] * n_blocks) for name in names}}
-        data = {name: torch.stack(values, dim=1) for name, values in found.items()}
-        data |= {name: data[name].long() for name in ("largest_token", "largest_channel")}
+        found = self._over_tokens()
+        missing = torch.full((self._batch.size, n_blocks), torch.nan, dtype=torch.float64)
+        wanted = {name: label.dims for name, label in (DECLARATION.table or {}).items()}
+        data = {name: found[name] for name, dims in wanted.items() if dims == "prompt boundary" and name in found}
+        data |= {name: found.get(name, missing) for name, dims in wanted.items() if dims == "prompt block"}
+        data |= _told(self._largest, resid_width=self._facts.anatomy.width)
         assert self._angular is not None
         data["angular"] = self._angular
         coords = {
@@ -108,19 +133,26 @@ class ResidualProbe(MeasureProbe):
         return DECLARATION.dataset(data, coords, **_stream(self._facts))
 
 
-_LARGEST = ("largest", "largest_token", "largest_channel", "largest_ratio")
-
-
-def _largest(resid_BTD: Tensor, batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Per prompt the largest |h|, its token and channel, and its ratio to the median |h|; float64 [batch] each."""
+def _largest(resid_BTD: Tensor, batch: Batch) -> list[Tensor]:
+    """Per prompt the largest |h|, where it is among tokens × channels, and the median |h|; float64 [3] each."""
     found = []
     for row, length in zip(resid_BTD, batch.lengths):
         size = row[:length].abs().flatten()
         largest, index = size.max(0)
-        token, channel = index // row.shape[-1], index % row.shape[-1]
-        median = size.float().median().double().clamp_min(1e-12)
-        found.append(torch.stack([largest.double(), token.double(), channel.double(), largest.double() / median]))
-    return tuple(torch.stack(found).unbind(-1))  # type: ignore[return-value]
+        found.append(torch.stack([largest.double(), index.double(), size.float().median().double()]))
+    return found
+
+
+def _told(largest: Sequence[Sequence[Tensor]], resid_width: int) -> dict[str, Tensor]:
+    """The largest |h| of every boundary and prompt, its token and channel, and its ratio to the median |h|."""
+    found_PBK = torch.stack([torch.stack(list(by_prompt)) for by_prompt in zip(*largest)]).cpu()
+    value, index, median = found_PBK.unbind(-1)
+    return {
+        "largest": value,
+        "largest_token": index.long() // resid_width,
+        "largest_channel": index.long() % resid_width,
+        "largest_ratio": value / median.clamp_min(1e-12),
+    }
 
 
 def _cos(a_BTD: Tensor, b_BTD: Tensor) -> Tensor:
@@ -134,10 +166,10 @@ def angular_distances(resid_BND: Tensor, batch: Batch) -> Tensor:
         resid_BND: all boundaries of all real tokens [L+1, N, width], prompt after prompt.
     """
     boundaries, tokens = resid_BND.shape[:2]
-    index = torch.arange(boundaries, device=resid_BND.device)
-    target = index[:, None] + torch.arange(1, boundaries, device=resid_BND.device)[None]
+    index = torch.arange(boundaries)
+    target = index[:, None] + torch.arange(1, boundaries)[None]
     inside = target < boundaries
-    found = resid_BND.new_full((batch.size, 2, boundaries, boundaries - 1), torch.nan, dtype=torch.float64)
+    found = torch.full((batch.size, 2, boundaries, boundaries - 1), torch.nan, dtype=torch.float64)
     first = 0
     for prompt, length in enumerate(batch.lengths):
         total_BB = last_BB = resid_BND.new_zeros(boundaries, boundaries, dtype=torch.float64)
@@ -146,7 +178,8 @@ def angular_distances(resid_BND: Tensor, batch: Batch) -> Tensor:
             unit_TBD = torch.nn.functional.normalize(piece_BND.double(), dim=-1).transpose(0, 1)
             angle_TBB = torch.arccos((unit_TBD @ unit_TBD.transpose(1, 2)).clamp(-1, 1)) / torch.pi
             total_BB, last_BB = total_BB + angle_TBB.sum(0), angle_TBB[-1]
-        for kind, value in enumerate((last_BB, total_BB / length)):
+        # from here on on the host, which needs not be told how many distances there are
+        for kind, value in enumerate(torch.stack([last_BB, total_BB / length]).cpu()):
             picked = value[index[:, None].expand_as(target)[inside], target[inside]]
             found[prompt, kind][inside] = picked
         first += length

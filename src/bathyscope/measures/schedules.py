@@ -103,12 +103,14 @@ class ScheduleProbe(MeasureProbe):
         )
         for name, values in found.items():
             own = self._counted(name)
-            self._found[name] = torch.stack([piece[:, own].mean(-1) for piece in batch.split(values)]).cpu()
+            self._found[name] = torch.stack([piece[:, own].mean(-1) for piece in batch.split(values)])
+        # one way to the host for all of them
+        self._found = dict(zip(self._found, torch.stack(list(self._found.values())).cpu()))
         if self.tokens is not None and self._dimension == "dropped":
             self.tokens.put("added_loss", found["loss"][:-2] - found["loss"][-2], dropped=list(self._rows))
             self.tokens.put("added_kl", found["kl_from_reference"][:-2])
         plain = found["kl_from_reference"][-1]
-        self._noise = np.array([float(piece.max()) for piece in batch.split(plain)])
+        self._noise = torch.stack([piece.max() for piece in batch.split(plain)]).cpu().numpy()
         if not all(bool(torch.isfinite(values).all()) for values in self._found.values()):
             raise ModelError(
                 f"A schedule of {self._dimension} blocks gives NaN or Inf predictions on this input; load the model "

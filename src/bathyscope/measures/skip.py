@@ -18,7 +18,7 @@ from torch import Tensor
 from bathyscope.labels import REDUCTIONS
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, require_range
 from bathyscope.measures.declared.skip import DECLARATION, REACHES, SkipOptions
-from bathyscope.measures.effects import EPS, Cell, EffectMaps
+from bathyscope.measures.effects import EPS, Cell, EffectMaps, over_prompts, pooled
 from bathyscope.measures.over_tokens import reduce_tokens
 from bathyscope.measures.positions import COUNT, chosen_positions, padded_positions
 from bathyscope.prompts.prompt import TokenizedPrompt
@@ -77,28 +77,22 @@ class SkipProbe(MeasureProbe):
         super().__init__([*self._all, *self._future])
         self._options, self._facts, self._batch = options, facts, batch
         self._positions, self._samples = positions, samples
-        self._effects = EffectMaps(batch, n_blocks, self._all, self._future, positions, diagonal=True)
-        device, shape = batch.ids_BT.device, (batch.size, len(options.parts), len(REDUCTIONS), n_blocks)
-        self._output_all = torch.zeros(shape, dtype=torch.float64, device=device)
-        self._output_future = torch.zeros(shape, dtype=torch.float64, device=device)
-        for prompt, starts in enumerate(positions):
-            if not starts:
-                self._output_future[prompt] = torch.nan
+        parts = len(options.parts)
+        self._effects = EffectMaps(batch, n_blocks, self._all, self._future, positions, diagonal=True, parts=parts)
+        self._gone: list[Tensor] = []
+        shape = (batch.size, parts, len(REDUCTIONS), n_blocks)
+        self._output_all, self._output_future = np.zeros(shape), np.zeros(shape)
+        self._output_future[[not starts for starts in positions]] = np.nan
 
     def baseline(self, view: BaselineView) -> None:
         if "block" in self._options.parts:
-            self._fill_diagonal(view)
+            self._note_size(view)
         if self._options.axis == "channels":
             self._add_lost_channels(view)
 
-    def _fill_diagonal(self, view: BaselineView) -> None:
+    def _note_size(self, view: BaselineView) -> None:
         """Where a whole block is skipped, all of its contribution is gone at every token that skips it."""
-        part, block = self._options.parts.index("block"), view.block
-        size_BT = torch.linalg.vector_norm(view.after_BTD.float() - view.before_BTD.float(), dim=-1)
-        gone_BT = size_BT / size_BT.clamp_min(EPS)  # all of what there is
-        gone_BT[:, : self._options.protect_first] = 0
-        for prompt, length in enumerate(self._batch.lengths):
-            self._effects.all[prompt, part, :, block, block] = reduce_tokens(gone_BT[prompt, None, :length])[:, 0]
+        self._gone.append(torch.linalg.vector_norm(view.after_BTD.float() - view.before_BTD.float(), dim=-1))
 
     def _add_lost_channels(self, view: BaselineView) -> None:
         # the skipped block itself loses these channels of its contribution at later tokens too
@@ -108,7 +102,7 @@ class SkipProbe(MeasureProbe):
                 own = change_BTD[prompt, t : self._batch.lengths[prompt]]
                 size = torch.linalg.vector_norm(own, dim=-1).clamp_min(EPS)
                 lost = torch.linalg.vector_norm(own[:, 1:t], dim=-1) / size
-                self._effects.add_later(prompt, {(0, view.block): lost})
+                self._effects.add_later(prompt, t, view.block, (0, view.block), lost)
 
     def rows(self, view: RowsView) -> None:
         self._effects.rows(view)
@@ -122,29 +116,40 @@ class SkipProbe(MeasureProbe):
         control = batch.flat(final.control_BTD)
         rows = [batch.flat(final.full[r]) for r in self._all] + [same_or(control, batch.flat(final.baseline_BTD))]
         change = compare(final.readout, control, rows, ["l2"], vocabulary=vocabulary)["l2"]
-        for prompt, piece in enumerate(batch.split(change)):
-            reduced = reduce_tokens(piece)
-            self._output_all[prompt] = reduced[:, :-1].unflatten(1, (len(self._options.parts), -1)).transpose(0, 1)
-            noise[prompt] = torch.maximum(noise[prompt], reduced[2, -1])
-        pooled: dict[int, dict[Cell, list[Tensor]]] = {}
+        reduced_PKR = torch.stack([reduce_tokens(piece) for piece in batch.split(change)])
+        noise.copy_(torch.maximum(noise, reduced_PKR[:, 2, -1]))
+        # by part and block, the reductions before them
+        by_cell = reduced_PKR[..., :-1].unflatten(2, (len(self._options.parts), -1)).transpose(1, 2)
+        self._output_all = by_cell.cpu().numpy()
+        tails: dict[int, list[tuple[list[Cell], Tensor]]] = {}
         for tail in final.tails:
             mine = {self._future[r]: state for r, state in tail.rows.items() if r in self._future}
             if mine:
                 rows = list(mine.values())
                 found = compare(final.readout, tail.control_ND, rows, ["l2"], vocabulary=vocabulary)["l2"]
-                for cell, change_N in zip(mine, found):
-                    pooled.setdefault(tail.prompt, {}).setdefault(cell, []).append(change_N)
-        for prompt, found_in in pooled.items():
+                tails.setdefault(tail.prompt, []).append((list(mine), found))
+        for prompt, several in tails.items():
             # the last block has no tail: skipping it before t changes nothing from t on
-            for (part, s), pieces in found_in.items():
-                self._output_future[prompt, part, :, s] = reduce_tokens(torch.cat(pieces)[None])[:, 0]
+            cells, change_RN = pooled(several)
+            parts, skipped = [part for part, _ in cells], [s for _, s in cells]
+            self._output_future[prompt, parts, :, skipped] = reduce_tokens(change_RN).T.cpu().numpy()
+
+    def _fill_diagonal(self, effect_all: np.ndarray) -> None:
+        size_LBT = torch.stack(self._gone)
+        gone_LBT = size_LBT / size_LBT.clamp_min(EPS)  # all of what there is
+        gone_LBT[..., : self._options.protect_first] = 0
+        part, blocks = self._options.parts.index("block"), np.arange(len(self._gone))
+        for prompt, reduced_KL in enumerate(over_prompts(gone_LBT, self._batch)):
+            effect_all[prompt, part, :, blocks, blocks] = reduced_KL.T.cpu().numpy()
 
     def noise(self) -> np.ndarray:
         return self._effects.noise.cpu().numpy()
 
     def result(self) -> xr.Dataset:
         n_blocks = self._facts.n_blocks
-        effects = {reach: getattr(self._effects, reach).cpu().numpy() for reach in REACHES}
+        effects = {reach: getattr(self._effects, reach) for reach in REACHES}
+        if self._gone:
+            self._fill_diagonal(effects["all"])
         data = {
             **{f"effect_{reach}": effect for reach, effect in effects.items()},
             "output_all": self._output_all,

@@ -21,17 +21,18 @@ class TokenStates(Probe):
 
     def __init__(self, batch: Batch, positions: Sequence[int]) -> None:
         super().__init__()
-        self._places = (range(batch.size), list(positions))
+        places = torch.tensor([list(range(batch.size)), list(positions)]).to(batch.ids_BT.device)
+        self._prompts, self._positions = places.unbind()
         self._taken: list[Tensor] = []
 
     def baseline(self, view: BaselineView) -> None:
         for resid_BTD in (view.before_BTD, view.after_BTD) if view.block == 0 else (view.after_BTD,):
-            self._taken.append(resid_BTD[self._places].float().cpu())
+            self._taken.append(resid_BTD[self._prompts, self._positions].float())
 
     @property
     def states(self) -> Tensor:
         """What was taken."""
-        return torch.stack(self._taken, dim=1)
+        return torch.stack(self._taken, dim=1).cpu()
 
 
 def run_batches(

@@ -9,6 +9,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from bathyscope.wavefront.places import index, sent
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -57,8 +59,7 @@ class Batch:
     @cached_property
     def valid_BT(self) -> Tensor:
         """True at real tokens."""
-        lengths = torch.tensor(self.lengths, device=self.ids_BT.device)
-        return torch.arange(self.tokens, device=self.ids_BT.device)[None] < lengths[:, None]
+        return within(self.tokens, 0, self.lengths, self.ids_BT.device)
 
     def split(self, values_N: Tensor) -> list[Tensor]:
         """Values of all real tokens [..., N], prompt after prompt, as one piece per prompt."""
@@ -66,23 +67,29 @@ class Batch:
 
     def flat(self, resid_BTD: Tensor) -> Tensor:
         """The vectors of all real tokens [N, width], prompt after prompt."""
-        return resid_BTD[self.valid_BT] if self.is_ragged else resid_BTD.flatten(0, 1)
+        return resid_BTD.flatten(0, 1)[self._own_N] if self.is_ragged else resid_BTD.flatten(0, 1)
+
+    @cached_property
+    def _own_N(self) -> Tensor:
+        """Where the real tokens are among all."""
+        own = [row * self.tokens + token for row, length in enumerate(self.lengths) for token in range(length)]
+        return sent(own, self.ids_BT.device)
 
     @cached_property
     def next_ids_N(self) -> Tensor:
         """For every real token the id of the next one, −1 at each prompt's last token."""
         following = torch.full_like(self.ids_BT, -1)
         following[:, :-1] = self.ids_BT[:, 1:]
-        last = torch.tensor(self.lengths, device=self.ids_BT.device) - 1
-        following[torch.arange(self.size, device=last.device), last] = -1
-        return following[self.valid_BT]
+        rows, last = (index(own, following.device) for own in (range(self.size), [n - 1 for n in self.lengths]))
+        following[rows, last] = -1
+        return self.flat(following)
 
 
 def within(size: int, first: int, before: Sequence[int] | None, device: torch.device) -> Tensor:
     """Per prompt True at the positions ``first`` … ``before`` − 1, [batch or 1, size]; None = up to the last."""
     position = torch.arange(size, device=device)[None]
     inside = position >= first
-    return inside if before is None else inside & (position < torch.tensor(before, device=device)[:, None])
+    return inside if before is None else inside & (position < index(before, device)[:, None])
 
 
 def plan_batches(lengths: Sequence[int], rows: int, call_tokens: int, equal_lengths: bool) -> list[list[int]]:
@@ -99,14 +106,14 @@ def plan_batches(lengths: Sequence[int], rows: int, call_tokens: int, equal_leng
     """
     order = sorted(range(len(lengths)), key=lambda i: (lengths[i], i))
     batches: list[list[int]] = []
-    for index in order:
+    for one in order:
         if batches:
             batch = batches[-1]
-            longest, total = lengths[index], sum(lengths[i] for i in batch) + lengths[index]
+            longest, total = lengths[one], sum(lengths[i] for i in batch) + lengths[one]
             padded = longest * (len(batch) + 1)
             fits = padded * rows <= call_tokens and padded <= 1.05 * total
             if fits and (not equal_lengths or lengths[batch[0]] == longest):
-                batch.append(index)
+                batch.append(one)
                 continue
-        batches.append([index])
+        batches.append([one])
     return batches

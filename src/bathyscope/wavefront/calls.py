@@ -9,6 +9,8 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
+from bathyscope.wavefront.places import is_accelerator
+
 
 @dataclass(frozen=True)
 class CallPolicy:
@@ -28,7 +30,7 @@ class CallPolicy:
     @classmethod
     def for_model(cls, dtype: torch.dtype, device: torch.device, tokens: int | None = None) -> CallPolicy:
         """The policy for a dtype and device."""
-        default = 4800 if device.type == "cpu" else 32768
+        default = 32768 if is_accelerator(device) else 4800
         return cls(tokens or default, dtype not in (torch.float32, torch.float64))
 
 

@@ -7,14 +7,16 @@ nearly equal probabilities lose their digits in float32. KL and loss in nats, en
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import groupby
 
 import torch
 from torch import Tensor
 
 from bathyscope.wavefront.calls import even_pieces
+from bathyscope.wavefront.places import is_accelerator
 
 Read = Callable[[Tensor], Tensor]
 # a chunk's arrays should stay near a CPU's caches, but one visit of the unembedding must serve several tokens
@@ -23,6 +25,7 @@ _FEWEST_TOKENS = 8
 _FEWEST_ROWS = 8
 _ACCELERATOR_FACTOR = 32
 _LN2 = math.log(2.0)
+_SEVERAL = ("top_ids", "top_probabilities")
 TOP = 5
 """Tokens that ``top_ids`` and ``top_probabilities`` name; fewer where the vocabulary is smaller."""
 
@@ -218,22 +221,42 @@ def compare(
     """
     tokens = reference_ND.shape[0]
     found: dict[str, Tensor] = {}
-    for first, last in even_pieces(tokens, _tokens_at_once(vocabulary, reference_ND.device)):
+    most = _read_at_once(vocabulary, reference_ND.device)
+    for first, last in even_pieces(tokens, most):
         vectors = reference_ND[first:last]
         ref = Distribution(read(vectors))
         targets = None if targets_N is None else targets_N[first:last]
-        for index, row_ND in enumerate(rows):
-            if read_row is not None:
-                row = Distribution(read_row(row_ND[first:last], vectors))
+        together = max(1, most // (last - first)) if is_accelerator(reference_ND.device) else 1
+        for own in _runs(rows, reference_ND if read_row is None else None, together):
+            if read_row is None and rows[own.start] is reference_ND:
+                row = ref
             else:
-                row = ref if row_ND is reference_ND else Distribution(read(row_ND[first:last]))
+                row = Distribution(_read(read, read_row, [rows[i][first:last] for i in own], vectors))
             pair = Pair(ref, row, targets, k, top_p)
             for name in metrics:
                 values = METRICS[name](pair)
                 if name not in found:
-                    found[name] = values.new_empty((len(rows), tokens, *values.shape[1:]), dtype=torch.float64)
-                found[name][index, first:last] = values
+                    trailing = values.shape[values.ndim - (name in _SEVERAL) :]
+                    found[name] = values.new_empty((len(rows), tokens, *trailing), dtype=torch.float64)
+                found[name][own.start : own.stop, first:last] = values
     return found
+
+
+def _runs(rows: Sequence[Tensor], known: Tensor | None, most: int) -> Iterator[range]:
+    """Neighbouring rows that are read out in one product; one that is known already stands alone."""
+    for _, own in groupby(range(len(rows)), key=lambda index: index if rows[index] is known else -1):
+        numbers = list(own)
+        for first, last in even_pieces(len(numbers), most):
+            yield range(numbers[0] + first, numbers[0] + last)
+
+
+def _read(
+    read: Read, read_row: Callable[[Tensor, Tensor], Tensor] | None, rows: Sequence[Tensor], reference_ND: Tensor
+) -> Tensor:
+    """Logits of one row [N, vocabulary], or of several [rows, N, vocabulary]."""
+    vectors = rows[0] if len(rows) == 1 else torch.cat(list(rows))
+    logits = read(vectors) if read_row is None else read_row(vectors, reference_ND.repeat(len(rows), 1))
+    return logits if len(rows) == 1 else logits.unflatten(0, (len(rows), -1))
 
 
 @torch.no_grad()
@@ -244,7 +267,7 @@ def at_one_position(
 
     The control is read along with every chunk of rows, since a matrix product depends on the batch it is in.
     """
-    room = _CHUNK_BYTES * (1 if rows_ND.device.type == "cpu" else _ACCELERATOR_FACTOR)
+    room = _CHUNK_BYTES * (_ACCELERATOR_FACTOR if is_accelerator(rows_ND.device) else 1)
     # about four float64 copies of a chunk's distributions live at once
     most = max(_FEWEST_ROWS, room // (4 * 8 * vocabulary))
     found = []
@@ -259,7 +282,8 @@ def same_or(reference_ND: Tensor, other_ND: Tensor) -> Tensor:
     return reference_ND if torch.equal(reference_ND, other_ND) else other_ND
 
 
-def _tokens_at_once(vocabulary: int, device: torch.device) -> int:
+def _read_at_once(vocabulary: int, device: torch.device) -> int:
+    """Distributions that are compared at once."""
     # about eight float64 copies of a chunk's distributions live at once
-    room = _CHUNK_BYTES * (1 if device.type == "cpu" else _ACCELERATOR_FACTOR)
+    room = _CHUNK_BYTES * (_ACCELERATOR_FACTOR if is_accelerator(device) else 1)
     return max(_FEWEST_TOKENS, room // (8 * 8 * vocabulary))

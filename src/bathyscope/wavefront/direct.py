@@ -8,8 +8,10 @@ serves every s and, through lent keys and values, every starting token.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache, partial
 from typing import NamedTuple
 
+import torch
 from torch import Tensor, nn
 
 from bathyscope.anatomy.replay import Replay
@@ -62,6 +64,7 @@ class DirectRows:
             rows += [_Row(r.block, r.protect, before, served) for r, served, before in packed(late, batch.size)]
         self._rows = sorted(rows, key=lambda r: r.block)
         self._contributions: dict[int, Tensor] = {}
+        self._left_out = cache(partial(self._mask, batch.ids_BT.device))
 
     def advance(self, block: nn.Module, index: int, plain: BaselineView) -> Iterator[RowsView]:
         """Shows what the block makes of every row, and keeps its own contribution for later blocks."""
@@ -76,7 +79,8 @@ class DirectRows:
         slots.receive(self._plain.passed)
         slots.state[0] = plain.before_BTD
         for slot, row in enumerate(rows, start=1):
-            slots.state[slot] = self._without(row, plain.before_BTD)
+            left_out = self._contributions[row.block] * self._left_out(row.protect, row.before)
+            torch.sub(plain.before_BTD, left_out, out=slots.state[slot])
         lends = len(slots.state) if self._tails else 0
         for result in slots.run(block, plain.block, range(len(slots.state)), lends=lends):
             served = [rows[slot - 1].served if slot else () for slot in result.slots]
@@ -99,6 +103,6 @@ class DirectRows:
         for result in slots.run(block, plain.block, range(len(slots.state)), lender=lender):
             yield views.of_tails(plain, requests, result, prompt, start, self._batch.lengths[prompt])
 
-    def _without(self, row: _Row, resid_BTD: Tensor) -> Tensor:
-        left_out = within(resid_BTD.shape[1], row.protect, row.before, resid_BTD.device)
-        return resid_BTD - self._contributions[row.block] * left_out[..., None]
+    def _mask(self, device: torch.device, protect: int, before: tuple[int, ...]) -> Tensor:
+        """Where a block's contribution is left out, [batch, tokens, 1]."""
+        return within(self._batch.tokens, protect, before, device)[..., None]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
+import torch
 from torch import Tensor
 
 from bathyscope.anatomy.attention import Attention
@@ -52,6 +54,47 @@ class RowsView:
     baseline_after: Tensor
     prompt: int | None = None
     start: int = 0
+
+    # norms of contributions, in float32, formed once for all probes
+
+    @cached_property
+    def _control_BTD(self) -> Tensor:
+        return self.control_after.float() - self.control_before.float()
+
+    @cached_property
+    def _baseline_BTD(self) -> Tensor:
+        return self.baseline_after.float() - self.baseline_before.float()
+
+    @cached_property
+    def gap_RBT(self) -> Tensor:
+        """How much the rows' contributions differ from the control's, [rows, batch, tokens]."""
+        change = self.after.float() - self.before.float()
+        return torch.linalg.vector_norm(change.sub_(self._control_BTD), dim=-1)
+
+    @cached_property
+    def size_BT(self) -> Tensor:
+        """Of the control's contribution, [batch, tokens]."""
+        return torch.linalg.vector_norm(self._control_BTD, dim=-1)
+
+    @cached_property
+    def stream_BT(self) -> Tensor:
+        """Of the stream that the control's contribution is added to."""
+        return torch.linalg.vector_norm(self.control_before.float(), dim=-1)
+
+    @cached_property
+    def control_gap_BT(self) -> Tensor:
+        """How much the control's contribution differs from the plain forward's."""
+        return torch.linalg.vector_norm(self._control_BTD - self._baseline_BTD, dim=-1)
+
+    @cached_property
+    def baseline_size_BT(self) -> Tensor:
+        """Of the plain forward's contribution."""
+        return torch.linalg.vector_norm(self._baseline_BTD, dim=-1)
+
+    @cached_property
+    def baseline_stream_BT(self) -> Tensor:
+        """Of the stream that the plain forward's contribution is added to."""
+        return torch.linalg.vector_norm(self.baseline_before.float(), dim=-1)
 
 
 @dataclass(frozen=True)

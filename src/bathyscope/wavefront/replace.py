@@ -25,6 +25,7 @@ from bathyscope.anatomy.family import Site
 from bathyscope.anatomy.replay import Replay
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.calls import CallPolicy, even_pieces
+from bathyscope.wavefront.places import is_accelerator
 from bathyscope.wavefront.probe import ReplacedStates
 from bathyscope.wavefront.rows import Replacement
 from bathyscope.wavefront.slots import Slots
@@ -128,7 +129,7 @@ class ReplacedRows:
         room: int | None = None,
     ) -> None:
         self._anatomy, self._batch, self._policy, self._tails = anatomy, batch, policy, tails
-        on_cpu = batch.ids_BT.device.type == "cpu"
+        large = is_accelerator(batch.ids_BT.device)
         whole = anatomy.equal_lengths
         stops = [batch.lengths[one.prompt] if whole else max(_SHORTEST, one.stop) for one in replacements]
         self._sweeps = plan_sweeps(
@@ -138,8 +139,8 @@ class ReplacedRows:
             vector_bytes=anatomy.width * (anatomy.dtype or torch.float32).itemsize,
             policy=policy,
             tails=tails,
-            call_cost=_CALL_COST if on_cpu else _CALL_COST_ACCELERATOR,
-            room=room or _ROOM * (1 if on_cpu else _ACCELERATOR_FACTOR),
+            call_cost=_CALL_COST_ACCELERATOR if large else _CALL_COST,
+            room=room or _ROOM * (_ACCELERATOR_FACTOR if large else 1),
         )
         self._done = 0
         self._prompts: list[list[_GroupRows]] = []

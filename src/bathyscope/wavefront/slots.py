@@ -18,13 +18,7 @@ from bathyscope.anatomy.family import Site
 from bathyscope.anatomy.replay import Replay, State
 from bathyscope.anatomy.sites import replaced, tapped
 from bathyscope.wavefront.calls import CallPolicy, CallResult, even_pieces
-
-
-def at(numbers: Sequence[int], device: torch.device) -> slice | Tensor:
-    """Numbers as a slice where they are neighbours (no copy), else as an index."""
-    if list(numbers) == list(range(numbers[0], numbers[0] + len(numbers))):
-        return slice(numbers[0], numbers[0] + len(numbers))
-    return torch.tensor(numbers, device=device)
+from bathyscope.wavefront.places import at, index
 
 
 @dataclass(frozen=True)
@@ -83,7 +77,7 @@ class Slots:
         resid0_BTD = replay.recording.resid0_BTD
         self._replay, self._policy, self._sites, self._start = replay, policy, sites or {}, start
         prompts = range(replay.batch) if prompt is None else [prompt]
-        self._prompts_B = torch.tensor(prompts, device=resid0_BTD.device)
+        self._prompts_B = index(prompts, resid0_BTD.device)
         self.state = resid0_BTD.new_empty(slots, len(prompts), replay.tokens - start, resid0_BTD.shape[-1])
         self._passed: State = {}
         self._kept: list[tuple[Tensor, Tensor]] = []

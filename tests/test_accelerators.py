@@ -1,0 +1,184 @@
+"""On an accelerator: the CPU's results to the bit, no tensor in the wrong place, and no waiting while blocks pass."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from support import zoo
+from support.fake_accelerator import Accelerator, Counts, MixedDevicesError
+from torch import Tensor
+
+from bathyscope import Prompt, survey
+from bathyscope.model import Model, load
+from bathyscope.store.run import Run
+from bathyscope.wavefront import calls, compare, replace
+from bathyscope.wavefront.batch import Batch
+from bathyscope.wavefront.engine import Wavefront
+from bathyscope.wavefront.probe import BaselineView, Probe
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+QUICK = {"llama": "all", "gpt2": ["residual", "lens", "skip", "swap_cosine", "gradient", "attention_locality"]}
+THOROUGH = (
+    *(
+        "gpt2",
+        "gemma4",
+        "bloom",
+        "falcon",
+        "gpt_neox",
+        "mixtral",
+        "qwen3_moe",
+        "deepseek_v3",
+        "ministral",
+        "gemma2",
+        "olmo2",
+    ),
+    *("granite", "jamba", "lfm2", "opt_projected", "mpt"),
+)
+FIVE = ("residual", "lens", "skip", "drop", "swap")
+OPTIONS: dict[str, Any] = {"repeat": {"length": 2}, "erasure": {"future": True}, "seed": 3, "progress": False}
+KINDS: dict[str, Any] = {
+    "progress": False,
+    "skip": {"parts": ["block", "attention", "mlp"], "protect_first": 2, "positions": [[5], [3], []]},
+    "drop": {"protect_first": 1},
+    "swap": {"protect_first": 1},
+    "direct": {"protect_first": 0},
+    "lens": {"norm": ["recompute", "frozen"]},
+}
+
+
+@pytest.fixture
+def device(monkeypatch: pytest.MonkeyPatch) -> Accelerator:
+    """An accelerator; calls and chunks have its sizes on the CPU too, so that both round alike."""
+    for module in (calls, compare, replace):
+        monkeypatch.setattr(module, "is_accelerator", lambda device: True)
+    return Accelerator()
+
+
+@pytest.fixture(scope="module")
+def waved() -> tuple[Accelerator, Model]:
+    device, hf = Accelerator(), zoo.entry("llama").build()
+    with device:
+        return device, load(device.moved(hf))
+
+
+def prompts(model: Any, lengths: tuple[int, ...] = (8, 6, 6)) -> list[Prompt]:
+    return [Prompt(ids=ids, answer_tokens=2) for ids in zoo.prompts(model, lengths)]
+
+
+def both(device: Accelerator, hf: Any, measures: Any, options: dict[str, Any]) -> tuple[Run, Run, Counts]:
+    """A survey on the CPU, the same on the accelerator, and what that asked of it."""
+    there, asked = copy.deepcopy(hf), prompts(hf)
+    plain = survey(load(hf), asked, measures, **options)
+    with device:
+        model = load(device.moved(there))
+        with device.counted() as counts:
+            return plain, survey(model, asked, measures, **options), counts
+
+
+def assert_same(one: Run, other: Run) -> None:
+    assert one.measures == other.measures
+    for measure in one.measures:
+        for name, values in one[measure].variables.items():
+            np.testing.assert_array_equal(other[measure][name].values, values.values, err_msg=f"{measure}.{name}")
+
+
+@pytest.mark.parametrize(
+    ("name", "measures"),
+    [*QUICK.items(), *(pytest.param(name, "all", id=name, marks=pytest.mark.thorough) for name in THOROUGH)],
+)
+def test_every_measure_is_the_cpus_and_no_block_waits(name: str, measures: Any, device: Accelerator) -> None:
+    options = OPTIONS if measures == "all" else {"progress": False}
+    plain, there, counts = both(device, zoo.entry(name).build(), measures, options)
+    assert_same(plain, there)
+    assert max(counts.in_block.values(), default=0) <= 2, counts.lines_in_block
+    assert not counts.out_of_block
+
+
+@pytest.mark.parametrize("name", ["llama", *(pytest.param(n, marks=pytest.mark.thorough) for n in THOROUGH[:7])])
+def test_every_kind_of_row_is_the_cpus(name: str, device: Accelerator) -> None:
+    """Parts of blocks, protected tokens, prompts without positions, and starts in the middle of the channels."""
+    hf = zoo.entry(name).build()
+    plain, there, counts = both(device, hf, ["skip", "drop", "swap", "direct", "lens"], KINDS)
+    assert_same(plain, there)
+    assert max(counts.in_block.values(), default=0) <= 2, counts.lines_in_block
+    assert not counts.out_of_block
+    if name == "llama":
+        assert_same(*both(device, hf, ["skip"], {"skip": {"axis": "channels"}, "progress": False})[:2])
+
+
+def test_a_survey_launches_little_more_than_the_model(waved: tuple[Accelerator, Model]) -> None:
+    """Of five measures, once what is known of a model has been sent to it: the more blocks, the smaller the share."""
+    device, model = waved
+    asked = prompts(model.hf, (20,))
+    with device:
+        survey(model, asked, list(FIVE), progress=False)
+        with device.counted() as counts:
+            survey(model, asked, list(FIVE), progress=False)
+    models = counts.launches.total() - counts.own_launches
+    assert counts.own_launches < 1.9 * models, counts.launches
+    assert counts.into_block.total() <= 3, counts.into_block
+    assert counts.in_block.total() == 0, counts.lines_in_block
+
+
+MISTAKES: dict[str, Callable[[Tensor], object]] = {
+    "an index made on the host": lambda h: h[:, torch.tensor([0, 2])],
+    "a list as an index": lambda h: h[:, [0, 2]],
+    "an index made for every block": lambda h: torch.tensor([0, 2], device=h.device),
+    "a number of one element": lambda h: h[0, 0, 0].item(),
+    "a question": lambda h: bool((h > 0).any()),
+    "a mask of unknown size": lambda h: h[h > 0],
+    "where it is not zero": lambda h: h.nonzero(),
+    "whether two are equal": lambda h: torch.equal(h, h),
+    "a copy to the host": lambda h: h.cpu(),
+    "a list": lambda h: h.tolist(),
+    "a buffer on the host": lambda h: torch.empty(h.shape).copy_(h),
+    "a row put into a buffer on the host": lambda h: torch.zeros(3, *h.shape).__setitem__(0, h),
+}
+REFUSED: dict[str, Callable[[Tensor], object]] = {
+    "values from the host": lambda h: torch.where(h > 0, h, torch.zeros(h.shape[-1])),
+    "a sum with the host": lambda h: h + torch.ones(h.shape[-1]),
+    "a product with the host": lambda h: h @ torch.ones(h.shape[-1], 2),
+    "an array": lambda h: np.asarray(h),
+}
+
+
+class Mistaken(Probe):
+    def __init__(self, mistake: Callable[[Tensor], object]) -> None:
+        super().__init__()
+        self.mistake = mistake
+
+    def baseline(self, view: BaselineView) -> None:
+        self.mistake(view.before_BTD)
+
+
+def shown(waved: tuple[Accelerator, Model], mistake: Callable[[Tensor], object]) -> Counts:
+    device, model = waved
+    with device, device.counted() as counts:
+        batch = Batch.of(zoo.prompts(model.hf, (6, 6)), model.device)
+        Wavefront(model.anatomy, tails=True).run(batch, [Mistaken(mistake)])
+    return counts
+
+
+@pytest.mark.parametrize("mistake", MISTAKES.values(), ids=list(MISTAKES))
+def test_mistakes_are_caught(mistake: Callable[[Tensor], object], waved: tuple[Accelerator, Model]) -> None:
+    counts = shown(waved, mistake)
+    assert counts.in_block.total() + counts.out_of_block.total() + counts.into_block.total() >= waved[1].n_blocks
+
+
+@pytest.mark.parametrize("mistake", REFUSED.values(), ids=list(REFUSED))
+def test_mistakes_that_cannot_be_computed_are_refused(
+    mistake: Callable[[Tensor], object], waved: tuple[Accelerator, Model]
+) -> None:
+    with pytest.raises((MixedDevicesError, TypeError), match="device"):
+        shown(waved, mistake)
+
+
+@pytest.mark.parametrize("right", [lambda h: h * 2.0, lambda h: h[:, 1:3], lambda h: h + torch.tensor(1.0)])
+def test_what_is_right_passes(right: Callable[[Tensor], object], waved: tuple[Accelerator, Model]) -> None:
+    counts = shown(waved, right)
+    assert counts.in_block.total() + counts.out_of_block.total() + counts.into_block.total() == 0
