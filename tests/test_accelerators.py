@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import re
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -10,15 +12,17 @@ import numpy as np
 import pytest
 import torch
 from support import zoo
-from support.fake_accelerator import Accelerator, Counts, MixedDevicesError
+from support.fake_accelerator import Accelerator, Counts, MixedDevicesError, little_memory
 from torch import Tensor
 
-from bathyscope import Prompt, survey
+from bathyscope import ModelError, Prompt, survey
 from bathyscope.model import Model, load
 from bathyscope.store.run import Run
+from bathyscope.surveying import Survey
 from bathyscope.wavefront import calls, compare, replace
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.engine import Wavefront
+from bathyscope.wavefront.memory import bytes_per_token
 from bathyscope.wavefront.probe import BaselineView, Probe
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -182,3 +186,67 @@ def test_mistakes_that_cannot_be_computed_are_refused(
 def test_what_is_right_passes(right: Callable[[Tensor], object], waved: tuple[Accelerator, Model]) -> None:
     counts = shown(waved, right)
     assert counts.in_block.total() + counts.out_of_block.total() + counts.into_block.total() == 0
+
+
+ROWS = ["residual", "skip", "drop", "swap", "repeat", "swap_cosine", "direct", "erasure", "pairs"]
+
+
+def told(caught: list[warnings.WarningMessage]) -> list[str]:
+    return [str(one.message) for one in caught if "out of memory" in str(one.message)]
+
+
+@pytest.mark.parametrize(("name", "few"), [("llama", 40), ("gpt2", 60)])
+def test_calls_that_are_out_of_memory_are_made_in_pieces(name: str, few: int) -> None:
+    model = load(zoo.entry(name).build())
+    asked = prompts(model.hf, (15, 13, 13))
+    plain = survey(model, asked, ROWS, progress=False)
+    with little_memory(few) as refused, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = survey(model, asked, ROWS, progress=False)
+    assert refused
+    said = told(caught)
+    assert len(said) == 1
+    assert re.search(r"on \d+ tokens was out of memory; .* call_tokens=\d+ \(--call-tokens\)", said[0])
+    assert found.measures == plain.measures
+    for measure in plain.measures:
+        for variable, values in plain[measure].data_vars.items():
+            if values.dtype.kind == "f":
+                got = found[measure][variable].values
+                np.testing.assert_allclose(got, values.values, rtol=2e-5, atol=2e-6, err_msg=f"{measure}.{variable}")
+
+
+def test_pieces_are_calls_of_that_size() -> None:
+    """Halved until they fit, they are to the bit the calls that one may ask for."""
+    model = load(zoo.entry("llama").build())
+    asked = prompts(model.hf, (16,))
+    with little_memory(32) as refused, pytest.warns(UserWarning, match="out of memory"):
+        found = survey(model, asked, ["skip", "drop"], progress=False)
+    assert min(refused) > 32
+    with little_memory(32) as refused:
+        assert_same(survey(model, asked, ["skip", "drop"], progress=False, call_tokens=32), found)
+        assert not refused
+        assert_same(survey(model, asked, ["skip", "drop"], progress=False, memory=memory_for(model, 16, 32)), found)
+
+
+def memory_for(model: Model, tokens: int, size: int) -> int:
+    """What leaves room for calls of so many tokens."""
+    plan = Survey(["skip", "drop"]).plan(model, [[1] * tokens])
+    return plan._state_bytes([0]) + size * bytes_per_token(model.anatomy, tokens)
+
+
+def test_what_fits_in_no_pieces_is_refused_with_numbers() -> None:
+    model = load(zoo.entry("llama").build())
+    with (
+        little_memory(7),
+        pytest.raises(ModelError, match=r"on 1 prompt of 9 tokens does not fit .* GB are free\. Give"),
+    ):
+        survey(model, prompts(model.hf, (9,)), ["skip"], progress=False)
+
+
+def test_low_precision_has_its_control_in_every_piece() -> None:
+    model = load(zoo.entry("llama").build(dtype=torch.bfloat16))
+    asked = prompts(model.hf, (16,))
+    with little_memory(48), pytest.warns(UserWarning, match="out of memory"):
+        found = survey(model, asked, ["skip"], progress=False)
+    plain = survey(model, asked, ["skip"], progress=False)
+    np.testing.assert_allclose(found["skip"].effect_all, plain["skip"].effect_all, atol=0.05)

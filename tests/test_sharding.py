@@ -12,9 +12,12 @@ from hypothesis import strategies as st
 from support import waves
 
 import bathyscope
+from bathyscope import sharding
 from bathyscope.bundled import model_path
-from bathyscope.sharding import SHARD_TOKENS, batch_room, convoys_of, shard_tokens, shards_of
+from bathyscope.errors import ModelError
+from bathyscope.sharding import SHARD_TOKENS, batch_room, call_size, convoys_of, shard_tokens, shards_of
 from bathyscope.surveying import Survey
+from bathyscope.wavefront.memory import bytes_per_token
 
 
 @given(lengths=st.lists(st.integers(2, 30), min_size=1, max_size=40), tokens=st.integers(1, 100))
@@ -53,9 +56,35 @@ def test_what_is_asked_for_goes_before() -> None:
 @pytest.mark.parametrize(("width", "dtype", "room"), [(64, torch.float32, 4000), (2048, torch.float32, 2048)])
 def test_narrow_models_take_more_prompts_at_a_time(width: int, dtype: torch.dtype, room: int) -> None:
     anatomy = replace(waves.loaded("llama").anatomy, width=width)
-    assert batch_room(anatomy, dtype, 1000) == room
+    cpu = torch.device("cpu")
+    assert batch_room(anatomy, dtype, 1000, cpu) == room
     # a call's worth is always allowed, however wide the model
-    assert batch_room(replace(anatomy, width=1 << 20), dtype, 1000) == 1000
+    assert batch_room(replace(anatomy, width=1 << 20), dtype, 1000, cpu) == 1000
+    # an accelerator waits for what stands around calls, and half of what memory was allowed is for rows
+    assert batch_room(anatomy, dtype, 1000, torch.device("cuda")) == 4000
+    assert batch_room(anatomy, dtype, 1000, cpu, memory=2 * 3000 * width * dtype.itemsize) == min(room, 3000)
+
+
+def test_calls_are_as_large_as_memory_allows() -> None:
+    anatomy, cpu, gpu = waves.loaded("llama").anatomy, torch.device("cpu"), torch.device("cuda")
+    one = bytes_per_token(anatomy, 20)
+    assert call_size(anatomy, 20, 1000, None, cpu) is None
+    assert call_size(anatomy, 20, 1000, 1000 + 77 * one, cpu) == 77
+    assert call_size(anatomy, 20, 1000, 1000 + 7 * one, cpu) == 20  # one row at least
+    assert call_size(anatomy, 20, 1000, 1 << 50, cpu) == 4800
+    assert call_size(anatomy, 20, 1000, 1 << 50, gpu) == 32768
+    with pytest.raises(
+        ModelError, match=r"rows of a prompt of 20 tokens take about 1e-06 GB, and memory= allows 9e-07"
+    ):
+        call_size(anatomy, 20, 1000, 900, cpu)
+
+
+def test_on_an_accelerator_free_memory_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    anatomy = waves.loaded("llama").anatomy
+    monkeypatch.setattr(sharding, "free_bytes", lambda device: 500 + 99 * bytes_per_token(anatomy, 20))
+    assert call_size(anatomy, 20, 500, None, torch.device("cuda")) == 99
+    assert call_size(anatomy, 20, 1 << 40, None, torch.device("cuda")) == 20  # what is kept is only about right
+    assert call_size(anatomy, 20, 500, None, torch.device("cpu")) is None
 
 
 def test_convoys_hold_what_fits_and_no_more_than_16_shards() -> None:

@@ -18,6 +18,7 @@ from bathyscope.prompts.source import Source
 from bathyscope.store.parts import Part
 from bathyscope.store.run import CONTROLS, Run, controls_in
 from bathyscope.surveying import Measures, Survey
+from bathyscope.wavefront.memory import as_bytes
 
 
 @checked
@@ -30,6 +31,8 @@ def survey(
     batch_tokens: Annotated[int, Range(1)] | None = None,
     preset: str | None = None,
     *,
+    memory: str | int | None = None,
+    call_tokens: Annotated[int, Range(1)] | None = None,
     control: str | Sequence[str] | None = None,
     part: str | None = None,
     engine: Literal["ray"] | None = None,
@@ -59,6 +62,10 @@ def survey(
         batch_tokens: tokens of prompts in one shard, the unit that is kept when a run is interrupted. None = 2048, or
             more where the model is so small that it computes them in less than some seconds.
         preset: a paper's choices as defaults.
+        memory: what a survey may take on the model's device beside the weights, such as ``20GB``; None = on an
+            accelerator what is free there. It says how large calls are.
+        call_tokens: tokens in one call of a block, instead of those that memory allows. A call that is out of memory is
+            made in pieces. Results change with it by rounding alone.
         control: what to set beside the model, surveyed on the same prompts: ``untrained`` (the architecture freshly
             initialised), ``shuffled_blocks`` or ``shuffled_text``, each with a number of seeds if wanted
             (``untrained:3``); several separated by commas. They are ``run.controls``.
@@ -102,6 +109,8 @@ def survey(
         seed=seed,
         batch_tokens=batch_tokens,
         preset=preset,
+        memory=None if memory is None else as_bytes(memory),
+        call_tokens=call_tokens,
         beyond_context=beyond_context,
         add_special_tokens=add_special_tokens,
         chat=chat,

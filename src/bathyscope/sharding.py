@@ -8,7 +8,11 @@ from typing import Any, Final, TypeVar
 import torch
 
 from bathyscope.anatomy.anatomy import Anatomy
+from bathyscope.errors import ModelError
 from bathyscope.measures.base import Measure, ModelFacts
+from bathyscope.wavefront.calls import default_tokens
+from bathyscope.wavefront.memory import free_bytes, tokens_that_fit
+from bathyscope.wavefront.places import is_accelerator
 
 SHARD_TOKENS: Final = 2048
 """Tokens of prompts in one shard, at least, where nothing else is asked for."""
@@ -16,12 +20,35 @@ _SHARD_WORK: Final = 5e10
 """Multiply-adds in the blocks that are worth a file: some ten seconds of a small model on one core."""
 _BATCH_BYTES: Final = 16 << 20
 """What the residual streams of a batch's rows may take where a batch holds more than one call's tokens."""
+_ACCELERATOR_FACTOR: Final = 64
 _MOST_CALLS: Final = 4
 """Beyond so many calls' tokens a larger batch is no faster."""
 _MOST_SHARDS: Final = 16
 """Shards of one convoy, so that little is lost when it is interrupted."""
 
 Unit = TypeVar("Unit")
+
+
+def call_size(anatomy: Anatomy, longest: int, state: int, memory: int | None, device: torch.device) -> int | None:
+    """Tokens in one call of a block; None = the usual number, where nobody asks for less.
+
+    Args:
+        longest: tokens of the longest prompt.
+        state: bytes of its rows.
+        memory: what a survey may take beside the weights; None = on an accelerator what is free there.
+
+    Raises:
+        ModelError: the rows alone take more than was allowed.
+    """
+    budget = memory if memory is not None or not is_accelerator(device) else free_bytes(device)
+    if budget is None:
+        return None
+    if memory is not None and state > memory:
+        raise ModelError(
+            f"The rows of a prompt of {longest} tokens take about {state / 1e9:.3g} GB, and memory= allows "
+            f"{memory / 1e9:.3g} GB; allow more, give shorter prompts, or fewer measures at a time."
+        )
+    return tokens_that_fit(anatomy, longest, max(0, budget - state), default_tokens(device))
 
 
 def shard_tokens(facts: ModelFacts, measures: Sequence[Measure[Any]], longest: int) -> int:
@@ -71,7 +98,9 @@ def convoys_of(units: Sequence[Unit], sizes: Sequence[int], shards: Sequence[int
     return convoys
 
 
-def batch_room(anatomy: Anatomy, dtype: torch.dtype, call_tokens: int) -> int:
+def batch_room(
+    anatomy: Anatomy, dtype: torch.dtype, call_tokens: int, device: torch.device, memory: int | None = None
+) -> int:
     """Rows × tokens that may be in one batch: a call's, or several calls' where the model is narrow.
 
     Each batch costs some hundredths of a second beside its calls, which counts only in narrow models; in wide ones
@@ -80,6 +109,9 @@ def batch_room(anatomy: Anatomy, dtype: torch.dtype, call_tokens: int) -> int:
     Args:
         dtype: of the residual stream.
         call_tokens: rows × tokens in one call of a block.
+        device: on an accelerator what stands around a call costs more than the call, up to wider models.
+        memory: bytes that a survey may take beside the weights, half of them for a batch's rows.
     """
-    room = _BATCH_BYTES // (anatomy.width * dtype.itemsize)
+    allowed = _BATCH_BYTES * (_ACCELERATOR_FACTOR if is_accelerator(device) else 1)
+    room = min(allowed, memory // 2 if memory is not None else allowed) // (anatomy.width * dtype.itemsize)
     return max(call_tokens, min(_MOST_CALLS * call_tokens, room))

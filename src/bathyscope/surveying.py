@@ -32,7 +32,7 @@ from bathyscope.prompts.label_checks import require_free
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import Source
-from bathyscope.sharding import batch_room, convoys_of, shard_tokens, shards_of
+from bathyscope.sharding import batch_room, call_size, convoys_of, shard_tokens, shards_of
 from bathyscope.store.merge import PROMPT, merge
 from bathyscope.store.parts import Part, PartWriter
 from bathyscope.store.prompts import PROMPTS, PROMPTS_FILE, encode_prompts
@@ -40,6 +40,7 @@ from bathyscope.store.run import Run, open_run
 from bathyscope.store.writer import RunWriter
 from bathyscope.wavefront.batch import Batch, plan_batches
 from bathyscope.wavefront.engine import Wavefront
+from bathyscope.wavefront.replace import default_room
 
 Asked = str | type[Measure[Any]] | Measure[Any]
 Measures = Sequence[Asked] | Asked | None
@@ -67,6 +68,8 @@ class Survey:
     seed: int | None = None
     batch_tokens: int | None = None
     preset: str | None = None
+    memory: int | None = None
+    call_tokens: int | None = None
     beyond_context: bool | None = None
     add_special_tokens: bool = True
     chat: bool = False
@@ -101,7 +104,8 @@ class Survey:
         # a measure's own further prompts, under the same rules as the survey's
         references = {m.name: self._read(ready, m.reference, seed) for m in measures if m.reference is not None}
         tokens = self.batch_tokens or shard_tokens(facts, measures, max(found.lengths))
-        return SurveyPlan(ready, facts, found, measures, seed, self.preset, tokens, references)
+        limits = (self.memory, self.call_tokens)
+        return SurveyPlan(ready, facts, found, measures, seed, self.preset, tokens, references, *limits)
 
     def _read(self, model: Model, prompts: Source | Prompts, seed: int, beyond_context: bool | None = None) -> Prompts:
         return tokenized(
@@ -126,6 +130,8 @@ class SurveyPlan:
     preset: str | None
     batch_tokens: int
     references: Mapping[str, Prompts]
+    memory: int | None = None
+    call_tokens: int | None = None
 
     @property
     def shards(self) -> list[tuple[int, int]]:
@@ -138,7 +144,17 @@ class SurveyPlan:
         checks = self.model.checks
         # how rows that begin late are computed
         tails = "tail rows on shared keys and values" if checks.tails else f"full rows: {checks.tail_reason}"
-        return {"threads": torch.get_num_threads(), "tails": tails, "parallel": self.model.anatomy.parallel}
+        return {
+            "threads": torch.get_num_threads(),
+            "tails": tails,
+            "parallel": self.model.anatomy.parallel,
+            # TF32 is off while a model is measured
+            "float32_products": "float32",
+            # how a mixture's experts are multiplied, which the checks at load have seen
+            "experts": getattr(self.model.hf.config, "_experts_implementation", None),
+            "memory": self.memory,
+            "call_tokens": self.call_tokens,
+        }
 
     def identity(self) -> dict[str, Any]:
         """The configuration that a resumed run must share."""
@@ -191,7 +207,7 @@ class SurveyPlan:
 
     def begin(self) -> Wavefront:
         """What computes shards, when measures have looked at their references."""
-        wave = Wavefront(self.model.anatomy, tails=self.model.checks.tails)
+        wave = self._wave()
         for measure in self.measures:
             measure.begin(wave, self.references.get(measure.name, self.prompts))
         return wave
@@ -253,7 +269,7 @@ class SurveyPlan:
         """Prompts of a shard that are computed together, as their numbers."""
         lengths = [len(self.prompts[i]) for i in indices]
         rows = max(1, round(self._rows(max(lengths))))
-        room = batch_room(self.model.anatomy, self.model.dtype, wave.policy.tokens)
+        room = batch_room(self.model.anatomy, self.model.dtype, wave.policy.tokens, self.model.device, self.memory)
         planned = plan_batches(lengths, rows, room, self.model.anatomy.equal_lengths)
         return [[indices[i] for i in batch] for batch in planned]
 
@@ -262,8 +278,18 @@ class SurveyPlan:
         if self.model.blocks is None:
             return [[unit] for unit in units]
         sizes = [self._state_bytes(picked) for _, picked in units]
-        room = (free_bytes(self.model.device) or 0) // 2
+        room = (self.memory or free_bytes(self.model.device) or 0) // 2
         return convoys_of(units, sizes, [index for index, _ in units], room)
+
+    def _wave(self) -> Wavefront:
+        """What runs the blocks, in calls of the size that was asked for, or that memory allows."""
+        anatomy, device = self.model.anatomy, self.model.device
+        longest = max(range(len(self.prompts)), key=lambda i: len(self.prompts[i]))
+        tokens = self.call_tokens or call_size(
+            anatomy, len(self.prompts[longest]), self._state_bytes([longest]), self.memory, device
+        )
+        room = None if self.memory is None else min(self.memory // 4, default_room(device))
+        return Wavefront(anatomy, tails=self.model.checks.tails, call_tokens=tokens, replacement_bytes=room)
 
     def _state_bytes(self, picked: Sequence[int]) -> int:
         longest = max(len(self.prompts[i]) for i in picked)

@@ -12,13 +12,20 @@ from bathyscope import ModelError
 from bathyscope.model import as_device, load
 
 
-@pytest.mark.parametrize("kind", ["mps", "xpu", "meta", "vulkan"])
+@pytest.mark.parametrize("kind", ["xpu", "meta", "vulkan"])
 def test_devices_that_are_not_there(kind: str) -> None:
-    here = torch.backends.mps if kind == "mps" else getattr(torch, kind, None)
+    here = getattr(torch, kind, None)
     if here is not None and here.is_available():
         pytest.skip(f"this machine has {kind}")
     with pytest.raises(ModelError, match=f"Device '{kind}' asked for, but torch sees no {kind.upper()} device; use"):
         as_device(kind)
+
+
+def test_a_device_without_float64_is_refused() -> None:
+    with pytest.raises(
+        ModelError, match=r"Apple's GPUs \(mps\) hold no float64, .*; use device='cpu' \(--device cpu\)"
+    ):
+        as_device("mps")
 
 
 @pytest.mark.parametrize("given", ["tpu9000", "cuda:x", "", 3.5])

@@ -10,6 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from support import streamed, zoo
 
+import bathyscope.model.checkpoint as checkpoint
 import bathyscope.model.placement as placement
 from bathyscope.errors import ModelError
 from bathyscope.model import load
@@ -97,3 +98,22 @@ def test_a_number_that_is_none(tmp_path: Path) -> None:
     folder = changed(streamed.saved("llama", tmp_path), NAME, value)
     with pytest.raises(ModelError, match=rf"holds NaN or Inf in {NAME} \(1 of 6144 values\)"):
         streamed.streamed(folder)
+
+
+@pytest.mark.parametrize(("kind", "has_accelerate"), [("cuda", True), ("cuda", False), ("cpu", True)])
+def test_an_accelerator_is_loaded_tensor_by_tensor(
+    kind: str, has_accelerate: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(placement, "find_spec", lambda name: name if has_accelerate else None)
+    device = torch.device(kind)
+    straight = kind == "cuda" and has_accelerate
+    assert placement.straight_to(device) == ({"device_map": {"": device}} if straight else {})
+
+
+def test_a_model_loaded_tensor_by_tensor_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = streamed.saved("llama", tmp_path)
+    plain = load(folder)
+    monkeypatch.setattr(checkpoint, "straight_to", lambda device: {"device_map": {"": device}})
+    straight = load(folder)
+    assert straight.weight_hash == plain.weight_hash
+    assert straight.placement == "resident"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 from weakref import WeakKeyDictionary
 
+import torch
 from torch import nn
 
 from bathyscope.errors import ModelError
@@ -15,14 +17,33 @@ _RUNNING: WeakKeyDictionary[nn.Module, str] = WeakKeyDictionary()
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """All modules are in evaluation mode inside; afterwards each is as it was."""
+    """All modules are in evaluation mode inside, and products of float32 in float32; afterwards each is as it was."""
     training = [module for module in model.modules() if module.training]
     model.eval()
     try:
-        yield
+        with full_precision():
+            yield
     finally:
         for module in training:
             module.training = True
+
+
+@contextmanager
+def full_precision() -> Iterator[None]:
+    """Products of float32 keep all of its digits inside, whatever the caller allows (TF32 keeps ten bits)."""
+    backends = torch.backends
+    if hasattr(backends.cuda.matmul, "fp32_precision"):
+        places: Any = [(one, "fp32_precision", "ieee") for one in (backends.cuda.matmul, backends.cudnn.conv)]
+    else:  # torch before 2.9
+        places = [(one, "allow_tf32", False) for one in (backends.cuda.matmul, backends.cudnn)]
+    before = [getattr(one, name) for one, name, _ in places]
+    try:
+        for one, name, value in places:
+            setattr(one, name, value)
+        yield
+    finally:
+        for (one, name, _), value in zip(places, before):
+            setattr(one, name, value)
 
 
 @contextmanager

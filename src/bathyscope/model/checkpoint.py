@@ -20,7 +20,7 @@ from bathyscope.anatomy.registry import family_for
 from bathyscope.errors import ModelError, warn
 from bathyscope.model.files import INDEX, indexed, require_whole
 from bathyscope.model.place import folder_of, similar_folders
-from bathyscope.model.placement import blocks_of, device_map, is_streamed
+from bathyscope.model.placement import blocks_of, device_map, is_streamed, straight_to
 from bathyscope.streaming.offloaded import take_over
 
 _SHOWN = 5
@@ -63,7 +63,7 @@ def read_checkpoint(
     with _reports() as reports:
         try:
             placed = (
-                {}
+                straight_to(device)
                 if rewritten is None
                 else {
                     "device_map": device_map(source, revision, trust_remote_code, device),

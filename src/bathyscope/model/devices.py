@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from bathyscope.errors import ModelError
+from bathyscope.wavefront.memory import free_bytes
+
+__all__ = ["as_device", "as_dtype", "free_bytes"]
 
 _DTYPES = {
     "float32": torch.float32,
@@ -41,7 +42,11 @@ def as_device(device: str | torch.device | None) -> torch.device:
         raise ModelError(f"Unknown device {device!r}; try cpu, cuda or cuda:0.") from error
     if wanted.type == "cpu":
         return wanted
-    here: Any = torch.backends.mps if wanted.type == "mps" else getattr(torch, wanted.type, None)
+    if wanted.type == "mps":
+        raise ModelError(
+            "Apple's GPUs (mps) hold no float64, in which distributions are compared; use device='cpu' (--device cpu)."
+        )
+    here: Any = getattr(torch, wanted.type, None)
     count = 0
     if here is not None and hasattr(here, "is_available") and here.is_available():
         count = here.device_count() if hasattr(here, "device_count") else 1
@@ -49,18 +54,3 @@ def as_device(device: str | torch.device | None) -> torch.device:
         what = f"{count} of that kind" if count else f"no {wanted.type.upper()} device"
         raise ModelError(f"Device {str(device)!r} asked for, but torch sees {what}; use --device cpu.")
     return wanted
-
-
-def free_bytes(device: torch.device) -> int | None:
-    """Memory that can still be had on a device; None where the system does not tell."""
-    if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0])
-    try:
-        told = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
-        return int(told["MemAvailable"].split()[0]) << 10  # in KiB; files kept in memory make room
-    except (OSError, KeyError, ValueError):
-        pass
-    try:
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (ValueError, OSError, AttributeError):
-        return None

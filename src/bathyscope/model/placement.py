@@ -78,6 +78,14 @@ def device_map(source: str, revision: str | None, trust_remote_code: bool, devic
     return dict(_places(outline, "", blocks_of(outline), str(device)))
 
 
+def straight_to(device: torch.device) -> dict[str, Any]:
+    """For transformers: each tensor goes from its file to an accelerator by itself, the host never holding the model.
+
+    Without accelerate it passes through the host's memory as a whole.
+    """
+    return {"device_map": {"": device}} if device.type != "cpu" and find_spec("accelerate") is not None else {}
+
+
 def blocks_of(hf: nn.Module) -> str:
     """The path of a model's list of blocks, found without running it.
 

@@ -9,12 +9,14 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
+from bathyscope.errors import ModelError, warn
+from bathyscope.wavefront.memory import free_bytes
 from bathyscope.wavefront.places import is_accelerator
 
 
-@dataclass(frozen=True)
+@dataclass
 class CallPolicy:
-    """How rows are split into calls.
+    """How rows are split into calls: learnt anew where memory does not suffice.
 
     Args:
         tokens: tokens per call; on a CPU time per token is flat from about 400 and with two threads falls
@@ -26,12 +28,47 @@ class CallPolicy:
 
     tokens: int
     control_in_every_call: bool
+    _said: bool = field(default=False, init=False, repr=False)
 
     @classmethod
     def for_model(cls, dtype: torch.dtype, device: torch.device, tokens: int | None = None) -> CallPolicy:
         """The policy for a dtype and device."""
-        default = 32768 if is_accelerator(device) else 4800
-        return cls(tokens or default, dtype not in (torch.float32, torch.float64))
+        return cls(tokens or default_tokens(device), dtype not in (torch.float32, torch.float64))
+
+    def shrink(self, rows: int, tokens: int, device: torch.device) -> None:
+        """A call of so many rows of so many tokens each was out of memory: from here on calls have half as many.
+
+        What a call changes is written when it has run, so that it can be made again in pieces.
+
+        Raises:
+            ModelError: it was a single row's.
+        """
+        if device.type == "cuda":
+            torch.cuda.empty_cache()
+        if rows < 2:
+            raise out_of_memory(f"A call of a block on one row of {tokens} tokens", device)
+        if not self._said:
+            warn(
+                f"A call of a block on {rows * tokens} tokens was out of memory; it is made in smaller pieces, and so "
+                f"are all that follow. To begin with such pieces, give call_tokens={rows // 2 * tokens} "
+                "(--call-tokens)."
+            )
+        self.tokens, self._said = rows // 2 * tokens, True
+
+
+def default_tokens(device: torch.device) -> int:
+    """Tokens in a call where memory sets no limit."""
+    return 32768 if is_accelerator(device) else 4800
+
+
+def out_of_memory(what: str, device: torch.device) -> ModelError:
+    """The refusal of something that is too large even by itself."""
+    free = free_bytes(device)
+    room = "" if free is None else f", where {free / 1e9:.2f} GB are free"
+    return ModelError(
+        f"{what} does not fit into the memory of {device}{room}. Give shorter prompts, a narrower dtype "
+        "(dtype='bfloat16'), or a device with more memory; weights can be streamed (placement='stream')."
+    )
 
 
 @dataclass(frozen=True)

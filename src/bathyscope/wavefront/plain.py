@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +12,7 @@ from bathyscope.anatomy.attention import Seen, attending
 from bathyscope.anatomy.replay import Replay, State
 from bathyscope.anatomy.sites import tapped
 from bathyscope.errors import ModelError
+from bathyscope.wavefront.calls import out_of_memory
 from bathyscope.wavefront.probe import BaselineView
 
 
@@ -36,8 +37,16 @@ class PlainForward:
         """Moves over one block and shows it."""
         before = self.resid_BTD
         watch = attending(block, self._replay.batch, self._replay.tokens) if self._weights else nullcontext(Seen())
-        with tapped(block, self._sites) as taken, watch as seen:
-            self.resid_BTD = self._replay.run(block, index, before, self._prompts_B, state=self.passed)
+        out = None
+        with suppress(torch.OutOfMemoryError), tapped(block, self._sites) as taken, watch as seen:
+            out = self._replay.run(block, index, before, self._prompts_B, state=self.passed)
+        if out is None:
+            prompts, tokens = before.shape[:2]
+            raise out_of_memory(
+                f"The model's own call of a block on {prompts} prompt{'s' if prompts > 1 else ''} of {tokens} tokens",
+                before.device,
+            )
+        self.resid_BTD = out
         self._finite.append(torch.isfinite(self.resid_BTD).all())
         parts = {part: value.reshape(before.shape) for part, value in taken.items()}
         return BaselineView(index, before, self.resid_BTD, parts.get("attention"), parts.get("mlp"), seen.attention)

@@ -55,6 +55,11 @@ class Group:
     bytes: int
 
 
+def default_room(device: torch.device) -> int:
+    """Bytes that the states of replaced rows may take at once."""
+    return _ROOM * (_ACCELERATOR_FACTOR if is_accelerator(device) else 1)
+
+
 def group_size(own: int, n_blocks: int, call_cost: float) -> int:
     """How many neighbouring tokens to replace in one group of tails.
 
@@ -140,7 +145,7 @@ class ReplacedRows:
             policy=policy,
             tails=tails,
             call_cost=_CALL_COST_ACCELERATOR if large else _CALL_COST,
-            room=room or _ROOM * (_ACCELERATOR_FACTOR if large else 1),
+            room=room or default_room(batch.ids_BT.device),
         )
         self._done = 0
         self._prompts: list[list[_GroupRows]] = []

@@ -6,8 +6,9 @@ the slots, in calls of a good size, and writes back what comes out once whoever 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 
 import torch
@@ -132,14 +133,23 @@ class Slots:
         known = tuple(self._passed)  # what an earlier call of this visit passes on is for later blocks
         if lends:
             self._kept, self._lenders, self._attends = [], slots[:lends], False
-        for first, last in even_pieces(len(slots), max(1, self._policy.tokens // (own.shape[1] * own.shape[2]))):
+        tokens = own.shape[1] * own.shape[2]
+        pending = deque(even_pieces(len(slots), max(1, self._policy.tokens // tokens)))
+        while pending:
+            first, last = pending.popleft()
             extra = slots[0] == 0 and first > 0 and self._policy.control_in_every_call
             picked = [0, *range(first, last)] if extra else list(range(first, last))
             before = own[first:last]
             given = torch.cat([control_before[None], before]) if extra else before
             passed = self._passed_to([slots[i] for i in picked], known)
             cache = lender.cache(picked) if lender is not None else CaptureCache() if lends else None
-            with self._silenced(block, silent or {}, instead or {}, picked), tapped(block, self._only(taps)) as taken:
+            out = None
+            # nothing of a call that fails may be held on to while it is made again, its error least of all
+            with (
+                suppress(torch.OutOfMemoryError),
+                self._silenced(block, silent or {}, instead or {}, picked),
+                tapped(block, self._only(taps)) as taken,
+            ):
                 out = self._replay.run(
                     block,
                     index,
@@ -150,6 +160,12 @@ class Slots:
                     attends=lender is None or lender.attends,
                     state=passed,
                 ).view(given.shape)
+            if out is None:
+                del given, passed, cache
+                self._policy.shrink(last - first, tokens, self.state.device)
+                again = list(_halves([(first, last), *pending], max(1, self._policy.tokens // tokens)))
+                pending = deque(again)
+                continue
             rows = slice(1, None) if extra else slice(None)
             self._keep_passed(slots[first:last], passed, rows)
             if lender is None and cache is not None:
@@ -216,6 +232,12 @@ class Slots:
         if cache.keys is not None and cache.values is not None and most > 0:
             keys, values = (t.unflatten(0, (-1, len(self._prompts_B)))[rows][:most] for t in (cache.keys, cache.values))
             self._kept.append((keys, values))
+
+
+def _halves(pieces: Iterable[tuple[int, int]], most: int) -> Iterator[tuple[int, int]]:
+    """Ranges, cut into ones of at most ``most``."""
+    for first, last in pieces:
+        yield from ((first + a, first + b) for a, b in even_pieces(last - first, most))
 
 
 def _repeated(one: Tensor, slots: int) -> Tensor:

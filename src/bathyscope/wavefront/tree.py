@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -69,10 +70,19 @@ class TreeRun:
             while self._waiting:
                 key = self._chosen()
                 stack = self._waiting[key]
-                taken = [stack.pop() for _ in range(min(self._together, len(stack)))]
+                taken = stack[-min(self._together, len(stack)) :][::-1]
+                found = None
+                with suppress(torch.OutOfMemoryError):
+                    found = self._called(key[0], taken)
+                if found is None:
+                    rows = len(taken)
+                    self._wave.policy.shrink(rows, self._replay.batch * self._replay.tokens, taken[0].resid_BTD.device)
+                    self._together = rows // 2
+                    continue
+                del stack[-len(taken) :]
                 if not stack:
                     del self._waiting[key]
-                for one, (resid_BTD, passed) in zip(taken, self._called(key[0], taken)):
+                for one, (resid_BTD, passed) in zip(taken, found):
                     self._begin(one.node, resid_BTD, passed, land)
                 if step is not None:
                     step(self.calls)
@@ -94,7 +104,6 @@ class TreeRun:
         return (max if later else min)(self._waiting, key=lambda key: key[0])
 
     def _called(self, step: Step, taken: Sequence[_Waiting]) -> list[tuple[Tensor, State]]:
-        self.calls += len(taken)
         given = torch.cat([one.resid_BTD for one in taken])
         passed = {key: _joined([one.passed[key] for one in taken]) for key in taken[0].passed}
         several = self._replay.batch > 1
@@ -108,6 +117,7 @@ class TreeRun:
                     self._prompts_B.repeat(len(taken)) if several else None,
                     state=passed,
                 )
+        self.calls += len(taken)
         if len(taken) == 1:
             return [(out, passed)]
         size = self._replay.batch

@@ -66,7 +66,7 @@ _FAULTS = Group(
     sort_key=4,
 )
 _PLACES = dict.fromkeys(("prompts", "measures", "preset", "beyond_context"), _ASKED)
-_PLACES |= dict.fromkeys(("out", "part", "seed", "batch_tokens"), _RUN)
+_PLACES |= dict.fromkeys(("out", "part", "seed", "batch_tokens", "memory", "call_tokens"), _RUN)
 _PLACES |= dict.fromkeys(("engine", "workers", "address", "worker_timeout"), _RUN)
 _FAULTY = {(fault.measure, name) for fault in FAULTS for name in fault.options}
 

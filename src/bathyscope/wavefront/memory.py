@@ -1,0 +1,87 @@
+"""What calls of a block may take: asked of the device and of the model, and not guessed."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Final
+
+import torch
+
+from bathyscope.anatomy.anatomy import Anatomy, config_of
+from bathyscope.errors import OptionError
+
+_UNITS: Final = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+_UNITS_OF_1024: Final = {"KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40}
+_INNER: Final = ("intermediate_size", "ffn_dim", "n_inner", "ffn_hidden_size", "d_ff", "moe_intermediate_size")
+_SCORES: Final = 3
+"""Float32 copies of attention's weights that live at once where they are formed in the open."""
+
+
+def as_bytes(given: str | int, what: str = "memory") -> int:
+    """A number of bytes from a text such as ``"20GB"`` or ``"512MiB"``.
+
+    Raises:
+        OptionError: no such number, or none above 0.
+    """
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?i?b?)\s*", str(given), re.IGNORECASE)
+    unit = found[2].upper() if found else ""
+    scale = {**_UNITS, **_UNITS_OF_1024}.get(unit if unit in ("", "B") or unit.endswith("B") else f"{unit}B")
+    scale = 1 if unit == "B" else scale
+    if found is None or scale is None or isinstance(given, bool) or int(float(found[1]) * scale) < 1:
+        raise OptionError(f"{what}={given!r} is no amount of memory; give it as 20GB, 512MiB or a number of bytes.")
+    return int(float(found[1]) * scale)
+
+
+def bytes_per_token(anatomy: Anatomy, tokens: int) -> int:
+    """What a call of a block takes for each of its tokens beside the states of rows, which have room of their own.
+
+    The MLP's three arrays and four of the stream's width; and where attention's weights are formed in the open, three
+    copies of a token's.
+
+    Args:
+        tokens: of the prompt that a token belongs to.
+    """
+    config = config_of(anatomy.model)
+    item = (anatomy.dtype or torch.float32).itemsize
+    found = item * (3 * _inner(anatomy) + 4 * anatomy.width)
+    if str(getattr(config, "_attn_implementation", "sdpa")) == "eager":
+        found += int(getattr(config, "num_attention_heads", 1) or 1) * tokens * torch.float32.itemsize * _SCORES
+    return found
+
+
+def tokens_that_fit(anatomy: Anatomy, longest: int, room: int, most: int) -> int:
+    """Tokens in one call of a block that fit into ``room`` bytes: no more than ``most``, and one row at least.
+
+    Args:
+        longest: tokens of the longest prompt.
+    """
+    return max(longest, min(most, room // bytes_per_token(anatomy, longest)))
+
+
+def _inner(anatomy: Anatomy) -> int:
+    """The width of the MLP's inner layer, by the configuration's word for it, else by the widest matrix of a block."""
+    config = config_of(anatomy.model)
+    named = [getattr(config, name, None) for name in _INNER]
+    # some configurations have one for each block
+    known = [max(one) if isinstance(one, list | tuple) else one for one in named if one]
+    numbers = [int(one) for one in known if isinstance(one, int)]
+    if numbers:
+        return max(numbers)
+    return max((max(p.shape[-2:]) for p in anatomy.blocks[0].parameters() if p.ndim > 1), default=4 * anatomy.width)
+
+
+def free_bytes(device: torch.device) -> int | None:
+    """Memory that can still be had on a device; None where the system does not tell."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    try:
+        told = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
+        return int(told["MemAvailable"].split()[0]) << 10  # in KiB; files kept in memory make room
+    except (OSError, KeyError, ValueError):
+        pass
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError, AttributeError):
+        return None
