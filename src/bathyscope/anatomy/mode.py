@@ -31,9 +31,9 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 @contextmanager
 def full_precision() -> Iterator[None]:
     """Products of float32 keep all of its digits inside, whatever the caller allows (TF32 keeps ten bits)."""
-    backends = torch.backends
+    backends: Any = torch.backends
     if hasattr(backends.cuda.matmul, "fp32_precision"):
-        places: Any = [(one, "fp32_precision", "ieee") for one in (backends.cuda.matmul, backends.cudnn.conv)]
+        places = [(one, "fp32_precision", "ieee") for one in (backends.cuda.matmul, backends.cudnn.conv)]
     else:  # torch before 2.9
         places = [(one, "allow_tf32", False) for one in (backends.cuda.matmul, backends.cudnn)]
     before = [getattr(one, name) for one, name, _ in places]

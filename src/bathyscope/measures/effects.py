@@ -195,8 +195,8 @@ class EffectMaps:
             several = [(own.places, relative(own.calls)[:, 0, : self._end]) for own in by_start.values()]
             places, values_RN = pooled(several)
             self._reduced_later.append((prompt, places, reduce_tokens(values_RN)))
-        for (prompt, _), calls in self._control.items():
-            self._raise_noise(prompt, relative(calls).clamp_min(0.0))
+        for (owner, _), calls in self._control.items():
+            self._raise_noise(owner, relative(calls).clamp_min(0.0))
         self._full, self._tails, self._control, self._waiting = _Calls(), {}, {}, 0
 
     def _raise_noise(self, prompt: int | None, gap_RBT: Tensor) -> None:
