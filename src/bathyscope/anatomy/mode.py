@@ -32,6 +32,7 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 def full_precision() -> Iterator[None]:
     """Products of float32 keep all of its digits inside, whatever the caller allows (TF32 keeps ten bits)."""
     backends: Any = torch.backends
+    places: list[tuple[Any, str, Any]]
     if hasattr(backends.cuda.matmul, "fp32_precision"):
         places = [(one, "fp32_precision", "ieee") for one in (backends.cuda.matmul, backends.cudnn.conv)]
     else:  # torch before 2.9
