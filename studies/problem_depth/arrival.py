@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from bathyscope.cli.console import write_table
+from bathyscope.engines import survey
 from bathyscope.errors import OptionError
 from bathyscope.model import Model, load
 from bathyscope.model.reading import tokenized
@@ -29,7 +30,6 @@ from bathyscope.prompts.prompt import Prompt
 from bathyscope.solving import solved
 from bathyscope.statistics.bootstrap import mean_interval
 from bathyscope.store.run import Run
-from bathyscope.surveying import survey
 from studies.problem_depth.readings import MEASURES, OPTIONS, READINGS, readings
 
 PROBLEMS = "task:permutations:160?factors=1-8&beyond=9-9&elements=generators&answer=image"
