@@ -14,9 +14,9 @@ import xarray as xr
 
 from bathyscope.report.figures import style
 from bathyscope.report.figures.kind import Drawing, FigureKind, Panel
-from bathyscope.report.figures.lines import PLACES, Axis, Curve, Look, chart, panel, series, token_weights, unit
+from bathyscope.report.figures.lines import PLACES, Axis, Curve, Look, chart, panel, series, unit
 from bathyscope.report.figures.options import FigureOptions
-from bathyscope.report.figures.summary import describe, summarise
+from bathyscope.report.figures.summary import describe
 from bathyscope.report.provenance import measure_options
 from bathyscope.store.run import Run
 
@@ -62,22 +62,24 @@ def _agreement(data: xr.Dataset, change: Change, options: FigureOptions) -> Pane
 
 
 def _loss(data: xr.Dataset, change: Change, options: FigureOptions) -> Panel | None:
-    def difference(loss: xr.DataArray) -> xr.DataArray:
-        return loss - data["baseline_loss"]
-
-    curve = series(data, "loss", "loss difference", Look(style.PURPLE), options, change=difference)
-    title = f"Loss added {change.circumstance}"
-    y = f"added loss ({unit(data, 'loss')})"
-    return panel("loss", [curve], Axis(title, change.axis, y, rules={0.0: ""}))
+    return _changed("loss", "Loss added", "added loss", style.PURPLE, data, change, options)
 
 
 def _entropy(data: xr.Dataset, change: Change, options: FigureOptions) -> Panel | None:
-    weights = token_weights(data, "baseline_entropy")
-    baseline = summarise(data["baseline_entropy"].values[:, None], weights, options)
-    rules = {float(baseline.mean[0]): "untouched model"}
-    axis = Axis(f"Entropy of the prediction {change.circumstance}", change.axis, "entropy ({unit})", rules=rules)
-    curve = Curve("entropy", "changed model", Look(style.BLUE))
-    return chart("entropy", data, axis, [curve], options)
+    return _changed("entropy", "Entropy added", "added entropy", style.BLUE, data, change, options)
+
+
+def _changed(
+    name: str, title: str, y: str, colour: str, data: xr.Dataset, change: Change, options: FigureOptions
+) -> Panel | None:
+    """By how much a variable differs from the untouched model's, prompt by prompt."""
+
+    def difference(values: xr.DataArray) -> xr.DataArray:
+        return values - data[f"baseline_{name}"]
+
+    curve = series(data, name, f"{name} difference", Look(colour), options, change=difference)
+    said = Axis(f"{title} {change.circumstance}", change.axis, f"{y} ({unit(data, name)})", "bent", rules={0.0: ""})
+    return panel(name, [curve], said)
 
 
 _PANELS: Final = {"kl": _kl, "top1_agreement": _agreement, "loss": _loss, "entropy": _entropy}

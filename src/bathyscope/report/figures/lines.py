@@ -15,7 +15,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 from numpy.typing import NDArray
 
 from bathyscope import labels
@@ -101,7 +101,8 @@ class Axis:
         title: what is seen.
         x: label of the depth axis.
         y: label of the other, unit included.
-        scale: ``"auto"`` takes a logarithm where positive values span more than a factor of 50.
+        scale: ``"auto"`` takes a logarithm where positive values span more than a factor of 50; ``"bent"`` one beyond
+            the usual size where a few places outweigh all others, whatever their signs.
         rules: horizontal reference lines, height → name.
         whole: the depth axis counts blocks or boundaries, rather than being a share of the depth.
     """
@@ -109,7 +110,7 @@ class Axis:
     title: str
     x: str
     y: str
-    scale: Literal["linear", "log", "auto"] = "linear"
+    scale: Literal["linear", "log", "auto", "bent"] = "linear"
     rules: dict[float, str] = field(default_factory=dict)
     whole: bool = True
 
@@ -351,9 +352,13 @@ def _fill(ax: Axes, curves: Sequence[Series], axis: Axis, logarithmic: bool) -> 
     else:
         ax.set_xlim(-0.02, 1.02)
         ax.set_xlabel(axis.x)
+    usual = _usual_size(curves) if axis.scale == "bent" else None
     if logarithmic:
         log_axis(ax)
-    ax.set_ylabel(f"{axis.y}, log scale" if logarithmic else axis.y)
+    elif usual is not None:
+        bent_axis(ax, usual)
+    beyond = "" if usual is None else f", log scale beyond {usual:.1g}"
+    ax.set_ylabel(f"{axis.y}, log scale" if logarithmic else f"{axis.y}{beyond}")
 
 
 def _is_logarithmic(curves: Sequence[Series], axis: Axis) -> bool:
@@ -396,6 +401,33 @@ def log_axis(ax: Axes) -> None:
     ax.yaxis.set_major_locator(log_ticks(*ax.get_ylim()))
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     ax.yaxis.set_minor_formatter(NullFormatter())
+
+
+def bent_axis(ax: Axes, linear: float) -> None:
+    """An axis of values that are drawn already, linear up to a size and logarithmic beyond, with plain numbers."""
+    ax.set_yscale("symlog", linthresh=linear, linscale=1.0)
+    ax.margins(y=0.05)
+    low, high = ax.get_ylim()
+    powers = 10.0 ** np.arange(np.floor(np.log10(linear)), np.log10(max(high, -low)) + 1)
+    # 0 first, then powers of ten, then what stands between them, as long as there is room
+    wanted = [0.0, *(sign * step * power for step in (1, 5, 2) for power in powers[::-1] for sign in (1, -1))]
+    to = ax.yaxis.get_transform().transform
+    room = (to(high) - to(low)) / 9
+    kept: list[float] = []
+    for value in wanted:
+        if low <= value <= high and all(abs(to(value) - to(other)) >= room for other in kept):
+            kept.append(value)
+    ax.yaxis.set_major_locator(FixedLocator(sorted(kept)))
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    ax.yaxis.set_minor_locator(NullLocator())
+
+
+def _usual_size(curves: Sequence[Series]) -> float | None:
+    """The median size of the curves' values, where the largest is more than ten times it."""
+    sizes = np.abs(np.concatenate([curve.summary.mean for curve in curves]))
+    sizes = sizes[sizes > 0]
+    usual = float(np.median(sizes)) if sizes.size else 0.0
+    return usual if sizes.size and sizes.max() > 10 * usual else None
 
 
 def _alt(curves: Sequence[Series], axis: Axis) -> str:
