@@ -6,6 +6,7 @@ import io
 from typing import Any, Final
 
 import matplotlib as mpl
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from bathyscope.errors import OptionError, did_you_mean
@@ -40,8 +41,18 @@ def render(figure: Figure, format_: str, *, salt: str = "bathyscope", text_as_te
     }
     stream = io.BytesIO()
     with style.applied(), mpl.rc_context(settings):
+        if format_ == "svg":
+            return _svg(figure)
         figure.savefig(stream, format=format_, metadata=_NO_DATES[format_])
     return stream.getvalue()
+
+
+def _svg(figure: Figure) -> bytes:
+    """As ``savefig`` writes it, which would draw everything once more beforehand, for the places of texts alone."""
+    text = io.StringIO()
+    figure.set_dpi(float(mpl.rcParams["savefig.dpi"]))
+    FigureCanvasSVG(figure).print_svg(text, metadata=_NO_DATES["svg"])
+    return text.getvalue().encode()
 
 
 def check_format(format_: str) -> None:

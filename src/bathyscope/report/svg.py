@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Mapping
 from typing import Final
 
 from bathyscope.report.figures import style
@@ -15,12 +15,14 @@ from bathyscope.report.render import render
 _UNWANTED: Final = re.compile(r"<metadata>.*?</metadata>\s*|<style .*?</style>\s*", re.DOTALL)
 _TAG: Final = re.compile(r"<[^>]*>")
 _ID: Final = re.compile(r' id="([^"]+)"')
-_REFERENCE: Final = re.compile(r'(url\(#|href="#)([^")]+)')
-_PLACES: Final = re.compile(r' (?:d|x|y|transform)="[^"]*"')
+_REFERENCE: Final = re.compile(r'(url\(#|(?:xlink:)?href="#)([^")]+)')
+_PLACES: Final = re.compile(r' (?:d|x|y|width|height|transform)="[^"]*"')
 _FINER_THAN_SEEN: Final = re.compile(r"(\.\d\d)\d+")
 # texts that are not turned say so; the page has a font of its own
 _NOTHING: Final = re.compile(r' transform="rotate\(-0 [^"]*"|font-family: [^;"]*; ')
 _EMPTY: Final = re.compile(r"<g/>\s*")
+_MARK: Final = re.compile(r'<path id="([^"]+)"[^>]*style="stroke')
+_USED: Final = re.compile(r'(<use xlink:href="#([^"]+)"[^>]*?); stroke[^"]*"')
 
 
 def inline_svg(panel: Panel, name: str) -> str:
@@ -32,7 +34,10 @@ def inline_svg(panel: Panel, name: str) -> str:
     """
     text = render(draw_panel(panel), "svg", salt=name, text_as_text=True).decode()
     text = _UNWANTED.sub("", text[text.index("<svg") :]).replace(f'id="{SIGNED}"', f'class="{SIGNED}"')
-    pointed_at = {target for _, target in _REFERENCE.findall(text)}
+    # a mark has the stroke that each of its uses would give it once more
+    marks = set(_MARK.findall(text))
+    text = _USED.sub(lambda use: f'{use[1]}"' if use[2] in marks else use[0], text)
+    pointed_at = {target: str(number) for number, (_, target) in enumerate(dict.fromkeys(_REFERENCE.findall(text)))}
     text = _TAG.sub(lambda tag: _slim(tag[0], name, pointed_at), text)
     text = _EMPTY.sub("", re.sub(r"\n +", "\n", text))
     for colour, variable in style.CSS_NAMES.items():
@@ -40,8 +45,8 @@ def inline_svg(panel: Panel, name: str) -> str:
     return text
 
 
-def _slim(tag: str, name: str, pointed_at: Collection[str]) -> str:
-    """A tag without ids that nothing points at and without hundredths of what can be seen."""
-    tag = _ID.sub(lambda found: f' id="{name}-{found[1]}"' if found[1] in pointed_at else "", tag)
-    tag = _REFERENCE.sub(rf"\1{name}-\2", tag)
+def _slim(tag: str, name: str, pointed_at: Mapping[str, str]) -> str:
+    """A tag without ids that nothing points at, short ones otherwise, and without hundredths of what can be seen."""
+    tag = _ID.sub(lambda found: f' id="{name}-{pointed_at[found[1]]}"' if found[1] in pointed_at else "", tag)
+    tag = _REFERENCE.sub(lambda found: f"{found[1].removeprefix('xlink:')}{name}-{pointed_at[found[2]]}", tag)
     return _PLACES.sub(lambda places: _FINER_THAN_SEEN.sub(r"\1", places[0]), _NOTHING.sub("", tag))

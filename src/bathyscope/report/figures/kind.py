@@ -9,11 +9,13 @@ entry point group ``bathyscope.figures``.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
+from matplotlib.artist import Artist
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure, FigureBase
 from matplotlib.text import Text
 
@@ -225,9 +227,17 @@ def _draw_headed(figure: FigureBase, draw: Callable[[FigureBase], None], name: s
 def fill(figure: FigureBase, panel: Panel) -> None:
     """Draw a panel; whatever its texts hold can be shown. Labels of ticks are texts only later: they are given so."""
     panel.draw(figure)
-    for text in figure.findobj(Text):
+    for text in _texts(figure):
         lines = drawn_text(text.get_text()).split("\n")
         text.set_text("\n".join(elided(line, _LONGEST_LINE) for line in lines))
+
+
+def _texts(artist: Artist) -> Iterator[Text]:
+    """All texts inside of an artist but those of ticks, which would only be made by looking for them."""
+    if isinstance(artist, Text):
+        yield artist
+    for child in (artist.label,) if isinstance(artist, Axis) else artist.get_children():
+        yield from _texts(child)
 
 
 def _rows(panels: Sequence[Panel]) -> list[list[Panel]]:
