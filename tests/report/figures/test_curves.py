@@ -66,7 +66,7 @@ def costing(costs: list[float]) -> Run:
 def test_small_costs_can_be_read_beside_a_large_one() -> None:
     """Block 0 costs 3.5, the others a twentieth of it or less, of either sign."""
     costs = [3.5, 0.02, -0.05, 0.1, -0.18, 0.06, 0.2]
-    (ax,) = drop.FIGURE.draw(costing(costs), panels=["loss"]).axes
+    (ax,) = FIGURES["drop"].draw(costing(costs), panels=["loss"]).axes
     assert ax.get_yscale() == "symlog"
     assert "log scale beyond 0.1" in ax.get_ylabel()
     bottom, top = ax.transAxes.transform([(0, 0), (0, 1)])[:, 1]
@@ -79,9 +79,9 @@ def test_small_costs_can_be_read_beside_a_large_one() -> None:
 
 
 def test_costs_of_one_size_are_linear() -> None:
-    (ax,) = drop.FIGURE.draw(costing([0.5, 0.2, -0.1, 0.3]), panels=["loss"]).axes
+    (ax,) = FIGURES["drop"].draw(costing([0.5, 0.2, -0.1, 0.3]), panels=["loss"]).axes
     assert ax.get_yscale() == "linear"
-    (flat,) = drop.FIGURE.draw(costing([0.0, 0.0, 0.0]), panels=["loss"]).axes
+    (flat,) = FIGURES["drop"].draw(costing([0.0, 0.0, 0.0]), panels=["loss"]).axes
     assert flat.get_yscale() == "linear"
 
 
