@@ -7,7 +7,8 @@ import numpy as np
 from matplotlib.figure import FigureBase
 from support.synthetic import synthetic_run
 
-from bathyscope.report.figures import drop, skip, style
+from bathyscope.report.figures import skip, style
+from bathyscope.report.figures.curves import FIGURES
 from bathyscope.report.figures.kind import Panel, draw_panel
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.render import render
@@ -15,7 +16,7 @@ from bathyscope.report.svg import inline_svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 RUN = synthetic_run(L=4)
-KL = drop.FIGURE.panels(RUN, FigureOptions())[0]
+KL = FIGURES["drop"].panels(RUN, FigureOptions())[0]
 TEXT = inline_svg(KL, "run-1-drop-kl")
 
 
