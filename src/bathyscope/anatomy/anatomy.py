@@ -60,6 +60,10 @@ class Anatomy:
         """L, the number of blocks."""
         return len(self.blocks)
 
+    def __str__(self) -> str:
+        """Family and class, for messages."""
+        return f"{self.family.name} ({type(self.model).__name__})"
+
     @property
     def sites(self) -> Mapping[str, Site]:
         """Where contributions are read, by part."""

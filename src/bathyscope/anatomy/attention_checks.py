@@ -40,7 +40,7 @@ def attention_heads(anatomy: Anatomy) -> tuple[int, ...]:
             _require_sound(seen, index, anatomy, tolerance(parameter.dtype))
     if not any(heads):
         raise ModelError(
-            f"No block of this {_name(anatomy)} model shows attention weights: none comes out of an attention module, "
+            f"No block of this {anatomy} model shows attention weights: none comes out of an attention module, "
             "and torch's fused kernel is not used. State-space, recurrent and convolution mixers have none. Kernels "
             "that hide them (flash attention) can be avoided: load the model with attn_implementation='sdpa' or "
             "'eager'."
@@ -59,7 +59,7 @@ def _require_sound(seen: Seen, index: int, anatomy: Anatomy, allowed: float) -> 
         fault = f"give another result than its attention does (gap {attention.gap():.1e}, allowed {allowed:.0e})"
     if fault:
         raise ModelError(
-            f"The attention weights seen in block {index} of this {_name(anatomy)} model {fault}, so that it cannot be "
+            f"The attention weights seen in block {index} of this {anatomy} model {fault}, so that it cannot be "
             "said where the block attends."
         )
 
@@ -74,7 +74,3 @@ def _fault(weights_NHTK: Tensor, allowed: float) -> str:
     if weights_NHTK.triu(1).any():
         return "also lie on later tokens"
     return ""
-
-
-def _name(anatomy: Anatomy) -> str:
-    return f"{anatomy.family.name} ({type(anatomy.model).__name__})"

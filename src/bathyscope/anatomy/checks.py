@@ -237,16 +237,12 @@ class _Plain:
                 self.logits = logits_of(plain_forward(anatomy.model, self._ids_BT, anatomy.family.name))
 
 
-def _name(anatomy: Anatomy) -> str:
-    return f"{anatomy.family.name} ({type(anatomy.model).__name__})"
-
-
 def _require_replay(anatomy: Anatomy, no_op: Sequence[float], allowed: float) -> None:
     """Refuses a model whose replayed blocks differ from its own forward."""
     for index, one in enumerate(no_op):
         if not one <= allowed:
             raise ModelError(
-                f"{_name(anatomy)}: no-op parity fails at block {index}: replaying the recorded block differs from the "
+                f"{anatomy}: no-op parity fails at block {index}: replaying the recorded block differs from the "
                 f"plain forward by {one:.1e} of the largest value (allowed {allowed:.0e}). The family keeps state "
                 "that recording does not see; what blocks pass on must be in their arguments."
             )
@@ -256,7 +252,7 @@ def _require_readout(anatomy: Anatomy, readout: float, allowed: float) -> None:
     if not readout <= allowed:
         family = anatomy.family
         raise ModelError(
-            f"{_name(anatomy)}: readout identity fails: {family.final_norm} and {family.head} give logits that differ "
+            f"{anatomy}: readout identity fails: {family.final_norm} and {family.head} give logits that differ "
             f"from the model's by {readout:.1e} of the largest logit (allowed {allowed:.0e}). Declare what the family "
             "does to its logits (scale, softcap, projection): load(model, family=Family(...))."
         )
@@ -266,7 +262,7 @@ def _require_causal(anatomy: Anatomy, later: Sequence[float], allowed: float) ->
     where = _first_above(later, allowed)
     if where is not None:
         raise ModelError(
-            f"{_name(anatomy)} cannot be measured: its tokens depend on later ones. With other ids in the second half "
+            f"{anatomy} cannot be measured: its tokens depend on later ones. With other ids in the second half "
             f"of a prompt, the first half differs by {later[where]:.1e} of its norm {_place(where)} (allowed "
             f"{allowed:.0e}). Only causal models can be measured, not encoders, models with is_causal=False, or "
             "routing that chooses among all tokens."
@@ -277,7 +273,7 @@ def _require_any_order(anatomy: Anatomy, again: Sequence[float], allowed: float)
     block = _first_above(again, allowed)
     if block is not None:
         raise ModelError(
-            f"{_name(anatomy)} cannot be measured: block {block}, run again on the same input after other blocks, "
+            f"{anatomy} cannot be measured: block {block}, run again on the same input after other blocks, "
             f"differs by {again[block]:.1e} (allowed {allowed:.0e}). It reads state that is kept on a module; what "
             "blocks pass on must be in their arguments."
         )
@@ -291,7 +287,7 @@ def _require_own_rows(anatomy: Anatomy, allowed: float) -> None:
     where = _first_above(beside, allowed)
     if where is not None:
         raise ModelError(
-            f"{_name(anatomy)} cannot be measured: its rows depend on each other. Beside two other prompts of its "
+            f"{anatomy} cannot be measured: its rows depend on each other. Beside two other prompts of its "
             f"length a prompt differs by {beside[where]:.1e} of its norm {_place(where)} (allowed {allowed:.0e}), "
             "and histories are computed side by side."
         )

@@ -5,16 +5,17 @@ Suffixes: P prompts, S sources, T targets, W weightings: the first counts every 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
 
 from bathyscope.errors import StoreError
-from bathyscope.labels import variable
+from bathyscope.labels import Label, Table, interval, labelled
 from bathyscope.statistics.bootstrap import bootstrap_interval, resample_counts
 from bathyscope.statistics.diagonal import (
     alignment,
@@ -34,32 +35,58 @@ SOURCE = "csordas2025, maps between models"
 DIRECTIONS = ("best_target", "best_source")
 GROUP = "maps"
 
-_PAIR = ("source", "target")
-_METRICS = {
-    "relative_error": ("mean relative error of the map on test tokens", "mean of ‖y − ŷ‖ / ‖y‖", (0.0, np.inf)),
-    "summed_error": ("summed error of the map over summed size of the target", "Σ ‖y − ŷ‖ / Σ ‖y‖", (0.0, np.inf)),
-    "r2": (
+_pair = partial(Label, "source target", source=SOURCE)
+_along = partial(Label, "direction", source=SOURCE)
+_METRICS = {"relative_error": (0.0, np.inf), "summed_error": (0.0, np.inf), "r2": (-np.inf, 1.0)}
+"""Name → smallest and largest value there can be."""
+_DIAGONAL = {"slope": (-np.inf, np.inf), "deviation": (0.0, 1.0), "rank_correlation": (-1.0, 1.0)}
+"""The same of how best partners go with depth."""
+
+
+def _estimated(name: str, label: Callable[..., Label], text: str, formula: str) -> Table:
+    """An estimate and the ends of its interval."""
+    of = f"the {{percent=95 %}} interval of: {text}"
+    return {name: label(text, formula=formula), **interval(name, label, of, formula="bootstrap over test prompts")}
+
+
+_TABLE: Table = {
+    **_estimated("relative_error", _pair, "mean relative error of the map on test tokens", "mean of ‖y − ŷ‖ / ‖y‖"),
+    **_estimated("summed_error", _pair, "summed error of the map over summed size of the target", "Σ ‖y − ŷ‖ / Σ ‖y‖"),
+    **_estimated(
+        "r2",
+        _pair,
         "share of the target's variance that the map gives",
         "1 − Σ ‖y − ŷ‖² / Σ ‖y − ȳ‖², ȳ the mean of the fitted tokens",
-        (-np.inf, 1.0),
     ),
-}
-_DIAGONAL = {
-    "slope": (
+    "ridge": _pair("ridge penalty with the smallest held-out error", formula="λ"),
+    "mean_error": Label(
+        "target",
+        "mean relative error of giving the fitted tokens' mean, whatever the source",
+        formula="mean of ‖y − ȳ‖ / ‖y‖",
+        source=SOURCE,
+    ),
+    "best_target": Label("source", "target boundary with the smallest relative error", source=SOURCE),
+    "best_source": Label("target", "source boundary with the smallest relative error", source=SOURCE),
+    **_estimated(
+        "slope",
+        _along,
         "slope of the best partner's relative depth over one's own",
         "least squares of argmin / L' over b / L",
-        (-np.inf, np.inf),
     ),
-    "deviation": (
+    **_estimated(
+        "deviation",
+        _along,
         "mean distance of the best partner's relative depth from one's own",
         "mean of |argmin / L' − b / L|",
-        (0.0, 1.0),
     ),
-    "rank_correlation": (
+    **_estimated(
+        "rank_correlation",
+        _along,
         "rank correlation of the best partner's depth and one's own",
         "Spearman's of argmin and b",
-        (-1.0, 1.0),
     ),
+    "deviation_chance": _along("deviation where any boundary were the best with the same chance"),
+    "deviation_constant": _along("smallest deviation where all have the same best partner"),
 }
 
 
@@ -93,22 +120,20 @@ def dataset(errors: MapErrors, ridge_ST: Array, streams: Streams, setup: Setup) 
     tested = setup.splits.test
     resampled = resample_counts(len(tested), setup.resamples, np.random.default_rng([setup.seed, 1]))
     metrics = errors.metrics(np.concatenate([np.ones((1, len(tested))), resampled]))
-    intervals = _Intervals(np.array([streams.tokens([number]) for number in tested], dtype=np.float64), setup.level)
-    data: dict[str, xr.Variable] = {}
-    for name, (text, formula, limits) in _METRICS.items():
-        data |= intervals.variables(name, _PAIR, metrics[name], text, formula, limits)
-    data["ridge"] = variable(
-        _PAIR, ridge_ST, "ridge penalty with the smallest held-out error", "1", formula="λ", source=SOURCE
-    )
-    data["mean_error"] = variable(
-        ("target",),
-        errors.mean_error(),
-        "mean relative error of giving the fitted tokens' mean, whatever the source",
-        "1",
-        formula="mean of ‖y − ȳ‖ / ‖y‖",
-        source=SOURCE,
-    )
-    data |= _diagonal(metrics["relative_error"], intervals)
+    tokens_P = np.array([streams.tokens([number]) for number in tested], dtype=np.float64)
+    ends = partial(_with_ends, tokens_P=tokens_P, level=setup.level)
+    error_WST = metrics["relative_error"]
+    best = [alignment(error_WST), alignment(np.swapaxes(error_WST, -2, -1))]
+    sizes = [error_WST.shape[1:], error_WST.shape[:0:-1]]
+    data: dict[str, Any] = {}
+    for name, limits in _METRICS.items():
+        data |= ends(name, metrics[name], limits)
+    data |= {"ridge": ridge_ST, "mean_error": errors.mean_error()}
+    data |= {direction: one.best[0] for direction, one in zip(DIRECTIONS, best)}
+    for name, limits in _DIAGONAL.items():
+        data |= ends(name, np.stack([getattr(one, name) for one in best], axis=1), limits, grouped=True)
+    data["deviation_chance"] = [deviation_by_chance(*size) for size in sizes]
+    data["deviation_constant"] = [deviation_of_one_partner(*size) for size in sizes]
     depths = [relative_depths(n) for n in streams.boundaries]
     coords = {
         "source": np.arange(streams.boundaries[0]),
@@ -117,65 +142,31 @@ def dataset(errors: MapErrors, ridge_ST: Array, streams: Streams, setup: Setup) 
         "relative_depth_target": ("target", depths[1]),
         "direction": list(DIRECTIONS),
     }
-    return xr.Dataset(data, coords, _attributes(streams, setup))
+    return labelled(_TABLE, data, coords, percent=f"{100 * setup.level:g} %").assign_attrs(_attributes(streams, setup))
 
 
-class _Intervals:
-    """Bootstrap intervals over prompts of estimates in the first of several weightings."""
+def _with_ends(
+    name: str,
+    values_W: Array,
+    limits: tuple[float, float],
+    *,
+    tokens_P: Array,
+    level: float,
+    grouped: bool = False,
+) -> dict[str, Array]:
+    """The estimate of the first weighting, and the two ends of its interval from the others.
 
-    def __init__(self, tokens_P: Array, level: float) -> None:
-        self._tokens_P, self._level = tokens_P, level
-
-    def variables(
-        self,
-        name: str,
-        dims: tuple[str, ...],
-        values_W: Array,
-        text: str,
-        formula: str,
-        limits: tuple[float, float],
-        grouped: bool = False,
-    ) -> dict[str, xr.Variable]:
-        """The estimate and the two ends of its interval.
-
-        Args:
-            values_W: [W, …].
-            grouped: the estimate chooses between places (see ``bootstrap_interval``).
-        """
-        ends = np.empty((2, *values_W.shape[1:]))
-        for place in np.ndindex(values_W.shape[1:]):
-            estimate, resampled = float(values_W[(0, *place)]), values_W[(slice(1, None), *place)]
-            ends[(slice(None), *place)] = bootstrap_interval(
-                estimate, resampled, self._tokens_P, level=self._level, limits=limits, grouped=grouped
-            )
-        made = {name: variable(dims, values_W[0], text, "1", formula=formula, source=SOURCE)}
-        for suffix, end, values in zip(("low", "high"), ("lower", "upper"), ends):
-            long_name = f"{end} end of the {100 * self._level:g} % interval of: {text}"
-            made[f"{name}_{suffix}"] = variable(
-                dims, values, long_name, "1", formula="bootstrap over test prompts", source=SOURCE
-            )
-        return made
-
-
-def _diagonal(error_WST: Array, intervals: _Intervals) -> dict[str, xr.Variable]:
-    """Best partners in both directions, and how they go with relative depth."""
-    found = [alignment(error_WST), alignment(np.swapaxes(error_WST, -2, -1))]
-    data = {
-        direction: variable(
-            (dim,), one.best[0], f"{other} boundary with the smallest relative error", "1", source=SOURCE
+    Args:
+        values_W: [W, …].
+        grouped: the estimate chooses between places (see ``bootstrap_interval``).
+    """
+    ends = np.empty((2, *values_W.shape[1:]))
+    for place in np.ndindex(values_W.shape[1:]):
+        estimate, resampled = float(values_W[(0, *place)]), values_W[(slice(1, None), *place)]
+        ends[(slice(None), *place)] = bootstrap_interval(
+            estimate, resampled, tokens_P, level=level, limits=limits, grouped=grouped
         )
-        for direction, dim, other, one in zip(DIRECTIONS, _PAIR, reversed(_PAIR), found)
-    }
-    for name, (text, formula, limits) in _DIAGONAL.items():
-        values_W = np.stack([getattr(one, name) for one in found], axis=1)
-        data |= intervals.variables(name, ("direction",), values_W, text, formula, limits, grouped=True)
-    sizes = [error_WST.shape[1:], error_WST.shape[:0:-1]]
-    for name, text, null in (
-        ("deviation_chance", "deviation where any boundary were the best with the same chance", deviation_by_chance),
-        ("deviation_constant", "smallest deviation where all have the same best partner", deviation_of_one_partner),
-    ):
-        data[name] = variable(("direction",), [null(*size) for size in sizes], text, "1", source=SOURCE)
-    return data
+    return {name: values_W[0], f"{name}_low": ends[0], f"{name}_high": ends[1]}
 
 
 def _attributes(streams: Streams, setup: Setup) -> Mapping[str, str | int | float]:

@@ -6,9 +6,11 @@ that suppress apart, and a logistic probe is fitted to one or several of them. S
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,7 +20,7 @@ from transformers import PreTrainedModel
 
 from bathyscope.anatomy.neurons import OutputWeights, output_weights
 from bathyscope.errors import ModelError, OptionError
-from bathyscope.labels import variable
+from bathyscope.labels import Label, Table, interval, labelled
 from bathyscope.measures.neuron_effects import moments
 from bathyscope.measures.neurons import directions_by_place, effects_by_block, ranked
 from bathyscope.measures.token_classes import CLASSES, members
@@ -33,6 +35,25 @@ KINDS = ("prediction", "suppression")
 CLASS = "ing"
 _LOOKED_AT = 256
 _SOURCE = "lad2024, prediction ensembling"
+_by_rank = partial(Label, "kind rank", source=_SOURCE)
+_by_size = partial(Label, "kind size", source=_SOURCE)
+_ACCURACY = ("accuracy", "ci_low", "ci_high")
+_ENDS = "the {percent=95 %} interval"
+_TABLE: Table = {
+    "block": _by_rank("block (−1 = none)", "block"),
+    "neuron": _by_rank("neuron (−1 = none)", "neuron"),
+    "effect": _by_rank("mean effect on tokens of the class minus that on all others", "logits"),
+    "skew": _by_rank("skew of the neuron's cosines with the unembedding"),
+    "kurtosis": _by_rank("kurtosis of the neuron's cosines with the unembedding"),
+    "accuracy": _by_rank("accuracy of the neuron alone, held-out half"),
+    **interval("ci", _by_rank, _ENDS),
+    "train_accuracy": _by_rank("on the training half"),
+    "ensemble_accuracy": _by_size("accuracy of the neurons added so far, held-out half"),
+    **interval("ensemble_ci", _by_size, _ENDS),
+    "ensemble_train_accuracy": _by_size("on the training half"),
+    "added": _by_size("rank of the neuron that joins (−1 = none)", "rank"),
+    **{f"top1_{name}": Label("", f"{name} of the model's own top-1 token", source=_SOURCE) for name in _ACCURACY},
+}
 
 Array = NDArray[np.float32]
 
@@ -200,43 +221,26 @@ def _dataset(
     chosen: _Chosen, values: dict[str, Array], found: Contexts, settings: Settings, top1: Accuracy, count: int
 ) -> xr.Dataset:
     probed = {kind: _probe(values[kind], found, settings) for kind in KINDS}
-    level = f"{100 * settings.level:g} %"
-    data: dict[str, xr.Variable] = {}
 
-    def put(
-        name: str, dim: str, rows: Sequence[Sequence[float]], what: str, units: str = "1", none: float = np.nan
-    ) -> None:
-        padded = [[*row, *[none] * (count - len(row))] for row in rows]
-        data[name] = variable(("kind", dim), padded, what, units, source=_SOURCE)
+    def padded(rows: Iterable[Iterable[float]], none: float = np.nan) -> list[list[float]]:
+        listed = [list(row) for row in rows]
+        return [[*row, *[none] * (count - len(row))] for row in listed]
 
-    for column, (name, none) in enumerate((("block", -1), ("neuron", -1))):
-        put(name, "rank", [[p[column] for p in chosen.places[k]] for k in KINDS], f"{name} (−1 = none)", name, none)
-    for column, (name, what, units) in enumerate(
-        (
-            ("effect", "mean effect on tokens of the class minus that on all others", "logits"),
-            ("skew", "skew of the neuron's cosines with the unembedding", "1"),
-            ("kurtosis", "kurtosis of the neuron's cosines with the unembedding", "1"),
-        )
-    ):
-        put(name, "rank", [[one[column] for one in chosen.facts[kind]] for kind in KINDS], what, units)
-    for prefix, dim, fits in (
-        ("", "rank", [probed[kind].alone for kind in KINDS]),
-        ("ensemble_", "size", [probed[kind].together for kind in KINDS]),
+    data: dict[str, Any] = {
+        name: padded(([place[column] for place in chosen.places[kind]] for kind in KINDS), -1)
+        for column, name in enumerate(("block", "neuron"))
+    }
+    for column, name in enumerate(("effect", "skew", "kurtosis")):
+        data[name] = padded([fact[column] for fact in chosen.facts[kind]] for kind in KINDS)
+    for prefix, fits in (
+        ("", [probed[kind].alone for kind in KINDS]),
+        ("ensemble_", [probed[kind].together for kind in KINDS]),
     ):
         judged = [[accuracy(one.correct, settings) for one in row] for row in fits]
-        of = "the neurons added so far" if prefix else "the neuron alone"
-        put(f"{prefix}accuracy", dim, [[a.value for a in row] for row in judged], f"accuracy of {of}, held-out half")
-        put(f"{prefix}ci_low", dim, [[a.low for a in row] for row in judged], f"lower end of the {level} interval")
-        put(f"{prefix}ci_high", dim, [[a.high for a in row] for row in judged], f"upper end of the {level} interval")
-        put(
-            f"{prefix}train_accuracy",
-            dim,
-            [[one.train_accuracy for one in row] for row in fits],
-            "on the training half",
-        )
-    put(
-        "added", "size", [probed[kind].added for kind in KINDS], "rank of the neuron that joins (−1 = none)", "rank", -1
-    )
-    for name, value in zip(("accuracy", "ci_low", "ci_high"), top1):
-        data[f"top1_{name}"] = variable((), value, f"{name} of the model's own top-1 token", "1", source=_SOURCE)
-    return xr.Dataset(data, {"kind": list(KINDS), "rank": np.arange(count), "size": np.arange(1, count + 1)})
+        for column, name in enumerate(_ACCURACY):
+            data[f"{prefix}{name}"] = padded([one[column] for one in row] for row in judged)
+        data[f"{prefix}train_accuracy"] = padded([one.train_accuracy for one in row] for row in fits)
+    data["added"] = padded((probed[kind].added for kind in KINDS), -1)
+    data |= {f"top1_{name}": value for name, value in zip(_ACCURACY, top1)}
+    coords = {"kind": list(KINDS), "rank": np.arange(count), "size": np.arange(1, count + 1)}
+    return labelled(_TABLE, data, coords, percent=f"{100 * settings.level:g} %")
