@@ -7,11 +7,13 @@ from typing import Final
 
 import pandas as pd
 from matplotlib.figure import Figure, FigureBase
+from matplotlib.ticker import FixedLocator
 
 from bathyscope.report.figures import style
 from bathyscope.report.figures.kind import Panel, arrange
 from studies.pruning.experiment import EXHAUSTIVE, SEARCH
 
+_TICKS: Final = (0, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)
 _LOOKS: Final = {
     SEARCH: (style.INK, "o"),
     EXHAUSTIVE: (style.MUTED, "*"),
@@ -55,6 +57,9 @@ def _panel(figure: FigureBase, own: pd.DataFrame) -> None:
     dropped = own.drop_duplicates("share")["dropped"]
     ax.set_xticks(range(len(shares)), [f"{share} % ({gone})" for share, gone in zip(shares, dropped)])
     ax.set_yscale("symlog", linthresh=0.1)
+    ax.yaxis.set_major_locator(FixedLocator(_TICKS))
+    ax.yaxis.set_major_formatter("{x:g}")
+    ax.set_ylim(min(0.0, float(own["test_cost_low"].min())), 1.2 * float(own["test_cost_high"].max()))
     ax.set_xlabel(f"blocks left out of {int(own['blocks'].iloc[0])}")
     ax.set_ylabel("cost (nats per token)")
     ax.set_title(str(own["model"].iloc[0]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -10,8 +12,8 @@ from support.cut_short import first_blocks, next_token
 
 import bathyscope
 from bathyscope import ModelError, PromptError
-from bathyscope.exits import times
-from bathyscope.exits.generating import generated
+from bathyscope.exits import times, verifying
+from bathyscope.exits.generating import Generated, generated
 from bathyscope.exits.result import TABLE
 from bathyscope.exits.times import Times
 from bathyscope.prompts.prompt import TokenizedPrompt
@@ -123,16 +125,36 @@ def test_a_run_is_set_beside_what_was_foretold() -> None:
     for exit_, draft in zip(advice.data["exit"].values, advice.table["draft"]):
         foretold = float(same.data["tokens_per_pass"].sel(exit=exit_, draft=draft))
         assert float(advice.data["measured_tokens_per_pass"].sel(exit=exit_)) == pytest.approx(foretold)
+    np.testing.assert_array_equal(advice.data["own_share"], advice.data["measured_share"])
     one = advice.data.sel(exit=4)
     assert float(one["measured_low"]) <= float(one["measured_share"]) <= float(one["measured_high"])
     assert "Run on 6 other prompts: the share of right drafts is as foretold at" in advice.text
-    assert "exits, and all runs gave the tokens of plain decoding. Wall time at exit" in advice.text
+    assert "it is at most 0 away), and all runs gave the tokens of plain decoding. Wall time at exit" in advice.text
     figure = draw(advice.data)
     [left, right] = figure.axes
     assert left.get_ylabel() == "share"
     drawn = {line.get_label(): line for line in right.lines}
     np.testing.assert_allclose(drawn["measured wall time"].get_ydata(), advice.data["measured_speed"])
     np.testing.assert_allclose(drawn["in transformers' generate"].get_ydata(), advice.table["speed"])
+
+
+def test_what_was_not_faster_when_it_was_run_is_not_advised(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, held_out = idle_after(2), zoo.prompts(zoo.build("llama"), (8, 10), 2)
+    seconds = {"plain": 1.0, "drafted": 0.5}
+
+    def timed(model: bathyscope.Model, ids: list[int], new: int, exit_: int | None = None, draft: int = 1) -> Generated:
+        own = generated(model, ids, new, exit_, draft)
+        return replace(own, seconds=seconds["plain" if exit_ is None else "drafted"])
+
+    monkeypatch.setattr(verifying, "generated", timed)
+    faster = asked(model, 1, verify=held_out)
+    assert faster.exit == 2
+    np.testing.assert_allclose(faster.data["measured_speed"], 2.0)
+    assert "Wall time at exit 2: 0.5 s a prompt, plain 1 s (2 times as fast)." in faster.text
+    seconds["drafted"] = 1.25
+    slower = asked(model, 1, verify=held_out)
+    assert slower.exit is slower.draft is None
+    assert slower.text.startswith("Don't: it was foretold to be faster, and was not when it was run. Nearest: exit 2")
 
 
 def test_a_threshold_needs_prompts_and_keeps_its_bound() -> None:

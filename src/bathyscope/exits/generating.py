@@ -85,8 +85,8 @@ def require_early_exit(model: Model) -> None:
 
 def now(device: torch.device) -> float:
     """Seconds of a clock, when all work given to the device is done."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
+    if device.type != "cpu":
+        torch.accelerator.synchronize(device)
     return time.perf_counter()
 
 

@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from bathyscope.exits.drafting import Counts, counts_of, total
+from bathyscope.exits.drafting import Counts, counts, counts_of, total
 from bathyscope.exits.generating import generated
+from bathyscope.exits.reading import traces
 from bathyscope.model import Model
 from bathyscope.progress import ProgressBar
+from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.statistics.proportion import clustered_share, difference_of
 
 
@@ -32,11 +34,13 @@ def verified(
     """
     exits = range(1, len(drafts) + 1)
     found: list[list[Counts]] = [[] for _ in exits]
+    continued: list[TokenizedPrompt] = []
     same, seconds, plain = np.zeros((3, len(drafts)))
     with ProgressBar("generating with and without exits", len(prompts) * (1 + len(drafts)), quiet=not progress) as bar:
         done = 0
-        for ids in prompts:
+        for name, ids in enumerate(prompts):
             without = generated(model, ids, new_tokens)
+            continued.append(TokenizedPrompt(str(name), (*ids, *without.tokens), len(without.tokens)))
             plain += without.seconds
             for place, (exit_, draft) in enumerate(zip(exits, drafts)):
                 own = generated(model, ids, new_tokens, exit_, draft)
@@ -46,13 +50,25 @@ def verified(
                 bar.advance_to(done := done + 1)
             bar.advance_to(done := done + 1)
     rows = [_row(own, foretold, level) for own, foretold in zip(found, predicted)]
+    plainly = traces(model, continued, progress)
+    own_share = [
+        _share([counts(trace.agrees[place], draft, new_tokens) for trace in plainly])
+        for place, draft in enumerate(drafts)
+    ]
     return {
+        "own_share": np.array(own_share),
         "identical": same / len(prompts),
         "measured_speed": plain / seconds,
         "plain_seconds": plain / len(prompts),
         "exit_seconds": seconds / len(prompts),
         **{name: np.array([row[name] for row in rows]) for name in rows[0]},
     }
+
+
+def _share(found: Sequence[Counts]) -> float:
+    """Of the checked drafts those that are right; NaN where none was checked."""
+    whole = total(found)
+    return whole.accepted / whole.checked if whole.checked else np.nan
 
 
 def _row(found: Sequence[Counts], foretold: Sequence[Counts], level: float) -> Mapping[str, float]:

@@ -31,7 +31,9 @@ def test_a_row_for_every_candidate_and_nothing_is_computed_twice(
     assert rows["regret"][SEARCH] == gap >= 0
     assert rows["p_search"][SEARCH] == 1.0
     assert answers(found)["largest regret on calibration"] == f"{gap:.4f} nats of 1"
-    assert axes_titled(draw(found), "permutations_8").get_xlabel() == "blocks left out of 8"
+    axes = axes_titled(draw(found), "permutations_8")
+    assert axes.get_xlabel() == "blocks left out of 8"
+    assert [label.get_text() for label in axes.get_yticklabels()][:4] == ["0", "0.02", "0.05", "0.1"]
     monkeypatch.setattr(ledger, "tree_costs", None)  # whatever is computed again fails
     assert pruning(OPTIONS, tmp_path, progress=False).equals(found)
 
