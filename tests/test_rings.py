@@ -211,7 +211,7 @@ def files_named(name: str) -> Iterator[Path]:
 
 
 def test_the_way_to_a_library_is_found_through_others() -> None:
-    assert way_to(ROOT / "surveying.py", {"torch"})
+    assert way_to(ROOT / "surveying" / "plan.py", {"torch"})
     assert way_to(ROOT / "cli" / "summary.py", {"torch"}) == []
     assert way_to(ROOT / "comparison" / "side.py", {"scipy"})[-1].startswith("scipy")
 

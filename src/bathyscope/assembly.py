@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from typing import Any
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
 import xarray as xr
@@ -11,6 +11,9 @@ import xarray as xr
 from bathyscope.errors import OptionError, PromptError
 from bathyscope.labels import variable
 from bathyscope.measures.base import MeasureProbe
+
+NOISE: Final = "noise"
+"""The dataset of a run that holds the noise of its measures."""
 
 
 def require_free_labels(coords: Mapping[str, Any], found: Mapping[str, xr.Dataset]) -> None:
@@ -58,8 +61,24 @@ def with_summary(merged: xr.Dataset, summary: xr.Dataset) -> xr.Dataset:
 def noise_by_prompt(probes: Mapping[str, MeasureProbe]) -> xr.Dataset | None:
     """Per prompt the noise of every intervention measure."""
     found = {name: noise for name, probe in probes.items() if (noise := probe.noise()) is not None}
-    if not found:
-        return None
+    return _noise(found) if found else None
+
+
+def some_noise(noise: xr.Dataset, names: Collection[str]) -> xr.Dataset | None:
+    """The noise of some of the measures; None where it knows none of them."""
+    own = [name for name in noise["measure"].values.tolist() if name in names]
+    return noise.sel(measure=own) if own else None
+
+
+def joined_noise(parts: Sequence[xr.Dataset], names: Sequence[str]) -> xr.Dataset:
+    """The noise of several sets of measures on the same prompts as one, in the order of ``names``."""
+    floors = [one["floor_prompt"] for one in parts]
+    found = {name: floor.sel(measure=name).values for floor in floors for name in floor["measure"].values.tolist()}
+    coords = {name: coord for name, coord in parts[0].coords.items() if coord.dims == ("prompt",)}
+    return _noise({name: found[name] for name in names if name in found}).assign_coords(coords)
+
+
+def _noise(found: Mapping[str, np.ndarray]) -> xr.Dataset:
     floor = variable(
         ("prompt", "measure"),
         np.stack([np.asarray(v, dtype=np.float64) for v in found.values()], axis=1),

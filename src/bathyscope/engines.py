@@ -9,14 +9,18 @@ from typing import Annotated, Any, Literal
 
 from bathyscope.controls import controls_of
 from bathyscope.distributed.driving import survey_by_workers
-from bathyscope.errors import OptionError
+from bathyscope.errors import OptionError, StoreError
 from bathyscope.interrupts import ended_as_interrupted
-from bathyscope.model import AnyModel, alone, load
+from bathyscope.model import AnyModel, alone, load, loaded
 from bathyscope.options import Range, checked
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import Source
+from bathyscope.schedule import Schedule
+from bathyscope.store.folder import folder_path
+from bathyscope.store.manifest import RUN
 from bathyscope.store.parts import Part
-from bathyscope.store.run import CONTROLS, Run, controls_in
+from bathyscope.store.run import CONTROLS, Run, controls_in, load_manifest
+from bathyscope.surgery.reordered import reordered
 from bathyscope.surveying import Measures, Survey
 from bathyscope.wavefront.memory import as_bytes
 
@@ -34,7 +38,9 @@ def survey(
     memory: str | int | None = None,
     call_tokens: Annotated[int, Range(1)] | None = None,
     control: str | Sequence[str] | None = None,
+    schedule: Schedule | str | None = None,
     part: str | None = None,
+    grow: bool = False,
     engine: Literal["ray"] | None = None,
     workers: Annotated[int, Range(1)] | None = None,
     address: str | None = None,
@@ -69,8 +75,12 @@ def survey(
         control: what to set beside the model, surveyed on the same prompts: ``untrained`` (the architecture freshly
             initialised), ``shuffled_blocks`` or ``shuffled_text``, each with a number of seeds if wanted
             (``untrained:3``); several separated by commas. They are ``run.controls``.
+        schedule: measure the model with its blocks in another order, such as ``drop:7`` or ``swap:3,repeat:8+2``: as
+            if it had been exported with it and loaded again. Its blocks are then numbered in that order.
         part: compute this part of the survey only, such as ``3/16``, the third of sixteen; ``out`` then holds an
             unfinished run, and ``bathyscope.join`` makes one of all parts. For machines that share no memory.
+        grow: let a run in ``out`` become the larger one that is asked for, with more measures, with more prompts behind
+            its own, or both. What it has is kept, and what it lacks is computed.
         engine: who computes: None = this process; ``ray`` = workers on a Ray cluster, each with a GPU where there are
             any and else with one core. Each loads the model by its name and plans for itself; this process writes.
         workers: of the engine; None = one for each GPU.
@@ -104,10 +114,14 @@ def survey(
     _require_one_way(model, share, engine, workers, address, loading)
     if share is not None and out is None:
         raise OptionError(f"part={part!r} needs a folder to be joined from; give out=... (--out ...).")
+    folder = None if out is None else folder_path(out, "out")
+    _require_whole_run(grow, schedule, share, engine)
+    if grow:
+        _require_growth(folder, {one.label for one in controls})
     asked = Survey(
         measures=measures,
         seed=seed,
-        batch_tokens=batch_tokens,
+        batch_tokens=batch_tokens or _cut_of(folder),
         preset=preset,
         memory=None if memory is None else as_bytes(memory),
         call_tokens=call_tokens,
@@ -133,16 +147,16 @@ def survey(
                 progress=progress,
             )
     with alone(model), ended_as_interrupted():
-        plan = asked.plan(load(str(model), **loading) if loading else model, prompts)
+        ready = load(str(model), **loading) if loading else model
+        plan = asked.plan(ready if schedule is None else reordered(loaded(ready), schedule), prompts)
         for one in controls:
             one.require(plan.model)
-        run = plan.carry_out(out, command, progress, share)
-        folder = None if out is None else Path(out).expanduser()
+        run = plan.carry_out(folder, command, progress, share, grow)
         found: dict[str, Run] = {} if folder is None or share is not None else controls_in(folder)
         for one in controls:
             beside = asked.plan(*one.of(plan.model, plan.prompts))
             place = None if folder is None else folder / CONTROLS / one.label
-            found[one.label] = beside.carry_out(place, command, progress, share)
+            found[one.label] = beside.carry_out(place, command, progress, share, grow)
         return replace(run, controls=found)
 
 
@@ -161,3 +175,41 @@ def _require_one_way(
         raise OptionError(f"part={str(part)!r} and engine={engine!r} are two ways to share a survey out; give one.")
     if loading and not isinstance(model, str | Path):
         raise OptionError("loading= is for a model given by its name or folder; this one is loaded already.")
+
+
+def _require_whole_run(grow: bool, schedule: Schedule | str | None, part: Part | None, engine: str | None) -> None:
+    """Refuses what the parts and workers of a survey cannot do."""
+    by = "" if part is None else f"part={str(part)!r}"
+    by = by or ("" if engine is None else f"engine={engine!r}")
+    if by and grow:
+        raise OptionError(
+            f"grow=True (--grow) is for a whole run, computed by this process, and {by} was given; leave that out, and "
+            "join parts first."
+        )
+    if by and schedule is not None:
+        raise OptionError(
+            f"schedule={str(schedule)!r} and {by} do not go together; export the model (bathyscope export MODEL "
+            "SCHEDULE FOLDER), and survey the exported checkpoint so."
+        )
+
+
+def _require_growth(folder: Path | None, controls: set[str]) -> None:
+    """Refuses to grow what cannot."""
+    if folder is None:
+        raise OptionError("grow=True (--grow) is for a run in a folder; give out=... (--out ...).")
+    left = sorted({path.name for path in (folder / CONTROLS).glob("*")} - controls)
+    if left:
+        raise OptionError(
+            f"The run in {str(folder)!r} has controls that would not grow with it: {', '.join(left)}. Ask for them too "
+            "(control=..., --control ...)."
+        )
+
+
+def _cut_of(folder: Path | None) -> int | None:
+    """Tokens in the shards of the run in a folder, by which it goes on where nothing else is said; None = no run."""
+    if folder is None or not (folder / RUN.manifest).exists():
+        return None
+    try:
+        return load_manifest(folder).identity.batch_tokens
+    except StoreError:  # whoever opens it says so
+        return None

@@ -1,14 +1,22 @@
-"""A progress bar on standard error with the time left, for work longer than a few seconds."""
+"""How far long work is, on standard error: a bar at a terminal, and a line now and then in a log."""
 
 from __future__ import annotations
 
+import logging
+import sys
 import time
+from datetime import timedelta
 from types import TracebackType
+from typing import Final
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+LOGGER: Final = logging.getLogger("bathyscope")
+"""Lines go to its handlers, where it or the program has any, and else to standard error."""
 _PATIENCE = 5.0
+_SHORTEST, _LONGEST = 10.0, 600.0
+"""Seconds between two lines: a tenth of what has passed, within these."""
 
 
 class ProgressBar:
@@ -26,6 +34,8 @@ class ProgressBar:
         self._quiet = quiet
         self._began = time.monotonic()
         self._bar: Progress | None = None
+        self._told: float | None = None
+        """When the last line was written."""
 
     def advance_to(self, done: float) -> None:
         """``done`` of the total is finished."""
@@ -33,7 +43,10 @@ class ProgressBar:
         if self._quiet:
             return
         if self._bar is None and self._expected() > _PATIENCE:
-            self._show()
+            if LOGGER.handlers or not sys.stderr.isatty():
+                self._tell()
+            else:
+                self._show()
         if self._bar is not None:
             self._bar.update(self._bar.task_ids[0], completed=done)
 
@@ -43,6 +56,25 @@ class ProgressBar:
         if worked <= 0:
             return 0.0
         return (time.monotonic() - self._began) * (self._total - self._start) / worked
+
+    def _tell(self) -> None:
+        """A line, unless the last one is too recent."""
+        now = time.monotonic()
+        passed = now - self._began
+        if self._told is not None and now - self._told < min(max(passed / 10, _SHORTEST), _LONGEST):
+            return
+        self._told = now
+        share, left = self._done / self._total, max(0.0, self._expected() - passed)
+        self._line(
+            f"{self._title}: {share:.0%}, {_clock(passed)} passed, about {_clock(left)} left",
+            {"share": round(share, 4), "seconds": round(passed), "seconds_left": round(left)},
+        )
+
+    def _line(self, text: str, values: dict[str, float]) -> None:
+        if LOGGER.hasHandlers():
+            LOGGER.info(text, extra={"values": {"what": self._title, **values}})
+        else:
+            print(text, file=sys.stderr, flush=True)
 
     def _show(self) -> None:
         self._bar = Progress(
@@ -67,3 +99,10 @@ class ProgressBar:
     ) -> None:
         if self._bar is not None:
             self._bar.stop()
+        if self._told is not None and kind is None:
+            passed = time.monotonic() - self._began
+            self._line(f"{self._title}: done in {_clock(passed)}", {"share": 1.0, "seconds": round(passed)})
+
+
+def _clock(seconds: float) -> str:
+    return str(timedelta(seconds=round(seconds)))

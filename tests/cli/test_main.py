@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import signal
 import subprocess
 import sys
 import warnings
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +18,12 @@ from cyclopts import App
 from rich.console import Console
 
 import bathyscope
-from bathyscope.cli import main
+from bathyscope.cli import main, session
 from bathyscope.cli.app import app
-from bathyscope.cli.console import plain, quiet_libraries
+from bathyscope.cli.console import log_lines, logged_as_lines, plain, quiet_libraries, say
 from bathyscope.cli.main import run
 from bathyscope.errors import StoreError
+from bathyscope.progress import LOGGER
 
 COMMANDS = [name for name in app if not name.startswith("-")]
 
@@ -197,3 +200,35 @@ def test_plain_values_hold_nothing_that_json_lacks() -> None:
 
     given = {"a": (1, float("nan")), 2: np.array([1.5, np.inf]), "text": "nan", "none": None, "flag": True}
     assert plain(given) == {"a": [1, None], "2": [1.5, None], "text": "nan", "none": None, "flag": True}
+
+
+def test_messages_as_json_for_a_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", str(tmp_path / "nowhere"), "--log-json"]) == 5
+    said = capsys.readouterr()
+    told = json.loads(said.err)
+    assert (said.out, told["level"]) == ("", "error")
+    assert told["message"].startswith("There is no run in")
+    assert datetime.fromisoformat(told["time"]).tzinfo is not None
+    assert main(["show", "--log-level", "loud"]) == 2
+    assert "--log-level" in capsys.readouterr().err
+
+
+def test_messages_below_a_level_are_left_out_and_progress_is_among_them(capsys: pytest.CaptureFixture[str]) -> None:
+    for level, lines in (
+        ("info", ["one", "half", "warning: two", "error: three"]),
+        ("warning", ["warning: two", "error: three"]),
+    ):
+        session.begin([])
+        with logged_as_lines():
+            log_lines(level, False)
+            say("one")
+            LOGGER.info("half", extra={"values": {"share": 0.5}})
+            say("warning: two", level="warning")
+            say("error: three", level="error")
+        assert capsys.readouterr().err.splitlines() == lines
+    with logged_as_lines():
+        log_lines("info", True)
+        LOGGER.info("half", extra={"values": {"share": 0.5}})
+    assert json.loads(capsys.readouterr().err)["share"] == 0.5
+    session.begin([])
+    assert not LOGGER.handlers, "nothing is left for the next call in a program"

@@ -9,7 +9,7 @@ import pytest
 import torch
 from support import streamed, zoo
 
-import bathyscope.surveying
+import bathyscope.surveying.plan
 from bathyscope.engines import survey
 from bathyscope.errors import BathyscopeError, ModelError
 from bathyscope.model import Model, load
@@ -73,7 +73,7 @@ def test_where_there_is_no_room_each_batch_is_a_convoy(tmp_path: Path, monkeypat
     folder = streamed.saved("llama", tmp_path / "model")
     wide, narrow = streamed.streamed(folder), streamed.streamed(folder)
     together = streamed.hashes(wide, tmp_path / "wide", ["drop"])
-    monkeypatch.setattr(bathyscope.surveying, "free_bytes", lambda device: 0)
+    monkeypatch.setattr(bathyscope.surveying.plan, "free_bytes", lambda device: 0)
     assert streamed.hashes(narrow, tmp_path / "narrow", ["drop"]) == together
     assert store_of(wide).readings.blocks == 2 * wide.n_blocks
     assert store_of(narrow).readings.blocks == 4 * narrow.n_blocks
@@ -99,7 +99,7 @@ def test_bfloat16_read_from_float32(tmp_path: Path) -> None:
 def test_an_interrupted_survey_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = streamed.saved("llama", tmp_path / "model")
     whole = streamed.hashes(load(folder, placement="resident"), tmp_path / "whole", ["skip"])
-    monkeypatch.setattr(bathyscope.surveying, "free_bytes", lambda device: 0)
+    monkeypatch.setattr(bathyscope.surveying.plan, "free_bytes", lambda device: 0)
     model = streamed.streamed(folder)
     killed, real = 2 * model.n_blocks + 2, BlockStore._read
 

@@ -10,6 +10,7 @@ from cyclopts import App, Group, Parameter
 
 from bathyscope import __version__
 from bathyscope.cli import session
+from bathyscope.cli.console import log_lines
 from bathyscope.measures.declaration import Declaration
 from bathyscope.measures.registry import MEASURES
 from bathyscope.plug_ins import declared
@@ -95,12 +96,18 @@ for _entry in declared("bathyscope.commands"):
 def launch(
     *tokens: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)],
     debug: Annotated[bool, Parameter(negative=(), show_default=False, group=_EVERYWHERE)] = False,
+    log_level: Annotated[session.Level | None, Parameter(show_default=False, group=_EVERYWHERE)] = None,
+    log_json: Annotated[bool, Parameter(negative=(), show_default=False, group=_EVERYWHERE)] = False,
 ) -> Any:
     """Run one command.
 
     Args:
         debug: show tracebacks, and what libraries print (also: BATHYSCOPE_DEBUG=1).
+        log_level: the least urgent messages on standard error; how far work is, is among those of info.
+        log_json: messages as JSON, one a line, with time and level.
     """
+    if log_level is not None or log_json:
+        log_lines(log_level or "info", log_json)
     if debug:
         session.debug()
     if tokens[:1] in _WITH_MEASURES and _HELP_MEASURES in tokens:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import logging
 import math
 import os
 import re
@@ -12,6 +13,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from bathyscope.cli import session
@@ -74,10 +76,49 @@ def _output() -> Iterator[None]:
         ) from error
 
 
-def say(text: str, quiet: bool = False) -> None:
-    """One message for the person at the terminal."""
-    if not quiet:
+def say(text: str, quiet: bool = False, level: session.Level = "info", values: Mapping[str, Any] | None = None) -> None:
+    """One message for the person at the terminal, or for a log.
+
+    Args:
+        level: messages below that of the invocation are left out.
+        values: what it tells in numbers, for logs in JSON.
+    """
+    if quiet or not session.shows(level):
+        return
+    if session.current().as_json:
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        told = {"time": now, "level": level, "message": text.removeprefix(f"{level}: "), **(values or {})}
+        print(json.dumps(plain(told)), file=sys.stderr, flush=True)
+    else:
         print(_legible(text, sys.stderr), file=sys.stderr, flush=True)
+
+
+class _Lines(logging.Handler):
+    """Says what is logged, such as how far work is."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        level: session.Level = "info" if record.levelno < logging.WARNING else "warning"
+        say(record.getMessage(), level=level, values=getattr(record, "values", None))
+
+
+@contextmanager
+def logged_as_lines() -> Iterator[None]:
+    """Inside, ``log_lines`` has its effect."""
+    logger = logging.getLogger("bathyscope")
+    level, propagate = logger.level, logger.propagate
+    try:
+        yield
+    finally:
+        logger.handlers = [one for one in logger.handlers if not isinstance(one, _Lines)]
+        logger.level, logger.propagate = level, propagate
+
+
+def log_lines(level: session.Level, as_json: bool) -> None:
+    """Messages of this invocation from a level on, as lines of text or of JSON; progress is among them."""
+    session.log(level, as_json)
+    logger = logging.getLogger("bathyscope")
+    logger.addHandler(_Lines())
+    logger.level, logger.propagate = logging.INFO, False
 
 
 def write(text: str) -> None:
@@ -220,7 +261,7 @@ def warnings_as_lines() -> Iterator[None]:
         if session.current().debug:
             say(warnings.formatwarning(message, category, filename, lineno, line).rstrip())
         elif not issubclass(category, FutureWarning | DeprecationWarning | PendingDeprecationWarning):
-            say(f"warning: {' '.join(str(message).split())}")
+            say(f"warning: {' '.join(str(message).split())}", level="warning")
 
     with warnings.catch_warnings():
         warnings.showwarning = show

@@ -11,7 +11,15 @@ from cyclopts import App, CycloptsError, UnknownCommandError
 
 from bathyscope.cli import session
 from bathyscope.cli.app import app, with_measures_help
-from bathyscope.cli.console import OutputError, drop_output, flush, prepare_streams, say, warnings_as_lines
+from bathyscope.cli.console import (
+    OutputError,
+    drop_output,
+    flush,
+    logged_as_lines,
+    prepare_streams,
+    say,
+    warnings_as_lines,
+)
 from bathyscope.errors import BathyscopeError, OptionError, did_you_mean
 from bathyscope.interrupts import INTERRUPTED, ending_in_order
 
@@ -42,20 +50,20 @@ def run(application: App, program: str, argv: Sequence[str] | None = None) -> in
     session.begin(arguments, program)
     prepare_streams()
     try:
-        with warnings_as_lines(), ending_in_order(_already_ending):
+        with warnings_as_lines(), logged_as_lines(), ending_in_order(_already_ending):
             code = application(arguments, exit_on_error=False, print_error=False, result_action="return_value")
             flush()
     except CycloptsError as error:
-        say(f"error: {_usage(error, program)}")
+        say(f"error: {_usage(error, program)}", level="error")
         return OptionError.exit_code
     except OutputError as error:
         drop_output()
-        say(f"error: {error}")
+        say(f"error: {error}", level="error")
         return error.exit_code
     except BathyscopeError as error:
         if session.current().debug:
             traceback.print_exc()
-        say(f"error: {error}")
+        say(f"error: {error}", level="error")
         return error.exit_code
     except KeyboardInterrupt:
         say("Interrupted.")

@@ -6,7 +6,10 @@ import os
 import shlex
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from typing import Literal, get_args
 
+Level = Literal["debug", "info", "warning", "error"]
+"""Of messages, the least urgent first; debug also shows tracebacks and what libraries print."""
 DEBUG_VARIABLE = "BATHYSCOPE_DEBUG"
 
 
@@ -18,11 +21,15 @@ class Session:
         arguments: as typed, without the program's name.
         program: how the program is called in a shell.
         debug: show tracebacks and what libraries print.
+        level: the least urgent messages that are shown.
+        as_json: messages are written as JSON, one a line.
     """
 
     arguments: tuple[str, ...] = ()
     program: str = "bathyscope"
     debug: bool = False
+    level: Level = "info"
+    as_json: bool = False
 
     @property
     def command_line(self) -> str:
@@ -46,4 +53,15 @@ def begin(arguments: list[str], program: str = "bathyscope") -> None:
 
 def debug() -> None:
     """Turns debugging on for this invocation."""
-    _CURRENT.set(replace(current(), debug=True))
+    _CURRENT.set(replace(current(), debug=True, level="debug"))
+
+
+def log(level: Level, as_json: bool) -> None:
+    """How messages of this invocation are written."""
+    _CURRENT.set(replace(current(), level=level, as_json=as_json, debug=current().debug or level == "debug"))
+
+
+def shows(level: Level) -> bool:
+    """Whether messages of a level are shown."""
+    order = get_args(Level)
+    return order.index(level) >= order.index(current().level)

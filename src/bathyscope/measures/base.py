@@ -6,7 +6,7 @@ import abc
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 import xarray as xr
@@ -112,6 +112,9 @@ class Measure(abc.ABC, Generic[Options]):
         requires: measures that are computed along with it.
         needs_answers: it looks at the prompts' answers, so that prompts without one have no value.
         derived: computed once from the merged datasets of ``requires``, not by observing the wavefront.
+        by_prompt: what it gives of a prompt depends on no prompt behind it, but for the lengths in ``extents``; a run
+            that grows by prompts keeps it, and computes all others anew.
+        listens: measures whose probes leave it values (``MeasureProbe.beside``), where they are in the survey.
         looks_at_weights: ``unavailable`` and ``prepare`` run the model or read its weights; they are left out where
             only the cost is asked for, of a model without weights.
 
@@ -128,6 +131,8 @@ class Measure(abc.ABC, Generic[Options]):
     requires: ClassVar[tuple[str, ...]] = ()
     derived: ClassVar[bool] = False
     needs_answers: ClassVar[bool] = False
+    by_prompt: ClassVar[bool] = False
+    listens: ClassVar[tuple[str, ...]] = ()
     looks_at_weights: ClassVar[bool] = False
 
     def __init_subclass__(cls, declared: Declaration | None = None, **rest: Any) -> None:
@@ -169,6 +174,20 @@ class Measure(abc.ABC, Generic[Options]):
         Args:
             reference: the prompts of ``reference``.
         """
+
+    @property
+    def extents(self) -> Mapping[str, int]:
+        """Dimensions that are as long as one of the survey's prompts needs, and their lengths."""
+        return {}
+
+    def stands(self, before: Self, prompts: int) -> bool:
+        """Whether what it gave of the first prompts of a survey is what it gives with those that come behind.
+
+        Args:
+            before: this measure, prepared for the first ones alone.
+            prompts: how many these are.
+        """
+        return self.by_prompt
 
     def rows_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
         """About how many full rows each prompt of this length brings (for batching and estimates)."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -41,6 +41,8 @@ PROTECT_FIRST = 1
 class DepthScore(Measure[DepthScoreOptions], declared=DECLARATION):
     """Depth scores of prompts and of difficulty levels, and their trend over levels."""
 
+    by_prompt = True
+
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
         options = self.options
         self._positions = answer_positions(prompts, options.positions, options.first_answer_token, seed)
@@ -66,6 +68,10 @@ class DepthScore(Measure[DepthScoreOptions], declared=DECLARATION):
 
     def rows_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
         return facts.n_blocks * (1 + self._tails) / 2
+
+    @property
+    def extents(self) -> Mapping[str, int]:
+        return {"sample": max(map(len, self._positions), default=0)}
 
     def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
         samples = max(len(starts) for starts in self._positions)

@@ -7,7 +7,7 @@ of 0. Source: csordas2025, local effects.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import xarray as xr
@@ -26,6 +26,8 @@ from bathyscope.wavefront.rows import DirectBefore, DirectRow, Request
 class Direct(Measure[DirectOptions], declared=DECLARATION):
     """Direct effects on all tokens and on future tokens."""
 
+    by_prompt = True
+
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
         lengths = [len(p) for p in prompts]
         require_range("direct: protect_first", self.options.protect_first, 0, min(lengths))
@@ -36,6 +38,10 @@ class Direct(Measure[DirectOptions], declared=DECLARATION):
 
     def readouts_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
         return 0.0
+
+    @property
+    def extents(self) -> Mapping[str, int]:
+        return {"sample": max(map(len, self._positions), default=0)}
 
     def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
         width = max((len(p) for p in self._positions), default=0)

@@ -16,6 +16,8 @@ from bathyscope.wavefront.rows import SkipRow
 class Drop(Measure[DropOptions], declared=DECLARATION):
     """Next-token statistics without each block in turn."""
 
+    by_prompt = True
+
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
         blocks = check_blocks(self.options.blocks, facts.n_blocks, self.name)
         require_range("drop: protect_first", self.options.protect_first, 0, min(len(p) for p in prompts))

@@ -7,7 +7,7 @@ csordas2025 and hu2025, residual erasure.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -77,6 +77,10 @@ class Erasure(Measure[ErasureOptions], declared=DECLARATION):
         by = tokens if self.options.reference_scale == "mean" else len(reference) * wave.anatomy.width
         self._values_LD = (total_LD / by).float()
 
+    def stands(self, before: Erasure, prompts: int) -> bool:
+        # without a reference of its own it is the mean over all prompts
+        return self.options.reference is not None and before._measured == {n for n in self._measured if n < prompts}
+
     def rows_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
         if self.options.max_tokens is not None and tokens > max(self._longest, self.options.max_tokens):
             return 0.0
@@ -85,6 +89,10 @@ class Erasure(Measure[ErasureOptions], declared=DECLARATION):
 
     def summarise(self, facts: ModelFacts, merged: xr.Dataset, seed: int) -> xr.Dataset | None:
         return operand_summary(DECLARATION, merged, merged["effect"], seed)
+
+    @property
+    def extents(self) -> Mapping[str, int]:
+        return {"token": self._width}
 
     def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
         pieces = [self._pieces.get(i) for i in indices]

@@ -29,6 +29,8 @@ from bathyscope.wavefront.probe import BaselineView
 class Gradient(Measure[NoOptions], declared=DECLARATION):
     """Norm of the loss's gradient at every boundary, and its own-position part."""
 
+    by_prompt = True
+
     def unavailable(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> str | None:
         return super().unavailable(facts, prompts) or unavailable_when_streamed(facts.anatomy)
 

@@ -7,7 +7,7 @@ all tokens before it. Source: csordas2025, integrated gradients.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 
 import numpy as np
@@ -60,12 +60,19 @@ class IntegratedGradients(Measure[IntegratedGradientsOptions], declared=DECLARAT
         )
         return ("block",)
 
+    def stands(self, before: IntegratedGradients, prompts: int) -> bool:
+        return before._measured == {n for n in self._measured if n < prompts}
+
     def rows_after(self, facts: ModelFacts, tokens: int) -> float:
         if self.options.max_tokens is not None and tokens > max(self._longest, self.options.max_tokens):
             return 0.0
         sites = len(self.options.sites) if facts.checks.parts else 1
         # for every block forward and backward through the later ones, half of all on average
         return float(sites * len(rules(self.options)[0].nodes) * (facts.n_blocks - 1))
+
+    @property
+    def extents(self) -> Mapping[str, int]:
+        return {"token": self._width}
 
     def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
         pieces = [self._pieces.get(i) for i in indices]

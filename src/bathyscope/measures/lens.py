@@ -46,6 +46,8 @@ _TOP = ("top_ids", "top_probabilities")
 class Lens(Measure[LensOptions], declared=DECLARATION):
     """Readout at every boundary, from one plain forward."""
 
+    by_prompt = True
+
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
         unanswered = next((p for p in prompts if not p.answer_tokens), None)
         if self.options.positions == "answer" and unanswered is not None:

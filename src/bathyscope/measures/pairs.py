@@ -32,6 +32,8 @@ _UNASKED: Final = 12
 class Pairs(Measure[PairsOptions], declared=DECLARATION):
     """Costs of leaving out every two blocks, with interactions."""
 
+    by_prompt = True
+
     def unavailable(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> str | None:
         if facts.n_blocks < 3:
             return "this model has fewer than three blocks"

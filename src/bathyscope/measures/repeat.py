@@ -17,6 +17,8 @@ from bathyscope.wavefront.rows import ScheduleRow
 class Repeat(Measure[RepeatOptions], declared=DECLARATION):
     """Next-token statistics with each window of blocks repeated block by block."""
 
+    by_prompt = True
+
     def unavailable(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> str | None:
         length, blocks = self.options.length, facts.n_blocks
         return (

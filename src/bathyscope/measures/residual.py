@@ -25,6 +25,8 @@ _ANGULAR_TOKENS = 64
 class Residual(Measure[ResidualOptions], declared=DECLARATION):
     """Norms, ratios and cosines of contributions, from one plain forward."""
 
+    by_prompt = True
+
     def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
         return ResidualProbe(facts, batch)
 

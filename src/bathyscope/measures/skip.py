@@ -8,7 +8,7 @@ Source: csordas2025 and hu2025, layer skipping.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -32,6 +32,8 @@ from bathyscope.wavefront.rows import Request, SkipBefore, SkipChannels, SkipRow
 class Skip(Measure[SkipOptions], declared=DECLARATION):
     """Skip effects on all tokens and on future tokens."""
 
+    by_prompt = True
+
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
         lengths = [len(p) for p in prompts]
         if set(self.options.parts) != {"block"}:
@@ -43,6 +45,10 @@ class Skip(Measure[SkipOptions], declared=DECLARATION):
         # a row of channels owns all its tokens, a tail only its later ones
         share = 1.0 if self.options.axis == "channels" else 0.5
         return len(self.options.parts) * facts.n_blocks * (1 + COUNT * share) / 2
+
+    @property
+    def extents(self) -> Mapping[str, int]:
+        return {"sample": max(map(len, self._positions), default=0)}
 
     def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
         width = max((len(p) for p in self._positions), default=0)

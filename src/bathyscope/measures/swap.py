@@ -17,6 +17,8 @@ from bathyscope.wavefront.rows import ScheduleRow
 class Swap(Measure[SwapOptions], declared=DECLARATION):
     """Next-token statistics with blocks ℓ and ℓ+1 exchanged, for each ℓ."""
 
+    by_prompt = True
+
     def unavailable(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> str | None:
         return "this model has one block only" if facts.n_blocks < 2 else None
 

@@ -22,9 +22,16 @@ from bathyscope.wavefront.batch import Batch
 class Tokens(Measure[TokensOptions], declared=DECLARATION):
     """A dataset of fewer prompts than the others: its coordinate ``prompt`` has their numbers."""
 
+    by_prompt = True
+    listens = ("lens", "drop", "residual")
+
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
         chosen = prompts[: self.options.prompts]
         self._width = min(self.options.length, max(map(len, chosen), default=0))
+
+    @property
+    def extents(self) -> Mapping[str, int]:
+        return {"token": self._width}
 
     def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
         chosen = [place for place, number in enumerate(indices) if number < self.options.prompts and self._width]

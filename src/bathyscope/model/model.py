@@ -32,6 +32,7 @@ class Model:
         anatomy: where its parts are.
         checks: what the checks at load measured.
         weight_hash: SHA-256 over names, shapes and values of the weights, as they were when it was loaded.
+        schedule: the order in which it runs another model's blocks; None = its own.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Model:
     weight_hash: str
     trust_remote_code: bool = False
     _given_tokenizer: Any = field(default=None, repr=False)
+    schedule: str | None = None
 
     @property
     def hf(self) -> PreTrainedModel:

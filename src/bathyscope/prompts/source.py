@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bathyscope.errors import PromptError, warn
+from bathyscope.prompts.columns import column_prompts
 from bathyscope.prompts.corpus import Cut, corpus_prompts
 from bathyscope.prompts.datasets import data_set, names
 from bathyscope.prompts.generators import GENERATORS
 from bathyscope.prompts.prompt import Prompt, PromptSet, whole_number
 from bathyscope.prompts.promptfile import is_token_ids, read_prompts
-from bathyscope.prompts.spec import SourceSpec, parse
+from bathyscope.prompts.spec import HUB, SourceSpec, parse
 from bathyscope.prompts.spread import spread_prompts
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def resolve(
         source = parse(_written(source))
     if isinstance(source, SourceSpec):
         prompts = _from_spec(source, seed, tokenizer, window, add_special_tokens)
-        return PromptSet(prompts, source.label, is_data_set=source.kind in ("data set", "generated"))
+        return PromptSet(prompts, source.label, is_data_set=source.kind in ("data set", "generated", "hub data set"))
     return PromptSet.union(
         [
             PromptSet(tuple(part), GIVEN)
@@ -120,6 +121,16 @@ def _from_spec(
             tokenizer=tokenizer,
         )
     assert spec.path is not None
+    if spec.kind == "hub data set":
+        return column_prompts(
+            spec.path.removeprefix(HUB),
+            split=spec.text("split") or "",
+            text=spec.text("text") or "",
+            answer=spec.text("answer"),
+            labels=tuple((spec.text("labels") or "").split(",")) if spec.text("labels") else (),
+            config=spec.text("config"),
+            count=spec.count,
+        )
     if spec.kind == "prompt file":
         return read_prompts(spec.path, count=spec.count)
     separator = spec.text("documents")

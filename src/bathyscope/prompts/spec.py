@@ -41,7 +41,7 @@ from bathyscope.prompts.levels import as_range
 CORPUS_SUFFIXES = (".txt", ".txt.gz")
 PROMPT_FILE_SUFFIXES = (".jsonl", ".jsonl.gz")
 
-Kind = Literal["data set", "generated", "corpus", "prompt file"]
+Kind = Literal["data set", "generated", "corpus", "prompt file", "hub data set"]
 
 LEVELS = ("hops", "level", "steps", "digits")
 """Options that choose levels of difficulty; each is also the label by which results are grouped."""
@@ -49,12 +49,16 @@ LEVELS = ("hops", "level", "steps", "digits")
 _FILE_OPTIONS: Mapping[Kind, tuple[str, ...]] = {
     "corpus": ("window", "chars", "limit", "tokens", "documents"),
     "prompt file": (),
+    "hub data set": ("split", "text", "answer", "labels", "config"),
 }
-_TEXT_OPTIONS = ("split", "documents")
+_TEXT_OPTIONS = ("split", "documents", "text", "answer", "labels", "config")
+HUB = "hf:"
+"""Beginning of the source of any data set on the hub, by its columns."""
 
 _NAMED = re.compile(
     r"(?P<name>(?:task:)?[A-Za-z][\w-]+)(?::(?P<count>[^?@]*))?(?:\?(?P<options>[^@]*))?(?:@(?P<path>.*))?"
 )
+_HUB = re.compile(rf"(?P<path>{HUB}[^:?]+)(?::(?P<count>[^?]*))?(?:\?(?P<options>.*))?")
 _FOLDER = re.compile(r"(?P<path>.+?/)(?::(?P<count>[^?]*))?(?:\?(?P<options>.*))?")
 _FILE = re.compile(r"(?P<path>.+?\.(?:txt|jsonl)(?:\.gz)?)(?::(?P<count>[^?]*))?(?:\?(?P<options>.*))?")
 
@@ -77,15 +81,17 @@ class SourceSpec:
 
     @property
     def kind(self) -> Kind:
-        """Which of the four kinds of source this is."""
+        """Which of the kinds of source this is."""
         if self.name is not None:
             return "generated" if self.name in GENERATORS else "data set"
+        if str(self.path).startswith(HUB):
+            return "hub data set"
         return "corpus" if self.is_folder or str(self.path).endswith(CORPUS_SUFFIXES) else "prompt file"
 
     @property
     def is_folder(self) -> bool:
         """Whether the texts of a folder are documents."""
-        return self.name is None and str(self.path).endswith("/")
+        return self.name is None and str(self.path).endswith("/") and not str(self.path).startswith(HUB)
 
     def number(self, key: str) -> int | None:
         """A numeric option's value, or None where it was not given."""
@@ -105,6 +111,8 @@ class SourceSpec:
     @property
     def label(self) -> str:
         """The ``dataset`` coordinate of results: the text without folders or the local copy's path."""
+        if self.kind == "hub data set" and not str(self.path).startswith((f"{HUB}/", f"{HUB}.", f"{HUB}~")):
+            return str(self)
         return (self.name or Path(str(self.path)).name + "/" * self.is_folder) + self._suffix
 
     @property
@@ -125,6 +133,9 @@ def parse(text: str) -> SourceSpec:
     Raises:
         PromptError: the text is no source, or its count or options are not allowed.
     """
+    hub = _HUB.fullmatch(text)
+    if hub is not None:
+        return _with_options(text, SourceSpec(None, _count(text, hub["count"]), hub["path"]), hub["options"])
     named = _NAMED.fullmatch(text)
     if named is not None and (named["name"] in GENERATORS or data_set(named["name"]) is not None):
         spec = SourceSpec(named["name"], _count(text, named["count"]), named["path"])
@@ -218,6 +229,13 @@ def _check_combination(text: str, spec: SourceSpec) -> None:
         raise PromptError(f"Prompts {text!r}: no file after '@'; write {spec.name}@FILE.jsonl (or .csv, .parquet).")
     if spec.kind == "generated" and spec.path is not None:
         raise PromptError(f"Prompts {text!r}: {spec.name} are generated and read no file; leave out '@…'.")
+    lacking = [key for key in ("split", "text") if spec.kind == "hub data set" and spec.text(key) is None]
+    if lacking:
+        raise PromptError(
+            f"Prompts {text!r}: {' and '.join(f'{key}=' for key in lacking)} {'is' if len(lacking) == 1 else 'are'} "
+            f"missing; write which split, and which column the text is in: {spec.path}:10?split=test&text=question&"
+            "answer=answer."
+        )
     per_level = spec.number("per_level")
     if spec.kind == "generated" and spec.count is None and per_level is None:
         raise PromptError(f"Prompts {text!r}: say how many, for example {spec.name}:20.")
@@ -226,7 +244,7 @@ def _check_combination(text: str, spec: SourceSpec) -> None:
             f"Prompts {text!r}: ':{spec.count}' is the number of prompts altogether and per_level={per_level} that of "
             "each level; give one of them."
         )
-    if spec.path is not None and spec.text("split") is not None:
+    if spec.name is not None and spec.path is not None and spec.text("split") is not None:
         raise PromptError(
             f"Prompts {text!r}: split= chooses a split of the hub's copy, and a local file has none; "
             "leave out one of split= and '@…'."

@@ -49,6 +49,7 @@ class Identity:
         n_blocks: L of the model; None in a run of schema 1, which does not tell it.
         config_hash: of the model's configuration; None in runs from before it was kept.
         keep_text: whether texts of tokens are kept, among the prompts and in results.
+        schedule: the order of the model's blocks that was measured; None = their own.
 
     Raises:
         StoreError: the plan does not cover the prompts; a value of another type, or one that JSON cannot hold.
@@ -73,6 +74,7 @@ class Identity:
     n_blocks: int | None = None
     config_hash: str | None = None
     keep_text: bool = True
+    schedule: str | None = None
 
     def __post_init__(self) -> None:
         for name in self.__dataclass_fields__:

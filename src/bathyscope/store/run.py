@@ -19,7 +19,8 @@ from bathyscope.store.card import picture
 from bathyscope.store.folder import folder_path, read_manifest, verified
 from bathyscope.store.manifest import RUN, Identity, Manifest
 from bathyscope.store.merge import PROMPT, merge
-from bathyscope.store.prompts import PROMPTS, decode_prompts, remembered_prompts
+from bathyscope.store.prompts import PROMPTS, PROMPTS_FILE, decode_prompts, remembered_prompts
+from bathyscope.store.saving import save_folder
 from bathyscope.store.shards import read_shard
 from bathyscope.store.table import tidy
 from bathyscope.text import without_folders
@@ -44,6 +45,7 @@ class Run:
         path: the run's folder, or None where it lives in memory.
         files: content of what the run keeps beside its datasets, by name.
         controls: runs of what was set beside the model, such as ``untrained-0``, on the same prompts.
+        held: of a run in memory what its files would hold, by index in the plan; None = the run-level results.
     """
 
     tree: xr.DataTree
@@ -51,6 +53,7 @@ class Run:
     path: Path | None = None
     files: Mapping[str, bytes] = field(default_factory=dict)
     controls: Mapping[str, Run] = field(default_factory=dict)
+    held: Mapping[int | None, Mapping[str, xr.Dataset]] = field(default_factory=dict)
 
     @property
     def measures(self) -> tuple[str, ...]:
@@ -120,6 +123,31 @@ class Run:
                 f"{did_you_mean(str(measure), self.measures)}"
             )
         return self.tree.children[measure].to_dataset(inherit=False)
+
+    def save(self, path: str | Path) -> Run:
+        """The run in a folder, as if it had been surveyed with ``out=path``: a run in memory is kept, another copied.
+
+        Args:
+            path: a folder that is empty, or not there yet.
+
+        Returns:
+            The run as ``bathyscope.open`` reads it there.
+
+        Raises:
+            OptionError: ``path`` is no path.
+            StoreError: the folder holds something, or cannot be written; the run is not finished, or its files are
+                altered.
+        """
+        folder = folder_path(path)
+        manifest = Manifest.from_tree(self.manifest, "the run's manifest")
+        if manifest.record.finished is None:
+            raise StoreError("Only finished runs are saved: finish it first, by the survey that began it.")
+        files = {name: (PROMPTS_FILE if name == PROMPTS else name, content) for name, content in self.files.items()}
+        held = {i: (DERIVED if i is None else shard_file(i), dict(found)) for i, found in self.held.items()}
+        save_folder(folder, manifest, self.path, held, files)
+        for label, control in self.controls.items():
+            control.save(folder / CONTROLS / label)
+        return open_run(folder)
 
     def to_dataframe(self, measure: str) -> pd.DataFrame:
         """One measure as a table, one row an index combination (see :func:`bathyscope.store.table.tidy`).
@@ -298,10 +326,15 @@ def assemble(
     manifest: Manifest,
     path: Path | None,
     files: Mapping[str, bytes],
+    held: Mapping[int | None, Mapping[str, xr.Dataset]] | None = None,
 ) -> Run:
-    """A run of merged shards and run-level results; a run-level dataset takes the place of its namesake."""
+    """A run of merged shards and run-level results; a run-level dataset takes the place of its namesake.
+
+    Args:
+        held: of a run in memory its shards and run-level results, by index.
+    """
     tree = xr.DataTree.from_dict({f"/{name}": dataset for name, dataset in {**merged, **derived}.items()})
-    return Run(tree, manifest.to_dict(), path, files)
+    return Run(tree, manifest.to_dict(), path, files, held=held or {})
 
 
 def shard_file(index: int) -> str:

@@ -39,7 +39,7 @@ class RunWriter:
     def __init__(self, folder: Folder | None, manifest: Manifest) -> None:
         self._folder = folder
         self._manifest = manifest
-        self._held: dict[str, dict[str, xr.Dataset]] = {}  # the files of a run in memory
+        self._held: dict[int | None, dict[str, xr.Dataset]] = {}  # what the files of a run in memory would hold
         self._files: dict[str, bytes] = {}
         self._merged: dict[str, xr.Dataset] | None = None
 
@@ -166,7 +166,7 @@ class RunWriter:
         if self._folder is None:  # no files to list
             manifest = manifest.with_record(shards={}, derived=None, files={})
         path = None if self._folder is None else self._folder.path
-        return assemble(self.merged(), self._read(entry, None), manifest, path, self._attached())
+        return assemble(self.merged(), self._read(entry, None), manifest, path, self._attached(), self._held)
 
     def close(self) -> None:
         """Let other processes write the run. A second call does nothing."""
@@ -185,7 +185,7 @@ class RunWriter:
         content = encode(datasets, identity.marks(index)) if self._folder is not None else b""
         with uninterrupted(), self._writing(what):
             if self._folder is None:
-                self._held[file] = dict(datasets)
+                self._held[index] = dict(datasets)
                 entry = FileEntry(file, "")
             else:
                 entry = FileEntry(file, self._folder.write(file, content))
@@ -197,7 +197,7 @@ class RunWriter:
 
     def _read(self, entry: FileEntry, index: int | None) -> dict[str, xr.Dataset]:
         if self._folder is None:
-            return self._held[entry.file]
+            return self._held[index]
         return read_shard(self._folder.path / entry.file, entry.sha256, self._manifest.identity.marks(index))
 
     def _attached(self) -> dict[str, bytes]:

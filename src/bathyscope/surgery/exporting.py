@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from torch import Tensor
-from transformers import PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel
 
 from bathyscope.errors import ModelError, OptionError, warn
 from bathyscope.model import AnyModel, alone, config_hash
@@ -98,14 +98,9 @@ def write_export(
     Raises:
         ModelError, StoreError: as ``export``.
     """
-    _require_plain(source)
-    config = rewritten(source.config, schedule)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about token ids of the outline's short vocabulary
-        blocks = require_same(source.config, config, schedule, source.family)
-    layout = Layout(blocks, schedule)
+    config, layout = layout_of(source, schedule)
     whole, copy = skeleton(source.config), skeleton(config)
-    _require_same_class(source, whole)
+    require_all_layers(source, whole)
     tensors = _tensors(source, whole, copy, layout, changes)
     record = Record(
         model=source.name,
@@ -133,6 +128,20 @@ def write_export(
     for note in notes:
         warn(f"{folder}: {note}")
     return folder
+
+
+def layout_of(source: Source, schedule: Schedule) -> tuple[PreTrainedConfig, Layout]:
+    """The configuration of a schedule, proved on outlines, and which tensor of the source each of its tensors is.
+
+    Raises:
+        ModelError: what plain transformers could not load; an order that the configuration cannot say.
+    """
+    _require_plain(source)
+    config = rewritten(source.config, schedule)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about token ids of the outline's short vocabulary
+        blocks = require_same(source.config, config, schedule, source.family)
+    return config, Layout(blocks, schedule)
 
 
 def _require_one_result(folder: Any, emit: Any) -> None:
@@ -171,11 +180,24 @@ def _require_plain(source: Source) -> None:
         )
 
 
-def _require_same_class(source: Source, whole: PreTrainedModel) -> None:
-    if source.hf is not None and type(source.hf) is not type(whole):
+def require_all_layers(source: Source, whole: PreTrainedModel) -> None:
+    """Refuses a model in memory that is not what its configuration makes.
+
+    Raises:
+        ModelError: another class, or layers in the place of its own.
+    """
+    if source.hf is None:
+        return
+    if type(source.hf) is not type(whole):
         raise ModelError(
             f"This {type(source.hf).__name__} cannot be exported: AutoModelForCausalLM makes a {type(whole).__name__} "
             "of its configuration."
+        )
+    lacking = sorted(whole.state_dict().keys() - source.hf.state_dict().keys())
+    if lacking:
+        raise ModelError(
+            f"This {type(source.hf).__name__} has no {lacking[0]} (and {len(lacking) - 1} more): something stands in "
+            "the place of its own layers. Merge adapters first (merge_and_unload()), then export."
         )
 
 
@@ -188,12 +210,6 @@ def _tensors(
 ) -> list[Written]:
     if source.hf is None:
         return from_files(source.files, whole, copy, layout)
-    lacking = sorted(whole.state_dict().keys() - source.hf.state_dict().keys())
-    if lacking:
-        raise ModelError(
-            f"This {type(source.hf).__name__} has no {lacking[0]} (and {len(lacking) - 1} more): something stands in "
-            "the place of its own layers. Merge adapters first (merge_and_unload()), then export."
-        )
     return from_model(source.hf, copy, layout, changes)
 
 

@@ -47,6 +47,7 @@ Examples:
   bathyscope survey Qwen/Qwen2.5-1.5B --prompts gsm8k:10 --measures all
   bathyscope survey ./model --prompts s.txt:50 --measures drop --drop.blocks 0,1
   bathyscope survey gpt2 --prompts mine.jsonl --preset lad2024 --json | jq .
+  bathyscope survey gpt2 --prompts gsm8k:20 --out runs/gpt2 --grow
   bathyscope survey --recipe survey.yaml --lens.k 10
 
 Options of measures: bathyscope survey --help-measures, or --help skip for one.
@@ -65,8 +66,8 @@ _FAULTS = Group(
     help="Off unless asked; --preset PAPER-as-published gives all of a paper's together.",
     sort_key=4,
 )
-_PLACES = dict.fromkeys(("prompts", "measures", "preset", "beyond_context"), _ASKED)
-_PLACES |= dict.fromkeys(("out", "part", "seed", "batch_tokens", "memory", "call_tokens"), _RUN)
+_PLACES = dict.fromkeys(("prompts", "measures", "preset", "schedule", "beyond_context"), _ASKED)
+_PLACES |= dict.fromkeys(("out", "grow", "part", "seed", "batch_tokens", "memory", "call_tokens"), _RUN)
 _PLACES |= dict.fromkeys(("engine", "workers", "address", "worker_timeout"), _RUN)
 _FAULTY = {(fault.measure, name) for fault in FAULTS for name in fault.options}
 
@@ -257,15 +258,19 @@ def default_out(model: str, prompts: Any, part: str | None = None) -> str:
 
 def kept(out: str) -> str:
     """What an interrupted survey leaves behind, and how to go on."""
+    from bathyscope.store.growth import GROWING
     from bathyscope.store.run import load_manifest
 
+    folder, what = Path(out).expanduser(), "shards"
+    if (folder / GROWING).exists():
+        folder, what = folder / GROWING, "shards of what the run, which is as it was, grows to"
     try:
-        manifest = load_manifest(Path(out).expanduser())
+        manifest = load_manifest(folder)
     except StoreError:
         return "Interrupted before anything was computed; nothing is kept."
     done, planned = len(manifest.record.shards), len(manifest.identity.plan)
     command_line = manifest.record.command or session.current().command_line
-    return f"Interrupted: {done} of {planned} shards are kept in {out}. To resume: {command_line}"
+    return f"Interrupted: {done} of {planned} {what} are kept in {out}. To resume: {command_line}"
 
 
 def application(others: Mapping[str, Declaration] | None = None) -> App:

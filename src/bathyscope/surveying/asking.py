@@ -1,0 +1,121 @@
+"""What is asked of a survey, of whichever model and prompts, and the plan that comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from bathyscope.errors import warn
+from bathyscope.measures.base import Measure, ModelFacts
+from bathyscope.measures.registry import DEFAULT, chosen, make
+from bathyscope.model import AnyModel, Model, loaded
+from bathyscope.model.reading import tokenized
+from bathyscope.papers.presets import Preset
+from bathyscope.papers.presets import preset as preset_of
+from bathyscope.prompts.label_checks import require_free
+from bathyscope.prompts.prompt import TokenizedPrompt
+from bathyscope.prompts.prompts import Prompts
+from bathyscope.prompts.source import Source
+from bathyscope.sharding import shard_tokens
+from bathyscope.store.merge import PROMPT
+from bathyscope.surveying.plan import SurveyPlan
+
+Asked = str | type[Measure[Any]] | Measure[Any]
+Measures = Sequence[Asked] | Asked | None
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What is asked of a model and prompts, whichever they are: the same of a model and of its controls.
+
+    The arguments are those of ``survey``.
+    """
+
+    measures: Measures = None
+    seed: int | None = None
+    batch_tokens: int | None = None
+    preset: str | None = None
+    memory: int | None = None
+    call_tokens: int | None = None
+    beyond_context: bool | None = None
+    add_special_tokens: bool = True
+    chat: bool = False
+    keep_text: bool = True
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def declared(self) -> dict[str, tuple[Any, Any]]:
+        """Name → each measure and its options, those that others require included.
+
+        Raises:
+            OptionError: no such measure, option or preset.
+        """
+        paper: Preset | None = preset_of(self.preset) if self.preset else None
+        return chosen(_named(self.measures, paper), self.options, paper.options if paper else None)
+
+    def plan(self, model: AnyModel, prompts: Source | Prompts) -> SurveyPlan:
+        """All decisions and checks, before any compute (see ``survey``)."""
+        paper: Preset | None = preset_of(self.preset) if self.preset else None
+        named = _named(self.measures, paper)
+        measures = tuple(make(one, own) for one, own in self.declared.values())
+        seed = self.seed if self.seed is not None else paper.seed if paper else 0
+        ready = loaded(model)
+        found = self._read(ready, prompts, seed, self.beyond_context)
+        facts = ModelFacts(ready.anatomy, ready.checks, found.tokenizer, self.keep_text)
+        by_name = {one if isinstance(one, str) else one.name for one in named}
+        measures = _possible(measures, facts, found, {*by_name, *self.options})
+        require_free(found, {m.name: _names(m) for m in measures if not m.derived})
+        for measure in measures:
+            if facts.has_weights or not measure.looks_at_weights:
+                measure.prepare(facts, found, seed)
+        # a measure's own further prompts, under the same rules as the survey's
+        references = {m.name: self._read(ready, m.reference, seed) for m in measures if m.reference is not None}
+        tokens = self.batch_tokens or shard_tokens(facts, measures, max(found.lengths))
+        limits = (self.memory, self.call_tokens)
+        return SurveyPlan(ready, facts, found, measures, seed, self.preset, tokens, references, *limits)
+
+    def _read(self, model: Model, prompts: Source | Prompts, seed: int, beyond_context: bool | None = None) -> Prompts:
+        return tokenized(
+            model,
+            prompts,
+            seed=seed,
+            beyond_context=beyond_context,
+            add_special_tokens=self.add_special_tokens,
+            chat=self.chat,
+        )
+
+
+def _names(measure: Measure[Any]) -> set[str]:
+    """Names that results by prompt have, as far as the measure declares them; others are met when they are there."""
+    table = measure.table or {}
+    by_prompt = {name: label for name, label in table.items() if PROMPT in label.most} or table
+    return {*by_prompt, *(dim for label in by_prompt.values() for dim in label.most)}
+
+
+def _named(given: Measures, preset: Preset | None) -> Sequence[Asked]:
+    """The measures as they were asked for."""
+    if isinstance(given, str):
+        return [name.strip() for name in given.split(",") if name.strip()]
+    if given is None:
+        return preset.measures if preset else DEFAULT
+    return [given] if isinstance(given, Measure | type) else given
+
+
+def _possible(
+    made: tuple[Measure[Any], ...],
+    facts: ModelFacts,
+    prompts: Sequence[TokenizedPrompt],
+    asked: Collection[str],
+) -> tuple[Measure[Any], ...]:
+    """Without the measures that this model or these prompts do not allow; one asked for by name refuses them itself.
+
+    Args:
+        asked: measures that were named or given options, as against those that "all" or another measure brings in.
+    """
+    checked = [m for m in made if facts.has_weights or not m.looks_at_weights]
+    reasons = {m.name: m.unavailable(facts, prompts) for m in checked if m.name not in asked}
+    for name, reason in reasons.items():
+        if reason is not None:
+            warn(f"{name} is left out: {reason}.")
+    return tuple(m for m in made if reasons.get(m.name) is None)

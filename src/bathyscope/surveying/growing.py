@@ -1,0 +1,148 @@
+"""What a smaller run has of a survey: results by shard, or by batch where its last shard goes on with new prompts."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from bathyscope.assembly import NOISE, some_noise
+from bathyscope.measures.base import Measure, ModelFacts
+from bathyscope.prompts.prompts import Prompts
+from bathyscope.store.growth import Growth
+from bathyscope.store.merge import PROMPT
+from bathyscope.store.shards import Datasets
+
+Cut = Callable[[range, Sequence[Measure[Any]]], list[list[int]]]
+"""Prompts of a shard and measures → batches."""
+
+
+@dataclass(frozen=True)
+class There:
+    """What a smaller run has of a shard.
+
+    Args:
+        whole: results of all its prompts.
+        batches: results of some of its batches, by their prompts' numbers.
+    """
+
+    whole: Datasets = field(default_factory=dict)
+    batches: Mapping[tuple[int, ...], Datasets] = field(default_factory=dict)
+
+
+class Kept:
+    """What of a survey need not be computed.
+
+    A measure's results are kept where they do not depend on the prompts that come behind: of every prompt in a shard
+    that stays as it was, and in one that goes on, of those that are still computed with the same others.
+
+    Args:
+        growth: the smaller run, and what it grows to.
+        prompts, measures, seed: of the larger one; measures are prepared.
+    """
+
+    def __init__(
+        self, growth: Growth, facts: ModelFacts, prompts: Prompts, measures: Sequence[Measure[Any]], seed: int
+    ) -> None:
+        self._growth, self._prompts = growth, prompts
+        identity = growth.kept.identity
+        observing = [m for m in measures if not m.derived]
+        self._before = [m for m in observing if m.name in identity.measures]
+        self.measures = list(self._before)
+        if identity.prompts < len(prompts):
+            first = prompts.some(range(identity.prompts))
+            self._before = [_prepared(m, facts, first, seed) for m in self._before]
+            self.measures = [m for m, was in zip(self.measures, self._before) if m.stands(was, len(first))]
+        for measure in observing:
+            self._leave_heard(measure, {m.name for m in observing}, set(identity.measures))
+
+    def _leave_heard(self, measure: Measure[Any], now: set[str], then: set[str]) -> None:
+        """What listens to others is as it was where these are the same; else it is computed, and they beside it."""
+        heard, before = set(measure.listens) & now, set(measure.listens) & then
+        if heard and (heard != before or measure not in self.measures):
+            self.measures = [m for m in self.measures if m.name not in {*heard, measure.name}]
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """Of the measures whose results are kept."""
+        return frozenset(m.name for m in self.measures)
+
+    def shard(self, first: int, last: int, cut: Cut) -> There:
+        """What is there of the prompts ``first`` … ``last`` − 1.
+
+        Raises:
+            StoreError: a file is altered.
+        """
+        there = self._growth.shards
+        if not self.names:
+            return There()
+        if (first, last) in there:
+            return There(self._fitted(self._growth.read(there[first, last]), list(range(first, last))))
+        shorter = next((place for place in there if place[0] == first and place[1] < last), None)
+        if shorter is None:
+            return There()
+        found = self._growth.read(there[shorter])
+        batches = cut(range(*shorter), self._before)
+        return There(batches={tuple(b): self._fitted(_of(found, b, first), b) for b in batches})
+
+    def _fitted(self, found: Datasets, numbers: list[int]) -> Datasets:
+        """Results in the form in which the larger survey gives them."""
+        coords = self._prompts.coords
+        kept = {}
+        for measure in self.measures:
+            dataset = _padded(found[measure.name], measure.extents)
+            some = dataset[PROMPT].values.tolist() if PROMPT in dataset.coords else numbers
+            labels = coords(some)
+            kept[measure.name] = dataset.drop_vars(labels, errors="ignore").assign_coords(labels)
+        noise = some_noise(found[NOISE], self.names) if NOISE in found else None
+        if noise is not None:
+            labels = coords(numbers)
+            kept[NOISE] = noise.drop_vars(labels, errors="ignore").assign_coords(labels)
+        return kept
+
+
+def _prepared(measure: Measure[Any], facts: ModelFacts, prompts: Prompts, seed: int) -> Measure[Any]:
+    """A measure as it was prepared for fewer prompts, whose warnings were given then."""
+    own = copy.copy(measure)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        own.prepare(facts, prompts, seed)
+    return own
+
+
+def _of(found: Datasets, numbers: Sequence[int], first: int) -> Datasets:
+    """The results of some prompts of a shard."""
+    return {name: _some(dataset, numbers, first) for name, dataset in found.items()}
+
+
+def _some(dataset: xr.Dataset, numbers: Sequence[int], first: int) -> xr.Dataset:
+    if PROMPT not in dataset.coords:
+        return dataset.isel({PROMPT: [number - first for number in numbers]}, missing_dims="ignore")
+    own = dataset[PROMPT].values.tolist()
+    return dataset.isel({PROMPT: [own.index(number) for number in numbers if number in own]})
+
+
+def _padded(dataset: xr.Dataset, extents: Mapping[str, int]) -> xr.Dataset:
+    """Dimensions at the length that more prompts need: what is not there is NaN, an empty text, or −1."""
+    longer = {dim: (0, size - dataset.sizes[dim]) for dim, size in extents.items() if size > dataset.sizes[dim]}
+    variables = {str(name): _pad(values, longer) for name, values in dataset.variables.items()}
+    variables |= {dim: variables[dim].copy(data=np.arange(extents[dim])) for dim in longer if dim in variables}
+    return xr.Dataset(
+        {name: variables[str(name)] for name in dataset.data_vars},
+        {name: variables[str(name)] for name in dataset.coords},
+        dataset.attrs,
+    )
+
+
+def _pad(values: xr.Variable, longer: Mapping[str, tuple[int, int]]) -> xr.Variable:
+    own = {dim: ends for dim, ends in longer.items() if dim in values.dims}
+    if not own:
+        return values
+    fill: Any = {"f": np.nan, "U": ""}.get(values.dtype.kind, -1)
+    return values.pad(own, constant_values=fill)

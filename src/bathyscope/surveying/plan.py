@@ -1,0 +1,394 @@
+"""A survey that is decided: what is computed, in which shards and batches, and what is derived from all of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+import xarray as xr
+
+from bathyscope.assembly import (
+    NOISE,
+    joined_noise,
+    noise_by_prompt,
+    noise_floor,
+    require_by_prompt,
+    require_free_labels,
+    with_summary,
+)
+from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
+from bathyscope.measures.registry import MEASURES
+from bathyscope.model import Model, config_hash, free_bytes
+from bathyscope.progress import ProgressBar
+from bathyscope.prompts.hash import prompts_hash
+from bathyscope.prompts.prompts import Prompts
+from bathyscope.sharding import batch_room, call_size, convoys_of, shards_of
+from bathyscope.store.canonical import canonical
+from bathyscope.store.folder import folder_path
+from bathyscope.store.growth import Growth
+from bathyscope.store.merge import PROMPT, merge
+from bathyscope.store.parts import Part, PartWriter
+from bathyscope.store.prompts import PROMPTS, PROMPTS_FILE, encode_prompts
+from bathyscope.store.run import Run, open_run
+from bathyscope.store.shards import Datasets
+from bathyscope.store.writer import RunWriter
+from bathyscope.surveying.growing import Kept, There
+from bathyscope.wavefront.batch import Batch, plan_batches
+from bathyscope.wavefront.engine import Wavefront
+from bathyscope.wavefront.replace import default_room
+
+
+class ShardWriter(Protocol):
+    """What takes the results of shards: the writer of a run, or of a part of it."""
+
+    @property
+    def missing(self) -> list[int]:
+        """Shards that are still to be computed."""
+
+    def write(self, index: int, datasets: Mapping[str, xr.Dataset]) -> None:
+        """Keeps the results of a shard."""
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """A batch: prompts that are computed together, by their numbers.
+
+    Args:
+        measures: those that are still to be computed.
+        kept: results of the others.
+    """
+
+    picked: list[int]
+    measures: tuple[Measure[Any], ...]
+    kept: Datasets
+
+
+@dataclass
+class _Shard:
+    """A shard in work.
+
+    Args:
+        index: in the plan.
+        units: its batches.
+        whole: results of all its prompts that are kept.
+        pieces: prompts and results of the batches that are there.
+    """
+
+    index: int
+    units: list[_Unit]
+    whole: Datasets
+    pieces: list[tuple[list[int], Datasets]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class SurveyPlan:
+    """Everything that is decided before compute begins."""
+
+    model: Model
+    facts: ModelFacts
+    prompts: Prompts
+    measures: tuple[Measure[Any], ...]
+    seed: int
+    preset: str | None
+    batch_tokens: int
+    references: Mapping[str, Prompts]
+    memory: int | None = None
+    call_tokens: int | None = None
+
+    @property
+    def shards(self) -> list[tuple[int, int]]:
+        """[first, last) prompts of each shard: consecutive prompts of about ``batch_tokens`` tokens."""
+        return shards_of(self.prompts.lengths, self.batch_tokens)
+
+    @property
+    def notes(self) -> dict[str, Any]:
+        """What a reader of the run should know beside its configuration."""
+        checks = self.model.checks
+        # how rows that begin late are computed
+        tails = "tail rows on shared keys and values" if checks.tails else f"full rows: {checks.tail_reason}"
+        return {
+            "threads": torch.get_num_threads(),
+            "tails": tails,
+            "parallel": self.model.anatomy.parallel,
+            # TF32 is off while a model is measured
+            "float32_products": "float32",
+            # how a mixture's experts are multiplied, which the checks at load have seen
+            "experts": getattr(self.model.hf.config, "_experts_implementation", None),
+            "memory": self.memory,
+            "call_tokens": self.call_tokens,
+        }
+
+    def identity(self) -> dict[str, Any]:
+        """The configuration that a resumed run must share."""
+        hf = self.model.hf
+        return {
+            "model": self.model.name + (f" ({self.model.schedule})" if self.model.schedule else ""),
+            "revision": self.model.revision,
+            "weight_hash": self.model.weight_hash,
+            "tokenizer_hash": self.prompts.tokenizer_hash,
+            "prompt_hash": self.prompts.hash,
+            "dataset": self.prompts.dataset,
+            "prompts": len(self.prompts),
+            "measures": {m.name: self._options(m) for m in self.measures},
+            "dtype": str(self.model.dtype).removeprefix("torch."),
+            "attention": str(getattr(hf.config, "_attn_implementation", None)),
+            "device": _device_name(self.model.device),
+            "seed": self.seed,
+            "preset": self.preset,
+            "batch_tokens": self.batch_tokens,
+            "plan": self.shards,
+            "noise": "control row in every batch against the plain forward",
+            "n_blocks": self.model.n_blocks,
+            "config_hash": config_hash(hf),
+            "keep_text": self.facts.keeps_text,
+            "schedule": self.model.schedule,
+        }
+
+    def _options(self, measure: Measure[Any]) -> dict[str, Any]:
+        options: dict[str, Any] = _plain(dataclasses.asdict(measure.options))
+        if measure.name not in MEASURES:  # a name that no option can have
+            options["class"] = f"{type(measure).__module__}:{type(measure).__qualname__}"
+        if measure.name in self.references:
+            options["reference_hash"] = self.references[measure.name].hash
+        return options
+
+    def carry_out(
+        self,
+        out: str | Path | None,
+        command: str | None = None,
+        progress: bool = True,
+        part: Part | None = None,
+        grow: bool = False,
+    ) -> Run:
+        """The run, or what of it is there already; of a part, which needs a folder, the unfinished run.
+
+        Args:
+            grow: a smaller run in the folder becomes this one.
+        """
+        shards = None if part is None else part.shards(len(self.shards))
+        record = {"command": command, "notes": self.notes}
+        growth = None
+        if out is not None:
+            growth = Growth.of(folder_path(out, "out"), self.identity(), self._hash_of_first, grow=grow)
+        if growth is not None:
+            return self._grown(growth, record, progress)
+        with RunWriter.open(out, self.identity(), record) as writer:
+            if writer.is_finished:
+                return writer.run()
+            writer.attach(PROMPTS, PROMPTS_FILE, encode_prompts(self.prompts, self.facts.keeps_text))
+            self.compute(writer if shards is None else PartWriter(writer, shards), progress)
+            if shards is None:
+                return writer.finish(self.derived(writer.merged()))
+        assert out is not None
+        return open_run(out, partial=True)
+
+    def _grown(self, growth: Growth, record: Mapping[str, Any], progress: bool) -> Run:
+        """The run in place of a smaller one, of whose results those are computed that this one lacks."""
+        with growth.writer(record) as writer:
+            if not writer.is_finished:
+                kept = Kept(growth, self.facts, self.prompts, self.measures, self.seed)
+                writer.attach(PROMPTS, PROMPTS_FILE, encode_prompts(self.prompts, self.facts.keeps_text))
+                self.compute(writer, progress, kept=kept)
+                writer.finish(self.derived(writer.merged()))
+        return open_run(growth.path)
+
+    def _hash_of_first(self, count: int) -> str:
+        return self.prompts.hash if count == len(self.prompts) else prompts_hash(self.prompts[:count])
+
+    def begin(self) -> Wavefront:
+        """What computes shards, when measures have looked at their references."""
+        return self._begun(self._wave(), self.measures)
+
+    def _wave(self) -> Wavefront:
+        """What runs the blocks, in calls of the size that was asked for, or that memory allows."""
+        anatomy, device = self.model.anatomy, self.model.device
+        longest = max(range(len(self.prompts)), key=lambda i: len(self.prompts[i]))
+        tokens = self.call_tokens or call_size(
+            anatomy,
+            len(self.prompts[longest]),
+            self._state_bytes([longest], self.measures),
+            self.memory,
+            device,
+        )
+        room = None if self.memory is None else min(self.memory // 4, default_room(device))
+        return Wavefront(anatomy, tails=self.model.checks.tails, call_tokens=tokens, replacement_bytes=room)
+
+    def _begun(self, wave: Wavefront, measures: Iterable[Measure[Any]]) -> Wavefront:
+        for measure in measures:
+            measure.begin(wave, self.references.get(measure.name, self.prompts))
+        return wave
+
+    def compute(
+        self, writer: ShardWriter, progress: bool, wave: Wavefront | None = None, kept: Kept | None = None
+    ) -> None:
+        """Computes and writes every missing shard.
+
+        Args:
+            wave: what ``begin`` gave, where shards are computed in several calls.
+            kept: what a smaller run has of it, which is taken from there.
+        """
+        if not writer.missing:
+            return
+        begun = wave is not None
+        wave = wave or self._wave()
+        shards = [self._shard(wave, index, kept) for index in writer.missing]
+        units = [(shard, unit) for shard in shards for unit in shard.units if unit.measures]
+        if not begun:
+            needed = {measure.name for _, unit in units for measure in unit.measures}
+            self._begun(wave, [measure for measure in self.measures if measure.name in needed])
+        total = sum(self.work)
+        done = float(total - sum(self._unit_weight(unit) for _, unit in units))
+        with ProgressBar(f"surveying {self.model.name}", total, done, quiet=not progress) as bar:
+            for shard in shards:
+                shard.pieces += [(unit.picked, unit.kept) for unit in shard.units if not unit.measures]
+                self._write(writer, shard)
+            for convoy in self._convoys(units):
+                results = self._convoy(wave, [unit for _, unit in convoy], bar, done)
+                for (shard, unit), result in zip(convoy, results, strict=True):
+                    shard.pieces.append((unit.picked, self._in_order(unit.kept, result)))
+                    done += self._unit_weight(unit)
+                    self._write(writer, shard)
+                bar.advance_to(done)
+
+    def _shard(self, wave: Wavefront, index: int, kept: Kept | None) -> _Shard:
+        """A shard's batches, each with the measures that are still to be computed."""
+        first, last = self.shards[index]
+        cut = partial(self._batches, wave)
+        there = There() if kept is None else kept.shard(first, last, cut)
+        units = []
+        for picked in cut(range(first, last), self.measures):
+            own = there.batches.get(tuple(picked), {})
+            lacking = [m for m in self.measures if not m.derived and m.name not in {**there.whole, **own}]
+            units.append(_Unit(picked, tuple(lacking), own))
+        return _Shard(index, units, there.whole)
+
+    def _write(self, writer: ShardWriter, shard: _Shard) -> None:
+        """Writes a shard when all its batches are there, and lets go of them."""
+        if len(shard.pieces) < len(shard.units):
+            return
+        pieces, shard.pieces = shard.pieces, []
+        if any(unit.kept for unit in shard.units):
+            # kept ones come from a file, where texts and attributes have the form that the others get there
+            pieces = [(own, {name: canonical(one, name) for name, one in found.items()}) for own, found in pieces]
+        merged = merge([found for _, found in pieces], [number for own, _ in pieces for number in own])
+        writer.write(shard.index, self._in_order(shard.whole, merged))
+
+    def _in_order(self, kept: Datasets, found: Datasets) -> Datasets:
+        """Kept results and computed ones of the same prompts, as if all of them had been computed together."""
+        names = [m.name for m in self.measures if not m.derived]
+        both = {**kept, **found}
+        if NOISE in kept and NOISE in found:
+            both[NOISE] = joined_noise([kept[NOISE], found[NOISE]], names)
+        return {name: both[name] for name in (*names, NOISE) if name in both}
+
+    def derived(self, merged: Mapping[str, xr.Dataset]) -> dict[str, xr.Dataset]:
+        """Run-level results: derived measures, and the noise floor over all prompts."""
+        found: dict[str, xr.Dataset] = {}
+        for measure in self.measures:
+            own = None if measure.derived else measure.summarise(self.facts, merged[measure.name], self.seed)
+            if own is not None:
+                found[measure.name] = with_summary(merged[measure.name], own)
+        for measure in self.measures:  # one derived measure may need another
+            if measure.derived:
+                found[measure.name] = measure.derive(self.facts, {**merged, **found}, self.seed)
+        if "noise" in merged:
+            found[NOISE] = noise_floor(merged["noise"])
+        return found
+
+    @property
+    def work(self) -> list[float]:
+        """Of each shard, in tokens × rows."""
+        return [
+            sum(self._weight(len(p), self.measures) for p in self.prompts[first:last]) for first, last in self.shards
+        ]
+
+    def _unit_weight(self, unit: _Unit) -> float:
+        return sum(self._weight(len(self.prompts[i]), unit.measures) for i in unit.picked)
+
+    def _weight(self, tokens: int, measures: Sequence[Measure[Any]]) -> float:
+        return tokens * (self._rows(tokens, measures) + sum(m.rows_after(self.facts, tokens) for m in measures))
+
+    def _rows(self, tokens: int, measures: Sequence[Measure[Any]]) -> float:
+        return 1 + sum(m.rows_per_prompt(self.facts, tokens) for m in measures)
+
+    def _batches(self, wave: Wavefront, indices: range, measures: Sequence[Measure[Any]]) -> list[list[int]]:
+        """Prompts of a shard that are computed together, as their numbers."""
+        lengths = [len(self.prompts[i]) for i in indices]
+        rows = max(1, round(self._rows(max(lengths), measures)))
+        room = batch_room(self.model.anatomy, self.model.dtype, wave.policy.tokens, self.model.device, self.memory)
+        planned = plan_batches(lengths, rows, room, self.model.anatomy.equal_lengths)
+        return [[indices[i] for i in batch] for batch in planned]
+
+    def _convoys(self, units: Sequence[tuple[_Shard, _Unit]]) -> list[list[tuple[_Shard, _Unit]]]:
+        """Batches, each with its shard, that share one visit of every block: one, but where blocks are streamed."""
+        if self.model.blocks is None:
+            return [[unit] for unit in units]
+        sizes = [self._state_bytes(unit.picked, unit.measures) for _, unit in units]
+        room = (self.memory or free_bytes(self.model.device) or 0) // 2
+        return convoys_of(units, sizes, [shard.index for shard, _ in units], room)
+
+    def _state_bytes(self, picked: Sequence[int], measures: Sequence[Measure[Any]]) -> int:
+        longest = max(len(self.prompts[i]) for i in picked)
+        # a row that departs halfway ends as one state; the lens keeps all boundaries
+        states = len(picked) * (2 * self._rows(longest, measures) + 2 * (self.model.n_blocks + 1))
+        return int(states * longest * self.model.anatomy.width * self.model.dtype.itemsize)
+
+    def _convoy(
+        self, wave: Wavefront, units: Sequence[_Unit], bar: ProgressBar, done: float
+    ) -> Iterator[dict[str, xr.Dataset]]:
+        """The results of some batches, one after another, from one visit of each block."""
+        convoy = []
+        for unit in units:
+            prompts = [self.prompts[i] for i in unit.picked]
+            batch = Batch.of([p.ids for p in prompts], self.model.device, [p.answer_tokens for p in prompts])
+            probes = {m.name: m.probe(self.facts, batch, unit.picked) for m in unit.measures}
+            for probe in probes.values():
+                probe.beside(probes)
+            convoy.append((batch, probes))
+        in_wave = sum(
+            n * self._rows(n, unit.measures) for (batch, _), unit in zip(convoy, units) for n in batch.lengths
+        )
+        wave.run_convoy(
+            [(batch, list(probes.values())) for batch, probes in convoy],
+            lambda block, blocks: bar.advance_to(done + in_wave * block / blocks),
+        )
+        done += in_wave
+        while convoy:  # what a batch has kept is let go when its results are there
+            (batch, probes), unit = convoy.pop(0), units[len(units) - len(convoy) - 1]
+            for measure in unit.measures:
+                own = sum(n * measure.rows_after(self.facts, n) for n in batch.lengths)
+                probes[measure.name].after(wave, partial(_advance, bar, done, own))
+                done += own
+            yield self._results(unit.picked, probes)
+
+    def _results(self, picked: Sequence[int], probes: Mapping[str, MeasureProbe]) -> dict[str, xr.Dataset]:
+        found = {name: probe.result() for name, probe in probes.items()}
+        noise = noise_by_prompt(probes)
+        if noise is not None:
+            found[NOISE] = noise
+        require_by_prompt(found, len(picked))
+        require_free_labels(self.prompts.coords(picked), found)
+        return {name: self._with_labels(dataset, picked) for name, dataset in found.items()}
+
+    def _with_labels(self, dataset: xr.Dataset, picked: Sequence[int]) -> xr.Dataset:
+        """A batch's results with the labels of its prompts, or of those that it says it is of."""
+        some = dataset[PROMPT].values.tolist() if PROMPT in dataset.coords else picked
+        return dataset.assign_coords(self.prompts.coords(some))
+
+
+def _advance(bar: ProgressBar, done: float, weight: float, share: float) -> None:
+    bar.advance_to(done + weight * share)
+
+
+def _device_name(device: torch.device) -> str:
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+
+
+def _plain(options: dict[str, Any]) -> Any:
+    return json.loads(json.dumps(options, default=list))

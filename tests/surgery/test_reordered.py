@@ -1,0 +1,78 @@
+"""A survey with a schedule is the survey of the exported checkpoint, on the weights of the model itself."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import pytest
+import torch
+from support import zoo
+from torch import nn
+
+import bathyscope
+from bathyscope import ModelError, OptionError
+from bathyscope.surgery.reordered import reordered
+
+MEASURES = ["residual", "lens", "skip", "swap"]
+
+
+def ids() -> list[list[int]]:
+    return zoo.prompts(zoo.build("llama"), (14, 9))
+
+
+def bits(run: bathyscope.Run) -> dict[tuple[str, str], bytes]:
+    return {(m, str(name)): v.values.tobytes() for m in run for name, v in run[m].data_vars.items()}
+
+
+@pytest.mark.filterwarnings("ignore:(skip. .* too short|.*came without a tokenizer)")
+@pytest.mark.parametrize(
+    ("family", "schedule"), [("llama", "drop:1"), ("gpt2", "swap:1,repeat:2"), ("gemma2", "drop:1,drop:3")]
+)
+def test_it_is_the_survey_of_the_exported_checkpoint(family: str, schedule: str, tmp_path: Path) -> None:
+    hf = zoo.build(family)
+    before = list(hf.modules())
+    bathyscope.export(hf, schedule, tmp_path / "exported")
+    written = bathyscope.survey(bathyscope.load(tmp_path / "exported"), ids(), MEASURES, progress=False)
+    found = bathyscope.survey(hf, ids(), MEASURES, progress=False, schedule=schedule)
+    assert bits(found) == bits(written)
+    assert found.identity.weight_hash == written.identity.weight_hash
+    assert found.n_blocks == written.n_blocks
+    assert list(hf.modules()) == before
+
+
+def test_it_is_the_model_built_so_by_hand() -> None:
+    hf = zoo.build("llama")
+    other = copy.deepcopy(hf)
+    blocks = list(other.model.layers)
+    other.model.layers = nn.ModuleList([blocks[0], *blocks[2:]])
+    for slot, block in enumerate(other.model.layers):
+        block.self_attn.layer_idx = slot
+    other.config.num_hidden_layers = len(other.model.layers)
+    model = reordered(bathyscope.load(hf), "drop:1")
+    batch = torch.tensor(ids()[:1])
+    torch.testing.assert_close(model.hf(batch).logits, other(batch).logits, rtol=0, atol=0)
+    assert model.hf.model.layers[1].mlp.up_proj.weight.data_ptr() == hf.model.layers[2].mlp.up_proj.weight.data_ptr()
+    assert reordered(bathyscope.load(hf), "swap:0,swap:0").hf is hf, "its own order is the model itself"
+
+
+def test_the_schedule_is_part_of_the_run(tmp_path: Path) -> None:
+    hf = zoo.build("llama")
+    run = bathyscope.survey(hf, ids(), ["residual"], tmp_path / "run", progress=False, schedule="drop:1")
+    assert run.identity.schedule == f"0 2…{len(hf.model.layers) - 1} of {len(hf.model.layers)} blocks"
+    assert "LlamaForCausalLM (0 2…" in run.caption()
+    again = bathyscope.survey(hf, ids(), ["residual"], tmp_path / "run", progress=False, schedule="order:0-2-3-4")
+    assert bits(again) == bits(run)
+    with pytest.raises(bathyscope.StoreError, match="schedule: run has '0 2…"):
+        bathyscope.survey(hf, ids(), ["residual"], tmp_path / "run", progress=False)
+
+
+def test_what_cannot_be_surveyed_so_is_said(tmp_path: Path) -> None:
+    hf = zoo.build("llama")
+    with pytest.raises(OptionError, match="Unknown schedule 'dorp:1'"):
+        bathyscope.survey(hf, ids(), ["residual"], progress=False, schedule="dorp:1")
+    with pytest.raises(OptionError, match="do not go together; export the model"):
+        bathyscope.survey(hf, ids(), ["residual"], tmp_path / "run", part="1/1", schedule="drop:1")
+    hf.save_pretrained(tmp_path / "model")
+    with pytest.raises(ModelError, match="are streamed; export it"):
+        reordered(bathyscope.load(tmp_path / "model", stream=True), "drop:1")
