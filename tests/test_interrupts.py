@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from bathyscope.interrupts import ended_as_interrupted, ending_in_order, uninterrupted
+from bathyscope.interrupts import ended_as_interrupted, ending_in_order, noted, uninterrupted
 
 
 def nothing() -> None:
@@ -121,3 +121,13 @@ def test_other_threads_change_no_handler() -> None:
     thread.start()
     thread.join()
     assert found == [signal.SIG_DFL]
+
+
+def test_a_signal_is_noted_and_a_second_one_ends() -> None:
+    with noted() as heard:
+        signal.raise_signal(signal.SIGINT)
+        assert heard == [signal.SIGINT]
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)

@@ -55,6 +55,23 @@ def ended_as_interrupted() -> Iterator[None]:
 
 
 @contextmanager
+def noted() -> Iterator[list[int]]:
+    """Inside, the first signal is put on the list that is given, and a second one raises KeyboardInterrupt.
+
+    For work that ends by itself at its next good moment, when it finds a signal there.
+    """
+    heard: list[int] = []
+
+    def answer(number: int, frame: FrameType | None) -> None:
+        if heard:
+            raise KeyboardInterrupt
+        heard.append(number)
+
+    with _handled(answer):
+        yield heard
+
+
+@contextmanager
 def uninterrupted() -> Iterator[None]:
     """Inside, signals wait; the first of them is answered, in the way it was before, when the block has ended.
 

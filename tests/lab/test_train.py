@@ -245,6 +245,25 @@ def test_stages_and_text_are_resumed_exactly(
     assert_same(on_text.folder, tmp_path)
 
 
+def test_a_signal_before_the_first_checkpoint_keeps_the_step_that_it_is_in(
+    on_task: Trained, task_recipe: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = RunFolder.log
+
+    def signalled(self: RunFolder, record: dict[str, Any]) -> None:
+        log(self, record)
+        if record["step"] == 3:  # when it is over and the next one is to begin
+            signal.raise_signal(signal.SIGINT)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "log", signalled)
+        with pytest.raises(KeyboardInterrupt):
+            train(task_recipe(), tmp_path, device="cpu", progress=False)
+    assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["step-0000004"]
+    train(task_recipe(), tmp_path, device="cpu", progress=False)
+    assert_same(on_task.folder, tmp_path)
+
+
 def test_a_full_disk_is_said_and_the_same_call_goes_on(
     on_task: Trained, task_recipe: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,7 @@ threads; under a limit in minutes the clock has a say).
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainerCallba
 
 from bathyscope.engines import survey
 from bathyscope.errors import OptionError
+from bathyscope.interrupts import noted
 from bathyscope.model import as_device, load
 from bathyscope_lab import checkpoint
 from bathyscope_lab.batches import require_fit
@@ -107,7 +109,11 @@ def _carried_out(folder: RunFolder, data: Path | None, device: str, progress: bo
         recipe, model, prepared.steps, prepared.held_out, folder.checkpoints, folder.log, device, callbacks
     )
     try:
-        trainer.train(resume_from_checkpoint=None if newest is None else str(newest))
+        with noted() as heard:
+            trainer.add_callback(_Ending(heard))
+            trainer.train(resume_from_checkpoint=None if newest is None else str(newest))
+        if heard:
+            raise KeyboardInterrupt
     finally:
         if bar is not None:
             bar.close()
@@ -118,6 +124,21 @@ def _carried_out(folder: RunFolder, data: Path | None, device: str, progress: bo
         "device": device,
     }
     return export(folder, model, prepared.tokenizer, prepared.final, came_to)
+
+
+class _Ending(TrainerCallback):
+    """Ends a training that is interrupted behind the step that it is in, which is kept.
+
+    Args:
+        heard: Ctrl-C or SIGTERM, as soon as there was one.
+    """
+
+    def __init__(self, heard: Sequence[int]) -> None:
+        self._heard = heard
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if self._heard:
+            control.should_save = control.should_training_stop = True
 
 
 class _Keeper(TrainerCallback):
