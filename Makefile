@@ -5,12 +5,17 @@ READY := $(VENV)/.ready
 # one thread per process: two processes of two threads each spin on two cores
 ONE := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 WORKERS ?= 2
-CODE := src packages studies tests benchmarks
+CODE := src packages studies tests benchmarks docs/*.py
 
-.PHONY: demo test test-all check bench mutants format clean
+.PHONY: demo docs test test-all check bench mutants format clean
 
 demo: $(READY)
 	$(VENV)/bin/bathyscope demo --out runs/demo
+
+# strict: a link that leads nowhere, a page that is in no contents and a notebook that fails end it
+docs: $(READY)
+	$(ONE) $(PY) docs/generate.py
+	$(ONE) $(PY) -m sphinx -W --keep-going -n -b html -d build/doctrees docs build/docs
 
 test: $(READY)
 	$(ONE) $(PY) -m pytest -n $(WORKERS) --dist worksteal -m "not thorough"
@@ -35,7 +40,7 @@ format: $(READY)
 	$(VENV)/bin/ruff check --fix $(CODE)
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) build dist docs/generated .mypy_cache .ruff_cache .pytest_cache
 
 # torch comes first and alone: a pinned version keeps an unpinned request of another package from choosing one
 $(READY): pyproject.toml packages/bathyscope-lab/pyproject.toml constraints.txt

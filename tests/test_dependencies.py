@@ -48,14 +48,14 @@ def imports(path: Path) -> Iterator[tuple[str, bool]]:
 
 
 def declared(project: str) -> tuple[set[str], set[str]]:
-    """Distributions of the core, and of all extras but the one for development."""
+    """Distributions of the core, and of all extras but those for development and for the site of documents."""
     table = tomllib.loads((ROOT / project).read_text(encoding="utf-8"))["project"]
 
     def names(requirements: list[str]) -> set[str]:
         return {re.split(r"[<>=!~;\[ ]", one, maxsplit=1)[0].lower() for one in requirements}
 
     extras = table.get("optional-dependencies", {})
-    return names(table["dependencies"]), {n for key, own in extras.items() if key != "dev" for n in names(own)}
+    return names(table["dependencies"]), {n for key, own in extras.items() if key not in ("dev", "docs") for n in names(own)}
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -18,7 +18,10 @@ from bathyscope.papers.presets import PRESETS
 ROOT = Path(__file__).resolve().parents[1]
 TOP = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "checkpoints/README.md")
 HOUSES = ("src", "packages", "studies", "benchmarks", "tests")
-PAGES = [*(ROOT / name for name in TOP), *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [*(ROOT / name for name in TOP)]
+PAGES += [page for page in sorted((ROOT / "docs").rglob("*.md")) if "generated" not in page.parts]
+MADE = {"generated/commands.md", "../generated/commands.md"}
+"""Pages of the site that docs/generate.py makes."""
 OF_THE_CODE = [ROOT / name for name in ("CONTRIBUTING.md", "docs/architecture.md")]
 OF_THE_CODE += [ROOT / "docs" / "design" / name for name in ("intervals.md", "planted_depth.md")]
 
@@ -72,10 +75,27 @@ def test_the_noise_is_in_its_table(run: bathyscope.Run) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_to_files(page: Path) -> None:
-    targets = re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8"))
-    missing = [t for t in targets if "://" not in t and not (page.parent / t).exists()]
+def test_links_lead_to_files_and_headings(page: Path) -> None:
+    missing = []
+    for target, _, heading in re.findall(r"\]\(([^)#\s]*)(#?)([^)\s]*)\)", prose(page)):
+        if "://" in target or target in MADE:
+            continue
+        to = page.parent / target if target else page
+        if not to.exists() or (heading and heading not in anchors(to)):
+            missing.append(f"{target}#{heading}")
     assert missing == []
+
+
+def prose(page: Path) -> str:
+    """A page without its code."""
+    return re.sub(r"^```.*?^```|`[^`\n]+`", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+
+
+def anchors(page: Path) -> set[str]:
+    """What links may name of a page: its headings, written as both the site and the hosts of repositories do."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 @pytest.mark.parametrize("page", OF_THE_CODE, ids=lambda page: page.name)

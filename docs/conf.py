@@ -1,0 +1,65 @@
+"""How Sphinx makes the site of these pages: `make docs`."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent / "src"), str(HERE.parent)]
+
+import bathyscope  # noqa: E402
+import bathyscope.report.page  # noqa: E402
+
+project = "bathyscope"
+author = "The bathyscope authors"
+release = bathyscope.__version__
+# a package that is also a call: the call is what is documented
+bathyscope.report = bathyscope.report.page.report
+
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
+exclude_patterns = ["generated/figures", "generated/planted", "**/.ipynb_checkpoints"]
+html_theme = "furo"
+html_title = "bathyscope"
+html_copy_source = False
+
+# every name that the documents refer to must be there; types of other packages are not linked
+nitpicky = True
+nitpick_ignore_regex = [(r"py:.*", r"(?!bathyscope\.[A-Za-z_]+$).*")]
+
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 4
+# a notebook is run when the site is made, and a cell that fails fails the site; without: BATHYSCOPE_DOCS_NOTEBOOKS=off
+nb_execution_mode = os.environ.get("BATHYSCOPE_DOCS_NOTEBOOKS", "auto")
+nb_execution_raise_on_error = True
+nb_execution_timeout = 300
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_preserve_defaults = True
+napoleon_custom_sections = [("Class attributes", "params_style")]
+
+ELSEWHERE = {
+    "../CONTRIBUTING.md": "generated/contributing.md",
+    "../CHANGELOG.md": "generated/changelog.md",
+    "../checkpoints": "generated/checkpoints.md",
+}
+"""What lies beside the folder of documents, and the page of the site that has its text."""
+
+
+def _lead_to_the_site(app: Sphinx, name: str, source: list[str]) -> None:
+    """Links to files beside the folder of documents, right for who reads these in the repository, lead to its pages."""
+    up = "../" * name.count("/")
+    for place, page in ELSEWHERE.items():
+        source[0] = re.sub(rf"\]\({re.escape(up + place)}(?=[)#])", f"]({up}{page}", source[0])
+
+
+def setup(app: Sphinx) -> None:
+    """Called by Sphinx."""
+    app.connect("source-read", _lead_to_the_site)

@@ -1,0 +1,151 @@
+"""Pages and pictures of the site that are made, not written, into ``docs/generated``: ``python docs/generate.py``.
+
+The pictures are those of the bundled model, and of models that were built so that a figure misleads on them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    import bathyscope
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
+
+ADOPTED: Final = {
+    "CONTRIBUTING.md": "contributing",
+    "CHANGELOG.md": "changelog",
+    "checkpoints/README.md": "checkpoints",
+}
+"""Pages that lie beside the folder of documents, and their names on the site."""
+MISLED: Final = {
+    "effective_depth": ("near_identity", "estimates"),
+    "residual": ("sink", "norms"),
+    "lens": ("rotated", "kl"),
+    "translated_lens": ("unused_copy", "top1_agreement"),
+    "skip": ("busy", "future"),
+    "direct": ("identity", "all"),
+    "depth_score": ("busy", "layer"),
+    "erasure": ("busy", "prompt_0"),
+    "patching": ("busy", "prompt_0"),
+    "drop": ("either", "kl"),
+    "swap": ("either", "kl"),
+    "drop_and_swap": ("either", "kl"),
+}
+"""Figure → the built model that misleads it (or shows what it means), and the panel to look at."""
+FITTED: Final = "addition:120?digits=2"
+"""Enough tokens to fit maps to, and problems of one length, so that each can be patched from another."""
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Everything, into the folder that is given or ``docs/generated``."""
+    folder = Path(arguments[0]) if arguments else ROOT / "docs" / "generated"
+    adopt(folder)
+    write(folder / "commands.md", commands())
+    write(folder / "families.md", families())
+    gallery(folder / "figures")
+    planted(folder / "planted")
+
+
+def write(path: Path, text: str) -> None:
+    """The file, with its folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def adopt(folder: Path) -> None:
+    """Pages from beside the folder of documents, their links made to start from here."""
+    for place, name in ADOPTED.items():
+        text = (ROOT / place).read_text(encoding="utf-8")
+        text = text.replace("](../docs/", "](docs/").replace("](docs/", "](../")
+        write(folder / f"{name}.md", text)
+
+
+def commands() -> str:
+    """The help of every command, as it is printed."""
+    from bathyscope.cli import main as run
+    from bathyscope.cli.app import app
+
+    parts = ["# Commands\n", "Every command is a call in Python, and its flags are the arguments of that call.\n"]
+    for name in sorted(one for one in app if not one.startswith("-")):
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            run([name, "--help"])
+        lines = (line.rstrip() for line in printed.getvalue().strip().splitlines())
+        parts.append("\n".join([f"## {name}\n", "```text", *lines, "```\n"]))
+    return "\n".join(parts)
+
+
+def families() -> str:
+    """The table of all families that are declared."""
+    import bathyscope
+
+    rows = bathyscope.names("families")
+    lines = ["| family | model types | |", "|---|---|---|"]
+    lines += [f"| {row['name']} | {row['model_types']} | {row['refused']} |" for row in rows]
+    return "\n".join([*lines, ""])
+
+
+def gallery(folder: Path, measures: Sequence[str] | str = "all", count: int | None = None) -> list[Path]:
+    """All figures of the bundled model, on the bundled prompts or the first ``count`` of them."""
+    import bathyscope
+    from bathyscope.bundled import model_path, prompts_path
+    from bathyscope.prompts.source import resolve
+    from bathyscope.prompts.tokenizer import load_tokenizer
+    from bathyscope.report import save_figures
+
+    tokenizer = load_tokenizer(model_path())
+    model = replace(bathyscope.load(model_path(), dtype="float32", tokenizer=tokenizer), name="bundled model")
+    prompts = replace(resolve(prompts_path()), dataset="bundled prompts")
+    runs = [_quietly(model, replace(prompts, prompts=prompts.prompts[:count]), measures)]
+    if measures == "all":
+        runs.append(_quietly(model, FITTED, ["translated_lens", "patching"], patching={"pairs": _pairs(model)}))
+    return [path for run in runs for path in save_figures(run, folder, formats=("svg",))]
+
+
+def planted(folder: Path, figures: Iterable[str] = MISLED) -> list[Path]:
+    """For each figure one panel of the built model that it is shown on."""
+    import bathyscope
+    from bathyscope.report.render import render
+    from studies.planted import CONSTRUCTIONS, surveyed
+
+    figures = list(figures)
+    runs = {name: surveyed(CONSTRUCTIONS[name]) for name in dict.fromkeys(MISLED[one][0] for one in figures)}
+    for figure in figures:
+        name, panel = MISLED[figure]
+        drawn = bathyscope.plot(runs[name], f"{figure}.{panel}")
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{figure}.svg").write_bytes(render(drawn, "svg"))
+    return [folder / f"{figure}.svg" for figure in figures]
+
+
+def _pairs(model: bathyscope.Model) -> list[tuple[int, int]]:
+    """Two pairs of problems whose questions and answers have as many tokens."""
+    from bathyscope.prompts import tokenized
+
+    alike: dict[tuple[int, int | None], list[int]] = {}
+    for number, prompt in enumerate(tokenized(model, FITTED)):
+        alike.setdefault((len(prompt), prompt.answer_tokens), []).append(number)
+    same = max(alike.values(), key=len)
+    return [(same[0], same[1]), (same[2], same[3])]
+
+
+def _quietly(model: Any, prompts: Any, measures: Any, **options: Mapping[str, Any]) -> bathyscope.Run:
+    import bathyscope
+
+    with warnings.catch_warnings():
+        # of measures that a few short prompts do not give
+        warnings.simplefilter("ignore")
+        return bathyscope.survey(model, prompts, measures, progress=False, **options)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,103 @@
+"""The site: its contents are whole, its pictures can be made, and the build is strict."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import bathyscope
+from bathyscope.report.figures.registry import FIGURES
+from studies import planted
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+
+
+@pytest.fixture(scope="module")
+def generate() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("docs_generate", DOCS / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def built(source: Path, out: Path, builder: str) -> subprocess.CompletedProcess[str]:
+    """A strict build, its notebooks read and not run."""
+    code = (
+        "import os, sys; os.environ['BATHYSCOPE_DOCS_NOTEBOOKS'] = 'off'; "
+        "from sphinx.cmd.build import main; sys.exit(main(sys.argv[1:]))"
+    )
+    arguments = ["-W", "--keep-going", "-n", "-q", "-b", builder, str(source), str(out)]
+    return subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def source(generate: ModuleType, tmp_path: Path) -> Path:
+    """The documents with what is made for them, the pictures blank."""
+    copy = tmp_path / "docs"
+    shutil.copytree(DOCS, copy, ignore=shutil.ignore_patterns("generated"))
+    generate.adopt(copy / "generated")
+    generate.write(copy / "generated" / "commands.md", generate.commands())
+    generate.write(copy / "generated" / "families.md", generate.families())
+    blank = '<svg xmlns="http://www.w3.org/2000/svg" width="1" height="1"></svg>'
+    for name in FIGURES:
+        generate.write(copy / "generated" / "figures" / f"{name}.svg", blank)
+    for name in generate.MISLED:
+        generate.write(copy / "generated" / "planted" / f"{name}.svg", blank)
+    return copy
+
+
+def test_the_site_builds_without_a_warning_and_not_with_a_broken_link(source: Path, tmp_path: Path) -> None:
+    done = built(source, tmp_path / "site", "dummy")
+    assert (done.returncode, done.stderr) == (0, "")
+    with (source / "get_started.md").open("a", encoding="utf-8") as page:
+        page.write("\n[nowhere](nowhere.md), [no heading](faq.md#no-such-heading)\n")
+    done = built(source, tmp_path / "site", "dummy")
+    assert done.returncode != 0
+    assert "nowhere.md" in done.stderr
+    assert "no-such-heading" in done.stderr
+
+
+@pytest.mark.thorough
+def test_everything_that_is_made_is_made_and_shown(tmp_path: Path) -> None:
+    copy = tmp_path / "docs"
+    shutil.copytree(DOCS, copy, ignore=shutil.ignore_patterns("generated"))
+    subprocess.run([sys.executable, str(DOCS / "generate.py"), str(copy / "generated")], check=True)
+    made = {path.stem for path in (copy / "generated" / "figures").iterdir()}
+    assert made == set(FIGURES)
+    done = built(copy, tmp_path / "site", "html")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "site" / "figures" / "lens.html").is_file()
+
+
+def test_pictures_are_of_the_bundled_model(generate: ModuleType, tmp_path: Path) -> None:
+    written = generate.gallery(tmp_path, ("lens", "drop"), count=2)
+    assert [path.stem for path in written] == ["lens", "drop"]
+    assert all(path.read_text(encoding="utf-8").lstrip().startswith("<?xml") for path in written)
+
+
+def test_models_that_mislead_are_there(generate: ModuleType, tmp_path: Path) -> None:
+    assert set(generate.MISLED) <= set(FIGURES)
+    assert {name for name, _ in generate.MISLED.values()} <= set(planted.CONSTRUCTIONS)
+    assert generate.planted(tmp_path, ["lens"])[0].is_file()
+
+
+def test_every_public_name_is_on_the_page_of_calls() -> None:
+    text = (DOCS / "api.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\.\. auto(?:function|class|exception):: (\w+)$", text, re.MULTILINE)
+    assert sorted(listed) == sorted(bathyscope.__all__)
+
+
+def test_every_family_and_command_is_in_its_table(generate: ModuleType) -> None:
+    rows = generate.families().splitlines()[2:]
+    assert [row.split(" | ")[0].strip("| ") for row in rows] == [row["name"] for row in bathyscope.names("families")]
+    assert "## depth-performance\n" in generate.commands()
