@@ -20,6 +20,10 @@ def names(kind: Kind) -> list[Row]:
 
     Raises:
         OptionError: another kind.
+
+    Example:
+        >>> [row["name"] for row in bathyscope.names("presets")][:3]
+        ['csordas2025', 'hu2025', 'lad2024']
     """
     if kind not in _KINDS:
         allowed = get_args(Kind)

@@ -34,6 +34,11 @@ def check(
 
     Raises:
         ModelError: as ``load``.
+
+    Example:
+        >>> found = bathyscope.check("model")
+        >>> found["family"], found["no_op"] <= found["tolerance"]
+        ('llama', True)
     """
     if not isinstance(model, Model):
         given = (dtype, device, revision, trust_remote_code)

@@ -38,6 +38,10 @@ def show(
     Raises:
         OptionError: the run does not hold the measure; a cluster without the verdict, or that makes no clusters.
         StoreError: there is no run, or it is not finished.
+
+    Example:
+        >>> bathyscope.show(run, "drop").columns.tolist()
+        ['variable', 'what', 'place', 'mean', 'ci_low', 'ci_high', 'units']
     """
     import pandas as pd
 

@@ -133,6 +133,11 @@ def estimate(
 
     Raises:
         OptionError, PromptError, ModelError: as ``survey``; both or neither of prompts and tokens.
+
+    Example:
+        >>> cost = bathyscope.estimate("model", tokens=100, count=10, measures="lens,skip")
+        >>> cost.blocks, cost.rows
+        (4, {'lens': 0.0, 'skip': 6.0})
     """
     if (prompts is None) == (tokens is None):
         raise OptionError("Give either prompts (--prompts gsm8k:10) or their length (--tokens 200 --count 10).")

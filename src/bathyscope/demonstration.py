@@ -23,6 +23,9 @@ def demo(out: str | Path = Path("runs/demo"), *, progress: bool = True, command:
     Raises:
         ModelError: the installation is incomplete.
         StoreError: the folder cannot be written, or holds another run.
+
+    Example:
+        >>> bathyscope.demo("runs/demo")  # doctest: +SKIP
     """
     from bathyscope.engines import survey
     from bathyscope.model import load

@@ -108,6 +108,12 @@ def survey(
     Raises:
         OptionError, PromptError, ModelError: what is asked for cannot be done; raised before any compute.
         StoreError: the folder belongs to another configuration, is altered, or cannot be written.
+
+    Example:
+        >>> texts = ["The old house stood at the edge of the village.", "A light was seen."]
+        >>> run = bathyscope.survey("model", texts, ["lens", "drop"])
+        >>> dict(run["drop"].loss.sizes)
+        {'prompt': 2, 'dropped': 4}
     """
     controls = controls_of(control)
     share = None if part is None else Part.parse(part)

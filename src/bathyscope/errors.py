@@ -11,7 +11,15 @@ _PACKAGE = __name__.partition(".")[0]
 
 
 class BathyscopeError(Exception):
-    """Base of all errors raised on purpose. ``exit_code`` is what the command line ends with."""
+    """Base of all errors raised on purpose. ``exit_code`` is what the command line ends with.
+
+    Example:
+        >>> try:
+        ...     bathyscope.survey(model, ["Some text."], ["lense"])
+        ... except bathyscope.BathyscopeError as error:
+        ...     print(error.exit_code, error)
+        2 Unknown measure 'lense'. Did you mean 'lens'? ...
+    """
 
     exit_code = 1
 

@@ -29,7 +29,22 @@ def variable(
     formula: str = "",
     direction: str = "",
 ) -> xr.Variable:
-    """A labelled array with the attributes every variable carries (units: nats, bits, 1, deg …)."""
+    """A labelled array with the attributes every variable carries.
+
+    Args:
+        dims: names of the dimensions, one for each axis of ``values``.
+        values: an array, of numpy or torch.
+        long_name: what it is, in a few words.
+        units: nats, bits, 1 (none), deg …
+        source: key of the work it is from and the section, or ``own``.
+        formula: in the letters of ``docs/measures.md``.
+        direction: what lies first in a difference, or whether more is better.
+
+    Example:
+        >>> spread = bathyscope.variable(["prompt", "block"], np.zeros((2, 4)), "spread", "1", source="own")
+        >>> spread.attrs["units"]
+        '1'
+    """
     import numpy as np
     import xarray as xr
 

@@ -83,6 +83,14 @@ def depth_performance(
         OptionError: missing columns, values that are no numbers (with their rows), a model that stands there twice, a
             column that does not vary, columns that follow from each other, or too few models.
         PromptError: the file cannot be read.
+
+    Example:
+        >>> import pandas as pd
+        >>> sizes = {"name": list("abcdef"), "family": list("uvuvuv"), "layers": [6, 12, 18, 24, 30, 36]}
+        >>> table = pd.DataFrame({**sizes, "score": [0.2, 0.3, 0.35, 0.5, 0.5, 0.7]})
+        >>> found = bathyscope.depth_performance(table, covariates=[])
+        >>> round(float(found.coefficient.sel(term="layers")), 4)
+        0.0155
     """
     _require_others(covariates, score)
     rows = _rows(table)

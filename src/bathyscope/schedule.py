@@ -29,6 +29,17 @@ class Schedule:
 
     Raises:
         OptionError: a block outside 0 … n_blocks − 1, no whole number, or more than ``MOST_STEPS`` steps.
+
+    Example:
+        >>> bathyscope.Schedule.standard(4).drop(1)
+        Schedule(order=(0, 2, 3), n_blocks=4)
+        >>> print(bathyscope.Schedule.standard(4).repeat(1, length=2))
+        0…1 1…2 2…3 of 4 blocks
+        >>> tuple(bathyscope.Schedule.parse("drop:1,swap:2", 4))
+        (0, 3, 2)
+        >>> swapped = bathyscope.Schedule.standard(4).swap(2)
+        >>> swapped.is_standard, swapped.clean_prefix
+        (False, 2)
     """
 
     order: tuple[int, ...]

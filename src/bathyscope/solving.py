@@ -73,6 +73,10 @@ def solved(
 
     Raises:
         OptionError, PromptError, ModelError: as ``survey``; also where no prompt has an answer.
+
+    Example:
+        >>> bathyscope.solved("model", "prompts.jsonl").answer_tokens.values.tolist()
+        [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
     """
     with alone(model):
         asked = loaded(model)
@@ -117,6 +121,11 @@ def solved_by(
         PromptError: no prompt with an answer; prompts that have a label of this name, or are given as token ids that
             mean something else to the other model.
         ModelError: a model cannot be loaded.
+
+    Example:
+        >>> labelled = bathyscope.solved_by("shallow", "model", "prompts.jsonl")
+        >>> labelled.prompts[0].labels["solved_by"]
+        'neither'
     """
     with alone(shallow, deep):
         if label in RESERVED_LABELS or not label:

@@ -24,6 +24,10 @@ class Site:
             ``residual_multiplier``).
         also: further sites summed into the same contribution (experts beside a shared MLP, a state-space
             mixer beside attention); one whose path is absent from a block adds nothing there.
+
+    Example:
+        >>> bathyscope.Site("mixer", scale="multiplier").paths
+        ('mixer',)
     """
 
     path: str | tuple[str, ...]
@@ -61,6 +65,11 @@ class Family:
         logit_divisor: config attribute that divides the logits (Granite).
         logit_softcap: config attribute of ``c·tanh(x/c)`` on the logits (Gemma 2).
         refused: the reason why this family cannot be measured at all, else None.
+
+    Example:
+        >>> family = bathyscope.Family("mine", ("llama",), attention=bathyscope.Site("self_attn"))
+        >>> bathyscope.load("model", family=family).anatomy.family.name
+        'mine'
     """
 
     name: str

@@ -46,6 +46,10 @@ def cka(
 
     Raises:
         OptionError, PromptError, ModelError: what is asked for cannot be done; raised before any compute.
+
+    Example:
+        >>> bathyscope.cka("shallow", model, "prompts.jsonl").cka.dims
+        ('tokens', 'boundary', 'boundary_other')
     """
     with alone(model, other):
         chosen = coerce(CkaOptions, options, Cka.name)

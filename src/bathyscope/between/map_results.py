@@ -197,9 +197,15 @@ def encode_maps(found: xr.Dataset) -> bytes:
 def open_maps(path: str | Path) -> xr.Dataset:
     """The arrays in a file that ``bathyscope maps --out FILE.nc`` wrote.
 
+    Args:
+        path: the file.
+
     Raises:
         OptionError: ``path`` is no path.
         StoreError: it cannot be read, was altered, or holds something else.
+
+    Example:
+        >>> bathyscope.open_maps("maps.nc")  # doctest: +SKIP
     """
     groups = read_results(path, GROUP)
     if GROUP not in groups:

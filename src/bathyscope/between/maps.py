@@ -79,6 +79,11 @@ def maps(
 
     Raises:
         OptionError, PromptError, ModelError: what is asked for cannot be done; raised before any compute.
+
+    Example:
+        >>> found = bathyscope.maps("shallow", model, "prompts.jsonl", resamples=10)
+        >>> dict(found.relative_error.sizes)
+        {'source': 3, 'target': 5}
     """
     with alone(source, target):
         penalties = _checked_ridge(ridge)

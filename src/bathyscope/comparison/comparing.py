@@ -73,6 +73,10 @@ def compare(
             together, or runs that the question cannot be asked of; a label that makes no clusters; a bound of
             equivalence that is not above 0, or in blocks of unequal models.
         StoreError: a folder holds no finished run.
+
+    Example:
+        >>> bathyscope.compare(["runs/shallow", "runs/model"], resamples=200)
+        <Comparison model − shallow. ...>
     """
     chosen = _chosen(estimators)
     opened = _opened(runs)

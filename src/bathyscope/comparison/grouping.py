@@ -92,6 +92,10 @@ def grouped(
         OptionError: no such label or estimator, a label with one value or too many, or that makes no clusters, a run
             without any estimator, or an option out of its range.
         StoreError: a folder holds no finished run.
+
+    Example:
+        >>> bathyscope.group("runs/model", by="level").group.values.tolist()
+        ['1', '2', '3']
     """
     opened = run if isinstance(run, Run) else open_run(run)
     member = None if cluster is None else parts(clusters(opened.prompts, cluster))[1]

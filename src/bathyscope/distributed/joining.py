@@ -41,7 +41,11 @@ def join(parts: Sequence[str | Path], out: str | Path) -> Run:
         ModelError: the configuration of the model cannot be found, from which results are derived.
 
     Example:
-        >>> bathyscope.join(["runs/part-1", "runs/part-2"], "runs/qwen")  # doctest: +SKIP
+        >>> for part in ("1/2", "2/2"):
+        ...     where = f"runs/part-{part[0]}"
+        ...     _ = bathyscope.survey(model, "prompts.jsonl", ["lens"], where, part=part, batch_tokens=64)
+        >>> len(bathyscope.join(["runs/part-1", "runs/part-2"], "runs/joined").prompts)
+        12
     """
     if isinstance(parts, str | Path):
         parts = [parts]

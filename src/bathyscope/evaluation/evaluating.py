@@ -62,6 +62,9 @@ def evaluate(
         PromptError: the model has no tokenizer, or documents cannot be had.
         ModelError: a schedule cannot run, or gives NaN or Inf.
         StoreError: the folder holds another evaluation, cannot be written, or has a damaged file.
+
+    Example:
+        >>> bathyscope.evaluate(model, ["hellaswag"], ["drop"], limit=100, out="runs/hellaswag")  # doctest: +SKIP
     """
     with alone(model):
         for name, value in (("limit", limit), ("batch_size", batch_size)):
@@ -110,9 +113,15 @@ def _write_derived(shelf: Shelf) -> None:
 def open_evaluation(folder: str | Path) -> Evaluation:
     """All finished results of an evaluation on disk, also of one that was interrupted.
 
+    Args:
+        folder: what ``evaluate(out=)`` wrote.
+
     Raises:
         OptionError: ``folder`` is no path.
         StoreError: there is none, or a file is damaged.
+
+    Example:
+        >>> bathyscope.open_evaluation("runs/hellaswag")  # doctest: +SKIP
     """
     settings, scores = read_evaluation(folder)
     names = sorted({score["schedule"] for score in scores}, key=_natural)

@@ -72,6 +72,11 @@ def exit_advice(
     Raises:
         OptionError, PromptError: what is asked for cannot be done; raised before any compute.
         ModelError: transformers cannot stop models of this family early.
+
+    Example:
+        >>> advice = bathyscope.exit_advice("model", "prompts.jsonl", new_tokens=4, longest=2, resamples=100)
+        >>> dict(advice.data.sizes)["draft"]
+        2
     """
     with alone(model):
         ready = loaded(model)

@@ -55,6 +55,13 @@ class ExitAdvice:
 
     Args:
         data: by ``exit`` and ``draft``; what a run gave too where it was verified.
+
+    Example:
+        >>> advice = bathyscope.exit_advice("model", "prompts.jsonl", new_tokens=4, longest=2, resamples=100)
+        >>> (advice.exit is None) == (advice.draft is None)
+        True
+        >>> advice.table.empty, advice.text == ""
+        (False, False)
     """
 
     data: xr.Dataset

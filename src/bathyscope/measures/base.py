@@ -76,6 +76,15 @@ class MeasureProbe(Probe):
     """A measure's observer for one batch; ``result`` gives the batch's dataset after ``finish``.
 
     ``tokens`` is where values of single tokens are left that the measure forms anyway; None = nobody keeps them.
+
+    Example:
+        >>> class Length(bathyscope.MeasureProbe):
+        ...     def __init__(self, batch):
+        ...         super().__init__()
+        ...         self.lengths = batch.lengths
+        ...
+        ...     def result(self):
+        ...         return xr.Dataset({"length": ("prompt", list(self.lengths))})
     """
 
     tokens: TokenValues | None = None
@@ -123,6 +132,20 @@ class Measure(abc.ABC, Generic[Options]):
 
     Raises:
         OptionError: an option that there is not, or a value that is not allowed.
+
+    Example:
+        >>> class Length(bathyscope.MeasureProbe):
+        ...     def __init__(self, batch):
+        ...         super().__init__()
+        ...         self.lengths = batch.lengths
+        ...
+        ...     def result(self):
+        ...         return xr.Dataset({"length": ("prompt", list(self.lengths))})
+        >>> class Lengths(bathyscope.Measure):
+        ...     def probe(self, facts, batch, indices):
+        ...         return Length(batch)
+        >>> bathyscope.survey(model, ["One text.", "Another, longer text."], [Lengths])["lengths"].length.dims
+        ('prompt',)
     """
 
     name: ClassVar[str]

@@ -72,6 +72,10 @@ def load(
     Raises:
         ModelError: nothing there, not a causal language model, no safetensors, missing weights, NaN or Inf in them,
             hooks on modules, a refused family, or a check that fails (with the measured gap).
+
+    Example:
+        >>> bathyscope.load("model", dtype="float32").n_blocks
+        4
     """
     _require_objects(model, tokenizer, family)
     wanted_placement = "stream" if stream else placement

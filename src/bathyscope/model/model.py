@@ -33,6 +33,12 @@ class Model:
         checks: what the checks at load measured.
         weight_hash: SHA-256 over names, shapes and values of the weights, as they were when it was loaded.
         schedule: the order in which it runs another model's blocks; None = its own.
+
+    Example:
+        >>> model.n_blocks, model.dtype, model.placement, model.max_tokens
+        (4, torch.float32, 'resident', 2048)
+        >>> model.tokenizer.decode(model.tokenizer("Once upon").input_ids[1:])
+        'Once upon'
     """
 
     name: str

@@ -34,6 +34,9 @@ def probe(kind: Kind, model: Model | PreTrainedModel | str | Path, *data: Any, *
 
     Raises:
         OptionError: an unknown probe; otherwise as the probe itself.
+
+    Example:
+        >>> bathyscope.probe("subjoiner", model, "words.txt", window=8)  # doctest: +SKIP
     """
     if kind not in _PROBES:
         allowed = get_args(Kind)

@@ -28,6 +28,13 @@ class Prompt:
 
     Raises:
         PromptError: neither or both of text and ids; an answer that does not fit; a value of another type.
+
+    Example:
+        >>> question = bathyscope.Prompt("The capital of France is Paris", answer=" Paris", labels={"hops": 1})
+        >>> question.answer, question.labels["hops"]
+        (' Paris', 1)
+        >>> bathyscope.Prompt(ids=[1, 17, 4], answer_tokens=1).ids
+        (1, 17, 4)
     """
 
     text: str | None = None
@@ -133,6 +140,12 @@ class PromptSet:
         dataset: a name, such as ``gsm8k:10``.
         is_data_set: they are a data set's or generated, not texts that somebody chose one by one.
         parts: the sets that a union is made of, each with a name of its own; empty for a single set.
+
+    Example:
+        >>> easy = bathyscope.PromptSet((bathyscope.Prompt("1 + 1 = 2"),), "easy")
+        >>> hard = bathyscope.PromptSet((bathyscope.Prompt("12 + 9 = 21"),), "hard")
+        >>> bathyscope.PromptSet.union([easy, hard]).dataset
+        'easy + hard'
     """
 
     prompts: tuple[Prompt, ...]

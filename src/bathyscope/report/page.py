@@ -60,6 +60,11 @@ def report(
         OptionError: no run; a run with nothing to draw; an argument of another type; an option that is not known, or
             no longer.
         StoreError: the file cannot be written.
+
+    Example:
+        >>> run = bathyscope.survey(model, "prompts.jsonl", ["drop"])
+        >>> bathyscope.report([run], "page.html", names=["mine"]).name
+        'page.html'
     """
     _check(out, title, options, gone)
     runs, plans = parted(runs)

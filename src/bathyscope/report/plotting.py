@@ -33,6 +33,7 @@ def plot(
     """Draws one panel of a run's figures, without a heading.
 
     Args:
+        run: what holds the figure's measure.
         what: the figure and its panel, such as ``lens.kl``; a figure of one panel by its name alone.
         ax: axes of a grid (``plt.subplots``) whose place the panel takes; None = a figure of its own.
         width: of that figure in inches; None = as in reports. ``3.3`` and ``6.75`` are a journal's.
@@ -45,7 +46,7 @@ def plot(
         OptionError: no such figure or panel in this run; axes outside of a grid.
 
     Example:
-        >>> bathyscope.plot(run, "lens.kl", width=3.3).savefig("kl.pdf")  # doctest: +SKIP
+        >>> bathyscope.plot(run, "lens.kl", width=3.3).savefig("kl.pdf")
     """
     (run,) = runs_of(run)
     check_options(options)

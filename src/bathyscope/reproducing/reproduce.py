@@ -50,6 +50,9 @@ def reproduce(
 
     Raises:
         OptionError, PromptError: what is asked for is not there. What cannot be measured is told in the result.
+
+    Example:
+        >>> bathyscope.reproduce("hu2025-table1", "DeepSeek-R1-Distill-Qwen-1.5B", out="runs/table1")  # doctest: +SKIP
     """
     plan = Plan.of(
         target,

@@ -46,6 +46,28 @@ class Run:
         files: content of what the run keeps beside its datasets, by name.
         controls: runs of what was set beside the model, such as ``untrained-0``, on the same prompts.
         held: of a run in memory what its files would hold, by index in the plan; None = the run-level results.
+
+    Example:
+        >>> run.measures
+        ('residual', 'lens', 'skip', 'drop', 'noise', 'effective_depth')
+        >>> run["skip"].effect_future.dims
+        ('prompt', 'part', 'reduction', 'skipped', 'block')
+        >>> run.identity.n_blocks == run.n_blocks == 4
+        True
+        >>> len(run.prompts), run.to_dataframe("drop").columns.tolist()[:2]
+        (12, ['prompt', 'dropped'])
+        >>> 0 <= run.verdict.readable.value <= 4
+        True
+        >>> run.verdict_by("level").readable.low < run.verdict_by("level").readable.high
+        True
+        >>> print(run.headline())
+        This model uses about ... of its 4 blocks to reach its prediction...
+        >>> print(run.caption())
+        model on prompts.jsonl: 12 prompts, ... tokens, float32; noise floor skip ..., drop ...
+        >>> run.noise_holds
+        True
+        >>> run.beside_controls("lens").control.values.tolist()
+        ['none', 'untrained-0']
     """
 
     tree: xr.DataTree
@@ -276,6 +298,10 @@ def open_run(path: str | Path, *, partial: bool = False) -> Run:
     Raises:
         OptionError: ``path`` is no path.
         StoreError: no run; a file altered or cut short; unfinished and not ``partial``; nothing there yet.
+
+    Example:
+        >>> bathyscope.open("runs/model").n_blocks
+        4
     """
     folder = folder_path(path)
     manifest = load_manifest(folder)

@@ -68,7 +68,8 @@ def export(
         StoreError: the folder holds something else, or cannot be written; nothing is left of it then.
 
     Example:
-        >>> bathyscope.export("Qwen/Qwen2.5-1.5B", "drop:2,drop:5", "qwen-26")
+        >>> bathyscope.export("model", "drop:1", "smaller").name
+        'smaller'
     """
     _require_one_result(folder, emit)
     target = Path() if folder is None else folder_path(folder, "folder")

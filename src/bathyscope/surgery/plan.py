@@ -46,6 +46,19 @@ class Plan:
     Args:
         data: by ``candidate`` what stands in ``table``, and ``cost`` by (candidate, prompt).
         model: what was pruned, for ``export``; None = the model of the name that the plan tells.
+
+    Example:
+        >>> plan = bathyscope.prune("model", "prompts.jsonl", "test.jsonl", drop=1, resamples=200)
+        >>> plan.left_out == f"drop:{(set(range(4)) - set(plan.schedule)).pop()}"
+        True
+        >>> plan.table.columns.tolist()[:4]
+        ['candidate', 'subset', 'calibration_cost', 'test_cost']
+        >>> print(plan.text)
+        Of 4 blocks, 1 can go at the least cost: drop:...
+        >>> plan.evidence.count("| random |")
+        1
+        >>> plan.export("pruned").name
+        'pruned'
     """
 
     data: xr.Dataset
@@ -200,9 +213,17 @@ def is_plan(folder: str | Path) -> bool:
 def open_plan(folder: str | Path) -> Plan:
     """The plan in a folder that ``bathyscope prune --out`` wrote.
 
+    Args:
+        folder: what ``prune(out=)`` wrote.
+
     Raises:
         OptionError: ``folder`` is no path.
         StoreError: there is none, it is not finished, or a file is damaged.
+
+    Example:
+        >>> _ = bathyscope.prune("model", "prompts.jsonl", "test.jsonl", drop=1, resamples=200, out="runs/plan")
+        >>> bathyscope.open_plan("runs/plan").schedule.n_blocks
+        4
     """
     path = folder_path(folder)
     files = read_manifest(path, PRUNING).get("files")

@@ -82,6 +82,11 @@ def prune(
         OptionError, PromptError, ModelError: what is asked for cannot be done; raised before any compute.
         PruningError: not even one block can go within ``max_cost``.
         StoreError: the folder holds something else, or cannot be written.
+
+    Example:
+        >>> plan = bathyscope.prune("model", "prompts.jsonl", "test.jsonl", drop=1, resamples=200)
+        >>> len(plan.schedule)
+        3
     """
     with alone(model):
         _require_one(drop, max_cost)

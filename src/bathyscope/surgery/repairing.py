@@ -165,8 +165,11 @@ def repair(
         StoreError: ``state`` holds another training, is damaged, or cannot be written.
 
     Example:
-        >>> found = bathyscope.repair("./model", "drop:5,drop:6", "valid.jsonl", test="test.jsonl")
-        >>> found.export("model-10")
+        >>> found = bathyscope.repair("model", "drop:1", "prompts.jsonl", test="test.jsonl", how="scale", resamples=100)
+        >>> [rung.name for rung in found.rungs]
+        ['none', 'scale']
+        >>> found.export("repaired").name
+        'repaired'
     """
     with alone(model):
         budget = _budget(how, tokens, minutes)

@@ -48,6 +48,15 @@ class RepeatScan:
 
     Args:
         data: by ``window``, with the coordinates ``first`` and ``last`` (−1 for orders that are no window).
+
+    Example:
+        >>> scan = bathyscope.repeat_scan("shallow", "prompts.jsonl", resamples=200)
+        >>> scan.helping
+        []
+        >>> scan.table.window.tolist()
+        ['0', '0…1', '1']
+        >>> print(scan.text)
+        No window helps: of 3 windows run twice in a row, 12 prompts, ...
     """
 
     data: xr.Dataset
@@ -135,6 +144,11 @@ def repeat_scan(
     Raises:
         OptionError, PromptError, ModelError: what is asked for cannot be done, or intervals of one prompt, or of one
             answer; raised before any compute.
+
+    Example:
+        >>> scan = bathyscope.repeat_scan("shallow", "prompts.jsonl", longest=1, resamples=200)
+        >>> scan.table.window.tolist()
+        ['0', '1']
     """
     with alone(model):
         ready = loaded(model)

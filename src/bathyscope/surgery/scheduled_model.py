@@ -51,6 +51,11 @@ def scheduled(
             unknown ``arguments``, or ``"slot"`` where slots and blocks do not fit.
         ModelError: the model already runs a schedule; a block would run before one whose keys and values it
             takes; the check before entry fails (with the measured gap).
+
+    Example:
+        >>> with bathyscope.scheduled(model, "drop:1") as hf:
+        ...     hf(model.tokenizer("Once upon", return_tensors="pt").input_ids).logits.shape[-1]
+        4096
     """
     anatomy = model.anatomy if isinstance(model, Model) else _resolved(model)
     hf, chosen = _checked(anatomy, schedule, arguments)
