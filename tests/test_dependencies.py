@@ -55,7 +55,9 @@ def declared(project: str) -> tuple[set[str], set[str]]:
         return {re.split(r"[<>=!~;\[ ]", one, maxsplit=1)[0].lower() for one in requirements}
 
     extras = table.get("optional-dependencies", {})
-    return names(table["dependencies"]), {n for key, own in extras.items() if key not in ("dev", "docs") for n in names(own)}
+    return names(table["dependencies"]), {
+        n for key, own in extras.items() if key not in ("dev", "docs") for n in names(own)
+    }
 
 
 @pytest.mark.parametrize("package", PACKAGES)
