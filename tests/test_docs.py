@@ -17,7 +17,7 @@ from bathyscope.papers.presets import PRESETS
 
 ROOT = Path(__file__).resolve().parents[1]
 TOP = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "checkpoints/README.md")
-HOUSES = ("src", "packages", "studies", "benchmarks", "tests")
+HOUSES = ("src", "packages", "studies", "benchmarks", "tests", "docs")
 PAGES = [*(ROOT / name for name in TOP)]
 PAGES += [page for page in sorted((ROOT / "docs").rglob("*.md")) if "generated" not in page.parts]
 MADE = {"generated/commands.md", "../generated/commands.md"}
