@@ -38,7 +38,6 @@ MISLED: Final = {
     "patching": ("busy", "prompt_0"),
     "drop": ("either", "kl"),
     "swap": ("either", "kl"),
-    "drop_and_swap": ("either", "kl"),
 }
 """Figure → the built model that misleads it (or shows what it means), and the panel to look at."""
 FITTED: Final = "addition:120?digits=2"

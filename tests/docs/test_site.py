@@ -91,6 +91,15 @@ def test_models_that_mislead_are_there(generate: ModuleType, tmp_path: Path) -> 
     assert generate.planted(tmp_path, ["lens"])[0].is_file()
 
 
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_figure_has_a_page(name: str, generate: ModuleType) -> None:
+    text = (DOCS / "figures" / f"{name}.md").read_text(encoding="utf-8")
+    headings = re.findall(r"^## (.*)$", text, re.MULTILINE)
+    assert headings == ["What it shows", "How it can mislead", "A model that shows it"]
+    assert f"/generated/figures/{name}.svg" in text
+    assert (f"/generated/planted/{name}.svg" in text) == (name in generate.MISLED)
+
+
 def test_every_public_name_is_on_the_page_of_calls() -> None:
     text = (DOCS / "api.md").read_text(encoding="utf-8")
     listed = re.findall(r"^\.\. auto(?:function|class|exception):: (\w+)$", text, re.MULTILINE)
