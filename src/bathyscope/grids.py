@@ -114,7 +114,10 @@ def grid(
             before anything is computed.
 
     Example:
-        >>> bathyscope.grid("grid.yaml", "runs/grid").table  # doctest: +SKIP
+        >>> recipe = {"models": ["model", "shallow"], "prompts": ["prompts.jsonl"], "measures": "drop"}
+        >>> found = bathyscope.grid(recipe, "runs/grid", progress=False)
+        >>> found.table.state.tolist(), found.failed
+        (['done', 'done'], ())
     """
     found = Grid(tuple(_cells(recipe, folder_path(out, "out"))))
     held: tuple[Mapping[str, Any], Model | Exception] | None = None
