@@ -68,6 +68,8 @@ class Run:
         True
         >>> run.beside_controls("lens").control.values.tolist()
         ['none', 'untrained-0']
+        >>> run.save("runs/copy").path.name
+        'copy'
     """
 
     tree: xr.DataTree
