@@ -28,7 +28,7 @@ from bathyscope.statistics.hsic import FEWEST, Array, HsicSums, even_groups, gra
 from bathyscope.statistics.hsic import cka as ratio
 from bathyscope.wavefront.batch import Batch, plan_batches
 from bathyscope.wavefront.engine import Wavefront
-from bathyscope.wavefront.probe import BaselineView, Probe
+from bathyscope.wavefront.probe import Boundaries
 
 TOKENS = ("last", "all", "rest")
 """Kinds of points: prompts' last tokens; tokens drawn from all; those of the drawn ones that are no prompt's first."""
@@ -164,28 +164,11 @@ def representations(wave: Wavefront, minibatch: Minibatch) -> Tensor:
     for picked in plan_batches(lengths, 1, wave.policy.tokens, anatomy.equal_lengths):
         row_of = {prompt: row for row, prompt in enumerate(picked)}
         own = [(i, row_of[p], position) for i, (p, position) in enumerate(minibatch.positions) if p in row_of]
-        points = _Points([row for _, row, _ in own], [position for _, _, position in own], device)
+        points = Boundaries.of_tokens([place for _, *place in own], device)
         wave.run(Batch.of([minibatch.prompts[p].ids for p in picked], device), [points])
-        found.append(torch.stack(points.boundaries).cpu())
+        found.append(torch.stack(points.taken).cpu())
         order += [i for i, _, _ in own]
     return torch.cat(found, dim=1)[:, np.argsort(order)]
-
-
-class _Points(Probe):
-    """The plain forward's residual stream at some tokens of a batch."""
-
-    def __init__(self, rows: Sequence[int], positions: Sequence[int], device: torch.device) -> None:
-        super().__init__()
-        self._rows, self._positions = torch.tensor([rows, positions]).to(device).unbind()
-        self.boundaries: list[Tensor] = []
-
-    def baseline(self, view: BaselineView) -> None:
-        if view.block == 0:
-            self._keep(view.before_BTD)
-        self._keep(view.after_BTD)
-
-    def _keep(self, resid_BTD: Tensor) -> None:
-        self.boundaries.append(resid_BTD[self._rows, self._positions])
 
 
 def grams(points_LND: Tensor, chosen: Sequence[int]) -> Array:

@@ -11,28 +11,9 @@ from bathyscope.model import Model
 from bathyscope.progress import ProgressBar
 from bathyscope.wavefront.batch import Batch, plan_batches
 from bathyscope.wavefront.engine import Wavefront
-from bathyscope.wavefront.probe import BaselineView, Probe
+from bathyscope.wavefront.probe import Boundaries
 
 Ids = Sequence[int]
-
-
-class TokenStates(Probe):
-    """h_b of one token of every prompt, at all boundaries: ``states`` [prompts, boundaries, width] in float32."""
-
-    def __init__(self, batch: Batch, positions: Sequence[int]) -> None:
-        super().__init__()
-        places = torch.tensor([list(range(batch.size)), list(positions)]).to(batch.ids_BT.device)
-        self._prompts, self._positions = places.unbind()
-        self._taken: list[Tensor] = []
-
-    def baseline(self, view: BaselineView) -> None:
-        for resid_BTD in (view.before_BTD, view.after_BTD) if view.block == 0 else (view.after_BTD,):
-            self._taken.append(resid_BTD[self._prompts, self._positions].float())
-
-    @property
-    def states(self) -> Tensor:
-        """What was taken."""
-        return torch.stack(self._taken, dim=1).cpu()
 
 
 def run_batches(
@@ -62,9 +43,9 @@ def token_states(model: Model, prompts: Sequence[Ids], positions: Sequence[int],
     states = torch.empty(len(prompts), model.n_blocks + 1, model.anatomy.width)
 
     def observe(wave: Wavefront, batch: Batch, picked: Sequence[int]) -> None:
-        probe = TokenStates(batch, [positions[i] for i in picked])
+        probe = Boundaries.of_tokens([(row, positions[i]) for row, i in enumerate(picked)], model.device)
         wave.run(batch, [probe])
-        states[list(picked)] = probe.states
+        states[list(picked)] = torch.stack(probe.taken, dim=1).float().cpu()
 
     run_batches(model, prompts, observe, progress)
     return states

@@ -231,6 +231,12 @@ class Boundaries(Probe):
         self._take, self._at = take, at
         self.taken: list[Tensor] = []
 
+    @classmethod
+    def of_tokens(cls, places: Sequence[Sequence[int]], device: torch.device) -> Boundaries:
+        """Keeps some tokens, [tokens, width], each given by its row and position in the batch."""
+        rows, positions = torch.tensor(places).T.to(device)
+        return cls(lambda resid_BTD: resid_BTD[rows, positions])
+
     def baseline(self, view: BaselineView) -> None:
         if view.block == 0:
             self._keep(0, view.before_BTD)
