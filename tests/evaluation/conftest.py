@@ -60,3 +60,53 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def bundled() -> Model:
     """The bundled model of twelve blocks; never changed by a test."""
     return bathyscope.load(model_path(), dtype="float32", device="cpu")
+
+
+@pytest.fixture
+def own_task(tmp_path: Path) -> Path:
+    """The YAML file of a task whose answers are written, in a folder with its five documents."""
+    starts = (
+        "Once there was one cat and one",
+        "A boy",
+        "Two old men and",
+        "She said that it was",
+        "The little girl saw a",
+    )
+    rows = [{"text": text, "answer": answer} for text, answer in zip(starts, (" dog", " and", " girl", " a", " big"))]
+    folder = tmp_path / "tasks"
+    folder.mkdir()
+    (folder / "counting.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    file = folder / "counting.yaml"
+    file.write_text(
+        """
+task: counting
+output_type: generate_until
+dataset_path: json
+dataset_kwargs:
+  data_files:
+    test: counting.jsonl
+test_split: test
+doc_to_text: "{{text}}"
+doc_to_target: "{{answer}}"
+generation_kwargs:
+  until: [".", "\\n"]
+  max_gen_toks: 6
+  do_sample: false
+metric_list:
+  - metric: exact_match
+    aggregation: mean
+    higher_is_better: true
+    regexes_to_ignore: ["[a-z]+$"]
+filter_list:
+  - name: whole
+    filter:
+      - function: take_first
+  - name: second word
+    filter:
+      - function: regex
+        regex_pattern: "^ ?[a-z]+( [a-z]+)"
+      - function: take_first
+""",
+        encoding="utf-8",
+    )
+    return file

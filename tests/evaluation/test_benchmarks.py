@@ -67,6 +67,45 @@ def test_hub_columns_of_hellaswag_go_through_the_harnesss_own_processing(tmp_pat
     assert requests(found)[0] == ("Rowing: A man rows. He", " sings.")
 
 
+def test_gsm8k_is_asked_without_examples(tmp_path: Path) -> None:
+    path = tmp_path / "gsm8k.jsonl"
+    path.write_text('{"question": "1 + 1?", "answer": "2 #### 2"}\n', encoding="utf-8")
+    (found,) = load_benchmarks(["gsm8k"], {"gsm8k": path})
+    assert requests(found)[0][0] == "Question: 1 + 1?\nAnswer:"
+    assert found.written
+
+
+def test_a_task_of_ones_own_stands_in_a_yaml_file_with_its_documents_beside_it(own_task: Path) -> None:
+    (found,) = load_benchmarks([str(own_task)])
+    assert (found.name, found.source, found.written) == ("counting", str(own_task.with_name("counting.jsonl")), True)
+    context, options = requests(found)[0]
+    assert context == "Once there was one cat and one"
+    assert (options["until"], options["max_gen_toks"]) == ([".", "\n"], 6)  # type: ignore[index]
+    other = own_task.with_name("other.jsonl")
+    other.write_text('{"text": "A cow and", "answer": "a horse"}\n', encoding="utf-8")
+    (found,) = load_benchmarks([str(own_task)], {"counting": other})
+    assert requests(found)[0][0] == "A cow and"
+
+
+def test_yaml_files_that_tell_no_task_are_refused(own_task: Path, tmp_path: Path) -> None:
+    with pytest.raises(PromptError, match=r"none\.yaml does not exist"):
+        load_benchmarks([str(tmp_path / "none.yaml")])
+    wrong = tmp_path / "wrong.yaml"
+    for content, said in (
+        ("a: [", "cannot be read as a task"),
+        ("a: 3", "cannot be read as a task"),
+        ("task: [a]", "tells no task"),
+    ):
+        wrong.write_text(content, encoding="utf-8")
+        with pytest.raises(PromptError, match=rf"wrong\.yaml {said}"):
+            load_benchmarks([str(wrong)])
+    own_task.with_name("counting.jsonl").unlink()
+    with pytest.raises(
+        PromptError, match=r"The documents of counting cannot be loaded from the hub .*--data counting=FILE"
+    ):
+        load_benchmarks([str(own_task)])
+
+
 def test_shared_files_suit_their_tasks(shared: Callable[[str], Path]) -> None:
     data = {
         "hellaswag": shared("data/hellaswag/validation_first2000.jsonl"),
@@ -85,15 +124,20 @@ def test_shared_files_suit_their_tasks(shared: Callable[[str], Path]) -> None:
         (["arc_easy"], {}, PromptError, "cannot be loaded from the hub (ConnectionError: Couldn't reach"),
         (["arc_easy"], {"arc_easy": "lambada_openai"}, PromptError, "'question' is undefined); its columns are text."),
         (["hellaswag"], {"hellaswag": "lambada_openai"}, PromptError, "KeyError: 'activity_label'); its columns are"),
-        (["gsm8k"], {"gsm8k": "gsm8k"}, OptionError, "gsm8k is scored by generate_until; allowed are tasks scored by"),
+        (
+            ["wikitext"],
+            {"wikitext": "wikitext"},
+            OptionError,
+            "wikitext is scored by loglikelihood_rolling; allowed are",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused(
     tasks: list[str], data: dict[str, str], error: type[Exception], said: str, files: dict[str, Path], tmp_path: Path
 ) -> None:
-    own = tmp_path / "gsm8k.jsonl"
-    own.write_text('{"question": "1 + 1?", "answer": "2 #### 2"}\n', encoding="utf-8")
-    known = {**files, "gsm8k": own}
+    own = tmp_path / "wikitext.jsonl"
+    own.write_text('{"page": "Rain falls."}\n', encoding="utf-8")
+    known = {**files, "wikitext": own}
     with pytest.raises(error) as caught:
         load_benchmarks(tasks, {name: known[source] for name, source in data.items()})
     assert said in str(caught.value)

@@ -25,6 +25,7 @@ from bathyscope.evaluation.benchmarks import load_benchmarks
 from bathyscope.evaluation.harness import LoadedLM
 from bathyscope.model import Model
 from bathyscope.schedule import Schedule
+from bathyscope.surgery.scheduled_model import scheduled
 
 TASKS = ("hellaswag", "arc_easy", "lambada_openai")
 SCHEDULES = ("drop:5", "swap:3", "repeat:4+3")
@@ -279,3 +280,81 @@ def test_what_is_asked_wrongly_is_refused_before_any_forward(
     tokenizer.bos_token = tokenizer.eos_token = None
     with pytest.raises(PromptError, match="neither a beginning-of-text nor an end-of-text token"):
         evaluate(replace(bundled, _given_tokenizer=tokenizer), ["arc_easy"], ["drop:5"], arc)
+
+
+def test_written_answers_are_those_of_generate_under_the_schedule(
+    bundled: Model, own_task: Path, tmp_path: Path
+) -> None:
+    """Document after document, cut at the first stop; read twice, with a difference that pairs documents."""
+    rows = [json.loads(line) for line in own_task.with_name("counting.jsonl").read_text(encoding="utf-8").splitlines()]
+    found = evaluate(bundled, [str(own_task)], ["drop:5", "repeat:4+3"], out=tmp_path / "out")
+    for score in found.scores:
+        with scheduled(bundled, score["schedule"]) as hf:
+            for row, document in zip(rows, score["documents"]):
+                ids = torch.tensor([bundled.tokenizer.encode(row["text"])])
+                tokens = hf.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=6, do_sample=False)[0]
+                text = bundled.tokenizer.decode(tokens[ids.shape[1] :], skip_special_tokens=True)
+                assert document["answer"] == text.split(".")[0].split("\n")[0]
+    assert list(found.data["metric"].values) == ["exact_match,second word", "exact_match,whole"]
+    by_name = {score["schedule"]: score for score in found.scores}
+    assert {d["answer"] for d in by_name["drop:5"]["documents"]} != {
+        d["answer"] for d in by_name["standard"]["documents"]
+    }
+    for name in ("exact_match,whole", "exact_match,second word"):
+        own, normal = ([d[name] for d in by_name[schedule]["documents"]] for schedule in ("drop:5", "standard"))
+        picked = found.data.sel(schedule="drop:5", task="counting", metric=name)
+        assert float(picked["value"]) == np.mean(own)
+        assert float(picked["difference"]) == pytest.approx(np.mean(own) - np.mean(normal))
+    correct = found.data["correct"].sel(schedule="drop:5", task="counting").values
+    assert list(correct) == [d["exact_match,whole"] for d in by_name["drop:5"]["documents"]]
+    again = open_evaluation(tmp_path / "out")
+    xr.testing.assert_equal(again.data["value"], found.data["value"])
+
+
+def test_written_and_scored_answers_stand_side_by_side_and_are_resumed(
+    bundled: Model, files: dict[str, Path], own_task: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tasks = ["arc_easy", str(own_task)]
+    found = evaluate(bundled, tasks, ["drop:5"], {"arc_easy": files["arc_easy"]}, limit=2, out=tmp_path / "out")
+    assert list(found.data["task"].values) == ["arc_easy", "counting"]
+    assert np.isnan(found.data["value"].sel(task="counting", metric="acc")).all()
+    monkeypatch.setattr(LoadedLM, "generate_until", lambda *_: pytest.fail("computed again"))
+    again = evaluate(bundled, tasks, ["drop:5"], {"arc_easy": files["arc_easy"]}, limit=2, out=tmp_path / "out")
+    xr.testing.assert_identical(again.data, found.data)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("do_sample: true\n  temperature: 0.7", "counting draws its answers at random .* set do_sample: false"),
+        ("temperature: 0.7", "counting draws its answers at random"),
+        (
+            "do_sample: false\n  num_beams: 3",
+            "counting asks for 'num_beams' in its generation_kwargs; allowed are until",
+        ),
+        ("do_sample: false\n  max_gen_toks: 5000", "counting lets an answer have 5000 tokens; allowed: 1 to "),
+        ("do_sample: false\n  max_gen_toks: 0", "counting lets an answer have 0 tokens; allowed: 1"),
+    ],
+)
+def test_what_is_not_greedy_or_has_no_room_is_refused_before_any_forward(
+    given: str, said: str, bundled: Model, own_task: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LoadedLM, "generate_until", lambda *_: pytest.fail("the model ran"))
+    content = own_task.read_text(encoding="utf-8").replace("  max_gen_toks: 6\n", "")
+    own_task.write_text(content.replace("do_sample: false", given), encoding="utf-8")
+    with pytest.raises(OptionError, match=said):
+        evaluate(bundled, [str(own_task)], ["drop:5"])
+
+
+def test_contexts_that_leave_no_room_lose_their_beginning(bundled: Model, own_task: Path) -> None:
+    window = bundled.max_tokens
+    assert window is not None
+    start = "The old man and the sea and the boy. " * 40
+    row = {"text": start[:-1], "answer": "-"}
+    own_task.with_name("counting.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+    with pytest.warns(UserWarning, match="1 of 1 contexts have lost their beginning, to leave room for answers"):
+        found = evaluate(bundled, [str(own_task)], ["standard"])
+    ids = torch.tensor([bundled.tokenizer.encode(row["text"])[-(window - 6) :]])
+    tokens = bundled.hf.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=6, do_sample=False)[0]
+    text = bundled.tokenizer.decode(tokens[window - 6 :], skip_special_tokens=True)
+    assert found.scores[0]["documents"][0]["answer"] == text.split(".")[0].split("\n")[0]

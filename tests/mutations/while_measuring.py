@@ -239,7 +239,7 @@ _ANATOMY = (
     _anatomy(
         "recording",
         "rotary-tables-remember-longer-prompts",
-        "    _reset_rotary(model)\n",
+        "    reset_rotary(model)\n",
         "",
         "anatomy/test_recording.py::test_a_prompt_is_recorded_as_if_no_longer_one_had_been",
     ),

@@ -13,6 +13,7 @@ from torch import nn
 from bathyscope.errors import ModelError
 
 _RUNNING: WeakKeyDictionary[nn.Module, str] = WeakKeyDictionary()
+_WITHOUT_CACHE: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
 
 
 @contextmanager
@@ -48,18 +49,27 @@ def full_precision() -> Iterator[None]:
 
 
 @contextmanager
-def running(model: nn.Module, schedule: str) -> Iterator[None]:
-    """The model's own forward runs another order of its blocks inside; ``schedule`` says which."""
-    _RUNNING[model] = schedule
+def running(model: nn.Module, schedule: str, *, cached: bool) -> Iterator[None]:
+    """The model's own forward runs another order of its blocks inside; ``schedule`` says which.
+
+    Args:
+        cached: it can go on from a cache.
+    """
+    _RUNNING[model], _WITHOUT_CACHE[model] = schedule, not cached
     try:
         yield
     finally:
-        del _RUNNING[model]
+        del _RUNNING[model], _WITHOUT_CACHE[model]
 
 
 def runs_schedule(model: nn.Module) -> bool:
     """Whether the model's own forward runs another order of its blocks at the moment."""
     return model in _RUNNING
+
+
+def goes_on_from_a_cache(model: nn.Module) -> bool:
+    """Whether the model, in the order that it runs at the moment, can write text on a cache."""
+    return not _WITHOUT_CACHE.get(model, False)
 
 
 def require_own_order(model: nn.Module) -> None:

@@ -154,7 +154,7 @@ def _is_stream(value: Any) -> bool:
     return isinstance(value, Tensor) and value.ndim == 3 and value.is_floating_point()
 
 
-def _reset_rotary(model: nn.Module) -> None:
+def reset_rotary(model: nn.Module) -> None:
     """Dynamic rotary tables keep the longest length they have met; start every recording from the same state."""
     for module in model.modules():
         kinds = getattr(module, "rope_type", None)
@@ -172,7 +172,7 @@ def _raw(model: nn.Module, blocks: Sequence[nn.Module], returns: Sequence[int | 
     sinks: list[list[tuple[Tensor, BlockArguments]]] = [[] for _ in blocks]
     stubs = [stub(block.forward, kind, sink) for block, kind, sink in zip(blocks, returns, sinks)]
     backbone = getattr(model, "base_model", model)
-    _reset_rotary(model)
+    reset_rotary(model)
     with replaced_forwards(blocks, stubs):
         backbone(input_ids=ids_BT, use_cache=False)
     for index, sink in enumerate(sinks):

@@ -17,7 +17,9 @@ from unittest.mock import patch
 from bathyscope.errors import OptionError, PromptError, did_you_mean
 from bathyscope.prompts.files import check_exists, read_rows
 
-_SCORED = ("loglikelihood", "multiple_choice")
+WRITTEN = "generate_until"
+_SCORED = ("loglikelihood", "multiple_choice", WRITTEN)
+_YAML = (".yaml", ".yml")
 _NEEDED = ("lm_eval", "accelerate")
 _BRACKETS = re.compile(r"\[.*?\]")
 
@@ -36,6 +38,11 @@ class Benchmark:
     task: Any
     source: str | None = None
 
+    @property
+    def written(self) -> bool:
+        """The model writes its answers; otherwise given ones are scored."""
+        return bool(self.task.OUTPUT_TYPE == WRITTEN)
+
 
 def load_benchmarks(
     tasks: Sequence[str | Benchmark], data: Mapping[str, str | Path] | None = None
@@ -43,35 +50,44 @@ def load_benchmarks(
     """The tasks with these names, ready to be asked zero-shot.
 
     Args:
-        tasks: names that the harness knows (tasks, groups, tags), or benchmarks, which are taken as they are.
+        tasks: names that the harness knows (tasks, groups, tags), YAML files of one task in the harness's form, or
+            benchmarks, which are taken as they are. Python functions that a YAML file names are run, as by the harness.
         data: task → file (.jsonl, .csv or .parquet) whose rows are used instead of the hub's. HellaSwag's rows may
             have ``ctx`` alone instead of the hub's ``ctx_a`` and ``ctx_b``.
 
     Raises:
-        OptionError: the extra is not installed; no task, an unknown one, or one that is not scored by
-            log-likelihoods; a file for a task that was not asked for.
-        PromptError: the documents cannot be had, or a file lacks a column that the task reads.
+        OptionError: the extra is not installed; no task, an unknown one, or one that is scored neither by
+            log-likelihoods of given answers nor by answers that are written; a file for a task that was not asked for.
+        PromptError: the documents cannot be had, or a file lacks a column that the task reads; a YAML file that is
+            missing or tells no task.
     """
     require_harness()
     files = {name: Path(path).expanduser() for name, path in (data or {}).items()}
     for path in files.values():
         check_exists(path)
-    names = [one for one in tasks if isinstance(one, str)]
+    own = {one: _own(Path(one).expanduser()) for one in tasks if isinstance(one, str) and one.endswith(_YAML)}
+    names = [own[one].name if one in own else one for one in tasks if isinstance(one, str)]
     if not tasks:
-        raise OptionError("tasks: none given; for example hellaswag, arc_easy, lambada_openai.")
+        raise OptionError("tasks: none given; for example hellaswag, arc_easy, gsm8k.")
     unused = [name for name in files if name not in names]
     if unused:
         raise OptionError(f"data: {unused[0]!r} is none of the tasks asked for: {', '.join(names)}.")
     found = [one for one in tasks if isinstance(one, Benchmark)]
     with quietly():
-        manager: Any = _manager(tuple(names)) if names else None
-        for name in names:
+        known = tuple(name for name in tasks if isinstance(name, str) and name not in own)
+        manager: Any = _manager(known) if known else None
+        for name in known:
             if manager.task_index.get(name) is None:
                 raise OptionError(
                     f"tasks: lm-evaluation-harness has no task {name!r}.{did_you_mean(name, _manager(()).all_tasks)} "
                     "`lm-eval ls tasks` lists them all."
                 )
-            found += [_from_file(manager, name, files[name])] if name in files else _from_hub(manager, name)
+        for one in (task for task in tasks if isinstance(task, str)):
+            name, whose, beside = one, manager, None
+            if one in own:
+                name, whose, beside = own[one].name, own[one].manager, own[one].file
+            file = files.get(name, beside)
+            found += [_from_file(whose, name, file)] if file is not None else _from_hub(whose, name)
     for one in found:
         _require_scored(one.name, one.task)
     return tuple({one.name: one for one in found}.values())
@@ -119,6 +135,46 @@ def _manager(names: tuple[str, ...]) -> Any:
         if all(few.task_index.get(name) is not None for name in names):
             return few
     return tasks.TaskManager()
+
+
+@dataclass(frozen=True)
+class _Own:
+    """A task in a YAML file.
+
+    Args:
+        name: that the file gives it.
+        manager: the harness's, which knows this task alone.
+        file: of its documents, where one of this disk's; None = the harness has to find them.
+    """
+
+    name: str
+    manager: Any
+    file: Path | None
+
+
+def _own(path: Path) -> _Own:
+    check_exists(path)
+    tasks: Any = importlib.import_module("lm_eval.tasks")
+    index, loader = (importlib.import_module(f"lm_eval.tasks.{name}") for name in ("_index", "_yaml_loader"))
+    try:
+        entry, config = index.TaskIndex.entry_from_path(path), loader.load_yaml(path, resolve_func=False)
+    except Exception as error:  # whatever is wrong with a file, it tells no task
+        raise PromptError(
+            f"{path} cannot be read as a task ({type(error).__name__}: {' '.join(str(error).split())[:200]})."
+        ) from error
+    if entry is None or not isinstance(config.get("task"), str):
+        raise PromptError(f"{path} tells no task; a task's file has task: NAME, as lm-evaluation-harness reads it.")
+    manager = tasks.TaskManager(include_defaults=False)
+    manager.task_index[entry.name] = entry
+    return _Own(entry.name, manager, _documents(config, path.parent))
+
+
+def _documents(config: Mapping[str, Any], folder: Path) -> Path | None:
+    """The one file that holds a task's documents, looked for beside the task's own."""
+    found = (config.get("dataset_kwargs") or {}).get("data_files")
+    if isinstance(found, Mapping):
+        found = found.get(config.get("test_split") or config.get("validation_split"))
+    return folder / found if isinstance(found, str) and (folder / found).is_file() else None
 
 
 def _from_hub(manager: Any, name: str) -> list[Benchmark]:
@@ -189,6 +245,6 @@ def _require_scored(name: str, task: Any) -> None:
     if task.OUTPUT_TYPE not in _SCORED:
         raise OptionError(
             f"tasks: {name} is scored by {task.OUTPUT_TYPE}; allowed are tasks scored by the log-likelihood of given "
-            f"answers ({', '.join(_SCORED)}), such as hellaswag, arc_easy, lambada_openai."
+            f"answers or by answers that are written ({', '.join(_SCORED)}), such as hellaswag, lambada_openai, gsm8k."
         )
     task.set_config("num_fewshot", 0)

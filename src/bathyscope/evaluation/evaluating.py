@@ -41,17 +41,19 @@ def evaluate(
     """Runs tasks of lm-evaluation-harness zero-shot, under the normal model and under every schedule asked for.
 
     Each schedule is applied to the model itself (``bathyscope.scheduled``) and the harness scores it as it scores
-    any model. Source: lad2024, layer interventions (HellaSwag, ARC-Easy and LAMBADA under drop, swap and repeat).
+    any model. Answers that a model writes are written greedily, in batches and on caches, each as if its document stood
+    alone. Source: lad2024, layer interventions (HellaSwag, ARC-Easy and LAMBADA under drop, swap and repeat).
 
     Args:
         model: a loaded model with a tokenizer.
-        tasks: names of the harness's tasks, such as ``hellaswag,arc_easy,lambada_openai``; only those scored by
-            log-likelihoods.
+        tasks: names of the harness's tasks, such as ``hellaswag,arc_easy,gsm8k``, or the YAML file of one's own; scored
+            by log-likelihoods of given answers, or by answers that the model writes.
         schedules: ``drop``, ``swap`` (at every block), ``repeat:5`` (every window of five blocks run twice), or
             single ones such as ``drop:5``, ``repeat:8+5``. The normal model is always evaluated.
         data: task → file whose rows are used instead of the hub's.
         limit: how many first documents of each task; None = all.
-        batch_size: requests in one forward.
+        batch_size: requests in one forward; answers are written to prompts of one length where padding would change
+            them.
         arguments: masks and rotary tables follow the ``block`` or the ``slot``, as in ``bathyscope.scheduled``.
         out: folder of the results; what is finished there is kept and not computed again. None = memory only.
         progress: show a progress bar.
@@ -79,7 +81,7 @@ def evaluate(
         plan = runnable(found, model.checks, schedules)
         for variant in plan:
             require_runnable(model, variant.schedule, arguments)
-        requests = {one.name: harness.prepare(one, limit) for one in benchmarks}
+        requests = {one.name: harness.prepare(one, limit, model.max_tokens) for one in benchmarks}
         settings = {
             "model": model.name,
             "weight_hash": model.weight_hash,
@@ -97,7 +99,7 @@ def evaluate(
                 if shelf is not None:
                     shelf.begin(one.name, requests[one.name][1], one.source)
             work = _Work(model, benchmarks, arguments, limit, {n: c for n, (c, _) in requests.items()}, bar, shelf)
-            scores = work.run(plan, _fitting(model, batch_size))
+            scores = work.run(plan, batch_size)
             if shelf is not None:
                 _write_derived(shelf)
         return assemble(plan, scores, settings)
@@ -150,13 +152,14 @@ class _Work:
         from bathyscope.evaluation.harness import LoadedLM
 
         lm: LoadedLM | None = None
+        fitting = batch_size if all(one.written for one in self._benchmarks) else _fitting(self._model, batch_size)
         scores: list[Score] = []
         for variant in plan:
             finished = {one.name: self._find(variant, one) for one in self._benchmarks}
             missing = [one for one in self._benchmarks if finished[one.name] is None]
             self._advance(sum(self._requests[name] for name, score in finished.items() if score is not None))
             if missing:
-                lm = lm or LoadedLM(self._model, batch_size, self._answered)
+                lm = lm or LoadedLM(self._model, fitting, self._answered, batch_size)
                 finished |= self._computed(lm, variant, missing)
             scores += [score for score in finished.values() if score is not None]
         return scores

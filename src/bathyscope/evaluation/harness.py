@@ -14,15 +14,19 @@ import numpy as np
 import torch
 from lm_eval.evaluator import evaluate as run_harness
 from lm_eval.models.huggingface import HFLM
+from lm_eval.models.utils import handle_stop_sequences, normalize_gen_kwargs
 from torch import Tensor
 
-from bathyscope.errors import PromptError
-from bathyscope.evaluation.benchmarks import Benchmark, quietly
+from bathyscope.errors import OptionError, PromptError, warn
+from bathyscope.evaluation.benchmarks import WRITTEN, Benchmark, quietly
+from bathyscope.evaluation.writing import Question, Writer
 from bathyscope.model import Model
 
 VERSION = str(lm_eval.__version__)
 LOGLIKELIHOOD = "loglikelihood"
 _PERPLEXITY = "perplexity"
+_GREEDY = ("until", "max_gen_toks", "do_sample", "temperature", "top_p", "top_k")
+"""What may be asked of an answer that is written; the last three change nothing where nothing is drawn."""
 
 
 class LoadedLM(HFLM):
@@ -32,9 +36,12 @@ class LoadedLM(HFLM):
         model: whatever schedule it runs at the time is what is scored.
         batch_size: requests in one forward.
         advance: is told how many requests a forward has answered.
+        writing: answers that are written at once; None = ``batch_size``.
     """
 
-    def __init__(self, model: Model, batch_size: int, advance: Callable[[int], None]) -> None:
+    def __init__(
+        self, model: Model, batch_size: int, advance: Callable[[int], None], writing: int | None = None
+    ) -> None:
         # the harness chooses a padding token, which must not stay with the model
         tokenizer = copy.deepcopy(model.tokenizer)
         narrow = model.dtype not in (torch.float32, torch.float64)
@@ -46,11 +53,27 @@ class LoadedLM(HFLM):
                 batch_size=batch_size,
                 softmax_dtype="float32" if narrow else None,
             )
-        self._advance = advance
+        self._advance, self._window, self._writing = advance, model.max_tokens, writing or batch_size
 
     def loglikelihood(self, requests: Any, disable_tqdm: bool = True) -> Any:
         """The harness's own, without its progress bar."""
         return super().loglikelihood(requests, disable_tqdm=True)
+
+    def generate_until(self, requests: Any, disable_tqdm: bool = True) -> Any:
+        """Answers as the harness asks for them, each as if its document stood alone (``Writer``)."""
+        eos = self.tok_decode(self.eot_token_id, skip_special_tokens=False)
+        questions, cut = [], 0
+        for request in requests:
+            context, options = request.args
+            asked = normalize_gen_kwargs(options, self.max_gen_toks)
+            until = tuple(stop for stop in handle_stop_sequences(asked["until"], eos=eos) if stop)
+            ids = self.tok_encode(context) or [self.prefix_token_id]
+            room = len(ids) if self._window is None else self._window - asked["max_gen_toks"]
+            cut += len(ids) > room
+            questions.append(Question(tuple(ids[-room:]), until, asked["max_gen_toks"]))
+        if cut:
+            warn(f"{cut} of {len(questions)} contexts have lost their beginning, to leave room for answers.")
+        return Writer(self.model, self.tokenizer, self._writing, self._advance).write(questions)
 
     def _model_call(self, inps: Tensor, attn_mask: Any = None, labels: Any = None) -> Tensor:
         with torch.no_grad():
@@ -60,10 +83,14 @@ class LoadedLM(HFLM):
         return found
 
 
-def prepare(benchmark: Benchmark, limit: int | None) -> tuple[int, str]:
+def prepare(benchmark: Benchmark, limit: int | None, window: int | None = None) -> tuple[int, str]:
     """Builds the requests; returns how many there are and a hash of them (SHA-256 of contexts and answers).
 
+    Args:
+        window: tokens that the model has room for.
+
     Raises:
+        OptionError: answers are to be written in a way that cannot be.
         PromptError: a document that does not suit the task.
     """
     with quietly():
@@ -74,8 +101,33 @@ def prepare(benchmark: Benchmark, limit: int | None) -> tuple[int, str]:
                 f"A document of {benchmark.name} ({benchmark.source or 'hub'}) does not suit the task "
                 f"({type(error).__name__}: {' '.join(str(error).split())[:200]})."
             ) from error
+    if benchmark.task.OUTPUT_TYPE == WRITTEN:
+        for options in {repr(instance.args[1]): instance.args[1] for instance in benchmark.task.instances}.values():
+            _require_greedy(benchmark.name, options, window)
     requests = [list(map(str, instance.args)) for instance in benchmark.task.instances]
     return len(requests), hashlib.sha256(json.dumps(requests).encode()).hexdigest()
+
+
+def _require_greedy(name: str, options: Mapping[str, Any], window: int | None) -> None:
+    asked = normalize_gen_kwargs(dict(options))
+    if asked["do_sample"]:
+        raise OptionError(
+            f"tasks: {name} draws its answers at random (do_sample or a temperature in its generation_kwargs), which "
+            "would differ between schedules by chance alone; here answers are written greedily: set do_sample: false."
+        )
+    other = next((key for key in asked if key not in _GREEDY), None)
+    if other is not None:
+        raise OptionError(
+            f"tasks: {name} asks for {other!r} in its generation_kwargs; allowed are until, max_gen_toks and "
+            "do_sample: false, since answers are written greedily."
+        )
+    most = asked["max_gen_toks"]
+    if most < 1 or (window is not None and most >= window):
+        room = "1 or more" if window is None else f"1 to {window - 1}, since this model has room for {window} tokens"
+        raise OptionError(
+            f"tasks: {name} lets an answer have {most} tokens; allowed: {room}. Set max_gen_toks in the task's "
+            "generation_kwargs."
+        )
 
 
 def score(lm: LoadedLM, benchmark: Benchmark, limit: int | None) -> dict[str, Any]:
@@ -83,22 +135,28 @@ def score(lm: LoadedLM, benchmark: Benchmark, limit: int | None) -> dict[str, An
 
     Returns:
         ``metrics``: name → value and standard error (None where none is known); ``documents``: for each its number,
-        its own values of the metrics, the log-likelihood (nats) of every answer, and which answer is right.
+        its own values of the metrics, the log-likelihood (nats) of every answer, and which answer is right; or the
+        answer that was written. Where that is read in several ways, a metric's name has the reading after a comma.
     """
     with quietly():
         given = run_harness(
             lm=lm, task_dict={"tasks": {benchmark.name: benchmark.task}}, limit=limit, bootstrap_iters=0
         )
     (samples,) = given["samples"].values()
-    first = samples[0]["filter"]
-    kept = [sample for sample in samples if sample["filter"] == first]
-    documents = [_document(benchmark.task, sample) for sample in kept]
     (results,) = given["results"].values()
+    filters = list(dict.fromkeys(sample["filter"] for sample in samples))
+    # a likelihood has one reading; of what a model writes a task may have several
+    kept = filters if benchmark.task.OUTPUT_TYPE == WRITTEN else filters[:1]
+    names = {(own, f): f"{own},{f}" if len(kept) > 1 else own for f in kept for own in samples[0]["metrics"]}
+    documents = [_document(benchmark.task, sample) for sample in samples if sample["filter"] == kept[0]]
+    for own in kept:
+        for document, sample in zip(documents, [sample for sample in samples if sample["filter"] == own]):
+            document.update({names[metric, own]: value for metric, value in _values(sample).items()})
     metrics = {}
-    for name in kept[0]["metrics"]:
-        value = results.get(f"{name},{first}")
+    for (metric, own), name in names.items():
+        value = results.get(f"{metric},{own}")
         if isinstance(value, int | float):
-            metrics[name] = {"value": float(value), "stderr": _stderr(name, value, [d.get(name) for d in documents])}
+            metrics[name] = {"value": float(value), "stderr": _stderr(metric, value, [d.get(name) for d in documents])}
     right = [_right_loglikelihood(document) for document in documents]
     if all(value is not None for value in right):
         mean = float(np.mean(right))  # type: ignore[arg-type]
@@ -106,15 +164,17 @@ def score(lm: LoadedLM, benchmark: Benchmark, limit: int | None) -> dict[str, An
     return {"metrics": metrics, "documents": documents}
 
 
+def _values(sample: Mapping[str, Any]) -> dict[str, float]:
+    """A document's own values of the metrics, where they are numbers."""
+    return {n: float(sample[n]) for n in sample["metrics"] if isinstance(sample[n], bool | int | float | np.number)}
+
+
 def _document(task: Any, sample: Mapping[str, Any]) -> dict[str, Any]:
-    own = {n: float(sample[n]) for n in sample["metrics"] if isinstance(sample[n], bool | int | float | np.number)}
+    number = {"document": int(sample["doc_id"])}
+    if task.OUTPUT_TYPE == WRITTEN:
+        return {**number, "answer": str(sample["resps"][0][0]), "loglikelihoods": [], "right": None}
     loglikelihoods = [float(answers[0][0]) for answers in sample["resps"]]
-    return {
-        "document": int(sample["doc_id"]),
-        **own,
-        "loglikelihoods": loglikelihoods,
-        "right": _right(task, sample, len(loglikelihoods)),
-    }
+    return {**number, "loglikelihoods": loglikelihoods, "right": _right(task, sample, len(loglikelihoods))}
 
 
 def _right(task: Any, sample: Mapping[str, Any], answers: int) -> int | None:

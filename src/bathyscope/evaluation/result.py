@@ -17,8 +17,8 @@ from bathyscope.labels import variable
 
 SOURCE = "lad2024, layer interventions: benchmarks"
 _DIMS = ("schedule", "task", "metric")
-_MEANS = ("acc", "acc_norm", "loglikelihood")
-"""Metrics that are means over documents, so that a difference from the normal model pairs documents."""
+_CORRECT = ("acc", "exact_match")
+"""What says whether a document was answered rightly, the first that a task has."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -72,9 +72,9 @@ def assemble(variants: Sequence[Variant], scores: Sequence[Score], settings: Map
         for name, found in score["metrics"].items():
             entry = (*place, metrics.index(name))
             table["value"][entry], table["stderr"][entry] = _number(found["value"]), _number(found["stderr"])
-            if normal is not None and name in _MEANS:
+            if normal is not None and is_mean(score, name) and is_mean(normal, name):
                 table["difference"][entry], table["difference_stderr"][entry] = _paired(score, normal, name)
-        for name, metric in _DOCUMENTS.items():
+        for name, metric in (("correct", _correct(score)), ("loglikelihood", "loglikelihood")):
             values = per_document(score, metric)
             documents[name][place][: len(values)] = values
     dataset = xr.Dataset(
@@ -105,7 +105,12 @@ _TABLE = {
     "difference": "metric under the schedule minus that of the normal model, on the same documents",
     "difference_stderr": "standard error of the difference over documents",
 }
-_DOCUMENTS = {"correct": "acc", "loglikelihood": "loglikelihood"}
+_DOCUMENTS = ("correct", "loglikelihood")
+
+
+def _correct(score: Score) -> str:
+    """Its metric; of what a model writes the first reading."""
+    return next((name for one in _CORRECT for name in score["metrics"] if name.partition(",")[0] == one), _CORRECT[0])
 
 
 def per_document(score: Score, metric: str) -> np.ndarray:
@@ -114,6 +119,14 @@ def per_document(score: Score, metric: str) -> np.ndarray:
         return np.array([_number(document.get(metric)) for document in score["documents"]])
     right = [(document["loglikelihoods"], document["right"]) for document in score["documents"]]
     return np.array([np.nan if index is None else values[index] for values, index in right])
+
+
+def is_mean(score: Score, metric: str) -> bool:
+    """Whether a metric is the mean of the documents' own values, so that a difference pairs documents."""
+    values = per_document(score, metric)
+    if not len(values) or np.isnan(values).any():
+        return False
+    return math.isclose(_number(score["metrics"][metric]["value"]), values.mean(), rel_tol=1e-9, abs_tol=1e-12)
 
 
 def _paired(score: Score, normal: Score, metric: str) -> tuple[float, float]:

@@ -68,7 +68,8 @@ def scheduled(
         try:
             with evaluating(hf):
                 require_parity(hf, expected, chain, chosen)
-            with running(hf, str(chosen)), _saved_as_it_runs(hf, anatomy.family, chosen, arguments):
+            cached = not chain.refuses_cache
+            with running(hf, str(chosen), cached=cached), _saved_as_it_runs(hf, anatomy.family, chosen, arguments):
                 yield hf
         finally:
             watch.remove()

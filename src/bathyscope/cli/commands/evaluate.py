@@ -34,6 +34,7 @@ _EXAMPLES = """\
 Examples:
   bathyscope evaluate gpt2 --tasks hellaswag,arc_easy,lambada_openai --schedules drop,swap,repeat:5
   bathyscope evaluate ./model --tasks arc_easy --data arc_easy=validation.jsonl --limit 100
+  bathyscope evaluate ./model --tasks gsm8k,problems.yaml --schedules drop --limit 200
   bathyscope evaluate gpt2 --tasks lambada_openai --schedules drop:3,repeat:4+3 --format csv > drop.csv
 
 Needs the extra: pip install 'bathyscope[eval]'. OUT holds one result file for every
@@ -54,7 +55,7 @@ def evaluate_command(
 
     Args:
         model: name on the hub, or a local folder.
-        tasks: names separated by commas, as lm-evaluation-harness calls them.
+        tasks: names separated by commas, as lm-evaluation-harness calls them, or YAML files of one's own tasks.
     """
     given["out"] = out = given.get("out") or _default_out(model)
     loading = taken(LOADING, given)
