@@ -82,10 +82,10 @@ def load_benchmarks(
                     f"tasks: lm-evaluation-harness has no task {name!r}.{did_you_mean(name, _manager(()).all_tasks)} "
                     "`lm-eval ls tasks` lists them all."
                 )
-        for one in (task for task in tasks if isinstance(task, str)):
-            name, whose, beside = one, manager, None
-            if one in own:
-                name, whose, beside = own[one].name, own[one].manager, own[one].file
+        for text in (task for task in tasks if isinstance(task, str)):
+            name, whose, beside = text, manager, None
+            if text in own:
+                name, whose, beside = own[text].name, own[text].manager, own[text].file
             file = files.get(name, beside)
             found += [_from_file(whose, name, file)] if file is not None else _from_hub(whose, name)
     for one in found:

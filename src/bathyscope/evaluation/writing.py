@@ -97,7 +97,8 @@ class Writer:
         reset_rotary(self._hf)
         ids_BT = torch.tensor([[pad] * (tokens - len(ids)) + list(ids) for ids in prompts])
         mask_BT = torch.tensor([[0] * (tokens - len(ids)) + [1] * len(ids) for ids in prompts])
-        return self._hf.generate(
+        generate: Any = self._hf.generate
+        return generate(
             ids_BT.to(self._hf.device),
             attention_mask=mask_BT.to(self._hf.device),
             do_sample=False,
@@ -150,7 +151,7 @@ class _Ends(StoppingCriteria):
         self.lengths = [0] * rows
         """Tokens that each row has written, with those that ended it."""
 
-    def __call__(self, input_ids: Tensor, scores: Any, **_: Any) -> Tensor:  # type: ignore[override]
+    def __call__(self, input_ids: Tensor, scores: Any, **_: Any) -> Tensor:
         """Which rows have ended."""
         written = input_ids[:, self.given :]
         latest = written[:, -self._reach :].tolist()
