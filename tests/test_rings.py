@@ -42,7 +42,8 @@ RINGS = (
         "performance",
         "exits",
     ),
-    ("report", "distributed"),
+    # what prune chooses is asked tasks, which run under the schedules of surgery
+    ("report", "distributed", "surgery.pruning"),
     ("engines",),
     ("reproducing", "demonstration", "catalogue", "grids"),
     ("cli",),

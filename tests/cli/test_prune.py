@@ -6,12 +6,14 @@ import csv
 import io
 import json
 import os
+import shutil
 import signal
 from html import unescape
 from pathlib import Path
 
 import pytest
 from support import zoo
+from transformers import AutoTokenizer
 
 import bathyscope
 from bathyscope.cli import main
@@ -27,6 +29,35 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
         rows = [json.dumps({"ids": ids}) for ids in zoo.prompts(zoo.build("llama"), (12,) * 6, seed)]
         (folder / f"{role}.jsonl").write_text("\n".join(rows) + "\n", encoding="utf-8")
     return str(folder / "calibration.jsonl"), str(folder / "test.jsonl")
+
+
+@pytest.fixture(scope="module")
+def evaluated(model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tiny model with an end-of-text token; beside it documents, and a task whose answers are written."""
+    pytest.importorskip("lm_eval", reason="the extra is not installed: pip install 'bathyscope[eval]'")
+    folder = tmp_path_factory.mktemp("evaluated") / "tiny-llama"
+    shutil.copytree(model_folder, folder)
+    tokenizer = AutoTokenizer.from_pretrained(model_folder)
+    tokenizer.eos_token = "</s>"
+    tokenizer.save_pretrained(folder)
+    texts = [f"the old house stood at the {place}" for place in ("edge", "road", "village", "hills", "light", "old")]
+    rows = "".join(json.dumps({"text": text}) + "\n" for text in texts)
+    (folder.parent / "lambada.jsonl").write_text(rows, encoding="utf-8")
+    (folder.parent / "endings.yaml").write_text(
+        """
+task: endings
+output_type: generate_until
+dataset_path: json
+dataset_kwargs: {data_files: {test: lambada.jsonl}}
+test_split: test
+doc_to_text: "{{text.rsplit(' ', 1)[0]}}"
+doc_to_target: "{{text.rsplit(' ', 1)[1]}}"
+generation_kwargs: {until: ["."], max_gen_toks: 3, do_sample: false}
+metric_list: [{metric: exact_match, aggregation: mean, higher_is_better: true}]
+""",
+        encoding="utf-8",
+    )
+    return folder
 
 
 def arguments(model: Path, sources: tuple[str, str], *more: str) -> list[str]:
@@ -68,6 +99,69 @@ def test_a_report_has_a_section_of_it(
         capsys.readouterr()
         assert main(["report", str(out), *words]) == 2
         assert "only what prune wrote was given" in " ".join(capsys.readouterr().err.split())
+
+
+def test_tasks_are_asked_of_the_full_and_of_the_pruned_model(
+    evaluated: Path,
+    sources: tuple[str, str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Tasks may be added to what is finished; nothing is computed twice; the numbers are those of ``evaluate``."""
+    out, task = tmp_path / "pruned", evaluated.parent / "endings.yaml"
+    options = ["--drop", "1", "--out", str(out)]
+    assert main(arguments(evaluated, sources, *options)) == 0
+    with pytest.raises(bathyscope.OptionError, match="This plan was asked no tasks; give prune"):
+        _ = bathyscope.open_plan(out).tasks
+    data = f"lambada_openai={evaluated.parent / 'lambada.jsonl'}"
+    asked = arguments(evaluated, sources, *options, "--evaluate", f"lambada_openai,{task}", "--data", data)
+    monkeypatch.setattr(ledger, "tree_costs", None)  # the search is finished
+    capsys.readouterr()
+    assert main([*asked, "--format", "json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    plan = bathyscope.open_plan(out)
+    found = bathyscope.evaluate(
+        bathyscope.load(evaluated),
+        ["lambada_openai", str(task)],
+        [plan.left_out],
+        {"lambada_openai": str(evaluated.parent / "lambada.jsonl")},
+    )
+    wanted = found.to_dataframe().set_index(["schedule", "task", "metric"])["value"]
+    tasks = plan.tasks.set_index(["task", "metric"])
+    assert set(tasks.index) == {("lambada_openai", name) for name in ("acc", "loglikelihood", "perplexity")} | {
+        ("endings", "exact_match")
+    }
+    for place in tasks.index:
+        assert tasks.loc[place, "full"] == wanted[("standard", *place)]
+        assert tasks.loc[place, "pruned"] == wanted[(plan.left_out, *place)]
+    assert [row["task"] for row in rows[-4:]] == ["lambada_openai"] * 3 + ["endings"]
+    assert rows[0]["task"] is None
+    assert rows[-1]["test_cost"] is None
+    assert rows[-1]["documents"] == 6
+    monkeypatch.setattr("bathyscope.evaluation.harness.score", None)
+    assert main(asked) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"Tasks without {plan.left_out}" in shown
+    assert "On endings (6 documents) exact_match is" in shown
+    assert "endings | exact_match | 6 |" in plan.evidence
+
+
+def test_tasks_that_cannot_be_asked_are_refused_before_the_search(
+    evaluated: Path, sources: tuple[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledger, "tree_costs", None)
+    task = str(evaluated.parent / "endings.yaml")
+    for words, said in (
+        (["--evaluate", "none.yaml"], "none.yaml does not exist"),
+        (["--evaluate", task, "--limit", "0"], "limit=0 is out of range"),
+        (
+            ["--evaluate", task, "--parts", "mlp"],
+            "tasks are run without whole blocks; choose among them (parts='block')",
+        ),
+    ):
+        assert main(arguments(evaluated, sources, "--drop", "1", *words)) in (2, 3)
+        assert said in " ".join(capsys.readouterr().err.split())
 
 
 def test_codes_and_words_of_what_cannot_be_done(

@@ -69,19 +69,15 @@ def evaluate(
         >>> bathyscope.evaluate(model, ["hellaswag"], ["drop"], limit=100, out="runs/hellaswag")  # doctest: +SKIP
     """
     with alone(model):
-        for name, value in (("limit", limit), ("batch_size", batch_size)):
-            if value is not None and value < 1:
-                raise OptionError(f"{name}={value} is out of range; allowed: 1 or more.")
         model = loaded(model)
         found = variants(schedules, model.n_blocks)
-        benchmarks = load_benchmarks([tasks] if isinstance(tasks, str | Benchmark) else tasks, data)
-        _require_tokenizer(model)
+        benchmarks = require_answerable(model, tasks, data, limit, batch_size)
         from bathyscope.evaluation import harness
 
         plan = runnable(found, model.checks, schedules)
         for variant in plan:
             require_runnable(model, variant.schedule, arguments)
-        requests = {one.name: harness.prepare(one, limit, model.max_tokens) for one in benchmarks}
+        requests = {one.name: harness.prepared(one) for one in benchmarks}
         settings = {
             "model": model.name,
             "weight_hash": model.weight_hash,
@@ -103,6 +99,30 @@ def evaluate(
             if shelf is not None:
                 _write_derived(shelf)
         return assemble(plan, scores, settings)
+
+
+def require_answerable(
+    model: Model,
+    tasks: Sequence[str | Benchmark],
+    data: Mapping[str, str | Path] | None,
+    limit: int | None,
+    batch_size: int,
+) -> tuple[Benchmark, ...]:
+    """The tasks, which this model can be asked: all that ``evaluate`` refuses of them without a forward.
+
+    Raises:
+        OptionError, PromptError: as ``evaluate``.
+    """
+    for name, value in (("limit", limit), ("batch_size", batch_size)):
+        if value is not None and value < 1:
+            raise OptionError(f"{name}={value} is out of range; allowed: 1 or more.")
+    benchmarks = load_benchmarks([tasks] if isinstance(tasks, str | Benchmark) else tasks, data)
+    _require_tokenizer(model)
+    from bathyscope.evaluation import harness
+
+    for one in benchmarks:
+        harness.prepare(one, limit, model.max_tokens)
+    return benchmarks
 
 
 def _write_derived(shelf: Shelf) -> None:

@@ -83,8 +83,8 @@ class LoadedLM(HFLM):
         return found
 
 
-def prepare(benchmark: Benchmark, limit: int | None, window: int | None = None) -> tuple[int, str]:
-    """Builds the requests; returns how many there are and a hash of them (SHA-256 of contexts and answers).
+def prepare(benchmark: Benchmark, limit: int | None, window: int | None) -> None:
+    """Builds the requests.
 
     Args:
         window: tokens that the model has room for.
@@ -104,6 +104,10 @@ def prepare(benchmark: Benchmark, limit: int | None, window: int | None = None) 
     if benchmark.task.OUTPUT_TYPE == WRITTEN:
         for options in {repr(instance.args[1]): instance.args[1] for instance in benchmark.task.instances}.values():
             _require_greedy(benchmark.name, options, window)
+
+
+def prepared(benchmark: Benchmark) -> tuple[int, str]:
+    """How many requests there are, and a hash of them (SHA-256 of contexts and answers)."""
     requests = [list(map(str, instance.args)) for instance in benchmark.task.instances]
     return len(requests), hashlib.sha256(json.dumps(requests).encode()).hexdigest()
 

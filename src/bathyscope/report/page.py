@@ -27,6 +27,8 @@ from bathyscope.statistics.bootstrap import Interval
 from bathyscope.store.prompts import PROMPTS
 from bathyscope.store.run import Run
 from bathyscope.surgery.plan import HEADINGS, Plan, cells
+from bathyscope.surgery.task_table import HEADINGS as TASK_HEADINGS
+from bathyscope.surgery.task_table import task_cells
 
 NO_LONGER: Final = {
     "interactive": "There is no option interactive any more: pages hold pictures that need no script. The values "
@@ -139,6 +141,8 @@ def _plan_section(plan: Plan, anchor: str) -> dict[str, Any]:
         "name": plan.data.attrs["model"],
         "text": plan.text,
         "figure": html.figure(plan_figure.drawing(plan), anchor, ["candidate", *HEADINGS.values()], cells(plan.data)),
+        "task_headings": TASK_HEADINGS,
+        "task_rows": [] if plan.tasks_data is None else task_cells(plan.tasks_data),
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -17,9 +17,12 @@ from bathyscope.labels import Label, interval, labelled
 from bathyscope.schedule import Schedule
 from bathyscope.store.folder import Kind, folder_path, read_manifest, verified
 from bathyscope.store.shards import decode, encode_results
+from bathyscope.surgery.task_table import HEADINGS as TASK_HEADINGS
+from bathyscope.surgery.task_table import task_cells, task_sentences
 
 PRUNING: Final = Kind("pruning", "bathyscope prune", "prune.json", schemas=(1,))
 RESULT: Final = "plan.nc"
+TASKS: Final = "tasks.nc"
 _GROUP: Final = "plan"
 CHEAP: Final = ("block influence", "angular distance", "one-shot loss", "last", "random")
 """Candidates that need no search."""
@@ -46,6 +49,7 @@ class Plan:
     Args:
         data: by ``candidate`` what stands in ``table``, and ``cost`` by (candidate, prompt).
         model: what was pruned, for ``export``; None = the model of the name that the plan tells.
+        tasks_data: by ``row`` (task, metric) what stands in ``tasks``; None = no task was asked.
 
     Example:
         >>> plan = bathyscope.prune("model", "prompts.jsonl", "test.jsonl", drop=1, resamples=200)
@@ -63,6 +67,7 @@ class Plan:
 
     data: xr.Dataset
     model: Any = field(default=None, compare=False)
+    tasks_data: xr.Dataset | None = None
 
     def __repr__(self) -> str:
         return f"<Plan for {self.data.attrs['model']}: {self.left_out}>"
@@ -93,9 +98,32 @@ class Plan:
         return frame.astype({"indistinguishable": bool})
 
     @property
+    def tasks(self) -> pd.DataFrame:
+        """A row for every task and metric: the full and the pruned model, and their paired difference, with intervals.
+
+        Raises:
+            OptionError: no task was asked.
+        """
+        if self.tasks_data is None:
+            raise OptionError("This plan was asked no tasks; give prune(..., evaluate=['arc_easy']), or --evaluate.")
+        frame = self.tasks_data.to_dataframe().reset_index(drop=True)
+        return frame[["task", "metric", *(name for name in frame.columns if name not in ("task", "metric"))]]
+
+    @property
+    def records(self) -> pd.DataFrame:
+        """The table, and below it the choice's tasks, with what belongs to the other left empty."""
+        if self.tasks_data is None:
+            return self.table
+        return pd.concat([self.table, self.tasks.assign(candidate=str(self.data["candidate"].values[0]))])
+
+    @property
     def text(self) -> str:
         """What was found, in sentences."""
-        return " ".join(sentences(self.data))
+        return " ".join([*sentences(self.data), *([] if self.tasks_data is None else task_sentences(self.tasks_data))])
+
+    def with_tasks(self, content: bytes) -> Plan:
+        """The plan beside what tasks say, from the bytes of their file."""
+        return replace(self, tasks_data=decode(content)[_GROUP])
 
     def export(self, folder: str | Path) -> Path:
         """Writes the model without the blocks as a checkpoint for plain transformers (``bathyscope.export``).
@@ -111,8 +139,14 @@ class Plan:
     @property
     def evidence(self) -> str:
         """The text and the table as Markdown, for a model card."""
-        rows = [["", *(HEADINGS[name] for name in HEADINGS)], ["---"] * (1 + len(HEADINGS)), *cells(self.data)]
-        return "\n".join([self.text, "", *(f"| {' | '.join(row)} |" for row in rows)])
+        lines = [self.text, "", *_markdown(["", *HEADINGS.values()], cells(self.data))]
+        if self.tasks_data is not None:
+            lines += ["", *_markdown(TASK_HEADINGS, task_cells(self.tasks_data))]
+        return "\n".join(lines)
+
+
+def _markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    return [f"| {' | '.join(row)} |" for row in (headings, ["---"] * len(headings), *rows)]
 
 
 HEADINGS: Final = {
@@ -231,7 +265,8 @@ def open_plan(folder: str | Path) -> Plan:
         raise StoreError(
             f"The pruning in {str(path)!r} is not finished; give the same command again, and it goes on where it was."
         )
-    return decoded(verified(path / RESULT, files[RESULT], PRUNING.noun))
+    plan = decoded(verified(path / RESULT, files[RESULT], PRUNING.noun))
+    return plan.with_tasks(verified(path / TASKS, files[TASKS], PRUNING.noun)) if TASKS in files else plan
 
 
 def _cost(one: xr.Dataset) -> str:

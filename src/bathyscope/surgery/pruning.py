@@ -8,7 +8,10 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Final, Literal, get_args
 
-from bathyscope.errors import ModelError, OptionError, PromptError, did_you_mean, warn
+from bathyscope.errors import ModelError, OptionError, did_you_mean, warn
+from bathyscope.evaluation.evaluating import evaluate as evaluated
+from bathyscope.evaluation.evaluating import require_answerable
+from bathyscope.evaluation.paired import against_full
 from bathyscope.interrupts import ended_as_interrupted
 from bathyscope.measures.costs import Over
 from bathyscope.model import AnyModel, Model, alone, config_hash, loaded
@@ -21,11 +24,12 @@ from bathyscope.store.folder import folder_path
 from bathyscope.surgery.choosing import Search
 from bathyscope.surgery.judging import Proof
 from bathyscope.surgery.ledger import Kept, Ledger, Role
-from bathyscope.surgery.plan import PRUNING, RESULT, Plan, decoded
+from bathyscope.surgery.plan import PRUNING, RESULT, TASKS, Plan, decoded, encoded
+from bathyscope.surgery.samples import judging, require_answers, require_apart
 from bathyscope.wavefront.histories import Unit
 
 Part = Literal["block", "attention", "mlp"]
-_FEWEST_TOKENS: Final = 2
+_BENCHMARKS: Final = "benchmarks"
 
 
 @checked
@@ -45,6 +49,10 @@ def prune(
     level: Coverage = 0.95,
     seed: int = 0,
     beyond_context: bool | None = None,
+    evaluate: Sequence[str] = (),
+    data: Mapping[str, str | Path] | None = None,
+    limit: int | None = None,
+    batch_size: int = 8,
     out: str | Path | None = None,
     progress: bool = True,
 ) -> Plan:
@@ -71,12 +79,16 @@ def prune(
         level: coverage of each interval, and of all comparisons with the best together.
         seed: of random subsets, of resampling and of generated problems.
         beyond_context: as for ``survey``.
-        out: folder of the result; what is finished there is kept, and the same call goes on where it was. None = memory
-            alone.
+        evaluate: tasks, as for ``bathyscope.evaluate``, that the full model and the one without the choice are asked.
+        data: task → file whose rows are used instead of the hub's.
+        limit: how many first documents of each task; None = all.
+        batch_size: of their requests in one forward.
+        out: folder of the result; what is finished there is kept, and the same call goes on where it was; tasks may be
+            added to what is finished. None = memory alone.
         progress: show a progress bar on standard error when it takes long.
 
     Returns:
-        ``plan.schedule``, ``plan.table``, ``plan.text``, ``plan.export(folder)``.
+        ``plan.schedule``, ``plan.table``, ``plan.tasks``, ``plan.text``, ``plan.export(folder)``.
 
     Raises:
         OptionError, PromptError, ModelError: what is asked for cannot be done; raised before any compute.
@@ -96,11 +108,14 @@ def prune(
         size = None if drop is None else size_of(drop, len(units), "blocks" if kinds == ("block",) else "parts")
         samples: dict[Role, Prompts] = {
             "calibration": tokenized(ready, calibration, seed=seed, beyond_context=beyond_context),
-            "test": tokenized(ready, test, seed=seed, beyond_context=beyond_context),
+            "test": judging(tokenized(ready, test, seed=seed, beyond_context=beyond_context)),
         }
         require_apart(samples["calibration"], samples["test"])
         if over == "answer":
             require_answers(samples)
+        benchmarks = require_answerable(ready, evaluate, data, limit, batch_size) if evaluate else ()
+        if benchmarks and kinds != ("block",):
+            raise OptionError("evaluate: tasks are run without whole blocks; choose among them (parts='block').")
         asked = {
             "model": ready.name,
             "weight_hash": ready.weight_hash,
@@ -132,7 +147,18 @@ def prune(
                 finished = proof.judged(search.find(size), size, tells)
                 if kept is not None:
                     kept.put(RESULT, finished)
-        return decoded(finished, ready if isinstance(model, Model) else model)
+            plan = decoded(finished, ready if isinstance(model, Model) else model)
+            asked_tasks = None if kept is None else kept.find(TASKS)
+            if benchmarks:
+                place = None if kept is None else kept.path / _BENCHMARKS
+                schedule = plan.left_out
+                found = evaluated(
+                    *(ready, benchmarks, [schedule]), limit=limit, batch_size=batch_size, out=place, progress=progress
+                )
+                asked_tasks = encoded(against_full(found, schedule, resamples=resamples, level=level, seed=seed))
+                if kept is not None:
+                    kept.put(TASKS, asked_tasks)
+        return plan if asked_tasks is None else plan.with_tasks(asked_tasks)
 
 
 def size_of(drop: int | str, units: int, what: str) -> int:
@@ -157,42 +183,6 @@ def size_of(drop: int | str, units: int, what: str) -> int:
             f"{units - 1}, or a share such as '25%'."
         )
     return int(number)
-
-
-def require_apart(calibration: Prompts, test: Prompts) -> None:
-    """What chooses may not judge.
-
-    Raises:
-        PromptError: a prompt of the same tokens stands in both, or there are too few to judge by.
-    """
-    chosen = {prompt.ids for prompt in calibration}
-    shared = [prompt.id for prompt in test if prompt.ids in chosen]
-    if shared:
-        raise PromptError(
-            f"{len(shared)} of {len(test)} test prompts stand among the calibration prompts too (first: {shared[0]!r}, "
-            "by its tokens). What chooses cannot judge: give other texts, such as another part of the corpus."
-        )
-    if len(test) < 2:
-        raise PromptError("There is one test prompt; an interval needs at least two, better forty and more.")
-    for role, prompts in (("calibration", calibration), ("test", test)):
-        short = next((prompt.id for prompt in prompts if len(prompt) < _FEWEST_TOKENS), None)
-        if short is not None:
-            raise PromptError(f"The {role} prompt {short!r} has one token, and none to foretell; leave it out.")
-
-
-def require_answers(samples: Mapping[Role, Prompts]) -> None:
-    """Every prompt has an answer.
-
-    Raises:
-        PromptError: one has none.
-    """
-    for role, prompts in samples.items():
-        without_one = [prompt.id for prompt in prompts if not prompt.answer_tokens]
-        if without_one:
-            raise PromptError(
-                f"over='answer' counts the tokens of answers, and {len(without_one)} of {len(prompts)} {role} prompts "
-                f"have none (first: {without_one[0]!r}); give prompts with answers, or over='tokens'."
-            )
 
 
 def _require_one(drop: int | str | None, max_cost: float | None) -> None:

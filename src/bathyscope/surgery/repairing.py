@@ -31,6 +31,7 @@ from bathyscope.surgery.cuts import cuts_of, repaired_by_maps
 from bathyscope.surgery.export_source import source_of
 from bathyscope.surgery.exporting import schedule_for, write_export
 from bathyscope.surgery.healing import Budget, heal
+from bathyscope.surgery.samples import judging, require_apart
 from bathyscope.wavefront.batch import plan_batches
 
 How = Literal["scale", "linear", "heal"]
@@ -204,10 +205,10 @@ def ladder(
     chosen = schedule_for(schedule, whole.n_blocks)
     cuts_of(chosen)
     resamples, level, seed = sampling
-    known, unseen = (tokenized(whole, one, seed=seed) for one in (calibration, test))
-    _require_apart(known, unseen)
-    fit, choose = _split([list(prompt.ids) for prompt in known if len(prompt) > 1], seed)
-    judged = [list(prompt.ids) for prompt in unseen if len(prompt) > 1]
+    known, unseen = tokenized(whole, calibration, seed=seed), judging(tokenized(whole, test, seed=seed))
+    require_apart(known, unseen)
+    fit, choose = _split([list(prompt.ids) for prompt in known], seed)
+    judged = [list(prompt.ids) for prompt in unseen]
     base = losses(whole.hf, judged)
     _require_finite(base, "The whole model has", "load it with a wider dtype (dtype='float32')")
     copy = ScheduledCopy(whole.hf, chosen, whole.anatomy.family)
@@ -292,19 +293,6 @@ def _budget(how: str, tokens: int | None, minutes: float | None) -> Budget | Non
     if tokens is not None or minutes is not None:
         raise OptionError(f"how={how!r} trains nothing and takes no budget; leave tokens and minutes out.")
     return None
-
-
-def _require_apart(known: Prompts, unseen: Prompts) -> None:
-    seen = {tuple(prompt.ids) for prompt in known}
-    both = [prompt.id for prompt in unseen if tuple(prompt.ids) in seen]
-    if both:
-        raise PromptError(
-            f"{len(both)} prompts are in both sets (test prompt {both[0]!r}): what was fitted to would be measured on "
-            "itself. Give other prompts to test on."
-        )
-    longer = sum(len(prompt) > 1 for prompt in unseen)
-    if longer < 2:
-        raise PromptError(f"Intervals need at least two test prompts; {longer} given.")
 
 
 def _split(prompts: list[list[int]], seed: int) -> tuple[list[list[int]], list[list[int]]]:

@@ -23,7 +23,7 @@ from bathyscope.prompts.source import Source
 from bathyscope.schedule import Schedule
 from bathyscope.statistics.best import Simultaneous, simultaneous
 from bathyscope.surgery.ledger import Ledger
-from bathyscope.surgery.pruning import require_answers
+from bathyscope.surgery.samples import judging, require_answers
 from bathyscope.wavefront.histories import following, twice
 
 _NAMED: Final = 5
@@ -160,11 +160,11 @@ def repeat_scan(
         schedules = _windows(n_blocks, longest or n_blocks)
         further = [orders] if isinstance(orders, str) else orders
         schedules |= {text: (-1, -1, _order(text, ready)) for text in further}
-        read = tokenized(ready, prompts, seed=seed, beyond_context=beyond_context)
+        read = judging(tokenized(ready, prompts, seed=seed, beyond_context=beyond_context), "prompts")
         if over == "answer":
             require_answers({"test": read})
         answered = np.array([bool(prompt.answer_tokens) for prompt in read])
-        _require_several(len(read), int(answered.sum()))
+        _require_several_answers(len(read), int(answered.sum()))
         metrics: tuple[Metric, ...] = ("loss", "right") if answered.any() else ("loss",)
         histories = [following(schedule) for *_, schedule in schedules.values()]
         with ended_as_interrupted():
@@ -200,14 +200,12 @@ def repeat_scan(
         )
 
 
-def _require_several(prompts: int, answers: int) -> None:
-    """Intervals come from prompts that differ; of one nothing could be said but "no window helps".
+def _require_several_answers(prompts: int, answers: int) -> None:
+    """Intervals come from answers that differ; of one nothing could be said but "no window helps".
 
     Raises:
-        PromptError: there is one prompt, or one with an answer.
+        PromptError: there is one prompt with an answer.
     """
-    if prompts < 2:
-        raise PromptError("There is one prompt; an interval needs at least two, better forty and more.")
     if answers == 1:
         raise PromptError(
             f"One of {prompts} prompts has an answer, and windows are judged by answers where there are any; an "

@@ -76,13 +76,13 @@ def _evaluated(model: str, tasks: str, loading: Mapping[str, Any], given: Mappin
     with quiet_libraries(downloads=not quiet):
         # tasks and files are checked before a model is loaded, which may take long
         names = [name.strip() for name in tasks.split(",") if name.strip()]
-        benchmarks = load_benchmarks(names, _files(given.get("data") or []))
+        benchmarks = load_benchmarks(names, files_by_task(given.get("data") or []))
         options = {name: value for name, value in given.items() if name != "data"}
         say(f"Loading {model}; the results go to {given['out']}.", quiet)
         return bathyscope.evaluate(bathyscope.load(model, **loading), benchmarks, **options, progress=not quiet)
 
 
-def _files(given: Sequence[str]) -> dict[str, str]:
+def files_by_task(given: Sequence[str]) -> dict[str, str]:
     """``--data NAME=FILE`` by name."""
     pairs = [text.partition("=") for text in given]
     for text, (name, separator, path) in zip(given, pairs):

@@ -9,6 +9,7 @@ from cyclopts import App, Parameter
 import bathyscope
 from bathyscope.cli import session
 from bathyscope.cli.arguments import LOADING, Quiet, Records, load_all
+from bathyscope.cli.commands.evaluate import files_by_task
 from bathyscope.cli.commands.survey import one_source
 from bathyscope.cli.console import Format, quiet_libraries, say, write, write_data, write_table
 from bathyscope.cli.flags import command, flags, options_of
@@ -18,11 +19,16 @@ if TYPE_CHECKING:
     from bathyscope.surgery.plan import Plan
 
 _OPTIONS = options_of("bathyscope:prune", leave_out=("model", "calibration", "test", "progress"))
+_IN_A_SHELL = {
+    "evaluate": "tasks that the full model and the one without the choice are asked, as for evaluate",
+    "data": "rows of a task from a file instead of the hub, as NAME=FILE; may be given several times",
+}
 _EXAMPLES = """\
 Examples:
   bathyscope prune ./model --calibration "train.txt:80?window=256" --test "other.txt:80?window=256" --drop 3
   bathyscope prune ./model --calibration mine.jsonl --test held-out.jsonl --drop 25% --out runs/pruned
   bathyscope prune ./model --calibration "train.txt:80" --test "other.txt:80" --max-cost 0.05
+  bathyscope prune ./model --calibration "train.txt:80" --test "other.txt:80" --drop 3 --evaluate arc_easy,problems.yaml
   bathyscope show runs/pruned
 
 With --out the same command goes on where it was interrupted. Ends with 6 where not
@@ -44,6 +50,8 @@ def prune_command(
     Args:
         model: name on the hub, or a local folder.
     """
+    if given.get("data"):
+        given["data"] = files_by_task(given["data"])
     [loaded] = load_all([model], given, quiet)
     try:
         with quiet_libraries(downloads=not quiet):
@@ -62,11 +70,15 @@ def prune_command(
 def show_plan(plan: Plan, format_: Format) -> None:
     """A plan's table, and what it says."""
     from bathyscope.surgery.plan import HEADINGS, cells
+    from bathyscope.surgery.task_table import HEADINGS as TASK_HEADINGS
+    from bathyscope.surgery.task_table import task_cells
 
-    if not write_data(plan.table, format_):
+    if not write_data(plan.records, format_):
         write_table(["candidate", *HEADINGS.values()], cells(plan.data), title="Costs in nats per token")
+        if plan.tasks_data is not None:
+            write_table(TASK_HEADINGS, task_cells(plan.tasks_data), title=f"Tasks without {plan.left_out}")
         write(plan.text)
 
 
 app = App(name="prune", help_epilogue=_EXAMPLES)
-app.default(command(prune_command, [*flags(LOADING), *flags(_OPTIONS)]))
+app.default(command(prune_command, [*flags(LOADING), *flags(_OPTIONS, texts=_IN_A_SHELL, repeated=("data",))]))

@@ -1,0 +1,65 @@
+"""Prompts that choose, and prompts that judge: different ones, and enough of them to be sure of something."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from bathyscope.errors import PromptError, warn
+from bathyscope.prompts.prompts import Prompts
+
+_FEWEST_TOKENS: Final = 2
+
+
+def judging(prompts: Prompts, what: str = "test prompts") -> Prompts:
+    """The prompts, each once: copies would make an interval narrower, and the more of them the surer of nothing.
+
+    One warning counts those that are left out.
+
+    Raises:
+        PromptError: there are fewer than two, of which no interval comes.
+    """
+    places = {prompt.ids: place for place, prompt in reversed(list(enumerate(prompts)))}
+    again = len(prompts) - len(places)
+    if len(places) < 2:
+        copies = "" if not again else f" ({len(prompts)} copies of it were given)"
+        one = what.removesuffix("s")
+        raise PromptError(f"There is one {one}{copies}; an interval needs at least two, better forty and more.")
+    if not again:
+        return prompts
+    warn(f"{again} of {len(prompts)} {what} have the tokens of others and are left out, so that each counts once.")
+    return prompts.some(sorted(places.values()))
+
+
+def require_apart(calibration: Prompts, test: Prompts) -> None:
+    """What chooses may not judge.
+
+    Raises:
+        PromptError: a prompt of the same tokens stands in both, or has nothing to foretell.
+    """
+    chosen = {prompt.ids for prompt in calibration}
+    shared = [prompt.id for prompt in test if prompt.ids in chosen]
+    if shared:
+        raise PromptError(
+            f"{len(shared)} of {len(test)} test prompts stand among the calibration prompts too (first: {shared[0]!r}, "
+            "by its tokens). What chooses cannot judge: give other texts, such as another part of the corpus."
+        )
+    for role, prompts in (("calibration", calibration), ("test", test)):
+        short = next((prompt.id for prompt in prompts if len(prompt) < _FEWEST_TOKENS), None)
+        if short is not None:
+            raise PromptError(f"The {role} prompt {short!r} has one token, and none to foretell; leave it out.")
+
+
+def require_answers(samples: Mapping[Any, Prompts]) -> None:
+    """Every prompt has an answer.
+
+    Raises:
+        PromptError: one has none.
+    """
+    for role, prompts in samples.items():
+        without_one = [prompt.id for prompt in prompts if not prompt.answer_tokens]
+        if without_one:
+            raise PromptError(
+                f"over='answer' counts the tokens of answers, and {len(without_one)} of {len(prompts)} {role} prompts "
+                f"have none (first: {without_one[0]!r}); give prompts with answers, or over='tokens'."
+            )

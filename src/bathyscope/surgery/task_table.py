@@ -1,0 +1,77 @@
+"""What tasks say of a choice of blocks: the full and the pruned model on the same documents, as arrays and as text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import xarray as xr
+
+from bathyscope.labels import Label, labelled
+
+_SOURCE: Final = "prune"
+_TABLE: Final = {
+    "documents": Label("row", "documents that both answered", source=_SOURCE),
+    "full": Label("row", "metric of the full model", "as the metric", source=_SOURCE),
+    "full_low": Label("row", "lower end of its interval", "as the metric", source=_SOURCE),
+    "full_high": Label("row", "upper end of its interval", "as the metric", source=_SOURCE),
+    "pruned": Label("row", "metric of the model without the blocks", "as the metric", source=_SOURCE),
+    "pruned_low": Label("row", "lower end of its interval", "as the metric", source=_SOURCE),
+    "pruned_high": Label("row", "upper end of its interval", "as the metric", source=_SOURCE),
+    "difference": Label("row", "pruned minus full, on the same documents", "as the metric", source=_SOURCE),
+    "difference_low": Label("row", "lower end of its paired interval", "as the metric", source=_SOURCE),
+    "difference_high": Label("row", "upper end of its paired interval", "as the metric", source=_SOURCE),
+}
+COLUMNS: Final = tuple(_TABLE)
+HEADINGS: Final = ("task", "metric", "documents", "full model", "pruned", "difference (interval)")
+_FIRST: Final = ("acc", "exact_match")
+"""Metrics that a sentence is about, the first that a task has."""
+
+
+def task_rows(
+    rows: Sequence[tuple[str, str]], values: Mapping[str, Any], attrs: Mapping[str, str | float]
+) -> xr.Dataset:
+    """The arrays, a row for every task and metric."""
+    coords = {
+        "task": ("row", np.array([task for task, _ in rows], dtype=object)),
+        "metric": ("row", np.array([metric for _, metric in rows], dtype=object)),
+    }
+    return labelled(_TABLE, values, coords).assign_attrs(attrs)
+
+
+def task_cells(data: xr.Dataset) -> list[list[str]]:
+    """The printed table."""
+    return [
+        [
+            *(str(data[name].values[row]) for name in ("task", "metric", "documents")),
+            *(_shown(data, row, name) for name in ("full", "pruned")),
+            _shown(data, row, "difference", "+"),
+        ]
+        for row in range(data.sizes["row"])
+    ]
+
+
+def task_sentences(data: xr.Dataset) -> list[str]:
+    """What becomes of every task."""
+    tasks = data["task"].values.tolist()
+    metrics = data["metric"].values.tolist()
+    said = []
+    for task in dict.fromkeys(tasks):
+        own = [row for row, name in enumerate(tasks) if name == task]
+        kinds = [metrics[row].partition(",")[0] for row in own]
+        row = next((own[kinds.index(name)] for name in _FIRST if name in kinds), own[0])
+        gap = _shown(data, row, "difference", "+")
+        said.append(
+            f"On {task} ({int(data['documents'].values[row])} documents) {metrics[row]} is "
+            f"{float(data['pruned'].values[row]):.3g} without them and {float(data['full'].values[row]):.3g} with them"
+            + ("." if gap == "–" else f": {gap}.")
+        )
+    return said
+
+
+def _shown(data: xr.Dataset, row: int, name: str, sign: str = "") -> str:
+    value, low, high = (float(data[f"{name}{end}"].values[row]) for end in ("", "_low", "_high"))
+    if np.isnan(value):
+        return "–"
+    return f"{value:{sign}.3g}" + ("" if np.isnan(low) else f" ({low:{sign}.3g} to {high:{sign}.3g})")
