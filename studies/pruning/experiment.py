@@ -38,7 +38,7 @@ EXHAUSTIVE: Final = "exhaustive"
 BUNDLED: Final = "bundled"
 SEARCH: Final = "search"
 """What the plan's choice is called here, beside the exhaustive one."""
-_PERMUTATIONS: Final = "task:permutations:{count}?factors=1-8&beyond=9-9&elements=generators&answer=image"
+PERMUTATIONS: Final = "task:permutations:{count}?factors=1-8&beyond=9-9&elements=generators&answer=image"
 
 
 @dataclass(frozen=True)
@@ -180,12 +180,12 @@ def _samples(model: Model, name: str, options: Pruning) -> dict[Role, Prompts]:
 
 def _problems(model: Model, tokens: int) -> dict[Role, Prompts]:
     """Generated problems of two seeds; those of the second that the first has are left out, and repeated ones."""
-    one = len(tokenized(model, _PERMUTATIONS.format(count=1), seed=1)[0])
+    one = len(tokenized(model, PERMUTATIONS.format(count=1), seed=1)[0])
     known: set[tuple[int, ...]] = set()
     found: dict[Role, Prompts] = {}
     roles: tuple[Role, ...] = ("calibration", "test")
     for seed, role in enumerate(roles, start=1):
-        own = tokenized(model, _PERMUTATIONS.format(count=3 * (-(-tokens // one))), seed=seed)
+        own = tokenized(model, PERMUTATIONS.format(count=3 * (-(-tokens // one))), seed=seed)
         new = [place for place, prompt in enumerate(own) if not (prompt.ids in known or known.add(prompt.ids))]  # type: ignore[func-returns-value]
         total = np.cumsum([len(own[place]) for place in new])
         found[role] = own.some(new[: int(np.searchsorted(total, tokens)) + 1])
