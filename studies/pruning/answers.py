@@ -70,7 +70,7 @@ def exact_answers(model: Model, prompts: Prompts, schedule: str) -> NDArray[np.f
     """1 where the model under a schedule writes a problem's whole answer, [problems]; greedy, on a cache."""
     found = np.zeros(len(prompts))
     lengths = [len(prompt) for prompt in prompts]
-    running = scheduled(model, schedule) if schedule else nullcontext(model.hf)
+    running: Any = scheduled(model, schedule) if schedule else nullcontext(model.hf)
     with running as hf:
         for places in plan_batches(lengths, 1, _CALL_TOKENS, True):
             for answer in sorted({prompts[place].answer_tokens or 0 for place in places}):
