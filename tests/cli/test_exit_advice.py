@@ -11,8 +11,16 @@ import pytest
 
 import bathyscope
 from bathyscope.cli import main
+from bathyscope.exits import times
+from bathyscope.exits.times import Times
 
 SHORT = ["--new-tokens", "6", "--longest", "2", "--quiet"]
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Times that need not be measured."""
+    monkeypatch.setattr(times, "measured", lambda model, ids, longest: Times(5, (1.0,) * 9, (0.5,) * 9, 0.1, 0.2))
 
 
 def test_rows_are_the_arrays(
@@ -23,7 +31,8 @@ def test_rows_are_the_arrays(
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     found = bathyscope.exit_advice(model_folder, str(prompts_file), new_tokens=6, longest=2, progress=False)
     assert [int(row["exit"]) for row in rows] == [1, 2, 3, 4]
-    assert [float(row["acceptance"]) for row in rows] == found.data["acceptance"].values.tolist()
+    for name in ("acceptance", "tokens_per_pass", "speed"):
+        assert [float(row[name]) for row in rows] == found.table[name].tolist()
     assert picture.read_text(encoding="utf-8").startswith("<?xml")
 
 
