@@ -13,9 +13,10 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+import xarray as xr
 from support.browser import Show, opened
 from support.explored import LENGTHS
-from support.synthetic import synthetic_run, without
+from support.synthetic import replaced, synthetic_run, without
 from support.synthetic_tokens import complete_run
 
 import bathyscope
@@ -125,6 +126,28 @@ def test_numbers_are_those_of_the_run(show: Show, page: Path, run: Run) -> None:
             assert close(said[0], float(own.added_loss[block])), label
     listed = one.page.locator(".prompts tbody tr").all_inner_texts()
     assert [int(row.split("\t")[1]) for row in listed] == list(LENGTHS)
+
+
+def costing(run: Run, costs: list[float]) -> Run:
+    """The run whose blocks add this to the loss, of every prompt and token."""
+    drop, tokens = run["drop"].copy(deep=True), run["tokens"].copy(deep=True)
+    drop["loss"][:] = drop["baseline_loss"].values[:, None] + np.array(costs)
+    tokens["added_loss"] = xr.zeros_like(tokens["added_loss"]) + xr.DataArray(costs, dims="dropped")
+    return replaced(replaced(run, "drop", drop), "tokens", tokens)
+
+
+def test_small_costs_can_be_read_beside_a_large_one(show: Show, run: Run, tmp_path: Path) -> None:
+    """Block 0 costs 3.5 and the others a twentieth or less, of the text and of a single token."""
+    kept = without(run, *(name for name in run if name not in ("drop", "tokens", "lens")))
+    costs = [3.5, 0.05, -0.1, 0.15, 0.08]
+    one = show(bathyscope.report([costing(kept, costs)], tmp_path / "page.html"), hash_="#token=3&boundary=2")
+    for picture in (".strip svg", "[role=img][aria-label^='Loss added'] svg"):
+        bars = f"[...document.querySelector({json.dumps(picture)}).querySelectorAll('g[aria-label=bar] rect')]"
+        heights = one.page.evaluate(f"{bars}.map(bar => Number(bar.getAttribute('height')))")
+        assert len(heights) == len(costs)
+        assert heights[0] == max(heights)
+        assert min(heights) > 8, picture
+    assert one.geometry() == []
 
 
 def test_prompts_are_searched_sorted_and_sifted(show: Show, page: Path) -> None:

@@ -128,6 +128,15 @@ function prepared(canvas, width, height) {
   return pen;
 }
 
+/** The vertical axis of bars: linear, or bent where a few of them outweigh all others; `range` is its pixels from below. */
+function barScale(values, domain, range) {
+  const sizes = values.map(Math.abs).filter(size => size > 0).sort((a, b) => a - b), middle = sizes[Math.floor(sizes.length / 2)] || 1;
+  const bent = sizes.length > 0 && sizes[sizes.length - 1] > 10 * middle;
+  if (!bent) return { type: "linear", domain, ticks: d3.scaleLinear(domain, range).ticks(5) };
+  const constant = middle / 2;
+  return { type: "symlog", constant, domain, ticks: symlogTicks(d3.scaleSymlog(domain, range).constant(constant), constant, 14) };
+}
+
 /** Ticks of a scale that changes from linear to logarithmic, at least `gap` pixels apart. */
 function symlogTicks(scale, constant, gap) {
   const [low, high] = scale.domain(), found = [0];

@@ -134,13 +134,14 @@ function gridView(data, selection) {
     if (!dropped.length || Number.isNaN(tokens.at("added", 0, token))) return [];
     const bars = dropped.map((block, i) => ({ block, loss: tokens.at("added", i, token) }));
     const width = Math.min(460, Math.max(260, root.clientWidth - 20)), step = Math.ceil(bars.length * 20 / (width - 60));
+    const losses = bars.map(bar => bar.loss), scale = barScale(losses, [Math.min(0, ...losses), Math.max(0, ...losses)], [120, 12]);
     const plot = Plot.plot({
       width, height: 150, marginLeft: 46, marginTop: 12, marginBottom: 30, style: looks,
       x: { type: "band", label: "block left out", labelAnchor: "center", labelArrow: "none", tickSize: 0, tickFormat: block => dropped.indexOf(block) % step ? "" : String(block) },
-      y: { ticks: 4, grid: true, label: null },
+      y: { ...scale, tickFormat: value => shown(value, 2), grid: true, label: null },
       marks: [Plot.barY(bars, { x: "block", y: "loss", fill: bar => bar.block === selection.block ? "var(--vermilion)" : "var(--muted)" }), Plot.ruleY([0])],
     });
-    return [figure("Loss added here (nats)", plot, bars.map(bar => `block ${bar.block} ${signed(bar.loss)}`).join(", "))];
+    return [figure(`Loss added here (nats${scale.type === "symlog" ? ", bent scale" : ""})`, plot, bars.map(bar => `block ${bar.block} ${signed(bar.loss)}`).join(", "))];
   }
 
   selection.on(() => { reveal(); draw(); tell(); });

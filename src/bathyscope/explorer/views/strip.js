@@ -25,14 +25,11 @@ function stripView(data, selection) {
 
   function draw() {
     const rows = order(), width = Math.max(280, holder.clientWidth || 900), height = 190;
-    const sizes = rows.map(row => Math.abs(row.mean)).filter(size => size > 0).sort((a, b) => a - b);
     const ends = rows.flatMap(row => [row.mean, row.low, row.high]).filter(value => value !== null);
     const domain = [Math.min(0, ...ends), Math.max(0, ...ends)];
-    const middle = sizes[Math.floor(sizes.length / 2)] || 1, bent = sizes.length > 0 && sizes[sizes.length - 1] > 10 * middle;
     const margin = { marginLeft: 52, marginRight: 8, marginTop: 24, marginBottom: 34 };
     const range = [height - margin.marginBottom, margin.marginTop];
-    const scale = bent ? d3.scaleSymlog(domain, range).constant(middle / 2) : d3.scaleLinear(domain, range);
-    const ticks = bent ? symlogTicks(scale, middle / 2, 14) : scale.ticks(5);
+    const scale = barScale(rows.map(row => row.mean), domain, range), bent = scale.type === "symlog";
     const step = Math.ceil(rows.length * 22 / (width - 60));
     const chosen = rows.filter(row => row.place === selection.block);
     const plot = Plot.plot({
@@ -40,7 +37,7 @@ function stripView(data, selection) {
       style: { background: "transparent", color: "var(--ink)", fontSize: "11px", fontFamily: "inherit", overflow: "visible" },
       x: { type: "band", domain: rows.map(row => row.place), label: sorted ? "block, the largest first" : "block", labelAnchor: "center", labelArrow: "none", padding: 0.15, tickSize: 0,
         tickFormat: place => rows.findIndex(row => row.place === place) % step ? "" : String(place) },
-      y: { type: bent ? "symlog" : "linear", constant: bent ? middle / 2 : undefined, domain, label: quantity.units === "1" ? "" : quantity.units + (bent ? " (bent scale)" : ""), labelArrow: "none", ticks, tickFormat: value => shown(value, 2), grid: true },
+      y: { ...scale, label: quantity.units === "1" ? "" : quantity.units + (bent ? " (bent scale)" : ""), labelArrow: "none", tickFormat: value => shown(value, 2), grid: true },
       marks: [
         Plot.barY(rows, { x: "place", y: "mean", fill: row => row.place === selection.block ? "var(--vermilion)" : cheap(row) ? "var(--green)" : "var(--muted)", fillOpacity: 0.85 }),
         Plot.ruleX(rows.filter(row => row.low !== null), { x: "place", y1: "low", y2: "high", stroke: "var(--ink)" }),
