@@ -14,12 +14,16 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import xarray as xr
+from matplotlib.figure import FigureBase
 from support.browser import Show, opened
 from support.explored import LENGTHS
 from support.synthetic import replaced, synthetic_run, without
 from support.synthetic_tokens import complete_run
 
 import bathyscope
+from bathyscope.report.figures import legend
+from bathyscope.report.figures.kind import Panel
+from bathyscope.report.svg import inline_svg
 from bathyscope.store.run import Run
 
 _FOCUSED = """(() => {
@@ -34,6 +38,49 @@ def test_every_picture_is_legible(show: Show, page: Path, width: int, scheme: st
     one.page.wait_for_timeout(200)
     assert one.geometry() == []
     assert one.page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+HUB_NAMES = (
+    "deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B-base",
+    "deepseek-ai/DeepSeek-R1-Distill-Qwen-14B-Instruct",
+    "/work/models/checkpoints/depth_6",
+)
+
+
+def picture(names: tuple[str, ...], *, fixed: bool) -> str:
+    """Three curves with their legend below: in two columns whatever the names, as it once was, or as it is now."""
+
+    def draw(figure: FigureBase) -> None:
+        ax = figure.subplots()
+        handles = [ax.plot([0, 1], [0, number])[0] for number in range(len(names))]
+        if fixed:
+            figure.legend(handles, names, loc="outside lower center", ncols=2)  # type: ignore[call-arg]
+        else:
+            legend.draw(figure, handles, names)
+
+    return inline_svg(Panel("norms", draw, "three curves", (4.6, 3.2)), "norms")
+
+
+def test_texts_that_were_once_cut_are_found(chromium: Any, tmp_path: Path) -> None:
+    found = {}
+    for fixed in (True, False):
+        path = tmp_path / f"{fixed}.html"
+        path.write_text(f"<meta charset=utf-8><div style='width: 40rem'>{picture(HUB_NAMES, fixed=fixed)}</div>")
+        with opened(chromium, path) as one:
+            found[fixed] = one.geometry()
+    assert sorted(found[True]) == sorted(f"outside: {name}" for name in HUB_NAMES)
+    assert found[False] == []
+
+
+def test_small_texts_and_texts_over_each_other_are_found(chromium: Any, tmp_path: Path) -> None:
+    texts = (
+        "<text x='10' y='30' font-size='12'>one</text><text x='16' y='32' font-size='12'>two</text>"
+        "<text x='10' y='80' font-size='6'>three</text><text x='90' y='80' font-size='12'>four</text>"
+    )
+    path = tmp_path / "page.html"
+    path.write_text(f"<meta charset=utf-8><svg width='200' height='100'>{texts}</svg>")
+    with opened(chromium, path) as one:
+        assert one.geometry() == ["small: three 6.0", "over each other: one | two"]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -208,6 +208,21 @@ def test_several_runs_are_compared_and_linked() -> None:
     assert row[1] == "7 (6 to 8), 0.58 of L 7 (6 to 8), 0.58 of L –"
 
 
+def test_what_runs_differ_in_comes_first() -> None:
+    """Before the curves side by side, the views and the single runs."""
+    runs = [synthetic_run(3, 4, model=name) for name in ("example/one", "example/other")]
+    kept = [without(run, *(name for name in run if name not in ("residual", "lens", "skip"))) for run in runs]
+    text = rendered(kept, names=["first", "second"])
+    places = [text.index(part) for part in ("Forest plot, second − first: ", 'id="explorer"', 'id="run-1"')]
+    assert text.index('id="compared"') < places[0]
+    assert places == sorted(places)
+
+
+def test_why_runs_are_not_compared_is_said() -> None:
+    text = " ".join(" ".join(Reader(rendered([small_run(), small_run(model="example/other")])).text).split())
+    assert "No differences are drawn. model-12 lacks residual, lens, skip (it holds: drop, " in text
+
+
 @pytest.mark.parametrize("count", [1, 2])
 def test_no_level_of_headings_is_left_out(count: int) -> None:
     runs = [small_run(), small_run(model="example/other")][:count]

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
+from support.compared import a_run
 from support.synthetic import replaced, without
 from support.synthetic_tokens import complete_run
 
@@ -13,7 +15,7 @@ from bathyscope.errors import OptionError
 from bathyscope.report.export import save_side_by_side
 from bathyscope.report.figures.kind import Panel, draw_panel
 from bathyscope.report.figures.options import FigureOptions
-from bathyscope.report.side_by_side import side_by_side
+from bathyscope.report.side_by_side import differences, side_by_side
 from bathyscope.store.run import Run
 
 MAPS = ("skip", "direct", "erasure", "integrated_gradients")
@@ -115,3 +117,15 @@ def test_files_are_written_one_per_kind(tmp_path: Path) -> None:
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in written)
     with pytest.raises(OptionError, match="'jpg' is not known"):
         save_side_by_side(runs, tmp_path, ["jpg"])
+
+
+def test_differences_are_those_from_the_first_run_under_the_names_given() -> None:
+    """Curves that cross 2 of 10 blocks later, and no later."""
+    runs = [a_run(), a_run(shift=0.2, model="example/other"), a_run(model="example/third")]
+    found = differences(runs, ["first", "second", "third"])
+    assert not isinstance(found, str)
+    later, same = (panel.alt for panel in found.panels)
+    assert later.startswith("Forest plot, second − first: paired, 6 prompts")
+    assert same.startswith("Forest plot, third − first: paired, 6 prompts")
+    assert re.findall(r"KL, interpolated ([+−-]?[\d.]+)", later) == ["+0.200"]
+    assert float(re.findall(r"KL, interpolated ([+−-]?[\d.]+)", same)[0]) == 0

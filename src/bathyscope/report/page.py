@@ -22,7 +22,7 @@ from bathyscope.report.figures import plan as plan_figure
 from bathyscope.report.figures.kind import Drawing
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.registry import drawings, figures_of
-from bathyscope.report.side_by_side import together
+from bathyscope.report.side_by_side import differences, together
 from bathyscope.statistics.bootstrap import Interval
 from bathyscope.store.prompts import PROMPTS
 from bathyscope.store.run import Run
@@ -87,6 +87,7 @@ def report(
         script_hash=assets.script_hash(),
         legend=table.LEGEND,
         comparison=_comparison(runs, names),
+        **_differences(runs, names),
         side_by_side=[html.figure(drawing, f"side-by-side-{name}") for name, drawing in together(drawn, names).items()],
     )
     return path
@@ -195,6 +196,13 @@ def _comparison(runs: Sequence[Run], names: Sequence[str]) -> dict[str, Any] | N
         for estimator in estimators
     ]
     return {"names": names, "rows": rows}
+
+
+def _differences(runs: Sequence[Run], names: Sequence[str]) -> dict[str, Any]:
+    """The picture of them, or the reason why there is none; neither for one run."""
+    found = differences(runs, names) if len(runs) > 1 else ""
+    picture = None if isinstance(found, str) else html.figure(found, "differences")
+    return {"differences": picture, "not_compared": found if isinstance(found, str) else ""}
 
 
 def _compared(row: table.DepthRow | None) -> str:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
+from bathyscope.comparison import compare
+from bathyscope.errors import OptionError
 from bathyscope.report.arguments import named
+from bathyscope.report.comparison import forest
 from bathyscope.report.figures.kind import Drawing, Member, Panel, Shared
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.registry import drawings
@@ -28,6 +32,18 @@ def side_by_side(
         OptionError: a run with nothing to draw.
     """
     return together([drawings(run, options) for run in runs], named(runs, names))
+
+
+def differences(runs: Sequence[Run], names: Sequence[str]) -> Drawing | str:
+    """How far the effective depths of the runs are from the first one's, or why that is not known."""
+    try:
+        found = compare(runs, resamples=1000)
+    # which runs cannot be compared, and why, is said on the page, whose other parts need no comparison
+    except OptionError as error:
+        return str(error)
+    labels = [f"{name} − {names[0]}" for name in names[1:]]
+    drawing = forest.drawing(replace(found, data=found.data.assign_coords(comparison=labels)))
+    return drawing if drawing.panels else f"No estimator has a difference. {found.summary()}"
 
 
 def together(drawn: Sequence[Mapping[str, Drawing]], names: Sequence[str], least: int = 2) -> dict[str, Drawing]:
