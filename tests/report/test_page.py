@@ -210,7 +210,7 @@ def test_several_runs_are_compared_and_linked() -> None:
 
 def test_what_runs_differ_in_comes_first() -> None:
     """Before the curves side by side, the views and the single runs."""
-    runs = [synthetic_run(3, 4, model=name) for name in ("example/one", "example/other")]
+    runs = [complete_run(3, 3, tokens=8, model=name) for name in ("example/one", "example/other")]
     kept = [without(run, *(name for name in run if name not in ("residual", "lens", "skip"))) for run in runs]
     text = rendered(kept, names=["first", "second"])
     places = [text.index(part) for part in ("Forest plot, second − first: ", 'id="explorer"', 'id="run-1"')]
