@@ -112,7 +112,7 @@ def test_tasks_are_asked_of_the_full_and_of_the_pruned_model(
     out, task = tmp_path / "pruned", evaluated.parent / "endings.yaml"
     options = ["--drop", "1", "--out", str(out)]
     assert main(arguments(evaluated, sources, *options)) == 0
-    with pytest.raises(bathyscope.OptionError, match="This plan was asked no tasks; give prune"):
+    with pytest.raises(bathyscope.OptionError, match="This plan was asked no tasks; give evaluate="):
         _ = bathyscope.open_plan(out).tasks
     data = f"lambada_openai={evaluated.parent / 'lambada.jsonl'}"
     asked = arguments(evaluated, sources, *options, "--evaluate", f"lambada_openai,{task}", "--data", data)

@@ -61,6 +61,10 @@ class Plan:
         Of 4 blocks, 1 can go at the least cost: drop:...
         >>> plan.evidence.count("| random |")
         1
+        >>> plan.tasks
+        Traceback (most recent call last):
+        ...
+        bathyscope.errors.OptionError: This plan was asked no tasks; give evaluate=['arc_easy'] (--evaluate).
         >>> plan.export("pruned").name
         'pruned'
     """
@@ -105,25 +109,14 @@ class Plan:
             OptionError: no task was asked.
         """
         if self.tasks_data is None:
-            raise OptionError("This plan was asked no tasks; give prune(..., evaluate=['arc_easy']), or --evaluate.")
+            raise OptionError("This plan was asked no tasks; give evaluate=['arc_easy'] (--evaluate).")
         frame = self.tasks_data.to_dataframe().reset_index(drop=True)
         return frame[["task", "metric", *(name for name in frame.columns if name not in ("task", "metric"))]]
-
-    @property
-    def records(self) -> pd.DataFrame:
-        """The table, and below it the choice's tasks, with what belongs to the other left empty."""
-        if self.tasks_data is None:
-            return self.table
-        return pd.concat([self.table, self.tasks.assign(candidate=str(self.data["candidate"].values[0]))])
 
     @property
     def text(self) -> str:
         """What was found, in sentences."""
         return " ".join([*sentences(self.data), *([] if self.tasks_data is None else task_sentences(self.tasks_data))])
-
-    def with_tasks(self, content: bytes) -> Plan:
-        """The plan beside what tasks say, from the bytes of their file."""
-        return replace(self, tasks_data=decode(content)[_GROUP])
 
     def export(self, folder: str | Path) -> Path:
         """Writes the model without the blocks as a checkpoint for plain transformers (``bathyscope.export``).
@@ -147,6 +140,18 @@ class Plan:
 
 def _markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     return [f"| {' | '.join(row)} |" for row in (headings, ["---"] * len(headings), *rows)]
+
+
+def with_tasks(plan: Plan, content: bytes) -> Plan:
+    """The plan beside what tasks say, from the bytes of their file."""
+    return replace(plan, tasks_data=decode(content)[_GROUP])
+
+
+def records(plan: Plan) -> pd.DataFrame:
+    """The table, and below it the choice's tasks, with what belongs to the other left empty."""
+    if plan.tasks_data is None:
+        return plan.table
+    return pd.concat([plan.table, plan.tasks.assign(candidate=str(plan.data["candidate"].values[0]))])
 
 
 HEADINGS: Final = {
@@ -266,7 +271,7 @@ def open_plan(folder: str | Path) -> Plan:
             f"The pruning in {str(path)!r} is not finished; give the same command again, and it goes on where it was."
         )
     plan = decoded(verified(path / RESULT, files[RESULT], PRUNING.noun))
-    return plan.with_tasks(verified(path / TASKS, files[TASKS], PRUNING.noun)) if TASKS in files else plan
+    return with_tasks(plan, verified(path / TASKS, files[TASKS], PRUNING.noun)) if TASKS in files else plan
 
 
 def _cost(one: xr.Dataset) -> str:

@@ -24,7 +24,7 @@ from bathyscope.store.folder import folder_path
 from bathyscope.surgery.choosing import Search
 from bathyscope.surgery.judging import Proof
 from bathyscope.surgery.ledger import Kept, Ledger, Role
-from bathyscope.surgery.plan import PRUNING, RESULT, TASKS, Plan, decoded, encoded
+from bathyscope.surgery.plan import PRUNING, RESULT, TASKS, Plan, decoded, encoded, with_tasks
 from bathyscope.surgery.samples import judging, require_answers, require_apart
 from bathyscope.wavefront.histories import Unit
 
@@ -158,7 +158,7 @@ def prune(
                 asked_tasks = encoded(against_full(found, schedule, resamples=resamples, level=level, seed=seed))
                 if kept is not None:
                     kept.put(TASKS, asked_tasks)
-        return plan if asked_tasks is None else plan.with_tasks(asked_tasks)
+        return plan if asked_tasks is None else with_tasks(plan, asked_tasks)
 
 
 def size_of(drop: int | str, units: int, what: str) -> int:

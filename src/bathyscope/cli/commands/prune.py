@@ -69,11 +69,11 @@ def prune_command(
 
 def show_plan(plan: Plan, format_: Format) -> None:
     """A plan's table, and what it says."""
-    from bathyscope.surgery.plan import HEADINGS, cells
+    from bathyscope.surgery.plan import HEADINGS, cells, records
     from bathyscope.surgery.task_table import HEADINGS as TASK_HEADINGS
     from bathyscope.surgery.task_table import task_cells
 
-    if not write_data(plan.records, format_):
+    if not write_data(records(plan), format_):
         write_table(["candidate", *HEADINGS.values()], cells(plan.data), title="Costs in nats per token")
         if plan.tasks_data is not None:
             write_table(TASK_HEADINGS, task_cells(plan.tasks_data), title=f"Tasks without {plan.left_out}")
