@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support import waves, zoo
+import torch
+from support import waves, workers, zoo
 
 import bathyscope
 from bathyscope import OptionError, Prompt, StoreError
@@ -144,3 +146,56 @@ def test_nothing_and_the_same_folder_twice(parts: list[Path], tmp_path: Path) ->
         bathyscope.join([], tmp_path / "run")
     with pytest.raises(OptionError, match="given twice"):
         bathyscope.join([parts[0], str(parts[0])], tmp_path / "run")
+
+
+def test_a_model_whose_configuration_has_changed(folder: Path, parts: list[Path], tmp_path: Path) -> None:
+    """Run-level results are derived from what the model is here, which may be another one by now."""
+    written = (folder / "config.json").read_text()
+    try:
+        (folder / "config.json").write_text(json.dumps({**json.loads(written), "rms_norm_eps": 0.5}))
+        with pytest.raises(StoreError, match=r"The configuration of '.*tiny' here is not what the parts were computed"):
+            bathyscope.join(parts, tmp_path / "run")
+    finally:
+        (folder / "config.json").write_text(written)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_census_of_neurons_needs_the_weights_that_the_parts_had(tmp_path: Path) -> None:
+    model = zoo.build("llama")
+    model.save_pretrained(tmp_path / "model")
+    ids = zoo.prompts(model, (12, 9))
+    for number in (1, 2):
+        out, part = tmp_path / str(number), f"{number}/2"
+        bathyscope.survey(tmp_path / "model", ids, ["neurons"], out, part=part, batch_tokens=12, progress=False)
+    with torch.no_grad():
+        next(model.parameters()).mul_(2)
+    model.save_pretrained(tmp_path / "model")
+    with pytest.raises(StoreError, match=r"The weights of '.*model' here are not what the parts were computed with"):
+        bathyscope.join([tmp_path / "1", tmp_path / "2"], tmp_path / "run")
+
+
+def test_a_measure_from_outside_of_the_package(folder: Path, tmp_path: Path) -> None:
+    ids = zoo.prompts(zoo.build("llama"), (12, 9))
+    for number in (1, 2):
+        out, part = tmp_path / str(number), f"{number}/2"
+        bathyscope.survey(folder, ids, ["lens", workers.Deadly], out, part=part, batch_tokens=12, progress=False)
+    with pytest.raises(StoreError, match=r"deadly comes from outside the package, and a join does not run code that a"):
+        bathyscope.join([tmp_path / "1", tmp_path / "2"], tmp_path / "run")
+
+
+def test_parts_without_prompts(parts: list[Path], tmp_path: Path) -> None:
+    kept = [(part / "prompts.jsonl", (part / "manifest.json")) for part in parts]
+    before = [[path.read_bytes() for path in pair] for pair in kept]
+    try:
+        for prompts, manifest in kept:
+            prompts.unlink()
+            tree = json.loads(manifest.read_text())
+            tree["record"]["files"] = {}
+            manifest.write_text(json.dumps(tree))
+        with pytest.raises(StoreError, match=r"None of the folders holds the survey's prompts, .* command of any part"):
+            bathyscope.join(parts, tmp_path / "run")
+    finally:
+        for pair, contents in zip(kept, before):
+            for path, content in zip(pair, contents):
+                path.write_bytes(content)
+    assert not (tmp_path / "run").exists()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from bathyscope.errors import OptionError, StoreError
 from bathyscope.store.difference import difference, listed, version_difference
 from bathyscope.store.folder import folder_path, verified
-from bathyscope.store.manifest import FileEntry, Manifest
+from bathyscope.store.manifest import FileEntry, Identity, Manifest
 from bathyscope.store.prompts import PROMPTS, decode_prompts
 from bathyscope.store.run import CONTROLS, Run, load_manifest
 from bathyscope.store.shards import read_shard
@@ -36,8 +36,9 @@ def join(parts: Sequence[str | Path], out: str | Path) -> Run:
 
     Raises:
         OptionError: no folder, or one given twice.
-        StoreError: parts of different surveys or library versions; shards that no part has; a file that is altered;
-            ``out`` cannot be written or holds something else.
+        StoreError: parts of different surveys or library versions; shards that no part has; a file that is altered; a
+            model that is not as it was, or a measure from outside of the package; ``out`` cannot be written or holds
+            something else.
         ModelError: the configuration of the model cannot be found, from which results are derived.
 
     Example:
@@ -110,7 +111,7 @@ class _Gathered:
         """The survey as it was planned, on a model without weights where no measure looks at them."""
         from bathyscope.cost import outline
         from bathyscope.measures.registry import MEASURES, make
-        from bathyscope.model import load
+        from bathyscope.model import config_hash, load
         from bathyscope.surveying import Survey
 
         identity, notes = self.manifest.identity, self.manifest.record.notes
@@ -127,8 +128,11 @@ class _Gathered:
         made = [make(MEASURES[name], own) for name, own in options.items()]
         if any(measure.derived and measure.looks_at_weights for measure in made):
             model = load(identity.model, revision=identity.revision, dtype=identity.dtype)
+            _require_unchanged(identity, "weights", model.weight_hash, identity.weight_hash)
+            _require_unchanged(identity, "configuration", config_hash(model.hf), identity.config_hash)
         else:
             model = outline(identity.model, identity.dtype, identity.revision)
+            _require_unchanged(identity, "configuration", config_hash(model.hf), identity.config_hash)
             model = replace(model, anatomy=replace(model.anatomy, parallel=bool(notes.get("parallel"))))
         path, entry = self.prompts
         prompts = decode_prompts(verified(path / entry.file, entry.sha256), identity)
@@ -152,6 +156,16 @@ class _Gathered:
                 marks = self.manifest.identity.marks(index)
                 writer.write(index, read_shard(folder / entry.file, entry.sha256, marks))
             return writer.finish(plan.derived(writer.merged()))
+
+
+def _require_unchanged(identity: Identity, what: str, here: str, computed_with: str | None) -> None:
+    """What is derived here is derived of the model that the parts were computed with; old runs do not tell."""
+    if computed_with not in (None, here):
+        raise StoreError(
+            f"The {what} of {identity.model!r} here {'are' if what.endswith('s') else 'is'} not what the parts were "
+            "computed with, and results would be derived from it. Join where the model is as it was (or restore its "
+            "files); the parts themselves are whole."
+        )
 
 
 def _require_one_survey(folder: Path, first: Manifest, other: Path, own: Manifest) -> None:
