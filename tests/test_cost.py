@@ -7,8 +7,12 @@ from pathlib import Path
 import pytest
 import torch
 from support import zoo
+from support.live_bytes import LiveBytes
 from torch.utils.flop_counter import FlopCounterMode
+from transformers import LlamaConfig, LlamaForCausalLM
 
+import bathyscope.cost
+import bathyscope.surveying
 from bathyscope.cost import Estimate, Rates, estimate, measure_rates
 from bathyscope.errors import ModelError, OptionError
 
@@ -137,3 +141,78 @@ def test_rates_of_this_machine_are_measured() -> None:
     # between a slow single core and any CPU
     assert 1e8 < found.matrix < 1e14
     assert 1e4 < found.compared < 1e12
+
+
+FIVE = "residual,lens,skip,drop,swap"
+SHAPES = {
+    "8B": (4096, 14336, 32, 32),
+    "70B": (8192, 28672, 80, 64),
+    "405B": (16384, 53248, 126, 128),
+}
+
+
+def large(size: str, tokens: int, folder: Path, monkeypatch: pytest.MonkeyPatch, free: float = 1e15) -> Estimate:
+    """The estimate of a Llama of that size on an accelerator with so many bytes free."""
+    width, inner, blocks, heads = SHAPES[size]
+    LlamaConfig(
+        hidden_size=width,
+        intermediate_size=inner,
+        num_hidden_layers=blocks,
+        num_attention_heads=heads,
+        num_key_value_heads=8,
+        vocab_size=128256,
+        max_position_embeddings=131072,
+        tie_word_embeddings=False,
+        dtype="bfloat16",
+    ).save_pretrained(folder)
+    monkeypatch.setattr(bathyscope.cost, "as_device", lambda device: torch.device("cuda"))
+    monkeypatch.setattr(bathyscope.cost, "free_bytes", lambda device: int(free))
+    rates = Rates(matrix=5e14, compared=1e12, device="cuda")
+    return estimate(str(folder), tokens=tokens, count=1, measures=FIVE, rates=lambda *_: rates)
+
+
+@pytest.mark.parametrize(
+    ("size", "tokens", "gigabytes"), [("8B", 300, 3.5), ("8B", 2000, 8.7), ("70B", 300, 10.6), ("405B", 300, 23.0)]
+)
+def test_the_peak_beyond_weights_is_that_of_a_run_on_the_meta_device(
+    size: str, tokens: int, gigabytes: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Measured once by running the survey on tensors without values: one prompt, 32,768 tokens a call."""
+    found = large(size, tokens, tmp_path, monkeypatch)
+    assert (found.peak_bytes - found.weight_bytes) / 1e9 == pytest.approx(gigabytes, rel=0.2)
+
+
+@pytest.mark.parametrize(("blocks", "tokens", "prompts"), [(12, 160, 1), (12, 80, 2)])
+def test_the_peak_is_that_of_the_tensors_that_live_at_once(
+    blocks: int, tokens: int, prompts: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = LlamaConfig(
+        hidden_size=64,
+        intermediate_size=224,
+        num_hidden_layers=blocks,
+        num_attention_heads=4,
+        num_key_value_heads=1,
+        vocab_size=150,
+        max_position_embeddings=512,
+    )
+    hf = LlamaForCausalLM(config).eval()
+    hf.save_pretrained(tmp_path)
+    ids = [[(7 * token + 3 * prompt) % 150 for token in range(tokens)] for prompt in range(prompts)]
+    monkeypatch.setattr(bathyscope.cost, "_WORKSPACE", 0)  # of large vocabularies and kernels
+    found = estimate(str(tmp_path), ids, FIVE, rates=lambda *_: RATES)
+    plan = bathyscope.surveying.Survey(FIVE).plan(hf, ids)
+    with LiveBytes([*hf.parameters(), *hf.buffers()]) as live:
+        plan.carry_out(None, progress=False)
+    assert found.peak_bytes - found.weight_bytes == pytest.approx(live.peak, rel=0.2)
+
+
+def test_what_fits_what_streams_and_what_does_neither(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = large("70B", 300, tmp_path, monkeypatch)
+    assert (whole.fit, whole.readings) == ("fits", 1)
+    assert whole.peak_bytes == pytest.approx(141e9 + 10.6e9, rel=0.02)
+    streamed = large("70B", 300, tmp_path, monkeypatch, free=24e9)
+    assert (streamed.fit, streamed.readings) == ("streams", 2)
+    # embedding and unembedding of 128,256 words, and three blocks
+    assert streamed.streamed_weight_bytes == pytest.approx(2 * (2 * 128256 * 8192 + 3 * 0.856e9), rel=0.01)
+    assert large("70B", 300, tmp_path, monkeypatch, free=12e9).fit == "does not fit"
+    assert whole.dominates == "blocks"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -24,16 +24,19 @@ from bathyscope.anatomy.readout import Readout
 from bathyscope.anatomy.registry import family_for
 from bathyscope.anatomy.sites import submodule
 from bathyscope.errors import ModelError, OptionError
-from bathyscope.model import Model, as_device, as_dtype, load_config
+from bathyscope.model import Model, as_device, as_dtype, free_bytes, load_config
 from bathyscope.options import Range
 from bathyscope.prompts.source import Source
+from bathyscope.sharding import convoys_of
 from bathyscope.surveying import Survey, SurveyPlan
+from bathyscope.wavefront.calls import CallPolicy
 from bathyscope.wavefront.compare import compare
+from bathyscope.wavefront.memory import bytes_per_token
 
 SECONDS = 0.3
 _COMPARED = ("kl_from_reference", "entropy", "l2")
-# chunks of compared predictions, scratch space of kernels, libraries
-_WORKSPACE = 512 << 20
+# chunks of compared predictions, scratch space of kernels
+_WORKSPACE = 64 << 20
 _TOKENS, _COUNT = Range(2, 1_000_000), Range(1, 1_000_000_000)
 # as many as any measure asks for at least
 _PLANNED = 8
@@ -56,6 +59,9 @@ class Rates:
     seconds: float = SECONDS
 
 
+Fit = Literal["fits", "streams", "does not fit"]
+
+
 @dataclass(frozen=True)
 class Estimate:
     """The cost of a survey. Rows count full forwards' worth; FLOPs are of matrix products; sizes are bytes.
@@ -66,6 +72,11 @@ class Estimate:
         readouts: measure → readouts of every token (mean over prompts).
         floor_seconds: FLOPs over the matrix rate.
         seconds: the floor, and the time for comparing predictions.
+        workspace_bytes: what a block at work takes beside the states of rows, and chunks of predictions.
+        streamed_weight_bytes: of weights in memory where blocks are streamed.
+        free_bytes: on the device now; None = it does not tell.
+        convoys: of batches, each of which would share a reading of streamed blocks.
+        dominates: what most of the time goes to.
     """
 
     model: str
@@ -90,6 +101,23 @@ class Estimate:
     rates: Rates
     floor_seconds: float
     seconds: float
+    streamed_weight_bytes: int
+    free_bytes: int | None
+    convoys: int
+    dominates: str
+
+    @property
+    def fit(self) -> Fit:
+        """Whether the model and the survey have room on the device: whole, block by block, or not at all."""
+        if self.free_bytes is None or self.peak_bytes <= self.free_bytes:
+            return "fits"
+        beside = self.peak_bytes - self.weight_bytes
+        return "streams" if self.streamed_weight_bytes + beside <= self.free_bytes else "does not fit"
+
+    @property
+    def readings(self) -> int:
+        """How often the weights are read: at load, and where they are streamed once for each convoy of batches."""
+        return 1 + (self.convoys if self.fit == "streams" else 0)
 
     @property
     def flops(self) -> float:
@@ -150,7 +178,7 @@ def estimate(
     source: Source = [[0] * (tokens or 0)] * planned if prompts is None else prompts
     plan = Survey(measures, preset=preset, chat=chat, options=options).plan(outlined, source)
     found = (rates or measure_rates)(outlined.dtype, as_device(device), outlined.anatomy.vocabulary)
-    return _count(plan, found, count / planned if prompts is None else 1)
+    return _count(plan, found, count / planned if prompts is None else 1, as_device(device))
 
 
 def measure_rates(dtype: torch.dtype, device: torch.device, vocabulary: int) -> Rates:
@@ -238,12 +266,11 @@ def _blocks_by_number(hf: nn.Module, number: int) -> nn.Module | None:
     return next((m for m in hf.modules() if isinstance(m, nn.ModuleList) and len(m) == number), None)
 
 
-def _count(plan: SurveyPlan, rates: Rates, copies: float) -> Estimate:
+def _count(plan: SurveyPlan, rates: Rates, copies: float, device: torch.device) -> Estimate:
     """The cost of the planned prompts, each taken ``copies`` times."""
     anatomy, lengths = plan.facts.anatomy, [len(p) for p in plan.prompts]
     item = torch.empty(0, dtype=plan.model.dtype).element_size()
     total, longest = round(copies * sum(lengths)), max(lengths)
-    in_wave = sum(_mean(m.rows_per_prompt(plan.facts, n) for n in lengths) for m in plan.measures)
     rows = {
         m.name: _mean(m.rows_per_prompt(plan.facts, n) + m.rows_after(plan.facts, n) for n in lengths)
         for m in plan.measures
@@ -256,8 +283,13 @@ def _count(plan: SurveyPlan, rates: Rates, copies: float) -> Estimate:
     compared = sum(readouts.values()) * total
     readout_flops = compared * 2.0 * anatomy.width * anatomy.vocabulary
     floor = (block_flops + readout_flops) / rates.matrix
-    # a row that departs halfway costs half a forward and ends as one state; the lens keeps all boundaries
-    states = 2 * in_wave + 2 * (anatomy.n_blocks + 1)
+    call_tokens = CallPolicy.for_model(plan.model.dtype, device).tokens
+    batches = [picked for shard in plan.shards for picked in plan.batches(call_tokens, range(*shard), plan.measures, device)]
+    state_bytes = max(plan.state_bytes(picked, plan.measures) for picked in batches)
+    free = free_bytes(device)
+    in_call = min(call_tokens, max(round(_rows_in_wave(plan, longest) * sum(lengths[i] for i in p)) for p in batches))
+    parts = {"blocks": block_flops / rates.matrix, "readouts": readout_flops / rates.matrix}
+    parts["comparing predictions"] = compared * anatomy.vocabulary / rates.compared
     return Estimate(
         model=plan.model.name,
         family=anatomy.family.name,
@@ -275,13 +307,35 @@ def _count(plan: SurveyPlan, rates: Rates, copies: float) -> Estimate:
         block_flops=block_flops,
         readout_flops=readout_flops,
         weight_bytes=sum(p.numel() * p.element_size() for p in plan.model.hf.parameters()),
-        state_bytes=int(states * longest * anatomy.width * item),
+        state_bytes=state_bytes,
         key_value_bytes=int(anatomy.n_blocks * longest * 2 * _key_value_width(anatomy) * item),
-        workspace_bytes=_WORKSPACE,
+        workspace_bytes=_WORKSPACE + in_call * bytes_per_token(anatomy, longest),
         rates=rates,
         floor_seconds=floor,
         seconds=floor + compared * anatomy.vocabulary / rates.compared,
+        streamed_weight_bytes=_streamed_bytes(anatomy),
+        free_bytes=free,
+        convoys=_convoys(plan, batches, copies, free),
+        dominates=max(parts, key=lambda name: parts[name]),
     )
+
+
+def _rows_in_wave(plan: SurveyPlan, tokens: int) -> float:
+    return 1 + sum(m.rows_per_prompt(plan.facts, tokens) for m in plan.measures)
+
+
+def _streamed_bytes(anatomy: Anatomy) -> int:
+    """Of what is outside of the blocks, and of three of them: swaps need two, and one is on its way."""
+    sizes = [sum(p.numel() * p.element_size() for p in block.parameters()) for block in anatomy.blocks]
+    whole = sum(p.numel() * p.element_size() for p in anatomy.model.parameters())
+    return whole - sum(sizes) + 3 * max(sizes)
+
+
+def _convoys(plan: SurveyPlan, batches: Sequence[Sequence[int]], copies: float, free: int | None) -> int:
+    """Visits of each block where blocks are streamed; copies of prompts are further batches of the same kind."""
+    sizes = [plan.state_bytes(picked, plan.measures) for picked in batches]
+    shards = [next(n for n, (_, last) in enumerate(plan.shards) if picked[0] < last) for picked in batches]
+    return round(max(1, copies * len(convoys_of(list(batches), sizes, shards, (free or 0) // 2))))
 
 
 def _forward_flops(anatomy: Anatomy, tokens: int) -> float:

@@ -212,7 +212,7 @@ class SurveyPlan:
         tokens = self.call_tokens or call_size(
             anatomy,
             len(self.prompts[longest]),
-            self._state_bytes([longest], self.measures),
+            self.state_bytes([longest], self.measures),
             self.memory,
             device,
         )
@@ -259,7 +259,7 @@ class SurveyPlan:
     def _shard(self, wave: Wavefront, index: int, kept: Kept | None) -> _Shard:
         """A shard's batches, each with the measures that are still to be computed."""
         first, last = self.shards[index]
-        cut = partial(self._batches, wave)
+        cut = partial(self.batches, wave.policy.tokens)
         there = There() if kept is None else kept.shard(first, last, cut)
         units = []
         for picked in cut(range(first, last), self.measures):
@@ -317,11 +317,23 @@ class SurveyPlan:
     def _rows(self, tokens: int, measures: Sequence[Measure[Any]]) -> float:
         return 1 + sum(m.rows_per_prompt(self.facts, tokens) for m in measures)
 
-    def _batches(self, wave: Wavefront, indices: range, measures: Sequence[Measure[Any]]) -> list[list[int]]:
-        """Prompts of a shard that are computed together, as their numbers."""
+    def batches(
+        self,
+        call_tokens: int,
+        indices: range,
+        measures: Sequence[Measure[Any]],
+        device: torch.device | None = None,
+    ) -> list[list[int]]:
+        """Prompts of a shard that are computed together, as their numbers.
+
+        Args:
+            call_tokens: in one call of a block.
+            device: where they would be computed; None = where the model is.
+        """
         lengths = [len(self.prompts[i]) for i in indices]
         rows = max(1, round(self._rows(max(lengths), measures)))
-        room = batch_room(self.model.anatomy, self.model.dtype, wave.policy.tokens, self.model.device, self.memory)
+        place = device or self.model.device
+        room = batch_room(self.model.anatomy, self.model.dtype, call_tokens, place, self.memory)
         planned = plan_batches(lengths, rows, room, self.model.anatomy.equal_lengths)
         return [[indices[i] for i in batch] for batch in planned]
 
@@ -329,11 +341,12 @@ class SurveyPlan:
         """Batches, each with its shard, that share one visit of every block: one, but where blocks are streamed."""
         if self.model.blocks is None:
             return [[unit] for unit in units]
-        sizes = [self._state_bytes(unit.picked, unit.measures) for _, unit in units]
+        sizes = [self.state_bytes(unit.picked, unit.measures) for _, unit in units]
         room = (self.memory or free_bytes(self.model.device) or 0) // 2
         return convoys_of(units, sizes, [shard.index for shard, _ in units], room)
 
-    def _state_bytes(self, picked: Sequence[int], measures: Sequence[Measure[Any]]) -> int:
+    def state_bytes(self, picked: Sequence[int], measures: Sequence[Measure[Any]]) -> int:
+        """What the rows of a batch take between blocks."""
         longest = max(len(self.prompts[i]) for i in picked)
         # a row that departs halfway ends as one state; the lens keeps all boundaries
         states = len(picked) * (2 * self._rows(longest, measures) + 2 * (self.model.n_blocks + 1))

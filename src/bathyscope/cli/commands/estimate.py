@@ -44,7 +44,15 @@ def estimate_command(
     with quiet_libraries():
         found = bathyscope.estimate(model, **with_sources(nested(given)))
     if format == "json":
-        write_json({**asdict(found), "flops": found.flops, "peak_bytes": found.peak_bytes})
+        write_json(
+            {
+                **asdict(found),
+                "flops": found.flops,
+                "peak_bytes": found.peak_bytes,
+                "fit": found.fit,
+                "readings": found.readings,
+            }
+        )
     else:
         _print(found)
     return 0
@@ -67,10 +75,30 @@ def _print(found: Estimate) -> None:
         f"row states {_bytes(found.state_bytes)}, keys and values {_bytes(found.key_value_bytes)}, "
         f"workspace {_bytes(found.workspace_bytes)})"
     )
+    write(f"Device: {_placed(found)}")
     write(
         f"Time:   about {_duration(found.seconds)} on this machine; the floor is "
         f"{_duration(found.floor_seconds)}, the work at the {_scaled(rates.matrix)}FLOP/s of a matrix "
-        f"product in {found.dtype}, measured just now for {rates.seconds} s on {rates.device}"
+        f"product in {found.dtype}, measured just now for {rates.seconds} s on {rates.device}; most of it goes to "
+        f"{found.dominates}"
+    )
+
+
+def _placed(found: Estimate) -> str:
+    """Whether it fits, in a sentence."""
+    free = "" if found.free_bytes is None else f" into the {_bytes(found.free_bytes)} that are free"
+    where = f"on {found.rates.device}"
+    if found.fit == "fits":
+        return f"fits{free} {where}; the weights are read once"
+    beside = _bytes(found.peak_bytes - found.weight_bytes + found.streamed_weight_bytes)
+    if found.fit == "streams":
+        return (
+            f"does not fit{free} {where} as a whole, and streams (--placement stream): {beside} at the peak, the "
+            f"weights are read {found.readings} times"
+        )
+    return (
+        f"does not fit{free} {where}, not even streamed ({beside}); shorter prompts or fewer measures take less, and "
+        "so does another dtype"
     )
 
 
