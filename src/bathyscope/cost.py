@@ -259,6 +259,7 @@ def _anatomy(name: str, hf: nn.Module, family: Family | None) -> Anatomy:
         vocabulary=int(head.weight.shape[0]),
         parallel=False,
         returns=(),
+        dtype=next(p.dtype for p in hf.parameters() if p.is_floating_point()),
     )
 
 
