@@ -285,7 +285,9 @@ def _count(plan: SurveyPlan, rates: Rates, copies: float, device: torch.device) 
     readout_flops = compared * 2.0 * anatomy.width * anatomy.vocabulary
     floor = (block_flops + readout_flops) / rates.matrix
     call_tokens = CallPolicy.for_model(plan.model.dtype, device).tokens
-    batches = [picked for shard in plan.shards for picked in plan.batches(call_tokens, range(*shard), plan.measures, device)]
+    batches = [
+        picked for shard in plan.shards for picked in plan.batches(call_tokens, range(*shard), plan.measures, device)
+    ]
     state_bytes = max(plan.state_bytes(picked, plan.measures) for picked in batches)
     free = free_bytes(device)
     in_call = min(call_tokens, max(round(_rows_in_wave(plan, longest) * sum(lengths[i] for i in p)) for p in batches))
