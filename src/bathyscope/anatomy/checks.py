@@ -185,7 +185,7 @@ def _contribution_gap(before: Tensor, after: Tensor, taken: dict[str, Tensor], b
         return float("nan")
     if any(part.numel() != before.numel() for part in taken.values()):
         return float("inf")
-    total = sum((part.float().reshape(before.shape) for part in taken.values()), before.float())
+    total = sum((part.to(before.device).float().reshape(before.shape) for part in taken.values()), before.float())
     return token_gap(block_scale * total, after)
 
 
@@ -219,7 +219,7 @@ class _Plain:
             if not call.path:
                 self.behind.append(call.module)
                 return
-            self.seen.append(unwrap(call.output, anatomy.width).clone())
+            self.seen.append(unwrap(call.output, anatomy.width).to(self._ids_BT.device, copy=True))
             self.behind.clear()
             working = True
             with lent(call.module):

@@ -38,15 +38,17 @@ class Readout:
 
     def __call__(self, resid_ND: Tensor) -> Tensor:
         """Logits [N, vocabulary] of residual vectors [N, width], with the final norm computed on them."""
-        return self.logits(resid_ND if self.norm is None else self.norm(resid_ND))
+        normed_ND = resid_ND if self.norm is None else self.norm(resid_ND.to(_device(self.norm, resid_ND)))
+        return self.logits(normed_ND).to(resid_ND.device)
 
     def logits(self, normed_ND: Tensor) -> Tensor:
         """Logits [N, vocabulary] of already normed vectors [N, width]."""
         if self.projection is not None:
-            normed_ND = self.projection(normed_ND)
+            normed_ND = self.projection(normed_ND.to(_device(self.projection, normed_ND)))
         weight = getattr(self.head, "weight", None)
         if isinstance(weight, Tensor) and weight.is_floating_point() and weight.element_size() > 1:
-            normed_ND = normed_ND.to(weight.dtype)  # norms of a stream kept in float32 give float32 (Mamba)
+            # norms of a stream kept in float32 give float32 (Mamba); the head may lie on a device of its own
+            normed_ND = normed_ND.to(weight.device, weight.dtype)
         logits_NV: Tensor = self.head(normed_ND)
         if self.multiplier is not None:
             logits_NV = logits_NV * self.multiplier
@@ -64,12 +66,13 @@ class Readout:
         """
         if self.norm is None:
             return self.logits(resid_ND)
-        kind = norm_kind(self.norm)
+        kind, home, there = norm_kind(self.norm), resid_ND.device, _device(self.norm, resid_ND)
+        resid_ND, final_ND = resid_ND.to(there), final_ND.to(there)
         normed = _centred(resid_ND.float(), kind.centred) * kind.inverse_scale(final_ND.float())
         normed = normed * kind.gain
         if bias and kind.bias is not None:
             normed = normed + kind.bias
-        return self.logits(normed.to(resid_ND.dtype))
+        return self.logits(normed.to(resid_ND.dtype)).to(home)
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,11 @@ class NormKind:
         """The norm itself, rebuilt from its parts."""
         normed = _centred(resid_ND, self.centred) * self.inverse_scale(resid_ND) * self.gain
         return normed if self.bias is None else normed + self.bias
+
+
+def _device(module: nn.Module, given: Tensor) -> torch.device:
+    """Where a module computes: where its weights are, or what it is given where it has none."""
+    return next((p.device for p in module.parameters() if p.device.type != "meta"), given.device)
 
 
 def _centred(resid_ND: Tensor, centred: bool) -> Tensor:

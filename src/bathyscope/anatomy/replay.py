@@ -84,8 +84,11 @@ class Replay:
         if arguments.state is not None:
             given[arguments.state] = {} if state is None else state
         if arguments.stream is not None:
-            return unwrap(block(**{arguments.stream: resid_NTD}, **given), self._width)
-        return unwrap(block(resid_NTD, **given), self._width)
+            out = unwrap(block(**{arguments.stream: resid_NTD}, **given), self._width)
+        else:
+            out = unwrap(block(resid_NTD, **given), self._width)
+        # blocks may lie on several devices; the stream has one
+        return out.to(resid_NTD.device)
 
     def attends(self, index: int, cache: CaptureCache) -> bool:
         """Block ``index`` looked at keys and values: it offered its own to the cache, or may take another block's."""

@@ -102,6 +102,7 @@ def replaced(
 
     def replace(part: str, own: Site, call: Call) -> Tensor:
         value = added[part] if call.module is first[part] else torch.zeros_like(added[part])
+        value = value.to(call.value.device)
         value = value if own.scale is None else value / getattr(block, own.scale)
         # a copy: some families overwrite what a module returns, which a leaf of the graph must not be
         value = value.expand_as(call.value) if not value.ndim else value.reshape(call.value.shape)
@@ -112,7 +113,8 @@ def replaced(
         if where is None or part not in where:
             return value
         # some modules see all tokens of all rows in one axis
-        return torch.where(where[part].view(*call.value.shape[:-1], 1), value, call.value)
+        marked = where[part].to(call.value.device).view(*call.value.shape[:-1], 1)
+        return torch.where(marked, value, call.value)
 
     with _at(block, {part: sites[part] for part in added}, replace):
         yield

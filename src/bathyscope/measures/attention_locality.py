@@ -126,6 +126,7 @@ def summed_weights(attention: Attention, valid_BT: Tensor, offsets: Sequence[int
     first_key = by_offset.new_zeros(rows, heads)
     for first, weights_BHQK in attention.chunks():
         valid = valid_BT[:, first : first + weights_BHQK.shape[2]].double()
+        weights_BHQK = weights_BHQK.to(valid.device)
         for column, offset in enumerate(offsets):
             start = max(0, offset - first)  # the first query of the chunk that has such a key
             diagonal_BHQ = weights_BHQK.diagonal(first - offset, dim1=2, dim2=3)

@@ -20,7 +20,8 @@ Array = NDArray[np.float64]
 
 
 def prepared(directions_ND: Tensor, unembedding: Unembedding) -> Tensor:
-    """Output weights, centred over channels where the final norm is a LayerNorm."""
+    """Output weights where the unembedding is, centred over channels where the final norm is a LayerNorm."""
+    directions_ND = directions_ND.to(unembedding.kept_V.device)
     if not unembedding.centred:
         return directions_ND
     return directions_ND - directions_ND.mean(-1, keepdim=True)

@@ -92,7 +92,7 @@ class Unembedding:
 
     def _folded(self, rows_VE: Tensor) -> Tensor:
         rows_VD = rows_VE.float() if self._projection is None else rows_VE.float() @ self._projection
-        rows_VD = rows_VD * self._gain
+        rows_VD = rows_VD * (self._gain.to(rows_VD.device) if isinstance(self._gain, Tensor) else self._gain)
         return rows_VD - rows_VD.mean(-1, keepdim=True) if self.centred else rows_VD
 
 

@@ -48,7 +48,7 @@ class PlainForward:
             )
         self.resid_BTD = out
         self._finite.append(torch.isfinite(self.resid_BTD).all())
-        parts = {part: value.reshape(before.shape) for part, value in taken.items()}
+        parts = {part: value.to(before.device).reshape(before.shape) for part, value in taken.items()}
         return BaselineView(index, before, self.resid_BTD, parts.get("attention"), parts.get("mlp"), seen.attention)
 
     def require_finite(self) -> None:

@@ -173,7 +173,7 @@ class Slots:
             if extra or first == 0:
                 control_after = out[0]
             with_control = extra or (first == 0 and slots[0] == 0)
-            parts = {part: value.view(given.shape) for part, value in taken.items()}
+            parts = {part: value.to(out.device).view(given.shape) for part, value in taken.items()}
             yield CallResult(
                 slots[first:last],
                 before,
