@@ -7,7 +7,7 @@ ONE := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 WORKERS ?= 2
 CODE := src packages studies tests benchmarks docs/*.py
 
-.PHONY: demo docs test test-all check bench mutants format clean
+.PHONY: demo docs test test-all check bench bench-gpu mutants format clean
 
 demo: $(READY)
 	$(VENV)/bin/bathyscope demo --out runs/demo
@@ -31,6 +31,10 @@ check: $(READY)
 
 bench: $(READY)
 	$(PY) benchmarks/run_all.py
+
+# about eight minutes on an H200; FLAGS=--tiny tries everything on a CPU
+bench-gpu: $(READY)
+	$(PY) benchmarks/gpu.py --out benchmarks/results $(FLAGS)
 
 mutants: $(READY)
 	WORKERS=$(WORKERS) $(PY) tests/mutations/run.py $(ONLY)

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from bathyscope import ModelError, Prompt, survey
 from bathyscope.model import Model, load
+from bathyscope.model.loading import anatomy_of
 from bathyscope.store.run import Run
 from bathyscope.surveying import Survey
 from bathyscope.wavefront import calls, compare, replace
@@ -127,6 +128,40 @@ def test_a_survey_launches_little_more_than_the_model(waved: tuple[Accelerator, 
     assert counts.own_launches < 1.9 * models, counts.launches
     assert counts.into_block.total() <= 3, counts.into_block
     assert counts.in_block.total() == 0, counts.lines_in_block
+
+
+PARTS_OF_IT = ["residual", "lens", "skip", "swap_cosine", "attention_locality", "neurons"]
+ALL_BUT_GRADIENTS = [*PARTS_OF_IT, "drop", "swap", "repeat", "direct", "erasure", "depth_score", "pairs"]
+
+
+@pytest.mark.parametrize(
+    ("name", "measures"),
+    [
+        ("llama", PARTS_OF_IT),
+        *(
+            pytest.param(name, ALL_BUT_GRADIENTS, id=name, marks=pytest.mark.thorough)
+            for name in ("llama", "mixtral", "gpt_neox", "olmo2", "granite", "falcon")
+        ),
+    ],
+)
+def test_a_model_on_two_devices_is_the_one_on_the_cpu(name: str, measures: list[str], device: Accelerator) -> None:
+    """The first blocks on one, the others, final norm and unembedding on another: the stream is on the first."""
+    hf = zoo.entry(name).build()
+    there, asked = copy.deepcopy(hf), prompts(hf)
+    options = {"skip": {"parts": ["block", "mlp"]}, "lens": {"norm": ["recompute", "frozen"]}}
+    plain = survey(load(hf), asked, measures, progress=False, **options)
+    behind = [module for module in (anatomy_of(hf).readout.norm, hf.get_output_embeddings()) if module is not None]
+    last = {path for path, module in hf.named_modules() if module in behind}
+    with device:
+        model = load(device.spread(there, lambda path: int(path in last or block_of(path) >= 2)))
+        assert {str(p.device) for p in there.parameters()} == {"fakegpu:0", "fakegpu:1"}
+        assert str(model.device) == "fakegpu:0"
+        assert_same(plain, survey(model, asked, measures, progress=False, **options))
+
+
+def block_of(path: str) -> int:
+    """The number of the block that a module belongs to; −1 = it is in none."""
+    return next((int(part) for part in path.split(".") if part.isdigit()), -1)
 
 
 MISTAKES: dict[str, Callable[[Tensor], object]] = {

@@ -164,6 +164,22 @@ class Accelerator(TorchDispatchMode):
                         table[key] = known[id(value)]  # type: ignore[assignment]
         return model
 
+    def spread(self, model: nn.Module, place: Callable[[str], int]) -> Any:
+        """The model itself on two devices, with the hooks by which accelerate carries what modules are given.
+
+        Args:
+            place: as for ``moved``.
+        """
+        from accelerate.hooks import AlignDevicesHook, add_hook_to_module
+
+        self.moved(model, place)
+        listed = {one for module in model.modules() if isinstance(module, nn.ModuleList) for one in module}
+        for name, module in model.named_modules():
+            if name and (module in listed or next(module.parameters(recurse=False), None) is not None):
+                there = torch.device(KIND, place(name))
+                add_hook_to_module(module, AlignDevicesHook(execution_device=there, io_same_device=False))
+        return add_hook_to_module(model, AlignDevicesHook(io_same_device=True))
+
     @contextmanager
     def counted(self) -> Iterator[Counts]:
         """What is asked of the device inside."""
