@@ -16,13 +16,15 @@ import pytest
 import xarray as xr
 from matplotlib.figure import FigureBase
 from support.browser import Show, opened
+from support.compared import a_run
 from support.explored import LENGTHS
 from support.synthetic import replaced, synthetic_run, without
-from support.synthetic_tokens import complete_run
+from support.synthetic_tokens import complete_run, with_tokens
 
 import bathyscope
 from bathyscope.report.figures import legend
 from bathyscope.report.figures.kind import Panel
+from bathyscope.report.side_by_side import differences
 from bathyscope.report.svg import inline_svg
 from bathyscope.store.run import Run
 
@@ -70,6 +72,17 @@ def test_texts_that_were_once_cut_are_found(chromium: Any, tmp_path: Path) -> No
             found[fixed] = one.geometry()
     assert sorted(found[True]) == sorted(f"outside: {name}" for name in HUB_NAMES)
     assert found[False] == []
+
+
+def test_differences_of_models_with_long_names_are_legible(chromium: Any, tmp_path: Path) -> None:
+    names = ["DeepSeek-R1-Distill-Qwen-1.5B-base", "DeepSeek-R1-Distill-Qwen-14B-Instruct", "Llama-3.1-8B-" + "x" * 60]
+    found = differences([a_run(model=name, shift=0.1 * n) for n, name in enumerate(names)], names)
+    assert not isinstance(found, str)
+    drawn = "".join(inline_svg(panel, panel.name) for panel in found.panels)
+    path = tmp_path / "page.html"
+    path.write_text(f"<meta charset=utf-8><div style='width: 40rem'>{drawn}</div>", encoding="utf-8")
+    with opened(chromium, path) as one:
+        assert one.geometry() == []
 
 
 def test_small_texts_and_texts_over_each_other_are_found(chromium: Any, tmp_path: Path) -> None:
@@ -249,9 +262,9 @@ def test_headings_are_in_order(show: Show, page: Path) -> None:
 
 
 def large() -> Run:
-    """80 blocks and 200 prompts."""
+    """80 blocks and 200 prompts, of which 16 have tokens."""
     run = synthetic_run(80, 200)
-    return without(run, *(name for name in run if name not in ("drop", "swap")))
+    return with_tokens(without(run, *(name for name in run if name not in ("drop", "lens", "skip"))))
 
 
 RUNS: dict[str, Callable[[], Run]] = {

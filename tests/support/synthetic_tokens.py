@@ -268,3 +268,31 @@ def _variable(dims: Sequence[str], values: Array, name: str, units: str) -> xr.V
     return xr.Variable(
         tuple(dims), values, {"long_name": name, "units": units, "formula": "made up", "source": "synthetic"}
     )
+
+
+def with_tokens(run: Run, prompts: int = 16, tokens: int = 40, seed: int = 0) -> Run:
+    """The run with values of single tokens of its first prompts, for all boundaries and all left-out blocks."""
+    rng = np.random.default_rng(seed)
+    L, words = run.n_blocks, 50
+    shape = (prompts, tokens, L + 1)
+    probability = np.sort(rng.dirichlet(np.ones(6), shape), -1)[..., :0:-1]
+    data = {
+        "top_id": (("prompt", "token", "boundary", "top"), rng.integers(words, size=(*shape, 5))),
+        "top_probability": (("prompt", "token", "boundary", "top"), probability),
+        **{
+            name: (("prompt", "token", "boundary"), rng.uniform(0, 1, shape))
+            for name in ("kl_final_lens", "entropy", "next_probability")
+        },
+        **{name: (("prompt", "token"), rng.uniform(0, L, shape[:2])) for name in ("settle_depth", "prediction_depth")},
+        "added_loss": (("prompt", "token", "dropped"), rng.normal(0, 0.1, (*shape[:2], L))),
+        "piece": (("id",), np.array([f"{PIECES[n % len(PIECES)]}{n}" for n in range(words)], dtype=object)),
+    }
+    coords = {
+        "prompt": np.arange(prompts),
+        "n_tokens": ("prompt", np.full(prompts, tokens)),
+        "boundary": np.arange(L + 1),
+        "dropped": np.arange(L),
+        "id": np.arange(words),
+    }
+    groups = {f"/{name}": run[name] for name in run} | {"/tokens": xr.Dataset(data, coords)}
+    return Run(xr.DataTree.from_dict(groups), run.manifest)

@@ -23,7 +23,7 @@ from bathyscope.report.table import estimator_name
 
 _ROW_INCHES: Final = 0.26
 _FRAME_INCHES: Final = 1.5
-_TITLE_LETTERS: Final = 62
+_TITLE_LETTERS: Final = 52
 
 
 def drawing(comparison: Comparison) -> Drawing:
@@ -48,7 +48,9 @@ def _draw(figure: FigureBase, one: xr.Dataset, axis: str) -> None:
     draw_rows(ax, [_row(one.sel(estimator=name)) for name in one["estimator"].values], size=6)
     ax.xaxis.set_major_locator(MaxNLocator(nbins=6))
     ax.set_xlabel(axis)
-    ax.set_title(textwrap.fill(title(one), _TITLE_LETTERS))
+    said = textwrap.fill(title(one), _TITLE_LETTERS)
+    # from the picture's edge: beside the names of estimators there is too little room for those of two models
+    figure.suptitle(said, x=0.01, ha="left", fontsize=9.5, fontweight="bold")
     figure.legend(handles=_legend(), loc="outside lower center", ncols=2)
 
 
