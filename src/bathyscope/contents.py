@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from bathyscope.errors import OptionError
 from bathyscope.explorer.places import by_place
 from bathyscope.store.run import Run, open_run
+from bathyscope.store.selecting import Some
 from bathyscope.surgery.plan import is_plan, open_plan
 
 if TYPE_CHECKING:
@@ -21,6 +22,9 @@ def show(
     cluster: str | None = None,
     raw: bool = False,
     partial: bool = False,
+    prompts: Some | None = None,
+    variables: Some | None = None,
+    blocks: Some | None = None,
 ) -> pd.DataFrame:
     """The results of one measure summed up over prompts, or what the run holds; of what ``prune`` wrote, its table.
 
@@ -34,9 +38,11 @@ def show(
         cluster: of the verdict: label of prompts that belong together, such as document; they are resampled as one.
         raw: every value of every prompt instead (:meth:`Run.to_dataframe`).
         partial: read an unfinished run: the prompts that are done.
+        prompts, variables, blocks: a part of the run alone (:meth:`Run.select`), such as ``prompts="level=2"``.
 
     Raises:
-        OptionError: the run does not hold the measure; a cluster without the verdict, or that makes no clusters.
+        OptionError: the run does not hold the measure, or nothing that is called as what is selected; a cluster
+            without the verdict, or that makes no clusters.
         StoreError: there is no run, or it is not finished.
 
     Example:
@@ -48,6 +54,8 @@ def show(
     if not isinstance(run, Run) and is_plan(run):
         return open_plan(run).table
     opened = run if isinstance(run, Run) else open_run(run, partial=partial)
+    if any(one is not None for one in (prompts, variables, blocks)):
+        opened = opened.select(prompts=prompts, variables=variables, blocks=blocks)
     if measure == "verdict":
         return pd.DataFrame(opened.verdict_by(cluster).rows())
     if cluster is not None:

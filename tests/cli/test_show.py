@@ -145,3 +145,44 @@ def test_an_unfinished_run_is_shown_on_request(
     assert "is not finished" in capsys.readouterr().err
     rows = json.loads(printed(capsys, str(copy), "--partial", "--format", "json"))
     assert "effective_depth" not in {row["measure"] for row in rows}
+
+
+def test_a_part_of_a_run_is_shown(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = open_run(run_folder)
+    lens = run["lens"]
+    arguments = ("--measure", "lens", "--prompts", "1-2", "--variables", "kl_final_lens", "--blocks", "0,2")
+    assert main(["show", str(run_folder), *arguments, "--format", "json"]) == 0
+    said = capsys.readouterr()
+    assert said.err.startswith("warning: Of all prompts together, and so not of some of them: ")
+    rows = json.loads(said.out)
+    assert {row["place"] for row in rows} == {0, 2}
+    with pytest.warns(UserWarning, match="Of all prompts together"):
+        raw = bathyscope.show(run, "lens", prompts="1-2", variables="kl_final_lens", blocks="0,2", raw=True)
+    values = lens["kl_final_lens"].isel(prompt=[1, 2]).sel(boundary=[0, 2])
+    assert sorted(raw["kl_final_lens"]) == sorted(values.values.ravel().tolist())
+    with pytest.warns(UserWarning, match="Of all prompts together"):
+        by_id = bathyscope.show(run, "lens", prompts=run.prompts.names[1:3], variables=["kl_final_lens"], blocks=[0, 2])
+    assert by_id["mean"].tolist() == [row["mean"] for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("selected", "message"),
+    [
+        ({"prompts": "p77"}, "No prompt of this run is 'p77'"),
+        ({"prompts": "0-99"}, "Name prompts by number"),
+        ({"variables": "kl_final_lenz"}, "Did you mean 'kl_final_lens'"),
+        ({"blocks": "first"}, "blocks='first' is no number of a block"),
+    ],
+)
+def test_what_is_not_there_cannot_be_selected(selected: dict[str, str], message: str, run_folder: Path) -> None:
+    with pytest.raises(bathyscope.OptionError, match=message):
+        bathyscope.show(run_folder, "lens", **selected)
+
+
+def test_what_is_of_all_prompts_is_no_part_of_some(run_folder: Path) -> None:
+    run = open_run(run_folder)
+    with pytest.warns(UserWarning, match="Of all prompts together, and so not of some of them: .*effective_depth"):
+        some = run.select(prompts=[0])
+    assert "effective_depth" not in some
+    assert [prompt.id for prompt in some.prompts] == [run.prompts[0].id]
+    assert "1 of " in some.caption()

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bathyscope.statistics.bootstrap import Interval, mean_intervals
+from bathyscope.store.selecting import PLACES
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
 FloatArray = NDArray[np.float64]
 
-PLACES: Final = ("block", "boundary", "skipped", "dropped", "swapped", "start")
-"""Dimensions along the depth of a model."""
 MANY: Final = ("token", "head", "distance", "sample")
 """Dimensions that are not summed up place by place."""
 

@@ -45,6 +45,7 @@ def report(
     options: FigureOptions | None = None,
     text: bool = True,
     names: Sequence[str] | None = None,
+    prompts: str | Sequence[int] | Sequence[str] | None = None,
     **gone: object,
 ) -> Path:
     """Write a page and give back its path. The same runs give the same bytes.
@@ -56,6 +57,7 @@ def report(
         title: of the page; default: model and data.
         options: weighting and bands of the curves, reduction and scale of the maps, prompts with own maps.
         names: of the runs, in place of their models and data.
+        prompts: draw some prompts of every run alone, by number (``"0-4,7"``), id or label (``"level=2"``).
         text: show the words of prompts and predictions; False leaves them out of the page and shows token ids.
 
     Raises:
@@ -72,6 +74,7 @@ def report(
     runs, plans = parted(runs)
     if not runs:
         raise OptionError("A report needs at least one run; give a list such as [run].")
+    runs = runs if prompts is None else [run.select(prompts=prompts) for run in runs]
     names = named(runs, names)
     runs = runs if text else [_without_words(run) for run in runs]
     # each figure of each run is computed once, for its section and for what stands side by side
@@ -98,7 +101,7 @@ def _check(out: object, title: object, options: object, gone: Mapping[str, objec
     for name in gone:
         if name in NO_LONGER:
             raise OptionError(NO_LONGER[name])
-        known = ("runs", "out", "title", "options", "text", "names")
+        known = ("runs", "out", "title", "options", "text", "names", "prompts")
         raise OptionError(f"A report takes no {name!r}; allowed: {', '.join(known)}.{did_you_mean(name, known)}")
     check("out", out, (str, Path), "the path of an HTML file, such as 'page.html'")
     check("title", title, (str, type(None)), "a text, or None")

@@ -21,6 +21,7 @@ from bathyscope.store.manifest import RUN, Identity, Manifest
 from bathyscope.store.merge import PROMPT, merge
 from bathyscope.store.prompts import PROMPTS, PROMPTS_FILE, decode_prompts, remembered_prompts
 from bathyscope.store.saving import save_folder
+from bathyscope.store.selecting import Some, of_places, of_prompts, of_variables, prompts_named
 from bathyscope.store.shards import read_shard
 from bathyscope.store.table import tidy
 from bathyscope.text import without_folders
@@ -172,6 +173,32 @@ class Run:
         for label, control in self.controls.items():
             control.save(folder / CONTROLS / label)
         return open_run(folder)
+
+    def select(self, *, prompts: Some | None = None, variables: Some | None = None, blocks: Some | None = None) -> Run:
+        """A part of the run.
+
+        Args:
+            prompts: by number, by id or by a label: ``"0-4,7"``, ``"level=2"``. Results that are of all prompts
+                together, such as ``effective_depth``, are left out, with a warning that names them.
+            variables: names such as ``"kl,entropy"``, of whichever measures have them.
+            blocks: numbers of blocks, and of boundaries, such as ``"0-5"``.
+
+        Raises:
+            OptionError: nothing is called so.
+
+        Example:
+            >>> run.select(prompts="level=2", blocks="0-11")["lens"]  # doctest: +SKIP
+        """
+        datasets = {name: self[name] for name in self.measures}
+        if prompts is not None:
+            chosen = of_prompts(datasets, prompts_named(self.prompts, prompts))
+            left = [name for name in datasets if name not in chosen]
+            if left:
+                warn(f"Of all prompts together, and so not of some of them: {', '.join(left)}.")
+            datasets = chosen
+        datasets = datasets if variables is None else of_variables(datasets, variables)
+        datasets = datasets if blocks is None else of_places(datasets, blocks)
+        return replace(self, tree=xr.DataTree.from_dict({f"/{name}": one for name, one in datasets.items()}))
 
     def to_dataframe(self, measure: str) -> pd.DataFrame:
         """One measure as a table, one row an index combination (see :func:`bathyscope.store.table.tidy`).

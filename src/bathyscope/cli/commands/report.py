@@ -8,13 +8,13 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter
 
 import bathyscope
-from bathyscope.cli.arguments import Partial, taken
+from bathyscope.cli.arguments import Given, Partial, taken
 from bathyscope.cli.console import say, write
 from bathyscope.cli.flags import command, flags, options_of
 from bathyscope.errors import OptionError
 from bathyscope.report.figures.options import FigureOptions
 
-_PAGE = options_of("bathyscope:report", leave_out=("runs", "options"))
+_PAGE = options_of("bathyscope:report", leave_out=("runs", "options", "prompts"))
 _FILES = options_of("bathyscope.report.export:save_figures", leave_out=("run", "folder", "options"))
 _EXAMPLES = """\
 Examples:
@@ -28,6 +28,7 @@ def report_command(
     *runs: str,
     figures: Annotated[Path | None, Parameter(show_default=False)] = None,
     panels: bool = False,
+    prompts: Given = None,
     partial: Partial = False,
     interactive: Annotated[bool | None, Parameter(show=False)] = None,
     **given: Any,
@@ -38,6 +39,7 @@ def report_command(
         runs: folders that surveys wrote; those that prune wrote have a section each.
         figures: folder for every figure as a file; several runs get a folder each inside, and one in which they
             stand side by side.
+        prompts: some of them alone, by number (0-4,7), id, or label (level=2).
         panels: with --figures, every panel as a file of a journal's width, with captions as text and numbers as csv.
     """
     from bathyscope.report.export import save_figures, save_side_by_side
@@ -55,6 +57,8 @@ def report_command(
         raise OptionError("Nothing to write: give --out PAGE.html, --figures FOLDER, or both.")
     plans = [bathyscope.open_plan(run) for run in runs if is_plan(run)]
     opened = [bathyscope.open(run, partial=partial) for run in runs if not is_plan(run)]
+    if prompts is not None:
+        opened = [run.select(prompts=prompts) for run in opened]
     if plans and not opened:
         raise OptionError(
             "A report needs a run, and only what prune wrote was given, which has a section beside runs; print it with "

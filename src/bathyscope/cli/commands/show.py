@@ -23,7 +23,7 @@ Examples:
   bathyscope show runs/qwen --measure verdict --cluster document
   bathyscope show runs/qwen --measure effective_depth
   bathyscope show runs/qwen --measure lens
-  bathyscope show runs/qwen --measure lens --raw --format csv > lens.csv
+  bathyscope show runs/qwen --measure lens --prompts level=2 --blocks 0-5 --raw --format csv > lens.csv
   bathyscope show runs/qwen --measure effective_depth --format json | jq ."""
 
 app = App(name="show", help_epilogue=_EXAMPLES)
@@ -38,6 +38,9 @@ def show(
     cluster: Given = None,
     format: Records = "table",
     raw: bool = False,
+    prompts: Given = None,
+    variables: Given = None,
+    blocks: Given = None,
     partial: Partial = False,
 ) -> int:
     """Print results.
@@ -47,6 +50,9 @@ def show(
         measure: which measure, or verdict for the readings behind the verdict; without it, everything is listed.
         cluster: of the verdict: label of prompts that belong together, such as document; they are resampled as one.
         raw: every value of every prompt, in place of means by block with their intervals.
+        prompts: some of them, by number (0-4,7), id, or label (level=2).
+        variables: some of them, such as kl,entropy.
+        blocks: some of them, and boundaries of the same numbers, such as 0-5.
     """
     from bathyscope.surgery.plan import is_plan
 
@@ -56,6 +62,8 @@ def show(
         show_plan(bathyscope.open_plan(run), format)
         return 0
     opened = bathyscope.open(run, partial=partial)
+    if any(one is not None for one in (prompts, variables, blocks)):
+        opened = opened.select(prompts=prompts, variables=variables, blocks=blocks)
     if measure is None and cluster is None:
         _show_contents(opened, format)
     elif format == "table" and measure == "effective_depth" and cluster is None:

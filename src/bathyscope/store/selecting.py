@@ -1,0 +1,113 @@
+"""Parts of a run: some of its prompts, variables, and places along the depth."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+import xarray as xr
+
+from bathyscope.errors import OptionError, did_you_mean
+from bathyscope.prompts.prompts import Prompts
+from bathyscope.store.merge import PROMPT
+
+PLACES: Final = ("block", "boundary", "skipped", "dropped", "swapped", "start")
+"""Dimensions along the depth of a model."""
+_NUMBERS = re.compile(r"(\d+)(?:-(\d+))?")
+
+Some = str | Sequence[int] | Sequence[str]
+"""``"0-4,7"``, or a list of the same."""
+
+
+def prompts_named(prompts: Prompts, some: Some) -> list[int]:
+    """Numbers of prompts that are named by number (``0-4,7``), by id, or by a label (``level=2``), in the run's order.
+
+    Raises:
+        OptionError: nothing is called so.
+    """
+    found: set[int] = set()
+    for part in _parts(some):
+        label, separator, value = part.partition("=")
+        numbers = _range(part)
+        if part in prompts.names:
+            own = [prompts.names.index(part)]
+        elif separator and label in prompts.labels:
+            own = [number for number, held in enumerate(prompts.label(label)) if str(held) == value]
+        elif numbers and numbers[-1] < len(prompts):
+            own = numbers
+        else:
+            own = []
+        if not own:
+            known = [*prompts.names, *(f"{name}=" for name in prompts.labels)]
+            raise OptionError(
+                f"No prompt of this run is {part!r}.{did_you_mean(part, known)} Name prompts by number (0 to "
+                f"{len(prompts) - 1}, such as 0-4,7), by id, or by a label ("
+                f"{', '.join(f'{name}=…' for name in prompts.labels) or 'of which these prompts have none'})."
+            )
+        found.update(own)
+    return sorted(found)
+
+
+def of_prompts(datasets: Mapping[str, xr.Dataset], numbers: Sequence[int]) -> dict[str, xr.Dataset]:
+    """What results say of some prompts; what they say of all together is not among it."""
+    found = {}
+    for name, dataset in datasets.items():
+        if PROMPT not in dataset.dims:
+            continue
+        by_prompt = dataset[[one for one, values in dataset.data_vars.items() if PROMPT in values.dims]]
+        if PROMPT not in dataset.coords:
+            found[name] = by_prompt.isel({PROMPT: list(numbers)})
+            continue
+        own = [number for number in dataset[PROMPT].values.tolist() if number in numbers]
+        # a dataset of fewer prompts says which they are
+        found[name] = by_prompt.sel({PROMPT: own}).assign_coords({PROMPT: [list(numbers).index(n) for n in own]})
+    return found
+
+
+def of_variables(datasets: Mapping[str, xr.Dataset], some: Some) -> dict[str, xr.Dataset]:
+    """The measures that have variables of these names, with these alone.
+
+    Raises:
+        OptionError: no measure has one of them.
+    """
+    names = _parts(some)
+    there = list(dict.fromkeys(str(name) for dataset in datasets.values() for name in dataset.data_vars))
+    unknown = next((name for name in names if name not in there), None)
+    if unknown is not None:
+        raise OptionError(
+            f"No measure here has a variable {unknown!r}.{did_you_mean(unknown, there)} There are {', '.join(there)}."
+        )
+    found = {m: dataset[[name for name in dataset.data_vars if name in names]] for m, dataset in datasets.items()}
+    return {measure: dataset for measure, dataset in found.items() if dataset.data_vars}
+
+
+def of_places(datasets: Mapping[str, xr.Dataset], some: Some) -> dict[str, xr.Dataset]:
+    """Results at some blocks, and at the boundaries of the same numbers.
+
+    Raises:
+        OptionError: no number of a block.
+    """
+    wanted: set[int] = set()
+    for part in _parts(some):
+        numbers = _range(part)
+        if not numbers:
+            raise OptionError(f"blocks={part!r} is no number of a block; give numbers or ranges such as 0-5,7.")
+        wanted.update(numbers)
+    found = {}
+    for name, dataset in datasets.items():
+        own = {dim: np.isin(dataset[dim].values, list(wanted)) for dim in PLACES if dim in dataset.dims}
+        found[name] = dataset.isel({dim: np.flatnonzero(kept) for dim, kept in own.items()})
+    return found
+
+
+def _parts(some: Some) -> list[str]:
+    given: Iterable[object] = some.split(",") if isinstance(some, str) else some
+    return [part for one in given if (part := str(one).strip())]
+
+
+def _range(text: str) -> list[int]:
+    """``3`` and ``0-4`` as numbers; nothing for another text."""
+    found = _NUMBERS.fullmatch(text)
+    return [] if found is None or len(text) > 12 else list(range(int(found[1]), int(found[2] or found[1]) + 1))
