@@ -4,12 +4,13 @@ from bathyscope.model.devices import as_device, as_dtype, free_bytes
 from bathyscope.model.exclusive import alone
 from bathyscope.model.loading import AnyModel, anatomy_of, load, load_config, loaded
 from bathyscope.model.model import Model
-from bathyscope.model.settings import config_hash
+from bathyscope.model.settings import adapters_of, config_hash
 from bathyscope.model.weights import weight_hash
 
 __all__ = [
     "AnyModel",
     "Model",
+    "adapters_of",
     "alone",
     "anatomy_of",
     "as_device",

@@ -31,6 +31,24 @@ def config_hash(hf: nn.Module) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def adapters_of(hf: nn.Module) -> str | None:
+    """The adapters in a model's layers and what each does, such as ``default active``; None = there are none.
+
+    An adapter is active, merged into the weights, disabled with all others, or inactive beside another one. What was
+    merged and unloaded is no adapter any more, and the weights tell.
+    """
+    states: dict[str, set[str]] = {}
+    for module in hf.modules():
+        merged, disabled = (getattr(module, name, None) for name in ("merged_adapters", "disable_adapters"))
+        if merged is None or disabled is None:
+            continue
+        active = getattr(module, "active_adapters", ())
+        for name in {name for kind in getattr(module, "adapter_layer_names", ()) for name in getattr(module, kind, ())}:
+            used = "merged" if name in merged else "active" if name in active else "inactive"
+            states.setdefault(name, set()).add("disabled" if disabled else used)
+    return ", ".join(f"{name} {' and '.join(sorted(own))}" for name, own in sorted(states.items())) or None
+
+
 def _told(config: PreTrainedConfig) -> dict[str, Any]:
     """What a configuration says beyond its class: newer versions of the library add entries with defaults."""
     try:

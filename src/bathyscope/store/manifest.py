@@ -19,8 +19,8 @@ from bathyscope.store.folder import Kind, plain_name, unreadable
 RUN = Kind("run", "a survey", "manifest.json", schemas=(1, 2))
 SCHEMA = RUN.schemas[-1]
 _LIBRARIES = ("bathyscope", "torch", "transformers", "numpy", "xarray")
-TOLD_LATER = ("n_blocks", "config_hash")
-"""Fields of an identity that runs of schema 1 do not tell."""
+TOLD_LATER = ("n_blocks", "config_hash", "adapters")
+"""Fields of an identity that earlier runs do not tell."""
 
 _TEXTS = ("model", "weight_hash", "prompt_hash", "dataset", "dtype", "attention", "device")
 
@@ -48,6 +48,7 @@ class Identity:
         noise: how the noise floor is measured.
         n_blocks: L of the model; None in a run of schema 1, which does not tell it.
         config_hash: of the model's configuration; None in runs from before it was kept.
+        adapters: in the model's layers, and what each does, such as ``default active``; None = none.
         keep_text: whether texts of tokens are kept, among the prompts and in results.
         schedule: the order of the model's blocks that was measured; None = their own.
 
@@ -75,6 +76,7 @@ class Identity:
     config_hash: str | None = None
     keep_text: bool = True
     schedule: str | None = None
+    adapters: str | None = None
 
     def __post_init__(self) -> None:
         for name in self.__dataclass_fields__:

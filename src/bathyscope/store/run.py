@@ -260,6 +260,8 @@ class Run:
         # there a control and the plain forward round alike, which effects do not
         unheld = "" if self.noise_holds or not floor else f" (without the rounding of {identity.dtype} itself)"
         model, dataset = without_folders(identity.model), without_folders(identity.dataset)
+        if identity.adapters is not None:
+            model = f"{model} with adapters ({identity.adapters})"
         return f"{model} on {dataset}: {extent}{floor}{unheld}."
 
     @property

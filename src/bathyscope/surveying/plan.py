@@ -24,7 +24,7 @@ from bathyscope.assembly import (
 )
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
 from bathyscope.measures.registry import MEASURES
-from bathyscope.model import Model, config_hash, free_bytes
+from bathyscope.model import Model, adapters_of, config_hash, free_bytes
 from bathyscope.progress import ProgressBar
 from bathyscope.prompts.hash import prompts_hash
 from bathyscope.prompts.prompts import Prompts
@@ -146,6 +146,7 @@ class SurveyPlan:
             "noise": "control row in every batch against the plain forward",
             "n_blocks": self.model.n_blocks,
             "config_hash": config_hash(hf),
+            "adapters": adapters_of(hf),
             "keep_text": self.facts.keeps_text,
             "schedule": self.model.schedule,
         }
