@@ -37,7 +37,9 @@ class Schedule:
         0…1 1…2 2…3 of 4 blocks
         >>> tuple(bathyscope.Schedule.parse("drop:1,swap:2", 4))
         (0, 3, 2)
-        >>> swapped = bathyscope.Schedule.standard(4).swap(2)
+        >>> swapped = bathyscope.Schedule.of("swap:2", 4)
+        >>> swapped == bathyscope.Schedule.standard(4).swap(2)
+        True
         >>> swapped.is_standard, swapped.clean_prefix
         (False, 2)
     """
