@@ -11,6 +11,7 @@ from support import naive, waves, zoo
 
 import bathyscope
 from bathyscope.errors import ModelError, OptionError, PromptError
+from bathyscope.model.reading import tokenized
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.prompts import Prompts
 
@@ -43,9 +44,13 @@ def test_costs_are_those_of_one_forward_each() -> None:
     ],
 )
 def test_no_window_helps_a_trained_model(name: str, windows: int, problems: int) -> None:
-    scan = bathyscope.repeat_scan(CHECKPOINTS / name, _TASK.format(problems), over="answer", progress=False)
+    model = bathyscope.load(CHECKPOINTS / name)
+    read = tokenized(model, _TASK.format(problems))
+    different = len({prompt.ids for prompt in read})
+    with pytest.warns(UserWarning, match=f"{problems - different} of {problems} prompts have the tokens of others"):
+        scan = bathyscope.repeat_scan(model, read, over="answer", progress=False)
     assert scan.helping == []
-    assert scan.text.startswith(f"No window helps: of {windows} windows run twice in a row, {problems} prompts")
+    assert scan.text.startswith(f"No window helps: of {windows} windows run twice in a row, {different} prompts")
     assert "none answers more prompts rightly" in scan.text
     assert scan.data.attrs["full_accuracy"] > 0.5
 

@@ -19,7 +19,7 @@ def judging(prompts: Prompts, what: str = "test prompts") -> Prompts:
     Raises:
         PromptError: there are fewer than two, of which no interval comes.
     """
-    places = {prompt.ids: place for place, prompt in reversed(list(enumerate(prompts)))}
+    places = {(prompt.ids, prompt.answer_tokens): place for place, prompt in reversed(list(enumerate(prompts)))}
     again = len(prompts) - len(places)
     if len(places) < 2:
         copies = "" if not again else f" ({len(prompts)} copies of it were given)"
