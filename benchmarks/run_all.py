@@ -19,11 +19,12 @@ SCRIPTS = (
     "interval_coverage.py",
     "memory.py",
     "streaming.py",
+    "ray_speed.py",
     "maps.py",
     "export_memory.py",
 )
 
-OF_THEIR_OWN = ("corpus.py", "launches.py", "interval_coverage.py", "export_memory.py", "streaming.py")
+OF_THEIR_OWN = ("corpus.py", "ray_speed.py", "launches.py", "interval_coverage.py", "export_memory.py", "streaming.py")
 """Scripts that take other flags; they run with their defaults."""
 
 
