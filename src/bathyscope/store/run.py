@@ -187,7 +187,8 @@ class Run:
             OptionError: nothing is called so.
 
         Example:
-            >>> run.select(prompts="level=2", blocks="0-11")["lens"]  # doctest: +SKIP
+            >>> dict(run.select(prompts="level=2", blocks="0-1")["drop"].loss.sizes)
+            {'prompt': 4, 'dropped': 2}
         """
         datasets = {name: self[name] for name in self.measures}
         if prompts is not None:
