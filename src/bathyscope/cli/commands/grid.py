@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from bathyscope.grids import Grid
 
 _EXAMPLES = """\
-Example:
+Examples:
   bathyscope grid grid.yaml --out runs/grid
+  bathyscope grid grid.yaml --out runs/grid --quiet
 
 A grid is every model on every prompt set with every variant of the options:
   models: [gpt2, {model: Qwen/Qwen2.5-0.5B, dtype: float32}]
