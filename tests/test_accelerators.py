@@ -266,7 +266,7 @@ def test_pieces_are_calls_of_that_size() -> None:
 def memory_for(model: Model, tokens: int, size: int) -> int:
     """What leaves room for calls of so many tokens."""
     plan = Survey(["skip", "drop"]).plan(model, [[1] * tokens])
-    return plan._state_bytes([0]) + size * bytes_per_token(model.anatomy, tokens)
+    return plan.state_bytes([0], plan.measures) + size * bytes_per_token(model.anatomy, tokens)
 
 
 def test_what_fits_in_no_pieces_is_refused_with_numbers() -> None:

@@ -129,5 +129,6 @@ def test_every_option_of_every_measure_has_one_flag_with_help() -> None:
 
 
 def test_every_argument_of_the_survey_can_be_given() -> None:
-    arguments = {one.name for one in declared("bathyscope:survey")} - {"progress", "command"}
+    # what workers load a model with are the flags of load
+    arguments = {one.name for one in declared("bathyscope:survey")} - {"progress", "command", "loading"}
     assert arguments <= {one.name for one in fields(CALL)}

@@ -161,7 +161,7 @@ def test_a_model_whose_configuration_has_changed(folder: Path, parts: list[Path]
 
 
 def test_a_census_of_neurons_needs_the_weights_that_the_parts_had(tmp_path: Path) -> None:
-    model = zoo.build("llama")
+    model = zoo.entry("llama").build()
     model.save_pretrained(tmp_path / "model")
     ids = zoo.prompts(model, (12, 9))
     for number in (1, 2):

@@ -349,7 +349,7 @@ def test_what_is_not_greedy_or_has_no_room_is_refused_before_any_forward(
 def test_contexts_that_leave_no_room_lose_their_beginning(bundled: Model, own_task: Path) -> None:
     window = bundled.max_tokens
     assert window is not None
-    start = "The old man and the sea and the boy. " * 40
+    start = "The old man and the sea and the boy. " * 60
     row = {"text": start[:-1], "answer": "-"}
     own_task.with_name("counting.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
     with pytest.warns(UserWarning, match="1 of 1 contexts have lost their beginning, to leave room for answers"):

@@ -83,8 +83,8 @@ _STATISTICS = (
     _statistics(
         "influence",
         "the-skipped-block-depends-on-itself",
-        "(index[:, None] < np.arange(n_blocks))",
-        "(index[:, None] <= np.arange(n_blocks))",
+        "dtype=bool), 1)",
+        "dtype=bool), 0)",
         "statistics/test_influence.py",
     ),
     _statistics(

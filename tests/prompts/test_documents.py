@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from inspect import signature
 from pathlib import Path
 
+from bathyscope.prompts.columns import column_prompts
 from bathyscope.prompts.datasets import registry
 from bathyscope.prompts.generators import GENERATORS, Arithmetic
 from bathyscope.prompts.spec import LEVELS
@@ -45,5 +47,6 @@ def test_every_generator_and_option_is_listed() -> None:
         "tokens",
         "documents",
     }
+    options |= set(signature(column_prompts).parameters) - {"hub", "split", "count"}
     assert set(LEVELS) < options
     assert set(re.findall(r"`(\w+)=`", PAGE)) == options

@@ -27,3 +27,10 @@ def test_lists_of_layers() -> None:
     assert emitted(schedule, "m", "float32", "layers") == "0,2,3"
     wanted = {"model": "m", "n_blocks": 4, "layers": [0, 2, 3], "dropped": [1]}
     assert json.loads(emitted(schedule, "m", "float32", "json")) == wanted
+
+
+def test_the_revision_of_the_model_is_kept() -> None:
+    schedule = Schedule.standard(4).drop(1)
+    found = yaml.safe_load(emitted(schedule, "org/model", "float32", "mergekit", "v1.0"))
+    assert {one["sources"][0]["model"] for one in found["slices"]} == {"org/model@v1.0"}
+    assert json.loads(emitted(schedule, "org/model", "float32", "json", "v1.0"))["revision"] == "v1.0"

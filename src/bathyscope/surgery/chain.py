@@ -83,6 +83,10 @@ class Chain:
         self.refuses_cache = ""
         """Why nothing may be continued from a cache; empty where it may."""
 
+    def stand_ins(self) -> nn.ModuleList:
+        """One for every block, in the model's order."""
+        return nn.ModuleList(StandIn(block, place, self) for place, block in enumerate(self._blocks))
+
     @contextmanager
     def in_place(self, anatomy: Anatomy) -> Iterator[nn.Module]:
         """Inside, stand-ins take the place of the model's list of blocks; gives the module that holds the list."""
@@ -90,7 +94,7 @@ class Chain:
         owner = anatomy.model.get_submodule(path)
         blocks = getattr(owner, name)
         try:
-            setattr(owner, name, nn.ModuleList(StandIn(block, n, self) for n, block in enumerate(self._blocks)))
+            setattr(owner, name, self.stand_ins())
             yield owner
         finally:
             setattr(owner, name, blocks)

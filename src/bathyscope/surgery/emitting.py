@@ -10,7 +10,7 @@ from bathyscope.schedule import Schedule
 Emit = Literal["mergekit", "layers", "json"]
 
 
-def emitted(schedule: Schedule, model: str, dtype: str, form: Emit) -> str:
+def emitted(schedule: Schedule, model: str, dtype: str, form: Emit, revision: str | None = None) -> str:
     """A schedule as text.
 
     Args:
@@ -18,16 +18,18 @@ def emitted(schedule: Schedule, model: str, dtype: str, form: Emit) -> str:
         dtype: of the weights, which mergekit writes in.
         form: "mergekit": a passthrough merge as YAML, a slice for every run of consecutive blocks; "layers": the
             blocks in their order, separated by commas; "json": both counts, the order, and what is left out.
+        revision: of the model on the hub, which mergekit takes behind an @; None = not one in particular.
     """
     if form == "layers":
         return ",".join(map(str, schedule))
     if form == "json":
         dropped = sorted(set(range(schedule.n_blocks)) - set(schedule))
         found = {"n_blocks": schedule.n_blocks, "layers": list(schedule), "dropped": dropped}
-        return json.dumps({"model": model, **found}, indent=2)
+        return json.dumps({"model": model, **({"revision": revision} if revision else {}), **found}, indent=2)
+    name = json.dumps(f"{model}@{revision}" if revision else model)
     lines = ["slices:"]
     for first, last in runs(schedule):
-        lines += ["- sources:", f"  - model: {json.dumps(model)}", f"    layer_range: [{first}, {last + 1}]"]
+        lines += ["- sources:", f"  - model: {name}", f"    layer_range: [{first}, {last + 1}]"]
     return "\n".join([*lines, "merge_method: passthrough", f"dtype: {dtype}"])
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from bathyscope.errors import ModelError, OptionError, warn
-from bathyscope.model import AnyModel, alone, config_hash
+from bathyscope.model import AnyModel, Model, alone, config_hash
 from bathyscope.options import Range, checked
 from bathyscope.schedule import Schedule
 from bathyscope.store.folder import folder_path
@@ -78,7 +78,8 @@ def export(
         chosen = schedule_for(schedule, source.n_blocks)
         if emit is not None:
             dtype = str(getattr(source.config, "dtype", None) or "bfloat16").removeprefix("torch.")
-            return emitted(chosen, source.name, dtype, emit)
+            known = model.revision if isinstance(model, Model) else revision
+            return emitted(chosen, source.name, dtype, emit, known)
         return write_export(source, chosen, target, evidence=evidence, shard_bytes=shard_bytes)
 
 
