@@ -92,8 +92,10 @@ def draw(found: Judged) -> Figure:
         ax.hlines(rows["exact"], rows["cost_low"], rows["cost_high"], color=style.BLUE, alpha=0.5)
         ax.vlines(rows["cost"], rows["exact_low"], rows["exact_high"], color=style.BLUE, alpha=0.5)
         ax.plot(rows["cost"], rows["exact"], "o", color=style.BLUE, markersize=4)
-        for _, row in rows.iterrows():
-            ax.annotate(row["dropped"], (row["cost"], row["exact"]), (4, 4), textcoords="offset points", fontsize=7)
+        # by turns above and below: neighbours cost about the same
+        for number, (_, row) in enumerate(rows.sort_values("cost").iterrows()):
+            place, away = (row["cost"], row["exact"]), (2, 5) if number % 2 else (-5, -11)
+            ax.annotate(row["dropped"], place, away, textcoords="offset points", fontsize=7)
         ax.axhline(float(found.table["exact"].iloc[0]), color=style.MUTED, linestyle="--", linewidth=1)
         ax.set_xscale("symlog", linthresh=0.1)
         ax.set_xlim(0, 1.3 * float(rows["cost_high"].max()))
