@@ -45,7 +45,7 @@ def test_every_picture_is_legible(show: Show, page: Path, width: int, scheme: st
 HUB_NAMES = (
     "deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B-base",
     "deepseek-ai/DeepSeek-R1-Distill-Qwen-14B-Instruct",
-    "/work/models/checkpoints/depth_6",
+    "/data/models/checkpoints/depth_6",
 )
 
 
