@@ -92,7 +92,9 @@ class OnDevice(torch.Tensor):
     host: Tensor
 
     @staticmethod
-    def __new__(cls, host: Tensor, device: torch.device) -> OnDevice:
+    def __new__(cls, host: Tensor, device: torch.device | None = None, requires_grad: bool = False) -> Any:
+        if device is None:  # accelerate, which copies a parameter by its class
+            return host.detach().requires_grad_(requires_grad)
         made: OnDevice = torch.Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
             cls,
             host.size(),
