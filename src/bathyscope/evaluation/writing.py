@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from lm_eval.models.utils import postprocess_generated_text
 from torch import Tensor
 from transformers import LogitsProcessor, LogitsProcessorList, PreTrainedModel, StoppingCriteria, StoppingCriteriaList
 
@@ -87,9 +88,7 @@ class Writer:
     def _text(self, ids: Sequence[int], until: tuple[str, ...]) -> str:
         shown = ids[:-1] if ids and ids[-1] in self._ends else ids
         text = str(self._tokenizer.decode(shown, skip_special_tokens=True))
-        for stop in until:
-            text = text.split(stop)[0]
-        return text
+        return str(postprocess_generated_text(text, list(until), None))
 
     def _generated(self, prompts: Sequence[tuple[int, ...]], **options: Any) -> Any:
         """What ``generate`` gives for prompts padded on the left."""
