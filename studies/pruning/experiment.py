@@ -7,7 +7,7 @@ Source: ShortGPT, Gromov et al. and SLEB, whose rules are the candidates.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import combinations
@@ -31,7 +31,7 @@ from bathyscope.surgery.ledger import Kept, Ledger, Role
 from bathyscope.surgery.plan import Plan, decoded
 from bathyscope.surgery.pruning import size_of, units_of
 from bathyscope.surgery.surrogate import Subset
-from bathyscope.wavefront.histories import Unit, without
+from bathyscope.wavefront.histories import Unit
 
 KIND: Final = Kind("pruning study", "python -m studies.pruning", "study.json", schemas=(1,))
 EXHAUSTIVE: Final = "exhaustive"
@@ -53,9 +53,6 @@ class Pruning:
         tokens: of calibration, and as many of test, at least.
         window: tokens of each prompt of text.
         all_subsets: models of at most so many blocks have all subsets measured.
-        screened: where more subsets than ``kept`` have to be measured, all are on so many calibration prompts of text,
-            and the ``kept`` cheapest of them on all prompts.
-        kept: of the screened ones.
         random: subsets drawn at random.
         resamples: bootstrap resamples of the test prompts.
     """
@@ -67,8 +64,6 @@ class Pruning:
     tokens: int = 20_000
     window: int = 256
     all_subsets: int = 12
-    screened: int = 4
-    kept: int = 24
     random: int = 16
     resamples: int = 5000
 
@@ -110,12 +105,6 @@ class _Study:
         }
         self._kept = Kept(out / name, KIND, identity)
         self._ledger = Ledger(self.model, samples, self._kept, over, progress)
-        self._screen: Ledger | None = None
-        self._kept_few: Kept | None = None
-        if over == "tokens" and options.screened:
-            few = samples["calibration"].some(range(options.screened))
-            self._kept_few = Kept(out / name / "screened", KIND, {**identity, "calibration": few.hash})
-            self._screen = Ledger(self.model, {"calibration": few}, self._kept_few, over, progress)
         n_blocks = self.model.n_blocks
         self._search = Search(
             self._ledger,
@@ -133,36 +122,20 @@ class _Study:
 
     def __exit__(self, *_: object) -> None:
         self._kept.close()
-        if self._kept_few is not None:
-            self._kept_few.close()
 
-    def _cheapest(self, size: int, others: Sequence[Subset]) -> tuple[Subset, float]:
-        """The cheapest of all subsets of a size on the calibration prompts, and its place where they were screened.
-
-        Args:
-            others: what rules have found, which is measured already.
-        """
+    def _cheapest(self, size: int) -> Subset:
+        """The cheapest of all subsets of a size on the calibration prompts."""
         every: list[Subset] = [frozenset(map(Unit, own)) for own in combinations(range(self.model.n_blocks), size)]
-        screened = self._screen is not None and len(every) > self._options.kept
-        pool = every
-        if self._screen is not None and screened:
-            histories = [without(self.model.n_blocks, own) for own in every]
-            few = self._screen.values("calibration", histories, title=f"screening {len(every)} subsets")["loss"]
-            every = [every[place] for place in np.argsort(few.mean(axis=1), kind="stable")]
-            pool = list(dict.fromkeys([*every[: self._options.kept], *others]))
-        best = pool[int(np.argmin(self._search.costs(pool, f"measuring {len(pool)} subsets")))]
-        return best, every.index(best) + 1.0 if screened else np.nan
+        return every[int(np.argmin(self._search.costs(every, f"measuring {len(every)} subsets")))]
 
     def plan(self, share: int, exhaustive: bool) -> Plan:
         """Candidates at one share, on the test prompts."""
         size = size_of(f"{share}%", self.model.n_blocks, "blocks")
         found = self._search.find(size)
         candidates = {SEARCH if name == CHOICE else name: own for name, own in found.candidates.items()}
-        place = np.nan
         if exhaustive:
-            cheapest, place = self._cheapest(size, [own[0] for own in candidates.values() if len(own) == 1])
-            candidates = {**candidates, EXHAUSTIVE: (cheapest,)}
-        attrs: dict[str, str | float] = {"max_cost": 0.0, "parts": "block", "share": float(share), "place": place}
+            candidates[EXHAUSTIVE] = (self._cheapest(size),)
+        attrs: dict[str, str | float] = {"max_cost": 0.0, "parts": "block", "share": float(share)}
         return decoded(self._proof.judged(Found(candidates, found.how, found.exhaustive), size, attrs))
 
 
@@ -196,8 +169,7 @@ def table(plans: Mapping[tuple[str, int], Plan]) -> pd.DataFrame:
     """A row for every model, share and candidate.
 
     ``p_search`` is the paired p-value of the difference from what the search chose alone, ``regret`` how much more the
-    search's choice costs on the calibration prompts than the cheapest of all subsets, ``screened_place`` that subset's
-    place on the few prompts that it was screened on.
+    search's choice costs on the calibration prompts than the cheapest of all subsets.
     """
     pieces = []
     for (name, share), plan in plans.items():
@@ -211,9 +183,8 @@ def table(plans: Mapping[tuple[str, int], Plan]) -> pd.DataFrame:
         own["p_search"] = [
             _pairwise(cost[place[SEARCH]], cost[row], int(attrs["resamples"])) for row in range(len(own))
         ]
-        own["regret"] = own["screened_place"] = np.nan
+        own["regret"] = np.nan
         if EXHAUSTIVE in place:
-            own.loc[place[EXHAUSTIVE], "screened_place"] = attrs["place"]
             chosen = own["calibration_cost"].to_numpy()
             own.loc[place[SEARCH], "regret"] = chosen[place[SEARCH]] - chosen[place[EXHAUSTIVE]]
         own["calibration_tokens"], own["test_tokens"] = attrs["calibration_tokens"], attrs["test_tokens"]

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 
-import numpy as np
 import pytest
 from support.artists import axes_titled
 
+from bathyscope.model import load
+from bathyscope.model.reading import tokenized
+from bathyscope.schedule import Schedule
 from bathyscope.surgery import ledger
+from bathyscope.surgery.copying import ScheduledCopy
+from bathyscope.surgery.repairing import losses
 from studies.pruning.experiment import EXHAUSTIVE, SEARCH, Pruning, answers, pruning
 from studies.pruning.figure import draw
 
@@ -38,21 +43,20 @@ def test_a_row_for_every_candidate_and_nothing_is_computed_twice(
     assert pruning(OPTIONS, tmp_path, progress=False).equals(found)
 
 
-def test_screened_subsets_find_the_same_one(tmp_path: Path) -> None:
+def test_all_subsets_of_text_are_measured_on_all_of_it(tmp_path: Path) -> None:
     texts = tmp_path / "texts"
     texts.mkdir()
     for file, weather in (("books_valid", "rain"), ("books_test", "snow")):
         lines = [f"On day {day} the {weather} fell over house number {day * 7 % 41}." for day in range(60)]
         (texts / f"{file}.txt").write_text(" ".join(lines), encoding="utf-8")
     options = replace(OPTIONS, models=("depth_6",), shares=(50,), texts=str(texts), window=48, tokens=200)
-    whole, screened = (
-        pruning(replace(options, screened=few, kept=19), tmp_path / str(few), progress=False).set_index("candidate")
-        for few in (0, 2)
-    )
-    assert np.isnan(whole["screened_place"]).all()
-    assert screened["subset"][EXHAUSTIVE] == whole["subset"][EXHAUSTIVE]
-    assert screened["regret"][SEARCH] == whole["regret"][SEARCH]
-    # of all 20, and 19 were measured on all prompts
-    assert 1 <= screened["screened_place"][EXHAUSTIVE] < 20
-    few = pruning(replace(options, screened=2, kept=1), tmp_path / "few", progress=False).set_index("candidate")
-    assert few["regret"][SEARCH] >= 0
+    found = pruning(options, tmp_path / "found", progress=False).set_index("candidate")
+    model = load(str(ROOT / "checkpoints" / "depth_6"), dtype="float32")
+    ids = [list(prompt.ids) for prompt in tokenized(model, f"{texts / 'books_valid.txt'}:5?window=48")]
+    costs = {}
+    for own in combinations(range(6), 3):
+        kept = Schedule(tuple(block for block in range(6) if block not in own), 6)
+        costs[own] = losses(ScheduledCopy(model.hf, kept, model.anatomy.family).hf, ids).mean()
+    assert len(costs) == 20
+    cheapest = min(costs, key=costs.__getitem__)
+    assert found["subset"][EXHAUSTIVE] == ",".join(f"drop:{block}" for block in cheapest)
