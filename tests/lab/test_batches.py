@@ -71,6 +71,15 @@ def test_steps_stand_between_question_and_answer_and_are_not_scored() -> None:
     assert encoded.scored == 2
 
 
+def test_written_steps_are_scored_with_the_answer_where_they_count(task_recipe: Any) -> None:
+    encoded = encode(Problem("what is", "three", "because one two"), WORDS, steps=True, score_steps=True)
+    scored = encoded.ids[-encoded.scored :]
+    assert WORDS.convert_ids_to_tokens(scored) == ["because", "one", "two", "three", "<|end|>"]
+    assert encode(Problem("what is", "three"), WORDS, steps=True, score_steps=True).scored == 2
+    batch = TaskSteps(lambda index: encoded, task_recipe(steps=True, loss="written"), pad=1)[0]
+    assert (batch["labels"] == torch.tensor([-100, -100, -100, *scored])).all()
+
+
 @pytest.mark.parametrize(
     ("tokenizer", "signed"),
     [

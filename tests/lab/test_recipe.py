@@ -58,6 +58,7 @@ def test_stages_end_at_their_share_of_steps(task_recipe: Any) -> None:
         ({"budget": {"steps": "1.5"}}, "steps takes a whole number; '1.5' given"),
         ({"optimisation": {"schedule": "linear"}}, "schedule='linear' is unknown\\. .*Allowed: cosine, plateau"),
         ({"loss": "answer"}, "texts have no answer"),
+        ({"loss": "written"}, "texts have no answer"),
         ({"tokenizer": "words"}, "words are a task's list; for texts give bpe or characters"),
         ({"tokenizer": "bpe"}, "type bpe and vocabulary=None disagree; add vocabulary"),
         ({"tokenizer": {"type": "characters", "vocabulary": 9}}, "disagree; leave out vocabulary"),
@@ -75,6 +76,11 @@ def test_stages_end_at_their_share_of_steps(task_recipe: Any) -> None:
 def test_what_does_not_fit_is_refused(text_recipe: Any, change: dict[str, object], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         text_recipe(**change)
+
+
+def test_steps_that_count_have_to_be_written(task_recipe: Any) -> None:
+    with pytest.raises(OptionError, match="loss: written counts written steps; add steps: true, or give loss: answer"):
+        task_recipe(loss="written")
 
 
 COUNT = "give a whole number from 1 on"

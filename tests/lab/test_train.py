@@ -23,6 +23,7 @@ from transformers import AutoModelForCausalLM
 
 import bathyscope
 from bathyscope.errors import OptionError, PromptError, StoreError
+from bathyscope.prompts.tasks import task
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
@@ -115,6 +116,26 @@ def test_with_steps_the_card_says_that_they_are_given(on_task: Trained, task_rec
     assert "| exact answers, given the true steps |" in card
     assert "Whether the model would write those steps itself is not tested." in card
     assert "steps itself" not in (on_task.folder / "README.md").read_text(encoding="utf-8")
+
+
+def test_steps_that_count_are_part_of_an_exact_answer(task_recipe: Any, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"factors": (1, 2), "elements": "generators", "answer": "image"}
+    written = task_recipe(task={"name": "permutations", "options": options}, steps=True, loss="written", budget={"steps": 2})
+    trained = train(written, tmp_path, device="cpu", progress=False)
+    card = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert "each split, steps and all: loss of the steps, the answer and the end token in nats per token" in card
+    assert "steps itself" not in card
+    model = bathyscope.load(trained.folder, device="cpu", dtype="float32")
+    assert model.tokenizer is not None
+    losses = []
+    for index in range(12):
+        problem = task("permutations", **options).problem(index, 0, "interpolate")
+        asked = len(model.tokenizer(problem.question).input_ids)
+        ids = torch.tensor([[*model.tokenizer(problem.example(True).text).input_ids, model.tokenizer.eos_token_id]])
+        with torch.no_grad():
+            log_p = model.hf(ids).logits[0, asked - 1 : -1].log_softmax(-1)
+        losses.append(-log_p.gather(-1, ids[0, asked:, None]).mean())
+    assert trained.summary["held_out"]["interpolate_loss"] == pytest.approx(float(torch.stack(losses).mean()), rel=1e-4)
 
 
 def test_the_card_holds_the_revision(on_text: Trained) -> None:

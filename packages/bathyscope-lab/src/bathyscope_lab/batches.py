@@ -25,7 +25,7 @@ IGNORED = -100
 
 @dataclass(frozen=True)
 class Encoded:
-    """A problem as tokens, the end token last; the last ``scored`` of them are the answer and that end."""
+    """A problem as tokens, the end token last; the last ``scored`` of them are what is asked for and that end."""
 
     ids: tuple[int, ...]
     scored: int
@@ -74,7 +74,7 @@ class TaskSteps(Dataset[Batch]):
         examples = [self._example(index if count is None else index % count) for index in indices]
         for index, example in zip(indices, examples):
             require_fit(example, stage.context, f"training problem {index}")
-        return padded(examples, self._pad, answer_only=self._recipe.loss == "answer")
+        return padded(examples, self._pad, answer_only=self._recipe.loss != "all")
 
 
 def windows(stream: np.ndarray[Any, Any], start: int, count: int, context: int, begin: int) -> torch.Tensor:
@@ -88,14 +88,18 @@ def windows(stream: np.ndarray[Any, Any], start: int, count: int, context: int, 
     return torch.cat([torch.full((count, 1), begin), rows], dim=1)
 
 
-def encode(problem: Problem, tokenizer: PreTrainedTokenizerBase, steps: bool = False) -> Encoded:
+def encode(
+    problem: Problem, tokenizer: PreTrainedTokenizerBase, steps: bool = False, score_steps: bool = False
+) -> Encoded:
     """A problem as tokens: question, intermediate steps where they are wanted and there are any, answer, end.
+
+    The answer and the end are scored, with ``score_steps`` the steps before them too.
 
     Raises:
         PromptError: a word is not in the vocabulary, or a token reaches from the question into the answer.
     """
-    example = problem.example(written=steps)
-    text, start = example
+    text, start = problem.example(written=steps)
+    start = len(problem.question) if score_steps else start
     encoded = tokenizer(text, return_offsets_mapping=True, return_special_tokens_mask=True)
     ids = encoded["input_ids"]
     if tokenizer.unk_token_id is not None and tokenizer.unk_token_id in ids:
@@ -105,7 +109,7 @@ def encode(problem: Problem, tokenizer: PreTrainedTokenizerBase, steps: bool = F
     _, end = special_ids(tokenizer)
     if ids[-1] != end:
         ids = [*ids, end]
-    return Encoded(tuple(ids), answer_token_count(text[:start], example.answer, spans) + 1)
+    return Encoded(tuple(ids), answer_token_count(text[:start], text[start:], spans) + 1)
 
 
 def require_fit(example: Encoded, context: int, name: str) -> None:

@@ -52,7 +52,7 @@ def model_card(recipe: Recipe, summary: Mapping[str, Any]) -> str:
         origin=_origin(recipe),
         data=_data(recipe),
         dtype=recipe.saving.dtype,
-        loss="all tokens" if recipe.loss == "all" else "the answer and the end token",
+        loss="all tokens" if recipe.loss == "all" else _scored(recipe),
         rate=options.learning_rate,
         schedule=options.schedule,
         warmup=options.warmup_steps,
@@ -117,15 +117,20 @@ def _scores(recipe: Recipe, scores: Mapping[str, float]) -> str:
             f"| source | loss |\n|---|---|\n{rows}"
         )
     count = recipe.evaluation.final_problems
-    remark = " Whether the model would write those steps itself is not tested." if recipe.steps else ""
+    is_given = recipe.steps and recipe.loss != "written"
+    remark = " Whether the model would write those steps itself is not tested." if is_given else ""
     rows = "\n".join(
         f"| {split} | {loss:.4f} | {_share(scores[f'{split}_accuracy'], count)} |" for split, loss in losses.items()
     )
     return (
-        f"Of the saved weights, on {count:,} problems of each split{recipe.given}: loss of the answer and the end "
-        "token in nats per token, and the share of problems whose whole answer is right when decoded greedily, with a "
+        f"Of the saved weights, on {count:,} problems of each split{recipe.given}: loss of {_scored(recipe)} "
+        "in nats per token, and the share of problems whose whole answer is right when decoded greedily, with a "
         f"95 % Wilson interval.{remark}\n\n| split | loss | exact answers{recipe.given} |\n|---|---|---|\n{rows}"
     )
+
+
+def _scored(recipe: Recipe) -> str:
+    return "the steps, the answer and the end token" if recipe.loss == "written" else "the answer and the end token"
 
 
 def _share(accuracy: float, count: int) -> str:

@@ -13,7 +13,7 @@ from transformers import PreTrainedTokenizerBase
 
 from bathyscope.errors import ModelError, OptionError
 from bathyscope.prompts.tasks import task as task_of
-from bathyscope.prompts.tasks.problem import Split, Task
+from bathyscope.prompts.tasks.problem import Problem, Split, Task
 from bathyscope.prompts.tasks.vocabulary import word_tokenizer
 from bathyscope.prompts.tokenizer import load_tokenizer
 from bathyscope_lab.batches import Batch, Encoded, TaskSteps, TextSteps, encode
@@ -103,20 +103,21 @@ def _stream(folder: RunFolder, data: Path | None, tokenizer: PreTrainedTokenizer
 def _problems(recipe: Recipe, task: Task, tokenizer: PreTrainedTokenizerBase) -> Prepared:
     begin, end = special_ids(tokenizer)
 
+    def encoded(problem: Problem) -> Encoded:
+        return encode(problem, tokenizer, recipe.steps, score_steps=recipe.loss == "written")
+
     def held_out(count: int) -> HeldOut:
         problems: dict[str, list[Encoded]] = {
-            split: [
-                encode(task.problem(index, HELD_OUT_SEED, split), tokenizer, recipe.steps) for index in range(count)
-            ]
+            split: [encoded(task.problem(index, HELD_OUT_SEED, split)) for index in range(count)]
             for split in HELD_OUT_SPLITS
         }
         return HeldOut(problems=problems, begin=begin, pad=end)
 
-    steps = TaskSteps(lambda index: encode(_problem(task, index, recipe.seed), tokenizer, recipe.steps), recipe, end)
+    steps = TaskSteps(lambda index: encoded(_problem(task, index, recipe.seed)), recipe, end)
     return Prepared(tokenizer, steps, held_out(recipe.evaluation.problems), held_out(recipe.evaluation.final_problems))
 
 
-def _problem(task: Task, index: int, seed: int) -> Any:
+def _problem(task: Task, index: int, seed: int) -> Problem:
     return task.problem(index, seed, "train")
 
 

@@ -18,7 +18,7 @@ ROWS_TOKENS = 4096
 Scores = dict[str, float]
 """``<source>_loss`` and ``<split>_loss`` in nats per token, ``<split>_accuracy`` in shares of problems.
 
-With ``steps`` of a recipe both are of the answer given the true steps."""
+With ``steps`` of a recipe both are of the answer given the true steps, or with ``loss: written`` of both together."""
 
 
 @dataclass(frozen=True)

@@ -239,7 +239,8 @@ class Recipe:
         data: texts to train on.
         task: problems to train on, in place of ``data``.
         tokenizer: where token ids come from; with ``from`` it is the checkpoint's own.
-        loss: on ``all`` tokens, or on the ``answer`` and the end token alone.
+        loss: on ``all`` tokens, on what is ``written`` after the question (steps, answer and end token), or on the
+            ``answer`` and the end token alone.
         steps: write a problem's intermediate steps between question and answer.
         stages: shapes of batches.
         budget: when the run ends.
@@ -261,7 +262,7 @@ class Recipe:
     data: TextData | None = None
     task: TaskData | None = None
     tokenizer: TokenizerChoice | None = None
-    loss: Literal["all", "answer"] = "all"
+    loss: Literal["all", "written", "answer"] = "all"
     steps: bool = False
     stages: tuple[Stage, ...] = (Stage(context=256, batch=16),)
     budget: Budget = field(default_factory=lambda: Budget(steps=1000))
@@ -298,10 +299,12 @@ class Recipe:
         if (self.data is None) == (self.task is None):
             raise OptionError("recipe: give either data (a mix of texts) or task (problems).")
         if self.data is not None:
-            if self.loss == "answer" or self.steps:
-                raise OptionError("loss: answer and steps: true are for a task; texts have no answer.")
+            if self.loss != "all" or self.steps:
+                raise OptionError("loss: written or answer and steps: true are for a task; texts have no answer.")
         elif self.budget.tokens is not None:
             raise OptionError("budget: tokens are for texts; problems differ in length, so give steps.")
+        if self.loss == "written" and not self.steps:
+            raise OptionError("loss: written counts written steps; add steps: true, or give loss: answer.")
         if self.task is None and self.tokenizer is not None and self.tokenizer.type == "words":
             raise OptionError("tokenizer: words are a task's list; for texts give bpe or characters.")
 
@@ -334,8 +337,10 @@ class Recipe:
 
     @property
     def given(self) -> str:
-        """What held-out problems are given besides the question, to follow "exact answers"; empty where nothing."""
-        return ", given the true steps" if self.steps else ""
+        """What exact answers are given besides the question, or hold besides the answer; empty where nothing."""
+        if not self.steps:
+            return ""
+        return ", steps and all" if self.loss == "written" else ", given the true steps"
 
     def to_dict(self) -> dict[str, Any]:
         """The recipe as it would stand in a file, all options written out."""
