@@ -120,7 +120,9 @@ def test_with_steps_the_card_says_that_they_are_given(on_task: Trained, task_rec
 
 def test_steps_that_count_are_part_of_an_exact_answer(task_recipe: Any, tmp_path: Path) -> None:
     options: dict[str, Any] = {"factors": (1, 2), "elements": "generators", "answer": "image"}
-    written = task_recipe(task={"name": "permutations", "options": options}, steps=True, loss="written", budget={"steps": 2})
+    written = task_recipe(
+        task={"name": "permutations", "options": options}, steps=True, loss="written", budget={"steps": 2}
+    )
     trained = train(written, tmp_path, device="cpu", progress=False)
     card = (tmp_path / "README.md").read_text(encoding="utf-8")
     assert "each split, steps and all: loss of the steps, the answer and the end token in nats per token" in card
