@@ -97,29 +97,32 @@ def test_intervals_hold_the_slope_as_often_as_they_say(x: np.ndarray) -> None:
 
 
 def few_and_unequal(spread: tuple[int, ...], draws: int) -> tuple[float, float]:
-    """30, 5 and 5 prompts without a trend: how often intervals hold the slope, and how often the test errs."""
+    """30, 5 and 5 prompts without a trend: how often intervals hold the slope, and how often the test errs.
+
+    Of the errors a quarter of the draws tells: they need many signings each.
+    """
     groups = [30, 5, 5]
     x, size = np.repeat([1.0, 2.0, 3.0], groups), np.repeat(np.array(spread, dtype=float), groups)
     drawn = np.random.default_rng(0).standard_normal((draws, x.size)) * size
-    found = [trend(y, x, permutations=199, seed=seed) for seed, y in enumerate(drawn)]
-    held, wrong = [one.ci_low <= 0 <= one.ci_high for one in found], [one.p_value <= 0.05 for one in found]
+    found = [trend(y, x, permutations=1) for y in drawn]
+    held = [one.ci_low <= 0 <= one.ci_high for one in found]
+    wrong = [trend(y, x, permutations=199, seed=seed).p_value <= 0.05 for seed, y in enumerate(drawn[: draws // 4])]
     return float(np.mean(held)), float(np.mean(wrong))
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("spread", [(1, 1, 1), (1, 2, 3), (1, 1, 3), (3, 1, 1)], ids=str)
 def test_few_and_unequal_groups_are_covered_and_tested_as_said(spread: tuple[int, ...]) -> None:
-    """Where the large group has the larger spread, HC3 is on the safe side: 98.3 %."""
-    covered, wrong = few_and_unequal(spread, 1500)
-    assert 0.92 <= covered <= (0.99 if spread == (3, 1, 1) else 0.98)
+    covered, wrong = few_and_unequal(spread, 6000)
+    assert 0.92 <= covered <= 0.98
     assert 0.035 <= wrong <= 0.065
 
 
 def test_few_and_unequal_groups_are_covered_and_tested_about_as_said() -> None:
-    """As far as 200 draws can tell: three standard errors of the shares on either side."""
-    covered, wrong = few_and_unequal((1, 1, 3), 200)
-    assert 0.9 <= covered <= 0.995
-    assert 0.005 <= wrong <= 0.096
+    """As far as 400 and 100 draws can tell: three standard errors of the shares on either side."""
+    covered, wrong = few_and_unequal((1, 1, 3), 400)
+    assert 0.91 <= covered <= 0.98
+    assert 0 < wrong <= 0.116
 
 
 def test_the_interval_is_hc3_with_the_degrees_of_freedom_of_the_quadratic_form() -> None:
