@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -45,6 +46,11 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 # a shell that starts tests in the background has them and their programs ignore the Ctrl-C that some of them send
 if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish() -> None:
+    """Hides what lives from here to the end from the garbage collector, which libraries have look through everything."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
