@@ -49,7 +49,7 @@ if threading.current_thread() is threading.main_thread() and signal.getsignal(si
 
 
 def pytest_collection_finish() -> None:
-    """Hides what lives from here to the end from the garbage collector, which libraries have look through everything."""
+    """Hides what lives to the end from the garbage collector, which some libraries have look through everything."""
     gc.freeze()
 
 
