@@ -29,6 +29,7 @@ from bathyscope.errors import OptionError
 from bathyscope.model import load
 from bathyscope.prompts.generators import task_text
 from bathyscope.solving import solved
+from studies.common.checks import require_no_written_steps
 from studies.common.command import Quiet, write_results
 from studies.problem_depth.experiment import LEVEL, asked_first, levels_of
 from studies.problem_depth.moves import moves_slopes
@@ -71,7 +72,9 @@ def course(folders: Sequence[str | Path], out: str | Path, asked: int = 50, prog
         PromptError, ModelError, StoreError: as ``survey``.
     """
     trained = {Path(folder): read_recipe(str(Path(folder) / RECIPE)) for folder in folders}
-    levels = levels_of(_one_recipe(trained))
+    first = _one_recipe(trained)
+    require_no_written_steps(first)
+    levels = levels_of(first)
     steps = {folder: kept_steps(folder) for folder in trained}
     shared = sorted(set.intersection(*(set(own) for own in steps.values())))
     cells = []

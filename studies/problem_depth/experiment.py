@@ -122,7 +122,9 @@ def problem_depth(
         for blocks in options.blocks
         for seed in options.seeds
     }
-    levels = levels_of(next(iter(recipes.values())))
+    first = next(iter(recipes.values()))
+    require_no_written_steps(first)
+    levels = levels_of(first)
     columns = []
     for (blocks, seed), recipe in recipes.items():
         name = f"{blocks}-blocks-seed-{seed}"
@@ -223,7 +225,6 @@ def levels_of(recipe: Recipe) -> tuple[int, ...]:
     """The levels that are trained on."""
     if recipe.task is None:
         raise OptionError(f"The recipe {recipe.name!r} trains on texts; depth by steps needs one with a task.")
-    require_no_written_steps(recipe)
     levels = tuple(task(recipe.task.name, **recipe.task.options).levels("interpolate"))
     if not all(isinstance(level, int) for level in levels):
         raise OptionError(

@@ -32,7 +32,7 @@ from studies.common.checks import (
     require_no_written_steps,
     require_one_at_least,
 )
-from studies.sharing.across_seeds import differences, means
+from studies.common.across_seeds import differences, means
 from studies.sharing.depth_and_accuracy import depth_and_accuracy
 from studies.sharing.exact_answers import exact_answers
 from studies.sharing.readings import depths, probe_maps

@@ -8,7 +8,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from studies.sharing.across_seeds import differences, means
+from studies.common.across_seeds import differences, means
 from studies.sharing.depth_and_accuracy import depth_and_accuracy
 from studies.sharing.experiment import in_a_row
 from studies.sharing.figure import caption, draw, panels

@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 from scipy import stats
 
-from studies.sharing.across_seeds import differences, means
+from studies.common.across_seeds import differences, means
 
 VALUES = np.random.default_rng(0).normal(size=(2, 3, 4))
 
