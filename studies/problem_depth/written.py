@@ -77,7 +77,7 @@ def written_tokens(model: Model, asked: Sequence[Encoded]) -> list[tuple[int, ..
 def single_steps(problems: Sequence[Problem], model: Model) -> list[Prompt]:
     """Every written state of every problem, the answer among them, as a prompt that ends with it.
 
-    Labels: the ``problem``, its ``steps``, the ``place`` of the state, and whether it has ``moved`` from the one before.
+    Labels: the ``problem``, its ``steps``, the ``place`` of the state, and whether it has ``moved`` from the last.
 
     Raises:
         OptionError: problems that do not ask where a point is sent.

@@ -26,13 +26,13 @@ from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.model import load
 from bathyscope.prompts.generators import task_text
 from bathyscope.prompts.tasks import task
+from studies.common.across_seeds import differences, means
 from studies.common.checks import (
     require_each_at_least,
     require_each_once,
     require_no_written_steps,
     require_one_at_least,
 )
-from studies.common.across_seeds import differences, means
 from studies.sharing.depth_and_accuracy import depth_and_accuracy
 from studies.sharing.exact_answers import exact_answers
 from studies.sharing.readings import depths, probe_maps
