@@ -51,6 +51,6 @@ def require_no_written_steps(recipe: Recipe) -> None:
     if recipe.steps:
         raise OptionError(
             f"The recipe {recipe.name!r} trains on written steps (steps: true), but this experiment asks for the "
-            "answer right after the question, without them; train without them too: --set steps=false "
-            "(studies.problem_depth.written reads models that write their steps)."
+            "answer right after the question, without them; train without them too: --set steps=false. "
+            "Models that write their steps are read by studies.problem_depth.written."
         )

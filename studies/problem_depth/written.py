@@ -84,7 +84,7 @@ def single_steps(problems: Sequence[Problem], model: Model) -> list[Prompt]:
     """
     prompts = []
     for number, problem in enumerate(problems):
-        one = encode(problem, model.tokenizer, steps=True, score_steps=True)  # type: ignore[arg-type]
+        one = encode(problem, model.tokenizer, steps=True, score_steps=True)
         start, moving = len(one.ids) - one.scored, moving_factors(problem.question.split())
         for place in range(1, one.scored):
             labels = {LEVEL: int(problem.labels["k"]), "place": place, "problem": number}
@@ -147,9 +147,9 @@ def written(
 
     Returns:
         ``accuracy`` (kind, seed, steps): share of the problems of each level whose answer, as the model writes it, is
-        right; ``whole``: of those where all that it writes is. What ``step_slopes`` gives (kind, seed, reading), NaN for
-        models that answer at once, and ``untrained_…`` the same of untrained ones (also by ``control``); ``state_depth``
-        (kind, seed, reading, steps, moved): means of the readings.
+        right; ``whole``: of those where all that it writes is. What ``step_slopes`` gives (kind, seed, reading), NaN
+        for models that answer at once, and ``untrained_…`` the same of untrained ones (also by ``control``);
+        ``state_depth`` (kind, seed, reading, steps, moved): means of the readings.
 
     Raises:
         OptionError: no folders, one that is no training on the task of the others, a kind and seed given twice, or
@@ -163,7 +163,7 @@ def written(
         model = load(folder, device="cpu", dtype="float32")
         problems = held_out(recipe, asked * len(levels))
         score = {"steps": recipe.steps, "score_steps": recipe.steps}
-        wanted = [encode(problem, model.tokenizer, **score) for problem in problems]  # type: ignore[arg-type]
+        wanted = [encode(problem, model.tokenizer, **score) for problem in problems]
         texts = [one.ids[-one.scored : -1] for one in wanted]
         wrote = written_tokens(model, wanted)
         of_level = [np.array([problem.labels["k"] == level for problem in problems]) for level in levels]
@@ -285,15 +285,13 @@ def _show(found: xr.Dataset, rows: Sequence[dict[str, Any]]) -> None:
             lines.append([f"{kind} ({own[0]['seeds']})", said, *shares])
     title = "Share of held-out problems right by steps k: mean over seeds (least to most)"
     write_table(["kind (seeds)", "right", *(f"k={level}" for level in levels)], lines, title)
-    said = {"depth": "mean", "by_steps": "for each step of the problem", "by_change": "changes less stays"}
+    titles = {"depth": "mean", "by_steps": "for each step of the problem", "by_change": "changes less stays"}
     lines = [
-        [row["kind"], READINGS[row["reading"]].title, said[row["what"]], _interval(row), _range(row)]
+        [row["kind"], READINGS[row["reading"]].title, titles[row["what"]], _interval(row), _range(row)]
         for row in rows
         if "reading" in row
     ]
-    title = (
-        "Readings of single written states: mean over seeds, Student's 95 % interval; untrained models, least to most"
-    )
+    title = "Readings of single written states: mean over seeds, Student's 95 % interval; untrained, least to most"
     write_table(["kind", "reading", "", "trained", "untrained"], lines, title)
 
 

@@ -35,7 +35,7 @@ def draw(found: xr.Dataset) -> Figure:
 def _caption(found: xr.Dataset) -> str:
     return (
         f"{found.attrs['asked']} held-out problems of each level, answers written by the model itself; written states "
-        f"of {found.attrs['measured']} of them, given the true ones before. Lines: means over seeds; bands: their range."
+        f"of {found.attrs['measured']} of them, given the true ones before. Lines: means over seeds; bands: range."
     )
 
 

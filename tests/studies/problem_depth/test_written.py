@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -92,7 +93,7 @@ def test_single_steps_end_with_a_state_and_know_whether_it_changed(folders: list
         assert [model.tokenizer.decode(list(prompt.ids or ()), skip_special_tokens=True) for prompt in own] == [
             f"{problem.question} {' '.join(states[1 : place + 1])}" for place in (1, 2, 3)
         ]
-        assert [prompt.labels["moved"] for prompt in own] == [int(a != b) for a, b in zip(states, states[1:])]
+        assert [prompt.labels["moved"] for prompt in own] == [int(a != b) for a, b in pairwise(states)]
         assert sum(int(prompt.labels["moved"]) for prompt in own) == problem.labels["moves"]
         assert {prompt.labels["steps"] for prompt in own} == {problem.labels["k"]}
 
