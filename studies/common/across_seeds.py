@@ -8,6 +8,8 @@ show, and is not cut to what a share can be.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -37,6 +39,21 @@ def differences(value: xr.DataArray, between: str) -> xr.Dataset:
     if value.sizes[between] != 2:
         raise ValueError(f"{between} has {value.sizes[between]} members; a difference is between two")
     return _with_interval(value.isel({between: 0}, drop=True) - value.isel({between: 1}, drop=True), "difference")
+
+
+def said(value: xr.DataArray) -> dict[str, float]:
+    """For a row of a table: ``mean``, ``low``, ``high``, ``least``, ``most`` and ``seeds`` of one value by seed."""
+    found = {name: float(own) for name, own in _with_interval(value, "mean").data_vars.items()}
+    ends = {name: found[f"mean{end}"] for name, end in (("mean", ""), ("low", "_low"), ("high", "_high"))}
+    return {**ends, "least": float(value.min()), "most": float(value.max()), "seeds": int(found["mean_seeds"])}
+
+
+def shown(row: Mapping[str, float], form: str = "+.2f") -> str:
+    """``mean (low to high)`` of a row by ``said``, the interval where there is one."""
+    if math.isnan(row["mean"]):
+        return "–"
+    interval = "" if math.isnan(row["low"]) else f" ({row['low']:{form}} to {row['high']:{form}})"
+    return f"{row['mean']:{form}}{interval}"
 
 
 def _with_interval(value: xr.DataArray, name: str) -> xr.Dataset:

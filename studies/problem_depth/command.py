@@ -48,16 +48,18 @@ def problem_depth_command(
         quiet: no progress and no messages; warnings and errors remain.
     """
     from studies.problem_depth.figure import draw
+    from studies.problem_depth.seeds import seed_rows, show_seeds
 
     found = carried_out(problem_depth, ProblemDepth, given, out, set, quiet)
     write_results(found, draw, out, "problem-depth", quiet)
-    rows, classes = rows_of(found), class_rows(found)
-    if not write_data([*rows, *classes], format):
+    rows, classes, together = rows_of(found), class_rows(found), seed_rows(found)
+    if not write_data([*rows, *classes, *together], format):
         _show_table(rows)
         if "moves_slope" in found:
             _show_moves(found)
         if classes:
             _show_classes(found)
+        show_seeds(together)
     return 0
 
 

@@ -11,7 +11,6 @@ changes the state, and against the same model untrained.
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -37,7 +36,7 @@ from bathyscope.prompts.generators import DEFAULT_SPLIT
 from bathyscope.prompts.prompt import Prompt
 from bathyscope.prompts.tasks import first_of_each, task
 from bathyscope.prompts.tasks.problem import Problem
-from studies.common.across_seeds import means
+from studies.common.across_seeds import said, shown
 from studies.common.command import Quiet, write_results
 from studies.problem_depth.experiment import LEVEL, levels_of
 from studies.problem_depth.operands import moving_factors
@@ -212,8 +211,9 @@ def _one_task(recipes: dict[Path, Recipe]) -> tuple[int, ...]:
             raise OptionError(f"{folder} was trained on another task or other options of it; give models of one task.")
         if recipe.steps and recipe.loss == "answer":
             raise OptionError(f"{folder} was not taught to write its steps; train with --set loss=written.")
-        if named.count((_kind(recipe), recipe.seed)) > 1:
-            raise OptionError(f"Two models are {_kind(recipe)} of seed {recipe.seed}; give each once.")
+    twice = next((name for name in named if named.count(name) > 1), None)
+    if twice is not None:
+        raise OptionError(f"Two models are {twice[0]} of seed {twice[1]}; give each once.")
     return levels_of(first)
 
 
@@ -223,26 +223,18 @@ def rows_of(found: xr.Dataset) -> list[dict[str, Any]]:
     for kind in found["kind"].values.tolist():
         own = found.sel(kind=kind)
         for name in ("accuracy", "whole"):
-            over = means(own[name])
             for level in own[LEVEL].values.tolist():
-                row = {"kind": kind, "what": name, "steps": level}
-                rows.append(row | _ends(over.sel(steps=level), own[name].sel(steps=level)))
+                rows.append({"kind": kind, "what": name, "steps": level, **said(own[name].sel(steps=level))})
         for reading in own["reading"].values.tolist() if "reading" in own.dims else []:
             one = own.sel(reading=reading)
             for name in ("depth", "by_steps", "by_change"):
                 if bool(one[name].notnull().any()):
-                    row = {"kind": kind, "what": name, "reading": reading, **_ends(means(one[name]), one[name])}
+                    row = {"kind": kind, "what": name, "reading": reading, **said(one[name])}
                     if f"untrained_{name}" in one:
                         null = one[f"untrained_{name}"].mean("seed")
                         row |= {"untrained_least": float(null.min()), "untrained_most": float(null.max())}
                     rows.append(row)
     return rows
-
-
-def _ends(over: xr.Dataset, own: xr.DataArray) -> dict[str, float]:
-    """The mean over seeds with its interval, the least and the most of them, and how many they are."""
-    found = {name: float(over[f"mean{end}"]) for name, end in (("mean", ""), ("low", "_low"), ("high", "_high"))}
-    return {**found, "least": float(own.min()), "most": float(own.max()), "seeds": int(over["mean_seeds"])}
 
 
 def written_command(
@@ -279,25 +271,20 @@ def _show(found: xr.Dataset, rows: Sequence[dict[str, Any]]) -> None:
     levels = found[LEVEL].values.tolist()
     lines = []
     for kind in found["kind"].values.tolist():
-        for name, said in (("accuracy", "answer"), ("whole", "all that is written")):
+        for name, title in (("accuracy", "answer"), ("whole", "all that is written")):
             own = [row for row in rows if (row["kind"], row["what"]) == (kind, name)]
             shares = [f"{row['mean']:.2f} ({row['least']:.2f}–{row['most']:.2f})" for row in own]
-            lines.append([f"{kind} ({own[0]['seeds']})", said, *shares])
+            lines.append([f"{kind} ({own[0]['seeds']})", title, *shares])
     title = "Share of held-out problems right by steps k: mean over seeds (least to most)"
     write_table(["kind (seeds)", "right", *(f"k={level}" for level in levels)], lines, title)
     titles = {"depth": "mean", "by_steps": "for each step of the problem", "by_change": "changes less stays"}
     lines = [
-        [row["kind"], READINGS[row["reading"]].title, titles[row["what"]], _interval(row), _range(row)]
+        [row["kind"], READINGS[row["reading"]].title, titles[row["what"]], shown(row), _range(row)]
         for row in rows
         if "reading" in row
     ]
     title = "Readings of single written states: mean over seeds, Student's 95 % interval; untrained, least to most"
     write_table(["kind", "reading", "", "trained", "untrained"], lines, title)
-
-
-def _interval(row: dict[str, Any]) -> str:
-    interval = "" if math.isnan(row["low"]) else f" ({row['low']:+.2f} to {row['high']:+.2f})"
-    return f"{row['mean']:+.2f}{interval}"
 
 
 def _range(row: dict[str, Any]) -> str:

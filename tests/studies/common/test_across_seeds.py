@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 from scipy import stats
 
-from studies.common.across_seeds import differences, means
+from studies.common.across_seeds import differences, means, said, shown
 
 VALUES = np.random.default_rng(0).normal(size=(2, 3, 4))
 
@@ -50,6 +50,16 @@ def test_one_seed_has_no_interval(value: xr.DataArray) -> None:
     found = means(value.isel(seed=[0]))
     assert bool(found["mean"].notnull().all())
     assert bool(found.mean_low.isnull().all() & found.mean_high.isnull().all())
+
+
+def test_a_row_says_the_interval_and_the_range(value: xr.DataArray) -> None:
+    own = value.sel(recipe="a", quantity="x")
+    row, over = said(own), means(own)
+    assert (row["mean"], row["low"], row["high"]) == (over["mean"], over["mean_low"], over["mean_high"])
+    assert (row["least"], row["most"], row["seeds"]) == (VALUES[0, :, 1].min(), VALUES[0, :, 1].max(), 3)
+    assert shown(said(xr.DataArray([1.0, 2.0, 3.0], dims="seed"))) == "+2.00 (-0.48 to +4.48)"
+    assert shown(said(own.isel(seed=[0])), "+.1f") == f"{VALUES[0, 0, 1]:+.1f}"
+    assert shown(said(own * np.nan)) == "–"
 
 
 def test_a_difference_is_between_two(value: xr.DataArray) -> None:
