@@ -42,6 +42,8 @@ from studies.problem_depth.readings import MEASURES, OPTIONS, READINGS, readings
 LEVEL: Final = "steps"
 """The label of prompts that says how many steps a problem takes."""
 _COVERAGE: Final = 0.95
+Nulls = dict[str, xr.DataArray]
+"""Readings of untrained models, (reading, prompt), by their names."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +57,8 @@ class ProblemDepth:
         asked: held-out problems of each level that say whether it is solved; a repeated one counts once.
         measured: held-out problems of each level that are measured; a repeated one counts once.
         solved_from: a level is solved where that share of its problems is.
-        controls: untrained models of each depth and seed, measured on the same problems; 0 = none, then nothing can be
-            put down to training.
+        controls: untrained models of each depth, measured on the same problems; 0 = none, then nothing can be put down
+            to training. They are drawn from seeds of their own, and so stand beside every seed.
     """
 
     recipe: str = "permutations"
@@ -126,11 +128,14 @@ def problem_depth(
     require_no_written_steps(first)
     levels = levels_of(first)
     columns = []
+    nulls: dict[int, Nulls] = {}
     for (blocks, seed), recipe in recipes.items():
         name = f"{blocks}-blocks-seed-{seed}"
         trained = train(recipe, folder / "models" / name, device=device, progress=progress)
         model = load(trained.folder, device=device)
-        column = _column(model, recipe, levels, options, folder / "runs" / name, progress)
+        column, nulls[blocks] = _column(
+            model, recipe, levels, options, folder / "runs" / name, nulls.get(blocks), progress
+        )
         columns.append(column.expand_dims(blocks=[blocks], seed=[seed]))
     found = xr.combine_by_coords(columns, combine_attrs="drop_conflicts")
     assert isinstance(found, xr.Dataset)
@@ -144,9 +149,15 @@ def problem_depth(
 
 
 def _column(
-    model: Model, recipe: Recipe, levels: tuple[int, ...], options: ProblemDepth, out: Path, progress: bool
-) -> xr.Dataset:
-    """All there is to say of one model."""
+    model: Model,
+    recipe: Recipe,
+    levels: tuple[int, ...],
+    options: ProblemDepth,
+    out: Path,
+    nulls: Nulls | None,
+    progress: bool,
+) -> tuple[xr.Dataset, Nulls]:
+    """All there is to say of one model, and the readings of untrained ones of its shape, read here where not given."""
     assert recipe.task is not None
     asked, measured = (
         task_text(recipe.task.name, recipe.task.options, count * len(levels))
@@ -163,7 +174,7 @@ def _column(
         np.array([own.sum() for own in right]), np.array([len(own) for own in right]), 1 - _COVERAGE, "wilson"
     )
     is_solved = accuracy >= options.solved_from
-    control = f"untrained:{options.controls}" if options.controls else None
+    control = f"untrained:{options.controls}" if options.controls and nulls is None else None
     run = survey(model, measured, MEASURES, out, HELD_OUT_SEED, control=control, progress=progress, **OPTIONS)
     new = new[: len(run.prompts)]
     value = readings(run).isel(prompt=new)
@@ -185,16 +196,18 @@ def _column(
         return _slopes(value, solved_levels).merge(over_right.rename({n: f"right_{n}" for n in over_right.data_vars}))
 
     slopes = [both(value)]
-    if run.controls:
-        beside = [both(readings(one).isel(prompt=new)) for one in run.controls.values()]
-        joined = xr.concat(beside, "control").assign_coords(control=list(run.controls))
+    if nulls is None:
+        nulls = {name: readings(one) for name, one in run.controls.items()}
+    if nulls:
+        beside = [both(one.isel(prompt=new)) for one in nulls.values()]
+        joined = xr.concat(beside, "control").assign_coords(control=list(nulls))
         slopes.append(joined.rename({name: f"untrained_{name}" for name in joined.data_vars}))
     labels = {name: own.values for name, own in value.coords.items() if own.dims == ("prompt",) and name != "prompt"}
     numbers = {f"prompt_{name}": ("prompt", own) for name, own in labels.items() if own.dtype.kind in "if"}
     per_prompt = value.drop_vars(labels).assign_coords(numbers)
     attrs = {"precision": run.identity.dtype}
     own = xr.Dataset({**data, "value": per_prompt, "right": ("prompt", is_right)}, coords, attrs)
-    return xr.merge([own, *slopes], join="exact")
+    return xr.merge([own, *slopes], join="exact"), nulls
 
 
 def _slopes(value: xr.DataArray, levels: list[int]) -> xr.Dataset:
