@@ -82,10 +82,10 @@ def regression(x: Array, y: Array, penalty: float) -> tuple[Array, Array]:
     return weights, y.mean(0) - x.mean(0) @ weights
 
 
-def by_hand(model: Any, name: str) -> dict[str, Array]:
+def by_hand(model: Any, name: str, counted: slice = slice(1, None)) -> dict[str, Array]:
     """Every variable [held-out prompt, …], and the penalties, from the definition."""
     fit, choose = (
-        np.concatenate([states[:, 1:] for states in gathered(model, name, part)], axis=1)
+        np.concatenate([states[:, counted] for states in gathered(model, name, part)], axis=1)
         for part in (dealt().fit, dealt().choose)
     )
     maps, penalties = [], []
@@ -97,10 +97,10 @@ def by_hand(model: Any, name: str) -> dict[str, Array]:
     rows: dict[str, list[Any]] = {"kl": [], "top1_agreement": [], "prediction_depth": []}
     for number, states in zip(dealt().test, gathered(model, name, dealt().test)):
         own = ids(name)[number]
-        final = naive.logits(model, own)[1:]
+        final = naive.logits(model, own)[counted]
         mapped = [*(x @ w + b for x, (w, b) in zip(states, maps)), states[-1]]
         reads = [
-            [read_by_the_model(model, own, torch.from_numpy(state))[1:] for state in stream]
+            [read_by_the_model(model, own, torch.from_numpy(state))[counted] for state in stream]
             for stream in (mapped, states)
         ]
         rows["kl"].append([[naive.kl(final, read).mean() for read in stream] for stream in reads])
@@ -127,6 +127,22 @@ def test_equals_least_squares_on_the_models_own_states(name: str) -> None:
             assert np.isnan(np.delete(values, dealt().test, axis=0)).all()
             values = values[list(dealt().test)]
         np.testing.assert_allclose(values, expected, atol=1e-6, err_msg=variable)
+
+
+def test_answers_alone_are_fitted_to_and_read_where_they_are_predicted() -> None:
+    prompts = [bathyscope.Prompt(ids=own, answer_tokens=len(own) - 3) for own in ids()]
+    double = zoo.entry("llama").build().double()
+    got = surveyed(waves.load(double), prompts, translated_lens={"positions": "answer"})["translated_lens"]
+    assert got.attrs["fit_tokens"] == FIT - 2 * len(dealt().fit)
+    assert got["n_averaged"].values[list(dealt().test)].tolist() == [LENGTHS[i] - 3 for i in dealt().test]
+    for variable, expected in by_hand(zoo.entry("llama").build().double(), "llama", slice(2, -1)).items():
+        values = got[variable].values if variable == "ridge" else got[variable].values[list(dealt().test)]
+        np.testing.assert_allclose(values, expected, atol=1e-6, err_msg=variable)
+
+
+def test_prompts_without_an_answer_have_none_to_be_read() -> None:
+    with pytest.raises(PromptError, match=r"prompt '0' has no answer, and positions='answer' looks at nothing else"):
+        surveyed(translated_lens={"positions": "answer"})
 
 
 def test_at_the_last_boundary_nothing_is_mapped() -> None:

@@ -92,14 +92,20 @@ class TranslatedLens(Measure[TranslatedLensOptions], declared=DECLARATION):
             return _too_few_prompts(len(prompts))
         fitted = len(self._split(len(prompts), 0).fit)
         # the seed decides which prompts are fitted to, and it must be possible with any
-        shortest = sorted(len(p) for p in prompts)[:fitted]
+        shortest = sorted(map(self._count, prompts))[:fitted]
         return _too_few_tokens(facts, shortest, len(prompts), "with as few as") or self._too_large(facts)
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
         if len(prompts) < FEWEST:
             raise PromptError(f"translated_lens: {_too_few_prompts(len(prompts))}, or leave translated_lens out.")
         self.splits = self._split(len(prompts), seed)
-        few = _too_few_tokens(facts, [len(prompts[i]) for i in self.splits.fit], len(prompts))
+        unanswered = next((p for p in prompts if not p.answer_tokens), None)
+        if self.options.positions == "answer" and unanswered is not None:
+            raise PromptError(
+                f"translated_lens: prompt {unanswered.id!r} has no answer, and positions='answer' looks at nothing "
+                "else; leave that prompt out, give its answer, or give positions='all'."
+            )
+        few = _too_few_tokens(facts, [self._count(prompts[i]) for i in self.splits.fit], len(prompts))
         if few is not None:
             raise PromptError(f"translated_lens: {few}, or leave translated_lens out.")
         large = self._too_large(facts)
@@ -119,12 +125,18 @@ class TranslatedLens(Measure[TranslatedLensOptions], declared=DECLARATION):
 
     def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
         read = [i in self.splits.test for i in indices]
-        return TranslatedLensProbe(facts, batch, self._translators, read, self.splits.test[0] in indices)
+        return TranslatedLensProbe(
+            facts, batch, self._translators, read, self.splits.test[0] in indices, self.options.positions
+        )
 
     def summarise(self, facts: ModelFacts, merged: xr.Dataset, seed: int) -> xr.Dataset | None:
         means = merged["prediction_depth"].mean("prompt")
         data = {name: means.sel(reader=reader).values for name, reader in zip(("decodable", "readable"), READERS)}
         return DECLARATION.dataset(data, {})
+
+    def _count(self, prompt: TokenizedPrompt) -> int:
+        """Tokens of a prompt that are fitted to, or read."""
+        return _count(len(prompt), prompt.answer_tokens, self.options.positions)
 
     def _split(self, prompts: int, seed: int) -> Splits:
         return split(prompts, self.options.choose_share, self.options.test_share, seed)
@@ -147,24 +159,24 @@ class TranslatedLens(Measure[TranslatedLensOptions], declared=DECLARATION):
         sums = NormalEquations(anatomy.n_blocks, 1, (anatomy.width, anatomy.width), place)
         room = min(wave.policy.tokens, _STATE_BYTES // (8 * (anatomy.n_blocks + 1) * anatomy.width))
         for picked in plan_batches([len(p) for p in prompts], 1, room, anatomy.equal_lengths):
-            batch = Batch.of([prompts[i].ids for i in picked], device)
-            wave.run(batch, [_Gathering(batch, sums)])
+            batch = Batch.of([prompts[i].ids for i in picked], device, [prompts[i].answer_tokens for i in picked])
+            wave.run(batch, [_Gathering(counted_tokens(batch, [True] * batch.size, self.options.positions), sums)])
         return sums
 
 
 class _Gathering(Probe):
     """Adds a batch's states at all boundaries to the sums."""
 
-    def __init__(self, batch: Batch, sums: NormalEquations) -> None:
+    def __init__(self, counted_BT: Tensor, sums: NormalEquations) -> None:
         super().__init__()
-        self._later_BT, self._sums = later_tokens(batch, [True] * batch.size), sums
+        self._counted_BT, self._sums = counted_BT, sums
         self._states: list[Tensor] = []
 
     def baseline(self, view: BaselineView) -> None:
-        self._states.append(view.before_BTD[self._later_BT])
+        self._states.append(view.before_BTD[self._counted_BT])
 
     def finish(self, final: FinalStates) -> None:
-        self._sums.add(self._states, [final.baseline_BTD[self._later_BT]])
+        self._sums.add(self._states, [final.baseline_BTD[self._counted_BT]])
 
 
 class TranslatedLensProbe(MeasureProbe):
@@ -176,12 +188,19 @@ class TranslatedLensProbe(MeasureProbe):
     """
 
     def __init__(
-        self, facts: ModelFacts, batch: Batch, translators: Translators, read: Sequence[bool], first: bool
+        self,
+        facts: ModelFacts,
+        batch: Batch,
+        translators: Translators,
+        read: Sequence[bool],
+        first: bool,
+        positions: str = "all",
     ) -> None:
         super().__init__()
         self._facts, self._translators, self._first = facts, translators, first
-        self._tokens = [(n - 1) * one for n, one in zip(batch.lengths, read, strict=True)]
-        self._read_BT = later_tokens(batch, read)
+        sizes = zip(batch.lengths, batch.answers, read, strict=True)
+        self._tokens = [_count(length, answer, positions) * one for length, answer, one in sizes]
+        self._read_BT = counted_tokens(batch, read, positions)
         self._states: list[Tensor] = []
         self._found: dict[str, Tensor] = {}
 
@@ -221,11 +240,21 @@ class TranslatedLensProbe(MeasureProbe):
         return means
 
 
-def later_tokens(batch: Batch, chosen: Sequence[bool]) -> Tensor:
-    """True at the real tokens of the chosen prompts but their first, [batch, tokens]."""
-    later_BT = batch.valid_BT & torch.tensor(list(chosen), device=batch.ids_BT.device)[:, None]
-    later_BT[:, 0] = False
-    return later_BT
+def _count(length: int, answer: int | None, positions: str) -> int:
+    return length - 1 if positions == "all" else answer or 0
+
+
+def counted_tokens(batch: Batch, chosen: Sequence[bool], positions: str) -> Tensor:
+    """True at the real tokens of the chosen prompts but their first, or where their answers are predicted: [B, T]."""
+    chosen_B1 = torch.tensor(list(chosen), device=batch.ids_BT.device)[:, None]
+    if positions == "all":
+        counted_BT = batch.valid_BT & chosen_B1
+        counted_BT[:, 0] = False
+        return counted_BT
+    ends = [(length - 1 - (answer or 0), length - 1) for length, answer in zip(batch.lengths, batch.answers)]
+    first_B1, last_B1 = torch.tensor(ends, device=batch.ids_BT.device).T[..., None]
+    places_T = torch.arange(batch.ids_BT.shape[1], device=batch.ids_BT.device)
+    return (first_B1 <= places_T) & (places_T < last_B1) & chosen_B1
 
 
 def _too_few_prompts(found: int) -> str:
@@ -235,13 +264,13 @@ def _too_few_prompts(found: int) -> str:
     )
 
 
-def _too_few_tokens(facts: ModelFacts, lengths: Sequence[int], prompts: int, with_: str = "with") -> str | None:
-    """Why maps cannot be fitted to prompts of these lengths, out of so many."""
-    values, found = facts.anatomy.width + 1, sum(lengths) - len(lengths)
+def _too_few_tokens(facts: ModelFacts, counts: Sequence[int], prompts: int, with_: str = "with") -> str | None:
+    """Why maps cannot be fitted to prompts with so many tokens that count, out of so many."""
+    values, found = facts.anatomy.width + 1, sum(counts)
     if found >= TOKENS_PER_VALUE * values:
         return None
     return (
         f"maps of a stream of width {values - 1} need at least {TOKENS_PER_VALUE * values} tokens to be fitted to "
-        f"({TOKENS_PER_VALUE} for each of a channel's {values} values; position 0 left out); there are {len(lengths)} "
+        f"({TOKENS_PER_VALUE} for each of a channel's {values} values; position 0 left out); there are {len(counts)} "
         f"of {prompts} prompts for it, {with_} {found}; give more or longer prompts"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from bathyscope.labels import Label
 from bathyscope.measures.declaration import Declaration
@@ -24,11 +24,14 @@ class TranslatedLensOptions:
         choose_share: share of the prompts that the maps' ridge penalties are chosen by.
         test_share: share of the prompts that are read with the maps; the rest are fitted to.
         memory: GiB that the sums of the fit may take.
+        positions: "all" = maps are fitted to and read at every token of a prompt but its first; "answer" = where the
+            answer is predicted.
     """
 
     choose_share: Annotated[float, Range(0.01, 0.98)] = 0.1
     test_share: Annotated[float, Range(0.01, 0.98)] = 0.2
     memory: Annotated[float, Range(0.001)] = 4.0
+    positions: Literal["all", "answer"] = "all"
 
 
 DECLARATION: Final = Declaration(
