@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import re
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from support import zoo
-from support.fake_accelerator import Accelerator, Counts, MixedDevicesError, little_memory
+from support.fake_accelerator import Accelerator, Counts, MixedDevicesError, little_memory, little_room
 from torch import Tensor
 
 from bathyscope import ModelError, Prompt, survey
+from bathyscope.anatomy.readout import Readout
+from bathyscope.gradients.chain import Chain
+from bathyscope.measures import residual
 from bathyscope.model import Model, load
 from bathyscope.model.loading import anatomy_of
 from bathyscope.store.run import Run
@@ -242,12 +247,61 @@ def test_calls_that_are_out_of_memory_are_made_in_pieces(name: str, few: int) ->
     said = told(caught)
     assert len(said) == 1
     assert re.search(r"on \d+ tokens was out of memory; .* call_tokens=\d+ \(--call-tokens\)", said[0])
+    assert_close(plain, found)
+
+
+def assert_close(plain: Run, found: Run) -> None:
     assert found.measures == plain.measures
     for measure in plain.measures:
         for variable, values in plain[measure].data_vars.items():
             if values.dtype.kind == "f":
                 got = found[measure][variable].values
                 np.testing.assert_allclose(got, values.values, rtol=2e-5, atol=2e-6, err_msg=f"{measure}.{variable}")
+
+
+def test_readouts_that_are_out_of_memory_are_made_in_pieces() -> None:
+    model = load(zoo.entry("llama").build())
+    asked = prompts(model.hf, (15, 13))
+    measures = ["lens", "drop", "erasure", "depth_score"]
+    plain = survey(model, asked, measures, progress=False)
+    with little_room(Readout, "__call__", 5) as refused, pytest.warns(UserWarning, match="Comparing predictions was"):
+        found = survey(model, asked, measures, progress=False)
+    assert len(refused) > 2
+    assert_close(plain, found)
+
+
+def test_backward_passes_that_are_out_of_memory_are_made_in_pieces() -> None:
+    model = load(zoo.entry("llama").build())
+    asked = prompts(model.hf, (9,))
+    plain = survey(model, asked, ["integrated_gradients"], progress=False)
+    with little_room(Chain, "predict", 6) as refused, pytest.warns(UserWarning, match="A backward pass through the"):
+        found = survey(model, asked, ["integrated_gradients"], progress=False)
+    assert refused
+    assert_close(plain, found)
+
+
+def test_memory_that_runs_out_in_a_measure_is_told_and_finished_shards_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where nothing can be halved: here in the statistics of the second prompt's stream."""
+    model = load(zoo.entry("llama").build())
+    asked, options = prompts(model.hf, (12, 11)), {"batch_tokens": 12, "progress": False}
+    whole = survey(model, asked, ["residual"], **options)
+    own, calls = residual.angular_distances, itertools.count()
+
+    def distances(*given: Any) -> Tensor:
+        return torch.empty(1 << 45, dtype=torch.uint8) if next(calls) else own(*given)
+
+    with (
+        monkeypatch.context() as patch,
+        pytest.raises(ModelError, match=r"What is measured of prompts 1 to 1, of up to 11 tokens, does not fit into the")
+        as caught,
+    ):
+        patch.setattr(residual, "angular_distances", distances)
+        survey(model, asked, ["residual"], tmp_path / "run", **options)
+    assert str(caught.value).endswith("Finished shards are kept.")
+    assert [path.name for path in (tmp_path / "run").glob("shard-*.nc")] == ["shard-00000.nc"]
+    assert_same(survey(model, asked, ["residual"], tmp_path / "run", **options), whole)
 
 
 def test_pieces_are_calls_of_that_size() -> None:

@@ -13,6 +13,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 import bathyscope.cost
 import bathyscope.surveying
+import bathyscope.wavefront.calls
 from bathyscope.cost import Estimate, Rates, estimate, measure_rates
 from bathyscope.errors import ModelError, OptionError
 
@@ -182,16 +183,32 @@ def test_the_peak_beyond_weights_is_that_of_a_run_on_the_meta_device(
     assert (found.peak_bytes - found.weight_bytes) / 1e9 == pytest.approx(gigabytes, rel=0.2)
 
 
-@pytest.mark.parametrize(("blocks", "tokens", "prompts"), [(12, 160, 1), (12, 80, 2)])
+@pytest.mark.parametrize(
+    ("blocks", "tokens", "prompts", "lent", "rows"), [(12, 160, 1, 1, None), (12, 80, 2, 1, None), (16, 32, 1, 4, 4)]
+)
 def test_the_peak_is_that_of_the_tensors_that_live_at_once(
-    blocks: int, tokens: int, prompts: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    blocks: int,
+    tokens: int,
+    prompts: int,
+    lent: int,
+    rows: int | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """The last case has long prompts beside its calls, and as many heads of keys as of queries: rows lend, others not.
+
+    Args:
+        lent: heads of keys and values.
+        rows: in a call; None = as many as a CPU takes.
+    """
+    if rows is not None:
+        monkeypatch.setattr(bathyscope.wavefront.calls, "default_tokens", lambda device: rows * tokens)
     config = LlamaConfig(
         hidden_size=64,
         intermediate_size=224,
         num_hidden_layers=blocks,
         num_attention_heads=4,
-        num_key_value_heads=1,
+        num_key_value_heads=lent,
         vocab_size=150,
         max_position_embeddings=512,
     )

@@ -60,6 +60,12 @@ def did_you_mean(given: str, allowed: Iterable[str]) -> str:
     return f" Did you mean {close[0]!r}?" if close else ""
 
 
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether memory did not suffice, on an accelerator or on the host; torch has no class for the latter."""
+    named = type(error).__name__ == "OutOfMemoryError"  # asked by name, since nothing here may wait for torch
+    return named or isinstance(error, MemoryError) or "can't allocate memory" in str(error)
+
+
 def warn(message: str) -> None:
     """A ``UserWarning`` that points at the line outside of the package whose call it is about.
 

@@ -22,7 +22,7 @@ from bathyscope.cli import main, session
 from bathyscope.cli.app import app
 from bathyscope.cli.console import log_lines, logged_as_lines, plain, quiet_libraries, say
 from bathyscope.cli.main import run
-from bathyscope.errors import StoreError
+from bathyscope.errors import ModelError, StoreError
 from bathyscope.progress import LOGGER
 
 COMMANDS = [name for name in app if not name.startswith("-")]
@@ -119,6 +119,22 @@ def test_the_unexpected_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch, tmp
     monkeypatch.setattr("bathyscope.open", fault)
     with pytest.raises(ZeroDivisionError):
         main(["show", str(tmp_path)])
+
+
+def test_memory_that_does_not_suffice_is_told_in_a_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def large(*_: Any, **__: Any) -> None:
+        import torch
+
+        torch.empty(1 << 45, dtype=torch.uint8)
+
+    monkeypatch.setattr("bathyscope.open", large)
+    assert main(["show", str(tmp_path)]) == ModelError.exit_code
+    said = capsys.readouterr().err
+    assert "error: Memory does not suffice: " in said
+    assert "what is finished is kept where there is a folder for it." in " ".join(said.split())
+    assert "Traceback" not in said
 
 
 def test_interruption_has_its_own_code(

@@ -230,6 +230,24 @@ def little_memory(tokens: int) -> Iterator[list[int]]:
         Replay.run = own  # type: ignore[method-assign]
 
 
+@contextmanager
+def little_room(owner: type, name: str, most: int) -> Iterator[list[int]]:
+    """A method whose first argument has more than so many rows is out of memory; gives what was refused."""
+    own, refused = getattr(owner, name), []
+
+    def method(self: Any, rows: Tensor, *given: Any, **named: Any) -> Any:
+        if len(rows) > most:
+            refused.append(len(rows))
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+        return own(self, rows, *given, **named)
+
+    setattr(owner, name, method)
+    try:
+        yield refused
+    finally:
+        setattr(owner, name, own)
+
+
 _FUSED = 1
 
 

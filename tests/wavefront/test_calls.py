@@ -7,7 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bathyscope.wavefront.calls import CallPolicy, even_pieces
+from bathyscope import ModelError
+from bathyscope.wavefront.calls import CallPolicy, even_pieces, in_pieces, while_memory_lasts
 
 
 @given(st.integers(1, 200), st.integers(1, 50))
@@ -31,3 +32,40 @@ def test_low_precision_needs_a_control_in_every_call(dtype: torch.dtype, own_con
     assert 400 <= policy.tokens <= 8000
     assert CallPolicy.for_model(dtype, torch.device("cpu"), 17).tokens == 17
     assert CallPolicy.for_model(dtype, torch.device("cuda")).tokens > policy.tokens
+
+
+def test_what_is_out_of_memory_is_done_again_in_halves_and_in_order() -> None:
+    tried, done = [], []
+
+    def do(first: int, last: int) -> None:
+        tried.append((first, last))
+        if last - first > 3:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        done.extend(range(first, last))
+
+    with pytest.warns(UserWarning, match="Looking was out of memory; it is done in smaller pieces"):
+        in_pieces(20, 12, do, "Looking", torch.device("cpu"))
+    assert done == list(range(20))
+    assert tried[:2] == [(0, 10), (0, 5)]
+    assert sum(last - first > 3 for first, last in tried) == 2  # what is learnt of one piece holds for all that follow
+
+
+def test_a_single_one_that_is_out_of_memory_is_told_with_numbers() -> None:
+    def do(first: int, last: int) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    with (
+        pytest.warns(UserWarning, match="smaller pieces"),
+        pytest.raises(ModelError, match=r"^Looking does not fit into the memory of cpu, where .* GB are free\. Give"),
+    ):
+        in_pieces(2, 2, do, "Looking", torch.device("cpu"))
+
+
+def test_the_hosts_memory_runs_out_too_and_no_other_error_is_taken_for_it() -> None:
+    reached = False
+    with while_memory_lasts():
+        torch.empty(1 << 45, dtype=torch.uint8)
+        reached = True
+    assert not reached
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"), while_memory_lasts():
+        torch.ones(2, 3) @ torch.ones(2, 3)

@@ -182,7 +182,7 @@ def test_tails_get_the_keys_and_values_of_their_donors(own_control: bool, rows_a
     replay, asked = Attention(), [0, 2, 3, 5, 6]
     slots = Slots(replay, CallPolicy(rows_a_call * BATCH * TOKENS, own_control), ROWS)  # type: ignore[arg-type]
     slots.state[:] = rows()
-    list(slots.run(nn.Identity(), 0, asked, lends=len(asked)))
+    list(slots.run(nn.Identity(), 0, asked, lends=donors))
     lender = slots.lender(donors, prompt=1, start=2)
     assert lender.attends
     picked = list(range(len(donors)))
@@ -198,7 +198,7 @@ def test_tails_get_the_keys_and_values_of_their_donors(own_control: bool, rows_a
 def test_only_rows_that_were_to_lend_do() -> None:
     slots = Slots(Attention(), CallPolicy(3 * BATCH * TOKENS, True), ROWS)  # type: ignore[arg-type]
     slots.state[:] = rows()
-    list(slots.run(nn.Identity(), 0, range(ROWS), lends=1))
+    list(slots.run(nn.Identity(), 0, range(ROWS), lends=[0]))
     cache = slots.lender([0, 0], prompt=0, start=1).cache([0, 1])
     assert torch.equal(cache.update(*[torch.zeros(2, 1, 2, WIDTH)] * 2)[0][:, 0, 0], rows()[[0, 0], 0, 0])
     with pytest.raises(KeyError):
@@ -211,7 +211,7 @@ def test_a_block_without_keys_lends_none() -> None:
             return NotingReplay.run(self, *args, **other)
 
     slots = Slots(Silent(), CallPolicy(99, False), ROWS)  # type: ignore[arg-type]
-    list(slots.run(nn.Identity(), 0, range(ROWS), lends=ROWS))
+    list(slots.run(nn.Identity(), 0, range(ROWS), lends=range(ROWS)))
     lender = slots.lender([0, 1], prompt=0, start=1)
     assert not lender.attends
     with pytest.raises(RuntimeError, match="whose donor rows gave no keys and values"):
@@ -224,9 +224,9 @@ def test_what_a_block_lends_is_forgotten_at_the_next() -> None:
             return (Attention if index == 0 else NotingReplay).run(self, block, index, *args, **other)
 
     slots = Slots(Mixed(), CallPolicy(99, False), ROWS)  # type: ignore[arg-type]
-    list(slots.run(nn.Identity(), 0, range(ROWS), lends=ROWS))
+    list(slots.run(nn.Identity(), 0, range(ROWS), lends=range(ROWS)))
     assert slots.lender([0], prompt=0, start=1).attends
-    list(slots.run(nn.Identity(), 1, [0, 4], lends=2))
+    list(slots.run(nn.Identity(), 1, [0, 4], lends=[0, 4]))
     lender = slots.lender([4], prompt=0, start=1)
     assert (lender.keys, lender.values, lender.attends) == (None, None, False)
 

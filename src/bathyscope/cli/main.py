@@ -20,7 +20,7 @@ from bathyscope.cli.console import (
     say,
     warnings_as_lines,
 )
-from bathyscope.errors import BathyscopeError, OptionError, did_you_mean
+from bathyscope.errors import BathyscopeError, ModelError, OptionError, did_you_mean, is_out_of_memory
 from bathyscope.interrupts import INTERRUPTED, ending_in_order
 
 # large pages for tensors: about 6 % on a CPU; read once, when torch first allocates
@@ -65,6 +65,18 @@ def run(application: App, program: str, argv: Sequence[str] | None = None) -> in
             traceback.print_exc()
         say(f"error: {error}", level="error")
         return error.exit_code
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        if session.current().debug:
+            traceback.print_exc()
+        say(
+            f"error: Memory does not suffice: {str(error).partition('. ')[0] or type(error).__name__}. Give shorter "
+            "prompts or fewer at a time, a narrower dtype (--dtype bfloat16), or a device with more memory; what is "
+            "finished is kept where there is a folder for it.",
+            level="error",
+        )
+        return ModelError.exit_code
     except KeyboardInterrupt:
         say("Interrupted.")
         return INTERRUPTED

@@ -20,7 +20,7 @@ from bathyscope.gradients.differentiable import score_scale
 from bathyscope.gradients.path import Path, path_of
 from bathyscope.gradients.quadrature import Quadrature
 from bathyscope.gradients.trajectory import Trajectory
-from bathyscope.wavefront.calls import even_pieces
+from bathyscope.wavefront.calls import in_pieces
 
 # for what autograd saves in one call; temporaries of one block and the gradients of its rows come on top
 _SAVED_BYTES = 1 << 30
@@ -94,13 +94,19 @@ class Integrator:
         mean_STD = torch.zeros_like(torch.stack([path.delta_TD for path in paths]))
         nodes, scale = len(rule.nodes), score_scale(paths[0].end_TD.dtype)
         alphas, weights = mean_STD.new_tensor(rule.nodes), mean_STD.new_tensor(rule.weights)
-        for first, last in even_pieces(len(paths) * nodes, self._rows_per_call(index)):
+
+        def added(first: int, last: int) -> None:
             picked = _split(first, last, nodes)
             leaves = [paths[s].points(alphas[own]) for s, own in picked]
             rows = self._rows(index, [paths[s] for s, _ in picked], leaves)
             score = self.chain.predict(rows, index + 1).sum() * scale
-            for (s, own), gradient in zip(picked, torch.autograd.grad(score, leaves)):
-                mean_STD[s] += torch.einsum("n,ntd->td", weights[own], gradient.double())
+            gradients = zip(picked, torch.autograd.grad(score, leaves))
+            sums = [(s, torch.einsum("n,ntd->td", weights[own], grad.double())) for (s, own), grad in gradients]
+            for s, sum_TD in sums:  # all at once, since what is out of memory is done again
+                mean_STD[s] += sum_TD
+
+        what = f"A backward pass through the blocks behind block {index}"
+        in_pieces(len(paths) * nodes, self._rows_per_call(index), added, what, mean_STD.device)
         return mean_STD / scale
 
     def _integral(self, path: Path, attribution_T: Tensor, at_baseline: float) -> Integral:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -22,6 +23,7 @@ from bathyscope.assembly import (
     require_free_labels,
     with_summary,
 )
+from bathyscope.errors import ModelError, is_out_of_memory
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
 from bathyscope.measures.registry import MEASURES
 from bathyscope.model import Model, adapters_of, config_hash, free_bytes
@@ -40,6 +42,7 @@ from bathyscope.store.shards import Datasets
 from bathyscope.store.writer import RunWriter
 from bathyscope.surveying.growing import Kept, There
 from bathyscope.wavefront.batch import Batch, plan_batches
+from bathyscope.wavefront.calls import out_of_memory
 from bathyscope.wavefront.engine import Wavefront
 from bathyscope.wavefront.replace import default_room
 
@@ -250,12 +253,27 @@ class SurveyPlan:
                 shard.pieces += [(unit.picked, unit.kept) for unit in shard.units if not unit.measures]
                 self._write(writer, shard)
             for convoy in self._convoys(units):
-                results = self._convoy(wave, [unit for _, unit in convoy], bar, done)
-                for (shard, unit), result in zip(convoy, results, strict=True):
-                    shard.pieces.append((unit.picked, self._in_order(unit.kept, result)))
-                    done += self._unit_weight(unit)
-                    self._write(writer, shard)
+                with self._memory_told([unit for _, unit in convoy]):
+                    results = self._convoy(wave, [unit for _, unit in convoy], bar, done)
+                    for (shard, unit), result in zip(convoy, results, strict=True):
+                        shard.pieces.append((unit.picked, self._in_order(unit.kept, result)))
+                        done += self._unit_weight(unit)
+                        self._write(writer, shard)
                 bar.advance_to(done)
+
+    @contextmanager
+    def _memory_told(self, units: Sequence[_Unit]) -> Iterator[None]:
+        """Inside, memory that does not suffice is told with its numbers; calls of blocks have been halved by then."""
+        try:
+            yield
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+            picked = sorted(number for unit in units for number in unit.picked)
+            longest = max(len(self.prompts[number]) for number in picked)
+            what = f"What is measured of prompts {picked[0]} to {picked[-1]}, of up to {longest} tokens,"
+            told = f"{out_of_memory(what, self.model.device)} Finished shards are kept."
+            raise ModelError(told) from error
 
     def _shard(self, wave: Wavefront, index: int, kept: Kept | None) -> _Shard:
         """A shard's batches, each with the measures that are still to be computed."""

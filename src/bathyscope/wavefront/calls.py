@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 import torch
 from torch import Tensor
 
-from bathyscope.errors import ModelError, warn
+from bathyscope.errors import ModelError, is_out_of_memory, warn
 from bathyscope.wavefront.memory import free_bytes
 from bathyscope.wavefront.places import is_accelerator
 
@@ -43,8 +45,7 @@ class CallPolicy:
         Raises:
             ModelError: it was a single row's.
         """
-        if device.type == "cuda":
-            torch.cuda.empty_cache()
+        _give_back(device)
         if rows < 2:
             raise out_of_memory(f"A call of a block on one row of {tokens} tokens", device)
         if not self._said:
@@ -97,3 +98,51 @@ def even_pieces(rows: int, most: int) -> Iterator[tuple[int, int]]:
     pieces = -(-rows // max(1, most))
     edges = [rows * i // pieces for i in range(pieces + 1)]
     yield from pairwise(edges)
+
+
+def halves(pieces: Iterable[tuple[int, int]], most: int) -> Iterator[tuple[int, int]]:
+    """Ranges, cut into ones of at most ``most``."""
+    for first, last in pieces:
+        yield from ((first + a, first + b) for a, b in even_pieces(last - first, most))
+
+
+@contextmanager
+def while_memory_lasts() -> Iterator[None]:
+    """Inside, running out of memory ends what is done and nothing else: its error is forgotten, with all it holds."""
+    try:
+        yield
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+
+
+def in_pieces(count: int, most: int, do: Callable[[int, int], None], what: str, device: torch.device) -> None:
+    """Does something for ranges of at most ``most``, in their order; where one is out of memory, again in halves.
+
+    Args:
+        do: given first and one past the last; what a failed one has left behind is overwritten.
+        what: it is that is done, for messages.
+
+    Raises:
+        ModelError: a range of one does not fit.
+    """
+    pending = deque(even_pieces(count, most))
+    while pending:
+        first, last = pending.popleft()
+        done = False
+        with while_memory_lasts():
+            do(first, last)
+            done = True
+        if done:
+            continue
+        _give_back(device)
+        if last - first < 2:
+            raise out_of_memory(what, device)
+        warn(f"{what} was out of memory; it is done in smaller pieces.")
+        pending = deque(halves([(first, last), *pending], (last - first) // 2))
+
+
+def _give_back(device: torch.device) -> None:
+    """What torch keeps for itself of an accelerator's memory is free again."""
+    if device.type == "cuda":
+        torch.cuda.empty_cache()

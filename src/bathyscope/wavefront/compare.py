@@ -15,7 +15,7 @@ from itertools import groupby
 import torch
 from torch import Tensor
 
-from bathyscope.wavefront.calls import even_pieces
+from bathyscope.wavefront.calls import even_pieces, in_pieces
 from bathyscope.wavefront.places import is_accelerator
 
 Read = Callable[[Tensor], Tensor]
@@ -25,6 +25,7 @@ _FEWEST_TOKENS = 8
 _FEWEST_ROWS = 8
 _ACCELERATOR_FACTOR = 32
 _LN2 = math.log(2.0)
+_WHAT = "Comparing predictions"
 _SEVERAL = ("top_ids", "top_probabilities")
 TOP = 5
 """Tokens that ``top_ids`` and ``top_probabilities`` name; fewer where the vocabulary is smaller."""
@@ -219,14 +220,15 @@ def compare(
     Returns:
         name → float64 [rows, N], or [rows, N, TOP] of the top tokens.
     """
-    tokens = reference_ND.shape[0]
+    tokens, device = reference_ND.shape[0], reference_ND.device
     found: dict[str, Tensor] = {}
-    most = _read_at_once(vocabulary, reference_ND.device)
-    for first, last in even_pieces(tokens, most):
+    most = _read_at_once(vocabulary, device)
+
+    def compared(first: int, last: int) -> None:
         vectors = reference_ND[first:last]
         ref = Distribution(read(vectors))
         targets = None if targets_N is None else targets_N[first:last]
-        together = max(1, most // (last - first)) if is_accelerator(reference_ND.device) else 1
+        together = max(1, most // (last - first)) if is_accelerator(device) else 1
         for own in _runs(rows, reference_ND if read_row is None else None, together):
             if read_row is None and rows[own.start] is reference_ND:
                 row = ref
@@ -239,6 +241,8 @@ def compare(
                     trailing = values.shape[values.ndim - (name in _SEVERAL) :]
                     found[name] = values.new_empty((len(rows), tokens, *trailing), dtype=torch.float64)
                 found[name][own.start : own.stop, first:last] = values
+
+    in_pieces(tokens, most, compared, _WHAT, device)
     return found
 
 
@@ -270,10 +274,13 @@ def at_one_position(
     room = _CHUNK_BYTES * (_ACCELERATOR_FACTOR if is_accelerator(rows_ND.device) else 1)
     # about four float64 copies of a chunk's distributions live at once
     most = max(_FEWEST_ROWS, room // (4 * 8 * vocabulary))
-    found = []
-    for first, last in even_pieces(len(rows_ND), most):
+    found: list[Tensor] = []
+
+    def compared(first: int, last: int) -> None:
         logits = read(torch.cat([control_D[None], rows_ND[first:last]]))
         found.append(metric(Pair(Distribution(logits[:1]), Distribution(logits[1:]), None)))
+
+    in_pieces(len(rows_ND), most, compared, _WHAT, rows_ND.device)
     return torch.cat(found)
 
 

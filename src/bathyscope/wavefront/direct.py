@@ -81,7 +81,7 @@ class DirectRows:
         for slot, row in enumerate(rows, start=1):
             left_out = self._contributions[row.block] * self._left_out(row.protect, row.before)
             torch.sub(plain.before_BTD, left_out, out=slots.state[slot])
-        lends = len(slots.state) if self._tails else 0
+        lends = range(len(slots.state)) if self._tails else ()
         for result in slots.run(block, plain.block, range(len(slots.state)), lends=lends):
             served = [rows[slot - 1].served if slot else () for slot in result.slots]
             yield from views.of_full(plain, served, result, self._batch.lengths)

@@ -136,7 +136,8 @@ class _Sweep:
         self._tracks = tracks = compile_tracks(in_full, anatomy.n_blocks, batch.size)
         parts = PartTaps(_part_steps(probes), tracks)
         self._late_in_full = group_tails([r for r in in_full if isinstance(r, Late)])
-        self._full = FullRows(tracks, replay, batch, policy, wave.provider, anatomy.sites, parts, lends=bool(tails))
+        donors = [request.donor for request in tails]
+        self._full = FullRows(tracks, replay, batch, policy, wave.provider, anatomy.sites, parts, donors=donors)
         self._tails = [
             TailRows(group, replay, policy, self._full, lengths[group[0].prompt]) for group in group_tails(tails)
         ]

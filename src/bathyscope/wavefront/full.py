@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -44,7 +44,7 @@ class FullRows(Slots):
     Args:
         tracks: compiled histories (see ``plan``).
         parts: says in which calls contributions are read.
-        lends: keys and values are kept for tails.
+        donors: requests whose rows, beside the control, lend keys and values to tails; empty = there are none.
     """
 
     def __init__(
@@ -57,11 +57,11 @@ class FullRows(Slots):
         sites: Mapping[str, Site],
         parts: PartTaps,
         *,
-        lends: bool,
+        donors: Collection[Request],
     ) -> None:
         super().__init__(replay, policy, 1 + len(tracks), sites=sites)
         self._tracks, self._batch, self._provider = tracks, batch, provider
-        self._parts, self._lends = parts, lends
+        self._parts, self._donors = parts, frozenset(donors)
         self.state[0] = self._previous = replay.recording.resid0_BTD
         # the control's first tokens at every boundary, for rows of schedules that keep them
         self._protected = max((t.birth.protect for t in tracks if not t.birth.skips), default=0)
@@ -76,7 +76,7 @@ class FullRows(Slots):
         joining = [runner for runner in self._runners if runner.next == index]
         slots = [0, *(runner.slot for runner in joining)]
         previous = self.control.clone()
-        lends = len(slots) if self._lends else 0
+        lends = {0, *(self._slot_of[one] for one in self._donors if one in self._slot_of)} if self._donors else ()
         silent = self._silent(joining)
         taps = self._parts.taps(index, self._places(slots))
         for result in self.run(block, index, slots, lends=lends, taps=taps, silent=silent):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +12,7 @@ from bathyscope.anatomy.attention import Seen, attending
 from bathyscope.anatomy.replay import Replay, State
 from bathyscope.anatomy.sites import tapped
 from bathyscope.errors import ModelError
-from bathyscope.wavefront.calls import out_of_memory
+from bathyscope.wavefront.calls import out_of_memory, while_memory_lasts
 from bathyscope.wavefront.probe import BaselineView
 
 
@@ -38,7 +38,7 @@ class PlainForward:
         before = self.resid_BTD
         watch = attending(block, self._replay.batch, self._replay.tokens) if self._weights else nullcontext(Seen())
         out = None
-        with suppress(torch.OutOfMemoryError), tapped(block, self._sites) as taken, watch as seen:
+        with while_memory_lasts(), tapped(block, self._sites) as taken, watch as seen:
             out = self._replay.run(block, index, before, self._prompts_B, state=self.passed)
         if out is None:
             prompts, tokens = before.shape[:2]

@@ -7,8 +7,8 @@ the slots, in calls of a good size, and writes back what comes out once whoever 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import torch
@@ -18,7 +18,7 @@ from bathyscope.anatomy.cache import CaptureCache, TailCache
 from bathyscope.anatomy.family import Site
 from bathyscope.anatomy.replay import Replay, State
 from bathyscope.anatomy.sites import replaced, tapped
-from bathyscope.wavefront.calls import CallPolicy, CallResult, even_pieces
+from bathyscope.wavefront.calls import CallPolicy, CallResult, even_pieces, halves, while_memory_lasts
 from bathyscope.wavefront.places import at, index
 
 
@@ -112,7 +112,7 @@ class Slots:
         slots: Sequence[int],
         *,
         lender: Lender | None = None,
-        lends: int = 0,
+        lends: Collection[int] = (),
         taps: Collection[str] = (),
         silent: Mapping[str, Tensor] | None = None,
         instead: Mapping[str, Tensor] | None = None,
@@ -122,7 +122,7 @@ class Slots:
         Args:
             slots: in the order in which they are called; the control, if it is among them, first.
             lender: for tails, their keys and values before ``start``.
-            lends: of how many first slots keys and values are kept for ``lender``.
+            lends: those of the slots whose keys and values are kept for ``lender``.
             taps: parts whose contributions are read.
             silent: part → True at the tokens [rows, batch, tokens] where its contribution is left out.
             instead: part → what it adds there instead of nothing, [batch, tokens, width].
@@ -132,7 +132,7 @@ class Slots:
         control_after = control_before
         known = tuple(self._passed)  # what an earlier call of this visit passes on is for later blocks
         if lends:
-            self._kept, self._lenders, self._attends = [], slots[:lends], False
+            self._kept, self._lenders, self._attends = [], [slot for slot in slots if slot in lends], False
         tokens = own.shape[1] * own.shape[2]
         pending = deque(even_pieces(len(slots), max(1, self._policy.tokens // tokens)))
         while pending:
@@ -146,7 +146,7 @@ class Slots:
             out = None
             # nothing of a call that fails may be held on to while it is made again, its error least of all
             with (
-                suppress(torch.OutOfMemoryError),
+                while_memory_lasts(),
                 self._silenced(block, silent or {}, instead or {}, picked),
                 tapped(block, self._only(taps)) as taken,
             ):
@@ -163,13 +163,14 @@ class Slots:
             if out is None:
                 del given, passed, cache
                 self._policy.shrink(last - first, tokens, self.state.device)
-                again = list(_halves([(first, last), *pending], max(1, self._policy.tokens // tokens)))
+                again = list(halves([(first, last), *pending], max(1, self._policy.tokens // tokens)))
                 pending = deque(again)
                 continue
             rows = slice(1, None) if extra else slice(None)
             self._keep_passed(slots[first:last], passed, rows)
             if lender is None and cache is not None:
-                self._keep_lent(index, cache, rows, lends - first)
+                lending = [place for place, slot in enumerate(slots[first:last]) if slot in lends]
+                self._keep_lent(index, cache, rows, lending, last - first)
             if extra or first == 0:
                 control_after = out[0]
             with_control = extra or (first == 0 and slots[0] == 0)
@@ -227,17 +228,16 @@ class Slots:
             for buffer, value in zip(self._passed[key], split):
                 buffer[own] = value[rows]
 
-    def _keep_lent(self, index: int, cache: CaptureCache, rows: slice, most: int) -> None:
+    def _keep_lent(self, index: int, cache: CaptureCache, rows: slice, lending: Sequence[int], called: int) -> None:
+        """Keeps keys and values of some of the ``called`` rows of a call, and lets go of the others'."""
         self._attends |= self._replay.attends(index, cache)
-        if cache.keys is not None and cache.values is not None and most > 0:
-            keys, values = (t.unflatten(0, (-1, len(self._prompts_B)))[rows][:most] for t in (cache.keys, cache.values))
-            self._kept.append((keys, values))
-
-
-def _halves(pieces: Iterable[tuple[int, int]], most: int) -> Iterator[tuple[int, int]]:
-    """Ranges, cut into ones of at most ``most``."""
-    for first, last in pieces:
-        yield from ((first + a, first + b) for a, b in even_pieces(last - first, most))
+        if cache.keys is None or cache.values is None or not lending:
+            return
+        own = at(lending, cache.keys.device)
+        keys, values = (t.unflatten(0, (-1, len(self._prompts_B)))[rows][own] for t in (cache.keys, cache.values))
+        if isinstance(own, slice) and len(lending) < called:  # a view would hold on to all of them
+            keys, values = keys.clone(), values.clone()
+        self._kept.append((keys, values))
 
 
 def _repeated(one: Tensor, slots: int) -> Tensor:

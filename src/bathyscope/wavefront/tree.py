@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,6 +13,7 @@ from bathyscope.anatomy.mode import evaluating
 from bathyscope.anatomy.replay import State
 from bathyscope.anatomy.sites import silenced
 from bathyscope.wavefront.batch import Batch
+from bathyscope.wavefront.calls import while_memory_lasts
 from bathyscope.wavefront.engine import Wavefront
 from bathyscope.wavefront.histories import Node, Step, Tree
 
@@ -72,7 +72,7 @@ class TreeRun:
                 stack = self._waiting[key]
                 taken = stack[-min(self._together, len(stack)) :][::-1]
                 found = None
-                with suppress(torch.OutOfMemoryError):
+                with while_memory_lasts():
                     found = self._called(key[0], taken)
                 if found is None:
                     rows = len(taken)
