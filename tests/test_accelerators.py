@@ -294,8 +294,9 @@ def test_memory_that_runs_out_in_a_measure_is_told_and_finished_shards_are_kept(
 
     with (
         monkeypatch.context() as patch,
-        pytest.raises(ModelError, match=r"What is measured of prompts 1 to 1, of up to 11 tokens, does not fit into the")
-        as caught,
+        pytest.raises(
+            ModelError, match=r"What is measured of prompts 1 to 1, of up to 11 tokens, does not fit into the"
+        ) as caught,
     ):
         patch.setattr(residual, "angular_distances", distances)
         survey(model, asked, ["residual"], tmp_path / "run", **options)

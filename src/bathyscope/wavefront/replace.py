@@ -215,7 +215,9 @@ class _GroupRows(Slots):
         active = range(1 + (index + 1) * len(self.spans))
         lender = None if donor is None else donor.lender([0] * len(active), 0, self.start)
         instead = {part: self._values(index)[None] for part in silent}
-        for _ in self.run(block, index, active, lender=lender, lends=(0,) if lends else (), silent=silent, instead=instead):
+        for _ in self.run(
+            block, index, active, lender=lender, lends=(0,) if lends else (), silent=silent, instead=instead
+        ):
             pass  # nobody looks at rows before they land
 
     def states(self, baseline_BTD: Tensor) -> ReplacedStates:
