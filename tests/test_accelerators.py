@@ -292,14 +292,11 @@ def test_memory_that_runs_out_in_a_measure_is_told_and_finished_shards_are_kept(
     def distances(*given: Any) -> Tensor:
         return torch.empty(1 << 45, dtype=torch.uint8) if next(calls) else own(*given)
 
-    with (
-        monkeypatch.context() as patch,
-        pytest.raises(
-            ModelError, match=r"What is measured of prompts 1 to 1, of up to 11 tokens, does not fit into the"
-        ) as caught,
-    ):
-        patch.setattr(residual, "angular_distances", distances)
+    wanted = r"What is measured of prompts 1 to 1, of up to 11 tokens, does not fit into the"
+    monkeypatch.setattr(residual, "angular_distances", distances)
+    with pytest.raises(ModelError, match=wanted) as caught:
         survey(model, asked, ["residual"], tmp_path / "run", **options)
+    monkeypatch.undo()
     assert str(caught.value).endswith("Finished shards are kept.")
     assert [path.name for path in (tmp_path / "run").glob("shard-*.nc")] == ["shard-00000.nc"]
     assert_same(survey(model, asked, ["residual"], tmp_path / "run", **options), whole)
