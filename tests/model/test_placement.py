@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from pathlib import Path
 
+import huggingface_hub
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -14,6 +15,8 @@ import bathyscope.model.checkpoint as checkpoint
 import bathyscope.model.placement as placement
 from bathyscope.errors import ModelError
 from bathyscope.model import load
+
+CPU = torch.device("cpu")
 
 
 def test_what_fits_is_in_memory_and_nothing_is_said(tmp_path: Path) -> None:
@@ -38,6 +41,48 @@ def test_what_does_not_fit_is_streamed_and_says_so(tmp_path: Path, monkeypatch: 
         model = load(folder)
     assert model.placement == "stream"
     assert repr(model).endswith("float32 on cpu, streamed)")
+
+
+def test_a_model_of_the_hub_that_does_not_fit_is_streamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    repository = tmp_path / "hub" / "models--org--tiny"
+    streamed.saved("llama", repository / "snapshots" / "abc123", shards="100KB")
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text("abc123")
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    whole = load("org/tiny")
+    assert whole.placement == "resident"
+    monkeypatch.setattr(placement, "free_bytes", lambda device: placement.STATE_BYTES)
+    with pytest.warns(UserWarning, match=r"org/tiny takes .* its blocks are streamed from disk"):
+        there = load("org/tiny")
+    assert (there.placement, there.weight_hash) == ("stream", whole.weight_hash)
+
+
+def test_a_model_that_is_still_on_the_hub_is_weighed_by_its_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before a byte of its weights is fetched; without an index nothing is known."""
+    folder = streamed.saved("llama", tmp_path, shards="100KB")
+    size = sum(p.numel() * p.element_size() for p in zoo.build("llama").parameters())
+    for file in folder.glob("*.safetensors"):
+        file.unlink()
+    asked = ("org/tiny", folder, "auto")
+    monkeypatch.setattr(placement, "free_bytes", lambda device: size + placement.STATE_BYTES)
+    assert not placement.is_streamed(*asked, None, CPU)
+    monkeypatch.setattr(placement, "free_bytes", lambda device: size + placement.STATE_BYTES - 1)
+    assert not placement.is_streamed(*asked, torch.bfloat16, CPU)
+    with pytest.warns(UserWarning, match="its blocks are streamed from disk"):
+        assert placement.is_streamed(*asked, None, CPU)
+    (folder / "model.safetensors.index.json").unlink()
+    assert not placement.is_streamed(*asked, None, CPU)
+
+
+def test_tensors_of_rare_kinds_are_weighed_as_they_are(tmp_path: Path) -> None:
+    folder = streamed.saved("llama", tmp_path)
+    tensors = load_file(folder / "model.safetensors")
+    rare = {"a.scale": torch.ones(3, dtype=torch.float8_e8m0fnu), "a.packed": torch.ones(3, dtype=torch.uint32)}
+    save_file({**tensors, **rare}, folder / "model.safetensors", {"format": "pt"})
+    with pytest.warns(UserWarning, match="holds 2 tensors that its LlamaForCausalLM has no place for"):
+        assert load(folder).placement == "resident"
 
 
 def test_stream_is_short_for_a_placement(tmp_path: Path) -> None:

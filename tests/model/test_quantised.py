@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from support import zoo
 from transformers import AutoModelForCausalLM
 
@@ -18,8 +19,8 @@ from bathyscope import ModelError
 FP8 = {"quant_method": "fp8", "weight_block_size": [32, 32], "activation_scheme": "dynamic"}
 
 
-def folder_with(tmp_path: Path, quantisation: dict[str, Any]) -> Path:
-    zoo.build("llama").save_pretrained(tmp_path)
+def folder_with(tmp_path: Path, quantisation: dict[str, Any], family: str = "llama") -> Path:
+    zoo.build(family).save_pretrained(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps({**config, "quantization_config": quantisation}))
     return tmp_path
@@ -36,12 +37,86 @@ def test_what_is_made_plain_on_a_cpu_is_measured(quantisation: dict[str, Any], t
     assert noise(folder_with(tmp_path, quantisation)) < 1e-5
 
 
-@pytest.mark.parametrize("method", ["nvfp4", "aqlm", "gptq", "awq", "hqq", "vptq"])
-def test_what_cannot_be_loaded_is_refused_in_a_sentence(method: str, tmp_path: Path) -> None:
+def in_blocks(weight: torch.Tensor, size: int = 32) -> torch.Tensor:
+    rows, columns = weight.shape
+    return weight.view(rows // size, size, columns // size, size)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("scales", [torch.float32, torch.float8_e8m0fnu])
+def test_weights_of_eight_bits_are_the_numbers_that_they_stand_for(scales: torch.dtype, tmp_path: Path) -> None:
+    """FP8 in blocks with a scale for each, as published checkpoints have it."""
+    folder = folder_with(tmp_path, FP8)
+    stored, meant = {}, {}
+    for name, weight in load_file(folder / "model.safetensors").items():
+        stored[name] = meant[name] = weight
+        if "_proj" in name:
+            scale = (in_blocks(weight).abs().amax((1, 3)) / 448).to(scales)
+            apart = scale.float()[:, None, :, None]
+            stored[name] = (in_blocks(weight) / apart).reshape(weight.shape).to(torch.float8_e4m3fn)
+            stored[f"{name}_scale_inv"] = scale
+            meant[name] = (in_blocks(stored[name].float()) * apart).reshape(weight.shape)
+    save_file(stored, folder / "model.safetensors", {"format": "pt"})
+    model = bathyscope.load(folder)
+    found = model.hf.state_dict()
+    for name, weight in meant.items():
+        torch.testing.assert_close(found[name].float(), weight, msg=name)
+    assert noise(model) < 1e-5
+
+
+FP4 = torch.tensor([0.0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_experts_of_four_bits_are_the_numbers_that_they_stand_for(tmp_path: Path) -> None:
+    """MXFP4: two numbers a byte, and an exponent for every 32 of them."""
+    folder, draw = folder_with(tmp_path, {"quant_method": "mxfp4"}, "gpt_oss"), torch.Generator().manual_seed(0)
+    stored, meant = {}, {}
+    for name, weight in load_file(folder / "model.safetensors").items():
+        if not name.endswith(("gate_up_proj", "down_proj")):
+            stored[name] = meant[name] = weight
+            continue
+        experts, given, made = weight.shape
+        groups = (experts, made, given // 32)
+        stored[f"{name}_blocks"] = torch.randint(0, 256, (*groups, 16), generator=draw, dtype=torch.uint8)
+        stored[f"{name}_scales"] = torch.randint(118, 122, groups, generator=draw, dtype=torch.uint8)
+        low, high = (stored[f"{name}_blocks"] & 15).long(), (stored[f"{name}_blocks"] >> 4).long()
+        numbers = torch.stack([FP4[low], FP4[high]], -1).flatten(-2)
+        numbers = numbers * torch.exp2(stored[f"{name}_scales"].float() - 127)[..., None]
+        meant[name] = numbers.flatten(-2).transpose(1, 2)
+    save_file(stored, folder / "model.safetensors", {"format": "pt"})
+    model = bathyscope.load(folder)
+    found = model.hf.state_dict()
+    for name, weight in meant.items():
+        torch.testing.assert_close(found[name].float(), weight, msg=name)
+    assert noise(model) < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("method", "reason"),
+    [
+        ("nvfp4", "Loading pre-quantized NVFP4 checkpoints is not supported yet"),
+        ("aqlm", r"requires AQLM: `pip install aqlm"),
+        ("gptq", r"Loading a GPTQ quantized model requires optimum \(`pip install optimum`\)"),
+        ("awq", r"Loading an AWQ quantized model requires gptqmodel. Please install it with `pip install gptqmodel`"),
+        ("hqq", "A valid HQQ version .* is not available"),
+        ("vptq", "requires VPTQ"),
+    ],
+)
+def test_what_cannot_be_loaded_is_refused_in_a_sentence(method: str, reason: str, tmp_path: Path) -> None:
     folder = folder_with(tmp_path, {"quant_method": method, "bits": 4, "group_size": 32, "zero_point": True})
-    with pytest.raises(ModelError, match=rf"^{tmp_path} cannot be loaded as a causal language model: .") as caught:
+    with pytest.raises(
+        ModelError, match=rf"^{tmp_path} cannot be loaded as a causal language model: .*{reason}"
+    ) as caught:
         bathyscope.load(folder)
     assert "\n" not in str(caught.value)
+
+
+def test_quantised_checkpoints_are_not_streamed(tmp_path: Path) -> None:
+    with pytest.raises(
+        ModelError, match="is quantised, and quantised blocks cannot be streamed; load it with placement"
+    ):
+        bathyscope.load(folder_with(tmp_path, FP8), placement="stream")
 
 
 @pytest.mark.thorough

@@ -55,9 +55,9 @@ def read_checkpoint(
         raise ModelError(_unloadable(name, error, [])) from error
     if folder is not None:
         require_whole(folder, declared)
-    else:
-        indexed(_downloaded(name, revision))
-    streamed = is_streamed(name, folder, placement, dtype, device)
+    here = _downloaded(name, revision) if folder is None else folder
+    indexed(here)
+    streamed = is_streamed(name, here, placement, dtype, device)
     # blocks whose tensors the library puts together out of several are kept here, as long as the model is
     rewritten = TemporaryDirectory(prefix="bathyscope-") if streamed else None
     with _reports() as reports:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
@@ -15,8 +16,8 @@ from bathyscope.anatomy.registry import family_for
 from bathyscope.anatomy.sites import submodule
 from bathyscope.errors import ModelError, did_you_mean, warn
 from bathyscope.model.devices import free_bytes
-from bathyscope.model.files import SINGLE, indexed
-from bathyscope.streaming.files import CheckpointFile
+from bathyscope.model.files import INDEX, SINGLE, indexed
+from bathyscope.streaming.files import CheckpointFile, Place
 
 Placement = Literal["auto", "resident", "stream"]
 PLACEMENTS: Final[tuple[Placement, ...]] = get_args(Placement)
@@ -39,18 +40,16 @@ def require_placement(placement: str, window: int | None) -> None:
         raise ModelError(f"window={window!r} is not allowed; give a number of blocks, 1 or more, or leave it out.")
 
 
-def is_streamed(
-    name: str, folder: Path | None, placement: str, dtype: torch.dtype | None, device: torch.device
-) -> bool:
+def is_streamed(name: str, folder: Path, placement: str, dtype: torch.dtype | None, device: torch.device) -> bool:
     """Whether a checkpoint's blocks are to be streamed; one that does not fit is, and a warning says so.
 
     Args:
-        folder: where its files are; None = that is known only when they have been loaded.
+        folder: where its files are; of a model on the hub, those that have been fetched.
     """
-    if placement != "auto" or folder is None:
+    if placement != "auto":
         return placement == "stream"
     needed, free = _weight_bytes(folder, dtype), free_bytes(device)
-    if free is None or needed + STATE_BYTES <= free:
+    if needed is None or free is None or needed + STATE_BYTES <= free:
         return False
     warn(
         f"{name} takes {needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free on {device}: its blocks are streamed "
@@ -120,12 +119,32 @@ def _places(module: nn.Module, prefix: str, blocks: str, device: str) -> Any:
             yield path, device
 
 
-def _weight_bytes(folder: Path, dtype: torch.dtype | None) -> int:
-    """What a checkpoint's tensors take in memory."""
+def _weight_bytes(folder: Path, dtype: torch.dtype | None) -> int | None:
+    """What a checkpoint's tensors take in memory; None where that is known only when its files are here."""
     names = [SINGLE] if (folder / SINGLE).is_file() else indexed(folder)
+    if not names or not all((folder / name).is_file() for name in names):
+        return _announced_bytes(folder, dtype)
     places = [place for name in names for place in CheckpointFile(folder / name).places.values()]
-    return sum((place.stop - place.start) // place.dtype.itemsize * _itemsize(place.dtype, dtype) for place in places)
+    return sum(_in_memory(place, dtype) for place in places)
 
 
-def _itemsize(stored: torch.dtype, wanted: torch.dtype | None) -> int:
-    return wanted.itemsize if wanted is not None and stored.is_floating_point else stored.itemsize
+def _in_memory(place: Place, wanted: torch.dtype | None) -> int:
+    stored = place.dtype
+    if stored is None or wanted is None or not stored.is_floating_point:
+        return place.stop - place.start
+    return (place.stop - place.start) // stored.itemsize * wanted.itemsize
+
+
+def _announced_bytes(folder: Path, dtype: torch.dtype | None) -> int | None:
+    """By the index of files that are still on the hub."""
+    if not (folder / INDEX).is_file():
+        return None
+    told = json.loads((folder / INDEX).read_bytes()).get("metadata")
+    size = told.get("total_size") if isinstance(told, dict) else None
+    if not isinstance(size, int | float):
+        return None
+    declared = json.loads((folder / "config.json").read_bytes())
+    named = str(declared.get("dtype") or declared.get("torch_dtype") or "float32").removeprefix("torch.")
+    stored = getattr(torch, named, None)
+    scale = 1.0 if dtype is None or not isinstance(stored, torch.dtype) else dtype.itemsize / stored.itemsize
+    return int(size * scale)

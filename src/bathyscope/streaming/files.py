@@ -24,7 +24,9 @@ from bathyscope.errors import ModelError
 _DTYPES = {
     **{"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16},
     **{"I64": torch.int64, "I32": torch.int32, "I16": torch.int16, "I8": torch.int8, "U8": torch.uint8},
-    **{"BOOL": torch.bool, "F8_E4M3": torch.float8_e4m3fn, "F8_E5M2": torch.float8_e5m2},
+    **{"U64": torch.uint64, "U32": torch.uint32, "U16": torch.uint16, "BOOL": torch.bool, "C64": torch.complex64},
+    **{"F8_E4M3": torch.float8_e4m3fn, "F8_E5M2": torch.float8_e5m2, "F8_E8M0": torch.float8_e8m0fnu},
+    **{"F8_E4M3FNUZ": torch.float8_e4m3fnuz, "F8_E5M2FNUZ": torch.float8_e5m2fnuz},
 }
 _AGAIN = "Put the checkpoint back as it was, or load the model again; finished shards are kept."
 Stamp = tuple[int, int, int]
@@ -32,11 +34,11 @@ Stamp = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Place:
-    """Where a tensor lies in a file."""
+    """Where a tensor lies in a file; ``dtype`` is None where torch has no numbers of its kind (below a byte each)."""
 
     start: int
     stop: int
-    dtype: torch.dtype
+    dtype: torch.dtype | None
     shape: tuple[int, ...]
 
 
@@ -94,9 +96,14 @@ class CheckpointFile:
         """Fills ``target`` with a tensor, converted to its dtype; gives the bytes that were read.
 
         Raises:
-            ModelError: the file ends too early, or cannot be read.
+            ModelError: the file ends too early, cannot be read, or holds a tensor of a kind that torch lacks.
         """
         place = self.places[name]
+        if place.dtype is None:
+            raise ModelError(
+                f"{self.path} keeps {name} in fewer bits than a byte, which cannot be streamed; load the model with "
+                "placement='resident'."
+            )
         own = target if target.dtype == place.dtype else torch.empty(place.shape, dtype=place.dtype)
         room = memoryview(own.view(-1).view(torch.uint8).numpy() if own.numel() else b"")  # type: ignore[arg-type]
         done = 0
@@ -133,7 +140,7 @@ class CheckpointFile:
 def _place(told: Mapping[str, Any], begin: int) -> Place:
     """From a header's entry; ``begin`` is where the header ends."""
     start, stop = told["data_offsets"]
-    return Place(begin + start, begin + stop, _DTYPES[told["dtype"]], tuple(told["shape"]))
+    return Place(begin + start, begin + stop, _DTYPES.get(told["dtype"]), tuple(told["shape"]))
 
 
 def _stamp(stream: BinaryIO) -> Stamp:
