@@ -13,7 +13,7 @@ from bathyscope.cli.console import Format, write, write_data, write_table
 from bathyscope.cli.flags import command
 from studies.common.command import Changes, Quiet, carried_out, experiment_flags, write_results
 from studies.depth_family.experiment import DepthFamily, depth_family
-from studies.depth_family.maps import DIAGONAL
+from studies.depth_family.maps import DIAGONAL, EXPLAINED
 from studies.depth_family.profiles import PROFILES
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def map_rows(found: xr.Dataset) -> list[Row]:
     for name in found["map"].values.tolist() if "map" in found.coords else ():
         for direction in found["direction"].values.tolist():
             one = found.sel(map=name, direction=direction)
-            values = {key: float(one[f"map_{key}"]) for key in DIAGONAL}
+            values = {key: float(one[f"map_{key}"]) for key in (*DIAGONAL, *EXPLAINED)}
             rows.append({"map": name, "direction": direction, **values})
     return rows
 
@@ -150,7 +150,8 @@ def _show(found: xr.Dataset) -> None:
         write(
             f"{row['map']}, {row['direction'].replace('_', ' ')}: slope {row['slope']:.2f} ({row['slope_low']:.2f} to "
             f"{row['slope_high']:.2f}; 1 = same relative depth), mean distance {row['deviation']:.2f} "
-            f"({row['deviation_low']:.2f} to {row['deviation_high']:.2f}; by chance {row['deviation_chance']:.2f})."
+            f"({row['deviation_low']:.2f} to {row['deviation_high']:.2f}; by chance {row['deviation_chance']:.2f}); "
+            f"variance explained {row['r2']:.2f} ({row['r2_least']:.2f} to {row['r2_most']:.2f} over boundaries)."
         )
 
 

@@ -27,6 +27,8 @@ DIAGONAL: Final = (
     "deviation_chance",
     "deviation_constant",
 )
+EXPLAINED: Final = ("r2", "r2_least", "r2_most")
+"""Of the maps between best partners: the mean share of variance that they explain, its least and its most."""
 
 
 def diagonal(
@@ -68,11 +70,25 @@ def diagonal(
             own = own.assign_attrs(identity, seconds=time.monotonic() - began)
             folder.mkdir(parents=True, exist_ok=True)
             write_atomically(file, encode_maps(own))
-        found.append(own[list(DIAGONAL)].reset_coords(drop=True).assign(seconds=own.attrs["seconds"]))
+        kept = own[list(DIAGONAL)].reset_coords(drop=True).assign(seconds=own.attrs["seconds"])
+        found.append(kept.assign(explained(own)))
     if not found:
         return xr.Dataset()
     made = xr.concat(found, "map", combine_attrs="drop").assign_coords(map=list(pairs))
-    return made.rename({name: f"map_{name}" for name in (*DIAGONAL, "seconds")})
+    return made.rename({name: f"map_{name}" for name in (*DIAGONAL, *EXPLAINED, "seconds")})
+
+
+def explained(own: xr.Dataset) -> xr.Dataset:
+    """``EXPLAINED`` (direction) of a map file."""
+    picked = {
+        "best_target": own["r2"].sel(target=own["best_target"]),
+        "best_source": own["r2"].sel(source=own["best_source"]),
+    }
+    data = {
+        name: ("direction", [float(getattr(picked[one], how)()) for one in own["direction"].values.tolist()])
+        for name, how in zip(EXPLAINED, ("mean", "min", "max"))
+    }
+    return xr.Dataset(data, {"direction": own["direction"].values})
 
 
 def _kept(file: Path, identity: Mapping[str, Any]) -> xr.Dataset:

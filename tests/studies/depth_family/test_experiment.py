@@ -195,6 +195,8 @@ def test_maps_are_between_depths_and_placements(found: xr.Dataset, folder: Path)
     )
     own = found.sel(map=names[0])
     np.testing.assert_allclose(own["map_deviation"], again["deviation"], rtol=1e-9)
+    best = [float(again["r2"].isel(target=t)[s]) for t, s in enumerate(again["best_source"].values)]
+    assert float(own["map_r2_least"].sel(direction="best_source")) == pytest.approx(min(best))
 
 
 @pytest.mark.thorough
