@@ -63,8 +63,8 @@ def at_once(tmp_path_factory: pytest.TempPathFactory) -> bathyscope.Run:
 @pytest.mark.parametrize(
     ("count", "measures"),
     [
-        (7, ("residual", "lens", "skip", "tokens")),
-        (5, MEASURES),
+        pytest.param(7, ("residual", "lens", "skip", "tokens"), marks=pytest.mark.thorough),
+        pytest.param(5, MEASURES, marks=pytest.mark.thorough),
         (3, ("lens", "skip")),
     ],
 )

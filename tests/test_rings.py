@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -85,14 +86,21 @@ def place(parts: Sequence[str]) -> str:
     return nested if nested in RANK else parts[0]
 
 
-def imported(path: Path) -> Iterator[str]:
+@cache
+def imported(path: Path) -> list[str]:
     """Dotted names of everything a file imports, wherever in the file."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: relative imports hide where they lead"
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    assert not any(isinstance(node, ast.ImportFrom) and node.level for node in nodes), (
+        f"{path}: relative imports hide where they lead"
+    )
+    return [name for node in nodes for name in named(node)]
+
+
+def named(node: ast.AST) -> list[str]:
+    """Dotted names that a statement imports."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return [f"{node.module}.{alias.name}" for alias in node.names] if isinstance(node, ast.ImportFrom) else []
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -177,28 +185,29 @@ def way_to(path: Path, tops: set[str]) -> list[str]:
     return []
 
 
-def loaded(path: Path) -> Iterator[str]:
+@cache
+def loaded(path: Path) -> list[str]:
     """Dotted names that a file imports as soon as it is imported itself."""
+    names: list[str] = []
     bodies = [ast.parse(path.read_text(encoding="utf-8")).body]
     while bodies:
         for node in bodies.pop():
             if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
                 bodies.append(node.orelse)
-            elif isinstance(node, ast.Import):
-                yield from (alias.name for alias in node.names)
-            elif isinstance(node, ast.ImportFrom):
-                yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            elif isinstance(node, ast.Import | ast.ImportFrom):
+                names += named(node)
             elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 bodies += [getattr(node, part) for part in ("body", "orelse", "finalbody") if hasattr(node, part)]
                 bodies += [handler.body for handler in getattr(node, "handlers", [])]
+    return names
 
 
-def files_of(name: str) -> Iterator[Path]:
+@cache
+def files_of(name: str) -> list[Path]:
     """The files of this package that importing a dotted name runs: of every package on the way, and of the module."""
     parts = name.split(".")
-    for end in range(1, len(parts) + 1) if parts[0] == "bathyscope" else ():
-        place = ROOT.joinpath(*parts[1:end])
-        yield from (file for file in (place / "__init__.py", place.with_suffix(".py")) if end > 1 and file.is_file())
+    places = [ROOT.joinpath(*parts[1:end]) for end in range(2, len(parts) + 1) if parts[0] == "bathyscope"]
+    return [file for one in places for file in (one / "__init__.py", one.with_suffix(".py")) if file.is_file()]
 
 
 def files_named(name: str) -> Iterator[Path]:

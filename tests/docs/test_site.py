@@ -56,6 +56,7 @@ def source(generate: ModuleType, tmp_path: Path) -> Path:
     return copy
 
 
+@pytest.mark.thorough
 def test_the_site_builds_without_a_warning_and_not_with_a_broken_link(source: Path, tmp_path: Path) -> None:
     done = built(source, tmp_path / "site", "dummy")
     assert (done.returncode, done.stderr) == (0, "")

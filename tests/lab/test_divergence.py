@@ -53,8 +53,15 @@ def at_step(monkeypatch: pytest.MonkeyPatch, step: int, changed: Any) -> None:
     monkeypatch.setattr(LabTrainer, "log", altered)
 
 
-@pytest.mark.parametrize("step", [5, 20])
-@pytest.mark.parametrize("bad", [math.nan, math.inf])
+@pytest.mark.parametrize(
+    ("step", "bad"),
+    [
+        (5, math.inf),
+        (20, math.nan),
+        pytest.param(5, math.nan, marks=pytest.mark.thorough),
+        pytest.param(20, math.inf, marks=pytest.mark.thorough),
+    ],
+)
 def test_a_gradient_that_is_not_finite_ends_the_run_before_its_step_is_saved(
     step: int, bad: float, task_recipe: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -221,7 +221,7 @@ log = RunFolder.log
 
 def last(self, record):
     log(self, record)
-    if record["step"] == 25:
+    if record["step"] == 13:
         os.kill(os.getpid(), signal.SIGKILL)
 
 RunFolder.log = last
@@ -232,7 +232,7 @@ main(sys.argv[1:])
 def test_killed_and_resumed_equals_uninterrupted(task_recipe: Any, tmp_path: Path) -> None:
     """The process is really killed; dropout needs the generator's state, and stages change on the way."""
     stages = [{"until": 0.5, "context": 64, "batch": 8}, {"context": 64, "batch": 4}]
-    recipe = task_recipe(model=DROPOUT, budget={"steps": 60}, saving={"every": 10}, stages=stages)
+    recipe = task_recipe(model=DROPOUT, budget={"steps": 30}, saving={"every": 5}, stages=stages)
     path = tmp_path / "recipe.yaml"
     path.write_text(recipe.to_yaml(), encoding="utf-8")
     out = tmp_path / "killed"
@@ -240,9 +240,9 @@ def test_killed_and_resumed_equals_uninterrupted(task_recipe: Any, tmp_path: Pat
     ended = subprocess.run(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, check=False)
     assert ended.returncode == -signal.SIGKILL
     assert not (out / "training.json").exists()
-    assert RunFolder(out, recipe).metrics()[-1]["step"] == 25
+    assert RunFolder(out, recipe).metrics()[-1]["step"] == 13
     resumed = train(recipe, out, device="cpu", progress=False)
-    assert resumed.summary["steps"] == 60
+    assert resumed.summary["steps"] == 30
     whole = train(recipe, tmp_path / "whole", device="cpu", progress=False)
     assert_same(whole.folder, resumed.folder)
 
@@ -376,9 +376,9 @@ def test_a_run_whose_checkpoints_are_all_damaged_says_so(
 @pytest.mark.parametrize(
     "mistake",
     [
-        {"model": {"type": "lama"}},
-        {"task": {"name": "pointer_chase"}},
-        {"stages": [{"context": 8, "batch": 4}]},
+        pytest.param({"model": {"type": "lama"}}, marks=pytest.mark.thorough),
+        pytest.param({"task": {"name": "pointer_chase"}}, marks=pytest.mark.thorough),
+        pytest.param({"stages": [{"context": 8, "batch": 4}]}, marks=pytest.mark.thorough),
         {"tokenizer": {"type": "bpe", "vocabulary": 2000}},
     ],
 )
@@ -393,7 +393,11 @@ def test_a_corrected_recipe_takes_the_folder_of_the_mistaken_one(
 
 @pytest.mark.parametrize(
     "mistake",
-    [{"measures": ["residul"]}, {"prompts": "nowhere.txt"}, {"options": {"residual": {"colour": 1}}}],
+    [
+        pytest.param({"measures": ["residul"]}, marks=pytest.mark.thorough),
+        {"prompts": "nowhere.txt"},
+        pytest.param({"options": {"residual": {"colour": 1}}}, marks=pytest.mark.thorough),
+    ],
 )
 def test_a_corrected_measure_takes_the_folder_too(
     mistake: dict[str, Any], on_task: Trained, task_recipe: Any, tmp_path: Path

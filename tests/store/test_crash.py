@@ -53,7 +53,7 @@ def files_listed(folder: Path) -> list[Any]:
     return [*record["shards"], record["derived"], record["finished"] is not None]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.thorough), signal.SIGTERM])
 def test_a_program_that_is_ended_amid_a_survey_keeps_what_is_finished(tmp_path: Path, number: signal.Signals) -> None:
     """SIGTERM, which batch schedulers send, is answered as Ctrl-C is; the folder is let go in order."""
     command = [sys.executable, str(DRIVER.with_name("ended_driver.py")), str(tmp_path / "run")]
@@ -68,7 +68,7 @@ def test_a_program_that_is_ended_amid_a_survey_keeps_what_is_finished(tmp_path: 
     assert open_run(tmp_path / "run", partial=True)["residual"].sizes["prompt"] == 1
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.thorough)])
 def test_random_kills(tmp_path: Path, seed: int) -> None:
     happened = drive(tmp_path, "random", str(seed))
     assert happened["kills"] >= 5, "too few kills to mean anything; draw earlier moments"

@@ -93,3 +93,9 @@ def data_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with gzip.open(root / "stories.txt.gz", "wt", encoding="utf-8") as file:
         file.write(stories)
     return root
+
+
+@pytest.fixture(autouse=True)
+def no_curves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leaves out the picture, half of so small a training, of what a test trains for itself; a module has its own."""
+    monkeypatch.setattr("bathyscope_lab.export.save_curve", lambda *_: None)

@@ -40,6 +40,7 @@ def out(texts: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.thorough
 def test_the_table_is_the_verdict_of_a_survey_with_controls(
     out: Path, texts: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

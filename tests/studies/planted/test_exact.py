@@ -58,6 +58,7 @@ def short() -> Run:
     return surveyed(replace(CONSTRUCTIONS["identity"], name="short", build=build))
 
 
+@pytest.mark.thorough
 def test_doubled_behind_nothing_moves(run_of: Runs, short: Run) -> None:
     doubled = run_of("identity")
     for variable in ("kl_lens_final", "overlap", "entropy"):
@@ -72,6 +73,7 @@ def test_doubled_behind_nothing_moves(run_of: Runs, short: Run) -> None:
         assert ratios[1] == pytest.approx(ratios[0] / 2), estimator
 
 
+@pytest.mark.thorough
 def test_doubled_between_every_boundary_is_there_twice(run_of: Runs, short: Run) -> None:
     doubled = run_of("doubled_between")
     for variable in ("kl_lens_final", "overlap", "entropy"):
@@ -83,6 +85,7 @@ def test_doubled_between_every_boundary_is_there_twice(run_of: Runs, short: Run)
     assert np.abs(by_block(doubled["swap"], "kl")).max() < 1e-9
 
 
+@pytest.mark.thorough
 def test_tiny_blocks_receive_as_much_as_large_ones_and_give_nothing(run_of: Runs) -> None:
     run = run_of("near_identity")
     assert (by_block(run["residual"], "ratio_block")[5:] < 2e-3).all()
@@ -92,6 +95,7 @@ def test_tiny_blocks_receive_as_much_as_large_ones_and_give_nothing(run_of: Runs
     assert by_block(run["drop"], "kl")[5:].max() < 1e-5
 
 
+@pytest.mark.thorough
 def test_stretching_keeps_the_direction_and_moves_the_frozen_lens_alone(run_of: Runs) -> None:
     run = run_of("rescaling")
     np.testing.assert_allclose(by_block(run["residual"], "cos_block")[5:], 1, atol=1e-6)
@@ -106,6 +110,7 @@ def test_stretching_keeps_the_direction_and_moves_the_frozen_lens_alone(run_of: 
     np.testing.assert_allclose(lens(run, "overlap"), lens(run, "overlap", "frozen"))
 
 
+@pytest.mark.thorough
 def test_what_nobody_reads_has_no_skip_effect_on_what_is_read(run_of: Runs) -> None:
     run = run_of("unread")
     assert (skip_map(run)[:5, 5:] < 1e-4).all()
@@ -115,6 +120,7 @@ def test_what_nobody_reads_has_no_skip_effect_on_what_is_read(run_of: Runs) -> N
     assert by_block(run["drop"], "kl")[5:].max() < 1e-3
 
 
+@pytest.mark.thorough
 def test_a_second_chain_is_all_effect_on_blocks_and_none_on_the_output(run_of: Runs) -> None:
     run = run_of("busy")
     effect = skip_map(run)
@@ -180,6 +186,7 @@ def test_one_token_makes_the_mean_norm(run_of: Runs) -> None:
     assert by_block(residual, "norm_resid_max")[11:] == pytest.approx(2**0.5, rel=1e-2)
 
 
+@pytest.mark.thorough
 def test_a_detour_passes_by_the_answer(run_of: Runs) -> None:
     kl = lens(run_of("detour"), "kl_lens_final")
     assert kl[[0, 1, 3, 4]].min() > 1

@@ -21,14 +21,10 @@ NUMBER = re.compile(r"\d+(?:\.\d+)?")
 NAME = re.compile(r"`(\w+)`")
 
 
-@pytest.fixture(scope="module")
-def cells(cells_of: Callable[[str], dict[str, Cell]]) -> dict[str, dict[str, Cell]]:
-    return {name: cells_of(name) for name in CONSTRUCTIONS}
-
-
-def test_the_document_holds_the_table_as_it_is(cells: dict[str, dict[str, Cell]]) -> None:
+@pytest.mark.thorough
+def test_the_document_holds_the_table_as_it_is(cells_of: Callable[[str], dict[str, Cell]]) -> None:
     written = PAGE.read_text(encoding="utf-8")
-    anew = with_table(written, cells)
+    anew = with_table(written, {name: cells_of(name) for name in CONSTRUCTIONS})
     assert NUMBER.sub("#", written) == NUMBER.sub("#", anew)
     # a last digit may fall otherwise on another processor
     pairs = zip(NUMBER.findall(written), NUMBER.findall(anew), strict=True)
@@ -48,10 +44,12 @@ def test_every_measure_is_either_judged_or_named_with_the_reason() -> None:
     assert f"Of the {len(MEASURES)} measures" in listed
 
 
-def test_the_table_replaces_what_stands_between_the_marks(tmp_path: Path, cells: dict[str, dict[str, Cell]]) -> None:
+def test_the_table_replaces_what_stands_between_the_marks(
+    tmp_path: Path, cells_of: Callable[[str], dict[str, Cell]]
+) -> None:
     page = tmp_path / "page.md"
     page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n", encoding="utf-8")
-    write_table(page, {"relay": cells["relay"]})
+    write_table(page, {"relay": cells_of("relay")})
     written = page.read_text(encoding="utf-8")
     assert written.startswith(f"before\n{BEGIN}\n")
     assert written.endswith(f"{END}\nafter\n")

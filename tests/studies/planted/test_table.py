@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
+from support.planted import swept
 
 from bathyscope.statistics.effective_depth import ESTIMATORS
 from studies.planted import CONSTRUCTIONS, READINGS, Cell, Verdict, table
@@ -26,7 +27,7 @@ CONTRADICTED = {
 }
 
 
-@pytest.mark.parametrize("name", CONSTRUCTIONS)
+@pytest.mark.parametrize("name", swept(CONSTRUCTIONS))
 def test_every_measure_is_right_unless_it_is_known_to_be_fooled(
     name: str, cells_of: Callable[[str], dict[str, Cell]]
 ) -> None:
@@ -34,12 +35,14 @@ def test_every_measure_is_right_unless_it_is_known_to_be_fooled(
     assert found == {measure: CONSTRUCTIONS[name].expected(measure) for measure in READINGS}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("measure", CONTRADICTED)
 def test_the_known_failures_of_a_measure(measure: str, cells_of: Callable[[str], dict[str, Cell]]) -> None:
     fooled = {name for name in CONSTRUCTIONS if cells_of(name)[measure].verdict is Verdict.FOOLED}
     assert fooled == CONTRADICTED[measure]
 
 
+@pytest.mark.thorough
 def test_no_single_measure_can_be_trusted_alone_but_each_is_right_somewhere(
     cells_of: Callable[[str], dict[str, Cell]],
 ) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import xarray as xr
+from support.planted import swept
 
 from bathyscope.store.run import Run
 from studies.planted import CONSTRUCTIONS
@@ -31,7 +32,7 @@ def agreement(found: Found) -> Callable[..., np.ndarray]:
     return lambda name, reader="translated": found(name)["top1_agreement"].sel(reader=reader).values
 
 
-@pytest.mark.parametrize("name", [name for name in CONSTRUCTIONS if name not in UNUSED])
+@pytest.mark.parametrize("name", swept(name for name in CONSTRUCTIONS if name not in UNUSED))
 def test_the_answer_is_first_decodable_where_it_is_known(
     name: str, found: Found, agreement: Callable[..., np.ndarray]
 ) -> None:
@@ -41,7 +42,7 @@ def test_the_answer_is_first_decodable_where_it_is_known(
     assert depth - 2 < float(found(name)["decodable"]) <= depth
 
 
-@pytest.mark.parametrize("name", UNUSED)
+@pytest.mark.parametrize("name", swept(UNUSED))
 def test_what_is_not_used_yet_is_decodable_too(name: str, agreement: Callable[..., np.ndarray]) -> None:
     first = int(np.argmax(agreement(name).mean(0) > UNUSED[name]))
     assert 0 < first <= CONSTRUCTIONS[name].truth.depth - 2

@@ -18,6 +18,7 @@ Cells = Callable[[str], dict[str, Cell]]
 Runs = Callable[[str], Run]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("reading", RECORD)
 def test_the_record_of_the_three_readings(reading: str, cells_of: Cells) -> None:
     right = {name for name in CONSTRUCTIONS if cells_of(name)[f"verdict_{reading}"].verdict is Judged.RIGHT}
@@ -26,6 +27,7 @@ def test_the_record_of_the_three_readings(reading: str, cells_of: Cells) -> None
     assert right >= ADDED
 
 
+@pytest.mark.thorough
 def test_where_readings_agree_the_depth_is_that_of_the_last_needed_block(run_of: Runs) -> None:
     verdicts = {name: run_of(name).verdict for name in CONSTRUCTIONS}
     agreeing = {name: found.depth for name, found in verdicts.items() if found.depth is not None}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -61,6 +62,23 @@ def trained(folder: Path, name: str, seed: int) -> Path:
     return folder / "out" / "models" / f"{name}-answer-seed-{seed}"
 
 
+def test_one_seed_of_a_few_steps_from_end_to_end(options: Sharing, folder: Path) -> None:
+    """What stands for the two seeds below, which are for ``make test-all``."""
+    short = replace(options, seeds=(1,), asked=4, measured=1)
+    first = sharing(short, folder / "short", device="cpu", progress=False, changes=("budget.steps=3",))
+    assert first.n_blocks.sel(loss="answer", seed=1).values.tolist() == [3, 2]
+    np.testing.assert_allclose(first.ratio, first.depth / first.n_blocks)
+    assert first.probe.values.tolist() == [problem.question for problem in probes()]
+    losses = first.value.sel(loss="answer", quantity="training_loss", seed=1).values
+    assert float(first.difference.sel(loss="answer", quantity="training_loss")) == pytest.approx(losses[0] - losses[1])
+    kept = sorted([*folder.rglob("model.safetensors"), *folder.rglob("answers/*.json"), *folder.rglob("*.nc")])
+    before = [path.stat().st_mtime_ns for path in kept]
+    again = sharing(short, folder / "short", device="cpu", progress=False, changes=("budget.steps=3",))
+    assert [path.stat().st_mtime_ns for path in kept] == before
+    xr.testing.assert_identical(again, first)
+
+
+@pytest.mark.thorough
 def test_recipes_and_seeds_stand_in_the_order_that_was_asked_for(found: xr.Dataset) -> None:
     assert found.recipe.values.tolist() == ["plain", "shared"]
     assert found.seed.values.tolist() == [3, 1]
@@ -75,6 +93,7 @@ def asked_of(module: str) -> list[Problem]:
     return list({one.question: one for one in problems if one.labels["module"] == module}.values())
 
 
+@pytest.mark.thorough
 def test_accuracy_is_that_of_decoding_to_the_end(found: xr.Dataset, folder: Path) -> None:
     model = load(trained(folder, "plain", 3))
     tokenizer = model.tokenizer
@@ -96,6 +115,7 @@ def test_accuracy_is_that_of_decoding_to_the_end(found: xr.Dataset, folder: Path
     assert float(own.accuracy.sel(module="all")) == pytest.approx(np.mean(right))
 
 
+@pytest.mark.thorough
 def test_the_commonest_answer_is_counted(found: xr.Dataset) -> None:
     answers = [problem.answer for problem in asked_of("mul")]
     most = max(answers.count(answer) for answer in answers)
@@ -103,6 +123,7 @@ def test_the_commonest_answer_is_counted(found: xr.Dataset) -> None:
     np.testing.assert_allclose(own, np.full(own.shape, most / len(answers)))
 
 
+@pytest.mark.thorough
 def test_wilson_intervals_are_by_hand(found: xr.Dataset) -> None:
     own = found.sel(recipe="plain", loss="answer", seed=3, split="interpolate")
     z = 1.959963984540054
@@ -115,6 +136,7 @@ def test_wilson_intervals_are_by_hand(found: xr.Dataset) -> None:
         assert float(own.accuracy_high.sel(module=module)) == pytest.approx(middle + reach)
 
 
+@pytest.mark.thorough
 def test_modules_without_harder_problems_have_no_extrapolation(found: xr.Dataset) -> None:
     hard = found.accuracy.sel(split="extrapolate")
     assert bool(hard.sel(module="nearest_integer_root").isnull().all())
@@ -123,6 +145,7 @@ def test_modules_without_harder_problems_have_no_extrapolation(found: xr.Dataset
     assert "accuracy/extrapolate/nearest_integer_root" not in found.quantity.values
 
 
+@pytest.mark.thorough
 def test_depths_are_shares_of_each_models_own_steps(found: xr.Dataset) -> None:
     np.testing.assert_allclose(found.ratio, found.depth / found.n_blocks)
     np.testing.assert_allclose(found.ratio_low, found.depth_low / found.n_blocks)
@@ -134,6 +157,7 @@ def test_depths_are_shares_of_each_models_own_steps(found: xr.Dataset) -> None:
     assert bool((found.erasure_depth <= found.erasure_depth_high).all())
 
 
+@pytest.mark.thorough
 def test_erasure_maps_are_of_the_four_problems(found: xr.Dataset) -> None:
     assert found.probe.values.tolist() == [problem.question for problem in probes()]
     for name, blocks in (("plain", 3), ("shared", 2)):
@@ -149,6 +173,7 @@ def test_erasure_maps_are_of_the_four_problems(found: xr.Dataset) -> None:
         assert (effect[0, : start - 1] > 0).any()
 
 
+@pytest.mark.thorough
 def test_a_problem_is_solved_where_the_model_writes_its_answer(found: xr.Dataset, folder: Path) -> None:
     model = load(trained(folder, "plain", 3))
     assert model.tokenizer is not None
@@ -160,6 +185,7 @@ def test_a_problem_is_solved_where_the_model_writes_its_answer(found: xr.Dataset
         assert bool(found.solved.sel(recipe="plain", loss="answer", seed=3, probe=problem.question)) == is_right
 
 
+@pytest.mark.thorough
 def test_differences_are_the_first_recipe_less_the_second(found: xr.Dataset) -> None:
     own = found.value.sel(loss="answer", quantity="training_loss")
     by_seed = [float(own.sel(recipe="plain", seed=s)) - float(own.sel(recipe="shared", seed=s)) for s in (3, 1)]
@@ -171,6 +197,7 @@ def test_differences_are_the_first_recipe_less_the_second(found: xr.Dataset) -> 
     assert int(difference.difference_seeds) == 2
 
 
+@pytest.mark.thorough
 def test_what_is_finished_is_not_done_again(found: xr.Dataset, options: Sharing, folder: Path) -> None:
     kept = sorted([*folder.rglob("model.safetensors"), *folder.rglob("answers/*.json"), *folder.rglob("*.nc")])
     before = [path.stat().st_mtime_ns for path in kept]
@@ -180,6 +207,7 @@ def test_what_is_finished_is_not_done_again(found: xr.Dataset, options: Sharing,
     xr.testing.assert_identical(again, found)
 
 
+@pytest.mark.thorough
 def test_other_problems_are_asked_anew(folder: Path, found: xr.Dataset) -> None:
     path = trained(folder, "shared", 1)
     kept = folder / "again.json"
@@ -189,6 +217,7 @@ def test_other_problems_are_asked_anew(folder: Path, found: xr.Dataset) -> None:
     assert bool((few.accuracy_high - few.accuracy_low > more.accuracy_high - more.accuracy_low).any())
 
 
+@pytest.mark.thorough
 def test_every_variable_is_documented(found: xr.Dataset) -> None:
     page = (Path(__file__).parents[3] / "docs" / "lab.md").read_text(encoding="utf-8")
     section = page.partition("### Transformer against MoEUT")[2].partition("\n### ")[0]
@@ -207,7 +236,7 @@ def test_the_recipes_of_the_package_can_be_compared() -> None:
     [
         ({"recipes": ("smallest",)}, "recipes has 1 members; give the two that are to be compared"),
         ({"losses": ()}, "losses and seeds are empty; give at least one of each"),
-        ({"losses": ("anser",)}, r"'anser' is not allowed\. Did you mean 'answer'\? Allowed: all, answer\."),
+        ({"losses": ("anser",)}, r"'anser' is not allowed\. Did you mean 'answer'\? Allowed: all, written, answer\."),
         ({"losses": ("all", "answer", "all")}, r"losses names all twice; name each once\."),
         ({"seeds": (0, 1, 1)}, r"seeds names 1 twice; name each once\."),
         ({"seeds": (0, -1)}, r"seeds: -1 is out of range; give whole numbers of at least 0\."),
