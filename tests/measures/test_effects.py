@@ -9,7 +9,7 @@ import xarray as xr
 from support import idle, waves, zoo
 
 from bathyscope.measures import effects
-from bathyscope.measures.effects import EffectMaps, control_gap, relative_change
+from bathyscope.measures.effects import EffectMaps, control_changes, relative, row_changes
 from bathyscope.measures.over_tokens import LEFT_OUT
 from bathyscope.model import load
 from bathyscope.wavefront.batch import Batch
@@ -76,14 +76,14 @@ def view(**changes: torch.Tensor) -> RowsView:
 
 
 def test_effects_are_relative_to_the_control() -> None:
-    assert relative_change(view(), [0]).tolist() == [[[1.0] * 3] * 2]
+    assert relative([row_changes(view(), [0])]).tolist() == [[[1.0] * 3] * 2]
     still = torch.full((2, 3, 4), 10.0)
-    assert relative_change(view(control_after=still), [0]).tolist() == [[[LEFT_OUT] * 3] * 2]
+    assert relative([row_changes(view(control_after=still), [0])]).tolist() == [[[LEFT_OUT] * 3] * 2]
     # over a stream of thousands the last digit of a float32 is hundreds of 1e-6
     large = torch.full((2, 3, 4), 4096.0)
     digit = {"before": large[None], "control_before": large, "control_after": large, "after": large[None] + 2**-11}
-    assert relative_change(view(**digit), [0]).tolist() == [[[LEFT_OUT] * 3] * 2]
-    assert relative_change(view(control_after=still, after=still[None]), [0]).tolist() == [[[0.0] * 3] * 2]
+    assert relative([row_changes(view(**digit), [0])]).tolist() == [[[LEFT_OUT] * 3] * 2]
+    assert relative([row_changes(view(control_after=still, after=still[None]), [0])]).tolist() == [[[0.0] * 3] * 2]
 
 
 def test_the_noise_is_the_largest_deviation_of_any_token() -> None:
@@ -93,7 +93,7 @@ def test_the_noise_is_the_largest_deviation_of_any_token() -> None:
     after[1, 0] += 0.125
     after[1, 2] += 4.0  # beyond the second prompt's end
     shown = view(control_after=after)
-    assert control_gap(shown)[0].tolist() == [0.0, 0.5, 0.25]
+    assert relative([control_changes(shown)])[0, 0].tolist() == [0.0, 0.5, 0.25]
     batch = Batch.of([[5, 6, 7], [5, 6]])
     maps = EffectMaps(batch, 3, {SkipRow(0): (0, 0)}, {}, [[], []])
     maps.rows(shown)

@@ -23,9 +23,8 @@ from bathyscope.labels import REDUCTIONS
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
 from bathyscope.measures.declared.depth_score import DECLARATION, DepthScoreOptions
 from bathyscope.measures.depth_score_levels import check_label, level_results
-from bathyscope.measures.effects import Cell, EffectMaps, pooled
+from bathyscope.measures.effects import Cell, EffectProbe, pooled
 from bathyscope.measures.over_tokens import reduce_tokens
-from bathyscope.measures.positions import padded_positions
 from bathyscope.prompts.parts import clusters
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.statistics.crossing import centre_of_mass, layer_effect
@@ -91,7 +90,7 @@ class DepthScore(Measure[DepthScoreOptions], declared=DECLARATION):
         )
 
 
-class DepthScoreProbe(MeasureProbe):
+class DepthScoreProbe(EffectProbe):
     """Effects at the tokens that predict the answer, for one batch.
 
     Args:
@@ -109,31 +108,26 @@ class DepthScoreProbe(MeasureProbe):
         skip_last: bool,
     ) -> None:
         # the last block has no later block to change, and at later tokens no output
-        self._skipped: dict[Request, Cell] = {
+        later: dict[Request, Cell] = {
             SkipBefore(s, prompt, t, PROTECT_FIRST): (0, s)
             for prompt, starts in enumerate(positions)
             for t in starts
             for s in range(facts.n_blocks - 1)
         }
-        super().__init__(list(self._skipped))
-        self._facts, self._batch, self._positions, self._samples = facts, batch, positions, samples
         self._end = -1 if skip_last else None
-        self._effects = EffectMaps(batch, facts.n_blocks, {}, self._skipped, positions, end=self._end)
+        super().__init__(facts, batch, {}, later, positions, samples, end=self._end)
         self._output = np.zeros((batch.size, len(REDUCTIONS), facts.n_blocks))
         self._output[[not starts for starts in positions]] = np.nan
 
     def rows(self, view: RowsView) -> None:
         if view.prompt is not None:
-            self._effects.rows(view)
-
-    def block_done(self, block: int) -> None:
-        self._effects.block_done(block)
+            super().rows(view)
 
     def finish(self, final: FinalStates) -> None:
         noise = self._effects.noise
         tails: dict[int, list[tuple[list[Cell], Tensor]]] = {}
         for tail in final.tails:
-            mine = {self._skipped[r]: state[: self._end] for r, state in tail.rows.items() if r in self._skipped}
+            mine = {self._later[r]: state[: self._end] for r, state in tail.rows.items() if r in self._later}
             if not mine:
                 continue
             control = tail.control_ND[: self._end]
@@ -145,17 +139,7 @@ class DepthScoreProbe(MeasureProbe):
             cells, change_RN = pooled(several)
             self._output[prompt, :, [s for _, s in cells]] = reduce_tokens(change_RN).T.cpu().numpy()
 
-    def noise(self) -> np.ndarray:
-        return self._effects.noise.cpu().numpy()
-
     def result(self) -> xr.Dataset:
-        n_blocks = self._facts.n_blocks
-        coords = {
-            "reduction": list(REDUCTIONS),
-            "skipped": np.arange(n_blocks),
-            "block": np.arange(n_blocks),
-            "sample": np.arange(self._samples),
-        }
         effect, output = self._effects.future[:, 0], self._output
         layer = layer_effect(effect)
         data = {
@@ -164,9 +148,8 @@ class DepthScoreProbe(MeasureProbe):
             "output_effect": output,
             "prompt_score_layer": centre_of_mass(layer),
             "prompt_score_output": centre_of_mass(output),
-            "positions": padded_positions(self._positions, self._samples),
         }
-        return DECLARATION.dataset(data, coords)
+        return self.dataset(DECLARATION, data)
 
 
 def answer_positions(

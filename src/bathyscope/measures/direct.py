@@ -9,17 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 import xarray as xr
 
-from bathyscope.labels import REDUCTIONS
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, require_range
 from bathyscope.measures.declared.direct import DECLARATION, DirectOptions
-from bathyscope.measures.effects import Cell, EffectMaps
-from bathyscope.measures.positions import COUNT, chosen_positions, padded_positions
+from bathyscope.measures.declared.skip import REACHES
+from bathyscope.measures.effects import Cell, EffectProbe
+from bathyscope.measures.positions import COUNT, chosen_positions
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.wavefront.batch import Batch
-from bathyscope.wavefront.probe import RowsView
 from bathyscope.wavefront.rows import DirectBefore, DirectRow, Request
 
 
@@ -48,13 +46,8 @@ class Direct(Measure[DirectOptions], declared=DECLARATION):
         return DirectProbe(self.options, facts, batch, [self._positions[i] for i in indices], width)
 
 
-class DirectProbe(MeasureProbe):
-    """Direct effects of one batch.
-
-    Args:
-        positions: the tokens t of each prompt of the batch.
-        samples: length of the ``sample`` dimension (the most positions any prompt has).
-    """
+class DirectProbe(EffectProbe):
+    """Direct effects of one batch."""
 
     def __init__(
         self,
@@ -72,29 +65,8 @@ class DirectProbe(MeasureProbe):
             for t in dict.fromkeys(starts)
             for s in range(n_blocks)
         }
-        super().__init__([*everywhere, *later])
-        self._n_blocks, self._positions, self._samples = n_blocks, positions, samples
-        self._effects = EffectMaps(batch, n_blocks, everywhere, later, positions)
-
-    def rows(self, view: RowsView) -> None:
-        self._effects.rows(view)
-
-    def block_done(self, block: int) -> None:
-        self._effects.block_done(block)
-
-    def noise(self) -> np.ndarray:
-        return self._effects.noise.cpu().numpy()
+        super().__init__(facts, batch, everywhere, later, positions, samples)
 
     def result(self) -> xr.Dataset:
-        data = {
-            "effect_all": self._effects.all[:, 0],
-            "effect_future": self._effects.future[:, 0],
-            "positions": padded_positions(self._positions, self._samples),
-        }
-        coords = {
-            "reduction": list(REDUCTIONS),
-            "skipped": np.arange(self._n_blocks),
-            "block": np.arange(self._n_blocks),
-            "sample": np.arange(self._samples),
-        }
-        return DECLARATION.dataset(data, coords)
+        effects = {f"effect_{reach}": getattr(self._effects, reach)[:, 0] for reach in REACHES}
+        return self.dataset(DECLARATION, effects)

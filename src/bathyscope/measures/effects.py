@@ -9,15 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import torch
+import xarray as xr
 from numpy.typing import NDArray
 from torch import Tensor
 
 from bathyscope.labels import REDUCTIONS
+from bathyscope.measures.base import MeasureProbe, ModelFacts
+from bathyscope.measures.declaration import Declaration
 from bathyscope.measures.over_tokens import LEFT_OUT, reduce_tokens
+from bathyscope.measures.positions import padded_positions
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.places import at
 from bathyscope.wavefront.probe import RowsView
@@ -64,23 +68,14 @@ def relative(calls: Sequence[Changes]) -> Tensor:
     return (gap_RBT / size_RBT.clamp_min(EPS)).masked_fill(vanishes & rounding, LEFT_OUT)
 
 
-def relative_change(view: RowsView, rows: Sequence[int]) -> Tensor:
-    """How far the contributions of the given rows are from the control's, relative to it, [rows, batch, tokens]."""
-    return relative([_changes(view, rows)])
-
-
-def control_gap(view: RowsView) -> Tensor:
-    """How far the control's contribution is from the plain forward's, relative to it, [batch, tokens]; 0 where it
-    vanishes."""
-    return relative([_control_changes(view)])[0].clamp_min(0.0)
-
-
-def _changes(view: RowsView, rows: Sequence[int]) -> Changes:
+def row_changes(view: RowsView, rows: Sequence[int]) -> Changes:
+    """How far the contributions of the given rows are from the control's."""
     gap_RBT = view.gap_RBT if len(rows) == len(view.gap_RBT) else view.gap_RBT[at(rows, view.gap_RBT.device)]
     return Changes(gap_RBT, view.size_BT, view.stream_BT)
 
 
-def _control_changes(view: RowsView) -> Changes:
+def control_changes(view: RowsView) -> Changes:
+    """How far the control's contribution is from the plain forward's, as one row."""
     return Changes(view.control_gap_BT[None], view.baseline_size_BT, view.baseline_stream_BT)
 
 
@@ -157,12 +152,12 @@ class EffectMaps:
 
     def rows(self, view: RowsView) -> None:
         """Takes in one call of a block."""
-        self._control.setdefault((view.prompt, view.start), []).append(_control_changes(view))
+        self._control.setdefault((view.prompt, view.start), []).append(control_changes(view))
         wanted = self._everywhere if view.prompt is None else self._later
         found = [(i, wanted[r]) for i, served in enumerate(view.requests) for r in served if r in wanted]
         found = [(i, cell) for i, cell in found if self._is_observed(view, cell)]
         if found:
-            changes = _changes(view, [i for i, _ in found])
+            changes = row_changes(view, [i for i, _ in found])
             self._keep(view.prompt, view.start, view.block, [cell for _, cell in found], changes)
 
     def add_later(self, prompt: int, start: int, block: int, cell: Cell, effect_N: Tensor) -> None:
@@ -213,6 +208,50 @@ class EffectMaps:
             parts, skipped = [part for _, (part, _) in places], [s for _, (_, s) in places]
             empty[prompt, parts, :, skipped, [block for block, _ in places]] = values_KR.T.cpu().numpy()
         return empty
+
+
+class EffectProbe(MeasureProbe):
+    """One batch's effects on contributions, with the coordinates that all such measures have.
+
+    Args:
+        facts: of the model.
+        everywhere, later: rows that are changed, with the cell they fill; see ``EffectMaps``.
+        positions: the tokens t of each prompt of the batch.
+        samples: length of the ``sample`` dimension (the most positions any prompt has).
+        how: further options of ``EffectMaps``.
+    """
+
+    def __init__(
+        self,
+        facts: ModelFacts,
+        batch: Batch,
+        everywhere: Mapping[Request, Cell],
+        later: Mapping[Request, Cell],
+        positions: Sequence[tuple[int, ...]],
+        samples: int,
+        **how: Any,
+    ) -> None:
+        super().__init__([*everywhere, *later])
+        self._facts, self._batch, self._positions, self._samples = facts, batch, positions, samples
+        self._all, self._later = everywhere, later
+        self._effects = EffectMaps(batch, facts.n_blocks, everywhere, later, positions, **how)
+
+    def rows(self, view: RowsView) -> None:
+        self._effects.rows(view)
+
+    def block_done(self, block: int) -> None:
+        self._effects.block_done(block)
+
+    def noise(self) -> NDArray[np.float64]:
+        noise: NDArray[np.float64] = self._effects.noise.cpu().numpy()
+        return noise
+
+    def dataset(self, declaration: Declaration, data: dict[str, Any], **coords: Any) -> xr.Dataset:
+        """A measure's variables, and the positions beside them; ``coords`` are its own dimensions."""
+        blocks = np.arange(self._facts.n_blocks)
+        coords |= {"reduction": list(REDUCTIONS), "skipped": blocks, "block": blocks}
+        data["positions"] = padded_positions(self._positions, self._samples)
+        return declaration.dataset(data, {**coords, "sample": np.arange(self._samples)})
 
 
 def over_prompts(values_RBT: Tensor, batch: Batch) -> Sequence[Tensor]:

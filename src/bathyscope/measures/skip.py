@@ -18,14 +18,14 @@ from torch import Tensor
 from bathyscope.labels import REDUCTIONS
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, require_range
 from bathyscope.measures.declared.skip import DECLARATION, REACHES, SkipOptions
-from bathyscope.measures.effects import EPS, Cell, EffectMaps, over_prompts, pooled
+from bathyscope.measures.effects import EPS, Cell, EffectProbe, over_prompts, pooled
 from bathyscope.measures.over_tokens import reduce_tokens
-from bathyscope.measures.positions import COUNT, chosen_positions, padded_positions
+from bathyscope.measures.positions import COUNT, chosen_positions
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.statistics.influence import influence_given, influence_received
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.compare import compare, same_or
-from bathyscope.wavefront.probe import BaselineView, FinalStates, RowsView
+from bathyscope.wavefront.probe import BaselineView, FinalStates
 from bathyscope.wavefront.rows import Request, SkipBefore, SkipChannels, SkipRow
 
 
@@ -55,13 +55,8 @@ class Skip(Measure[SkipOptions], declared=DECLARATION):
         return SkipProbe(self.options, facts, batch, [self._positions[i] for i in indices], width)
 
 
-class SkipProbe(MeasureProbe):
-    """Effects on contributions and on the output of one batch.
-
-    Args:
-        positions: the tokens t of each prompt of the batch.
-        samples: length of the ``sample`` dimension (the most positions any prompt has).
-    """
+class SkipProbe(EffectProbe):
+    """Effects on contributions and on the output of one batch."""
 
     def __init__(
         self,
@@ -71,20 +66,17 @@ class SkipProbe(MeasureProbe):
         positions: Sequence[tuple[int, ...]],
         samples: int,
     ) -> None:
-        n_blocks, protect = facts.n_blocks, options.protect_first
-        cells = [(part, s) for part in range(len(options.parts)) for s in range(n_blocks)]
-        self._all: dict[Request, Cell] = {SkipRow(s, protect, options.parts[part]): (part, s) for part, s in cells}
-        self._future: dict[Request, Cell] = {
+        n_blocks, protect, parts = facts.n_blocks, options.protect_first, len(options.parts)
+        cells = [(part, s) for part in range(parts) for s in range(n_blocks)]
+        everywhere: dict[Request, Cell] = {SkipRow(s, protect, options.parts[part]): (part, s) for part, s in cells}
+        later: dict[Request, Cell] = {
             _before(options, part, s, prompt, t): (part, s)
             for prompt, starts in enumerate(positions)
             for t in dict.fromkeys(starts)
             for part, s in cells
         }
-        super().__init__([*self._all, *self._future])
-        self._options, self._facts, self._batch = options, facts, batch
-        self._positions, self._samples = positions, samples
-        parts = len(options.parts)
-        self._effects = EffectMaps(batch, n_blocks, self._all, self._future, positions, diagonal=True, parts=parts)
+        super().__init__(facts, batch, everywhere, later, positions, samples, diagonal=True, parts=parts)
+        self._options = options
         self._gone: list[Tensor] = []
         shape = (batch.size, parts, len(REDUCTIONS), n_blocks)
         self._output_all, self._output_future = np.zeros(shape), np.zeros(shape)
@@ -110,12 +102,6 @@ class SkipProbe(MeasureProbe):
                 lost = torch.linalg.vector_norm(own[:, 1:t], dim=-1) / size
                 self._effects.add_later(prompt, t, view.block, (0, view.block), lost)
 
-    def rows(self, view: RowsView) -> None:
-        self._effects.rows(view)
-
-    def block_done(self, block: int) -> None:
-        self._effects.block_done(block)
-
     def finish(self, final: FinalStates) -> None:
         vocabulary = self._facts.anatomy.vocabulary
         batch, noise = self._batch, self._effects.noise
@@ -129,7 +115,7 @@ class SkipProbe(MeasureProbe):
         self._output_all = by_cell.cpu().numpy()
         tails: dict[int, list[tuple[list[Cell], Tensor]]] = {}
         for tail in final.tails:
-            mine = {self._future[r]: state for r, state in tail.rows.items() if r in self._future}
+            mine = {self._later[r]: state for r, state in tail.rows.items() if r in self._later}
             if mine:
                 rows = list(mine.values())
                 found = compare(final.readout, tail.control_ND, rows, ["l2"], vocabulary=vocabulary)["l2"]
@@ -148,11 +134,7 @@ class SkipProbe(MeasureProbe):
         for prompt, reduced_KL in enumerate(over_prompts(gone_LBT, self._batch)):
             effect_all[prompt, part, :, blocks, blocks] = reduced_KL.T.cpu().numpy()
 
-    def noise(self) -> np.ndarray:
-        return self._effects.noise.cpu().numpy()
-
     def result(self) -> xr.Dataset:
-        n_blocks = self._facts.n_blocks
         effects = {reach: getattr(self._effects, reach) for reach in REACHES}
         if self._gone:
             self._fill_diagonal(effects["all"])
@@ -160,20 +142,10 @@ class SkipProbe(MeasureProbe):
             **{f"effect_{reach}": effect for reach, effect in effects.items()},
             "output_all": self._output_all,
             "output_future": self._output_future,
-            "given_all": influence_given(effects["all"]),
-            "received_all": influence_received(effects["all"]),
-            "given_future": influence_given(effects["future"]),
-            "received_future": influence_received(effects["future"]),
-            "positions": padded_positions(self._positions, self._samples),
         }
-        coords = {
-            "part": list(self._options.parts),
-            "reduction": list(REDUCTIONS),
-            "skipped": np.arange(n_blocks),
-            "block": np.arange(n_blocks),
-            "sample": np.arange(self._samples),
-        }
-        return DECLARATION.dataset(data, coords)
+        for reach, effect in effects.items():
+            data |= {f"given_{reach}": influence_given(effect), f"received_{reach}": influence_received(effect)}
+        return self.dataset(DECLARATION, data, part=list(self._options.parts))
 
 
 def _before(options: SkipOptions, part: int, s: int, prompt: int, t: int) -> Request:
