@@ -25,9 +25,10 @@ from bathyscope.model.reading import tokenized
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.statistics.best import compared_with_best
 from bathyscope.store.folder import Kind
+from bathyscope.store.pieces import Pieces
 from bathyscope.surgery.choosing import ANGULAR, BLOCK_INFLUENCE, CHOICE, Found, Search
 from bathyscope.surgery.judging import Proof
-from bathyscope.surgery.ledger import Kept, Ledger, Role
+from bathyscope.surgery.ledger import Ledger, Role
 from bathyscope.surgery.plan import Plan, decoded
 from bathyscope.surgery.pruning import size_of, units_of
 from bathyscope.surgery.surrogate import Subset
@@ -103,7 +104,7 @@ class _Study:
             "calibration": samples["calibration"].hash,
             "test": samples["test"].hash,
         }
-        self._kept = Kept(out / name, KIND, identity)
+        self._kept = Pieces(out / name, KIND, identity)
         self._ledger = Ledger(self.model, samples, self._kept, over, progress)
         n_blocks = self.model.n_blocks
         self._search = Search(

@@ -23,7 +23,7 @@ def settings_of(folder: Path) -> dict[str, Any]:
 def test_a_result_that_was_altered_is_refused_though_it_can_be_read(tmp_path: Path) -> None:
     shutil.copytree(KEPT, tmp_path / "own")
     with Shelf(tmp_path / "own", settings_of(KEPT)) as shelf:
-        assert shelf.find("drop:5", "arc_easy") is not None
+        assert shelf.score("drop:5", "arc_easy") is not None
     altered = tmp_path / "own" / "results" / "drop-5" / "arc_easy.json"
     altered.write_text(altered.read_text(encoding="utf-8").replace("0.5", "0.75"), encoding="utf-8")
     with pytest.raises(StoreError, match=r"arc_easy\.json' is not the file that was written"):
@@ -36,7 +36,7 @@ def test_an_evaluation_of_the_first_schema_opens_and_grows(tmp_path: Path) -> No
     shutil.copytree(KEPT, tmp_path / "own")
     settings = settings_of(KEPT)
     with Shelf(tmp_path / "own", settings) as shelf:
-        score = shelf.find("drop:5", "arc_easy")
+        score = shelf.score("drop:5", "arc_easy")
         assert score is not None
         shelf.keep("drop:6", "arc_easy", {**score, "schedule": "drop:6"})
     assert list(open_evaluation(tmp_path / "own").data["schedule"].values) == ["standard", "drop:5", "drop:6"]

@@ -185,7 +185,7 @@ class _Work:
         return scores
 
     def _find(self, variant: Variant, one: Benchmark) -> Score | None:
-        return None if self._shelf is None else self._shelf.find(variant.name, one.name)
+        return None if self._shelf is None else self._shelf.score(variant.name, one.name)
 
     def _computed(self, lm: LoadedLM, variant: Variant, missing: Sequence[Benchmark]) -> dict[str, Score]:
         from bathyscope.evaluation.harness import score

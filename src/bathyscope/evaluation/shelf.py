@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from bathyscope.errors import StoreError
-from bathyscope.interrupts import uninterrupted
 from bathyscope.store.difference import require_same
-from bathyscope.store.folder import Folder, Kind, folder_path, plain_name, read_manifest, unreadable, verified
+from bathyscope.store.folder import Kind, folder_path, plain_name, read_manifest, unreadable, verified
+from bathyscope.store.pieces import Pieces
 
 EVALUATION = Kind("evaluation", "bathyscope evaluate", "evaluation.json", schemas=(1, 2))
 _RESULTS = "results"
@@ -19,7 +19,7 @@ _RESULTS = "results"
 Score = Mapping[str, Any]
 
 
-class Shelf(Folder):
+class Shelf(Pieces):
     """The folder of an evaluation, opened for writing.
 
     More schedules and tasks may be added later; the model and the settings must stay.
@@ -33,19 +33,16 @@ class Shelf(Folder):
     """
 
     def __init__(self, path: Path, settings: Mapping[str, Any]) -> None:
-        super().__init__(path, EVALUATION)
-        try:
-            asked = json.loads(json.dumps(settings))
-            found = self.manifest()
-            tree = {"identity": asked, "record": {}} if found is None else _current(path, found)
-            require_same(path, EVALUATION, tree["identity"], asked)
-            self._identity = tree["identity"]
-            self._tasks: dict[str, dict[str, Any]] = tree["record"].get("tasks", {})
-            self._files: dict[str, str] = tree["record"].get("files", {})
-            self._save()
-        except BaseException:
-            self.close()
-            raise
+        self._tasks: dict[str, dict[str, Any]] = {}
+        super().__init__(path, EVALUATION, settings)
+
+    def told(self, tree: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+        current = _current(self.path, tree)
+        self._tasks = current["record"]["tasks"]
+        return current["identity"], current["record"]["files"]
+
+    def record(self, files: Mapping[str, str]) -> dict[str, Any]:
+        return {"record": {"tasks": self._tasks, "files": files}}
 
     def begin(self, task: str, requests: str, source: str | None) -> None:
         """Registers a task.
@@ -60,28 +57,18 @@ class Shelf(Folder):
         """
         known = self._tasks.setdefault(task, {"requests": requests, "source": source})
         require_same(self.path, EVALUATION, {task: {"requests": known["requests"]}}, {task: {"requests": requests}})
-        self._save()
+        self.enter()
 
-    def find(self, schedule: str, task: str) -> Score | None:
+    def score(self, schedule: str, task: str) -> Score | None:
         """A finished result, or None."""
         name = _file(schedule, task)
-        known = self._files.get(name)
-        return _score(self.path, name, known) if known is not None and (self.path / name).exists() else None
+        content = self.find(name)
+        return None if content is None else _score(self.path, name, content)
 
     def keep(self, schedule: str, task: str, score: Score) -> None:
         """Writes a finished result; it is wholly there or not at all."""
         content = {"schedule": schedule, "task": task, **score}
         self.put(_file(schedule, task), json.dumps(content, allow_nan=False).encode())
-
-    def put(self, name: str, content: bytes) -> None:
-        """Writes a file and lists it with its hash."""
-        with uninterrupted():
-            self._files[name] = self.write(name, content)
-            self._save()
-
-    def _save(self) -> None:
-        record = {"tasks": self._tasks, "files": self._files}
-        self.save({"schema": EVALUATION.schemas[-1], "identity": self._identity, "record": record})
 
 
 def read_evaluation(folder: str | Path) -> tuple[dict[str, Any], list[Score]]:
@@ -95,7 +82,7 @@ def read_evaluation(folder: str | Path) -> tuple[dict[str, Any], list[Score]]:
     tree = _current(path, read_manifest(path, EVALUATION))
     files: Mapping[str, str] = tree["record"]["files"]
     there = [name for name in sorted(files) if name.startswith(_RESULTS) and (path / name).exists()]
-    return tree["identity"], [_score(path, name, files[name]) for name in there]
+    return tree["identity"], [_score(path, name, verified(path / name, files[name], EVALUATION.noun)) for name in there]
 
 
 def _current(path: Path, tree: dict[str, Any]) -> dict[str, Any]:
@@ -119,9 +106,9 @@ def _results(path: Path) -> Iterator[str]:
             yield file.relative_to(path).as_posix()
 
 
-def _score(folder: Path, name: str, sha256: str) -> Score:
+def _score(folder: Path, name: str, content: bytes) -> Score:
     try:
-        found: Score = dict(json.loads(verified(folder / name, sha256, EVALUATION.noun)))
+        found: Score = dict(json.loads(content))
     except (ValueError, TypeError) as error:
         raise StoreError(
             f"{str(folder / name)!r} cannot be read ({error}). Delete it and run the same command again to compute it "

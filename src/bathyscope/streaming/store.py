@@ -154,11 +154,6 @@ class BlockStore:
                 first.setdefault(where, f"{path}.{name}")
         return self.names - set(first.values())
 
-    @property
-    def block_bytes(self) -> int:
-        """The largest block, in memory."""
-        return max(sum(t.numel() * t.element_size() for t in own.values()) for own in self._absent)
-
     @contextmanager
     def lend(self, index: int) -> Iterator[None]:
         """A block's weights are in memory inside.

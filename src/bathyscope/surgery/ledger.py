@@ -6,20 +6,17 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from bathyscope.interrupts import uninterrupted
 from bathyscope.measures.costs import Metric, Over, Values, tree_costs
 from bathyscope.model import Model
 from bathyscope.progress import ProgressBar
 from bathyscope.prompts.prompts import Prompts
-from bathyscope.store.difference import require_same
-from bathyscope.store.folder import Folder, Kind, unreadable, verified
+from bathyscope.store.pieces import Pieces
 from bathyscope.store.shards import decode, encode
 from bathyscope.wavefront.batch import Batch, plan_batches
 from bathyscope.wavefront.engine import Wavefront
@@ -28,51 +25,6 @@ from bathyscope.wavefront.histories import History, Tree, without
 FloatArray = NDArray[np.float64]
 Role = Literal["calibration", "test"]
 _PIECES: Final = "costs"
-
-
-class Kept(Folder):
-    """A folder of finished pieces and of what was found in the end.
-
-    Args:
-        path: made where it does not exist.
-        kind: of the folder.
-        identity: whatever could change a number.
-
-    Raises:
-        StoreError: the folder holds something else, or another configuration, or another process writes it.
-    """
-
-    def __init__(self, path: Path, kind: Kind, identity: Mapping[str, Any]) -> None:
-        super().__init__(path, kind)
-        try:
-            asked = json.loads(json.dumps(identity))
-            found = self.manifest()
-            try:
-                tree = {"identity": asked, "files": {}} if found is None else found
-                self._identity, self._files = dict(tree["identity"]), dict(tree["files"])
-            except (KeyError, TypeError, ValueError) as error:
-                raise unreadable(str(path / kind.manifest), kind, error) from error
-            require_same(path, kind, self._identity, asked)
-            self._save()
-        except BaseException:
-            self.close()
-            raise
-
-    def find(self, name: str) -> bytes | None:
-        """A finished file, or None."""
-        known = self._files.get(name)
-        if known is None or not (self.path / name).exists():
-            return None
-        return verified(self.path / name, known, self.kind.noun)
-
-    def put(self, name: str, content: bytes) -> None:
-        """Keeps a file, wholly or not at all, and lists it with its hash."""
-        with uninterrupted():
-            self._files[name] = self.write(name, content)
-            self._save()
-
-    def _save(self) -> None:
-        self.save({"schema": self.kind.schemas[-1], "identity": self._identity, "files": self._files})
 
 
 class Ledger:
@@ -87,7 +39,7 @@ class Ledger:
     """
 
     def __init__(
-        self, model: Model, samples: Mapping[Role, Prompts], kept: Kept | None, over: Over, progress: bool
+        self, model: Model, samples: Mapping[Role, Prompts], kept: Pieces | None, over: Over, progress: bool
     ) -> None:
         self.wave = Wavefront(model.anatomy, tails=model.checks.tails)
         self.model, self.samples, self._kept = model, samples, kept

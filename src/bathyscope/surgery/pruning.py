@@ -21,9 +21,10 @@ from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import Source
 from bathyscope.schedule import Schedule
 from bathyscope.store.folder import folder_path
+from bathyscope.store.pieces import Pieces
 from bathyscope.surgery.choosing import Search
 from bathyscope.surgery.judging import Proof
-from bathyscope.surgery.ledger import Kept, Ledger, Role
+from bathyscope.surgery.ledger import Ledger, Role
 from bathyscope.surgery.plan import PRUNING, RESULT, TASKS, Plan, decoded, encoded, with_tasks
 from bathyscope.surgery.samples import judging, require_answers, require_apart
 from bathyscope.wavefront.histories import Unit
@@ -135,7 +136,7 @@ def prune(
             "level": level,
             "seed": seed,
         }
-        folder = nullcontext() if out is None else Kept(folder_path(out, "out"), PRUNING, asked)
+        folder = nullcontext() if out is None else Pieces(folder_path(out, "out"), PRUNING, asked)
         with ended_as_interrupted(), folder as kept:
             finished = None if kept is None else kept.find(RESULT)
             if finished is None:
