@@ -95,12 +95,13 @@ def test_only_new_measures_are_computed(tmp_path: Path, calls: list[int]) -> Non
 
 def test_only_new_prompts_are_computed(tmp_path: Path, calls: list[int]) -> None:
     """Of seven prompts two are new, in a shard that holds one of before too."""
-    surveyed(tmp_path / "run", 5)
+    measures = ["lens", "skip"]
+    surveyed(tmp_path / "run", 5, measures)
     calls.clear()
-    bathyscope.survey(waves.loaded("llama"), prompts()[5:], MEASURES, progress=False, batch_tokens=52)
+    bathyscope.survey(waves.loaded("llama"), prompts()[5:], measures, progress=False, batch_tokens=52)
     alone = sorted(calls)
     calls.clear()
-    grown = surveyed(tmp_path / "run", 7, grow=True)
+    grown = surveyed(tmp_path / "run", 7, measures, grow=True)
     assert sorted(calls) == alone != []
     assert grown.identity.plan[-1] != (5, 7), "a shard goes on"
 

@@ -38,6 +38,7 @@ def test_the_files_that_a_notebook_points_to_are_there(name: str) -> None:
     assert [link for link in links if not (FOLDER / link).exists()] == []
 
 
+@pytest.mark.thorough
 def test_the_first_notebook_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Its code alone, in this process: a kernel of its own would first wait for the libraries."""
     monkeypatch.chdir(FOLDER)

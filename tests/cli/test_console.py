@@ -61,7 +61,7 @@ def test_data_for_programs_are_exact(capsys: pytest.CaptureFixture[str], monkeyp
     assert json.loads(terminal.getvalue()) == [{"prompt": ODD}]
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+@pytest.mark.parametrize("encoding", ["ascii", pytest.param("latin-1", marks=pytest.mark.thorough)])
 def test_a_terminal_without_unicode_gets_stand_ins(run_folder: Path, encoding: str) -> None:
     done = run(["show", str(run_folder)], PYTHONIOENCODING=encoding, PYTHONUTF8="0")
     assert done.returncode == 0, done.stderr

@@ -31,7 +31,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def survey(folder: Path, out: Path, **options: Any) -> bathyscope.Run:
     ids = zoo.prompts(zoo.build("llama"), (20, 13, 17, 26, 14, 15))
     prompts = [Prompt(ids=own, answer_tokens=2, labels={"level": n // 2}) for n, own in enumerate(ids)]
-    return bathyscope.survey(folder, prompts, MEASURES, out, batch_tokens=30, progress=False, **options)
+    few = {"effective_depth": {"resamples": 50}, "depth_score": {"resamples": 50, "permutations": 49}}
+    return bathyscope.survey(folder, prompts, MEASURES, out, batch_tokens=30, progress=False, **few, **options)
 
 
 @pytest.fixture(scope="module")

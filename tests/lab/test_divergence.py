@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 from bathyscope.errors import ModelError
 
 KEPT = r"\. Lower optimisation\.learning_rate.* needs a new folder \(--out\)\. The last checkpoint before, {}, is kept"
-EVERY_STEP: dict[str, Any] = {"saving": {"every": 1}, "optimisation": {"learning_rate": 1e-3}}
+EVERY_STEP: dict[str, Any] = {"saving": {"every": 1}, "optimisation": {"learning_rate": 1e-3}, "budget": {"steps": 8}}
 
 
 def assert_ended_well(folder: Path, step: int) -> None:
@@ -57,9 +57,9 @@ def at_step(monkeypatch: pytest.MonkeyPatch, step: int, changed: Any) -> None:
     ("step", "bad"),
     [
         (5, math.inf),
-        (20, math.nan),
+        (8, math.nan),
         pytest.param(5, math.nan, marks=pytest.mark.thorough),
-        pytest.param(20, math.inf, marks=pytest.mark.thorough),
+        pytest.param(8, math.inf, marks=pytest.mark.thorough),
     ],
 )
 def test_a_gradient_that_is_not_finite_ends_the_run_before_its_step_is_saved(

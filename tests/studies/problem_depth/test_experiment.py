@@ -88,6 +88,7 @@ def test_unsolved_levels_have_no_trend_and_say_why(found: xr.Dataset) -> None:
     assert "at least 3 prompts" in str(found.reason.values[0, 0, 0])
 
 
+@pytest.mark.thorough
 def test_it_is_known_of_each_measured_problem_who_solves_it(found: xr.Dataset, folder: Path) -> None:
     right = found.right.sel(seed=[1])
     fewer = problem_depth(replace(ONE_SEED, asked=4), folder, device="cpu", progress=False, changes=TINY)
@@ -100,6 +101,7 @@ def test_it_is_known_of_each_measured_problem_who_solves_it(found: xr.Dataset, f
     assert (found.class_count.sum("solved_by") == 12).all()
 
 
+@pytest.mark.thorough
 def test_untrained_models_read_the_same_problems_over_the_same_levels(found: xr.Dataset, folder: Path) -> None:
     assert list(found.control.values) == ["untrained-0"]
     lenient = replace(ONE_SEED, solved_from=1e-9)
@@ -121,6 +123,7 @@ def test_untrained_models_read_the_same_problems_over_the_same_levels(found: xr.
         assert float(slopes.sel(reading="erasure")) == pytest.approx(slope)
 
 
+@pytest.mark.thorough
 def test_right_answers_of_any_level_have_a_trend_without_a_threshold(found: xr.Dataset, folder: Path) -> None:
     own = found.sel(blocks=2, seed=1, reading="erasure")
     right = own.right.values

@@ -14,12 +14,6 @@ from studies.sharing.depth_and_accuracy import ACCURACY, _correlation, depth_and
 ONE_GROUP = np.zeros(12, np.intp)
 
 
-@pytest.fixture
-def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Permutations enough for a p-value to one digit."""
-    monkeypatch.setattr("studies.sharing.depth_and_accuracy.PERMUTATIONS", 499)
-
-
 def found_of(value: xr.DataArray, n_blocks: float = 6) -> xr.Dataset:
     blocks = xr.full_like(value.isel(quantity=0, drop=True), n_blocks)
     return depth_and_accuracy(value, blocks)
@@ -37,7 +31,6 @@ def value_of(depth: np.ndarray, accuracy: np.ndarray) -> xr.DataArray:
     )
 
 
-@pytest.mark.usefixtures("few")
 def test_over_all_models_it_is_spearman_s() -> None:
     draw = np.random.default_rng(0)
     depth = draw.random((2, 2, 3))
@@ -51,7 +44,6 @@ def test_over_all_models_it_is_spearman_s() -> None:
     assert found.correlation.sel(depth_of="score/output").isnull().all()  # all depths agree
 
 
-@pytest.mark.usefixtures("few")
 def test_groups_that_differ_in_both_are_not_a_correlation_within() -> None:
     draw = np.random.default_rng(1)
     offset = np.array([0.0, 5.0])[:, None, None]
@@ -65,7 +57,6 @@ def test_groups_that_differ_in_both_are_not_a_correlation_within() -> None:
     assert float(within.correlation_p) > 0.05
 
 
-@pytest.mark.usefixtures("few")
 def test_what_goes_together_within_groups_is_found_though_groups_go_apart() -> None:
     draw = np.random.default_rng(2)
     offset = np.array([0.0, 3.0])[:, None, None]
@@ -104,7 +95,6 @@ def test_intervals_cover_and_the_test_keeps_its_level(
         assert rho > 0 or np.mean(rejected) < 0.065
 
 
-@pytest.mark.usefixtures("few")
 def test_depths_in_blocks_are_counted_in_shares_of_the_depth() -> None:
     draw = np.random.default_rng(5)
     share, accuracy = draw.random((2, 2, 2, 3))
