@@ -236,7 +236,7 @@ def test_the_recipes_of_the_package_can_be_compared() -> None:
     [
         ({"recipes": ("smallest",)}, "recipes has 1 members; give the two that are to be compared"),
         ({"losses": ()}, "losses and seeds are empty; give at least one of each"),
-        ({"losses": ("anser",)}, r"'anser' is not allowed\. Did you mean 'answer'\? Allowed: all, written, answer\."),
+        ({"losses": ("anser",)}, r"'anser' is not allowed\. Did you mean 'answer'\? Allowed: all, answer\."),
         ({"losses": ("all", "answer", "all")}, r"losses names all twice; name each once\."),
         ({"seeds": (0, 1, 1)}, r"seeds names 1 twice; name each once\."),
         ({"seeds": (0, -1)}, r"seeds: -1 is out of range; give whole numbers of at least 0\."),
