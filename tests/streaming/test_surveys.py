@@ -14,6 +14,7 @@ from bathyscope.engines import survey
 from bathyscope.errors import BathyscopeError, ModelError
 from bathyscope.model import Model, load
 from bathyscope.streaming.store import BlockStore, Readings
+from bathyscope.wavefront import tree
 
 EVERYWHERE = [
     *(pytest.param(name, streamed.FEW, id=f"{name}-few") for name in streamed.QUICK),
@@ -67,6 +68,21 @@ def test_blocks_are_read_once_at_load_and_once_for_each_convoy(tmp_path: Path) -
     found = streamed.hashes(model, tmp_path / "run", ["drop", "swap", "repeat"])
     assert sum(file.startswith("shard") for file in found) == 3
     assert readings == Readings(2 * blocks, 2 * size)
+
+
+def test_pairs_in_low_precision_read_a_block_once_for_all_that_wait_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once for the wave, and for each shard once for the full model, which is ahead, and once for all other histories."""
+    folder = streamed.saved("llama", tmp_path / "model")
+    here, there = (load(folder, "bfloat16", placement=where) for where in ("resident", "stream"))
+    measures, lengths = ["pairs"], (14, 9)
+    whole = streamed.hashes(here, tmp_path / "here", measures, lengths)
+    assert streamed.hashes(there, tmp_path / "there", measures, lengths) == whole
+    at_load, wave = there.n_blocks, there.n_blocks
+    assert store_of(there).readings.blocks <= at_load + wave + 2 * 2 * there.n_blocks
+    monkeypatch.setattr(tree, "free_bytes", lambda device: 0)
+    assert streamed.hashes(there, tmp_path / "narrow", measures, lengths) == whole
 
 
 def test_where_there_is_no_room_each_batch_is_a_convoy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

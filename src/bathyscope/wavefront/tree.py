@@ -12,10 +12,12 @@ from torch import Tensor
 from bathyscope.anatomy.mode import evaluating
 from bathyscope.anatomy.replay import State
 from bathyscope.anatomy.sites import silenced
+from bathyscope.streaming.lending import lender_of
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.calls import while_memory_lasts
 from bathyscope.wavefront.engine import Wavefront
 from bathyscope.wavefront.histories import Node, Step, Tree
+from bathyscope.wavefront.memory import free_bytes
 
 Land = Callable[[Sequence[int], Tensor], None]
 _ROOM: Final = 8
@@ -53,9 +55,22 @@ class TreeRun:
         self._prompts_B = torch.arange(batch.size, device=batch.ids_BT.device)
         rows = max(1, wave.policy.tokens // (batch.size * batch.tokens))
         self._together = 1 if wave.policy.control_in_every_call else rows
+        self._many = self._kept_waiting(batch.ids_BT.device)
         self._waiting: dict[_Key, list[_Waiting]] = {}
         self.calls = 0
         """Calls of a block that have been made, one for each history in them."""
+
+    def _kept_waiting(self, device: torch.device) -> int:
+        """Histories that may wait before those nearest to their end go first.
+
+        With calls of their own they gain nothing by waiting for each other, but where blocks are read from disk: then
+        as many wait as a quarter of the free memory holds, so that a block is read once for all of them.
+        """
+        if self._together > 1:
+            return _ROOM * self._together
+        if lender_of(self._wave.anatomy.blocks[0]) is None:
+            return 0
+        return (free_bytes(device) or 0) // 4 // self._replay.recording.resid0_BTD.nbytes
 
     @torch.no_grad()
     def run(self, tree: Tree, land: Land, step: Callable[[int], None] | None = None) -> None:
@@ -78,6 +93,7 @@ class TreeRun:
                     rows = len(taken)
                     self._wave.policy.shrink(rows, self._replay.batch * self._replay.tokens, taken[0].resid_BTD.device)
                     self._together = rows // 2
+                    self._many = min(self._many, _ROOM * self._together if self._together > 1 else 0)
                     continue
                 del stack[-len(taken) :]
                 if not stack:
@@ -99,8 +115,7 @@ class TreeRun:
         if leading is not None:
             # the first history goes alone: it is the last that began to wait
             return leading
-        crowded = sum(map(len, self._waiting.values())) > _ROOM * self._together
-        later = crowded or self._together == 1
+        later = sum(map(len, self._waiting.values())) > self._many
         return (max if later else min)(self._waiting, key=lambda key: key[0])
 
     def _called(self, step: Step, taken: Sequence[_Waiting]) -> list[tuple[Tensor, State]]:
