@@ -40,6 +40,18 @@ def test_no_address(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "is no address of a Ray cluster; give host:port (10.0.0.1:6379), or auto on a machine" in refused(address)
 
 
+def test_a_cluster_that_this_machine_does_not_belong_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    def init(**_: object) -> None:
+        raise ConnectionError("Could not find any running Ray instance. Please specify the one to connect to.")
+
+    monkeypatch.setattr(ray, "init", init)
+    assert refused("auto") == (
+        "the Ray cluster at address='auto' cannot be used: Could not find any running Ray instance. Please specify the "
+        "one to connect to. Start one with 'ray start --head', or leave the address out (workers on this machine "
+        "alone)."
+    )
+
+
 @pytest.mark.parametrize(
     ("resources", "workers", "use_gpus", "found"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +74,7 @@ def test_blocks_are_read_once_at_load_and_once_for_each_convoy(tmp_path: Path) -
 def test_pairs_in_low_precision_read_a_block_once_for_all_that_wait_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Once for the wave, and for each shard once for the full model, which is ahead, and once for all other histories."""
+    """Once for the wave, and for each shard once for the full model, which is ahead, and once for all others."""
     folder = streamed.saved("llama", tmp_path / "model")
     here, there = (load(folder, "bfloat16", placement=where) for where in ("resident", "stream"))
     measures, lengths = ["pairs"], (14, 9)
@@ -132,6 +133,31 @@ def test_an_interrupted_survey_is_resumed(tmp_path: Path, monkeypatch: pytest.Mo
     again = streamed.streamed(folder)
     assert streamed.hashes(again, tmp_path / "run", ["skip"]) == whole
     assert store_of(again).readings.blocks == 3 * again.n_blocks
+
+
+def test_a_disk_that_is_slower_than_the_blocks_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No block is there before it is asked for, however early it was sent for; what runs waits for it."""
+    folder = streamed.saved("llama", tmp_path / "model")
+    whole = streamed.hashes(load(folder, placement="resident"), tmp_path / "whole", ["swap"])
+    model = streamed.streamed(folder)
+    asked, read_now = {index: threading.Event() for index in range(model.n_blocks)}, []
+    read, arriving = BlockStore._read, BlockStore._arriving
+
+    def slow(store: BlockStore, index: int) -> Any:
+        if store is model.blocks:
+            assert asked[index].wait(60)
+            read_now.append(index)
+        return read(store, index)
+
+    def wanted(store: BlockStore, index: int) -> Any:
+        for one in {index, index if store._coming is None else store._coming[0]}:
+            asked[one].set()
+        return arriving(store, index)
+
+    monkeypatch.setattr(BlockStore, "_read", slow)
+    monkeypatch.setattr(BlockStore, "_arriving", wanted)
+    assert streamed.hashes(model, tmp_path / "run", ["swap"]) == whole
+    assert read_now == list(range(model.n_blocks))
 
 
 def test_solving_and_probing_take_streamed_models(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 import bathyscope
 from bathyscope.errors import ModelError, OptionError, StoreError
 from bathyscope.schedule import Schedule
+from bathyscope.surgery import weight_files
 
 SCHEDULES = ("drop:0", "drop:2", "drop:4", "drop:1,drop:3", "repeat:1+2")
 """First, middle, last, several, and a repeat."""
@@ -171,6 +172,23 @@ def test_nothing_half_written_stays(llama: Path, tmp_path: Path, monkeypatch: py
         patch.setattr("shutil.disk_usage", lambda _: shutil._ntuple_diskusage(10, 10, 0))  # type: ignore[attr-defined]
         with pytest.raises(StoreError, match=r"The export takes 0\.1 GiB, and .* has 0\.0 GiB left"):
             bathyscope.export(llama, "drop:1", tmp_path / "out")
+
+
+def test_files_that_change_while_they_are_copied_give_no_copy(
+    llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Same size and same names, other numbers: the second half would be another model's."""
+    source, write = shutil.copytree(llama, tmp_path / "source"), weight_files._write
+
+    def changed(file: Path, tensors: Any) -> None:
+        write(file, tensors)
+        weights = source / "model.safetensors"
+        weights.write_bytes(weights.read_bytes()[:-4] + bytes(4))
+
+    monkeypatch.setattr(weight_files, "_write", changed)
+    with pytest.raises(ModelError, match=r"source have changed while they were copied, and the copy would be of two"):
+        bathyscope.export(source, "drop:1", tmp_path / "out")
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["llama", "source"]
 
 
 def test_what_cannot_be_exported_is_refused_before_anything_is_written(llama: Path, tmp_path: Path) -> None:

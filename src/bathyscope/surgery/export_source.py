@@ -73,6 +73,18 @@ class Source:
             return True
         return self.folder is not None and any(any(self.folder.glob(name)) for name in _TOKENIZERS)
 
+    def stamps(self) -> tuple[tuple[int, int, int], ...]:
+        """Size, time and inode of every file; those of one that is gone are 0."""
+        found = []
+        for file in self.files:
+            try:
+                told = file.stat()
+            except OSError:
+                found.append((0, 0, 0))
+            else:
+                found.append((told.st_size, told.st_mtime_ns, told.st_ino))
+        return tuple(found)
+
     def hashes(self) -> Mapping[str, str]:
         """SHA-256 of the weights: of every file, or of all in memory."""
         return file_hashes(self.files) if self.hf is None else {"in memory": weight_hash(self.hf)}

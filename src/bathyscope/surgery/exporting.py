@@ -103,6 +103,7 @@ def write_export(
     config, layout = layout_of(source, schedule)
     whole, copy = skeleton(source.config), skeleton(config)
     require_all_layers(source, whole)
+    before = source.stamps()
     tensors = _tensors(source, whole, copy, layout, changes)
     record = Record(
         model=source.name,
@@ -119,6 +120,11 @@ def write_export(
 
     def fill(place: Path) -> None:
         write_shards(place, tensors, shard_bytes)
+        if source.stamps() != before:
+            raise ModelError(
+                f"The files of {source.name} have changed while they were copied, and the copy would be of two models; "
+                "nothing was written. Export it again when they stay as they are."
+            )
         config.architectures = [type(copy).__name__]
         config.dtype = source.dtype
         config.save_pretrained(place)
