@@ -27,9 +27,10 @@ class Pieces(Folder):
     def __init__(self, path: Path, kind: Kind, identity: Mapping[str, Any]) -> None:
         super().__init__(path, kind)
         try:
-            asked = json.loads(json.dumps(identity))
+            asked: dict[str, Any] = json.loads(json.dumps(identity))
             found = self.manifest()
-            self.identity, self._files = (asked, {}) if found is None else self.told(found)
+            held: tuple[dict[str, Any], dict[str, str]] = (asked, {}) if found is None else self.told(found)
+            self.identity, self._files = held
             require_same(path, kind, self.identity, asked)
             self.enter()
         except BaseException:
