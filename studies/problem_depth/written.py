@@ -11,6 +11,7 @@ changes the state, and against the same model untrained.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -185,6 +186,7 @@ def written(
         cells.append(cell.expand_dims(kind=[_kind(recipe)], seed=[recipe.seed]))
     found = xr.combine_by_coords(cells, join="outer", compat="no_conflicts")
     assert isinstance(found, xr.Dataset)
+    found = found.sel(kind=sorted(found["kind"].values.tolist(), key=lambda kind: int(kind.partition(" ")[0])))
     return found.assign_attrs(asked=asked, measured=measured)
 
 
@@ -288,7 +290,8 @@ def _show(found: xr.Dataset, rows: Sequence[dict[str, Any]]) -> None:
 
 
 def _range(row: dict[str, Any]) -> str:
-    return f"{row['untrained_least']:+.2f} to {row['untrained_most']:+.2f}" if "untrained_least" in row else "–"
+    least, most = (row.get(f"untrained_{end}", math.nan) for end in ("least", "most"))
+    return "–" if math.isnan(least) else f"{least:+.2f} to {most:+.2f}"
 
 
 if __name__ == "__main__":
