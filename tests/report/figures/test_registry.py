@@ -12,6 +12,7 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from support.artists import data_lines, visible_texts
 from support.synthetic import synthetic_run, without
 from support.synthetic_tokens import complete_run
@@ -93,6 +94,23 @@ def test_lines_differ_by_more_than_colour(name: str) -> None:
         colours = {line.get_color() for line in data_lines(ax)}
         assert len(colours) == len(looks)
         assert len(looks) < 3 or len(set(looks)) == len(looks)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ROWS_ON_THE_AXIS])
+def test_lines_of_deep_models_differ_in_dashes_or_in_marks_that_are_drawn(name: str) -> None:
+    """128 blocks leave no room for a mark at each."""
+    for ax in drawn(name, "L=128").axes:
+        lines = [line for line in data_lines(ax) if not str(line.get_label()).startswith("_")]
+        curves = [line for line in lines if len(np.asarray(line.get_xdata())) > 2]
+        looks = [(line.get_linestyle(), marks(line)) for line in curves]
+        assert len(set(looks)) == len(looks), [(line.get_label(), look) for line, look in zip(curves, looks)]
+
+
+def marks(line: Line2D) -> str:
+    """The mark that a curve is drawn with; none where only one of it would be seen."""
+    every, points = line.get_markevery(), len(np.asarray(line.get_xdata()))
+    seen = points if every is None else -(-points // int(every))  # type: ignore[call-overload]
+    return str(line.get_marker()) if seen > 1 else "None"
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -5,7 +5,7 @@ import functools
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
-from support.artists import axes_titled, bands, curve
+from support.artists import axes_titled, bands, curve, data_lines
 from support.synthetic import replaced, synthetic_run
 from support.synthetic_tokens import complete_run
 
@@ -111,3 +111,11 @@ def test_caption_tells_where_the_largest_activations_are() -> None:
     caption = FIGURE.caption(replaced(run, "residual", data))
     assert "Largest activations: in 67% of all prompts and boundaries at token 0, channel 317" in caption
     assert "Largest activations" not in FIGURE.caption(RUN)
+
+
+@pytest.mark.parametrize("title", ["Mean norms of the stream", "Contributions relative", "Direction of contributions"])
+def test_parts_and_stream_differ_in_dashes(title: str) -> None:
+    """Whoever sees no colours, or a curve without its marks, still knows which is which."""
+    lines = data_lines(axes_titled(figure(), title))
+    assert len(lines) >= 3
+    assert len({line.get_linestyle() for line in lines}) == len(lines)

@@ -12,18 +12,13 @@ import xarray as xr
 from bathyscope.report.figures import style
 from bathyscope.report.figures.heat_map import Side
 from bathyscope.report.figures.kind import Drawing, FigureKind, Panel
-from bathyscope.report.figures.lines import BLOCK_LABEL, Axis, Look, panel, series
+from bathyscope.report.figures.lines import BLOCK_LABEL, PARTS, Axis, panel, series
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.token_map import BLOCK_LABEL as SHORT_BLOCK_LABEL
 from bathyscope.report.figures.token_map import Reading, token_panels
 from bathyscope.report.provenance import measure_options
 from bathyscope.store.run import Run
 
-_LOOKS: Final = {
-    "block": Look(style.BLOCK, "^"),
-    "attention": Look(style.ATTENTION, "o", "--"),
-    "mlp": Look(style.MLP, "s", ":"),
-}
 _SITES: Final = {"block": "output of the block", "attention": "attention's contribution", "mlp": "MLP's contribution"}
 
 
@@ -63,7 +58,7 @@ def _completeness(data: xr.Dataset, options: FigureOptions) -> Panel | None:
         return None
     curves = [
         series(
-            data.sel(site=site), "completeness", style.PART_NAMES[str(site)], _LOOKS[str(site)], options, "prompts", abs
+            data.sel(site=site), "completeness", style.PART_NAMES[str(site)], PARTS[str(site)], options, "prompts", abs
         )
         for site in data["site"].values
     ]

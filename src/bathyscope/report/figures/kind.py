@@ -22,6 +22,7 @@ from matplotlib.text import Text
 from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.papers.faults import faults_in
 from bathyscope.report.figures import style
+from bathyscope.report.figures.layout import MeasuredOnce
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.token_text import drawn_text
 from bathyscope.store.run import Run
@@ -190,7 +191,7 @@ def arrange(heading: str, panels: Sequence[Panel]) -> Figure:
     with style.applied():
         headline = textwrap.wrap(drawn_text(heading), width=int(width * _LETTERS_PER_INCH))
         top = 0.1 + _LINE_INCHES * len(headline)
-        figure = Figure(figsize=(width, sum(heights) + top), layout="constrained")
+        figure = Figure(figsize=(width, sum(heights) + top), layout=MeasuredOnce())
         figure.suptitle("\n".join(headline), x=0.01, ha="left", color=style.MUTED, fontsize=_HEADLINE_POINTS)
         strips = figure.subfigures(len(rows), 1, squeeze=False, height_ratios=heights)
         for row, own_width, strip in zip(rows, widths, strips.flat):
@@ -206,7 +207,7 @@ def arrange(heading: str, panels: Sequence[Panel]) -> Figure:
 def draw_panel(panel: Panel) -> Figure:
     """One panel as a figure of its own size."""
     with style.applied():
-        figure = Figure(figsize=panel.size, layout="constrained")
+        figure = Figure(figsize=panel.size, layout=MeasuredOnce())
         fill(figure, panel)
     return figure
 

@@ -63,6 +63,14 @@ class Look:
     line: str = "-"
 
 
+STREAM: Final = Look(style.RESIDUAL, "D", "-.")
+PARTS: Final = {
+    "attention": Look(style.ATTENTION, "o", "--"),
+    "mlp": Look(style.MLP, "s", ":"),
+    "block": Look(style.BLOCK, "^"),
+}
+"""Parts of a block have the same dashes wherever they are drawn, as the stream has."""
+
 # five colours and seven markers have no common divisor
 _COLOURS: Final = (style.BLUE, style.VERMILION, style.GREEN, style.PURPLE, style.MUTED)
 _MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X")
@@ -398,7 +406,9 @@ def _spans_decades(curves: Sequence[Series]) -> bool:
 def log_axis(ax: Axes) -> None:
     """A logarithmic axis of values that are drawn already, with plain numbers on it (marks of powers are markup)."""
     ax.set_yscale("log", nonpositive="mask")
-    ax.yaxis.set_major_locator(log_ticks(*ax.get_ylim()))
+    low, high = ax.get_ylim()
+    ax.yaxis.set_major_locator(log_ticks(low, high))
+    ax.yaxis.set_minor_locator(LogLocator(subs=(2.0, 5.0)) if high > 100 * low else NullLocator())
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     ax.yaxis.set_minor_formatter(NullFormatter())
 

@@ -26,6 +26,8 @@ _CELL: Final = (2.4, 2.3)
 _FRAME: Final = (0.5, 1.3)
 _COLUMNS: Final = 4
 _TITLE_LETTERS_PER_INCH: Final = 13
+_HEADING_LETTERS_PER_INCH: Final = 10.5
+_LINE_INCHES: Final = 0.16
 _TICKS: Final = 5
 _WIDEST: Final = 10.5
 _RUN_CELL: Final = (2.6, 2.5)
@@ -64,11 +66,14 @@ def panel(
     shown = same_colours(maps)
     across = min(columns, len(shown))
     down = ceil(len(shown) / across)
-    size = (max(style.PANEL_SIZE[0], across * cell[0] + _FRAME[0]), down * cell[1] + _FRAME[1])
+    width = max(style.PANEL_SIZE[0], across * cell[0] + _FRAME[0])
+    heading = textwrap.wrap(title, int(width * _HEADING_LETTERS_PER_INCH), max_lines=2, placeholder="…")
+    size = (width, down * cell[1] + _FRAME[1] + _LINE_INCHES * (len(heading) - 1))
     said = "; ".join(f"{one.title}: {describe_largest(one)}" for one in shown)
     alt = f"{len(shown)} heat maps in the same colours. {title}. {said}."
     letters = int(cell[0] * _TITLE_LETTERS_PER_INCH)
-    return Panel(name, partial(_draw, maps=shown, title=title, across=across, letters=letters), alt, size)
+    draw = partial(_draw, maps=shown, title="\n".join(heading), across=across, letters=letters)
+    return Panel(name, draw, alt, size)
 
 
 def _over_runs(name: str, members: Sequence[Member]) -> Panel:
@@ -94,7 +99,7 @@ def _draw(figure: FigureBase, maps: Sequence[HeatMap], title: str, across: int, 
         ax.remove()
     used = list(grid.flat[: len(maps)])
     for place, (ax, shown) in enumerate(zip(used, maps)):
-        heading = "\n".join(textwrap.wrap(shown.title, letters)[:2])
+        heading = "\n".join(textwrap.wrap(shown.title, letters, max_lines=2, placeholder="…"))
         image = draw_heat(ax, replace(shown, title=heading), labels=False, ticks=_TICKS)
         ax.set_title(ax.get_title(loc="left"), fontsize=8, fontweight="normal")
         ax.tick_params(axis="y", labelsize=7)

@@ -52,8 +52,8 @@ def _drawing(run: Run, options: FigureOptions) -> Drawing:
     if shown is not None:
         note += (
             f'Histograms: effect of single neurons on the {tokens} tokens that end in "ing" (outlined) and on all '
-            "others (grey), each as shares of their own number; the neurons with the largest difference between the "
-            "two means, which is given above each."
+            "others (grey), each as shares of their own number and all on one scale; the neurons with the largest "
+            "difference between the two means, which is given above each."
         )
     return Drawing([one for one in made if one is not None], note)
 
@@ -97,7 +97,7 @@ def _top(shown: xr.Dataset) -> Panel:
 
 
 def _draw(figure: FigureBase, shown: xr.Dataset, down: int) -> None:
-    axes = figure.subplots(down, _COLUMNS, squeeze=False)
+    axes = figure.subplots(down, _COLUMNS, squeeze=False, sharey=True)
     count = shown.sizes["rank"]
     for rank, ax in enumerate(axes.flat):
         if rank >= count:
@@ -108,6 +108,8 @@ def _draw(figure: FigureBase, shown: xr.Dataset, down: int) -> None:
             ax.set_xlabel("effect (logits,\ndimensionless)", fontsize=7)
         if rank % _COLUMNS == 0:
             ax.set_ylabel("share of tokens", fontsize=7)
+        else:
+            ax.yaxis.set_visible(False)
     figure.suptitle(
         'Neurons that act most on tokens ending in "ing"', x=0.01, ha="left", fontsize=9.5, fontweight="bold"
     )
@@ -120,7 +122,7 @@ def _draw_neuron(ax: Axes, one: xr.Dataset) -> None:
     block, neuron, effect = int(one["top_block"]), int(one["top_neuron"]), float(one["top_effect"])
     ax.set_title(f"block {block}, {neuron}: {effect:+.2f}", fontsize=6.5, fontweight="normal")
     ax.tick_params(labelsize=6)
-    ax.xaxis.set_major_locator(MaxNLocator(3))
+    ax.xaxis.set_major_locator(MaxNLocator(2))
     ax.yaxis.set_major_locator(MaxNLocator(3))
 
 

@@ -17,6 +17,8 @@ from bathyscope.report.figures.lines import (
     BLOCK_LABEL,
     BOUNDARY_LABEL,
     DEPTH_LABEL,
+    PARTS,
+    STREAM,
     Axis,
     Curve,
     Look,
@@ -30,11 +32,11 @@ from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.summary import describe
 from bathyscope.store.run import Run
 
-_RESIDUAL: Final = ("resid", "residual stream", Look(style.RESIDUAL, "D", "--"))
+_RESIDUAL: Final = ("resid", "residual stream", STREAM)
 _CONTRIBUTIONS: Final = (
-    ("attn", "attention", Look(style.ATTENTION, "o")),
-    ("mlp", "MLP", Look(style.MLP, "s")),
-    ("block", "block", Look(style.BLOCK, "^")),
+    ("attn", "attention", PARTS["attention"]),
+    ("mlp", "MLP", PARTS["mlp"]),
+    ("block", "block", PARTS["block"]),
 )
 
 

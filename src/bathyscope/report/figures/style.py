@@ -77,6 +77,11 @@ _RC: Final[Any] = {
     "axes.titlesize": 9.5,
     "axes.titleweight": "bold",
     "axes.titlelocation": "left",
+    # where matplotlib looks for the place of a title it measures all labels of ticks once more, for the sake of powers
+    # of ten above the axis, of which there are none here
+    "axes.titley": 1.0,
+    "axes.formatter.useoffset": False,
+    "axes.formatter.limits": (-12, 12),
     "axes.labelsize": 9,
     "axes.labelcolor": INK,
     "axes.edgecolor": MUTED,

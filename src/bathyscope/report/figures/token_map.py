@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -27,6 +27,10 @@ from bathyscope.report.figures.options import FigureOptions
 from bathyscope.text import elided, visible
 
 _ID_LETTERS: Final = 40
+_TITLE_LETTERS_PER_INCH: Final = 11
+_LEFT_INCHES: Final = 0.6
+"""Of what stands beside a title's map."""
+_LINE_INCHES: Final = 0.16
 
 TOKEN_LABEL: Final = "token (␣ space, ⏎ end of line)"
 BOUNDARY_LABEL: Final = "boundary (index)"
@@ -120,7 +124,18 @@ def _panel(name: str, maps: Mapping[str, HeatMap]) -> Panel:
     """Maps of one prompt under each other, as wide as its tokens need; the lowest carries the tokens' texts."""
     shown = list(maps.values())
     shared = tuple(share(own, one) for own, one in maps.items())
-    return Panel(name, partial(_draw, maps=shown), " ".join(map(_alt, shown)), tokens_size(shown), shared)
+    width, height = tokens_size(shown)
+    titles = [_lines(one.title, width) for one in shown]
+    size = (width, height + _LINE_INCHES * sum(title.count("\n") for title in titles))
+    drawn = [replace(one, title=title) for one, title in zip(shown, titles)]
+    return Panel(name, partial(_draw, maps=drawn), " ".join(map(_alt, shown)), size, shared)
+
+
+def _lines(title: str, width: float) -> str:
+    """A title that a panel of this width has room for; where needed, the prompt has a line of its own and is cut."""
+    room = int((width - _LEFT_INCHES) * _TITLE_LETTERS_PER_INCH)
+    what, separator, name = title.partition(": ")
+    return title if len(title) <= room else "\n".join([elided(what, room), elided(name, room)] if separator else [what])
 
 
 def _describe(maps: Sequence[HeatMap], shown: int, measured: int, prompts: int) -> str:
@@ -141,6 +156,7 @@ def _draw(figure: FigureBase, maps: Sequence[HeatMap]) -> None:
     for ax, shown in zip(grid.flat, maps):
         image = draw_heat(ax, shown)
         ax.label_outer()
+        ax.xaxis.set_visible(ax is grid.flat[-1])
         draw_colour_bar(figure, image, [shown], [ax], "right")
 
 
