@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -77,8 +78,9 @@ def test_readings_that_disagree_give_no_depth_but_a_reason(prediction: float, ef
     assert not found.agree
     assert found.depth is None
     assert why in found.reasons[0]
-    assert found.text.startswith("The readings disagree on how many of its 4 blocks this model uses:")
-    assert found.reasons[0] in found.text
+    assert found.text.startswith("Two ways to count disagree on how many of its 4 blocks this model uses. ")
+    assert found.details[0] == f"Why they may differ: {found.reasons[0]}."
+    assert found.details[1] == f"What later tokens use of a token is done after {found.later} blocks."
 
 
 def test_the_edge_of_agreement_is_one_block() -> None:
@@ -99,7 +101,8 @@ def test_what_was_not_measured_is_not_spoken_of() -> None:
     only_lens = {"lens": run([1.0, 2.0], [EARLY, EARLY])["lens"]}
     found = verdict_of(only_lens)
     assert (found.depth, found.agree) == (None, False)
-    assert found.text.startswith("The likeliest token of this model stands after 1.5")
+    assert found.text.startswith("The next token can be read after 1.5")
+    assert found.details == ()
     assert found.text.endswith("Survey with the measures lens and skip.")
     assert "not both measured" in found.reasons[0]
     parts = run([1.0, 2.0], [EARLY, EARLY])
@@ -109,10 +112,25 @@ def test_what_was_not_measured_is_not_spoken_of() -> None:
         verdict_of({"drop": xr.Dataset()})
 
 
-def test_at_most_three_sentences() -> None:
-    for prediction, effects in (([1.0, 3.9], [EARLY, LATE]), ([2.0], [EARLY]), ([1.0, 1.0], [LATE, LATE])):
-        text = verdict_of(run(prediction, effects)).text
-        assert sum(text.count(f"{end} ") for end in ".!?") + 1 <= 3
+def test_at_most_three_short_sentences() -> None:
+    for prediction, effects in (
+        ([1.0, 3.9], [EARLY, LATE]),
+        ([2.0], [EARLY]),
+        ([1.0, 1.0], [LATE, LATE]),
+        ([4.0, 3.9], [EARLY, EARLY]),
+    ):
+        sentences = re.split(r"(?<=[.!?]) ", verdict_of(run(prediction, effects)).text)
+        assert len(sentences) <= 3
+        assert max(len(re.sub(r" \([^)]*\)", "", one).split()) for one in sentences) <= 20, sentences
+
+
+def test_nothing_is_said_twice() -> None:
+    wide = verdict_of(run([1.0, 3.9, 1.0], [LATE] * 3))
+    assert wide.advice in wide.text
+    assert len(wide.details) == 2
+    with_controls = verdict_of(run([1.0, 3.9, 1.0], [LATE] * 3), {"untrained-0": run([1.0] * 3, [LATE] * 3)})
+    assert with_controls.advice not in with_controls.text
+    assert with_controls.details[-1] == with_controls.advice
 
 
 def test_the_lens_whose_norm_is_recomputed_is_read() -> None:

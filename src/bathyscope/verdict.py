@@ -232,9 +232,17 @@ class Verdict:
 
     @property
     def text(self) -> str:
-        """At most three sentences."""
+        """At most three short sentences."""
+        rest = self._later_sentence() if self.agree else ""
         last = self._control_sentence() or self.advice
-        return " ".join(part for part in (self._depth_sentence(), self._later_sentence(), last) if part)
+        return " ".join(part for part in (self._depth_sentence(), rest, last) if part)
+
+    @property
+    def details(self) -> tuple[str, ...]:
+        """What stands under the text, a sentence each: why readings differ, the third reading, what would tell more."""
+        why = [f"Why they may differ: {reason}." for reason in self.reasons if not math.isnan(self.own.value)]
+        found = [*why, self._later_sentence(), self.advice]
+        return tuple(part for part in found if part and part not in self.text)
 
     def rows(self) -> list[Row]:
         """A row for every reading and kind of control, for tables; one a reading where there are no controls."""
@@ -261,12 +269,14 @@ class Verdict:
         if self.agree:
             return f"This model uses about {self._joint} of {counted} to reach its prediction."
         if math.isnan(self.own.value):
-            return f"The likeliest token of this model stands after {self.readable} of {counted}."
-        return (
-            f"The readings disagree on how many of {counted} this model uses: its likeliest token stands after "
-            f"{self.readable}, and 90 % of what leaving out blocks does to the output is done after {self.own}; "
-            f"{self.reasons[0]}."
+            return f"The next token can be read after {self.readable} of {counted}."
+        read, matter = f"the next token can be read after {self.readable}", f"until {self.own}"
+        found = (
+            f"{read} blocks, and the output still changes {matter}"
+            if self.own.value > self.readable.value
+            else f"leaving out a block matters {matter}, and {read} blocks only"
         )
+        return f"Two ways to count disagree on how many of {counted} this model uses. {found[:1].upper()}{found[1:]}."
 
     def _later_sentence(self) -> str:
         if math.isnan(self.later.value):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import csv
 import io
 import json
@@ -105,7 +106,8 @@ def test_tables(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_verdict_comes_first(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", str(run_folder)]) == 0
     run = bathyscope.open(run_folder)
-    assert capsys.readouterr().out.startswith(f"{run.verdict.text}\n{run.caption()}\n")
+    assert capsys.readouterr().out.startswith("\n".join([run.verdict.text, *run.verdict.details, run.caption(), ""]))
+    assert all(html.escape(detail) in run._repr_html_() for detail in run.verdict.details)
     assert repr(run).startswith(f"<Run {run.verdict.text} ")
     assert f"<strong>{run.verdict.text}</strong>" in run._repr_html_()
 

@@ -34,6 +34,8 @@ def write_headline(run: Run) -> None:
     """What is read first of a run: its verdict, and what it is of."""
     if run.headline():
         write(run.headline())
+        for detail in run.verdict.details:
+            write(detail)
     write(run.caption())
 
 

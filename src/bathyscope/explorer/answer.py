@@ -53,7 +53,7 @@ def answer(run: Run) -> Answer:
     judged = "lens" in run and "prediction_depth" in run["lens"]
     headline = run.headline() if judged else "No verdict: it needs the lens and skip effects of blocks."
     if judged:
-        trust += [text for text in (run.verdict.advice,) if text and text not in headline]
+        trust += run.verdict.details
     cost = cost_of_leaving_out(run)
     if cost is None:
         return Answer(

@@ -304,10 +304,11 @@ class Run:
             for name in self.measures
         )
         seen = picture(self.verdict) if self.headline() else ""
+        details = html.escape(" ".join(self.verdict.details)) if self.headline() else ""
         place = "in memory" if self.path is None else str(self.path)
         return (
             f"<div><p><strong>{html.escape(self.headline())}</strong></p>{seen}"
-            f"<p>{html.escape(self.caption())}<br><small>{html.escape(place)}</small></p>"
+            f"<p>{details}</p><p>{html.escape(self.caption())}<br><small>{html.escape(place)}</small></p>"
             f"<details><summary>What it holds</summary><table><tr><th>measure</th><th>variables</th></tr>{held}</table>"
             "</details></div>"
         )

@@ -70,7 +70,9 @@ def show(
         write_effective_depth(opened)
     else:
         if format == "table" and measure == "verdict":
-            write(opened.verdict_by(cluster).text)
+            verdict = opened.verdict_by(cluster)
+            for said in (verdict.text, *verdict.details):
+                write(said)
         frame = bathyscope.show(opened, measure, cluster=cluster, raw=raw)
         if format == "table" and "what" in frame:
             _show_summary(frame)
