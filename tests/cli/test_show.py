@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import html
 import csv
+import html
 import io
 import json
 import shutil
