@@ -146,3 +146,25 @@ def test_what_is_no_model_is_refused_without_asking_the_hub(given: Any) -> None:
 def test_a_loaded_model_is_not_loaded_again() -> None:
     with pytest.raises(ModelError, match=r"load\(\) was given a Model, which is loaded already; give"):
         load(load(zoo.build("llama")))
+
+
+# --- attention -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("attn", ["eager", "sdpa"])
+def test_attention_is_computed_as_asked(attn: str, saved: Path) -> None:
+    model = load(saved, attn=attn)  # type: ignore[arg-type]
+    assert model.hf.config._attn_implementation == attn
+    run = bathyscope.survey(model, IDS, ["drop"], progress=False)
+    assert run.manifest["identity"]["attention"] == attn
+
+
+def test_attention_that_there_is_not(saved: Path) -> None:
+    with pytest.raises(ModelError) as caught:
+        load(saved, attn="spda")  # type: ignore[arg-type]
+    assert str(caught.value) == (
+        "attn='spda' is unknown. Did you mean 'sdpa'? Allowed: eager, sdpa, flash_attention_2, flash_attention_3, "
+        "flex_attention."
+    )
+    with pytest.raises(ModelError, match=r"attn= is for models loaded by name; .*set_attn_implementation\('eager'\)"):
+        load(zoo.build("llama"), attn="eager")

@@ -14,6 +14,7 @@ from bathyscope.distributed.pool import Pool, Task
 from bathyscope.distributed.worker import Call, Planned
 from bathyscope.errors import OptionError
 from bathyscope.model import AnyModel, Model
+from bathyscope.model.kernels import ATTENTIONS
 from bathyscope.progress import ProgressBar
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import Source
@@ -118,4 +119,6 @@ def by_name(model: AnyModel, loading: Mapping[str, Any]) -> tuple[str, Mapping[s
     own: dict[str, Any] = {"dtype": str(model.dtype).removeprefix("torch."), "revision": model.revision}
     own |= {"device": model.device.type, "placement": model.placement, "tokenizer": model.given_tokenizer}
     own |= {"trust_remote_code": model.trust_remote_code}
+    attn = str(getattr(model.hf.config, "_attn_implementation", None))
+    own |= {"attn": attn if attn in ATTENTIONS else None}
     return model.name, {**own, **loading}, model.weight_hash

@@ -35,12 +35,13 @@ def read_checkpoint(
     device: torch.device,
     placement: str = "resident",
     window: int | None = None,
+    attn: str | None = None,
 ) -> PreTrainedModel:
     """The causal language model of a folder or a hub name, with every weight from its files.
 
     Args:
         device: where it goes.
-        placement, window: as for ``load``.
+        placement, window, attn: as for ``load``.
 
     Raises:
         ModelError: nothing there; damaged or foreign files; not a causal language model; tensors that are missing or
@@ -78,6 +79,7 @@ def read_checkpoint(
                 use_safetensors=True,
                 ignore_mismatched_sizes=True,
                 output_loading_info=True,
+                attn_implementation=attn,
                 **placed,
             )
         except ModelError:

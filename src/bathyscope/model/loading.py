@@ -26,6 +26,7 @@ from bathyscope.model.checkpoint import load_config, read_checkpoint
 from bathyscope.model.devices import as_device, as_dtype
 from bathyscope.model.exclusive import alone
 from bathyscope.model.hooks import require_no_hooks
+from bathyscope.model.kernels import Attention, require_attention
 from bathyscope.model.model import Model
 from bathyscope.model.placement import Placement, blocks_of, require_placement
 from bathyscope.model.weights import WeightReading, Weights
@@ -49,6 +50,7 @@ def load(
     placement: Placement = "auto",
     window: int | None = None,
     stream: bool = False,
+    attn: Attention | None = None,
 ) -> Model:
     """Loads a causal language model and checks its anatomy.
 
@@ -68,6 +70,8 @@ def load(
         window: how many streamed blocks stay in memory beside the one on its way; None = as many as a survey's rows go
             back.
         stream: short for ``placement="stream"``.
+        attn: how attention is computed (transformers' ``attn_implementation``); None = as the checkpoint says, else the
+            library's choice. It is written into a run's identity.
 
     Raises:
         ModelError: nothing there, not a causal language model, no safetensors, missing weights, NaN or Inf in them,
@@ -80,13 +84,14 @@ def load(
     _require_objects(model, tokenizer, family)
     wanted_placement = "stream" if stream else placement
     require_placement(wanted_placement, window)
+    require_attention(attn)
     if isinstance(model, nn.Module):
-        hf = _in_memory(model, dtype, device)
+        hf = _in_memory(model, dtype, device, attn)
         name = str(getattr(hf.config, "_name_or_path", "") or type(hf).__name__)
     else:
         name, wanted = str(model), None if dtype is None else as_dtype(dtype)
         place = as_device(device)
-        hf = read_checkpoint(name, wanted, revision, trust_remote_code, place, wanted_placement, window)
+        hf = read_checkpoint(name, wanted, revision, trust_remote_code, place, wanted_placement, window, attn)
     with alone(hf):
         if is_offloaded(hf):
             take_over(hf, blocks_of(hf) if family is None else family.blocks, window)
@@ -143,8 +148,15 @@ def _require_objects(model: Any, tokenizer: Any, family: Any) -> None:
         raise ModelError(f"load() was given {shown}; give a checkpoint folder, a hub name, or a model in memory.")
 
 
-def _in_memory(model: nn.Module, dtype: str | torch.dtype | None, device: str | torch.device | None) -> PreTrainedModel:
+def _in_memory(
+    model: nn.Module, dtype: str | torch.dtype | None, device: str | torch.device | None, attn: str | None
+) -> PreTrainedModel:
     hf = without_adapter(model)
+    if attn is not None:
+        raise ModelError(
+            "attn= is for models loaded by name; change a model in memory yourself "
+            f"(model.set_attn_implementation({attn!r}))."
+        )
     if not hasattr(hf, "config"):
         raise ModelError(
             f"{type(hf).__name__} has no config; give a transformers causal language model, a folder or a hub name."
