@@ -28,6 +28,7 @@ TABLE = {
     "maps": "maps",
     "probe": "probe",
     "prune": "prune",
+    "push": "push",
     "repair": "repair",
     "repeat-scan": "repeat_scan",
     "report": "report",

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from bathyscope.report.plotting import plot
     from bathyscope.reproducing.reproduce import reproduce
     from bathyscope.solving import solved, solved_by
+    from bathyscope.store.pushing import push
     from bathyscope.store.run import Run
     from bathyscope.store.run import open_run as open
     from bathyscope.surgery.exporting import export
@@ -88,6 +89,7 @@ _LAZY = {
     "plot": "bathyscope.report.plotting:plot",
     "probe": "bathyscope.probing.probe:probe",
     "prune": "bathyscope.surgery.pruning:prune",
+    "push": "bathyscope.store.pushing:push",
     "repair": "bathyscope.surgery.repairing:repair",
     "repeat_scan": "bathyscope.surgery.repeats:repeat_scan",
     "RepeatScan": "bathyscope.surgery.repeats:RepeatScan",
@@ -143,6 +145,7 @@ __all__ = [
     "plot",
     "probe",
     "prune",
+    "push",
     "repair",
     "repeat_scan",
     "report",

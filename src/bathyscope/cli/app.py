@@ -50,6 +50,7 @@ _TASKS = {
     "Read": {
         "show": "Print the results of a run as a table, CSV or JSON.",
         "report": "Draw one or more runs: a self-contained HTML page, and figures as files.",
+        "push": "Publish a run as a data set on the hub, where open, show and report read it.",
         "list": "Names of measures, data sets, presets, families of models and estimators of depth.",
     },
     "Compare": {

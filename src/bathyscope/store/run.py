@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -17,6 +18,7 @@ from bathyscope.errors import OptionError, StoreError, did_you_mean, warn
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.store.card import picture
 from bathyscope.store.folder import folder_path, read_manifest, verified
+from bathyscope.store.hub import HUB, pulled, push_folder
 from bathyscope.store.manifest import RUN, Identity, Manifest
 from bathyscope.store.merge import PROMPT, merge
 from bathyscope.store.prompts import PROMPTS, PROMPTS_FILE, decode_prompts, remembered_prompts
@@ -174,6 +176,12 @@ class Run:
             control.save(folder / CONTROLS / label)
         return open_run(folder)
 
+    def push(self, to: str, *, private: bool = True) -> str:
+        """The run as a data set on the hub, and the address that ``bathyscope.open`` takes; see ``bathyscope.push``."""
+        with TemporaryDirectory(prefix="bathyscope-") as kept:
+            self.save(Path(kept) / "run")
+            return push_folder(Path(kept) / "run", to, private)
+
     def select(self, *, prompts: Some | None = None, variables: Some | None = None, blocks: Some | None = None) -> Run:
         """A part of the run.
 
@@ -325,7 +333,7 @@ def open_run(path: str | Path, *, partial: bool = False) -> Run:
     """Read a run from its folder; every file's checksum is verified.
 
     Args:
-        path: the folder that a survey wrote.
+        path: the folder that a survey wrote, or ``hf://datasets/owner/name`` (``@revision``), what ``push`` wrote.
         partial: accept an unfinished run: the prompts whose shards are there, without run-level results.
 
     Raises:
@@ -336,7 +344,7 @@ def open_run(path: str | Path, *, partial: bool = False) -> Run:
         >>> bathyscope.open("runs/model").n_blocks
         4
     """
-    folder = folder_path(path)
+    folder = pulled(path) if isinstance(path, str) and path.startswith(HUB) else folder_path(path)
     manifest = load_manifest(folder)
     identity, record = manifest.identity, manifest.record
     there = {i: entry for i, entry in record.shards.items() if (folder / entry.file).exists()}

@@ -1,0 +1,30 @@
+"""``bathyscope push``: a run as a data set on the hub. Needs no model library."""
+
+from __future__ import annotations
+
+from cyclopts import App
+
+import bathyscope
+from bathyscope.cli.console import write
+from bathyscope.cli.flags import command
+
+_EXAMPLES = """\
+Examples:
+  bathyscope push runs/qwen user/qwen-gsm8k
+  bathyscope show hf://datasets/user/qwen-gsm8k"""
+
+
+def push_command(run: str, to: str, /, *, private: bool = True) -> int:
+    """Publish a run as a data set on the Hugging Face hub, with the texts of its prompts where it keeps them.
+
+    Args:
+        run: folder that a survey wrote.
+        to: owner/name of the data set, which is made where it is not there yet.
+        private: only its owner can read it; --no-private for everybody.
+    """
+    write(bathyscope.push(run, to, private=private))
+    return 0
+
+
+app = App(name="push", help_epilogue=_EXAMPLES, help_format="plaintext")
+app.default(command(push_command, []))
