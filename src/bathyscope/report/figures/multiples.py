@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -21,12 +20,15 @@ from bathyscope.report.figures.heat_map import (
     tokens_size,
 )
 from bathyscope.report.figures.kind import Member, Panel, Shared
+from bathyscope.report.figures.room import lines
 
 _CELL: Final = (2.4, 2.3)
 _FRAME: Final = (0.5, 1.3)
 _COLUMNS: Final = 4
-_TITLE_LETTERS_PER_INCH: Final = 13
-_HEADING_LETTERS_PER_INCH: Final = 10.5
+_TITLE_POINTS: Final = 8
+_HEADING_POINTS: Final = 9.5
+_BESIDE_INCHES: Final = 0.35
+"""Of a cell, what is left of its map."""
 _LINE_INCHES: Final = 0.16
 _TICKS: Final = 5
 _WIDEST: Final = 10.5
@@ -67,12 +69,11 @@ def panel(
     across = min(columns, len(shown))
     down = ceil(len(shown) / across)
     width = max(style.PANEL_SIZE[0], across * cell[0] + _FRAME[0])
-    heading = textwrap.wrap(title, int(width * _HEADING_LETTERS_PER_INCH), max_lines=2, placeholder="…")
-    size = (width, down * cell[1] + _FRAME[1] + _LINE_INCHES * (len(heading) - 1))
+    heading = lines(title, width - 2 * _LINE_INCHES, _HEADING_POINTS)
+    size = (width, down * cell[1] + _FRAME[1] + _LINE_INCHES * heading.count("\n"))
     said = "; ".join(f"{one.title}: {describe_largest(one)}" for one in shown)
     alt = f"{len(shown)} heat maps in the same colours. {title}. {said}."
-    letters = int(cell[0] * _TITLE_LETTERS_PER_INCH)
-    draw = partial(_draw, maps=shown, title="\n".join(heading), across=across, letters=letters)
+    draw = partial(_draw, maps=shown, title=heading, across=across, room=cell[0] - _BESIDE_INCHES)
     return Panel(name, draw, alt, size)
 
 
@@ -92,16 +93,16 @@ def _draw_alone(figure: FigureBase, shown: HeatMap) -> None:
     draw_colour_bar(figure, draw_heat(ax, shown), [shown], [ax])
 
 
-def _draw(figure: FigureBase, maps: Sequence[HeatMap], title: str, across: int, letters: int) -> None:
+def _draw(figure: FigureBase, maps: Sequence[HeatMap], title: str, across: int, room: float) -> None:
     down = ceil(len(maps) / across)
     grid = figure.subplots(down, across, squeeze=False)
     for ax in grid.flat[len(maps) :]:
         ax.remove()
     used = list(grid.flat[: len(maps)])
     for place, (ax, shown) in enumerate(zip(used, maps)):
-        heading = "\n".join(textwrap.wrap(shown.title, letters, max_lines=2, placeholder="…"))
+        heading = lines(shown.title, room, _TITLE_POINTS, "normal")
         image = draw_heat(ax, replace(shown, title=heading), labels=False, ticks=_TICKS)
-        ax.set_title(ax.get_title(loc="left"), fontsize=8, fontweight="normal")
+        ax.set_title(ax.get_title(loc="left"), fontsize=_TITLE_POINTS, fontweight="normal")
         ax.tick_params(axis="y", labelsize=7)
         if place + across >= len(maps):
             ax.set_xlabel(shown.columns.label, fontsize=7.5)

@@ -24,10 +24,11 @@ from bathyscope.report.figures.heat_map import (
 from bathyscope.report.figures.kind import Panel
 from bathyscope.report.figures.multiples import share
 from bathyscope.report.figures.options import FigureOptions
+from bathyscope.report.figures.room import fitted, inches
 from bathyscope.text import elided, visible
 
 _ID_LETTERS: Final = 40
-_TITLE_LETTERS_PER_INCH: Final = 11
+_TITLE_POINTS: Final = 9.5
 _LEFT_INCHES: Final = 0.6
 """Of what stands beside a title's map."""
 _LINE_INCHES: Final = 0.16
@@ -133,9 +134,11 @@ def _panel(name: str, maps: Mapping[str, HeatMap]) -> Panel:
 
 def _lines(title: str, width: float) -> str:
     """A title that a panel of this width has room for; where needed, the prompt has a line of its own and is cut."""
-    room = int((width - _LEFT_INCHES) * _TITLE_LETTERS_PER_INCH)
-    what, separator, name = title.partition(": ")
-    return title if len(title) <= room else "\n".join([elided(what, room), elided(name, room)] if separator else [what])
+    room = width - _LEFT_INCHES
+    what, _, name = title.rpartition(": prompt ")
+    if inches(title, _TITLE_POINTS) <= room:
+        return title
+    return "\n".join(fitted(line, room, _TITLE_POINTS) for line in (what, f"prompt {name}") if line)
 
 
 def _describe(maps: Sequence[HeatMap], shown: int, measured: int, prompts: int) -> str:
