@@ -16,8 +16,9 @@ from matplotlib.transforms import Bbox
 
 
 def axes_titled(figure: Figure, title: str) -> Axes:
-    """The one axes whose title begins so."""
-    (found,) = (ax for ax in figure.axes if ax.get_title(loc="left").startswith(title))
+    """The one axes whose title begins so; a prompt that had to have a line of its own stands behind a colon."""
+    titles = {ax: ax.get_title(loc="left").replace("\nprompt ", ": prompt ") for ax in figure.axes}
+    (found,) = (ax for ax, own in titles.items() if own.startswith(title))
     return found
 
 
