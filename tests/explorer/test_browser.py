@@ -245,6 +245,25 @@ def test_print_shows_everything_that_is_folded(show: Show, page: Path) -> None:
     assert one.page.evaluate(hidden) > 0
 
 
+_LETTERS = """which => [...document.querySelectorAll(`${which} svg text`)].map(text =>
+  parseFloat(getComputedStyle(text).fontSize) * Math.hypot(text.getScreenCTM().a, text.getScreenCTM().b))"""
+
+
+def test_letters_of_a_printed_page_are_large_enough(show: Show, page: Path) -> None:
+    """Pictures stand one under another, and wide ones on sheets of their own across: 8 px of 96 to the inch."""
+    one = show(page)
+    one.unfold()
+    one.page.emulate_media(media="print")
+    # an A4 sheet is 210 × 297 mm; its margins are the style sheet's
+    for which, millimetres in ((".panel:not(.wide)", 210 - 24), (".panel.wide", 297 - 20)):
+        one.page.set_viewport_size({"width": int(millimetres / 25.4 * 96), "height": 700})
+        sizes = one.page.evaluate(_LETTERS, which)
+        assert sizes
+        assert min(sizes) >= 8, which
+    sheets = set(re.findall(rb"/MediaBox \[0 0 (\d+)[\d.]* (\d+)", one.page.pdf(prefer_css_page_size=True)))
+    assert {int(width) > int(height) for width, height in sheets} == {True, False}
+
+
 def test_without_scripts_the_answer_and_all_sections_are_there(chromium: Any, page: Path) -> None:
     with opened(chromium, page, java_script_enabled=False) as one:
         assert "need JavaScript" in one.page.locator("#explorer").inner_text()
@@ -301,7 +320,7 @@ def test_several_runs_are_switched(show: Show, run: Run, tmp_path: Path) -> None
 
 
 def test_a_page_keeps_its_budget(run: Run, page: Path) -> None:
-    """A megabyte, and 25 bytes for a token at a boundary; pictures without a script beside."""
+    """A megabyte, and 25 bytes for a token at a boundary; pictures that need no script stand beside it."""
     text = page.read_text(encoding="utf-8")
     pictures = sum(len(svg) for svg in re.findall(r"<svg.*?</svg>", text, re.S))
     cells = sum(LENGTHS[:4]) * (run.n_blocks + 1)

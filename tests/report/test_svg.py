@@ -57,13 +57,35 @@ def test_map_is_an_embedded_picture_of_its_cells() -> None:
 
 
 def test_nothing_reaches_beyond_the_picture() -> None:
-    assert "<style" not in TEXT
+    (rules,) = re.findall(r"<style>(.*?)</style>", TEXT)
+    selectors = [rule.partition("{")[0] for rule in rules.split("}")[:-1]]
+    assert selectors
+    assert all(selector.startswith("#run-1-drop-kl-p .") for selector in selectors)
+    assert 'id="run-1-drop-kl-p"' in TEXT[: TEXT.index(">")]
     assert "<metadata" not in TEXT
+
+
+def test_looks_are_said_once_and_are_those_of_the_picture() -> None:
+    """Every drawn thing has the look that matplotlib gave it, in its order."""
+    written = render(draw_panel(KL), "svg", salt="run-1-drop-kl", text_as_text=True).decode()
+    for colour, variable in style.CSS_NAMES.items():
+        written = written.replace(f": {colour}", f": var({variable}, {colour})")
+    rules = dict(re.findall(r"#run-1-drop-kl-p \.(\w+)\{([^}]*)\}", TEXT))
+    found = [one.get("style") or rules.get(one.get("class", ""), "") for one in ET.fromstring(TEXT).iter(f"{SVG}text")]
+    given = [str(one.get("style")) for one in ET.fromstring(written).iter(f"{SVG}text")]
+    assert found == [re.sub(r"font-family: [^;\"]*; |font: ", "", look) for look in given]
+    assert len(set(re.findall(r'style="([^"]*)"', TEXT))) == len(re.findall(r'style="', TEXT))
+
+
+def test_groups_without_a_word_are_gone_and_places_stay() -> None:
+    assert "<g>" not in TEXT
+    assert TEXT.count("<g ") == TEXT.count("</g>")
+    assert "\n" not in "".join(re.findall(r' d="([^"]*)"', TEXT))
 
 
 def test_places_are_as_fine_as_can_be_seen_and_texts_stay() -> None:
     written = render(draw_panel(KL), "svg", salt="run-1-drop-kl", text_as_text=True).decode()
-    assert len(TEXT) < 0.8 * len(written)
+    assert len(TEXT) < 0.5 * len(written)
     texts = [[element.text for element in ET.fromstring(text).iter(f"{SVG}text")] for text in (written, TEXT)]
     assert texts[0] == texts[1]
     curves = [_places(text) for text in (written, TEXT)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
@@ -13,7 +14,7 @@ from bathyscope.report.figures.heat_map import SIGNED
 from bathyscope.report.figures.kind import Panel, draw_panel
 from bathyscope.report.render import render
 
-# The style element would reach beyond its own picture; the page's style sheet has the same rule.
+# This style element would reach beyond its own picture; the page's style sheet has the same rule.
 _UNWANTED: Final = re.compile(r"<metadata>.*?</metadata>\s*|<style .*?</style>\s*", re.DOTALL)
 _TAG: Final = re.compile(r"<[^>]*>")
 _ID: Final = re.compile(r' id="([^"]+)"')
@@ -23,6 +24,10 @@ _FINER_THAN_SEEN: Final = re.compile(r"(\.\d\d)\d+")
 # texts that are not turned say so; the page has a font of its own
 _NOTHING: Final = re.compile(r' transform="rotate\(-0 [^"]*"|font-family: [^;"]*; ')
 _EMPTY: Final = re.compile(r"<g/>\s*")
+_STYLE: Final = re.compile(r' style="([^"]*)"')
+_BETWEEN: Final = re.compile(r">\s*\n\s*<")
+_STEP: Final = re.compile(r"\s*\n|(?<=[A-Za-z]) ")
+"""What separates a command of a path from its numbers, and from the next, and need not be there."""
 _MARK: Final = re.compile(r'<path id="([^"]+)"[^>]*style="stroke')
 _USED: Final = re.compile(r'(<use xlink:href="#([^"]+)"[^>]*?); stroke[^"]*"')
 
@@ -42,7 +47,7 @@ def inline_svg(panel: Panel, name: str) -> str:
     text = _USED.sub(lambda use: f'{use[1]}"' if use[2] in marks else use[0], text)
     pointed_at = {target: str(number) for number, (_, target) in enumerate(dict.fromkeys(_REFERENCE.findall(text)))}
     text = _TAG.sub(lambda tag: _slim(tag[0], name, pointed_at), text)
-    text = _EMPTY.sub("", re.sub(r"\n +", "\n", text))
+    text = _BETWEEN.sub("><", _styled(_ungrouped(_EMPTY.sub("", text)), name))
     for colour, variable in style.CSS_NAMES.items():
         text = text.replace(f": {colour}", f": var({variable}, {colour})")
     return text
@@ -68,4 +73,37 @@ def _slim(tag: str, name: str, pointed_at: Mapping[str, str]) -> str:
     """A tag without ids that nothing points at, short ones otherwise, and without hundredths of what can be seen."""
     tag = _ID.sub(lambda found: f' id="{name}-{pointed_at[found[1]]}"' if found[1] in pointed_at else "", tag)
     tag = _REFERENCE.sub(lambda found: f"{found[1].removeprefix('xlink:')}{name}-{pointed_at[found[2]]}", tag)
-    return _PLACES.sub(lambda places: _FINER_THAN_SEEN.sub(r"\1", places[0]), _NOTHING.sub("", tag))
+    return _PLACES.sub(lambda places: _STEP.sub("", _FINER_THAN_SEEN.sub(r"\1", places[0])), _NOTHING.sub("", tag))
+
+
+def _ungrouped(text: str) -> str:
+    """Without groups that say nothing of what they hold."""
+    said: list[bool] = []
+
+    def kept(tag: re.Match[str]) -> str:
+        if tag[0] == "</g>":
+            return tag[0] if said.pop() else ""
+        if tag[0] == "<g>" or (tag[0].startswith("<g ") and not tag[0].endswith("/>")):
+            said.append(tag[0] != "<g>")
+            return tag[0] if said[-1] else ""
+        return tag[0]
+
+    return _TAG.sub(kept, text)
+
+
+def _styled(text: str, name: str) -> str:
+    """Looks that several elements share are said once, for this picture alone."""
+    counts = Counter(look for tag in _TAG.findall(text) for look in _STYLE.findall(tag))
+    shared = {look: f"c{number}" for number, look in enumerate(look for look, times in counts.items() if times > 1)}
+    if not shared:
+        return text
+    rules = "".join(f"#{name}-p .{short}{{{look}}}" for look, short in shared.items())
+
+    def classed(tag: re.Match[str]) -> str:
+        found = _STYLE.search(tag[0])
+        if found is None or found[1] not in shared or " class=" in tag[0]:
+            return tag[0]
+        return f'{tag[0][: found.start()]} class="{shared[found[1]]}"{tag[0][found.end() :]}'
+
+    end = text.index(">")
+    return f'{text[:end]} id="{name}-p"><style>{rules}</style>{_TAG.sub(classed, text[end + 1 :])}'
