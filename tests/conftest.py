@@ -49,8 +49,12 @@ if threading.current_thread() is threading.main_thread() and signal.getsignal(si
 
 
 def pytest_collection_finish() -> None:
-    """Hides what lives to the end from the garbage collector, which some libraries have look through everything."""
+    """Hides what lives to the end from the garbage collector, which some libraries have look through everything.
+
+    It then takes what is left for little, and would look through that at every turn: it waits for more of it.
+    """
     gc.freeze()
+    gc.set_threshold(20_000)
 
 
 @pytest.fixture(scope="session")
