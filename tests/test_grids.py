@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import csv
+import gc
 import io
 import json
 import re
+import weakref
 from pathlib import Path
 
 import pytest
 from support import waves, zoo
 
 import bathyscope
-from bathyscope import ModelError, OptionError
+from bathyscope import ModelError, OptionError, grids
 from bathyscope.cli import main
 from bathyscope.surveying import SurveyPlan
 
@@ -81,6 +83,34 @@ def test_what_is_there_is_not_measured_again(
     assert [row["state"] for row in rows] == ["failed"] * 4 + ["done"] * 4
     assert "[5/8] qwen-ten.jsonl-usual: running" in said.err
     assert "4 of 8 surveys failed; the same command tries them again." in said.err
+
+
+def test_a_survey_that_fails_lets_go_of_its_model(here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next model needs the room, and an error holds on to everything that was at work when it came."""
+    loaded: list[weakref.ref[object]] = []
+    alive: list[int] = []
+    load = grids.load
+
+    def counted(**how: object) -> object:
+        gc.collect()
+        alive.append(sum(one() is not None for one in loaded))
+        model = load(**how)  # type: ignore[arg-type]
+        loaded.append(weakref.ref(model.hf))
+        return model
+
+    def failing(plan: SurveyPlan, writer: object, *rest: object) -> None:
+        try:
+            raise ZeroDivisionError(str(plan.model))
+        except ZeroDivisionError as error:
+            raise ModelError("It fails in the middle.") from error
+
+    monkeypatch.setattr(grids, "load", counted)
+    monkeypatch.setattr(SurveyPlan, "compute", failing)
+    models = [{"model": f"{here}/tiny", "dtype": dtype, "name": dtype} for dtype in ("float32", "bfloat16")]
+    asked = {"models": models, "prompts": [f"{here}/ten.jsonl"], "measures": "lens"}
+    found = bathyscope.grid(asked, tmp_path, progress=False)
+    assert [cell.said for cell in found.failed] == ["It fails in the middle."] * 2
+    assert alive == [0, 0]
 
 
 def test_a_grid_that_is_interrupted_says_what_there_is(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -136,11 +137,19 @@ def grid(
                 run = _surveyed(cell, held[1], progress)
         # one survey's mistake, whatever it is, does not end the others
         except Exception as error:
+            _let_go(error)
             ended = replace(cell, state="failed", error=error)
         else:
             ended = replace(cell, state="done", run=run)
         found = _with(found, place, ended, each)
     return found
+
+
+def _let_go(error: BaseException | None) -> None:
+    """What was at work when an error came is held by it no longer; where it came from can still be told."""
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__
 
 
 def _with(found: Grid, place: int, cell: Cell, each: Callable[[Grid], None] | None) -> Grid:
