@@ -329,6 +329,15 @@ def test_a_page_keeps_its_budget(run: Run, page: Path) -> None:
     assert json.dumps(packed)
 
 
+def test_pictures_of_a_page_with_every_measure_keep_theirs(tmp_path: Path) -> None:
+    """12 kB for a picture of 12 blocks, of which 70 stand on such a page."""
+    run = complete_run(L=12, prompts=4, tokens=16)
+    text = bathyscope.report([run], tmp_path / "page.html").read_text(encoding="utf-8")
+    sizes = [len(svg.encode()) for svg in re.findall(r"<svg.*?</svg>", text, re.S)]
+    assert len(sizes) > 60
+    assert sum(sizes) / len(sizes) < 12_000
+
+
 def test_signed_maps_are_dark_in_the_dark(show: Show, tmp_path: Path) -> None:
     """Their middle is white, which on a dark page outshines everything."""
     run = complete_run(L=3, prompts=2, tokens=8)

@@ -75,6 +75,16 @@ def test_ratio_follows_the_paper() -> None:
     assert (found.depth, found.ratio) == (17, 18 / 28)
 
 
+def test_a_boundary_is_as_many_blocks_done_so_that_no_ratio_is_above_1() -> None:
+    """Tokens that settle at the last boundary, L of L: (L + 1)/L is the ratio of blocks, which are counted from 0."""
+    last = np.full(6, float(BLOCKS))
+    found = effective_depth(replace(inputs(), settle_depth=last, prediction_depth=last), resamples=50)
+    for name in ("settle", "prediction"):
+        one = found[name]
+        assert (one.depth, one.ratio, one.done) == (BLOCKS, 1.0, BLOCKS)
+        assert one.ci_high <= BLOCKS
+
+
 def test_curves_are_weighted_by_tokens_and_the_effect_by_prompts() -> None:
     early, late = np.array([-1.0, 1.0, 1.0, 1.0]), np.array([-1.0, -1.0, -1.0, 1.0])
     cosine = np.stack([early, late])

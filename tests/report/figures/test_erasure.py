@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from support import waves, zoo
 from support.artists import axes_titled
 from support.synthetic import replaced
 from support.synthetic_tokens import ANSWER, PIECES, complete_run
 
+import bathyscope
 from bathyscope.errors import OptionError
 from bathyscope.report.figures.erasure import FIGURE
 from bathyscope.report.figures.heat_map import LABELLED_TOKENS
@@ -124,3 +126,16 @@ def test_no_prompt_measured_is_an_error() -> None:
     data["effect"][:] = np.nan
     with pytest.raises(OptionError, match="every value of 'erasure' is missing"):
         FIGURE.draw(replaced(RUN, "erasure", data))
+
+
+def test_where_all_prompts_are_long_the_shortest_have_maps_and_the_caption_says_so() -> None:
+    """The default of 64 tokens would leave a survey of gsm8k without any map."""
+    model = waves.loaded("llama")
+    ids = zoo.prompts(zoo.build("llama"), (70, 66, 68, 67, 69))
+    prompts = [bathyscope.Prompt(ids=one, answer_tokens=1, id=f"of-{len(one)}") for one in ids]
+    with pytest.warns(UserWarning, match="2 of 5 prompts are not measured"):
+        run = bathyscope.survey(model, prompts, "erasure", progress=False)
+    drawing = FIGURE.drawing(run)
+    told = [panel.alt.partition("prompt ")[2][:5] for panel in drawing.panels]
+    assert told == ["of-66", "of-68", "of-67"]
+    assert "3 of 5 prompts were measured; the others have no answer or are too long." in drawing.note
