@@ -245,6 +245,18 @@ def test_print_shows_everything_that_is_folded(show: Show, page: Path) -> None:
     assert one.page.evaluate(hidden) > 0
 
 
+def test_pictures_stand_side_by_side_where_there_is_room(show: Show, page: Path) -> None:
+    one = show(page)
+    one.unfold()
+    places = one.page.evaluate(
+        """[...document.querySelectorAll('.panels')].map(all => [...all.querySelectorAll('.panel:not(.wide)')])
+        .filter(own => own.length > 1).map(own => own.slice(0, 2).map(panel => panel.getBoundingClientRect()))
+        .map(([a, b]) => [a.top - b.top, b.left - a.right])"""
+    )
+    assert places
+    assert all(down == 0 and beside >= 0 for down, beside in places), places
+
+
 _LETTERS = """which => [...document.querySelectorAll(`${which} svg text`)].map(text =>
   parseFloat(getComputedStyle(text).fontSize) * Math.hypot(text.getScreenCTM().a, text.getScreenCTM().b))"""
 

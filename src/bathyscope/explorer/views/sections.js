@@ -3,7 +3,11 @@
 function sections() {
   for (const panel of document.querySelectorAll(".panel")) {
     const svg = panel.querySelector("svg");
-    if (svg) panel.after(el("p", { class: "take" }, el("button", { type: "button", click: () => save(svg, panel.getAttribute("aria-label")) }, "Save as SVG")));
+    if (!svg) continue;
+    // one thing in the grid of pictures, so that its button stands under it and the next picture beside it
+    const frame = el("div", { class: panel.classList.contains("wide") ? "frame across" : "frame" });
+    panel.replaceWith(frame);
+    frame.append(panel, el("p", { class: "take" }, el("button", { type: "button", click: () => save(svg, panel.getAttribute("aria-label")) }, "Save as SVG")));
   }
   let opened = [];
   addEventListener("beforeprint", () => { opened = [...document.querySelectorAll("details:not([open])")]; for (const one of opened) one.open = true; });

@@ -31,8 +31,8 @@ from bathyscope.report.figures.summary import describe
 from bathyscope.report.provenance import measure_options
 from bathyscope.store.run import Run
 
-# The first norm is drawn solid, others apart from it in line and marker.
-_NORM_LOOKS: Final = (("-", "o"), ("--", "s"), (":", "^"))
+_NORM_LINES: Final = ("-", "--", ":")
+"""Dashes tell the norm, the first drawn solid; colour and mark the quantity."""
 
 _SETTLING: Final = (
     " Dots: prompts; diamond: their mean, weighted as lines are, with its interval. Settle depth: the first boundary "
@@ -138,8 +138,8 @@ def _lines(data: xr.Dataset, curve: Curve, options: FigureOptions, k: object) ->
     if "norm" not in data[curve.name].dims:
         return [series(data, curve.name, label, curve.look, options)]
     drawn = []
-    for norm, (line, marker) in zip(data["norm"].values, _NORM_LOOKS):
-        own = replace(curve.look, line=line, marker=marker)
+    for norm, line in zip(data["norm"].values, _NORM_LINES):
+        own = replace(curve.look, line=line)
         drawn.append(series(data.sel(norm=norm), curve.name, f"{label}, {norm}", own, options))
     return drawn
 
