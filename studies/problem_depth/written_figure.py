@@ -50,7 +50,7 @@ def _accuracy(figure: FigureBase, found: xr.Dataset) -> None:
     for number, kind in enumerate(found["kind"].values.tolist()):
         _line(ax, found["accuracy"].sel(kind=kind), number, kind)
     ax.set_ylim(-0.03, 1.03)
-    ax.set_ylabel("held-out problems answered rightly (share)")
+    ax.set_ylabel("held-out problems solved (share)")
     ax.set_title("Written steps against answers at once")
     _finish(figure, ax)
 
