@@ -24,6 +24,7 @@ from support.synthetic_tokens import complete_run
 
 from bathyscope.errors import OptionError, StoreError
 from bathyscope.explorer import assets
+from bathyscope.explorer.answer import answer
 from bathyscope.report.figures import block_effects
 from bathyscope.report.figures.kind import Drawing, FigureKind, Panel
 from bathyscope.report.figures.options import FigureOptions
@@ -418,6 +419,17 @@ def test_names_stand_wherever_runs_are_named() -> None:
     assert "/home/somebody" not in own
     with pytest.raises(OptionError, match=r"names=\['x'\] is not allowed; give 2 different names, one a run"):
         report(runs, "page.html", names=["x"])
+
+
+def test_figures_of_some_variables_alone() -> None:
+    run = small_run()
+    page, whole = Reader(rendered([run], variables="kl")), Reader(rendered([run]))
+    labels = [[own["aria-label"] for own in one.named("div") if own.get("role") == "img"] for one in (page, whole)]
+    assert len(labels[0]) == 1
+    assert labels[0] == [label for label in labels[1] if "KL" in str(label) and str(label).startswith("Line chart")]
+    assert all(answer(run).cheap in "".join(one.text) for one in (page, whole))
+    with pytest.raises(OptionError, match="No measure here has a variable 'klx'"):
+        rendered([run], variables="klx")
 
 
 def test_folders_stand_under_provenance_only() -> None:

@@ -46,6 +46,7 @@ def report(
     text: bool = True,
     names: Sequence[str] | None = None,
     prompts: str | Sequence[int] | Sequence[str] | None = None,
+    variables: str | Sequence[str] | None = None,
     **gone: object,
 ) -> Path:
     """Write a page and give back its path. The same runs give the same bytes.
@@ -58,6 +59,7 @@ def report(
         options: weighting and bands of the curves, reduction and scale of the maps, prompts with own maps.
         names: of the runs, in place of their models and data.
         prompts: draw some prompts of every run alone, by number (``"0-4,7"``), id or label (``"level=2"``).
+        variables: draw the figures of some alone, such as ``"kl,entropy"``; answer, views and tables are the run's.
         text: show the words of prompts and predictions; False leaves them out of the page and shows token ids.
 
     Raises:
@@ -78,7 +80,7 @@ def report(
     names = named(runs, names)
     runs = runs if text else [_without_words(run) for run in runs]
     # each figure of each run is computed once, for its section and for what stands side by side
-    drawn = [drawings(run, options) for run in runs]
+    drawn = [drawings(run if variables is None else run.select(variables=variables), options) for run in runs]
     path = Path(out).expanduser()
     html.write_page(
         "page.html.j2",
@@ -101,7 +103,7 @@ def _check(out: object, title: object, options: object, gone: Mapping[str, objec
     for name in gone:
         if name in NO_LONGER:
             raise OptionError(NO_LONGER[name])
-        known = ("runs", "out", "title", "options", "text", "names", "prompts")
+        known = ("runs", "out", "title", "options", "text", "names", "prompts", "variables")
         raise OptionError(f"A report takes no {name!r}; allowed: {', '.join(known)}.{did_you_mean(name, known)}")
     check("out", out, (str, Path), "the path of an HTML file, such as 'page.html'")
     check("title", title, (str, type(None)), "a text, or None")

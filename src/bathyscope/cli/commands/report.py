@@ -14,7 +14,7 @@ from bathyscope.cli.flags import command, flags, options_of
 from bathyscope.errors import OptionError
 from bathyscope.report.figures.options import FigureOptions
 
-_PAGE = options_of("bathyscope:report", leave_out=("runs", "options", "prompts"))
+_PAGE = options_of("bathyscope:report", leave_out=("runs", "options", "prompts", "variables"))
 _FILES = options_of("bathyscope.report.export:save_figures", leave_out=("run", "folder", "options"))
 _EXAMPLES = """\
 Examples:
@@ -29,6 +29,7 @@ def report_command(
     figures: Annotated[Path | None, Parameter(show_default=False)] = None,
     panels: bool = False,
     prompts: Given = None,
+    variables: Given = None,
     partial: Partial = False,
     interactive: Annotated[bool | None, Parameter(show=False)] = None,
     **given: Any,
@@ -40,6 +41,7 @@ def report_command(
         figures: folder for every figure as a file; several runs get a folder each inside, and one in which they
             stand side by side.
         prompts: some of them alone, by number (0-4,7), id, or label (level=2).
+        variables: of the page's figures, those of some alone, such as kl,entropy.
         panels: with --figures, every panel as a file of a journal's width, with captions as text and numbers as csv.
     """
     from bathyscope.report.export import save_figures, save_side_by_side
@@ -74,7 +76,7 @@ def report_command(
             ):
                 write(str(path))
     if "out" in page:
-        write(str(bathyscope.report([*opened, *plans], page.pop("out"), options=options, **page)))
+        write(str(bathyscope.report([*opened, *plans], page.pop("out"), options=options, variables=variables, **page)))
     else:
         say("No page written; --out PAGE.html writes one.")
     return 0
