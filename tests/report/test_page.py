@@ -249,7 +249,7 @@ def test_light_dark_narrow_and_paper() -> None:
         ({"interactive": True}, "no option interactive any more.*bathyscope show RUN --measure MEASURE --format csv"),
         (
             {"tittle": "x"},
-            r"takes no 'tittle'; allowed: runs, out, title, options, text, names, prompts, variables\. Did you mean 'title'\?",
+            r"takes no .tittle.; allowed: .*, text, names, prompts, variables\. Did you mean .title.\?",
         ),
     ],
 )
