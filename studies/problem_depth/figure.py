@@ -217,8 +217,8 @@ def _classes(figure: FigureBase, own: xr.Dataset, name: str) -> None:
         counts = of_class["class_count"].values
         steps = float((of_class["class_steps"].fillna(0) * counts).sum()) / max(counts.sum(), 1)
         size = f"{counts.min()}" if counts.min() == counts.max() else f"{counts.min()}–{counts.max()}"
-        apart = ", " if counts.min() == counts.max() else "\n"  # a range leaves no room beside the steps
-        ticks.append(f"{one}\n{f'k = {steps:.1f}{apart}' if counts.any() else ''}n = {size}")
+        between = ", " if counts.min() == counts.max() else "\n"  # a range leaves no room beside the steps
+        ticks.append(f"{one}\n{f'k = {steps:.1f}{between}' if counts.any() else ''}n = {size}")
     ax.set_xticks(range(len(classes)), ticks, fontsize=7)
     ax.set_xlim(-0.5, len(classes) - 0.5)
     ax.set_xlabel("solved by")

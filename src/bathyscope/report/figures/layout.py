@@ -41,6 +41,6 @@ def _measured(ax: Axes, known: list[Any], renderer: RendererBase | None = None, 
 
 
 def _extents(ax: Axes, renderer: RendererBase | None) -> Any:
-    locator = ax.get_axes_locator()
+    locator: Any = ax.get_axes_locator()
     ax.apply_aspect(locator(ax, renderer) if locator else None)
     return ax.get_window_extent(renderer).extents
