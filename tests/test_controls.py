@@ -198,3 +198,26 @@ def test_one_block_has_no_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Model, "n_blocks", property(lambda self: 1))
     with pytest.raises(ModelError, match="has one block, whose order cannot be shuffled; take the control untrained"):
         Control("shuffled_blocks", 0).require(model)
+
+
+def test_a_part_of_a_run_has_its_controls_on_the_same_prompts(run: bathyscope.Run) -> None:
+    few = run.select(prompts="1-2")
+    depths = {name: own["lens"]["prediction_depth"].values for name, own in {"": run, **run.controls}.items()}
+    assert few.verdict.readable.value == pytest.approx(depths[""][1:3].mean(), rel=1e-12)
+    null = few.verdict.readable.nulls["untrained"]
+    assert null.by_control.shape == (2, 2)
+    np.testing.assert_array_equal(null.by_control[0], depths["untrained-0"][1:3])
+    assert few.beside_controls("lens").sizes["prompt"] == 2
+
+
+def test_a_part_with_some_of_the_blocks_has_no_verdict(run: bathyscope.Run) -> None:
+    some = run.select(blocks="0-1")
+    assert run.judged
+    assert not some.judged
+    assert some.headline() == ""
+    with pytest.raises(OptionError, match=r"A verdict is of all blocks, and this part of a run has some of them"):
+        assert some.verdict
+    with pytest.raises(OptionError, match=r"A verdict needs prediction_depth of the lens"):
+        assert run.select(variables="entropy").verdict
+    with pytest.raises(OptionError, match=r"There is no block or boundary 77; there are 0 to \d+\."):
+        run.select(blocks="0,77")

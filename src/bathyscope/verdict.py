@@ -318,12 +318,17 @@ def verdict_of(
         cluster: [P], prompts of one number are resampled as one; None = each for itself.
 
     Raises:
-        OptionError: there is no lens.
+        OptionError: there is no lens, or one without depths of tokens.
     """
     if "lens" not in measures:
         raise OptionError(
             "A verdict needs the lens, and skip effects of blocks; this run has "
             f"{', '.join(measures) or 'no measure'}. Survey with measures=['lens', 'skip']."
+        )
+    if "prediction_depth" not in measures["lens"]:
+        raise OptionError(
+            "A verdict needs prediction_depth of the lens, which this run is without: an early version wrote it, or "
+            "some variables were selected. Survey again with measures=['lens', 'skip'], or ask the whole run."
         )
     found = _by_prompt(measures)
     beside: dict[str, list[dict[str, FloatArray]]] = {}

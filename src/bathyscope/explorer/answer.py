@@ -49,10 +49,8 @@ class Answer:
 def answer(run: Run) -> Answer:
     """The answer of a run, whatever measures it has."""
     trust = [run.caption()]
-    # a lens of before depths of tokens were kept has no verdict
-    judged = "lens" in run and "prediction_depth" in run["lens"]
-    headline = run.headline() if judged else "No verdict: it needs the lens and skip effects of blocks."
-    if judged:
+    headline = run.headline() or "No verdict: it needs the lens and skip effects of blocks."
+    if run.judged:
         trust += run.verdict.details
     cost = cost_of_leaving_out(run)
     if cost is None:

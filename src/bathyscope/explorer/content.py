@@ -90,7 +90,7 @@ def _of_prompts(run: Run) -> Iterator[tuple[str, np.ndarray]]:
         yield "loss", run["drop"]["baseline_loss"].values
     elif "lens" in run and "cross_entropy" in run["lens"] and "norm" not in run["lens"].dims:
         yield "loss", run["lens"]["cross_entropy"].isel(boundary=-1).values
-    if "lens" in run and "prediction_depth" in run["lens"]:
+    if run.judged:
         verdict = run.verdict
         for reading, label in ((verdict.readable, "readable"), (verdict.own, "own"), (verdict.later, "later")):
             if not np.isnan(reading.by_prompt).all():

@@ -48,6 +48,7 @@ class Run:
         path: the run's folder, or None where it lives in memory.
         files: content of what the run keeps beside its datasets, by name.
         controls: runs of what was set beside the model, such as ``untrained-0``, on the same prompts.
+        all_blocks: False for a part with some of the blocks, which has no verdict.
         held: of a run in memory what its files would hold, by index in the plan; None = the run-level results.
 
     Example:
@@ -80,6 +81,7 @@ class Run:
     path: Path | None = None
     files: Mapping[str, bytes] = field(default_factory=dict)
     controls: Mapping[str, Run] = field(default_factory=dict)
+    all_blocks: bool = True
     held: Mapping[int | None, Mapping[str, xr.Dataset]] = field(default_factory=dict)
 
     @property
@@ -198,16 +200,25 @@ class Run:
             >>> dict(run.select(prompts="level=2", blocks="0-1")["drop"].loss.sizes)
             {'prompt': 4, 'dropped': 2}
         """
+        numbers = None if prompts is None else prompts_named(self.prompts, prompts)
+        found = self._part(numbers, variables, blocks)
+        left = [] if numbers is None else [name for name in self if PROMPT not in self[name].dims]
+        if left:
+            warn(f"Of all prompts together, and so not of some of them: {', '.join(left)}.")
+        return found
+
+    def _part(self, prompts: list[int] | None, variables: Some | None, blocks: Some | None) -> Run:
+        """As ``select``, of the run and of its controls, whose prompts have the same numbers."""
         datasets = {name: self[name] for name in self.measures}
-        if prompts is not None:
-            chosen = of_prompts(datasets, prompts_named(self.prompts, prompts))
-            left = [name for name in datasets if name not in chosen]
-            if left:
-                warn(f"Of all prompts together, and so not of some of them: {', '.join(left)}.")
-            datasets = chosen
+        datasets = datasets if prompts is None else of_prompts(datasets, prompts)
         datasets = datasets if variables is None else of_variables(datasets, variables)
         datasets = datasets if blocks is None else of_places(datasets, blocks)
-        return replace(self, tree=xr.DataTree.from_dict({f"/{name}": one for name, one in datasets.items()}))
+        return replace(
+            self,
+            tree=xr.DataTree.from_dict({f"/{name}": one for name, one in datasets.items()}),
+            controls={label: own._part(prompts, variables, blocks) for label, own in self.controls.items()},
+            all_blocks=self.all_blocks and blocks is None,
+        )
 
     def to_dataframe(self, measure: str) -> pd.DataFrame:
         """One measure as a table, one row an index combination (see :func:`bathyscope.store.table.tidy`).
@@ -216,6 +227,11 @@ class Run:
             OptionError: the run has no such measure.
         """
         return tidy(self[measure])
+
+    @property
+    def judged(self) -> bool:
+        """Whether there is a verdict: a lens with the depths of tokens, which early versions did not keep."""
+        return self.all_blocks and "lens" in self and "prediction_depth" in self["lens"]
 
     @property
     def verdict(self) -> Verdict:
@@ -234,8 +250,10 @@ class Run:
                 prompt for itself, which is ``verdict``.
 
         Raises:
-            OptionError: the run has no lens; no such label; a label that makes no clusters.
+            OptionError: the run has no lens, or is cut to some blocks; no such label; a label that makes no clusters.
         """
+        if not self.all_blocks:
+            raise OptionError("A verdict is of all blocks, and this part of a run has some of them; ask the whole run.")
         member = None if cluster is None else self.prompts.clusters(cluster)
         beside = {label: {name: run[name] for name in run} for label, run in self.controls.items()}
         return verdict_of({name: self[name] for name in self}, beside, seed=self.identity.seed, cluster=member)
@@ -253,8 +271,8 @@ class Run:
         return xr.concat(parts, xr.Variable("control", list(every)), join="outer", coords="minimal", compat="override")
 
     def headline(self) -> str:
-        """The verdict's text; empty where the run has no lens to judge by."""
-        return self.verdict.text if "lens" in self else ""
+        """The verdict's text; empty where the run has no lens to judge by, or not all blocks."""
+        return self.verdict.text if self.judged else ""
 
     def caption(self) -> str:
         """One sentence for figures and tables: model, data, prompts and tokens, precision, noise floor."""

@@ -87,7 +87,7 @@ def of_places(datasets: Mapping[str, xr.Dataset], some: Some) -> dict[str, xr.Da
     """Results at some blocks, and at the boundaries of the same numbers.
 
     Raises:
-        OptionError: no number of a block.
+        OptionError: no number of a block, or one that is not there.
     """
     wanted: set[int] = set()
     for part in _parts(some):
@@ -95,6 +95,10 @@ def of_places(datasets: Mapping[str, xr.Dataset], some: Some) -> dict[str, xr.Da
         if not numbers:
             raise OptionError(f"blocks={part!r} is no number of a block; give numbers or ranges such as 0-5,7.")
         wanted.update(numbers)
+    places = {int(place) for one in datasets.values() for dim in PLACES if dim in one.dims for place in one[dim].values}
+    if places and not wanted <= places:
+        beyond = ", ".join(map(str, sorted(wanted - places)))
+        raise OptionError(f"There is no block or boundary {beyond}; there are {min(places)} to {max(places)}.")
     found = {}
     for name, dataset in datasets.items():
         own = {dim: np.isin(dataset[dim].values, list(wanted)) for dim in PLACES if dim in dataset.dims}
