@@ -46,8 +46,10 @@ def test_the_last_is_the_finished_model_and_all_can_be_measured(kept: Trained) -
 def test_keeping_is_no_other_recipe(kept: Trained, task_recipe: Any) -> None:
     plain = task_recipe()
     assert plain.hash() == task_recipe(saving=KEEP).hash() != task_recipe(saving={"dtype": "bfloat16"}).hash()
+    trained_by = (kept.folder / "recipe.yaml").read_text(encoding="utf-8")
     again = train(plain, kept.folder, device="cpu", progress=False)
     assert again.summary == kept.summary
+    assert (kept.folder / "recipe.yaml").read_text(encoding="utf-8") == trained_by != plain.to_yaml()
 
 
 def test_a_run_that_keeps_nothing_ends_with_the_same_weights(kept: Trained, task_recipe: Any, tmp_path: Path) -> None:

@@ -73,9 +73,15 @@ class RunFolder:
             raise StoreError(f"{self.path} holds {strange[0]} but no training run; give an empty or a new folder.")
 
     def _claim(self) -> None:
-        """Write the recipe down, also over another one by which nothing has been trained here."""
+        """Write the recipe down, also over another one by which nothing has been trained here.
+
+        A finished model keeps the one that it was trained by: its hash leaves out what only says what is kept.
+        """
         path = self.path / RECIPE
-        if path.is_file() and not self._is_of_this_recipe(path.read_text(encoding="utf-8")):
+        if path.is_file() and self._is_of_this_recipe(path.read_text(encoding="utf-8")):
+            if self.summary() is not None:
+                return
+        elif path.is_file():
             if self._has_begun():
                 raise StoreError(
                     f"{self.path} belongs to another recipe (its {RECIPE} differs from the one given); give the same "
