@@ -29,7 +29,7 @@ GIVEN = ("ExitAdvice", "Plan", "RepeatScan", "Run", "Schedule")
 """Classes of what calls give back, all of whose members stand in an example."""
 SAME = {"grouped"}
 """Further names of a call."""
-NOT_RUN = {"Run.explore", "demo", "evaluate", "open_evaluation", "open_maps", "probe", "reproduce"}
+NOT_RUN = {"Run.explore", "Run.push", "demo", "evaluate", "open_evaluation", "open_maps", "probe", "push", "reproduce"}
 """Whose examples take minutes, data from the hub, a notebook, or a file that the command line alone writes."""
 ERRORS = {name for name in bathyscope.__all__ if name.endswith("Error")}
 

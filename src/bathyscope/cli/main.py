@@ -65,6 +65,12 @@ def run(application: App, program: str, argv: Sequence[str] | None = None) -> in
             traceback.print_exc()
         say(f"error: {error}", level="error")
         return error.exit_code
+    except KeyboardInterrupt:
+        say("Interrupted.")
+        return INTERRUPTED
+    except BrokenPipeError:
+        drop_output()
+        return BROKEN_PIPE
     except Exception as error:
         if not is_out_of_memory(error):
             raise
@@ -77,12 +83,6 @@ def run(application: App, program: str, argv: Sequence[str] | None = None) -> in
             level="error",
         )
         return ModelError.exit_code
-    except KeyboardInterrupt:
-        say("Interrupted.")
-        return INTERRUPTED
-    except BrokenPipeError:
-        drop_output()
-        return BROKEN_PIPE
     return code if isinstance(code, int) else 0
 
 

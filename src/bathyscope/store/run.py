@@ -64,6 +64,8 @@ class Run:
         True
         >>> run.verdict_by("level").readable.low < run.verdict_by("level").readable.high
         True
+        >>> run.judged
+        True
         >>> print(run.headline())
         This model uses about ... of its 4 blocks to reach its prediction...
         >>> print(run.caption())
@@ -179,7 +181,12 @@ class Run:
         return open_run(folder)
 
     def push(self, to: str, *, private: bool = True) -> str:
-        """The run as a data set on the hub, and the address that ``bathyscope.open`` takes; see ``bathyscope.push``."""
+        """The run as a data set on the hub, and the address that ``bathyscope.open`` takes; see ``bathyscope.push``.
+
+        Example:
+            >>> run.push("user/name")  # doctest: +SKIP
+            'hf://datasets/user/name'
+        """
         with TemporaryDirectory(prefix="bathyscope-") as kept:
             self.save(Path(kept) / "run")
             return push_folder(Path(kept) / "run", to, private)
