@@ -14,7 +14,7 @@ from support import zoo
 import bathyscope
 from bathyscope import controls
 from bathyscope.controls import Control, controls_of, shuffled_blocks, shuffled_text, untrained
-from bathyscope.errors import ModelError, OptionError
+from bathyscope.errors import ModelError, OptionError, StoreError
 from bathyscope.model import Model
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.prompts import Prompts
@@ -221,3 +221,13 @@ def test_a_part_with_some_of_the_blocks_has_no_verdict(run: bathyscope.Run) -> N
         assert run.select(variables="entropy").verdict
     with pytest.raises(OptionError, match=r"There is no block or boundary 77; there are 0 to \d+\."):
         run.select(blocks="0,77")
+
+
+def test_a_part_of_a_run_is_not_saved_as_if_it_were_whole(run: bathyscope.Run, tmp_path: Path) -> None:
+    few = run.select(prompts="1-2").select(blocks="0-1")
+    assert (run.cut, few.cut, few.controls["untrained-0"].cut) == ((), ("prompts", "blocks"), ("prompts", "blocks"))
+    with pytest.raises(
+        StoreError, match=r"a part of a run \(selected by prompts, blocks\), and only whole runs are saved"
+    ):
+        few.save(tmp_path / "part")
+    assert not (tmp_path / "part").exists()

@@ -48,7 +48,7 @@ class Run:
         path: the run's folder, or None where it lives in memory.
         files: content of what the run keeps beside its datasets, by name.
         controls: runs of what was set beside the model, such as ``untrained-0``, on the same prompts.
-        all_blocks: False for a part with some of the blocks, which has no verdict.
+        cut: by what a part of a run was selected, of ``prompts``, ``variables`` and ``blocks``; () = the whole run.
         held: of a run in memory what its files would hold, by index in the plan; None = the run-level results.
 
     Example:
@@ -83,7 +83,7 @@ class Run:
     path: Path | None = None
     files: Mapping[str, bytes] = field(default_factory=dict)
     controls: Mapping[str, Run] = field(default_factory=dict)
-    all_blocks: bool = True
+    cut: tuple[str, ...] = ()
     held: Mapping[int | None, Mapping[str, xr.Dataset]] = field(default_factory=dict)
 
     @property
@@ -166,10 +166,15 @@ class Run:
 
         Raises:
             OptionError: ``path`` is no path.
-            StoreError: the folder holds something, or cannot be written; the run is not finished, or its files are
-                altered.
+            StoreError: the folder holds something, or cannot be written; the run is not finished, or a part of one
+                (``select``), or its files are altered.
         """
         folder = folder_path(path)
+        if self.cut:
+            raise StoreError(
+                f"This is a part of a run (selected by {', '.join(self.cut)}), and only whole runs are saved "
+                "or pushed; keep a part by to_dataframe() or as its datasets."
+            )
         manifest = Manifest.from_tree(self.manifest, "the run's manifest")
         if manifest.record.finished is None:
             raise StoreError("Only finished runs are saved: finish it first, by the survey that began it.")
@@ -216,6 +221,7 @@ class Run:
 
     def _part(self, prompts: list[int] | None, variables: Some | None, blocks: Some | None) -> Run:
         """As ``select``, of the run and of its controls, whose prompts have the same numbers."""
+        asked = {"prompts": prompts, "variables": variables, "blocks": blocks}
         datasets = {name: self[name] for name in self.measures}
         datasets = datasets if prompts is None else of_prompts(datasets, prompts)
         datasets = datasets if variables is None else of_variables(datasets, variables)
@@ -224,7 +230,7 @@ class Run:
             self,
             tree=xr.DataTree.from_dict({f"/{name}": one for name, one in datasets.items()}),
             controls={label: own._part(prompts, variables, blocks) for label, own in self.controls.items()},
-            all_blocks=self.all_blocks and blocks is None,
+            cut=tuple(dict.fromkeys((*self.cut, *(name for name, some in asked.items() if some is not None)))),
         )
 
     def to_dataframe(self, measure: str) -> pd.DataFrame:
@@ -238,7 +244,7 @@ class Run:
     @property
     def judged(self) -> bool:
         """Whether there is a verdict: a lens with the depths of tokens, which early versions did not keep."""
-        return self.all_blocks and "lens" in self and "prediction_depth" in self["lens"]
+        return "blocks" not in self.cut and "lens" in self and "prediction_depth" in self["lens"]
 
     @property
     def verdict(self) -> Verdict:
@@ -259,7 +265,7 @@ class Run:
         Raises:
             OptionError: the run has no lens, or is cut to some blocks; no such label; a label that makes no clusters.
         """
-        if not self.all_blocks:
+        if "blocks" in self.cut:
             raise OptionError("A verdict is of all blocks, and this part of a run has some of them; ask the whole run.")
         member = None if cluster is None else self.prompts.clusters(cluster)
         beside = {label: {name: run[name] for name in run} for label, run in self.controls.items()}
