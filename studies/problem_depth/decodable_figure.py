@@ -12,8 +12,8 @@ import xarray as xr
 from matplotlib.figure import Figure, FigureBase
 
 from bathyscope.report.figures import style
+from bathyscope.report.figures.axes import whole_numbers
 from bathyscope.report.figures.kind import Panel, arrange
-from bathyscope.report.figures.lines import whole_numbers
 from studies.problem_depth.decodable import READERS
 
 _LOOKS = {"lens": (style.BLUE, "o", "-"), "translated": (style.VERMILION, "s", "--")}

@@ -12,8 +12,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure, FigureBase
 
 from bathyscope.report.figures import style
+from bathyscope.report.figures.axes import whole_numbers
 from bathyscope.report.figures.kind import Panel, arrange
-from bathyscope.report.figures.lines import whole_numbers
 from studies.problem_depth.readings import READINGS
 
 _COLOURS = (style.BLUE, style.VERMILION, style.GREEN, style.PURPLE, style.INK)

@@ -1,10 +1,13 @@
-"""The small picture of a run's verdict, for notebooks."""
+"""A run in a notebook: its verdict with a small picture, its caption, and what it holds."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from html import escape
 from typing import TYPE_CHECKING, Final
+
+import xarray as xr
 
 if TYPE_CHECKING:
     from bathyscope.verdict import Verdict
@@ -12,6 +15,25 @@ if TYPE_CHECKING:
 _WIDTH: Final = 360
 _LEFT: Final = 70
 _ROW: Final = 20
+
+
+def card(verdict: Verdict | None, caption: str, place: str, datasets: Mapping[str, xr.Dataset]) -> str:
+    """The card as HTML.
+
+    Args:
+        verdict: None = the run has no lens to judge by.
+        place: where the run lies.
+    """
+    text, seen, details = ("", "", "") if verdict is None else (verdict.text, picture(verdict), verdict.details)
+    held = "".join(
+        f"<tr><td>{escape(name)}</td><td>{escape(_variables(one))}</td></tr>" for name, one in datasets.items()
+    )
+    return (
+        f"<div><p><strong>{escape(text)}</strong></p>{seen}"
+        f"<p>{escape(' '.join(details))}</p><p>{escape(caption)}<br><small>{escape(place)}</small></p>"
+        f"<details><summary>What it holds</summary><table><tr><th>measure</th><th>variables</th></tr>{held}</table>"
+        "</details></div>"
+    )
 
 
 def picture(verdict: Verdict) -> str:
@@ -36,3 +58,7 @@ def picture(verdict: Verdict) -> str:
         f'<svg width="{_WIDTH}" height="{y + 4}" role="img" aria-label="{said}" font-size="11" fill="currentColor">'
         f"{''.join(parts)}</svg>"
     )
+
+
+def _variables(dataset: xr.Dataset) -> str:
+    return ", ".join(f"{name} ({', '.join(map(str, v.dims))})" for name, v in dataset.data_vars.items())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -16,7 +15,8 @@ import xarray as xr
 
 from bathyscope.errors import OptionError, StoreError, did_you_mean, warn
 from bathyscope.prompts.prompts import Prompts
-from bathyscope.store.card import picture
+from bathyscope.store.caption import caption
+from bathyscope.store.card import card
 from bathyscope.store.folder import folder_path, read_manifest, verified
 from bathyscope.store.hub import HUB, pulled, push_folder
 from bathyscope.store.manifest import RUN, Identity, Manifest
@@ -26,7 +26,6 @@ from bathyscope.store.saving import save_folder
 from bathyscope.store.selecting import Some, of_places, of_prompts, of_variables, prompts_named
 from bathyscope.store.shards import read_shard
 from bathyscope.store.table import tidy
-from bathyscope.text import without_folders
 from bathyscope.verdict import Verdict, verdict_of
 
 if TYPE_CHECKING:
@@ -289,20 +288,7 @@ class Run:
 
     def caption(self) -> str:
         """One sentence for figures and tables: model, data, prompts and tokens, precision, noise floor."""
-        identity = self.identity
-        there, tokens = self._extent()
-        of_all = "" if there in (None, identity.prompts) else f"{there} of "
-        counts = [f"{of_all}{_counted(identity.prompts, 'prompt')}"]
-        if tokens is not None:
-            counts.append(_counted(tokens, "token"))
-        floor = _floors(self["noise"]) if "noise" in self.measures else ""
-        extent = ", ".join([*counts, identity.dtype])
-        # there a control and the plain forward round alike, which effects do not
-        unheld = "" if self.noise_holds or not floor else f" (without the rounding of {identity.dtype} itself)"
-        model, dataset = without_folders(identity.model), without_folders(identity.dataset)
-        if identity.adapters is not None:
-            model = f"{model} with adapters ({identity.adapters})"
-        return f"{model} on {dataset}: {extent}{floor}{unheld}."
+        return caption(self.identity, {name: self[name] for name in self}, self.noise_holds)
 
     @property
     def noise_holds(self) -> bool:
@@ -333,31 +319,16 @@ class Run:
         return shown
 
     def __repr__(self) -> str:
-        place = "in memory" if self.path is None else str(self.path)
         said = f"{self.headline()} " if self.headline() else ""
-        return f"<Run {said}{self.caption()} Measures: {', '.join(self.measures)}. {place}>"
+        return f"<Run {said}{self.caption()} Measures: {', '.join(self.measures)}. {self._place}>"
 
     def _repr_html_(self) -> str:
-        held = "".join(
-            f"<tr><td>{html.escape(name)}</td><td>{html.escape(_variables(self[name]))}</td></tr>"
-            for name in self.measures
-        )
-        seen = picture(self.verdict) if self.headline() else ""
-        details = html.escape(" ".join(self.verdict.details)) if self.headline() else ""
-        place = "in memory" if self.path is None else str(self.path)
-        return (
-            f"<div><p><strong>{html.escape(self.headline())}</strong></p>{seen}"
-            f"<p>{details}</p><p>{html.escape(self.caption())}<br><small>{html.escape(place)}</small></p>"
-            f"<details><summary>What it holds</summary><table><tr><th>measure</th><th>variables</th></tr>{held}</table>"
-            "</details></div>"
-        )
+        verdict = self.verdict if self.judged else None
+        return card(verdict, self.caption(), self._place, {name: self[name] for name in self})
 
-    def _extent(self) -> tuple[int | None, int | None]:
-        """Numbers of prompts and of tokens that the datasets hold; None where none tells."""
-        datasets = [self[name] for name in self.measures]
-        counted = [dataset["n_tokens"] for dataset in datasets if "n_tokens" in dataset.coords]
-        prompts = [dataset.sizes[PROMPT] for dataset in datasets if PROMPT in dataset.sizes]
-        return (prompts[0] if prompts else None, int(counted[0].sum()) if counted else None)
+    @property
+    def _place(self) -> str:
+        return "in memory" if self.path is None else str(self.path)
 
 
 def open_run(path: str | Path, *, partial: bool = False) -> Run:
@@ -453,22 +424,3 @@ def _unfinished(manifest: Manifest, folder: Path, there: int) -> str:
         f"The run in {str(folder)!r} is not finished: {there} of {len(identity.plan)} shards are there"
         f"{missing}. Resume it by {again}{read}."
     )
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
-def _floors(noise: xr.Dataset) -> str:
-    """``; noise floor skip 1.2e-07, drop 0``: the largest value of each measure."""
-    entries: dict[str, float] = {}
-    for name, values in noise.data_vars.items():
-        largest = values.max([dim for dim in values.dims if dim != "measure"])
-        labels = noise["measure"].values if largest.dims else [name]
-        entries |= {str(label): float(v) for label, v in zip(labels, largest.values.flat, strict=True)}
-    listed = ", ".join(f"{name} {value:.2g}" for name, value in entries.items())
-    return f"; noise floor {listed}" if listed else ""
-
-
-def _variables(dataset: xr.Dataset) -> str:
-    return ", ".join(f"{name} ({', '.join(map(str, v.dims))})" for name, v in dataset.data_vars.items())

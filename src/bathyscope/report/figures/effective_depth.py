@@ -15,9 +15,9 @@ from matplotlib.figure import FigureBase
 
 from bathyscope.report import table
 from bathyscope.report.figures import style
+from bathyscope.report.figures.axes import block_axis
 from bathyscope.report.figures.forest import Mark, Row, draw_rows
 from bathyscope.report.figures.kind import Drawing, FigureKind, Panel
-from bathyscope.report.figures.lines import block_axis
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.store.run import Run
 

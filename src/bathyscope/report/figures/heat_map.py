@@ -15,8 +15,8 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 from numpy.typing import NDArray
 
 from bathyscope.report.figures import style
+from bathyscope.report.figures.axes import log_ticks, whole_numbers
 from bathyscope.report.figures.colours import Colours
-from bathyscope.report.figures.lines import log_ticks, whole_numbers
 from bathyscope.report.figures.token_text import drawn_text
 
 Array = NDArray[np.float64]

@@ -16,9 +16,9 @@ from matplotlib.figure import FigureBase
 from numpy.typing import NDArray
 
 from bathyscope.report.figures import style
+from bathyscope.report.figures.axes import whole_numbers
 from bathyscope.report.figures.forest import name_rows
 from bathyscope.report.figures.kind import Panel
-from bathyscope.report.figures.lines import whole_numbers
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.summary import Summary, summarise
 
