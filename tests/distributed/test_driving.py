@@ -114,18 +114,19 @@ def test_a_loaded_model_is_loaded_again_in_the_same_way(folder: Path) -> None:
     assert bathyscope.load(name, **loading).weight_hash == weight_hash
 
 
-def kill_at_random(out: Path, pids: Callable[[], list[int]], kills: int, end: threading.Event) -> None:
-    """Kills a process of those there are, at some moment after a further shard was written."""
+def kill_at_random(out: Path, pids: Callable[[], list[int]], killed: list[int], end: threading.Event) -> None:
+    """Kills a process of those there are, at some moment after a further shard was written; keeps their numbers."""
     draw = random.Random(0)
     written = 0
-    while kills and not end.wait(0.1):
+    while len(killed) < WORKER_KILLS and not end.wait(0.1):
         there = len(list(out.rglob("shard-*.nc")))
         found = pids()
         if there > written and found:
             end.wait(draw.uniform(0, 3))
-            written, kills = there, kills - 1
+            written, pid = there, draw.choice(pids() or found)
             with suppress(ProcessLookupError):
-                os.kill(draw.choice(pids() or found), signal.SIGKILL)
+                os.kill(pid, signal.SIGKILL)
+                killed.append(pid)
 
 
 def worker_pids() -> list[int]:
@@ -150,13 +151,15 @@ def test_random_kills_of_workers_change_no_byte(folder: Path, tmp_path: Path) ->
     asked = {"measures": MEASURES, "batch_tokens": 20, "progress": False, "control": "shuffled_text"}
     bathyscope.survey(folder, many, out=tmp_path / "one", **asked)
     end = threading.Event()
-    killer = threading.Thread(target=kill_at_random, args=(tmp_path / "many", worker_pids, WORKER_KILLS, end))
+    killed: list[int] = []
+    killer = threading.Thread(target=kill_at_random, args=(tmp_path / "many", worker_pids, killed, end))
     killer.start()
     try:
         found = bathyscope.survey(folder, many, out=tmp_path / "many", engine="ray", workers=2, **asked)
     finally:
         end.set()
         killer.join()
+    assert len(set(killed)) == WORKER_KILLS
     assert hashes(tmp_path / "many") == hashes(tmp_path / "one")
     assert list(found.controls) == ["shuffled_text-0"]
 
@@ -180,7 +183,9 @@ def test_a_killed_driver_is_resumed(folder: Path, tmp_path: Path) -> None:
         time.sleep(draw.uniform(0, 0.5))
         driver.send_signal(signal.SIGTERM if number == DRIVER_KILLS else signal.SIGKILL)
         _, said = driver.communicate(timeout=60)
-        if number == DRIVER_KILLS and driver.returncode:
+        if number < DRIVER_KILLS:
+            assert driver.returncode == -signal.SIGKILL, said.decode()
+        elif driver.returncode:
             assert driver.returncode == 130, said.decode()
             assert "shards are kept in" in said.decode()
     assert len(list(many.glob("shard-*.nc"))) > 0
