@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,8 +14,12 @@ from support.cut_short import first_blocks, next_token
 import bathyscope
 from bathyscope import ModelError, PromptError
 from bathyscope.exits import times, verifying
+from bathyscope.exits.advice import _decided
+from bathyscope.exits.drafting import counts
 from bathyscope.exits.generating import Generated, generated
+from bathyscope.exits.reading import Trace
 from bathyscope.exits.result import TABLE
+from bathyscope.exits.thresholds import threshold
 from bathyscope.exits.times import Times
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.prompts import Prompts
@@ -185,12 +190,51 @@ def test_what_cannot_be_done_is_refused_before_it_computes(monkeypatch: pytest.M
     monkeypatch.setattr("bathyscope.exits.advice.traces", never)
     model, ids = waves.loaded("llama"), zoo.prompts(zoo.build("llama"), (9, 7))
     for given, options, said in (
-        (ids[:1], {}, "prompts: there is one prompt; an interval needs at least two"),
+        (ids[:1], {}, "There is one prompt; an interval needs at least two"),
+        (ids[:1] * 5, {}, r"There is one prompt \(5 copies of it were given\)"),
         (ids, {"verify": [ids[1], [5, 6, 7]]}, "1 prompts of verify stand among the prompts that give the advice"),
-        (ids, {"verify": [[5, 6, 7]]}, "verify: there is one prompt"),
+        (ids, {"verify": [[5, 6, 7]]}, "There is one verify prompt"),
         (ids, {"new_tokens": 250}, "has 9 tokens, and 250 more go beyond the context of 256"),
     ):
         with pytest.raises(PromptError, match=said):
             bathyscope.exit_advice(model, given, progress=False, **options)  # type: ignore[arg-type]
     with pytest.raises(ModelError, match="transformers cannot stop a gpt2 model early"):
         bathyscope.exit_advice(waves.loaded("gpt2"), ids, progress=False)
+
+
+def test_a_question_asked_again_counts_once() -> None:
+    """With another answer too: what is continued is the question."""
+    model, ids = waves.loaded("llama"), zoo.prompts(zoo.build("llama"), (9, 7, 8))
+    options: dict[str, Any] = {"new_tokens": 4, "longest": 1, "progress": False}
+    once = bathyscope.exit_advice(model, ids, **options)
+    again = [*ids, *([*ids[0], token] for token in (5, 6, 7))]
+    items = [TokenizedPrompt(str(n), tuple(own), 1 if n > 2 else None) for n, own in enumerate(again)]
+    with pytest.warns(UserWarning, match="3 of 6 prompts have the tokens of others and are left out"):
+        copied = bathyscope.exit_advice(model, Prompts(tuple(items), "sums"), **options)
+    assert once.data.identical(copied.data.assign_attrs(data=once.data.attrs["data"]))
+
+
+def test_prompts_of_one_document_count_as_one() -> None:
+    """Three windows a document that come out alike are three documents of one window, and fewer than nine."""
+    model = waves.loaded("llama")
+    rows = np.random.default_rng(0).integers(0, 2, (3, 4, NEW)).astype(bool)
+    made = [Trace(own, own * 0.9, np.ones(NEW, dtype=bool)) for own in rows]
+    numbers = np.repeat(np.arange(3), 3)
+    judge = {"resamples": 300, "level": 0.95, "seed": 0}
+    known = Times(model.n_blocks, (1.0,) * 3, (0.25,) * 3, 0.0, 0.0)
+
+    def decided(traces: list[Trace], cluster: np.ndarray | None) -> dict[str, np.ndarray]:
+        counted = [
+            [[counts(trace.agrees[place], draft, NEW) for trace in traces] for draft in (1, 2)] for place in range(4)
+        ]
+        return _decided(traces, known, counted, judge, cluster)
+
+    wanted, copied = decided(made, None), [trace for trace in made for _ in range(3)]
+    together, apart = decided(copied, numbers), decided(copied, None)
+    for name in ("tokens_per_pass_low", "tokens_per_pass_high", "speed_low", "speed_high"):
+        np.testing.assert_allclose(together[name], wanted[name])
+    assert (
+        together["acceptance_high"] - together["acceptance_low"] > apart["acceptance_high"] - apart["acceptance_low"]
+    ).all()
+    halved = threshold(copied, 0.05, 0.95, 0, numbers)
+    assert (halved.prompts, threshold(copied, 0.05, 0.95, 0).prompts) == (1, 4)

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from bathyscope.errors import OptionError
-from bathyscope.statistics.best import compared_with_best, simultaneous
+from bathyscope.statistics.best import compared_with_best, simultaneous, simultaneous_gains
 
 
 def test_two_candidates_are_compared_as_a_paired_t_test_does() -> None:
@@ -90,3 +90,37 @@ def test_equal_candidates_are_seldom_told_apart() -> None:
 @pytest.mark.parametrize("prompts", [8, 20, 100])
 def test_equal_candidates_are_told_apart_in_at_most_one_of_twenty(prompts: int) -> None:
     assert errors(prompts, 600) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 600)
+
+
+def test_copies_in_one_cluster_are_one_prompt() -> None:
+    rng = np.random.default_rng(2)
+    values = rng.normal(0.2, 0.3, (4, 12)) + np.arange(4)[:, None] / 10
+    copied, cluster = np.repeat(values, 3, axis=1), np.repeat(np.arange(12), 3)
+    for call in (compared_with_best, simultaneous):
+        once, together, apart = call(values), call(copied, cluster=cluster), call(copied)
+        alone = call(values, cluster=np.arange(12))
+        for name in ("mean", "low", "high", "p_value"):
+            np.testing.assert_allclose(getattr(together, name), getattr(once, name))
+            np.testing.assert_array_equal(getattr(alone, name), getattr(once, name))
+        assert (together.high - together.low > 1.5 * (apart.high - apart.low)).all()
+
+
+def test_a_few_answers_that_agree_are_no_proof() -> None:
+    """One window, against the formula of Bonett and Price with Student's quantile."""
+    for prompts, told in ((3, False), (40, True)):
+        [low], [high] = (getattr(simultaneous_gains(np.ones((1, prompts))), name) for name in ("low", "high"))
+        assert (low > 0) == told
+        assert (low < 1) & (high == 1)
+    gains = np.array([1] * 7 + [-1] * 2 + [0] * 21, dtype=float)
+    found = simultaneous_gains(gains[None], resamples=40_000)
+    share, count = (7 - 2) / 32, 32
+    error = np.sqrt((8 / count + 3 / count - share**2) / count)
+    reach = stats.t.isf(0.025, count - 1) * error * np.sqrt(count / (count - 1))
+    np.testing.assert_allclose([found.low[0], found.high[0]], [share - reach, share + reach], atol=0.01)
+
+
+def test_gains_of_one_cluster_are_drawn_together() -> None:
+    gains = np.random.default_rng(3).choice([-1.0, 0.0, 1.0], (2, 10))
+    copied, cluster = np.repeat(gains, 4, axis=1), np.repeat(np.arange(10), 4)
+    together, apart = simultaneous_gains(copied, cluster=cluster), simultaneous_gains(copied)
+    assert (together.high - together.low > 1.3 * (apart.high - apart.low)).all()

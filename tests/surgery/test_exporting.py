@@ -155,6 +155,36 @@ def test_the_same_export_is_kept_and_anything_else_is_not_overwritten(llama: Pat
     bathyscope.export(llama, "drop:2", tmp_path / "empty")
     with pytest.raises(StoreError, match="is a file"):
         bathyscope.export(llama, "drop:2", llama / "config.json")
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(StoreError, match="is a symbolic link; give the folder itself"):
+        bathyscope.export(llama, "drop:2", tmp_path / "link")
+
+
+def test_an_export_that_has_lost_its_weights_is_not_taken_for_one(llama: Path, tmp_path: Path) -> None:
+    out = Path(bathyscope.export(llama, "drop:1", tmp_path / "out"))
+    weights = (out / "model.safetensors").read_bytes()
+    (out / "model.safetensors").write_bytes(weights[:-8])
+    with pytest.raises(StoreError, match="holds the same export, but not the whole of it any more"):
+        bathyscope.export(llama, "drop:1", out)
+    (out / "model.safetensors").unlink()
+    with pytest.raises(StoreError, match=r"any more \(there is no model\.safetensors\); remove it, and export again"):
+        bathyscope.export(llama, "drop:1", out)
+
+
+@pytest.mark.parametrize("said", ["float32", None])
+def test_a_copy_is_loaded_in_the_dtype_of_its_source(tmp_path: Path, said: str | None) -> None:
+    """Files in bfloat16 whose configuration says otherwise, or nothing."""
+    source = tmp_path / "source"
+    zoo.entry("llama").build().to(torch.bfloat16).save_pretrained(source)
+    TOKENIZER.save_pretrained(source)
+    config = json.loads((source / "config.json").read_text())
+    (source / "config.json").write_text(json.dumps({**config, "dtype": said}))
+    out = bathyscope.export(source, "drop:1", tmp_path / "out")
+    whole, copy = (AutoModelForCausalLM.from_pretrained(place).eval() for place in (source, out))
+    assert copy.dtype == whole.dtype == (torch.bfloat16 if said is None else torch.float32)
+    ids = torch.tensor(zoo.prompts(whole, (17, 17)))
+    with torch.no_grad(), bathyscope.scheduled(whole, "drop:1") as hf:
+        assert torch.equal(copy(ids, use_cache=False).logits, hf(ids, use_cache=False).logits)
 
 
 def test_nothing_half_written_stays(llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,7 +33,7 @@ def prompts(seed: int) -> list[list[int]]:
 CALIBRATION, TEST = prompts(1), prompts(2)
 
 
-def pruned(model: Model, **options: object) -> Plan:
+def pruned(model: Model | LlamaForCausalLM, **options: object) -> Plan:
     return bathyscope.prune(model, CALIBRATION, TEST, **{"random": 3, "progress": False, **options})  # type: ignore[arg-type]
 
 
@@ -155,6 +155,30 @@ def test_the_choice_is_exported_with_what_was_found(model: Model, tmp_path: Path
     assert f"| block influence | {plan.table['subset'][1]} |" in card
 
 
+def test_the_choice_does_not_know_the_test_prompts(model: Model) -> None:
+    one, other = pruned(model, drop=2), bathyscope.prune(model, CALIBRATION, prompts(7), drop=2, random=3)
+    names = ["candidate", "subset", "calibration_cost"]
+    assert one.table[names].equals(other.table[names])
+    assert not np.isclose(one.table["test_cost"], other.table["test_cost"]).any()
+
+
+def test_costs_are_never_written_beside_other_weights(tmp_path: Path) -> None:
+    hf = zoo.entry("llama").build()
+    hf.save_pretrained(tmp_path / "model")
+    in_memory = pruned(hf, drop=1)
+    bathyscope.prune(tmp_path / "model", CALIBRATION, TEST, drop=1, random=1, out=tmp_path / "plan", progress=False)
+    assert (
+        "test prompts" in (bathyscope.open_plan(tmp_path / "plan").export(tmp_path / "same") / "README.md").read_text()
+    )
+    with torch.no_grad():
+        hf.model.layers[0].mlp.down_proj.weight *= 2
+    hf.save_pretrained(tmp_path / "model")
+    for plan in (in_memory, bathyscope.open_plan(tmp_path / "plan")):
+        with pytest.raises(ModelError, match=r"has other weights now than when drop:\d was chosen"):
+            plan.export(tmp_path / "other")
+    assert not (tmp_path / "other").exists()
+
+
 def test_where_no_block_can_go_it_says_so(model: Model) -> None:
     with pytest.raises(
         PruningError, match=r"No block can go: leaving out drop:\d, the cheapest, costs .* below max_cost=1e-09"
@@ -222,6 +246,7 @@ def test_what_chooses_may_not_judge(model: Model) -> None:
         ({"drop": 1, "parts": ("heads",)}, "heads"),
         ({"drop": 1, "measured": 0}, "measured=0 is out of range; allowed: 1 or more"),
         ({"drop": 1, "level": 1.5}, "level=1.5 is out of range"),
+        ({"drop": 1, "limit": 5}, "data and limit are of tasks, and none is asked"),
     ],
 )
 def test_what_cannot_be_done_is_refused(model: Model, options: dict[str, object], wording: str) -> None:

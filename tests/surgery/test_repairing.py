@@ -14,7 +14,7 @@ from support import waves, zoo
 from transformers import AutoModelForCausalLM
 
 import bathyscope
-from bathyscope.errors import ModelError, OptionError, PromptError
+from bathyscope.errors import ModelError, OptionError, PromptError, StoreError
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.repairing import _measured, losses
 
@@ -140,3 +140,18 @@ def test_a_streamed_model_is_refused_and_one_in_training_is_measured_as_in_use(t
     ]
     assert found[0] == found[1]
     assert hf.training
+
+
+def test_a_state_that_cannot_be_gone_on_from_is_refused_before_anything_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    repaired(how="heal", tokens=100, state=tmp_path / "state")
+    monkeypatch.setattr("bathyscope.surgery.repairing.losses", lambda *_: pytest.fail("it computed"))
+    for options, kind, said in (
+        ({"how": "heal", "tokens": 100, "state": tmp_path / "file"}, StoreError, "is a file; the state of a training"),
+        ({"how": "heal", "tokens": 99, "state": tmp_path / "state"}, StoreError, "is the state of another training"),
+        ({"state": tmp_path / "state"}, OptionError, "how='linear' trains nothing and has no state"),
+    ):
+        with pytest.raises(kind, match=said):
+            repaired(**options)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 from support import waves, zoo
 
 import bathyscope
-from bathyscope import PromptError
+from bathyscope import OptionError, Prompt, PromptError
 from bathyscope.model.reading import tokenized
-from bathyscope.surgery.samples import judging
+from bathyscope.surgery.samples import judging, require_apart
 
 PROMPTS = zoo.prompts(zoo.build("llama"), (12, 9, 12, 10, 11))
 
@@ -39,3 +41,60 @@ def test_a_copy_changes_no_number_of_a_plan() -> None:
     with pytest.warns(UserWarning, match="1 of 4 test prompts"):
         again = bathyscope.prune(model, PROMPTS[3:], [*PROMPTS[:3], PROMPTS[0]], **options)  # type: ignore[arg-type]
     assert again.table.equals(whole.table)
+
+
+def of_documents(seed: int, copies: int) -> list[Prompt]:
+    """Nine prompts of as many documents; behind each of them others that cost nearly the same."""
+    found = []
+    for number, ids in enumerate(zoo.prompts(zoo.build("llama"), (12, 9, 10) * 3, seed)):
+        found += [Prompt(ids=[*ids, 7 + copy], labels={"document": f"d{number}"}) for copy in range(copies)]
+    return found
+
+
+def test_prompts_of_one_document_are_drawn_together() -> None:
+    model, options = waves.loaded("llama"), {"progress": False, "resamples": 400}
+
+    def widths(cluster: str | None, copies: int) -> list[float]:
+        test = of_documents(2, copies)
+        plan = bathyscope.prune(model, PROMPTS, test, drop=1, random=1, cluster=cluster, **options)  # type: ignore[arg-type]
+        rung = bathyscope.repair(model, "drop:1", PROMPTS, test=test, how="scale", cluster=cluster, **options).rungs[1]  # type: ignore[arg-type]
+        scan = bathyscope.repeat_scan(model, test, longest=1, cluster=cluster, **options)  # type: ignore[arg-type]
+        for text in (plan.text, scan.text):
+            assert ("prompts in 9 clusters by document" in text) == (cluster is not None)
+        table = plan.table.set_index("candidate").loc["choice"]
+        return [
+            table["test_cost_high"] - table["test_cost_low"],
+            rung.cost_high - rung.cost_low,
+            float((scan.data["cost_high"] - scan.data["cost_low"]).mean()),
+        ]
+
+    together, apart, once = widths("document", 4), widths(None, 4), widths(None, 1)
+    for own, narrow, wide in zip(together, apart, once):
+        assert own > 1.4 * narrow
+        assert 0.7 * wide < own < 1.3 * wide
+
+
+def test_clusters_are_checked_before_anything_runs() -> None:
+    model, test = waves.loaded("llama"), of_documents(2, 2)
+    for call in (
+        lambda: bathyscope.prune(model, PROMPTS, test, drop=1, cluster="book"),
+        lambda: bathyscope.repair(model, "drop:1", PROMPTS, test=test, cluster="book"),
+        lambda: bathyscope.repeat_scan(model, test, cluster="book"),
+        lambda: bathyscope.exit_advice(model, test, new_tokens=4, cluster="book"),
+    ):
+        with pytest.raises(OptionError, match="no label 'book'"):
+            call()
+
+
+def test_windows_that_overlap_are_told() -> None:
+    model, texts = waves.loaded("llama"), zoo.prompts(zoo.build("llama"), (80, 80, 80), 3)
+    calibration = tokenized(model, [own[:60] for own in texts])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        require_apart(calibration, tokenized(model, [own[60:] for own in texts]))
+        require_apart(calibration, tokenized(model, [own[30:] + own[:30] for own in texts]))  # too short in a row
+    moved = tokenized(model, [texts[0][20:], texts[1][40:], texts[2][:33]])
+    with pytest.warns(
+        UserWarning, match="2 of 3 test prompts have half of their tokens and more, 32 and more in a row"
+    ):
+        require_apart(calibration, moved)

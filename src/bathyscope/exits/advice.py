@@ -25,8 +25,15 @@ from bathyscope.progress import ProgressBar
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import Source
-from bathyscope.statistics.bootstrap import Interval, bootstrap_interval, resample_counts
+from bathyscope.statistics.bootstrap import (
+    IntArray,
+    Interval,
+    bootstrap_interval,
+    cluster_weights,
+    resample_counts,
+)
 from bathyscope.statistics.proportion import clustered_share
+from bathyscope.surgery.samples import judging, told_clusters
 
 
 @checked
@@ -40,6 +47,7 @@ def exit_advice(
     changed: Annotated[float, Range(0.001, 0.5)] = 0.05,
     resamples: Resamples = 2000,
     level: Coverage = 0.95,
+    cluster: str | None = None,
     seed: int = 0,
     beyond_context: bool | None = None,
     progress: bool = True,
@@ -59,6 +67,7 @@ def exit_advice(
         changed: share of tokens that may come out otherwise where a token leaves at an exit for good (no check).
         resamples: bootstrap resamples of the prompts.
         level: coverage of the intervals, and of the bound on ``changed``.
+        cluster: label of prompts that belong together, such as document; they are resampled, and halved, as one.
         seed: of resampling, of halving the prompts, and of generated problems.
         beyond_context: as for ``survey``.
         progress: show a progress bar on standard error when it takes long.
@@ -83,9 +92,11 @@ def exit_advice(
         read = {}
         for name, given in (("prompts", prompts), ("verify", verify)):
             if given is not None:
-                own = tokenized(ready, given, seed=seed, beyond_context=beyond_context)
-                read[name] = _questions(ready, own, new_tokens, beyond_context)
+                asked = tokenized(ready, given, seed=seed, beyond_context=beyond_context)
+                what = "prompts" if name == "prompts" else f"{name} prompts"
+                read[name] = judging(_questions(ready, asked, new_tokens, beyond_context), what)
         _require_apart(**read)
+        together = {name: None if cluster is None else some.clusters(cluster) for name, some in read.items()}
         require_early_exit(ready)
         with ended_as_interrupted():
             own = read["prompts"]
@@ -97,24 +108,26 @@ def exit_advice(
                 for place in range(ready.n_blocks - 1)
             ]
             judge = {"resamples": resamples, "level": level, "seed": seed}
-            data = _decided(found, clock, counted, judge)
+            data = _decided(found, clock, counted, judge, together["prompts"])
             made = labelled(TABLE, data, {"exit": range(1, ready.n_blocks), "draft": range(1, longest + 1)})
             if verify is not None:
                 drafts = best_drafts(made)["draft"].values.tolist()
                 foretold = [counted[place][draft - 1] for place, draft in enumerate(drafts)]
                 ids = [prompt.ids for prompt in read["verify"]]
-                ran = verified(ready, ids, new_tokens, drafts, foretold, level, progress)
+                judges = level, together["prompts"], together["verify"]
+                ran = verified(ready, ids, new_tokens, drafts, foretold, *judges, progress)
                 made = made.assign({name: TABLE[name].of(ran[name]) for name in TABLE if name in ran})
                 made.attrs["verified_prompts"] = len(ids)
+        tested = threshold(found, changed, level, seed, together["prompts"])
         bound = {
             "threshold" + {"exit_": "_exit", "probability": ""}.get(name, f"_{name}"): value
-            for name, value in asdict(threshold(found, changed, level, seed)).items()
+            for name, value in asdict(tested).items()
         }
         attrs: dict[str, Any] = {"model": ready.name, "n_blocks": ready.n_blocks, "prompts": len(own)}
         attrs |= {"data": own.dataset, "tokens": sum(len(trace.repeated) for trace in found), "new_tokens": new_tokens}
         attrs |= {"repeated": float(np.concatenate([trace.repeated for trace in found]).mean()), "changed": changed}
         attrs |= {"block_seconds": clock.block[0], "rest_seconds": clock.rest[0], "step_seconds": clock.step}
-        attrs |= {"round_seconds": clock.round_, **judge, **bound}
+        attrs |= {"round_seconds": clock.round_, **judge, **bound, **told_clusters(cluster, together["prompts"])}
         return ExitAdvice(made.assign_attrs(attrs))
 
 
@@ -137,14 +150,11 @@ def _questions(model: Model, prompts: Prompts, new_tokens: int, beyond: bool | N
 
 
 def _require_apart(prompts: Prompts, verify: Prompts | None = None) -> None:
-    """What is verified is foretold from other prompts, and intervals need several.
+    """What is verified is foretold from other prompts.
 
     Raises:
-        PromptError: there is one prompt, or a prompt of the same tokens stands in both.
+        PromptError: a prompt of the same tokens stands in both.
     """
-    for role, own in (("prompts", prompts), ("verify", verify)):
-        if own is not None and len(own) < 2:
-            raise PromptError(f"{role}: there is one prompt; an interval needs at least two, better forty and more.")
     known = {prompt.ids for prompt in prompts}
     shared = [prompt.id for prompt in verify or () if prompt.ids in known]
     if shared:
@@ -166,20 +176,25 @@ def _continued(model: Model, prompts: Prompts, new_tokens: int, progress: bool) 
 
 
 def _decided(
-    found: Sequence[Trace], clock: times.Times, counted: Sequence[Sequence[Sequence[Counts]]], judge: Mapping[str, Any]
+    found: Sequence[Trace],
+    clock: times.Times,
+    counted: Sequence[Sequence[Sequence[Counts]]],
+    judge: Mapping[str, Any],
+    cluster: IntArray | None,
 ) -> dict[str, FloatArray]:
     """The table's arrays.
 
     Args:
         counted: by exit, draft and prompt.
+        cluster: [prompts], prompts of one number count as one; None = each for itself.
     """
     sizes = {"exit": len(counted), "draft": len(counted[0])}
     data = {name: np.empty([sizes[dim] for dim in one.always]) for name, one in TABLE.items() if not one.optional}
-    level, tokens = judge["level"], [len(trace.repeated) for trace in found]
-    drawn = resample_counts(len(found), judge["resamples"], np.random.default_rng(judge["seed"]))
+    level, tokens = judge["level"], cluster_weights([len(trace.repeated) for trace in found], cluster)
+    drawn = resample_counts(len(found), judge["resamples"], np.random.default_rng(judge["seed"]), cluster)
     for place, by_draft in enumerate(counted):
-        share = clustered_share([trace.agrees[place].sum() for trace in found], tokens, level)
-        _put(data, "acceptance", place, *share)
+        right = cluster_weights([trace.agrees[place].sum() for trace in found], cluster)
+        _put(data, "acceptance", place, *clustered_share(right, tokens, level))
         for draft, by_prompt in enumerate(by_draft, start=1):
             at, own = (place, draft - 1), np.array(by_prompt, dtype=np.float64)
             # the whole, and behind it every resample

@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 
 from bathyscope.labels import Label
+from bathyscope.surgery.samples import by_clusters
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -111,7 +112,8 @@ class ExitAdvice:
             f"{_of(at, 'acceptance')} of the generated tokens are foretold there, {_of(at, 'tokens_per_pass')} come of "
             f"each full pass, and that is {_of(at, 'speed')} times as fast as plain greedy decoding"
         )
-        trial = f"{attrs['tokens']} tokens after {attrs['prompts']} prompts, {float(attrs['level']):.0%} intervals"
+        trial = f"{attrs['tokens']} tokens after {attrs['prompts']} prompts{by_clusters(attrs)}, "
+        trial += f"{float(attrs['level']):.0%} intervals"
         if self.exit is not None:
             return (
                 f"Draft with the first {exit_} of {attrs['n_blocks']} blocks (assistant_early_exit={exit_}, {drafts}): "
@@ -132,20 +134,20 @@ class ExitAdvice:
 
     def _threshold(self) -> str:
         attrs = self.data.attrs
-        bound = f"{float(attrs['changed']):.3g}"
+        bound, units = f"{float(attrs['changed']):.3g}", "clusters" if "cluster" in attrs else "prompts"
         if np.isnan(attrs["threshold"]):
             few = int(attrs["threshold_prompts"]) < int(attrs["threshold_fewest"])
             why = (
-                f"it takes {attrs['threshold_fewest']} prompts to test with, and there are {attrs['threshold_prompts']}"
+                f"it takes {attrs['threshold_fewest']} {units} to test with, and there are {attrs['threshold_prompts']}"
                 if few
-                else f"tested at exit {attrs['threshold_exit']} on {attrs['threshold_prompts']} prompts"
+                else f"tested at exit {attrs['threshold_exit']} on {attrs['threshold_prompts']} {units}"
             )
             return f"No threshold is known under which leaving for good changes at most {bound} of the tokens: {why}."
         return (
             f"Leaving for good at exit {attrs['threshold_exit']} where its likeliest token has a probability of "
             f"{float(attrs['threshold']):.3g} or more spares {float(attrs['threshold_ready']):.3g} of the tokens the "
             f"other blocks and changes at most {bound} of them ({float(attrs['threshold_changed']):.2g} on "
-            f"{attrs['threshold_prompts']} prompts that did not choose it; {float(attrs['level']):.0%} sure)."
+            f"{attrs['threshold_prompts']} {units} that did not choose it; {float(attrs['level']):.0%} sure)."
         )
 
     def _verification(self) -> list[str]:

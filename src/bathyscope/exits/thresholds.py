@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from bathyscope.exits.reading import FloatArray, Trace
+from bathyscope.statistics.bootstrap import IntArray
 from bathyscope.statistics.risk import fewest_prompts, passing
 
 _STEPS: Final = 10
@@ -24,8 +25,8 @@ class Threshold:
         probability: tokens whose likeliest one has at least so much may leave; NaN = no threshold keeps the bound.
         ready: share of the tokens that may.
         changed: mean over prompts of the share of their tokens that come out otherwise.
-        prompts: that tested it, and of which ``ready`` and ``changed`` are.
-        fewest: with fewer prompts than this none could have passed.
+        prompts: that tested it, and of which ``ready`` and ``changed`` are; or clusters of them.
+        fewest: with fewer of them than this none could have passed.
     """
 
     exit_: int
@@ -36,7 +37,9 @@ class Threshold:
     fewest: int
 
 
-def threshold(traces: Sequence[Trace], bound: float, level: float, seed: int) -> Threshold:
+def threshold(
+    traces: Sequence[Trace], bound: float, level: float, seed: int, cluster: IntArray | None = None
+) -> Threshold:
     """Learns an exit and candidates on one half of the prompts, and tests them on the other.
 
     Tokens are judged where the tokens before them are the whole model's own, with keys and values of all blocks.
@@ -44,18 +47,25 @@ def threshold(traces: Sequence[Trace], bound: float, level: float, seed: int) ->
     Args:
         bound: of ``changed``.
         level: 1 − the chance that the threshold breaks it.
+        cluster: [prompts], prompts of one number go into one half, and their mean counts once; None = each for itself.
     """
-    order = np.random.default_rng(seed).permutation(len(traces))
-    learned, tested = ([traces[place] for place in half] for half in np.array_split(order, 2))
+    numbers = np.arange(len(traces)) if cluster is None else cluster
+    together = [[traces[place] for place in np.flatnonzero(numbers == own)] for own in np.unique(numbers)]
+    order = np.random.default_rng(seed).permutation(len(together))
+    halves = [[together[place] for place in half] for half in np.array_split(order, 2)]
+    learned, tested = [trace for own in halves[0] for trace in own], halves[1]
     n_exits = len(traces[0].agrees)
     ladders = [_ladder(learned, exit_, bound) for exit_ in range(n_exits)]
     ready = [_means(learned, exit_, ladder[-1])[0] for exit_, ladder in enumerate(ladders)]
     saved = [own * (1 - exit_ / (n_exits + 1)) for exit_, own in enumerate(ready, start=1)]
     best = int(np.argmax(saved))
-    losses = np.array([[_changed(trace, best, one) for trace in tested] for one in ladders[best]])
+    losses = np.array(
+        [[np.mean([_changed(trace, best, one) for trace in own]) for own in tested] for one in ladders[best]]
+    )
     number = passing(losses, bound, 1 - level)
     found = float(ladders[best][number - 1]) if number else np.nan
-    return Threshold(best + 1, found, *_means(tested, best, found), len(tested), fewest_prompts(bound, 1 - level))
+    shares = [float(np.mean(own)) for own in zip(*(_means(own, best, found) for own in tested))]
+    return Threshold(best + 1, found, shares[0], shares[1], len(tested), fewest_prompts(bound, 1 - level))
 
 
 def _ladder(traces: Sequence[Trace], exit_: int, bound: float) -> FloatArray:

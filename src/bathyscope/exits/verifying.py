@@ -13,6 +13,7 @@ from bathyscope.exits.reading import traces
 from bathyscope.model import Model
 from bathyscope.progress import ProgressBar
 from bathyscope.prompts.prompt import TokenizedPrompt
+from bathyscope.statistics.bootstrap import IntArray, cluster_weights
 from bathyscope.statistics.proportion import clustered_share, difference_of
 
 
@@ -23,6 +24,8 @@ def verified(
     drafts: Sequence[int],
     predicted: Sequence[Sequence[Counts]],
     level: float,
+    foretold_from: IntArray | None = None,
+    cluster: IntArray | None = None,
     progress: bool = True,
 ) -> dict[str, Any]:
     """Arrays by exit.
@@ -31,6 +34,7 @@ def verified(
         prompts: token ids; each is continued plainly, and then with every exit, one after the other.
         drafts: for every exit the tokens of a draft.
         predicted: for every exit the counts of each prompt of the advice, with drafts of these lengths.
+        foretold_from, cluster: of the prompts of the advice, and of these: those of one number count as one.
     """
     exits = range(1, len(drafts) + 1)
     found: list[list[Counts]] = [[] for _ in exits]
@@ -49,7 +53,7 @@ def verified(
                 seconds[place] += own.seconds
                 bar.advance_to(done := done + 1)
             bar.advance_to(done := done + 1)
-    rows = [_row(own, foretold, level) for own, foretold in zip(found, predicted)]
+    rows = [_row((own, cluster), (foretold, foretold_from), level) for own, foretold in zip(found, predicted)]
     plainly = traces(model, continued, progress)
     own_share = [
         _share([counts(trace.agrees[place], draft, new_tokens) for trace in plainly])
@@ -71,12 +75,18 @@ def _share(found: Sequence[Counts]) -> float:
     return whole.accepted / whole.checked if whole.checked else np.nan
 
 
-def _row(found: Sequence[Counts], foretold: Sequence[Counts], level: float) -> Mapping[str, float]:
+_Clustered = tuple[Sequence[Counts], IntArray | None]
+
+
+def _row(found: _Clustered, foretold: _Clustered, level: float) -> Mapping[str, float]:
     one, other = (
-        clustered_share([own.accepted for own in several], [own.checked for own in several], level)
-        for several in (foretold, found)
+        clustered_share(
+            *(cluster_weights([getattr(own, name) for own in several], cluster) for name in ("accepted", "checked")),
+            level,
+        )
+        for several, cluster in (foretold, found)
     )
-    apart, whole = difference_of(one, other), total(found)
+    apart, whole = difference_of(one, other), total(found[0])
     return {
         "foretold_share": one[0],
         "measured_share": other[0],

@@ -9,7 +9,7 @@ Source: Westfall and Young 1993 (max statistic); Hsu 1996 (comparisons with the 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -17,7 +17,14 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from bathyscope.errors import OptionError
-from bathyscope.statistics.bootstrap import bootstrap_interval, check_resampling, resample_counts, small_sample
+from bathyscope.statistics.bootstrap import (
+    IntArray,
+    bootstrap_interval,
+    check_resampling,
+    cluster_weights,
+    resample_counts,
+    small_sample,
+)
 
 FloatArray = NDArray[np.float64]
 _ROUNDING = 1e-12
@@ -30,7 +37,7 @@ class Compared:
     mean: FloatArray
     low: FloatArray
     high: FloatArray
-    """Ends of each mean's own interval; NaN from a single prompt."""
+    """Ends of each mean's own interval; NaN from a single prompt or cluster."""
     best: int
     """The candidate with the smallest mean, the first of equal ones."""
     p_value: FloatArray
@@ -39,32 +46,34 @@ class Compared:
     """The difference from the best is within what chance does at the level; True where there is no p-value."""
 
 
-def compared_with_best(values: ArrayLike, *, resamples: int = 2000, level: float = 0.95, seed: int = 0) -> Compared:
+def compared_with_best(
+    values: ArrayLike, *, resamples: int = 2000, level: float = 0.95, seed: int = 0, cluster: IntArray | None = None
+) -> Compared:
     """Means of candidates over the same prompts, and which cannot be told from the smallest.
 
     Args:
         values: [candidates, prompts], finite.
         resamples: bootstrap resamples of the prompts; no p-value is below 1 / (resamples + 1).
         level: coverage of each interval, and of all comparisons together.
+        cluster: [prompts], prompts of one number are drawn together; None = each for itself.
 
     Raises:
         OptionError: no candidate or no prompt; an option out of its range.
     """
-    given, drawn = _resampled(values, resamples, level, seed)
-    mean = given.mean(axis=1)
-    best, prompts = int(np.argmin(mean)), given.shape[1]
+    mean, drawn, weights = _resampled(values, resamples, level, seed, cluster)
+    best = int(np.argmin(mean))
     none = np.full(len(mean), math.nan)
-    if prompts < 2:
+    if weights.size < 2:
         return Compared(mean, none, none, best, none, np.ones(len(mean), dtype=bool))
     own = [
-        bootstrap_interval(float(one), row, np.ones(prompts), level=level, limits=(-math.inf, math.inf))
+        bootstrap_interval(float(one), row, weights, level=level, limits=(-math.inf, math.inf))
         for one, row in zip(mean, drawn)
     ]
     pairs = list(combinations(range(len(mean)), 2))
     p_value = np.ones(len(mean))
     if pairs:
         first, second = np.array(pairs).T
-        apart = _Apart(mean[first] - mean[second], drawn[first] - drawn[second], prompts)
+        apart = _Apart(mean[first] - mean[second], drawn[first] - drawn[second], weights)
         for pair, p in zip(pairs, apart.p_values()):
             if best in pair:
                 p_value[sum(pair) - best] = p
@@ -74,7 +83,7 @@ def compared_with_best(values: ArrayLike, *, resamples: int = 2000, level: float
 
 @dataclass(frozen=True)
 class Simultaneous:
-    """Several means with intervals that all hold at once, arrays [candidates]; NaN from a single prompt."""
+    """Several means with intervals that all hold at once, arrays [candidates]; NaN from a single prompt or cluster."""
 
     mean: FloatArray
     low: FloatArray
@@ -83,34 +92,61 @@ class Simultaneous:
     """Of a mean of 0, corrected for their number."""
 
 
-def simultaneous(values: ArrayLike, *, resamples: int = 2000, level: float = 0.95, seed: int = 0) -> Simultaneous:
+def simultaneous(
+    values: ArrayLike, *, resamples: int = 2000, level: float = 0.95, seed: int = 0, cluster: IntArray | None = None
+) -> Simultaneous:
     """Means of several differences over the same prompts, with one bound on any error among them.
 
     Args:
         values: [candidates, prompts], finite: what each prompt gains or loses.
-        resamples, level: as in :func:`compared_with_best`.
+        resamples, level, cluster: as in :func:`compared_with_best`.
 
     Raises:
         OptionError: no candidate or no prompt; an option out of its range.
     """
-    given, drawn = _resampled(values, resamples, level, seed)
-    mean, prompts = given.mean(axis=1), given.shape[1]
-    if prompts < 2:
+    mean, drawn, weights = _resampled(values, resamples, level, seed, cluster)
+    if weights.size < 2:
         none = np.full(len(mean), math.nan)
         return Simultaneous(mean, none, none, none)
-    apart = _Apart(mean, drawn, prompts)
+    apart = _Apart(mean, drawn, weights)
     reach = apart.reach(level)
     return Simultaneous(mean, mean - reach, mean + reach, apart.p_values())
 
 
-def _resampled(values: ArrayLike, resamples: int, level: float, seed: int) -> tuple[FloatArray, FloatArray]:
-    """The values, and their means in each resample, [candidates, resamples]."""
+def simultaneous_gains(
+    gains: ArrayLike, *, resamples: int = 2000, level: float = 0.95, seed: int = 0, cluster: IntArray | None = None
+) -> Simultaneous:
+    """The same for differences of two shares on the same prompts.
+
+    A prompt that gains and one that loses are added, each a cluster of its own, so that prompts that agree in
+    everything are no proof that others would. Source: Bonett and Price 2012.
+
+    Args:
+        gains: [candidates, prompts], −1, 0 or 1.
+        resamples, level, cluster: as in :func:`compared_with_best`.
+
+    Raises:
+        OptionError: as :func:`simultaneous`.
+    """
+    given = np.asarray(gains, dtype=np.float64)
+    added = np.broadcast_to([1.0, -1.0], (len(given), 2))
+    own = None if cluster is None else np.append(cluster, cluster.max() + np.array([1, 2]))
+    found = simultaneous(np.hstack([given, added]), resamples=resamples, level=level, seed=seed, cluster=own)
+    return replace(found, low=found.low.clip(-1), high=found.high.clip(None, 1))
+
+
+def _resampled(
+    values: ArrayLike, resamples: int, level: float, seed: int, cluster: IntArray | None
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Means, those of each resample [candidates, resamples], and the weights of what is drawn."""
     check_resampling(resamples, level)
     given = np.asarray(values, dtype=np.float64)
     if given.ndim != 2 or 0 in given.shape:
         raise OptionError(f"Values to compare are [candidates, prompts]; an array of shape {given.shape} was given.")
-    counts = resample_counts(given.shape[1], resamples, np.random.default_rng(seed))
-    return given, given @ counts.T / given.shape[1]
+    prompts = given.shape[1]
+    counts = resample_counts(prompts, resamples, np.random.default_rng(seed), cluster)
+    drawn = given @ counts.T / (prompts if cluster is None else counts.sum(axis=1))
+    return given.mean(axis=1), drawn, cluster_weights(np.ones(prompts), cluster)
 
 
 class _Apart:
@@ -119,10 +155,11 @@ class _Apart:
     Args:
         mean: [differences].
         drawn: their means in each resample, [differences, resamples].
+        weights: of the prompts, or clusters, that are drawn.
     """
 
-    def __init__(self, mean: FloatArray, drawn: FloatArray, prompts: int) -> None:
-        trusted = small_sample(np.ones(prompts))
+    def __init__(self, mean: FloatArray, drawn: FloatArray, weights: FloatArray) -> None:
+        trusted = small_sample(weights)
         self._mean, self._resamples, self._freedom = mean, drawn.shape[1], trusted.degrees_of_freedom
         error = drawn.std(axis=1, ddof=1) if self._resamples > 1 else np.zeros(len(mean))
         # resamples that agree but for rounding show no spread

@@ -57,9 +57,11 @@ class Source:
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of the weights; of files, that of most of their numbers."""
+        """What weights are loaded as: in memory theirs; of files what the configuration says, else what most are."""
         if self.hf is not None:
             return next(p.dtype for p in self.hf.parameters() if p.is_floating_point())
+        if isinstance(self.config.dtype, torch.dtype):
+            return self.config.dtype
         sizes: dict[str, int] = {}
         for file in self.files:
             for one in stored_in(file).values():

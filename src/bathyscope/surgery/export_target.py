@@ -7,8 +7,9 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from bathyscope.errors import StoreError
+from bathyscope.errors import ModelError, StoreError
 from bathyscope.interrupts import uninterrupted
+from bathyscope.model.files import INDEX, SINGLE, require_whole
 from bathyscope.store.atomic import PARTIAL
 from bathyscope.surgery.card import RECORD, Record, same
 
@@ -28,6 +29,7 @@ def claimed(folder: Path, record: Record, size: int) -> bool:
     try:
         if require_free(folder):
             if same((folder / RECORD).read_text(encoding="utf-8"), record):
+                _require_whole(folder)
                 return False
             raise _taken(folder, "another export")
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -42,16 +44,35 @@ def claimed(folder: Path, record: Record, size: int) -> bool:
     return True
 
 
+def _require_whole(folder: Path) -> None:
+    """The weights of an export that is there already are there too.
+
+    Raises:
+        StoreError: they are not, or one of their files is damaged.
+    """
+    try:
+        require_whole(folder, {})
+        if not (folder / SINGLE).is_file() and not (folder / INDEX).is_file():
+            raise ModelError(f"there is no {SINGLE}")
+    except ModelError as error:
+        raise StoreError(
+            f"{str(folder)!r} holds the same export, but not the whole of it any more ({error}); remove it, and export "
+            "again."
+        ) from error
+
+
 def require_free(folder: Path) -> bool:
     """Whether the folder holds an export, which may be the same one; False where there is nothing yet.
 
     Raises:
-        StoreError: it holds something else, or is a file.
+        StoreError: it holds something else, is a file, or a link that leads to no export.
     """
     if folder.is_dir() and any(folder.iterdir()):
         if (folder / RECORD).is_file():
             return True
         raise _taken(folder, "something else")
+    if folder.is_symlink():
+        raise StoreError(f"{str(folder)!r} is a symbolic link; give the folder itself that is to be written.")
     if folder.exists() and not folder.is_dir():
         raise StoreError(f"{str(folder)!r} is a file; give a folder that does not exist yet.")
     return False

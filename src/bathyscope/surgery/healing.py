@@ -102,7 +102,7 @@ def heal(
     parameters = trained_slots(copy, slots)
     masters = [parameter.detach().float().clone() for parameter in parameters]
     optimiser = torch.optim.AdamW(masters, lr=rate, betas=_BETAS, weight_decay=0.0)
-    about = {"identity": json.dumps(dict(identity), sort_keys=True)}
+    about = {"identity": identified(identity)}
     step, tokens, before = _resumed(folder, about, masters, parameters, optimiser)
     began = clock()
     while (done := budget.done(tokens, before + clock() - began)) < 1:
@@ -177,6 +177,37 @@ def _save(
         ) from error
 
 
+def require_own(folder: Path | None, identity: str) -> None:
+    """Refuses a place that a training could not be gone on from, or be kept in.
+
+    Args:
+        identity: of the training, as ``heal`` keeps it.
+
+    Raises:
+        StoreError: a file; the state of another training, or a damaged one.
+    """
+    if folder is None:
+        return
+    if folder.exists() and not folder.is_dir():
+        raise StoreError(f"{str(folder)!r} is a file; the state of a training is kept in a folder.")
+    if not (folder / STATE).is_file():
+        return
+    try:
+        with safe_open(folder / STATE, framework="pt") as held:
+            said = held.metadata() or {}
+    except (SafetensorError, OSError) as error:
+        raise StoreError(f"{str(folder / STATE)!r} cannot be read ({error}); remove it to begin again.") from error
+    if said.get("identity") != identity:
+        raise StoreError(
+            f"{str(folder / STATE)!r} is the state of another training; give another folder, or remove it."
+        )
+
+
+def identified(identity: Mapping[str, Any]) -> str:
+    """What a training was made with, as its state tells it."""
+    return json.dumps(dict(identity), sort_keys=True)
+
+
 def _resumed(
     folder: Path | None,
     about: Mapping[str, str],
@@ -185,19 +216,11 @@ def _resumed(
     optimiser: torch.optim.Optimizer,
 ) -> tuple[int, int, float]:
     """Steps, tokens and seconds that are done, with weights and moments as they were then."""
+    require_own(folder, about["identity"])
     if folder is None or not (folder / STATE).is_file():
         return 0, 0, 0.0
-    try:
-        held = safe_open(folder / STATE, framework="pt")
-    except (SafetensorError, OSError) as error:
-        raise StoreError(f"{str(folder / STATE)!r} cannot be read ({error}); remove it to begin again.") from error
-    with held:
-        said = held.metadata() or {}
-        if said.get("identity") != about["identity"]:
-            raise StoreError(
-                f"{str(folder / STATE)!r} is the state of another training; give another folder, or remove it."
-            )
-        step, tokens, seconds = json.loads(said["at"])
+    with safe_open(folder / STATE, framework="pt") as held:
+        step, tokens, seconds = json.loads(held.metadata()["at"])
         if not math.isfinite(seconds):
             raise StoreError(f"{str(folder / STATE)!r} cannot be read; remove it to begin again.")
         for number, master in enumerate(masters):

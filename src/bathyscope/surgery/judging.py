@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from bathyscope.errors import PruningError
 from bathyscope.statistics.best import compared_with_best
-from bathyscope.statistics.bootstrap import mean_interval
+from bathyscope.statistics.bootstrap import IntArray, mean_interval
 from bathyscope.surgery.choosing import RANDOM, Found, Search
 from bathyscope.surgery.ledger import FloatArray, Ledger
 from bathyscope.surgery.plan import encoded, result
@@ -23,11 +24,15 @@ class Proof:
         ledger: of calibration and test prompts.
         search: on its calibration prompts.
         resamples, level, seed: of bootstrap intervals over the test prompts.
+        cluster: [test prompts], prompts of one number are drawn together; None = each for itself.
     """
 
-    def __init__(self, ledger: Ledger, search: Search, resamples: int, level: float, seed: int) -> None:
+    def __init__(
+        self, ledger: Ledger, search: Search, resamples: int, level: float, seed: int, cluster: IntArray | None
+    ) -> None:
         self._ledger, self._search = ledger, search
-        self._resamples, self._level, self._seed = resamples, level, seed
+        self._level, self._judge = level, {"level": level, "resamples": resamples, "seed": seed}
+        self._drawn: dict[str, Any] = {**self._judge, "cluster": cluster}
 
     def largest(self, max_cost: float | None) -> int:
         """How many units can go: from one on, until the upper end of the interval is not below ``max_cost``.
@@ -41,7 +46,7 @@ class Proof:
         for size in range(1, len(self._search.units)):
             choice = self._search.find(size).choice
             costs = self._test([choice])[0]
-            low, high = mean_interval(costs, resamples=self._resamples, level=self._level, seed=self._seed)
+            low, high = mean_interval(costs, **self._drawn)
             if high < max_cost:
                 continue
             if size > 1:
@@ -58,7 +63,7 @@ class Proof:
         names, ledger = list(found.candidates), self._ledger
         cost = np.stack([self._test(own).mean(axis=0) for own in found.candidates.values()])
         calibration = [self._search.costs(own, "measuring") for own in found.candidates.values()]
-        against = compared_with_best(cost, resamples=self._resamples, level=self._level, seed=self._seed)
+        against = compared_with_best(cost, **self._drawn)
         n_blocks, alone = ledger.model.n_blocks, [own[0] for own in found.candidates.values()]
         detailed = ledger.values(
             "test", [without(n_blocks, own) for own in alone], ("loss", "kl", "agreement"), title="comparing"
@@ -94,9 +99,7 @@ class Proof:
             "size": size,
             "how": found.how,
             "exhaustive": int(found.exhaustive),
-            "level": self._level,
-            "resamples": self._resamples,
-            "seed": self._seed,
+            **self._judge,
         }
         coords = {"prompt_id": samples["test"].coords()["prompt_id"]}
         return encoded(result(names, values, coords, {**tells, **said, **attrs}))

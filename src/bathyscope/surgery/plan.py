@@ -12,11 +12,12 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from bathyscope.errors import OptionError, StoreError
+from bathyscope.errors import ModelError, OptionError, StoreError
 from bathyscope.labels import Label, interval, labelled
 from bathyscope.schedule import Schedule
 from bathyscope.store.folder import Kind, folder_path, read_manifest, verified
 from bathyscope.store.shards import decode, encode_results
+from bathyscope.surgery.samples import by_clusters
 from bathyscope.surgery.task_table import HEADINGS as TASK_HEADINGS
 from bathyscope.surgery.task_table import task_cells, task_sentences
 
@@ -122,12 +123,28 @@ class Plan:
         """Writes the model without the blocks as a checkpoint for plain transformers (``bathyscope.export``).
 
         Raises:
+            ModelError: the model has other weights now than those that the plan tells of.
             OptionError, ModelError, StoreError: as ``bathyscope.export``.
         """
         from bathyscope.surgery.exporting import export
 
         given = self.model if self.model is not None else str(self.data.attrs["model"])
+        if "weight_hash" in self.data.attrs:  # not in plans of older versions
+            self._require_same_weights(given)
         return Path(export(given, self.schedule, folder, evidence=self.evidence))
+
+    def _require_same_weights(self, given: Any) -> None:
+        """The costs in the card are of the weights beside it."""
+        from bathyscope.model import load, loaded
+
+        named = isinstance(given, str | Path)
+        now = load(given, dtype=str(self.data.attrs["precision"])) if named else loaded(given)
+        if now.weight_hash != self.data.attrs["weight_hash"]:
+            raise ModelError(
+                f"{now.name} has other weights now than when {self.left_out} was chosen, so that its costs say nothing "
+                f"of them; prune it anew, or export it without them: bathyscope.export(MODEL, {self.left_out!r}, "
+                "FOLDER)."
+            )
 
     @property
     def evidence(self) -> str:
@@ -192,9 +209,10 @@ def sentences(data: xr.Dataset) -> list[str]:
     names = data["candidate"].values.tolist()
     units, gone = int(attrs["n_units"]), int(attrs["size"])
     unit = "block" if "block" in attrs["parts"] else "part"
+    prompts = f"{data.sizes['prompt']} test prompts{by_clusters(attrs)}"
     said = [
         f"Of {units} {unit}s, {gone} can go at the least cost: {choice['subset'].item()}. That costs {_cost(choice)} "
-        f"nats per token on {data.sizes['prompt']} test prompts ({float(attrs['level']):.0%} interval), "
+        f"nats per token on {prompts} ({float(attrs['level']):.0%} interval), "
         f"{float(choice['calibration_cost']):.4g} on the calibration prompts that chose it; {attrs['how']}."
     ]
     if attrs.get("max_cost"):

@@ -26,7 +26,7 @@ from bathyscope.surgery.choosing import Search
 from bathyscope.surgery.judging import Proof
 from bathyscope.surgery.ledger import Ledger, Role
 from bathyscope.surgery.plan import PRUNING, RESULT, TASKS, Plan, decoded, encoded, with_tasks
-from bathyscope.surgery.samples import judging, require_answers, require_apart
+from bathyscope.surgery.samples import judging, require_answers, require_apart, told_clusters
 from bathyscope.wavefront.histories import Unit
 
 Part = Literal["block", "attention", "mlp"]
@@ -48,6 +48,7 @@ def prune(
     random: Annotated[int, Range(1)] = 16,
     resamples: Resamples = 2000,
     level: Coverage = 0.95,
+    cluster: str | None = None,
     seed: int = 0,
     beyond_context: bool | None = None,
     evaluate: Sequence[str] = (),
@@ -78,6 +79,7 @@ def prune(
         random: subsets drawn at random, as a baseline.
         resamples: bootstrap resamples of the test prompts.
         level: coverage of each interval, and of all comparisons with the best together.
+        cluster: label of test prompts that belong together, such as document; they are resampled as one.
         seed: of random subsets, of resampling and of generated problems.
         beyond_context: as for ``survey``.
         evaluate: tasks, as for ``bathyscope.evaluate``, that the full model and the one without the choice are asked.
@@ -103,6 +105,8 @@ def prune(
     """
     with alone(model):
         _require_one(drop, max_cost)
+        if not evaluate and (data or limit is not None):
+            raise OptionError("data and limit are of tasks, and none is asked; name some by evaluate=['arc_easy'].")
         kinds = _kinds(parts)
         ready = loaded(model)
         units = units_of(ready, kinds)
@@ -114,6 +118,7 @@ def prune(
         require_apart(samples["calibration"], samples["test"])
         if over == "answer":
             require_answers(samples)
+        together = None if cluster is None else samples["test"].clusters(cluster)
         benchmarks = require_answerable(ready, evaluate, data, limit, batch_size) if evaluate else ()
         if benchmarks and kinds != ("block",):
             raise OptionError("evaluate: tasks are run without whole blocks; choose among them (parts='block').")
@@ -135,6 +140,7 @@ def prune(
             "resamples": resamples,
             "level": level,
             "seed": seed,
+            **({} if cluster is None else {"cluster": cluster}),
         }
         folder = nullcontext() if out is None else Pieces(folder_path(out, "out"), PRUNING, asked)
         with ended_as_interrupted(), folder as kept:
@@ -142,9 +148,11 @@ def prune(
             if finished is None:
                 ledger = Ledger(ready, samples, kept, over, progress)
                 search = Search(ledger, units, budget=budget, measured=measured, random=random, seed=seed)
-                proof = Proof(ledger, search, resamples, level, seed)
+                proof = Proof(ledger, search, resamples, level, seed, together)
                 size = proof.largest(max_cost) if size is None else size
                 tells: dict[str, str | float] = {"max_cost": max_cost or 0.0, "parts": ",".join(kinds), "over": over}
+                tells |= {"weight_hash": ready.weight_hash, "precision": asked["precision"]}
+                tells |= told_clusters(cluster, together)
                 finished = proof.judged(search.find(size), size, tells)
                 if kept is not None:
                     kept.put(RESULT, finished)

@@ -23,14 +23,20 @@ from bathyscope.progress import ProgressBar
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import Source
 from bathyscope.schedule import Schedule
-from bathyscope.statistics.bootstrap import bootstrap_interval, mean_interval, resample_counts
+from bathyscope.statistics.bootstrap import (
+    IntArray,
+    bootstrap_interval,
+    cluster_weights,
+    mean_interval,
+    resample_counts,
+)
 from bathyscope.statistics.least_squares import Array
 from bathyscope.store.folder import folder_path
 from bathyscope.surgery.copying import ScheduledCopy
 from bathyscope.surgery.cuts import cuts_of, repaired_by_maps
 from bathyscope.surgery.export_source import source_of
 from bathyscope.surgery.exporting import schedule_for, write_export
-from bathyscope.surgery.healing import Budget, heal
+from bathyscope.surgery.healing import Budget, heal, identified, require_own
 from bathyscope.surgery.samples import judging, require_apart
 from bathyscope.wavefront.batch import plan_batches
 
@@ -129,6 +135,7 @@ def repair(
     state: str | Path | None = None,
     resamples: Resamples = 1000,
     level: Coverage = 0.95,
+    cluster: str | None = None,
     seed: int = 0,
     progress: bool = True,
 ) -> Repaired:
@@ -151,6 +158,7 @@ def repair(
         state: folder that an interrupted healing is resumed from.
         resamples: bootstrap resamples of the test prompts.
         level: coverage of the intervals.
+        cluster: label of test prompts that belong together, such as document; they are resampled as one.
         seed: of the split of the calibration prompts, of the order of training, and of resampling.
         progress: show a progress bar on standard error when it takes long.
 
@@ -173,13 +181,14 @@ def repair(
         'repaired'
     """
     with alone(model):
-        budget = _budget(how, tokens, minutes)
+        budget = _budget(how, tokens, minutes, state)
         if not 0 < rate < inf:
             raise OptionError(f"rate={rate:g} is out of range; give a learning rate above 0, such as 1e-3.")
         whole = loaded(model)
         with evaluating(whole.hf):
             return ladder(
-                whole, schedule, calibration, test, how, budget, rate, state, (resamples, level, seed), progress
+                *(whole, schedule, calibration, test, how, budget, rate, state, (resamples, level, seed), progress),
+                cluster=cluster,
             )
 
 
@@ -195,6 +204,7 @@ def ladder(
     sampling: tuple[int, float, int],
     progress: bool,
     clock: Callable[[], float] = time.monotonic,
+    cluster: str | None = None,
 ) -> Repaired:
     """As ``repair``; ``clock`` gives the seconds of a budget of minutes."""
     if whole.placement == "stream":
@@ -207,7 +217,11 @@ def ladder(
     resamples, level, seed = sampling
     known, unseen = tokenized(whole, calibration, seed=seed), judging(tokenized(whole, test, seed=seed))
     require_apart(known, unseen)
+    together = None if cluster is None else unseen.clusters(cluster)
     fit, choose = _split([list(prompt.ids) for prompt in known], seed)
+    place = None if state is None else folder_path(state, "state")
+    training = {} if budget is None else _identity(whole, chosen, fit, rate, seed, budget)
+    require_own(place, identified(training))  # the maps before it take minutes
     judged = [list(prompt.ids) for prompt in unseen]
     base = losses(whole.hf, judged)
     _require_finite(base, "The whole model has", "load it with a wider dtype (dtype='float32')")
@@ -217,7 +231,7 @@ def ladder(
     for name in RUNGS[1 : RUNGS.index(how) + 1]:
         if name == "heal":
             assert budget is not None
-            _healed(whole, copy, fit, budget, rate, seed, state, progress, clock)
+            _healed(whole, copy, fit, budget, rate, seed, (place, training), progress, clock)
         else:
             try:
                 copy = _mapped(whole, chosen, fit, choose, name)
@@ -233,7 +247,7 @@ def ladder(
             "heal at a lower rate, with another state",
         )
     rungs = [
-        _measured(name, costs.get(name), costs["none"], resamples, level, seed, why_not.get(name, ""))
+        _measured(name, costs.get(name), costs["none"], resamples, level, seed, why_not.get(name, ""), together)
         for name in RUNGS[: RUNGS.index(how) + 1]
     ]
     return Repaired(whole, chosen, tuple(rungs), copy.hf, copy)
@@ -254,20 +268,19 @@ def _healed(
     budget: Budget,
     rate: float,
     seed: int,
-    state: str | Path | None,
+    kept: tuple[Path | None, dict[str, Any]],
     progress: bool,
     clock: Callable[[], float],
 ) -> None:
-    """Trains a copy as it is."""
+    """Trains a copy as it is; ``kept`` is where its state is, and whose it has to be."""
     slots = [cut.slot for cut in cuts_of(copy.schedule)]
-    identity = _identity(whole, copy.schedule, fit, rate, seed, budget)
     with ProgressBar("healing", 1.0, quiet=not progress) as bar:
         heal(
             *(whole.hf, copy, slots, _batched(fit), budget),
             rate=rate,
             seed=seed,
-            identity=identity,
-            folder=None if state is None else folder_path(state, "state"),
+            folder=kept[0],
+            identity=kept[1],
             clock=clock,
             progress=bar.advance_to,
         )
@@ -287,11 +300,13 @@ def losses(hf: PreTrainedModel, prompts: Sequence[Sequence[int]]) -> Array:
     return found
 
 
-def _budget(how: str, tokens: int | None, minutes: float | None) -> Budget | None:
+def _budget(how: str, tokens: int | None, minutes: float | None, state: str | Path | None) -> Budget | None:
     if how == "heal":
         return Budget(tokens, minutes)
     if tokens is not None or minutes is not None:
         raise OptionError(f"how={how!r} trains nothing and takes no budget; leave tokens and minutes out.")
+    if state is not None:
+        raise OptionError(f"how={how!r} trains nothing and has no state; leave state out, or give how='heal'.")
     return None
 
 
@@ -331,17 +346,25 @@ def _identity(
 
 
 def _measured(
-    name: str, cost_P: Array | None, none_P: Array, resamples: int, level: float, seed: int, why_not: str
+    name: str,
+    cost_P: Array | None,
+    none_P: Array,
+    resamples: int,
+    level: float,
+    seed: int,
+    why_not: str,
+    cluster: IntArray | None = None,
 ) -> Rung:
     if cost_P is None:
         return Rung(name, nan, nan, nan, nan, nan, nan, why_not)
-    low, high = mean_interval(cost_P, resamples=resamples, level=level, seed=seed)
+    low, high = mean_interval(cost_P, resamples=resamples, level=level, seed=seed, cluster=cluster)
     if not none_P.mean() > 0:  # nothing was lost that could come back
         return Rung(name, float(cost_P.mean()), low, high, nan, nan, nan)
     recovered = float(1 - cost_P.mean() / none_P.mean())
-    counts = resample_counts(len(cost_P), resamples, np.random.default_rng(seed))
+    counts = resample_counts(len(cost_P), resamples, np.random.default_rng(seed), cluster)
+    weights = cluster_weights(np.ones(len(cost_P)), cluster)
     if not (counts @ none_P > 0).all():
         return Rung(name, float(cost_P.mean()), low, high, recovered, nan, nan)
     drawn = 1 - (counts @ cost_P) / (counts @ none_P)
-    ends = bootstrap_interval(recovered, drawn, np.ones(len(cost_P)), level=level, limits=(-np.inf, np.inf))
+    ends = bootstrap_interval(recovered, drawn, weights, level=level, limits=(-np.inf, np.inf))
     return Rung(name, float(cost_P.mean()), low, high, recovered, *ends)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -21,9 +21,9 @@ from bathyscope.options import Coverage, Resamples, checked
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import Source
 from bathyscope.schedule import Schedule
-from bathyscope.statistics.best import Simultaneous, simultaneous
+from bathyscope.statistics.best import simultaneous, simultaneous_gains
 from bathyscope.surgery.ledger import Ledger
-from bathyscope.surgery.samples import judging, require_answers
+from bathyscope.surgery.samples import by_clusters, judging, require_answers, told_clusters
 from bathyscope.wavefront.histories import following, twice
 
 _NAMED: Final = 5
@@ -84,7 +84,7 @@ class RepeatScan:
         answered = "gain" in data
         what = "answers more prompts rightly" if answered else "makes the loss smaller"
         prompts = attrs["answers" if answered else "prompts"]
-        looked = f"{data.sizes['window']} windows run twice in a row, {prompts} prompts, "
+        looked = f"{data.sizes['window']} windows run twice in a row, {prompts} prompts{by_clusters(attrs)}, "
         looked += f"{float(attrs['level']):.0%} intervals corrected for all windows"
         if self.helping:
             named = ", ".join(self._said(name) for name in self.helping[:_NAMED])
@@ -116,6 +116,7 @@ def repeat_scan(
     over: Over = "tokens",
     resamples: Resamples = 2000,
     level: Coverage = 0.95,
+    cluster: str | None = None,
     seed: int = 0,
     beyond_context: bool | None = None,
     progress: bool = True,
@@ -123,8 +124,9 @@ def repeat_scan(
     """Runs every window of blocks twice in a row (… first … last, first … last, …), and says whether any helps.
 
     A window helps where more prompts are answered rightly, or, without answers, where the loss falls, beyond what the
-    luckiest of all windows looked at would show by chance (paired bootstrap over prompts, maximum statistic). Windows
-    that begin alike are run once: Σ n² + L calls of a block, n = 1 … L, for each batch of prompts.
+    luckiest of all windows looked at would show by chance (paired bootstrap over prompts, maximum statistic). To shares
+    of answers one prompt that gains and one that loses are added, so that a few that agree prove nothing. Windows that
+    begin alike are run once: Σ n² + L calls of a block, n = 1 … L, for each batch of prompts.
 
     Args:
         model: what ``load`` returns or takes.
@@ -134,6 +136,7 @@ def repeat_scan(
         over: which tokens of a prompt a cost is over: all ``tokens``, or those of the ``answer``.
         resamples: bootstrap resamples of the prompts.
         level: coverage of all intervals together.
+        cluster: label of prompts that belong together, such as document; they are resampled as one.
         seed: of resampling and of generated problems.
         beyond_context: as for ``survey``.
         progress: show a progress bar on standard error when it takes long.
@@ -165,24 +168,27 @@ def repeat_scan(
             require_answers({"test": read})
         answered = np.array([bool(prompt.answer_tokens) for prompt in read])
         _require_several_answers(len(read), int(answered.sum()))
+        together = None if cluster is None else read.clusters(cluster)
         metrics: tuple[Metric, ...] = ("loss", "right") if answered.any() else ("loss",)
         histories = [following(schedule) for *_, schedule in schedules.values()]
         with ended_as_interrupted():
             ledger = Ledger(ready, {"test": read}, None, over, progress)
             full = following(Schedule.standard(n_blocks))
             found = ledger.values("test", [full, *histories], metrics, title=f"{len(schedules)} windows")
-        judge = {"resamples": resamples, "level": level, "seed": seed}
-        cost = simultaneous(found["loss"][1:], **judge)  # type: ignore[arg-type]
+        judge: dict[str, Any] = {"resamples": resamples, "level": level, "seed": seed}
+        cost = simultaneous(found["loss"][1:], **judge, cluster=together)
         data = {"cost": cost.mean, "cost_low": cost.low, "cost_high": cost.high}
         attrs: dict[str, str | int | float] = {"model": ready.name, "n_blocks": n_blocks, "prompts": len(read)}
         attrs |= {"tokens": sum(read.lengths), "data": read.dataset, "calls": ledger.calls["test"], **judge}
+        attrs |= told_clusters(cluster, together)
         p_value, helps = cost.p_value, cost.high < 0
         if answered.any():
             right = found["right"][:, answered]
-            gain: Simultaneous = simultaneous(right[1:] - right[0], **judge)  # type: ignore[arg-type]
+            own = None if together is None else together[answered]
+            gain = simultaneous_gains(right[1:] - right[0], **judge, cluster=own)
             data |= {
                 "accuracy": right[1:].mean(axis=1),
-                "gain": gain.mean,
+                "gain": (right[1:] - right[0]).mean(axis=1),
                 "gain_low": gain.low,
                 "gain_high": gain.high,
             }

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
+
+import numpy as np
 
 from bathyscope.errors import PromptError, warn
 from bathyscope.prompts.prompts import Prompts
+from bathyscope.statistics.bootstrap import IntArray
 
 _FEWEST_TOKENS: Final = 2
+_RUN: Final = 32
+"""Tokens in a row that texts of their own hardly share."""
 
 
 def judging(prompts: Prompts, what: str = "test prompts") -> Prompts:
@@ -32,7 +37,7 @@ def judging(prompts: Prompts, what: str = "test prompts") -> Prompts:
 
 
 def require_apart(calibration: Prompts, test: Prompts) -> None:
-    """What chooses may not judge.
+    """What chooses may not judge. One warning counts test prompts that are largely of calibration prompts' tokens.
 
     Raises:
         PromptError: a prompt of the same tokens stands in both, or has nothing to foretell.
@@ -48,6 +53,43 @@ def require_apart(calibration: Prompts, test: Prompts) -> None:
         short = next((prompt.id for prompt in prompts if len(prompt) < _FEWEST_TOKENS), None)
         if short is not None:
             raise PromptError(f"The {role} prompt {short!r} has one token, and none to foretell; leave it out.")
+    largely = _largely_of(calibration, test)
+    if largely:
+        warn(
+            f"{len(largely)} of {len(test)} test prompts have half of their tokens and more, {_RUN} and more in a row, "
+            f"from calibration prompts (first: {largely[0]!r}): windows of one text that overlap, or a long beginning "
+            "that all share. There, what chose judges itself; give other texts."
+        )
+
+
+def _largely_of(calibration: Prompts, test: Prompts) -> list[str]:
+    """Names of the test prompts of which half of the tokens stand in runs that calibration prompts have too."""
+    known = {hash(run) for prompt in calibration for run in _runs(prompt.ids)}
+    found = []
+    for prompt in test:
+        shared = np.zeros(len(prompt), dtype=bool)
+        for start, run in enumerate(_runs(prompt.ids)):
+            if hash(run) in known:
+                shared[start : start + _RUN] = True
+        if shared.mean() >= 0.5:
+            found.append(prompt.id)
+    return found
+
+
+def _runs(ids: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    return (ids[start : start + _RUN] for start in range(len(ids) - _RUN + 1))
+
+
+def told_clusters(label: str | None, cluster: IntArray | None) -> dict[str, str | float]:
+    """What a result says of the prompts that were resampled as one; nothing where each was by itself."""
+    if label is None or cluster is None:
+        return {}
+    return {"cluster": label, "clusters": int(np.unique(cluster).size)}
+
+
+def by_clusters(attrs: Mapping[str, Any]) -> str:
+    """The same in words, behind a number of prompts."""
+    return f" in {attrs['clusters']} clusters by {attrs['cluster']}" if "cluster" in attrs else ""
 
 
 def require_answers(samples: Mapping[Any, Prompts]) -> None:
