@@ -7,8 +7,11 @@ import warnings
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+import torch
+
 import bathyscope
-from bathyscope.errors import warn
+from bathyscope.errors import is_out_of_memory, warn
 
 SOURCE = Path(bathyscope.__file__).parent
 
@@ -52,3 +55,25 @@ def test_no_part_of_the_package_counts_frames_itself() -> None:
     counting = re.compile(r"\bwarnings\.warn\(|stacklevel")
     found = {path.name for path in SOURCE.rglob("*.py") if counting.search(path.read_text(encoding="utf-8"))}
     assert found == {"errors.py"}
+
+
+@pytest.mark.parametrize(
+    ("error", "wanted"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."), True),
+        (MemoryError(), True),
+        (RuntimeError("CUDA error: out of memory\nCUDA kernel errors might be reported later"), True),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"), True),
+        (RuntimeError("CUDA error: an illegal memory access was encountered"), False),
+        (ValueError("out of range"), False),
+    ],
+    ids=["torch's", "Python's", "the driver's", "a library's", "another of CUDA", "another"],
+)
+def test_memory_that_runs_out_is_known_by_all_its_names(error: Exception, wanted: bool) -> None:
+    assert is_out_of_memory(error) is wanted
+
+
+def test_the_hosts_allocator_has_a_text_of_its_own() -> None:
+    with pytest.raises(RuntimeError) as caught:
+        torch.empty(1 << 55, dtype=torch.uint8)
+    assert is_out_of_memory(caught.value)

@@ -81,10 +81,15 @@ def test_calls_are_as_large_as_memory_allows() -> None:
 
 def test_on_an_accelerator_free_memory_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     anatomy = waves.loaded("llama").anatomy
-    monkeypatch.setattr(sharding, "free_bytes", lambda device: 500 + 99 * bytes_per_token(anatomy, 20))
+    one = bytes_per_token(anatomy, 20, torch.device("cuda"))
+    monkeypatch.setattr(sharding, "free_bytes", lambda device: 500 + 99 * one)
     assert call_size(anatomy, 20, 500, None, torch.device("cuda")) == 99
     assert call_size(anatomy, 20, 1 << 40, None, torch.device("cuda")) == 20  # what is kept is only about right
     assert call_size(anatomy, 20, 500, None, torch.device("cpu")) is None
+    # streamed blocks will need some of it; of what was asked for beside the weights they take nothing
+    coming = 40 * one
+    assert call_size(anatomy, 20, 500, None, torch.device("cuda"), coming) == 59
+    assert call_size(anatomy, 20, 500, 500 + 99 * one, torch.device("cuda"), coming) == 99
 
 
 def test_convoys_hold_what_fits_and_no_more_than_16_shards() -> None:

@@ -314,7 +314,7 @@ def _count(plan: SurveyPlan, rates: Rates, copies: float, device: torch.device) 
         weight_bytes=sum(p.numel() * p.element_size() for p in plan.model.hf.parameters()),
         state_bytes=state_bytes,
         key_value_bytes=int(anatomy.n_blocks * longest * 2 * _key_value_width(anatomy) * item),
-        workspace_bytes=_WORKSPACE + in_call * bytes_per_token(anatomy, longest),
+        workspace_bytes=_WORKSPACE + in_call * bytes_per_token(anatomy, longest, device),
         rates=rates,
         floor_seconds=floor,
         seconds=_START + _BESIDE * (floor + compared * anatomy.vocabulary / rates.compared),

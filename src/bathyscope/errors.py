@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterable
 
 _PACKAGE = __name__.partition(".")[0]
+_OUT_OF_MEMORY = ("can't allocate memory", "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
 
 
 class BathyscopeError(Exception):
@@ -61,9 +62,13 @@ def did_you_mean(given: str, allowed: Iterable[str]) -> str:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether memory did not suffice, on an accelerator or on the host; torch has no class for the latter."""
+    """Whether memory did not suffice, on an accelerator or on the host.
+
+    Torch has a class for its own allocator's failure alone, and texts for the host's, for CUDA's (pinned memory)
+    and for those of CUDA's libraries, which make room for themselves.
+    """
     named = type(error).__name__ == "OutOfMemoryError"  # asked by name, since nothing here may wait for torch
-    return named or isinstance(error, MemoryError) or "can't allocate memory" in str(error)
+    return named or isinstance(error, MemoryError) or any(text in str(error) for text in _OUT_OF_MEMORY)
 
 
 def warn(message: str) -> None:

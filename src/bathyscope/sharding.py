@@ -29,18 +29,22 @@ _MOST_SHARDS: Final = 16
 Unit = TypeVar("Unit")
 
 
-def call_size(anatomy: Anatomy, longest: int, state: int, memory: int | None, device: torch.device) -> int | None:
+def call_size(
+    anatomy: Anatomy, longest: int, state: int, memory: int | None, device: torch.device, coming: int = 0
+) -> int | None:
     """Tokens in one call of a block; None = the usual number, where nobody asks for less.
 
     Args:
         longest: tokens of the longest prompt.
         state: bytes of its rows.
         memory: what a survey may take beside the weights; None = on an accelerator what is free there.
+        coming: bytes of weights that are not there yet, for which room must be left in what is free.
 
     Raises:
         ModelError: the rows alone take more than was allowed.
     """
-    budget = memory if memory is not None or not is_accelerator(device) else free_bytes(device)
+    free = free_bytes(device) if memory is None and is_accelerator(device) else None
+    budget = memory if free is None else free - coming
     if budget is None:
         return None
     if memory is not None and state > memory:
@@ -48,7 +52,7 @@ def call_size(anatomy: Anatomy, longest: int, state: int, memory: int | None, de
             f"The rows of a prompt of {longest} tokens take about {state / 1e9:.3g} GB, and memory= allows "
             f"{memory / 1e9:.3g} GB; allow more, give shorter prompts, or fewer measures at a time."
         )
-    return tokens_that_fit(anatomy, longest, max(0, budget - state), default_tokens(device))
+    return tokens_that_fit(anatomy, longest, max(0, budget - state), default_tokens(device), device)
 
 
 def shard_tokens(facts: ModelFacts, measures: Sequence[Measure[Any]], longest: int) -> int:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import transformers
 import xarray as xr
 from support import unknown, zoo
+from support.fake_accelerator import little_memory
 
 import bathyscope
 from bathyscope import ModelError, StoreError
@@ -133,6 +136,27 @@ def test_weights_that_became_no_numbers_since(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(Wavefront, "run_convoy", lambda *_, **__: pytest.fail("a block ran"))
     with pytest.raises(ModelError, match=r"holds NaN or Inf in model\.norm\.weight \(1 of 64 values\)"):
         surveyed(model)
+
+
+def test_a_device_without_room_for_the_checks_is_no_fault_of_the_models() -> None:
+    with little_memory(0), pytest.raises(ModelError) as caught:
+        load(zoo.entry("llama").build())
+    assert re.fullmatch(
+        r"What the checks of LlamaForCausalLM compute does not fit into the memory of cpu, where [\d.]+ GB are free\. "
+        r"Give shorter prompts, a narrower dtype .*",
+        str(caught.value),
+    )
+
+
+def test_a_device_without_room_for_the_weights(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 16.00 GiB.")
+
+    monkeypatch.setattr(transformers.AutoModelForCausalLM, "from_pretrained", full)
+    with pytest.raises(ModelError) as caught:
+        load(saved)
+    assert str(caught.value).startswith(f"{saved} does not fit into the memory of cpu, where ")
+    assert str(caught.value).endswith("weights can be streamed (placement='stream').")
 
 
 @pytest.mark.parametrize("given", [None, 3, ["gpt2"]])

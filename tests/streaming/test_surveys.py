@@ -96,6 +96,20 @@ def test_where_there_is_no_room_each_batch_is_a_convoy(tmp_path: Path, monkeypat
     assert store_of(narrow).readings.blocks == 4 * narrow.n_blocks
 
 
+def test_calls_leave_room_for_the_blocks_that_are_to_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of what is free on an accelerator: two blocks, as swaps need them, and the one on its way."""
+    model = streamed.streamed(streamed.saved("llama", tmp_path / "model"))
+    block = sum(p.numel() * p.element_size() for p in model.anatomy.blocks[0].parameters())
+    assert store_of(model).most_bytes == 3 * block
+    asked: list[int] = []
+    sized = bathyscope.surveying.plan.call_size
+    monkeypatch.setattr(
+        bathyscope.surveying.plan, "call_size", lambda *given: (asked.append(given[-1]), sized(*given))[1]
+    )
+    survey(model, streamed.prompts(model), ["drop"], progress=False)
+    assert asked == [3 * block]
+
+
 def test_a_window_that_is_too_small_costs_readings_and_no_bits(tmp_path: Path) -> None:
     folder = streamed.saved("llama", tmp_path / "model")
     enough, one = streamed.streamed(folder), streamed.streamed(folder, window=1)

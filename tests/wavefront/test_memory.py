@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -59,6 +60,29 @@ def test_one_row_goes_always() -> None:
     assert [tokens_that_fit(anatomy, 30, room * one, 100) for room in (0, 29, 64, 1000)] == [30, 30, 64, 100]
 
 
+@pytest.mark.parametrize(
+    ("dtype", "grouped", "device", "open_"),
+    [
+        (torch.float32, True, "cuda", True),
+        (torch.float32, False, "cuda", False),
+        (torch.float64, False, "cuda", True),
+        (torch.bfloat16, True, "cuda", False),
+        (torch.float32, True, "cpu", False),
+    ],
+)
+def test_attention_that_cuda_has_no_kernel_for_is_in_the_open(
+    dtype: torch.dtype, grouped: bool, device: str, open_: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    anatomy = replace(waves.loaded("llama").anatomy, dtype=dtype)
+    config = anatomy.model.config
+    monkeypatch.setattr(config, "_attn_implementation_internal", "sdpa")
+    monkeypatch.setattr(config, "num_key_value_heads", config.num_attention_heads // (2 if grouped else 1))
+    weights = bytes_per_token(anatomy, 50, torch.device(device)) - bytes_per_token(anatomy, 50)
+    assert weights == open_ * config.num_attention_heads * 50 * max(4, dtype.itemsize) * 3
+
+
 def test_the_device_says_what_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch, "cuda", SimpleNamespace(mem_get_info=lambda device: (123, 456)))
-    assert free_bytes(torch.device("cuda")) == 123
+    """With what torch has taken of it and does not use: after a survey that is most of it."""
+    told = {"mem_get_info": (123, 456), "memory_reserved": 1000, "memory_allocated": 900}
+    monkeypatch.setattr(torch, "cuda", SimpleNamespace(**{name: lambda device, n=n: n for name, n in told.items()}))
+    assert free_bytes(torch.device("cuda")) == 123 + 100

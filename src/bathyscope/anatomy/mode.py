@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -31,21 +32,38 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def full_precision() -> Iterator[None]:
-    """Products of float32 keep all of its digits inside, whatever the caller allows (TF32 keeps ten bits)."""
+    """Products of float32 keep all of its digits inside, whatever the caller allows (TF32 keeps 10 bits, bfloat16 7).
+
+    Torch has two sets of names for it. Both are told, since it raises errors where they contradict each other.
+    """
     backends: Any = torch.backends
-    places: list[tuple[Any, str, Any]]
+    places: list[tuple[Any, str, Any]] = [(backends.cudnn, "allow_tf32", False)]
     if hasattr(backends.cuda.matmul, "fp32_precision"):
-        places = [(one, "fp32_precision", "ieee") for one in (backends.cuda.matmul, backends.cudnn.conv)]
+        kinds = (backends.cuda.matmul, backends.mkldnn.matmul, backends.cudnn.conv, backends.cudnn.rnn)
+        places += [(one, "fp32_precision", "ieee") for one in kinds]
     else:  # torch before 2.9
-        places = [(one, "allow_tf32", False) for one in (backends.cuda.matmul, backends.cudnn)]
-    before = [getattr(one, name) for one, name, _ in places]
+        places.append((backends.cuda.matmul, "allow_tf32", False))
+    products = _told(torch.get_float32_matmul_precision)
+    before = [_told(partial(getattr, one, name)) for one, name, _ in places]
     try:
+        torch.set_float32_matmul_precision("highest")
         for one, name, value in places:
             setattr(one, name, value)
         yield
     finally:
+        if products is not None:
+            torch.set_float32_matmul_precision(products)
         for (one, name, _), value in zip(places, before):
-            setattr(one, name, value)
+            if value is not None:
+                setattr(one, name, value)
+
+
+def _told(ask: Callable[[], Any]) -> Any:
+    """What torch says of a setting; None where the caller has left its two names of it in contradiction."""
+    try:
+        return ask()
+    except RuntimeError:
+        return None
 
 
 @contextmanager

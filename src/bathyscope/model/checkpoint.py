@@ -17,11 +17,12 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, Pre
 from transformers.utils import cached_file
 
 from bathyscope.anatomy.registry import family_for
-from bathyscope.errors import ModelError, warn
+from bathyscope.errors import ModelError, is_out_of_memory, warn
 from bathyscope.model.files import INDEX, indexed, require_whole
 from bathyscope.model.place import folder_of, similar_folders
 from bathyscope.model.placement import blocks_of, device_map, is_streamed, straight_to
 from bathyscope.streaming.offloaded import take_over
+from bathyscope.wavefront.calls import out_of_memory
 
 _SHOWN = 5
 _LONGEST = 400
@@ -85,6 +86,8 @@ def read_checkpoint(
         except ModelError:
             raise
         except Exception as error:
+            if is_out_of_memory(error):
+                raise out_of_memory(name, device) from error
             raise ModelError(_unloadable(name, error, reports)) from error
     hf: PreTrainedModel
     hf, found = loaded

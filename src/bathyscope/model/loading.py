@@ -20,7 +20,7 @@ from bathyscope.anatomy.generic import family_of
 from bathyscope.anatomy.mode import evaluating, require_own_order
 from bathyscope.anatomy.plain import home_of
 from bathyscope.anatomy.sites import submodule
-from bathyscope.errors import ModelError, warn
+from bathyscope.errors import ModelError, is_out_of_memory, warn
 from bathyscope.model.admission import require_measurable, warn_of_quantisation, without_adapter
 from bathyscope.model.checkpoint import load_config, read_checkpoint
 from bathyscope.model.devices import as_device, as_dtype
@@ -31,6 +31,7 @@ from bathyscope.model.model import Model
 from bathyscope.model.placement import Placement, blocks_of, require_placement
 from bathyscope.model.weights import WeightReading, Weights
 from bathyscope.streaming.offloaded import is_offloaded, store_of, take_over
+from bathyscope.wavefront.calls import out_of_memory
 
 __all__ = ["AnyModel", "anatomy_of", "load", "load_config", "loaded"]
 
@@ -212,6 +213,8 @@ def _checked(name: str, hf: nn.Module, family: Family | None) -> tuple[Anatomy, 
     except (RuntimeError, TypeError, ValueError, LookupError, AttributeError) as error:
         if isinstance(error, ModelError):
             raise
+        if is_out_of_memory(error):
+            raise out_of_memory(f"What the checks of {name} compute", home_of(hf)) from error
         kind = f"{getattr(hf.config, 'model_type', '')} ({type(hf).__name__})"
         raise ModelError(
             f"{kind} cannot be measured: its blocks cannot be recorded and replayed "

@@ -7,15 +7,19 @@ import json
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 
+from bathyscope.model.marks import Mark, chunks, marks_of
 from bathyscope.streaming.offloaded import store_of
 
 _CHUNK_BYTES = 1 << 24
 # hashing lets other threads run; each holds one chunk
 _THREADS = 4
+_READ: WeakKeyDictionary[nn.Module, dict[str, tuple[Mark, bytes]]] = WeakKeyDictionary()
+"""Of the tensors in memory that a model had when it was last read, all of them finite."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,9 @@ class WeightReading:
     """One reading of a model's weights: what is in memory at once, and streamed blocks as they are brought.
 
     Args:
-        hf: the model. What was read of its files before, and is still the same, is not read again.
+        hf: the model. What was read of it before, and is still the same, is not read again: files by their time and
+            size, tensors in memory by their mark, since reading takes seconds for each gigabyte, and longer where they
+            have to leave an accelerator first.
     """
 
     def __init__(self, hf: nn.Module) -> None:
@@ -47,7 +53,7 @@ class WeightReading:
         self._parameters = {name for name, _ in hf.named_parameters()}
         self._digests: dict[str, bytes] = {}
         self._bad: dict[str, str] = {}
-        self.look({name: value for name, value in named.items() if name not in absent})
+        self._look_in_memory(hf, {name: value for name, value in named.items() if name not in absent})
         if self._store is not None:
             self._store.require_unchanged()
             self._digests |= self._store.digests
@@ -60,6 +66,13 @@ class WeightReading:
             self._digests[name] = digest
             if bad and name in self._parameters:
                 self._bad[name] = f"{name} ({bad} of {tensors[name].numel()} values)"
+
+    def _look_in_memory(self, hf: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+        marks, known = marks_of(tensors), _READ.get(hf, {})
+        same = {name: known[name][1] for name, mark in marks.items() if name in known and known[name][0] == mark}
+        self._digests |= same
+        self.look({name: value for name, value in tensors.items() if name not in same})
+        _READ[hf] = {name: (mark, self._digests[name]) for name, mark in marks.items() if name not in self._bad}
 
     @property
     def bad(self) -> str | None:
@@ -96,7 +109,7 @@ def _read(name: str, value: Tensor) -> tuple[bytes, int]:
     """SHA-256 of one tensor under its name, and how many of its values are no finite numbers."""
     digest = hashlib.sha256(json.dumps([name, list(value.shape), str(value.dtype)]).encode())
     bad = 0
-    for chunk in _chunks(value.detach()):
+    for chunk in chunks(value.detach(), _CHUNK_BYTES):
         here = chunk.cpu().contiguous()
         digest.update(here.view(torch.uint8).numpy().data)
         if here.is_floating_point():
@@ -104,12 +117,3 @@ def _read(name: str, value: Tensor) -> tuple[bytes, int]:
             finite = torch.isfinite(here.float() if here.element_size() == 1 else here)
             bad += 0 if finite.all() else int((~finite).sum())
     return digest.digest(), bad
-
-
-def _chunks(value: Tensor) -> Iterator[Tensor]:
-    """The values in their order, in flat pieces that are views wherever the tensor's memory allows it."""
-    if value.is_contiguous() or value.ndim < 2:
-        yield from value.reshape(-1).split(_CHUNK_BYTES // value.element_size())
-    else:
-        for row in value.unbind(0):
-            yield from _chunks(row)

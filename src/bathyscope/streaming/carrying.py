@@ -50,7 +50,7 @@ class Carried:
 
     def wait(self) -> None:
         """The device's current stream uses them from now on, once they have arrived."""
-        if self.arrived is None:
+        if self.arrived is None or not self.tensors:  # a block that accelerate has left in memory brings none
             return
         stream = torch.cuda.current_stream(next(iter(self.tensors.values())).device)
         stream.wait_event(self.arrived)
@@ -63,6 +63,10 @@ class Carrier(Protocol):
 
     def bring(self, shapes: Shapes, fill: Fill) -> Carried:
         """Tensors of these shapes on the device; ``fill`` is given their counterparts on the host."""
+        ...
+
+    def let_go(self) -> None:
+        """Nobody holds some tensors any longer: all work on them has been told to the device, if not done."""
         ...
 
 
@@ -81,9 +85,15 @@ class InPlace:
         fill(tensors)
         return Carried(tensors)
 
+    def let_go(self) -> None:
+        """Their memory is free at once."""
+
 
 class Pinned:
     """Two pinned buffers on the host and a stream for copies: one is filled while the other is on its way.
+
+    Python is far ahead of the device, and what it has let go of is free when the device has done with it. No tensor is
+    made before that, so that there are never more on the device than whoever asks for them holds.
 
     Args:
         device: a CUDA device.
@@ -95,6 +105,7 @@ class Pinned:
         self._buffers: list[Tensor] = [torch.empty(0, dtype=torch.uint8)] * 2
         self._left: list[Any] = [None, None]
         self._turn = 0
+        self._let_go: Any = None
 
     def bring(self, shapes: Shapes, fill: Fill) -> Carried:
         """Filled in a pinned buffer and sent on its way; ``Carried.wait`` before use."""
@@ -103,11 +114,19 @@ class Pinned:
             self._left[turn].synchronize()  # what this buffer held last has left it
         host = self._views(turn, shapes)
         fill(host)
+        if self._let_go is not None:
+            self._let_go.synchronize()
         with torch.cuda.stream(self._stream):
             tensors = {name: one.to(self._device, non_blocking=True) for name, one in host.items()}
             self._left[turn] = torch.cuda.Event()
             self._left[turn].record(self._stream)
         return Carried(tensors, self._left[turn])
+
+    def let_go(self) -> None:
+        """Their memory is free when the device has come to this point."""
+        event = torch.cuda.Event()
+        event.record(torch.cuda.current_stream(self._device))
+        self._let_go = event
 
     def _views(self, turn: int, shapes: Shapes) -> dict[str, Tensor]:
         needed = sum(_rounded(shape.nbytes) for shape in shapes.values())
@@ -137,6 +156,9 @@ class _Plain:
         """Filled on the host, then copied."""
         host = InPlace().bring(shapes, fill).tensors
         return Carried({name: one.to(self.device) for name, one in host.items()})
+
+    def let_go(self) -> None:
+        """Their memory is the device's business."""
 
 
 def _rounded(size: int) -> int:

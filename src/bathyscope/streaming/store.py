@@ -130,6 +130,11 @@ class BlockStore:
         )
 
     @property
+    def most_bytes(self) -> int:
+        """What lent weights take at once, where all blocks are the largest: swaps need two, and one is on its way."""
+        return (self._window + 2) * max(sum(t.nbytes for t in own.values()) for own in self._absent)
+
+    @property
     def names(self) -> set[str]:
         """Full names of all tensors that are brought."""
         return {f"{path}.{name}" for path, own in zip(self._paths, self._tensors) for name in own}
@@ -268,6 +273,7 @@ class BlockStore:
         del self._here[index]
         for name, tensor in self._absent[index].items():
             _put(self._blocks[index], name, tensor)
+        self._carrier.let_go()
 
 
 class _Lending:

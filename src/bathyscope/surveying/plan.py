@@ -219,6 +219,7 @@ class SurveyPlan:
             self.state_bytes([longest], self.measures),
             self.memory,
             device,
+            0 if self.model.blocks is None else self.model.blocks.most_bytes,
         )
         room = None if self.memory is None else min(self.memory // 4, default_room(device))
         return Wavefront(anatomy, tails=self.model.checks.tails, call_tokens=tokens, replacement_bytes=room)

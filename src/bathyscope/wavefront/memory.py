@@ -34,7 +34,7 @@ def as_bytes(given: str | int, what: str = "memory") -> int:
     return int(float(found[1]) * scale)
 
 
-def bytes_per_token(anatomy: Anatomy, tokens: int) -> int:
+def bytes_per_token(anatomy: Anatomy, tokens: int, device: torch.device | None = None) -> int:
     """What a call of a block takes for each of its tokens beside the states of rows, which have room of their own.
 
     The MLP's three arrays and four of the stream's width; and where attention's weights are formed in the open, three
@@ -42,22 +42,37 @@ def bytes_per_token(anatomy: Anatomy, tokens: int) -> int:
 
     Args:
         tokens: of the prompt that a token belongs to.
+        device: where it runs; None = on a CPU.
     """
-    config = config_of(anatomy.model)
-    item = (anatomy.dtype or torch.float32).itemsize
-    found = item * (3 * _inner(anatomy) + 4 * anatomy.width)
-    if str(getattr(config, "_attn_implementation", "sdpa")) == "eager":
-        found += int(getattr(config, "num_attention_heads", 1) or 1) * tokens * torch.float32.itemsize * _SCORES
+    dtype = anatomy.dtype or torch.float32
+    found = dtype.itemsize * (3 * _inner(anatomy) + 4 * anatomy.width)
+    if _attends_in_the_open(anatomy, dtype, device):
+        heads = int(getattr(config_of(anatomy.model), "num_attention_heads", 1) or 1)
+        found += heads * tokens * max(dtype, torch.float32, key=lambda one: one.itemsize).itemsize * _SCORES
     return found
 
 
-def tokens_that_fit(anatomy: Anatomy, longest: int, room: int, most: int) -> int:
+def _attends_in_the_open(anatomy: Anatomy, dtype: torch.dtype, device: torch.device | None) -> bool:
+    """Whether all weights of a call's attention exist at once.
+
+    CUDA's fused kernels take no float64, and in float32 no fewer heads of keys than of queries.
+    """
+    config = config_of(anatomy.model)
+    if str(getattr(config, "_attn_implementation", "sdpa")) == "eager":
+        return True
+    heads, shared = (getattr(config, f"num_{name}_heads", None) for name in ("attention", "key_value"))
+    wide = dtype == torch.float64 or (dtype == torch.float32 and shared not in (None, heads))
+    return wide and device is not None and device.type == "cuda"
+
+
+def tokens_that_fit(anatomy: Anatomy, longest: int, room: int, most: int, device: torch.device | None = None) -> int:
     """Tokens in one call of a block that fit into ``room`` bytes: no more than ``most``, and one row at least.
 
     Args:
         longest: tokens of the longest prompt.
+        device: where it runs; None = on a CPU.
     """
-    return max(longest, min(most, room // bytes_per_token(anatomy, longest)))
+    return max(longest, min(most, room // bytes_per_token(anatomy, longest, device)))
 
 
 def _inner(anatomy: Anatomy) -> int:
@@ -75,7 +90,9 @@ def _inner(anatomy: Anatomy) -> int:
 def free_bytes(device: torch.device) -> int | None:
     """Memory that can still be had on a device; None where the system does not tell."""
     if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0])
+        # what torch has taken and does not use is not the driver's to give, but ours
+        unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return int(torch.cuda.mem_get_info(device)[0]) + unused
     try:
         told = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
         return int(told["MemAvailable"].split()[0]) << 10  # in KiB; files kept in memory make room
