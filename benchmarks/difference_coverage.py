@@ -16,9 +16,10 @@ from typing import NamedTuple
 import numpy as np
 from interval_coverage import SCENARIOS, Scenario, draw, truth
 
-from bathyscope.comparison.readings import ratio_readings
-from bathyscope.statistics.crossing import KL_FRACTION, OVERLAP_THRESHOLD
+from bathyscope.statistics.depth_inputs import DepthInputs
 from bathyscope.statistics.difference import paired_difference, two_sample_difference
+from bathyscope.statistics.effective_depth import estimators
+from bathyscope.statistics.reading import Reading
 
 POPULATION = {scenario.name: scenario for scenario in SCENARIOS}
 PAIRS: dict[str, tuple[Scenario, Scenario]] = {
@@ -52,9 +53,7 @@ def study(draws: int, prompts: int, resamples: int) -> dict[tuple[str, str, str]
                     continue  # the same prompts of the same population are the same run
                 seeds = (number, 0), (number, int(kind == "two-sample"))
                 readings = [
-                    ratio_readings(
-                        draw(population, prompts, np.random.default_rng(seed)), KL_FRACTION, OVERLAP_THRESHOLD
-                    )
+                    _ratios(draw(population, prompts, np.random.default_rng(seed)))
                     for population, seed in zip((first, second), seeds)
                 ]
                 for name in set(readings[0]) & set(true):
@@ -64,6 +63,10 @@ def study(draws: int, prompts: int, resamples: int) -> dict[tuple[str, str, str]
                         outside = one.ci_low > _ROUNDING or one.ci_high < -_ROUNDING
                         found[label, kind, name].append(Outcome(held, outside, one.ci_high - one.ci_low))
     return found
+
+
+def _ratios(curves: DepthInputs) -> dict[str, Reading]:
+    return {name: one.ratio(curves.n_blocks) for name, one in estimators(curves).items()}
 
 
 def _ratio(population: Scenario, name: str) -> float:

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+import inspect
+from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-from cyclopts import Parameter
+from cyclopts import App, Parameter
 
 import bathyscope
 from bathyscope.cli.console import Format, quiet_libraries, say
-from bathyscope.cli.flags import options_of, whole_number
+from bathyscope.cli.declared import Call
+from bathyscope.cli.flags import command, flags, options_of, whole_number
 from bathyscope.errors import OptionError, did_you_mean
 
 if TYPE_CHECKING:
     import xarray as xr
 
+R = TypeVar("R")
+
+ModelName = Annotated[str, Parameter(help="name on the hub, or a local folder.")]
 Records = Annotated[Format, Parameter(help="of the output; missing numbers are empty in CSV and null in JSON.")]
 Quiet = Annotated[
     bool,
@@ -36,6 +41,44 @@ OBJECTS = ("model", "tokenizer", "family", "window")
 """Arguments of ``load`` that a shell cannot give, or gives by its own (a window is something else to some commands)."""
 LOADING = options_of("bathyscope:load", leave_out=OBJECTS)
 """How a model is loaded."""
+LOADING_SEVERAL = options_of("bathyscope:load", leave_out=(*OBJECTS, "revision"))
+"""The same of models that have no revision in common."""
+
+
+def as_app(
+    body: Callable[..., int],
+    examples: str | None,
+    call: Call | None = None,
+    *,
+    loading: type | None = None,
+    leave_out: Sequence[str] = (),
+    texts: Mapping[str, str] | None = None,
+    repeated: Container[str] = (),
+    beside: Sequence[inspect.Parameter] = (),
+) -> App:
+    """A command: ``body``, whose ``**given`` are flags for the arguments of a Python call that it does not name itself.
+
+    Args:
+        examples: below the help.
+        loading: options of ``load`` that are flags too.
+        leave_out: arguments of the call that the body gives by other names, or that a shell cannot give.
+        texts, repeated: as for ``flags``.
+        beside: further flags.
+    """
+    own = (*inspect.signature(body).parameters, "progress", *leave_out)
+    derived = [*(flags(options_of(call, leave_out=own), texts=texts, repeated=repeated) if call else []), *beside]
+    made = App(name=body.__module__.rpartition(".")[2].replace("_", "-"), help_epilogue=examples)
+    made.default(command(body, [*derived, *(flags(loading) if loading else [])]))
+    return made
+
+
+def on_models(
+    verb: Callable[..., R], models: Sequence[str], *data: Any, given: dict[str, Any], quiet: bool, **told: Any
+) -> R:
+    """What a Python call finds in models, which are loaded as the flags say; the other flags go to the call."""
+    loaded = load_all(models, given, quiet)
+    with quiet_libraries(downloads=not quiet):
+        return verb(*loaded, *data, progress=not quiet, **told, **given)
 
 
 def load_all(models: Sequence[str], given: dict[str, Any], quiet: bool) -> list[bathyscope.Model]:

@@ -17,7 +17,6 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bathyscope.comparison.groups import Groups
-from bathyscope.comparison.readings import ratio_reading
 from bathyscope.comparison.result import holm
 from bathyscope.comparison.side import sides_of
 from bathyscope.errors import OptionError, did_you_mean, warn
@@ -32,7 +31,7 @@ from bathyscope.statistics.effective_depth import Estimator, blocks_done
 from bathyscope.statistics.effective_depth import estimators as estimators_of
 from bathyscope.statistics.estimate import DepthEstimate
 from bathyscope.statistics.permutation import permutation_p, share_clusters
-from bathyscope.statistics.reading import Reading
+from bathyscope.statistics.reading import Reading, only_entry
 from bathyscope.store.run import Run, open_run
 
 FloatArray = NDArray[np.float64]
@@ -109,7 +108,7 @@ def grouped(
     pairs = list(combinations(range(len(groups.names)), 2))
     difference = partial(two_sample_difference, resamples=resamples, level=level, seed=seed)
     test = partial(_p_value, permutations=permutations, seed=seed)
-    readings = {name: [_reading(name, one, blocks) for one in row] for name, row in by_group.items()}
+    readings = {name: [one if name == SHARE else one.ratio(blocks) for one in row] for name, row in by_group.items()}
     between = [[difference(row[a], row[b]) for row in readings.values()] for a, b in pairs]
     p_values = np.array(
         [
@@ -146,7 +145,8 @@ def _estimators(run: Run) -> dict[str, Estimator]:
         found |= estimators_of(side.curves, side.options.kl_fraction, side.options.overlap_threshold)
         if SHARE in run["lens"]:
             share = np.asarray(one_norm(run["lens"])[SHARE].values, dtype=np.float64)[:, None]
-            found[SHARE] = Estimator(SHARE, share, side.curves.weights(SHARE), _only_entry, _why_none, 1)
+            weights, limits = side.curves.weights(SHARE), (0.0, 1.0)
+            found[SHARE] = Estimator(share, weights, only_entry, limits, curve=SHARE, explain=_why_none)
     if "depth_score" in run.measures:
         found |= _scores(run["depth_score"])
     found = {name: one for name, one in found.items() if not np.isnan(one.values).all()}
@@ -164,8 +164,8 @@ def _scores(depth_score: xr.Dataset) -> dict[str, Estimator]:
     for kind in ("layer", "output"):
         effect = depth_score[f"{kind}_effect"].sel(reduction="max").transpose("prompt", "skipped").values
         name, ones = f"depth_score_{kind}", np.ones(len(effect))
-        last, offset = effect.shape[1] - 1, blocks_done("centre_of_mass")
-        found[name] = Estimator(name, effect, ones, centre_of_mass, _why_no_score, last, offset=offset)
+        limits, offset = (0.0, effect.shape[1] - 1.0), blocks_done("centre_of_mass")
+        found[name] = Estimator(effect, ones, centre_of_mass, limits, curve=name, explain=_why_no_score, offset=offset)
     return found
 
 
@@ -179,12 +179,6 @@ def _chosen(found: Mapping[str, Estimator], names: Sequence[str] | None) -> dict
     if not wanted:
         raise OptionError(f"No estimator was chosen; give at least one of: {', '.join(found)}.")
     return {name: found[name] for name in wanted}
-
-
-def _reading(name: str, one: Estimator, blocks: int) -> Reading:
-    if name == SHARE:
-        return Reading(one.values, one.weights, one.locate, (0.0, 1.0), cluster=one.cluster)
-    return ratio_reading(one, blocks)
 
 
 def _p_value(reference: Reading, other: Reading, difference: Contrast, permutations: int, seed: int) -> float:
@@ -225,10 +219,6 @@ def _of_pairs(
 
 def _gathered(rows: Sequence[Sequence[Any]], field: str) -> FloatArray:
     return np.array([[getattr(found, field) for found in row] for row in rows], dtype=np.float64)
-
-
-def _only_entry(values: FloatArray) -> FloatArray:
-    return np.asarray(values[..., 0])
 
 
 def _why_none(mean: FloatArray) -> str:

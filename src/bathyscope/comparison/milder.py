@@ -11,16 +11,13 @@ from typing import Final
 
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
 
 from bathyscope.errors import OptionError
 from bathyscope.labels import Label, Table, interval, labelled, token_weights
 from bathyscope.options import Coverage, Resamples, checked
 from bathyscope.statistics.difference import paired_difference
-from bathyscope.statistics.reading import Reading
+from bathyscope.statistics.reading import Reading, only_entry
 from bathyscope.store.run import Run
-
-FloatArray = NDArray[np.float64]
 
 EVERYWHERE = "all"
 """The place that is the mean over all."""
@@ -81,7 +78,8 @@ def milder(
         for place in range(len(pairs) + 1):
             chosen = slice(None) if place == len(pairs) else slice(place, place + 1)
             readings = [
-                Reading(own[:, chosen].mean(axis=1)[:, None], weights, _only, cluster=member) for own in (first, second)
+                Reading(own[:, chosen].mean(axis=1)[:, None], weights, only_entry, cluster=member)
+                for own in (first, second)
             ]
             one = paired_difference(*readings, resamples=resamples, level=level, seed=seed)
             found[row, place] = (*one.estimates, one.estimate, one.ci_low, one.ci_high, one.p_value)
@@ -94,7 +92,3 @@ def milder(
     }
     attrs = {"run": run.caption(), "level": level, "resamples": resamples}
     return labelled(_TABLE, data, coords).assign_attrs(attrs)
-
-
-def _only(mean: FloatArray) -> FloatArray:
-    return np.asarray(mean[..., 0])

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bathyscope.comparison.readings import ratio_readings
 from bathyscope.errors import OptionError
 from bathyscope.measures.curves import depth_inputs
 from bathyscope.measures.declared.effective_depth import DECLARATION, EffectiveDepthOptions
 from bathyscope.prompts.parts import clusters, parts
 from bathyscope.statistics.depth_inputs import DepthInputs
-from bathyscope.statistics.effective_depth import effective_depth
+from bathyscope.statistics.effective_depth import effective_depth, estimators
 from bathyscope.statistics.estimate import DepthEstimate
 from bathyscope.statistics.reading import Reading
 from bathyscope.store.manifest import Identity
@@ -88,7 +87,8 @@ class Side:
 
     def readings(self) -> dict[str, Reading]:
         """Estimator → its reading of the ratio, for what the run has measured."""
-        return ratio_readings(self.curves, self.options.kl_fraction, self.options.overlap_threshold)
+        found = estimators(self.curves, self.options.kl_fraction, self.options.overlap_threshold)
+        return {name: one.ratio(self.n_blocks) for name, one in found.items()}
 
     def estimates(self, level: float, resamples: int, seed: int) -> dict[str, DepthEstimate]:
         """Every estimator's depth with its own interval."""

@@ -119,25 +119,17 @@ def bootstrap_interval(
     resamples' median less the estimate; the end it pulls the estimate away from moves outwards by it. The
     other end stays, because few prompts tell little about a bias.
 
-    Parameters
-    ----------
-    estimate
-        The estimate from all prompts; the interval always holds it.
-    resampled
-        ``[resamples]`` estimates; NaN ones (criterion not met) are left out.
-    weights
-        ``[prompts]``, positive, at least two: token counts, or ones; those of clusters where these were drawn.
-    level
-        Wanted coverage, in (0, 1).
-    limits
-        Smallest and largest value there can be; the interval is cut to them.
-    grouped
-        Also hold the middle ``level`` share of the resamples: for an estimator that chooses between places, so
-        that its resamples lie in groups, and a group far from the estimate may be beyond the standard error.
+    Args:
+        estimate: the estimate from all prompts; the interval always holds it.
+        resampled: ``[resamples]`` estimates; NaN ones (criterion not met) are left out.
+        weights: ``[prompts]``, positive, at least two: token counts, or ones; those of clusters where these were drawn.
+        level: wanted coverage, in (0, 1).
+        limits: smallest and largest value there can be; the interval is cut to them.
+        grouped: also hold the middle ``level`` share of the resamples: for an estimator that chooses between places, so
+            that its resamples lie in groups, and a group far from the estimate may be beyond the standard error.
 
-    Returns
-    -------
-    NaN ends where the estimate is NaN or fewer than two resamples have a value.
+    Returns:
+        NaN ends where the estimate is NaN or fewer than two resamples have a value.
     """
     found = resampled[~np.isnan(resampled)]
     if math.isnan(estimate) or found.size < 2:
@@ -231,3 +223,9 @@ def check_resampling(resamples: int, level: float) -> None:
         raise OptionError(f"resamples is {resamples}; give a whole number of at least 1 (usual: 1000).")
     if not 0 < level < 1:
         raise OptionError(f"level is {level}; it is the wanted coverage: give a number between 0 and 1 (usual: 0.95).")
+
+
+def check_permutations(permutations: int) -> None:
+    """An OptionError where there are no permutations."""
+    if permutations < 1:
+        raise OptionError(f"permutations is {permutations}; give a whole number of at least 1 (usual: 9999).")

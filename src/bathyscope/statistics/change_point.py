@@ -35,15 +35,12 @@ def change_point(curve: ArrayLike) -> FloatArray:
     Both are the global least-squares fits to entries 1 … L−1, with at least three entries on each side (an
     entry on which a bend lies counts on both).
 
-    Parameters
-    ----------
-    curve
-        ``[L]`` or ``[..., L]``, indexed by block or block input.
+    Args:
+        curve: ``[L]`` or ``[..., L]``, indexed by block or block input.
 
-    Returns
-    -------
-    ``[...]``, from 3 to L−3; NaN where the curve is not finite throughout, has fewer than seven entries, or
-    is a straight line from entry 1 on.
+    Returns:
+        ``[...]``, from 3 to L−3; NaN where the curve is not finite throughout, has fewer than seven entries, or is a
+        straight line from entry 1 on.
     """
     values = np.asarray(curve, dtype=np.float64)
     exists = _has_break(values)

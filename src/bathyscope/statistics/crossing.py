@@ -85,14 +85,20 @@ def layer_effect(effect: ArrayLike) -> FloatArray:
     ``effect`` is ``[..., L, L]`` (skipped × block), relative changes of block contributions; returns
     ``[..., L]``. An OptionError where it is not square. Source: csordas2025, depth score.
     """
-    effect = np.asarray(effect, dtype=np.float64)
-    if effect.ndim < 2 or effect.shape[-1] != effect.shape[-2] or effect.shape[-1] == 0:
-        raise OptionError(
-            f"Skip effects of shape {list(effect.shape)} were given; they are [..., skipped, block], with as "
-            "many skipped blocks as blocks."
-        )
+    effect = skip_effects(effect)
     n_blocks = effect.shape[-1]
     return effect.sum(axis=-1) / np.maximum(n_blocks - 1 - np.arange(n_blocks), 1)
+
+
+def skip_effects(effect: ArrayLike) -> FloatArray:
+    """``[..., L, L]`` (skipped × block) as an array; an OptionError where it is not square."""
+    values = np.asarray(effect, dtype=np.float64)
+    if values.ndim < 2 or values.shape[-1] != values.shape[-2] or values.shape[-1] == 0:
+        raise OptionError(
+            f"Skip effects of shape {list(values.shape)} were given; they are [..., skipped, block], with as "
+            "many skipped blocks as blocks."
+        )
+    return values
 
 
 def centre_of_mass(effect_by_block: ArrayLike) -> FloatArray:

@@ -19,6 +19,7 @@ from statsmodels.regression.linear_model import OLS
 from statsmodels.stats.outliers_influence import variance_inflation_factor
 
 from bathyscope.errors import OptionError
+from bathyscope.statistics.bootstrap import check_resampling
 
 FloatArray = NDArray[np.float64]
 
@@ -98,26 +99,18 @@ def regress(
 ) -> Regression:
     """Least squares of ``score`` on ``layers`` and covariates, all ``[models]``.
 
-    Parameters
-    ----------
-    families
-        Each model's family; needed for the next two.
-    fixed_effects
-        A constant for each family: only differences within families count.
-    clustered
-        Standard errors that allow models of one family to deviate together; they need many families.
-    level
-        Coverage of intervals and band, in (0, 1).
-    points
-        Where the band is computed, evenly spaced.
+    Args:
+        families: each model's family; needed for the next two.
+        fixed_effects: a constant for each family: only differences within families count.
+        clustered: standard errors that allow models of one family to deviate together; they need many families.
+        level: coverage of intervals and band, in (0, 1).
+        points: where the band is computed, evenly spaced.
 
-    Raises
-    ------
-    OptionError
-        Where something does not vary, predictors are exactly collinear, or there are no more models than parameters.
+    Raises:
+        OptionError: where something does not vary, predictors are exactly collinear, or there are no more models than
+            parameters.
     """
-    if not 0 < level < 1:
-        raise OptionError(f"level is {level}; it is the wanted coverage: give a number between 0 and 1 (usual: 0.95).")
+    check_resampling(1, level)
     predictors = {LAYERS: layers, **covariates}
     members = _members(families) if fixed_effects or clustered else None
     design, terms = _design(predictors, members if fixed_effects else None)

@@ -55,23 +55,16 @@ def depth_score(
     The mean over prompts is what intervals are good at. A maximum over few prompts hangs on one of them, which
     resampling sees only in part: its interval is a rough one.
 
-    Parameters
-    ----------
-    effect
-        ``[prompts, L, L]`` (skipped × block), effects on later blocks, of which e_s is the mean after the
-        reduction over prompts; or ``[prompts, L]``, an output effect for each skipped block, e_s itself.
-        A prompt with a NaN is left out.
-    reduction
-        Over prompts, for each entry: ``mean``, ``p95`` (linear quantile) or ``max``.
-    cluster
-        ``[prompts]``, prompts of one number are resampled as one; None = each for itself.
-    resamples, coverage, seed
-        Of the bootstrap; equal inputs and seed give equal results.
+    Args:
+        effect: ``[prompts, L, L]`` (skipped × block), effects on later blocks, of which e_s is the mean after the
+            reduction over prompts; or ``[prompts, L]``, an output effect for each skipped block, e_s itself. A prompt
+            with a NaN is left out.
+        reduction: over prompts, for each entry: ``mean``, ``p95`` (linear quantile) or ``max``.
+        cluster: ``[prompts]``, prompts of one number are resampled as one; None = each for itself.
+        resamples, coverage, seed: of the bootstrap; equal inputs and seed give equal results.
 
-    Raises
-    ------
-    OptionError
-        An unknown reduction, effects of another shape, or an option out of its range.
+    Raises:
+        OptionError: an unknown reduction, effects of another shape, or an option out of its range.
     """
     check_resampling(resamples, coverage)
     if reduction not in _OVER_PROMPTS:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -75,36 +75,17 @@ class Contrast:
     (Schuirmann 1987). NaN without a bound, and for whole-numbered estimators."""
 
 
-def paired_difference(
-    first: Reading,
-    second: Reading,
-    *,
-    resamples: int = 2000,
-    level: float = 0.95,
-    seed: int = 0,
-    bound: float | None = None,
-) -> Contrast:
+def paired_difference(first: Reading, second: Reading, **options: Any) -> Contrast:
     """second − first of two runs on the same prompts, in the same order; both see the same resamples.
 
-    Prompts without a value in either run are left out of both. Raises an OptionError where the numbers of
-    prompts differ, or an option is out of its range.
+    Prompts without a value in either run are left out of both. Options and errors are those of :func:`contrast`.
     """
-    return contrast([[Term(first, -1.0), Term(second, 1.0)]], resamples=resamples, level=level, seed=seed, bound=bound)
+    return contrast([[Term(first, -1.0), Term(second, 1.0)]], **options)
 
 
-def two_sample_difference(
-    first: Reading,
-    second: Reading,
-    *,
-    resamples: int = 2000,
-    level: float = 0.95,
-    seed: int = 0,
-    bound: float | None = None,
-) -> Contrast:
+def two_sample_difference(first: Reading, second: Reading, **options: Any) -> Contrast:
     """second − first of two runs on different prompts, each resampled on its own (see :func:`contrast`)."""
-    return contrast(
-        [[Term(first, -1.0)], [Term(second, 1.0)]], resamples=resamples, level=level, seed=seed, bound=bound
-    )
+    return contrast([[Term(first, -1.0)], [Term(second, 1.0)]], **options)
 
 
 def slope_coefficients(x: ArrayLike) -> FloatArray:
@@ -138,23 +119,15 @@ def contrast(
     ``p_equivalence`` inverts the same interval at ±``bound``: it is below 0.05 exactly where the interval of level 0.90
     lies between them.
 
-    Parameters
-    ----------
-    cohorts
-        Runs on the same prompts, in the same order, stand in one cohort.
-    resamples
-        Number of resamples, at least 1.
-    level
-        Wanted coverage of the interval, in (0, 1).
-    seed
-        Seed of the resampling.
-    bound
-        Above 0: values within ±bound are as good as none; None = not asked.
+    Args:
+        cohorts: runs on the same prompts, in the same order, stand in one cohort.
+        resamples: number of resamples, at least 1.
+        level: wanted coverage of the interval, in (0, 1).
+        seed: seed of the resampling.
+        bound: above 0: values within ±bound are as good as none; None = not asked.
 
-    Raises
-    ------
-    OptionError
-        No terms; runs of one cohort with different numbers of prompts; an option out of its range.
+    Raises:
+        OptionError: no terms; runs of one cohort with different numbers of prompts; an option out of its range.
     """
     check_resampling(resamples, level)
     check_bound(bound)

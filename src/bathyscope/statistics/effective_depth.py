@@ -7,15 +7,22 @@ Source: hu2025, Section 3 (the three criteria); csordas2025, depth score (centre
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from bathyscope.statistics.bootstrap import IntArray, check_resampling
+from bathyscope.statistics.bootstrap import (
+    FloatArray,
+    bootstrap_interval,
+    check_resampling,
+    cluster_weights,
+    resample_counts,
+)
 from bathyscope.statistics.change_point import change_point, change_point_reason
 from bathyscope.statistics.crossing import (
     KL_FRACTION,
@@ -31,10 +38,11 @@ from bathyscope.statistics.crossing import (
     overlap_depth,
 )
 from bathyscope.statistics.depth_inputs import DepthInputs
-from bathyscope.statistics.estimate import DepthEstimate, Means, Scale, estimate, whole_estimate
+from bathyscope.statistics.estimate import DepthEstimate
+from bathyscope.statistics.reading import Reading, only_entry
+from bathyscope.statistics.reduce import weighted_mean
 from bathyscope.statistics.smoothing import falling_fit, loess_fit, rising_fit
 
-FloatArray = NDArray[np.float64]
 Locate = Callable[[FloatArray], FloatArray]
 
 CURVES = ("cosine", "kl", "overlap")
@@ -59,60 +67,88 @@ def blocks_done(estimator: str) -> float:
     return 0.5 if estimator.endswith(("cosine", "centre_of_mass")) else 0.0
 
 
-class Whole(NamedTuple):
-    """What makes an estimator whole-numbered."""
+class Published(NamedTuple):
+    """How a whole-numbered depth is read off a curve itself."""
 
     locate: Locate
     """Mean curves ``[..., X]`` to whole-numbered depths ``[...]``, NaN where there is none."""
-    containing: Callable[[ArrayLike], FloatArray]
-    """The whole-numbered depths that belong to real-valued ones."""
     offset: float
     """Blocks done at the whole-numbered depth 0."""
 
 
-@dataclass(frozen=True)
-class Estimator:
-    """One estimator on one run: what each prompt gives, and how a depth is read off the prompts' mean."""
+class Means(NamedTuple):
+    """Mean curve ``[X]``, resampled ones ``[resamples, X]`` (none from a single prompt or cluster), weights of what is
+    drawn: prompts, or clusters."""
+
+    curve: FloatArray
+    resampled: FloatArray
+    weights: FloatArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimator(Reading):
+    """A reading of a depth, which ``whole`` makes a whole-numbered one, and what is told of it."""
 
     curve: str
     """What it is read off; estimators of one curve share values and weights."""
-    values: FloatArray
-    """``[P, X]``; a prompt that is NaN throughout has no value."""
-    weights: FloatArray
-    """``[P]``, positive: token counts, or ones."""
-    locate: Locate
-    """Mean curves ``[..., X]`` to real-valued depths ``[...]``, NaN where there is none."""
     explain: Callable[[FloatArray], str]
     """Why a mean curve ``[X]`` has no depth; empty where it has one."""
-    last: int
-    """The largest depth there is."""
-    whole: Whole | None = None
-    """For a whole-numbered estimator: how its depth is read off, and off the real-valued one."""
+    published: Published | None = None
+    """For a whole-numbered estimator, which has its interval from the real-valued one."""
     offset: float = 0.0
     """Blocks done at the real-valued depth 0."""
-    cluster: IntArray | None = None
-    """``[P]``, prompts of one number are resampled as one; None where each stands alone."""
     grouped: bool = False
     """It chooses between places, so that resamples lie in groups (see ``bootstrap_interval``)."""
 
-    def take(self, prompts: ArrayLike) -> Estimator:
-        """The same estimator on some of the prompts, in the order of the given indices (or a mask)."""
-        chosen = np.asarray(prompts)
-        cluster = None if self.cluster is None else self.cluster[chosen]
-        return replace(self, values=self.values[chosen], weights=self.weights[chosen], cluster=cluster)
-
     def means(self, resamples: int, seed: int) -> Means:
         """Mean and resampled means of what the prompts give, which estimators of one curve share."""
-        return Means.of(self.values, self.weights, resamples, seed, self.cluster)
+        own = self.take(self.has_value)
+        curve, drawn = weighted_mean(own.values, own.weights), cluster_weights(own.weights, own.cluster)
+        if len(drawn) < 2:
+            return Means(curve, np.empty((0, own.values.shape[1])), drawn)
+        counts = resample_counts(len(own.weights), resamples, np.random.default_rng(seed), own.cluster)
+        return Means(curve, weighted_mean(own.values, counts * own.weights), drawn)
 
     def read(self, means: Means, n_blocks: int, level: float) -> DepthEstimate:
         """The depth with its interval, from the means of the estimator's values and weights."""
-        scale = Scale(n_blocks, self.last, level, self.offset)
-        found = estimate(means, self.locate, self.explain, scale, grouped=self.grouped)
-        if self.whole is None:
-            return found
-        locate, containing, offset = self.whole
-        return whole_estimate(found, float(locate(means.curve)), containing, n_blocks, offset)
+        depth, reasons = float(self.locate(means.curve)), [self.explain(means.curve)]
+        low, high, share = math.nan, math.nan, math.nan
+        if len(means.weights) == 1:
+            reasons.append("an interval needs at least two prompts with values, and there is one")
+        elif len(means.weights) > 1:
+            resampled = self.locate(means.resampled)
+            low, high = bootstrap_interval(
+                depth, resampled, means.weights, level=level, limits=self.limits, grouped=self.grouped
+            )
+            share = float((~np.isnan(resampled)).mean())
+            if math.isnan(low) and not math.isnan(depth):
+                reasons.append("too few resamples meet the criterion for an interval")
+        offset = self.offset
+        if self.published is not None and self.whole is not None:
+            # the interval is what the interpolated position's touches
+            depth, offset = float(self.published.locate(means.curve)), self.published.offset
+            first, last = self.whole(np.array([low, high]))
+            low, high = float(np.minimum(first, depth)), float(np.maximum(np.minimum(last, n_blocks - 2), depth))
+        reason = "; ".join(filter(None, reasons))
+        return DepthEstimate(depth, (depth + offset) / n_blocks, low, high, share, reason, offset)
+
+    def ratio(self, n_blocks: int) -> Reading:
+        """The reading of blocks done / L."""
+        low, high = ((limit + self.offset) / n_blocks for limit in self.limits)
+        whole = None
+        if self.whole is not None and self.published is not None:
+            whole = partial(_whole_ratio, self.whole, self.offset, self.published.offset, n_blocks)
+        locate = partial(_ratio, self.locate, self.offset, n_blocks)
+        return Reading(self.values, self.weights, locate, (low, high), whole, self.cluster)
+
+
+def _ratio(locate: Locate, offset: float, n_blocks: int, mean: FloatArray) -> FloatArray:
+    return (locate(mean) + offset) / n_blocks
+
+
+def _whole_ratio(whole: Locate, offset: float, of_whole: float, n_blocks: int, ratio: FloatArray) -> FloatArray:
+    # a position on a block's edge must come back onto it from the ratio
+    return (whole(np.round(ratio * n_blocks - offset, 9)) + of_whole) / n_blocks
 
 
 def effective_depth(
@@ -129,23 +165,15 @@ def effective_depth(
     prompt-weighted effect (csordas2025): what a prompt's tokens yield there is one summary, not a sum over
     them. Equal inputs and ``seed`` give equal results.
 
-    Parameters
-    ----------
-    resamples
-        Number of resamples, at least 1.
-    level
-        Wanted coverage of the intervals, in (0, 1).
-    kl_fraction
-        Share of the largest KL below which the kl criterion is met, in (0, 1].
-    overlap_threshold
-        Overlap above which the overlap criterion is met, in [0, 1).
-    seed
-        Seed of the resampling.
+    Args:
+        resamples: number of resamples, at least 1.
+        level: wanted coverage of the intervals, in (0, 1).
+        kl_fraction: share of the largest KL below which the kl criterion is met, in (0, 1].
+        overlap_threshold: overlap above which the overlap criterion is met, in [0, 1).
+        seed: seed of the resampling.
 
-    Raises
-    ------
-    OptionError
-        Where an option is out of its range.
+    Raises:
+        OptionError: where an option is out of its range.
     """
     check_resampling(resamples, level)
     means: dict[str, Means] = {}
@@ -164,18 +192,23 @@ def estimators(
 
     Options, weights and errors are those of :func:`effective_depth`.
     """
-    last = curves.n_blocks - 1
+    last = float(curves.n_blocks - 1)
     found: dict[str, Estimator] = {}
     for criterion in _criteria(curves, kl_fraction, overlap_threshold):
         found |= _of_curve(criterion, curves.weights(criterion.name), last)
     for name, depths in (("settle", curves.settle_depth), ("prediction", curves.prediction_depth)):
         values = np.full(len(curves.n_tokens), np.nan) if depths is None else depths
-        why_none = partial(_token_reason, name, depths is not None)
-        found[name] = Estimator(name, values[:, None], curves.weights(name), _only_entry, why_none, curves.n_blocks)
-    why_none = partial(_effect_reason, curves.effect_future is not None)
-    ones = np.ones(len(curves.n_tokens))
-    mass = partial(Estimator, "effect", _effects(curves), ones, centre_of_mass, why_none, last)
-    found["centre_of_mass"] = mass(offset=blocks_done("centre_of_mass"))
+        why_none, limits = partial(_token_reason, name, depths is not None), (0.0, float(curves.n_blocks))
+        found[name] = Estimator(values[:, None], curves.weights(name), only_entry, limits, curve=name, explain=why_none)
+    found["centre_of_mass"] = Estimator(
+        _effects(curves),
+        np.ones(len(curves.n_tokens)),
+        centre_of_mass,
+        (0.0, last),
+        curve="effect",
+        explain=partial(_effect_reason, curves.effect_future is not None),
+        offset=blocks_done("centre_of_mass"),
+    )
     return {name: replace(found[name], cluster=curves.cluster) for name in ESTIMATORS}
 
 
@@ -199,14 +232,15 @@ def _criteria(curves: DepthInputs, kl_fraction: float, overlap_threshold: float)
     yield _Criterion("overlap", curves.overlap, overlap, block_input_at, rising_fit, partial(why, "overlap"))
 
 
-def _of_curve(criterion: _Criterion, weights: FloatArray, last: int) -> dict[str, Estimator]:
+def _of_curve(criterion: _Criterion, weights: FloatArray, last: float) -> dict[str, Estimator]:
     """The estimators of one curve."""
     name, explain, smooth = criterion.name, criterion.explain, criterion.smooth
     interpolated: Locate = partial(criterion.locate, interpolate=True)
-    whole = Whole(criterion.locate, criterion.containing, blocks_done(name))
-    of = partial(Estimator, name, criterion.values, weights, last=last, offset=blocks_done(f"interpolated_{name}"))
+    published = Published(criterion.locate, blocks_done(name))
+    offset = blocks_done(f"interpolated_{name}")
+    of = partial(Estimator, criterion.values, weights, limits=(0.0, last), curve=name, offset=offset)
     return {
-        name: of(locate=interpolated, explain=explain, whole=whole),
+        name: of(locate=interpolated, explain=explain, whole=criterion.containing, published=published),
         f"interpolated_{name}": of(locate=interpolated, explain=explain),
         f"smoothed_{name}": of(
             locate=partial(_smoothed, smooth, interpolated), explain=partial(_smoothed, smooth, explain)
@@ -217,10 +251,6 @@ def _of_curve(criterion: _Criterion, weights: FloatArray, last: int) -> dict[str
 
 def _smoothed(smooth: Locate, read: Callable[[FloatArray], Any], curve: FloatArray) -> Any:
     return read(smooth(curve))
-
-
-def _only_entry(values: FloatArray) -> FloatArray:
-    return values[..., 0]
 
 
 def _token_reason(name: str, measured: bool, depth: FloatArray) -> str:

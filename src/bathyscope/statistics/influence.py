@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bathyscope.errors import OptionError
+from bathyscope.statistics.crossing import skip_effects
 
 FloatArray = NDArray[np.float64]
 
@@ -20,19 +20,14 @@ def influence_received(effect: ArrayLike) -> FloatArray:
     blocks before the skipped one, 1 or 0 for that block itself) and would make a block's mean depend on where
     it stands.
 
-    Parameters
-    ----------
-    effect
-        E, ``[..., L, L]`` (skipped × block), relative changes of block contributions; NaN = not measured.
+    Args:
+        effect: E, ``[..., L, L]`` (skipped × block), relative changes of block contributions; NaN = not measured.
 
-    Returns
-    -------
-    ``[..., L]``; NaN where no cell has a value: always at block 0, which has no block before it.
+    Returns:
+        ``[..., L]``; NaN where no cell has a value: always at block 0, which has no block before it.
 
-    Raises
-    ------
-    OptionError
-        Where there is not one row for each block.
+    Raises:
+        OptionError: where there is not one row for each block.
     """
     return _mean(*_later_cells(effect), axis=-2)
 
@@ -48,12 +43,7 @@ def influence_given(effect: ArrayLike) -> FloatArray:
 
 
 def _later_cells(effect: ArrayLike) -> tuple[FloatArray, NDArray[np.bool_]]:
-    values = np.asarray(effect, dtype=np.float64)
-    if values.ndim < 2 or values.shape[-2] != values.shape[-1]:
-        raise OptionError(
-            f"Skip effects of shape {list(values.shape)} were given; they are [..., skipped, block], with as many "
-            "skipped blocks as blocks."
-        )
+    values = skip_effects(effect)
     return values, np.triu(np.ones(values.shape[-2:], dtype=bool), 1) & ~np.isnan(values)
 
 

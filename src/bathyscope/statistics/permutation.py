@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from bathyscope.errors import OptionError
+from bathyscope.statistics.bootstrap import check_permutations
 from bathyscope.statistics.reading import Reading
 
 FloatArray = NDArray[np.float64]
@@ -30,24 +31,17 @@ def permutation_p(first: Reading, second: Reading, *, permutations: int = 9999, 
     apart) / (1 + ``permutations``), as the given way is one of the possible ones (Phipson and Smyth 2010). A dealing
     in which a group has no estimate counts as one that is farther apart.
 
-    Parameters
-    ----------
-    first, second
-        Readings of the same estimator; prompts without a value are left out. Where they have clusters, no cluster has
-        prompts in both.
-    permutations
-        Number of random ways, at least 1; the smallest p-value is 1 / (1 + ``permutations``).
-    seed
-        Seed of the dealing; equal inputs and seed give equal results.
+    Args:
+        first, second: readings of the same estimator; prompts without a value are left out. Where they have clusters,
+            no cluster has prompts in both.
+        permutations: number of random ways, at least 1; the smallest p-value is 1 / (1 + ``permutations``).
+        seed: seed of the dealing; equal inputs and seed give equal results.
 
-    Returns
-    -------
-    NaN where a group has fewer than two prompts (clusters) with a value, or no estimate.
+    Returns:
+        NaN where a group has fewer than two prompts (clusters) with a value, or no estimate.
 
-    Raises
-    ------
-    OptionError
-        Where ``permutations`` is below 1, or a cluster has prompts in both groups.
+    Raises:
+        OptionError: where ``permutations`` is below 1, or a cluster has prompts in both groups.
     """
     check_permutations(permutations)
     groups = [reading.take(reading.has_value) for reading in (first, second)]
@@ -84,12 +78,6 @@ def share_clusters(first: Reading, second: Reading) -> bool:
     if first.cluster is None or second.cluster is None:
         return False
     return bool(np.intersect1d(first.cluster, second.cluster).size)
-
-
-def check_permutations(permutations: int) -> None:
-    """An OptionError where there are no permutations."""
-    if permutations < 1:
-        raise OptionError(f"permutations is {permutations}; give a whole number of at least 1 (usual: 9999).")
 
 
 def _apart(pooled: Reading, one: NDArray[np.intp], other: NDArray[np.intp]) -> FloatArray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -50,7 +51,7 @@ class Reading:
         """``[P]``: which prompts have any value."""
         return np.asarray(~np.isnan(self.values.reshape(len(self.values), -1)).all(axis=1))
 
-    def take(self, prompts: ArrayLike) -> Reading:
+    def take(self, prompts: ArrayLike) -> Self:
         """The same estimator on some of the prompts, in the order of the given indices (or a mask)."""
         chosen = np.asarray(prompts)
         cluster = None if self.cluster is None else self.cluster[chosen]
@@ -60,3 +61,8 @@ class Reading:
         """What ``locate`` gives: ``[]``, or ``[R]`` from how often each resample draws each prompt ``[R, P]``."""
         weights = self.weights if counts is None else np.asarray(counts, dtype=np.float64) * self.weights
         return np.asarray(self.locate(weighted_mean(self.values, weights)))
+
+
+def only_entry(mean: FloatArray) -> FloatArray:
+    """What is read off means ``[..., 1]`` of one number a prompt: the mean itself."""
+    return np.asarray(mean[..., 0])

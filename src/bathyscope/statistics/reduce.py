@@ -15,23 +15,17 @@ FloatArray = NDArray[np.float64]
 def weighted_mean(values: ArrayLike, weights: ArrayLike) -> FloatArray:
     """Weighted mean over the first axis, leaving out what is NaN.
 
-    Parameters
-    ----------
-    values
-        ``[prompts, ...]``; NaN marks a prompt (or one entry of it) without a value, for example a prompt too
-        short for any skip position. A NaN entry takes its weight out of that entry's mean.
-    weights
-        ``[prompts]`` or ``[resamples, prompts]``, finite and not negative.
+    Args:
+        values: ``[prompts, ...]``; NaN marks a prompt (or one entry of it) without a value, for example a prompt too
+            short for any skip position. A NaN entry takes its weight out of that entry's mean.
+        weights: ``[prompts]`` or ``[resamples, prompts]``, finite and not negative.
 
-    Returns
-    -------
-    ``[...]`` or ``[resamples, ...]``; NaN where no prompt of positive weight has a value, or one has an
-    infinite value. All resamples are one matrix product.
+    Returns:
+        ``[...]`` or ``[resamples, ...]``; NaN where no prompt of positive weight has a value, or one has an infinite
+        value. All resamples are one matrix product.
 
-    Raises
-    ------
-    OptionError
-        Where the numbers of prompts differ or a weight is negative, NaN or infinite.
+    Raises:
+        OptionError: where the numbers of prompts differ or a weight is negative, NaN or infinite.
     """
     values = np.asarray(values, dtype=np.float64)
     weights = np.asarray(weights, dtype=np.float64)

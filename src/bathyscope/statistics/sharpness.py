@@ -67,21 +67,14 @@ def sharpness(
 
     A low p-value with an estimate above 0 says sharp, below 0 the contrary; a high one that the prompts do not tell.
 
-    Parameters
-    ----------
-    curves
-        ``[prompts, n + 1]``; a prompt that is NaN throughout is left out.
-    weights
-        ``[prompts]``, positive: token counts; None = each prompt the same.
-    cluster
-        ``[prompts]``, prompts of one number are resampled as one; None = each for itself.
-    resamples, level, seed
-        As for :func:`bathyscope.statistics.difference.contrast`.
+    Args:
+        curves: ``[prompts, n + 1]``; a prompt that is NaN throughout is left out.
+        weights: ``[prompts]``, positive: token counts; None = each prompt the same.
+        cluster: ``[prompts]``, prompts of one number are resampled as one; None = each for itself.
+        resamples, level, seed: as for :func:`bathyscope.statistics.difference.contrast`.
 
-    Raises
-    ------
-    OptionError
-        Weights that do not fit, or an option out of its range.
+    Raises:
+        OptionError: weights that do not fit, or an option out of its range.
     """
     values = np.asarray(curves, dtype=np.float64)
     own = np.ones(len(values)) if weights is None else np.asarray(weights, dtype=np.float64)

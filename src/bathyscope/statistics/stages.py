@@ -87,9 +87,8 @@ def segmentations(curves: ArrayLike, most: int, shortest: int = 1) -> list[Break
     Best leaves the least squares Σ (x − its stage's mean)² over all curves. Numbers of stages that do not fit into
     the blocks are left out.
 
-    Returns
-    -------
-    For each number of stages the first block of every stage but the first, rising; ``[()]`` for one stage alone.
+    Returns:
+        For each number of stages the first block of every stage but the first, rising; ``[()]`` for one stage alone.
     """
     values = np.asarray(curves, dtype=np.float64)
     n_blocks = values.shape[-1]
@@ -120,14 +119,10 @@ def stage_boundaries(
 ) -> Boundaries:
     """Boundaries of a given number of stages, with intervals from resampling prompts.
 
-    Parameters
-    ----------
-    stages
-        At least 2.
-    shortest
-        Fewest blocks in a stage.
-    resamples, level
-        Number of bootstrap resamples; coverage of the intervals.
+    Args:
+        stages: at least 2.
+        shortest: fewest blocks in a stage.
+        resamples, level: number of bootstrap resamples; coverage of the intervals.
     """
     missing = np.full(stages - 1, np.nan)
     n_prompts = len(curves.by_prompt)
@@ -163,10 +158,8 @@ def held_out_errors(curves: Curves, most: int, shortest: int, *, folds: int, see
     Prompts are dealt into folds by ``seed``. Curves that no prompt changes take part in the choice of the breaks,
     but not in the error: nothing of them can be held out.
 
-    Parameters
-    ----------
-    folds
-        At most; no more than there are prompts.
+    Args:
+        folds: at most; no more than there are prompts.
     """
     n_prompts, varying, _ = curves.by_prompt.shape
     missing = np.full(most, np.nan)

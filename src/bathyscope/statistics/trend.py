@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from bathyscope.errors import OptionError
-from bathyscope.statistics.bootstrap import Interval, check_resampling
+from bathyscope.statistics.bootstrap import Interval, check_permutations, check_resampling
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]
@@ -66,25 +66,18 @@ def trend(
     tried and it is the exact share; else it is (1 + those at least as clear) / (1 + ``permutations``), as the given
     signs are one of the possible ways (Phipson and Smyth 2010).
 
-    Parameters
-    ----------
-    cluster
-        ``[prompts]``, prompts of one number belong together; None, or a number for every prompt, = each for itself.
-    permutations
-        Number of random signings, at least 1; the smallest p-value is 1 / (1 + ``permutations``).
-    coverage
-        Wanted coverage of the interval, in (0, 1).
-    seed
-        Seed of the signs; equal inputs and seed give equal results.
+    Args:
+        cluster: ``[prompts]``, prompts of one number belong together; None, or a number for every prompt, = each for
+            itself.
+        permutations: number of random signings, at least 1; the smallest p-value is 1 / (1 + ``permutations``).
+        coverage: wanted coverage of the interval, in (0, 1).
+        seed: seed of the signs; equal inputs and seed give equal results.
 
-    Raises
-    ------
-    OptionError
-        Where the lengths differ or an option is out of its range.
+    Raises:
+        OptionError: where the lengths differ or an option is out of its range.
     """
     check_resampling(1, coverage)
-    if permutations < 1:
-        raise OptionError(f"permutations is {permutations}; give a whole number of at least 1 (usual: 9999).")
+    check_permutations(permutations)
     y, x, member = _paired(scores, difficulty, cluster)
     what, units = ("prompts", y.size) if member is None else ("clusters of prompts", int(member.max(initial=-1)) + 1)
     if units < FEWEST:

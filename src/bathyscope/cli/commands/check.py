@@ -6,12 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from cyclopts import App
-
 import bathyscope
-from bathyscope.cli.arguments import LOADING
+from bathyscope.cli.arguments import LOADING, ModelName, as_app
 from bathyscope.cli.console import quiet_libraries, say, write, write_json, write_table
-from bathyscope.cli.flags import command, flags
 from bathyscope.errors import ModelError
 
 _EXAMPLES = """\
@@ -23,17 +20,10 @@ Examples:
 Exit code 0: accepted; 4: refused, with the reason and the measured gap."""
 
 
-def check_command(
-    model: str,
-    /,
-    *,
-    format: Literal["table", "json"] = "table",
-    **given: Any,
-) -> int:
+def check_command(model: ModelName, /, *, format: Literal["table", "json"] = "table", **given: Any) -> int:
     """Check a model.
 
     Args:
-        model: name on the hub, or a local folder.
         format: of the output.
     """
     say(f"Loading {model}.")
@@ -96,5 +86,4 @@ def _gap(values: Sequence[float]) -> str:
     return f"{max(values):.1e}"
 
 
-app = App(name="check", help_epilogue=_EXAMPLES)
-app.default(command(check_command, flags(LOADING)))
+app = as_app(check_command, _EXAMPLES, loading=LOADING)

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
 import bathyscope
-from bathyscope.cli.arguments import Partial, Records
+from bathyscope.cli.arguments import Partial, Records, as_app
 from bathyscope.cli.console import Format, say, write, write_data, write_table
-from bathyscope.cli.flags import command, flags, options_of
 from bathyscope.errors import OptionError
 
 if TYPE_CHECKING:
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 
 Pair = tuple[str, str]
 
-_DERIVED = options_of("bathyscope:compare", leave_out=("runs", "pairs", "paired"))
 _EXAMPLES = """\
 Examples:
   bathyscope compare runs/qwen runs/llama
@@ -111,5 +109,4 @@ def _pair(text: str) -> Pair | None:
     return next((cut for cut in cuts if all(Path(folder).exists() for folder in cut)), cuts[0])
 
 
-app = App(name="compare", help_epilogue=_EXAMPLES)
-app.default(command(compare_command, flags(_DERIVED)))
+app = as_app(compare_command, _EXAMPLES, "bathyscope:compare", leave_out=("pairs",))

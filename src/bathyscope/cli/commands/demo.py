@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from cyclopts import App
-
 from bathyscope.cli import session
-from bathyscope.cli.arguments import Quiet
+from bathyscope.cli.arguments import Quiet, as_app
 from bathyscope.cli.console import quiet_libraries, say, write
 from bathyscope.cli.summary import print_summary
 
@@ -18,10 +16,7 @@ Examples:
   bathyscope demo --out runs/first
   bathyscope show runs/demo --measure skip --format csv | head"""
 
-app = App(name="demo", help_epilogue=_EXAMPLES)
 
-
-@app.default
 def demo_command(*, out: Path = Path("runs/demo"), quiet: Quiet = False) -> int:
     """Show what a survey gives.
 
@@ -39,3 +34,6 @@ def demo_command(*, out: Path = Path("runs/demo"), quiet: Quiet = False) -> int:
     write(f"Report: {out / 'report.html'}")
     write(run.headline())
     return 0
+
+
+app = as_app(demo_command, _EXAMPLES)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
 import bathyscope
-from bathyscope.cli.arguments import Picture, Records, check_picture, records, write_picture
+from bathyscope.cli.arguments import Picture, Records, as_app, check_picture, records, write_picture
 from bathyscope.cli.console import write_rows
-from bathyscope.cli.flags import command, flags, options_of
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -63,5 +62,4 @@ def remark(found: xr.Dataset) -> str:
     )
 
 
-app = App(name="depth-performance", help_epilogue=_EXAMPLES)
-app.default(command(depth_performance_command, flags(options_of("bathyscope:depth_performance", leave_out=("table",)))))
+app = as_app(depth_performance_command, _EXAMPLES, "bathyscope:depth_performance")

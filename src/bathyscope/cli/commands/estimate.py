@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, Literal
 from cyclopts import App
 
 import bathyscope
+from bathyscope.cli.arguments import as_app
 from bathyscope.cli.commands.survey import CALL, IN_A_SHELL, REPEATED, measure_flags, with_sources
 from bathyscope.cli.console import quiet_libraries, write, write_json, write_table
-from bathyscope.cli.flags import command, flags, nested, options_of
+from bathyscope.cli.flags import nested
 from bathyscope.measures.declaration import Declaration
 
 if TYPE_CHECKING:
     from bathyscope.cost import Estimate
 
-_ASKED = options_of("bathyscope:estimate", leave_out=("model", "rates"))
 _TEXTS = {one.name: one.metadata["help"] for one in fields(CALL)} | IN_A_SHELL
 _EXAMPLES = """\
 Examples:
@@ -28,13 +28,7 @@ Examples:
 Measures this machine for well under two seconds; nothing else is computed."""
 
 
-def estimate_command(
-    model: str,
-    /,
-    *,
-    format: Literal["table", "json"] = "table",
-    **given: Any,
-) -> int:
+def estimate_command(model: str, /, *, format: Literal["table", "json"] = "table", **given: Any) -> int:
     """Estimate a survey.
 
     Args:
@@ -123,10 +117,11 @@ def _duration(seconds: float) -> str:
 
 def application(others: Mapping[str, Declaration] | None = None) -> App:
     """The command, with flags for the options of measures from outside the package."""
-    own = flags(_ASKED, texts=_TEXTS, repeated=REPEATED)
-    made = App(name="estimate", help_epilogue=_EXAMPLES)
-    made.default(command(estimate_command, [*own, *measure_flags((), others)]))
-    return made
+    beside = measure_flags((), others)
+    call = "bathyscope:estimate"
+    return as_app(
+        estimate_command, _EXAMPLES, call, leave_out=("rates",), texts=_TEXTS, repeated=REPEATED, beside=beside
+    )
 
 
 app = application()

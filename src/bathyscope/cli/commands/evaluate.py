@@ -8,13 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cyclopts import App
-
 import bathyscope
 from bathyscope.cli import session
-from bathyscope.cli.arguments import LOADING, Quiet, Records, taken
+from bathyscope.cli.arguments import LOADING, ModelName, Quiet, Records, as_app, taken
 from bathyscope.cli.console import Format, quiet_libraries, say, write, write_data, write_table
-from bathyscope.cli.flags import command, flags, options_of
 from bathyscope.errors import OptionError
 from bathyscope.interrupts import INTERRUPTED
 
@@ -23,7 +20,6 @@ if TYPE_CHECKING:
 
     from bathyscope.evaluation import Evaluation
 
-_CALL = options_of("bathyscope:evaluate", leave_out=("model", "tasks", "progress"))
 _IN_A_SHELL = {
     "data": "rows of a task from a file instead of the hub, as NAME=FILE; may be given several times",
     "schedules": "drop, swap (at every block), repeat:5 (every window of five blocks run twice), or single ones such "
@@ -43,18 +39,11 @@ or schedules may be added to a finished evaluation."""
 
 
 def evaluate_command(
-    model: str,
-    /,
-    *,
-    tasks: str,
-    format: Records = "table",
-    quiet: Quiet = False,
-    **given: Any,
+    model: ModelName, /, *, tasks: str, format: Records = "table", quiet: Quiet = False, **given: Any
 ) -> int:
     """Run benchmarks under schedules.
 
     Args:
-        model: name on the hub, or a local folder.
         tasks: names separated by commas, as lm-evaluation-harness calls them, or YAML files of one's own tasks.
     """
     given["out"] = out = given.get("out") or _default_out(model)
@@ -126,5 +115,4 @@ def _cell(row: Any, normal: bool) -> str:
     return f"{text} ({row.difference:+.3g} ± {row.difference_stderr:.2g})"
 
 
-app = App(name="evaluate", help_epilogue=_EXAMPLES)
-app.default(command(evaluate_command, [*flags(_CALL, texts=_IN_A_SHELL, repeated=("data",)), *flags(LOADING)]))
+app = as_app(evaluate_command, _EXAMPLES, "bathyscope:evaluate", loading=LOADING, texts=_IN_A_SHELL, repeated=("data",))

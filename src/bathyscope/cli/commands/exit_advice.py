@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
 import bathyscope
-from bathyscope.cli.arguments import LOADING, Picture, Quiet, Records, check_picture, load_all, write_picture
-from bathyscope.cli.commands.survey import IN_A_SHELL, one_source
-from bathyscope.cli.console import quiet_libraries, write, write_data, write_table
-from bathyscope.cli.flags import command, flags, options_of
+from bathyscope.cli.arguments import (
+    LOADING,
+    ModelName,
+    Picture,
+    Quiet,
+    Records,
+    as_app,
+    check_picture,
+    on_models,
+    write_picture,
+)
+from bathyscope.cli.commands.survey import Sources, one_source
+from bathyscope.cli.console import write, write_data, write_table
 
-_OPTIONS = options_of("bathyscope:exit_advice", leave_out=("model", "prompts", "verify", "progress"))
 _EXAMPLES = """\
 Examples:
   bathyscope exit-advice ./model --prompts "stories.txt:100?window=64"
@@ -34,10 +42,10 @@ _HEADINGS: Final = {
 
 
 def exit_advice_command(
-    model: str,
+    model: ModelName,
     /,
     *,
-    prompts: Annotated[list[str], Parameter(help=IN_A_SHELL["prompts"], negative=())],
+    prompts: Sources,
     verify: Annotated[
         list[str] | None,
         Parameter(help="other prompts, continued with every exit and without beside what was foretold", negative=()),
@@ -47,16 +55,10 @@ def exit_advice_command(
     quiet: Quiet = False,
     **given: Any,
 ) -> int:
-    """Say whether transformers' early exit pays, and where.
-
-    Args:
-        model: name on the hub, or a local folder.
-    """
+    """Say whether transformers' early exit pays, and where."""
     check_picture(out)
-    [loaded] = load_all([model], given, quiet)
     held_out = None if verify is None else one_source(verify)
-    with quiet_libraries(downloads=not quiet):
-        advice = bathyscope.exit_advice(loaded, one_source(prompts), verify=held_out, progress=not quiet, **given)
+    advice = on_models(bathyscope.exit_advice, [model], one_source(prompts), verify=held_out, given=given, quiet=quiet)
     table = advice.table
     if not write_data(table, format):
         shown = [name for name in _HEADINGS if name in table]
@@ -75,5 +77,4 @@ def _cell(row: Any, name: str) -> str:
     return f"{value} ({row[f'{ends}_low']:.3g} to {row[f'{ends}_high']:.3g})" if f"{ends}_low" in row else value
 
 
-app = App(name="exit-advice", help_epilogue=_EXAMPLES)
-app.default(command(exit_advice_command, [*flags(LOADING), *flags(_OPTIONS)]))
+app = as_app(exit_advice_command, _EXAMPLES, "bathyscope:exit_advice", loading=LOADING)

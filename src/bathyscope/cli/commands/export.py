@@ -5,14 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
 import bathyscope
-from bathyscope.cli.arguments import Quiet
+from bathyscope.cli.arguments import Quiet, as_app
 from bathyscope.cli.console import quiet_libraries, say, write
-from bathyscope.cli.flags import command, flags, options_of
 
-_CALL = options_of("bathyscope:export", leave_out=("model", "schedule", "folder"))
 _EXAMPLES = """\
 Examples:
   bathyscope export Qwen/Qwen2.5-1.5B --schedule drop:2,drop:5 --out qwen-26
@@ -45,5 +43,4 @@ def export_command(
     return 0
 
 
-app = App(name="export", help_epilogue=_EXAMPLES)
-app.default(command(export_command, flags(_CALL)))
+app = as_app(export_command, _EXAMPLES, "bathyscope:export", leave_out=("folder",))

@@ -5,12 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cyclopts import App
-
 import bathyscope
-from bathyscope.cli.arguments import Quiet, Records
+from bathyscope.cli.arguments import Quiet, Records, as_app
 from bathyscope.cli.console import quiet_libraries, say, write_data, write_table
-from bathyscope.cli.flags import command
 from bathyscope.errors import BathyscopeError
 from bathyscope.interrupts import INTERRUPTED
 
@@ -69,5 +66,4 @@ def _show(found: Grid, format: Records) -> None:
     write_table(("Survey", "State", "What it says"), rows, f"{done} of {len(rows)} surveys done")
 
 
-app = App(name="grid", help_epilogue=_EXAMPLES, help_format="plaintext")
-app.default(command(grid_command, []))
+app = as_app(grid_command, _EXAMPLES)

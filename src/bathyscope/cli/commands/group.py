@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cyclopts import App
-
 import bathyscope
-from bathyscope.cli.arguments import Partial, Picture, Records, check_picture, write_picture
+from bathyscope.cli.arguments import Partial, Picture, Records, as_app, check_picture, write_picture
 from bathyscope.cli.console import Format, write, write_data, write_table
-from bathyscope.cli.flags import command, flags, options_of
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -57,5 +54,4 @@ def _show(found: xr.Dataset, format_: Format) -> None:
     write(LEGEND)
 
 
-app = App(name="group", help_epilogue=_EXAMPLES)
-app.default(command(group_command, flags(options_of("bathyscope:grouped", leave_out=("run", "by")))))
+app = as_app(group_command, _EXAMPLES, "bathyscope:grouped")

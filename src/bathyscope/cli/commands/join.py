@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cyclopts import App
-
 import bathyscope
-from bathyscope.cli.arguments import Quiet
+from bathyscope.cli.arguments import Quiet, as_app
 from bathyscope.cli.console import quiet_libraries
-from bathyscope.cli.flags import command
 from bathyscope.cli.summary import print_summary
 
 _EXAMPLES = """\
@@ -31,5 +28,4 @@ def join_command(*parts: str, out: Path, quiet: Quiet = False) -> int:
     return 0
 
 
-app = App(name="join", help_epilogue=_EXAMPLES, help_format="plaintext")
-app.default(command(join_command, []))
+app = as_app(join_command, _EXAMPLES)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from cyclopts import App
-
 import bathyscope
 from bathyscope.catalogue import Kind
-from bathyscope.cli.arguments import Records
+from bathyscope.cli.arguments import Records, as_app
 from bathyscope.cli.console import write_rows
 
 _EXAMPLES = """\
@@ -15,10 +13,7 @@ Examples:
   bathyscope list datasets --format json | jq .
   bathyscope list families --format csv"""
 
-app = App(name="list", help_epilogue=_EXAMPLES)
 
-
-@app.default
 def list_command(kind: Kind, /, *, format: Records = "table") -> int:
     """List what there is to choose from.
 
@@ -27,3 +22,6 @@ def list_command(kind: Kind, /, *, format: Records = "table") -> int:
     """
     write_rows(bathyscope.names(kind), format)
     return 0
+
+
+app = as_app(list_command, _EXAMPLES)

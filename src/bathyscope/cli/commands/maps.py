@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
 import bathyscope
-from bathyscope.cli.arguments import OBJECTS, Quiet, Records, load_all, records
-from bathyscope.cli.console import Format, quiet_libraries, say, write, write_data, write_table
-from bathyscope.cli.flags import command, flags, options_of
+from bathyscope.cli.arguments import LOADING_SEVERAL, Quiet, Records, as_app, on_models, records
+from bathyscope.cli.console import Format, say, write, write_data, write_table
 from bathyscope.errors import OptionError
 
 if TYPE_CHECKING:
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
 ARRAYS = ".nc"
 COLUMNS = ("relative_error", "relative_error_low", "relative_error_high", "summed_error", "r2", "ridge")
 
-_LOADING = options_of("bathyscope:load", leave_out=(*OBJECTS, "revision"))
-_CALL = options_of("bathyscope:maps", leave_out=("source", "target", "prompts", "progress"))
 _IN_A_SHELL = {"ridge": "penalties to choose from, such as 0,1e-4,1; 1 is the mean variance of standardised features"}
 _EXAMPLES = """\
 Examples:
@@ -55,9 +52,7 @@ def maps_command(
     _check(files)
     if "ridge" in given:
         given["ridge"] = _numbers(given["ridge"])
-    first, second = load_all([source, target], given, quiet)
-    with quiet_libraries(downloads=not quiet):
-        found = bathyscope.maps(first, second, prompts, progress=not quiet, **given)
+    found = on_models(bathyscope.maps, [source, target], prompts, given=given, quiet=quiet)
     _show(found, format)
     _save(found, files, quiet)
     return 0
@@ -133,5 +128,4 @@ def _numbers(texts: Sequence[Any]) -> list[float]:
         raise OptionError(f"--ridge takes numbers separated by commas, such as 0,1e-4,1; {texts!r} given.") from error
 
 
-app = App(name="maps", help_epilogue=_EXAMPLES)
-app.default(command(maps_command, [*flags(_LOADING), *flags(_CALL, texts=_IN_A_SHELL)]))
+app = as_app(maps_command, _EXAMPLES, "bathyscope:maps", loading=LOADING_SEVERAL, texts=_IN_A_SHELL)

@@ -3,21 +3,17 @@ heads have a file of their own."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
 import bathyscope
-from bathyscope.cli.arguments import LOADING, Given, Quiet, Records, choose_one, load_all, records
-from bathyscope.cli.console import quiet_libraries, write_rows
-from bathyscope.cli.flags import command, flags, options_of
+from bathyscope.cli.arguments import LOADING, Given, ModelName, Quiet, Records, as_app, choose_one, on_models, records
+from bathyscope.cli.console import write_rows
 
 if TYPE_CHECKING:
     import xarray as xr
-
-    from bathyscope.probing.probe import Kind
 
 Row = dict[str, Any]
 
@@ -30,7 +26,7 @@ Examples:
 
 
 def wic_command(
-    model: str,
+    model: ModelName,
     /,
     *,
     data: Given = None,
@@ -42,11 +38,10 @@ def wic_command(
     """Whether a word means the same in two sentences: a linear probe at every boundary.
 
     Args:
-        model: name on the hub, or a local folder.
         data: training rows, a JSONL, CSV or parquet file with the columns of SuperGLUE's WiC (not given = the hub's).
         validation: rows that accuracy is measured on (not given = the hub's).
     """
-    found = probed("wic", model, (data, validation), given, quiet)
+    found = on_models(partial(bathyscope.probe, "wic"), [model], data, validation, given=given, quiet=quiet)
     columns = ("features", "boundary", "accuracy", "ci_low", "ci_high", "train_accuracy", "C")
     rows = records(found, columns, ("features", "boundary"))
     write_rows(rows, format, f"Majority label: {float(found['majority']):.3f}.")
@@ -54,21 +49,14 @@ def wic_command(
 
 
 def ing_command(
-    model: str,
-    /,
-    *,
-    data: str,
-    format: Records = "table",
-    quiet: Quiet = False,
-    **given: Any,
+    model: ModelName, /, *, data: str, format: Records = "table", quiet: Quiet = False, **given: Any
 ) -> int:
     """Whether the next token ends in "ing": probes of single neurons and of ensembles.
 
     Args:
-        model: name on the hub, or a local folder.
         data: a text file, gzipped where its name ends in .gz.
     """
-    found = probed("ing", model, (data,), given, quiet)
+    found = on_models(partial(bathyscope.probe, "ing"), [model], data, given=given, quiet=quiet)
     write_rows(ing_rows(found), format, "Accuracies on the held-out half; ensembles were put together on the other.")
     return 0
 
@@ -100,22 +88,12 @@ def _judged(one: xr.Dataset, prefix: str, place: int) -> Row:
     return {column: float(one[f"{prefix}{column}"].values[place]) for column in columns}
 
 
-def probed(probe: Kind, model: str, data: Sequence[str | None], given: dict[str, Any], quiet: bool) -> xr.Dataset:
-    """What a probe finds in a model that is loaded as the flags say."""
-    [loaded] = load_all([model], given, quiet)
-    with quiet_libraries(downloads=not quiet):
-        return bathyscope.probe(probe, loaded, *data, progress=not quiet, **given)
-
-
-def probe_flags(call: str, *leave_out: str) -> list[inspect.Parameter]:
-    """How the model is loaded, and what the probe takes besides the model and its data."""
-    return [*flags(LOADING), *flags(options_of(call, leave_out=("model", "progress", *leave_out)))]
-
-
 app = App(name="probe", help_epilogue=_EXAMPLES)
-_WIC = probe_flags("bathyscope.probing.wic:wic_probe", "train", "validation")
-app.command(command(wic_command, _WIC), name="wic")
-app.command(command(ing_command, probe_flags("bathyscope.probing.ing:ing_probe", "corpus")), name="ing")
+for _name, _body, _call, _data in (
+    ("wic", wic_command, "bathyscope.probing.wic:wic_probe", "train"),
+    ("ing", ing_command, "bathyscope.probing.ing:ing_probe", "corpus"),
+):
+    app.command(as_app(_body, None, _call, loading=LOADING, leave_out=(_data,)), name=_name)
 app.command("bathyscope.cli.commands.subjoiner:app", name="subjoiner", help="Heads that gather the tokens of a word.")
 
 

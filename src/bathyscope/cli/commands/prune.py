@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
 import bathyscope
 from bathyscope.cli import session
-from bathyscope.cli.arguments import LOADING, Quiet, Records, load_all
+from bathyscope.cli.arguments import LOADING, ModelName, Quiet, Records, as_app, load_all
 from bathyscope.cli.commands.evaluate import files_by_task
 from bathyscope.cli.commands.survey import one_source
 from bathyscope.cli.console import Format, quiet_libraries, say, write, write_data, write_table
-from bathyscope.cli.flags import command, flags, options_of
 from bathyscope.interrupts import INTERRUPTED
 
 if TYPE_CHECKING:
     from bathyscope.surgery.plan import Plan
 
-_OPTIONS = options_of("bathyscope:prune", leave_out=("model", "calibration", "test", "progress"))
 _IN_A_SHELL = {
     "evaluate": "tasks that the full model and the one without the choice are asked, as for evaluate",
     "data": "rows of a task from a file instead of the hub, as NAME=FILE; may be given several times",
@@ -36,7 +34,7 @@ even one block can go within --max-cost."""
 
 
 def prune_command(
-    model: str,
+    model: ModelName,
     /,
     *,
     calibration: Annotated[list[str], Parameter(help="prompts that choose, as for survey", negative=())],
@@ -45,11 +43,7 @@ def prune_command(
     quiet: Quiet = False,
     **given: Any,
 ) -> int:
-    """Choose blocks to leave out.
-
-    Args:
-        model: name on the hub, or a local folder.
-    """
+    """Choose blocks to leave out."""
     if given.get("data"):
         given["data"] = files_by_task(given["data"])
     [loaded] = load_all([model], given, quiet)
@@ -80,5 +74,4 @@ def show_plan(plan: Plan, format_: Format) -> None:
         write(plan.text)
 
 
-app = App(name="prune", help_epilogue=_EXAMPLES)
-app.default(command(prune_command, [*flags(LOADING), *flags(_OPTIONS, texts=_IN_A_SHELL, repeated=("data",))]))
+app = as_app(prune_command, _EXAMPLES, "bathyscope:prune", loading=LOADING, texts=_IN_A_SHELL, repeated=("data",))

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from cyclopts import App
-
 import bathyscope
+from bathyscope.cli.arguments import as_app
 from bathyscope.cli.console import write
-from bathyscope.cli.flags import command
 
 _EXAMPLES = """\
 Examples:
@@ -26,5 +24,4 @@ def push_command(run: str, to: str, /, *, private: bool = True) -> int:
     return 0
 
 
-app = App(name="push", help_epilogue=_EXAMPLES, help_format="plaintext")
-app.default(command(push_command, []))
+app = as_app(push_command, _EXAMPLES)

@@ -5,14 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
 import bathyscope
-from bathyscope.cli.arguments import LOADING, Quiet, Records, load_all
+from bathyscope.cli.arguments import LOADING, ModelName, Quiet, Records, as_app, on_models
 from bathyscope.cli.console import quiet_libraries, say, write, write_data, write_table
-from bathyscope.cli.flags import command, flags, options_of
 
-_CALL = options_of("bathyscope:repair", leave_out=("model", "schedule", "calibration", "test", "progress"))
 _EXAMPLES = """\
 Examples:
   bathyscope repair ./model --schedule drop:5 --calibration valid.jsonl --test test.jsonl --out repaired
@@ -22,7 +20,7 @@ With --state, the same command goes on with an interrupted healing."""
 
 
 def repair_command(
-    model: str,
+    model: ModelName,
     /,
     *,
     schedule: str,
@@ -36,7 +34,6 @@ def repair_command(
     """Repair a model without some of its blocks.
 
     Args:
-        model: name on the hub, or a local folder.
         schedule: which blocks are dropped, such as drop:2,drop:5.
         calibration: prompts that maps and training see: data set or file, as for survey.
         test: other prompts, that each repair is measured on.
@@ -47,9 +44,8 @@ def repair_command(
 
         out = out.expanduser()
         require_free(out)  # the ladder takes minutes
-    (whole,) = load_all([model], given, quiet)
+    found = on_models(bathyscope.repair, [model], schedule, calibration, test=test, given=given, quiet=quiet)
     with quiet_libraries(downloads=not quiet):
-        found = bathyscope.repair(whole, schedule, calibration, test=test, progress=not quiet, **given)
         folder = None if out is None else found.export(out)
     if not write_data(found.table, format):
         rows = [[one.name, one.shown("cost", ".4f"), one.shown("recovered", ".0%")] for one in found.rungs]
@@ -62,5 +58,4 @@ def repair_command(
     return 0
 
 
-app = App(name="repair", help_epilogue=_EXAMPLES)
-app.default(command(repair_command, [*flags(LOADING), *flags(_CALL)]))
+app = as_app(repair_command, _EXAMPLES, "bathyscope:repair", loading=LOADING)

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from cyclopts import App
-
 import bathyscope
-from bathyscope.cli.arguments import LOADING, Quiet, Records, load_all
+from bathyscope.cli.arguments import LOADING, ModelName, Quiet, Records, as_app, on_models
 from bathyscope.cli.commands.survey import Sources, one_source
-from bathyscope.cli.console import quiet_libraries, write, write_data, write_table
-from bathyscope.cli.flags import command, flags, options_of
+from bathyscope.cli.console import write, write_data, write_table
 
-_OPTIONS = options_of("bathyscope:repeat_scan", leave_out=("model", "prompts", "progress"))
 _SHOWN = 10
 _EXAMPLES = """\
 Examples:
@@ -22,22 +18,10 @@ Examples:
 
 
 def repeat_scan_command(
-    model: str,
-    /,
-    *,
-    prompts: Sources,
-    format: Records = "table",
-    quiet: Quiet = False,
-    **given: Any,
+    model: ModelName, /, *, prompts: Sources, format: Records = "table", quiet: Quiet = False, **given: Any
 ) -> int:
-    """Run every window of blocks twice in a row.
-
-    Args:
-        model: name on the hub, or a local folder.
-    """
-    [loaded] = load_all([model], given, quiet)
-    with quiet_libraries(downloads=not quiet):
-        scan = bathyscope.repeat_scan(loaded, one_source(prompts), progress=not quiet, **given)
+    """Run every window of blocks twice in a row."""
+    scan = on_models(bathyscope.repeat_scan, [model], one_source(prompts), given=given, quiet=quiet)
     if write_data(scan.table, format):
         return 0
     table = scan.table.sort_values("gain" if "gain" in scan.data else "cost", ascending="gain" not in scan.data)
@@ -50,5 +34,4 @@ def repeat_scan_command(
     return 0
 
 
-app = App(name="repeat-scan", help_epilogue=_EXAMPLES)
-app.default(command(repeat_scan_command, [*flags(LOADING), *flags(_OPTIONS)]))
+app = as_app(repeat_scan_command, _EXAMPLES, "bathyscope:repeat_scan", loading=LOADING)

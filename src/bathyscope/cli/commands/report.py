@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
 import bathyscope
-from bathyscope.cli.arguments import Given, Partial, taken
+from bathyscope.cli.arguments import Given, Partial, as_app, taken
 from bathyscope.cli.console import say, write
-from bathyscope.cli.flags import command, flags, options_of
+from bathyscope.cli.flags import flags, options_of
 from bathyscope.errors import OptionError
 from bathyscope.report.figures.options import FigureOptions
 
@@ -89,14 +89,5 @@ def _folders(runs: list[bathyscope.Run], folder: Path) -> list[Path]:
     return [folder / f"{number}-{name}" for number, name in enumerate(names, start=1)]
 
 
-app = App(name="report", help_epilogue=_EXAMPLES)
-app.default(
-    command(
-        report_command,
-        [
-            *flags(_PAGE),
-            *flags(_FILES, texts={"formats": "of the files that --figures writes."}),
-            *flags(FigureOptions),
-        ],
-    )
-)
+_DRAWN = [*flags(_FILES, texts={"formats": "of the files that --figures writes."}), *flags(FigureOptions)]
+app = as_app(report_command, _EXAMPLES, beside=[*flags(_PAGE), *_DRAWN])

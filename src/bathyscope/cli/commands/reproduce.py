@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
 from bathyscope.cli import session
-from bathyscope.cli.arguments import OBJECTS, Quiet, Records, taken
+from bathyscope.cli.arguments import OBJECTS, Quiet, Records, as_app, taken
 from bathyscope.cli.console import Format, quiet_libraries, say, write, write_data, write_json, write_table
-from bathyscope.cli.flags import command, flags, options_of
+from bathyscope.cli.flags import options_of
 from bathyscope.cli.reproduction import (
     drawn_rows,
     figure_rows,
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from bathyscope.reproducing.reproduce import Plan, Reproduced
 
 _LOADING = options_of("bathyscope:load", leave_out=(*OBJECTS, "revision", "trust_remote_code"))
-_CALL = options_of("bathyscope:reproduce", leave_out=("target", "models", "data", "progress"))
 _EXAMPLES = """\
 Examples:
   bathyscope reproduce csordas2025 --list
@@ -134,5 +133,4 @@ def _flat(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{name: "; ".join(v) if isinstance(v, list) else v for name, v in row.items()} for row in rows]
 
 
-app = App(name="reproduce", help_epilogue=_EXAMPLES)
-app.default(command(reproduce_command, [*flags(_CALL), *flags(_LOADING)]))
+app = as_app(reproduce_command, _EXAMPLES, "bathyscope:reproduce", loading=_LOADING)

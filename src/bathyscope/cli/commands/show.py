@@ -5,10 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from cyclopts import App
-
 import bathyscope
-from bathyscope.cli.arguments import Given, Partial, Records
+from bathyscope.cli.arguments import Given, Partial, Records, as_app
 from bathyscope.cli.console import Format, write, write_data, write_table
 from bathyscope.cli.summary import write_effective_depth, write_headline
 
@@ -26,11 +24,8 @@ Examples:
   bathyscope show runs/qwen --measure lens --prompts level=2 --blocks 0-5 --raw --format csv > lens.csv
   bathyscope show runs/qwen --measure effective_depth --format json | jq ."""
 
-app = App(name="show", help_epilogue=_EXAMPLES)
 
-
-@app.default
-def show(
+def show_command(
     run: str,
     /,
     *,
@@ -112,3 +107,6 @@ def _show_contents(run: bathyscope.Run, format_: Format) -> None:
         named = [rows[0]["measure"], *("" if a["measure"] == b["measure"] else b["measure"] for a, b in pairwise(rows))]
         cells = [[name, *list(row.values())[1:]] for name, row in zip(named, rows, strict=True)]
         write_table([name.capitalize() for name in rows[0]], cells)
+
+
+app = as_app(show_command, _EXAMPLES)

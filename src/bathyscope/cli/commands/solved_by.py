@@ -6,13 +6,10 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from cyclopts import App
-
 import bathyscope
-from bathyscope.cli.arguments import OBJECTS, Quiet, load_all
+from bathyscope.cli.arguments import LOADING_SEVERAL, Quiet, as_app, on_models
 from bathyscope.cli.commands.survey import Sources, one_source
-from bathyscope.cli.console import quiet_libraries, say, write, write_json
-from bathyscope.cli.flags import command, flags, options_of
+from bathyscope.cli.console import say, write, write_json
 from bathyscope.errors import OptionError
 from bathyscope.prompts.solved_by import BOTH, CLASSES, ONLY_DEEP, ONLY_SHALLOW, SOLVED_BY
 
@@ -21,8 +18,6 @@ if TYPE_CHECKING:
 
 Format = Literal["table", "json"]
 
-_LOADING = options_of("bathyscope:load", leave_out=(*OBJECTS, "revision"))
-_OPTIONS = options_of("bathyscope:solved_by", leave_out=("shallow", "deep", "prompts", "progress"))
 _SUFFIX = ".jsonl"
 _EXAMPLES = """\
 Examples:
@@ -55,9 +50,7 @@ def solved_by_command(
 
     if out.suffix != _SUFFIX:
         raise OptionError(f"The name {str(out)!r} must end in {_SUFFIX}; it is a file of prompts, one a line.")
-    first, second = load_all([shallow, deep], given, quiet)
-    with quiet_libraries(downloads=not quiet):
-        found = bathyscope.solved_by(first, second, one_source(prompts), progress=not quiet, **given)
+    found = on_models(bathyscope.solved_by, [shallow, deep], one_source(prompts), given=given, quiet=quiet)
     write_output(out, prompt_lines(found.prompts).encode("utf-8"))
     _show(counts(found, given.get("label", SOLVED_BY)), len(found), format)
     say(f"Written: {out}", quiet)
@@ -80,5 +73,4 @@ def _show(found: dict[str, int], prompts: int, format_: Format) -> None:
     write(f"The shallow model solves {shallow} of {prompts} prompts, the deep one {deep}.")
 
 
-app = App(name="solved-by", help_epilogue=_EXAMPLES)
-app.default(command(solved_by_command, flags(_LOADING) + flags(_OPTIONS)))
+app = as_app(solved_by_command, _EXAMPLES, "bathyscope:solved_by", loading=LOADING_SEVERAL)

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
-from bathyscope.cli.arguments import Picture, Quiet, Records, check_picture, records, write_picture
-from bathyscope.cli.commands.probe import probe_flags, probed
+import bathyscope
+from bathyscope.cli.arguments import (
+    LOADING,
+    ModelName,
+    Picture,
+    Quiet,
+    Records,
+    as_app,
+    check_picture,
+    on_models,
+    records,
+    write_picture,
+)
 from bathyscope.cli.console import write, write_data, write_table
-from bathyscope.cli.flags import command
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -33,7 +44,7 @@ Examples:
 
 
 def subjoiner_command(
-    model: str,
+    model: ModelName,
     /,
     *,
     words: str,
@@ -45,11 +56,10 @@ def subjoiner_command(
     """Heads that attend from a word's last token to its earlier tokens.
 
     Args:
-        model: name on the hub, or a local folder.
         words: a text file, gzipped where its name ends in .gz; its different words are taken.
     """
     check_picture(out)
-    found = probed("subjoiner", model, (words,), given, quiet)
+    found = on_models(partial(bathyscope.probe, "subjoiner"), [model], words, given=given, quiet=quiet)
     rows = head_rows(found)
     if not write_data(rows, format):
         headings = [name.replace("_", " ") for name in rows[0]]
@@ -74,5 +84,4 @@ def remark(found: xr.Dataset) -> str:
     )
 
 
-app = App(name="subjoiner", help_epilogue=_EXAMPLES)
-app.default(command(subjoiner_command, probe_flags("bathyscope.probing.subjoiner:subjoiner", "words")))
+app = as_app(subjoiner_command, _EXAMPLES, "bathyscope.probing.subjoiner:subjoiner", loading=LOADING)

@@ -14,7 +14,7 @@ from cyclopts import App, Group, Parameter
 
 import bathyscope
 from bathyscope.cli import session
-from bathyscope.cli.arguments import Quiet, taken
+from bathyscope.cli.arguments import Quiet, as_app, taken
 from bathyscope.cli.console import quiet_libraries, say, write_json
 from bathyscope.cli.flags import command, flags, nested, options_of
 from bathyscope.cli.summary import print_summary, summary
@@ -275,9 +275,7 @@ def kept(out: str) -> str:
 
 def application(others: Mapping[str, Declaration] | None = None) -> App:
     """The command, with flags for the options of measures from outside the package."""
-    made = App(name="survey", help_epilogue=_EXAMPLES)
-    made.default(command(survey_command, [*call_flags(CALL), *measure_flags(others=others)]))
-    return made
+    return as_app(survey_command, _EXAMPLES, beside=[*call_flags(CALL), *measure_flags(others=others)])
 
 
 app = application()
