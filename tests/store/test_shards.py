@@ -173,9 +173,10 @@ def test_attributes_that_cannot_be_kept_are_refused(value: object) -> None:
         canonical(xr.Dataset({"x": ("i", np.zeros(2), {"flag": value})}), "skip")
 
 
-def test_attribute_that_changes_values_in_netcdf_is_refused() -> None:
-    with pytest.raises(StoreError, match=r"Attribute 'scale_factor' of skip\.x has a meaning of its own in netCDF"):
-        canonical(xr.Dataset({"x": ("i", np.zeros(2), {"scale_factor": 2.0})}), "skip")
+@pytest.mark.parametrize("name", ["scale_factor", "CLASS"])
+def test_attribute_that_changes_values_in_netcdf_is_refused(name: str) -> None:
+    with pytest.raises(StoreError, match=rf"Attribute '{name}' of skip\.x has a meaning of its own in netCDF"):
+        canonical(xr.Dataset({"x": ("i", np.zeros(2), {name: 2.0})}), "skip")
 
 
 def test_equal_results_give_equal_bytes_at_any_time() -> None:

@@ -107,14 +107,15 @@ def _config_class(kind: object) -> type[Any]:
     """The configuration class of a model type that can predict the next token."""
     if isinstance(kind, str) and kind.startswith("bathyscope_"):
         importlib.import_module("bathyscope_lab.models")  # makes its types known
+    if isinstance(kind, str) and kind in CONFIG_MAPPING and CONFIG_MAPPING[kind] in MODEL_FOR_CAUSAL_LM_MAPPING:
+        return CONFIG_MAPPING[kind]
+    # asking of every type imports its file, which takes seconds
     causal = [name for name in CONFIG_MAPPING if CONFIG_MAPPING[name] in MODEL_FOR_CAUSAL_LM_MAPPING]
-    if kind not in causal:
-        given = "needs a type" if kind is None else f"{kind!r} is no type of causal language model"
-        raise OptionError(
-            f"model: {given}.{did_you_mean(str(kind), causal)} Allowed: bathyscope_universal, bathyscope_moeut and the "
-            "model types of transformers, such as llama, gpt2, olmo2."
-        )
-    return CONFIG_MAPPING[str(kind)]
+    given = "needs a type" if kind is None else f"{kind!r} is no type of causal language model"
+    raise OptionError(
+        f"model: {given}.{did_you_mean(str(kind), causal)} Allowed: bathyscope_universal, bathyscope_moeut and the "
+        "model types of transformers, such as llama, gpt2, olmo2."
+    )
 
 
 def _keys(config_class: type[Any]) -> list[str]:
