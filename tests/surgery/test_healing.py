@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from safetensors import safe_open
 from support import waves, zoo
 from torch import Tensor
 
@@ -22,7 +25,9 @@ class StoppedError(Exception):
     """In the middle of a training."""
 
 
-def healed(folder: Path | None = None, stop: float = 2.0, tokens: int = 600, **identity: Any) -> ScheduledCopy:
+def healed(
+    folder: Path | None = None, stop: float = 2.0, tokens: int = 600, interrupt: float = 2.0, **identity: Any
+) -> ScheduledCopy:
     """Fifteen steps of two prompts, unless they are stopped."""
     model = waves.loaded("llama")
     copy = ScheduledCopy(model.hf, Schedule.standard(5).drop(2), model.anatomy.family)
@@ -30,6 +35,8 @@ def healed(folder: Path | None = None, stop: float = 2.0, tokens: int = 600, **i
     def progress(done: float) -> None:
         if done > stop:
             raise StoppedError
+        if done > interrupt:
+            signal.raise_signal(signal.SIGINT)
 
     heal(
         *(model.hf, copy, [1], BATCHES, Budget(tokens=tokens)),
@@ -37,7 +44,7 @@ def healed(folder: Path | None = None, stop: float = 2.0, tokens: int = 600, **i
         seed=0,
         identity=identity,
         folder=folder,
-        save_every=2,
+        save_every=2 if interrupt > 1 else 50,
         progress=progress,
     )
     return copy
@@ -75,6 +82,16 @@ def test_an_interrupted_training_ends_in_the_same_weights(tmp_path: Path) -> Non
     # a finished one is not gone on with
     again = changed(healed(tmp_path))
     assert all(torch.equal(value, whole[name]) for name, value in again.items())
+
+
+def test_a_signal_is_answered_behind_the_step_and_what_it_made_is_kept(tmp_path: Path) -> None:
+    whole = changed(healed())
+    with pytest.raises(KeyboardInterrupt):
+        healed(tmp_path, interrupt=0.18)  # in the fourth step of fifteen, where nothing is saved by itself
+    with safe_open(tmp_path / STATE, framework="pt") as held:
+        assert json.loads(held.metadata()["at"])[:2] == [4, 160]
+    resumed = changed(healed(tmp_path))
+    assert all(torch.equal(value, whole[name]) for name, value in resumed.items())
 
 
 def test_the_state_of_another_training_is_refused(tmp_path: Path) -> None:

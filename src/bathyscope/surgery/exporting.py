@@ -156,7 +156,8 @@ def _require_one_result(folder: Any, emit: Any) -> None:
     if (folder is None) == (emit is None):
         what = "neither" if folder is None else "both"
         raise OptionError(
-            f"export() writes a checkpoint into a folder, or gives a text by emit=; {what} asked for, give one of them."
+            f"export() writes a checkpoint into a folder (--out), or gives a text by emit= (--emit); {what} asked for, "
+            "give one of them."
         )
 
 

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from bathyscope.errors import OptionError, StoreError
+from bathyscope.interrupts import noted
 from bathyscope.store.atomic import write_atomically
 from bathyscope.surgery.copying import ScheduledCopy
 
@@ -86,7 +87,7 @@ def heal(
     clock: Callable[[], float] = time.monotonic,
     progress: Callable[[float], None] = lambda _: None,
 ) -> None:
-    """Trains a copy's blocks beside its cuts.
+    """Trains a copy's blocks beside its cuts. Interrupted, it ends behind the step that it is in, which is kept.
 
     Args:
         slots: the last slot before every cut.
@@ -105,15 +106,18 @@ def heal(
     about = {"identity": identified(identity)}
     step, tokens, before = _resumed(folder, about, masters, parameters, optimiser)
     began = clock()
-    while (done := budget.done(tokens, before + clock() - began)) < 1:
-        progress(done)
-        ids = torch.tensor(batches[_place(step, len(batches), seed)], device=parameters[0].device)
-        for group in optimiser.param_groups:
-            group["lr"] = rate * min(1.0, (done + 1e-3) / _WARM_UP, (1 - done) / (1 - _WARM_UP))
-        _step(whole, copy.hf, ids, parameters, masters, optimiser)
-        step, tokens = step + 1, tokens + ids.numel()
-        if folder is not None and (step % save_every == 0):
-            _save(folder, about, masters, optimiser, (step, tokens, before + clock() - began))
+    with noted() as heard:
+        while (done := budget.done(tokens, before + clock() - began)) < 1:
+            progress(done)
+            ids = torch.tensor(batches[_place(step, len(batches), seed)], device=parameters[0].device)
+            for group in optimiser.param_groups:
+                group["lr"] = rate * min(1.0, (done + 1e-3) / _WARM_UP, (1 - done) / (1 - _WARM_UP))
+            _step(whole, copy.hf, ids, parameters, masters, optimiser)
+            step, tokens = step + 1, tokens + ids.numel()
+            if folder is not None and (heard or step % save_every == 0):
+                _save(folder, about, masters, optimiser, (step, tokens, before + clock() - began))
+            if heard:
+                raise KeyboardInterrupt
     if folder is not None and step:
         _save(folder, about, masters, optimiser, (step, tokens, before + clock() - began))
     for parameter in parameters:

@@ -8,13 +8,15 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 import bathyscope
+from bathyscope.cli import session
 from bathyscope.cli.arguments import LOADING, ModelName, Quiet, Records, as_app, on_models
 from bathyscope.cli.console import quiet_libraries, say, write, write_data, write_table
+from bathyscope.interrupts import INTERRUPTED
 
 _EXAMPLES = """\
 Examples:
   bathyscope repair ./model --schedule drop:5 --calibration valid.jsonl --test test.jsonl --out repaired
-  bathyscope repair ./model --schedule drop:5 --calibration "a.txt:400" --test "b.txt:99" --how heal --state s --out m
+  bathyscope repair ./model --schedule drop:5 --calibration a.txt:400 --test b.txt:99 --how heal --minutes 9 --state s
 
 With --state, the same command goes on with an interrupted healing."""
 
@@ -44,7 +46,13 @@ def repair_command(
 
         out = out.expanduser()
         require_free(out)  # the ladder takes minutes
-    found = on_models(bathyscope.repair, [model], schedule, calibration, test=test, given=given, quiet=quiet)
+    try:
+        found = on_models(bathyscope.repair, [model], schedule, calibration, test=test, given=given, quiet=quiet)
+    except KeyboardInterrupt:
+        if given.get("state") is None:
+            raise
+        say(f"Interrupted: what has been trained is kept in {given['state']}. To resume: {session.current().command_line}")
+        return INTERRUPTED
     with quiet_libraries(downloads=not quiet):
         folder = None if out is None else found.export(out)
     if not write_data(found.table, format):

@@ -1,0 +1,76 @@
+"""``bathyscope repair`` prints what the Python call gives, keeps an interrupted training, and has examples that run."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import shlex
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+import bathyscope
+from bathyscope.cli import main
+from bathyscope.cli.commands import repair as command
+from bathyscope.surgery.repairing import _budget
+
+ROOT = Path(__file__).parents[2]
+
+
+def asked(model_folder: Path, prompts_file: Path, tmp_path: Path) -> list[str]:
+    """Six prompts that repair, and six others."""
+    words = sorted(
+        {word for line in prompts_file.read_text().splitlines() for word in json.loads(line)["text"].split()}
+    )
+    files = []
+    for seed, name in enumerate(("calibration", "test")):
+        draw, file = random.Random(seed), tmp_path / f"{name}.jsonl"
+        file.write_text("\n".join(json.dumps({"text": " ".join(draw.choices(words, k=12))}) for _ in range(6)))
+        files += [f"--{name}", str(file)]
+    return ["repair", str(model_folder), "--schedule", "drop:2", *files, "--quiet"]
+
+
+def test_rows_are_the_rungs(
+    model_folder: Path, prompts_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = asked(model_folder, prompts_file, tmp_path)
+    assert main([*given, "--format", "json", "--out", str(tmp_path / "out")]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    found = bathyscope.repair(model_folder, "drop:2", given[5], test=given[7], progress=False)
+    assert [row["name"] for row in rows] == ["none", "scale", "linear"]
+    assert [row["cost"] for row in rows] == [rung.cost for rung in found.rungs]
+    assert (tmp_path / "out" / "config.json").is_file()
+
+
+def test_an_interrupted_training_says_how_it_goes_on(
+    model_folder: Path,
+    prompts_file: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def ended(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(bathyscope, "repair", ended)
+    given = [*asked(model_folder, prompts_file, tmp_path), "--how", "heal", "--tokens", "50"]
+    assert main([*given, "--state", "s"]) == 130
+    said = capsys.readouterr().err
+    assert "Interrupted: what has been trained is kept in s. To resume: bathyscope repair" in said
+    assert main(given) == 130
+    assert capsys.readouterr().err.strip().endswith("Interrupted.")
+
+
+@pytest.mark.parametrize(
+    "text", [command._EXAMPLES, *((ROOT / name).read_text() for name in ("README.md", "docs/schedules.md"))]
+)
+def test_examples_that_train_have_a_budget(text: str) -> None:
+    lines = re.findall(r"^ *(bathyscope repair .*)$", text.replace("\\\n", " "), re.M)
+    assert lines
+    for line in lines:
+        words = shlex.split(line)
+        flags = dict(pairwise(words))
+        minutes = flags.get("--minutes")
+        _budget(flags.get("--how", "linear"), None, None if minutes is None else float(minutes), flags.get("--state"))
