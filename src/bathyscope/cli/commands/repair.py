@@ -51,7 +51,8 @@ def repair_command(
     except KeyboardInterrupt:
         if given.get("state") is None:
             raise
-        say(f"Interrupted: what has been trained is kept in {given['state']}. To resume: {session.current().command_line}")
+        resume = session.current().command_line
+        say(f"Interrupted: what has been trained is kept in {given['state']}. To resume: {resume}")
         return INTERRUPTED
     with quiet_libraries(downloads=not quiet):
         folder = None if out is None else found.export(out)
