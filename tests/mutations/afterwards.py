@@ -32,17 +32,24 @@ _STATISTICS = (
         "statistics/test_crossing.py",
     ),
     _statistics(
-        "estimate",
+        "effective_depth",
         "intervals-end-a-block-early",
-        "limits=(0.0, float(scale.last))",
-        "limits=(0.0, float(scale.last - 1))",
+        "weights, limits=(0.0, last), curve=name",
+        "weights, limits=(0.0, last - 1), curve=name",
         "statistics/test_effective_depth.py",
     ),
     _statistics(
         "effective_depth",
+        "ratios-are-cut-below-the-last-block",
+        "((limit + self.offset) / n_blocks for limit in self.limits)",
+        "(limit / n_blocks for limit in self.limits)",
+        "comparison/test_readings.py",
+    ),
+    _statistics(
+        "effective_depth",
         "the-effect-weighs-by-tokens",
-        "_effects(curves), ones,",
-        "_effects(curves), curves.n_tokens,",
+        "_effects(curves),\n        np.ones(len(curves.n_tokens)),",
+        "_effects(curves),\n        curves.n_tokens,",
         "statistics/test_effective_depth.py",
     ),
     _statistics(
@@ -198,13 +205,6 @@ _COMPARISON = (
         "difference(row[a], row[b])",
         "difference(row[b], row[a])",
         "comparison/test_grouped.py",
-    ),
-    _comparison(
-        "readings",
-        "ratios-are-cut-below-the-last-block",
-        "(one.last + one.offset) / n_blocks)",
-        "one.last / n_blocks)",
-        "comparison/test_readings.py",
     ),
     _comparison(
         "groups",
