@@ -65,7 +65,7 @@ def test_xarrays_own_reader_finds_the_same() -> None:
             "effect": (
                 ("prompt", "block"),
                 np.arange(6, dtype=np.float32).reshape(2, 3),
-                {"units": "nats", "n": [1, 2], "k": 3, "names": ["x"]},
+                {"units": "nats", "n": [1, 2]},
             ),
             "is_right": ("prompt", np.array([True, False])),
             "reason": ("prompt", np.array(["", "zu kurz – ¾"])),

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import io
-import itertools
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bathyscope.errors import StoreError
-from bathyscope.store.canonical import OF_NETCDF, canonical
+from bathyscope.store.canonical import canonical
 from bathyscope.store.folder import folder_path, reason, verified
 
 Datasets = dict[str, xr.Dataset]
@@ -24,7 +23,10 @@ Datasets = dict[str, xr.Dataset]
 _MARK = "kept_"
 """Beginning of the names under which a file says what it is, beside the attributes of a dataset at its root."""
 _DIGEST = "kept_sha256"
-_LENGTH = "This is a netCDF dimension but not a netCDF variable."
+_OF_NETCDF = frozenset(
+    {"CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST"}
+    | {"_Netcdf4Dimid", "_Netcdf4Coordinates", "_nc3_strict", "_NCProperties"}
+)
 
 
 def read_shard(path: Path, sha256: str, marks: Mapping[str, str]) -> Datasets:
@@ -48,19 +50,18 @@ def read_shard(path: Path, sha256: str, marks: Mapping[str, str]) -> Datasets:
 
 
 def encode(datasets: Mapping[str, xr.Dataset], marks: Mapping[str, str] | None = None) -> bytes:
-    """Canonical datasets → bytes of a netCDF4 file; the name "" is the root's.
-
-    Written by h5py, as they are read: by xarray's writer, which asks h5netcdf for every dimension again and again, it
-    takes 9 times as long, and longer than the survey of a small model.
-    """
-    kept = io.BytesIO()
-    numbers = itertools.count()
-    with h5py.File(kept, "w", track_order=True) as file:
-        file.attrs["_NCProperties"] = np.bytes_(f"version=2,h5py={h5py.__version__}")
-        file.attrs.update(marks or {})
-        for name, dataset in datasets.items():
-            _write(file.create_group(name, track_order=True) if name else file, dataset, numbers)
-    return kept.getvalue()
+    """Canonical datasets → bytes of a netCDF4 file; the name "" is the root's."""
+    groups = {f"/{name}": dataset for name, dataset in datasets.items()}
+    # Without this xarray adds a fill value to floats, and NaN would be both a number's value and its absence.
+    encoding = {
+        path: {v: {"_FillValue": None} for v in dataset.variables if dataset[v].dtype.kind == "f"}
+        for path, dataset in groups.items()
+    }
+    root = groups.get("/", xr.Dataset()).assign_attrs(marks or {})
+    content = xr.DataTree.from_dict({**groups, "/": root}).to_netcdf(engine="h5netcdf", encoding=encoding)
+    if content is None:
+        raise TypeError("xarray gave no bytes for a file without a path")
+    return bytes(content)
 
 
 def decode(content: bytes) -> Datasets:
@@ -125,41 +126,9 @@ def _group(group: h5py.Group) -> xr.Dataset:
     return xr.decode_cf(raw, decode_times=False, decode_timedelta=False).drop_encoding()
 
 
-def _write(group: h5py.Group, dataset: xr.Dataset, numbers: Iterator[int]) -> None:
-    """The variables of one group; which of them are coordinates is xarray's to say.
-
-    Args:
-        numbers: of dimensions, each other in the whole file.
-    """
-    variables, attrs = xr.conventions.encode_dataset_coordinates(dataset)
-    group.attrs.update(attrs)
-    stored = {name: _stored(group, str(name), variable) for name, variable in variables.items()}
-    scales = {}
-    for dim, size in dataset.sizes.items():
-        said = str(dim) if dim in stored else f"{_LENGTH}{size:10}"
-        scales[dim] = stored.get(dim) or group.create_dataset(str(dim), (size,), ">f4", track_order=True)
-        scales[dim].attrs["_Netcdf4Dimid"] = np.int32(next(numbers))
-        scales[dim].make_scale(said)
-    for name in (name for name in stored if name not in scales):
-        for axis, dim in enumerate(variables[name].dims):
-            h5py.h5ds.attach_scale(stored[name].id, scales[dim].id, axis)
-
-
-def _stored(group: h5py.Group, name: str, variable: xr.Variable) -> h5py.Dataset:
-    """Values and attributes. Text is of any width, and truth values are numbers that are said to be some."""
-    values, attrs = variable.values, variable.attrs
-    if values.dtype.kind == "b":
-        values, attrs = values.astype(np.int8), {**attrs, "dtype": "bool"}
-    text = h5py.string_dtype() if values.dtype.kind == "U" else None
-    stored = group.create_dataset(name, data=values.astype(object) if text else values, dtype=text, track_order=True)
-    # netCDF has no numbers but in lists
-    stored.attrs.update({label: [value] if isinstance(value, int | float) else value for label, value in attrs.items()})
-    return stored
-
-
 def _is_length(stored: h5py.Dataset) -> bool:
     """Whether it says only how long a dimension is."""
-    return bytes(stored.attrs.get("NAME", b"")).startswith(_LENGTH.encode())
+    return bytes(stored.attrs.get("NAME", b"")).startswith(b"This is a netCDF dimension but not a netCDF variable")
 
 
 def _dimensions(name: str, stored: h5py.Dataset, scales: dict[Any, str]) -> tuple[str, ...]:
@@ -199,7 +168,7 @@ def _digest(datasets: Datasets) -> str:
 
 def _plain_attributes(attrs: Mapping[str, Any]) -> dict[str, Any]:
     """Attributes as Python values, without those by which netCDF lies in HDF5."""
-    return {name: _plain(attrs[name]) for name in attrs if name not in OF_NETCDF}
+    return {name: _plain(attrs[name]) for name in attrs if name not in _OF_NETCDF}
 
 
 def _plain(value: Any) -> Any:
