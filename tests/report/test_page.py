@@ -10,8 +10,10 @@ import re
 import subprocess
 import sys
 import tempfile
+import zlib
 from collections import Counter
 from html.parser import HTMLParser
+from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
 
@@ -97,11 +99,12 @@ def test_every_figure_is_on_the_page_with_text_for_who_cannot_see_it() -> None:
 
 
 def assert_only_own_scripts(page: Reader) -> None:
-    """Data that no browser runs, a run each, and behind them the one script that the page's policy names."""
-    *data, code = page.named("script")
+    """Data that no browser runs, a run each, the libraries as such data, and behind them one script."""
+    *data, libraries, code = page.named("script")
     assert code == {}
     assert data
     assert all(attrs["type"] == "application/x-bathyscope" for attrs in data)
+    assert libraries["type"] == "application/x-bathyscope-libraries"
 
 
 def test_nothing_is_loaded_and_nothing_else_runs() -> None:
@@ -109,9 +112,22 @@ def test_nothing_is_loaded_and_nothing_else_runs() -> None:
     page = Reader(whole_page())
     assert_only_own_scripts(page)
     (policy,) = [a["content"] for a in page.named("meta") if a.get("http-equiv") == "Content-Security-Policy"]
-    own = whole_page().rpartition("<script>")[2].partition("</script>")[0]
-    named = base64.b64encode(hashlib.sha256(own.encode()).digest()).decode()
-    assert policy == f"default-src 'none'; img-src data: blob:; style-src 'unsafe-inline'; script-src 'sha256-{named}'"
+    own = whole_page().rpartition("<script>")[2].partition("</script>")[0].encode()
+    (held,) = re.findall(r'<script type="application/x-bathyscope-libraries"[^>]*>([^<]*)</script>', whole_page())
+    unpacked = zlib.decompress(base64.b64decode(held))
+    names = [f"'sha256-{base64.b64encode(hashlib.sha256(one).digest()).decode()}'" for one in (own, unpacked)]
+    assert policy == (
+        f"default-src 'none'; img-src data: blob:; style-src 'unsafe-inline'; script-src {' '.join(names)}"
+    )
+
+
+def test_libraries_in_a_page_are_the_files_and_are_named() -> None:
+    (held,) = [a for a in Reader(whole_page()).named("script") if "libraries" in (a.get("type") or "")]
+    assert held["data-contents"] == "d3 7.9.2, ISC licence; @observablehq/plot 0.6.17, ISC licence"
+    unpacked = zlib.decompress(base64.b64decode(assets.packed_libraries())).decode()
+    folder = files("bathyscope.explorer") / "vendor"
+    for name in assets.LIBRARIES:
+        assert (folder / name).read_text(encoding="utf-8") in unpacked
 
 
 def test_ids_are_unique() -> None:

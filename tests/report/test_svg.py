@@ -5,6 +5,7 @@ import xml.etree.ElementTree as ET
 
 import numpy as np
 from matplotlib.figure import FigureBase
+from support.drawn_paths import places
 from support.synthetic import synthetic_run
 
 from bathyscope.report.figures import skip, style
@@ -88,8 +89,27 @@ def test_places_are_as_fine_as_can_be_seen_and_texts_stay() -> None:
     assert len(TEXT) < 0.5 * len(written)
     texts = [[element.text for element in ET.fromstring(text).iter(f"{SVG}text")] for text in (written, TEXT)]
     assert texts[0] == texts[1]
-    curves = [_places(text) for text in (written, TEXT)]
-    np.testing.assert_allclose(curves[1], curves[0], atol=0.011)
+    lines = [_lines(text) for text in (written, TEXT)]
+    assert len(lines[0]) == len(lines[1]) > 20
+    for before, after in zip(*lines):
+        np.testing.assert_allclose(after, before, atol=0.0051)
+
+
+def test_a_grid_names_no_clip_and_ends_with_its_axes() -> None:
+    """As its lines do that a clip cuts: a butt end, where the place is that of the axes' edge."""
+    looks = dict(re.findall(r"#run-1-drop-kl-p \.(\w+)\{([^}]*)\}", TEXT))
+    (grid,) = [name for name, look in looks.items() if style.GRID in look]
+    assert "stroke-linecap" not in looks[grid]
+    drawn = [one for one in ET.fromstring(TEXT).iter(f"{SVG}path") if one.get("class") == grid]
+    (box,) = [{k: float(v) for k, v in one.attrib.items()} for one in ET.fromstring(TEXT).iter(f"{SVG}rect")]
+    edges = ((box["x"], box["x"] + box["width"]), (box["y"], box["y"] + box["height"]))
+    assert len(drawn) > 5
+    for one in drawn:
+        assert one.get("clip-path") is None
+        line = places(str(one.get("d")))
+        along = int(line[0, 0] == line[1, 0])
+        np.testing.assert_allclose(sorted(line[:, along]), edges[along], atol=0.011)
+        assert edges[1 - along][0] <= line[0, 1 - along] <= edges[1 - along][1]
 
 
 def test_numbers_in_texts_are_not_cut() -> None:
@@ -99,8 +119,7 @@ def test_numbers_in_texts_are_not_cut() -> None:
     assert 'x="1.23456" d="0.9999"</text>' in inline_svg(Panel("one", draw, "one text"), "one")
 
 
-def _places(text: str) -> list[float]:
-    """Of everything that is drawn as a line or marked."""
+def _lines(text: str) -> list[np.ndarray]:
+    """The places of everything that is drawn as a line or marked."""
     drawn = [element for element in ET.fromstring(text).iter() if element.tag in (f"{SVG}path", f"{SVG}use")]
-    found = "".join(f"{one.get('d', '')} {one.get('x', '')} {one.get('y', '')} " for one in drawn)
-    return [float(number) for number in re.findall(r"-?\d+(?:\.\d+)?", found)]
+    return [places(one.get("d") or f"M{one.get('x')} {one.get('y')}") for one in drawn]

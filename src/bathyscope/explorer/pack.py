@@ -45,7 +45,12 @@ class Pack:
         told = json.dumps({**_plain(meta), "arrays": self._entries}, separators=(",", ":"), allow_nan=False)
         header = told.encode("ascii")
         whole = len(header).to_bytes(4, "little") + header + b"".join(self._chunks)
-        return base64.b64encode(zlib.compress(whole, 9)).decode("ascii")
+        return packed(whole)
+
+
+def packed(content: bytes) -> str:
+    """What the script of a page unpacks: base64 of a zlib stream."""
+    return base64.b64encode(zlib.compress(content, 9)).decode("ascii")
 
 
 def _bytes(whole: NDArray[Any], width: int) -> NDArray[np.uint8]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from importlib import metadata
 from importlib.resources import files
 from pathlib import Path
@@ -45,8 +44,13 @@ class Figure:
 
 
 def figure(drawing: Drawing, anchor: str, headings: Sequence[str] = (), rows: Sequence[Sequence[str]] = ()) -> Figure:
-    """A figure, every panel drawn once; ``anchor`` is unique on the page, ``rows`` the numbers behind it."""
-    pictures = [_picture(panel, _short(f"{anchor}-{panel.name}")) for panel in drawing.panels]
+    """A figure, every panel drawn once.
+
+    Args:
+        anchor: unique on the page, and short: every mark of a picture says it.
+        rows: the numbers behind it.
+    """
+    pictures = [_picture(panel, f"{anchor}-{number}") for number, panel in enumerate(drawing.panels)]
     return Figure(drawing.heading, drawing.note, pictures, headings, rows)
 
 
@@ -77,11 +81,6 @@ def _style() -> str:
 
 def _harmless(value: object) -> object:
     return shown(value) if type(value) is str else value
-
-
-def _short(name: str) -> str:
-    """A name of 12 letters for pictures, which say theirs at every mark."""
-    return f"p{blake2b(name.encode(), digest_size=6).hexdigest()[:11]}"
 
 
 def _picture(panel: Panel, name: str) -> Picture:

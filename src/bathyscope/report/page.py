@@ -89,11 +89,13 @@ def report(
         sections=[_section(run, f"run-{i + 1}", names[i], drawn[i], text) for i, run in enumerate(runs)],
         plans=[_plan_section(plan, f"plan-{i + 1}") for i, plan in enumerate(plans)],
         script=Markup(assets.script()),
-        script_hash=assets.script_hash(),
+        script_policy=Markup(assets.policy()),
+        libraries=assets.packed_libraries(),
+        library_names=assets.library_names(),
         legend=table.LEGEND,
         comparison=_comparison(runs, names),
         **_differences(runs, names),
-        side_by_side=[html.figure(drawing, f"side-by-side-{name}") for name, drawing in together(drawn, names).items()],
+        side_by_side=[html.figure(one, f"s{n}") for n, one in enumerate(together(drawn, names).values())],
     )
     return path
 
@@ -131,7 +133,8 @@ def _section(run: Run, anchor: str, name: str, drawn: Mapping[str, Drawing], tex
         "depth_rows": [table.depth_cells(row) for row in depths],
         "remarks": table.remarks(depths),
         "figures": [
-            html.figure(drawing, f"{anchor}-{figure}", *_numbers(run, figure)) for figure, drawing in drawn.items()
+            html.figure(drawing, f"r{anchor.rpartition('-')[2]}-{n}", *_numbers(run, figure))
+            for n, (figure, drawing) in enumerate(drawn.items())
         ],
         "configuration": provenance.configuration(run),
         "record": provenance.record(run),

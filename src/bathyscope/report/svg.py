@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
+from bathyscope.report import paths
 from bathyscope.report.figures import style
 from bathyscope.report.figures.heat_map import SIGNED
 from bathyscope.report.figures.kind import Panel, draw_panel
@@ -18,18 +19,20 @@ from bathyscope.report.render import render
 _UNWANTED: Final = re.compile(r"<metadata>.*?</metadata>\s*|<style .*?</style>\s*", re.DOTALL)
 _TAG: Final = re.compile(r"<[^>]*>")
 _ID: Final = re.compile(r' id="([^"]+)"')
-_REFERENCE: Final = re.compile(r'(url\(#|(?:xlink:)?href="#)([^")]+)')
-_PLACES: Final = re.compile(r' (?:d|x|y|width|height|transform)="[^"]*"')
-_FINER_THAN_SEEN: Final = re.compile(r"(\.\d\d)\d+")
-# texts that are not turned say so; the page has a font of its own
-_NOTHING: Final = re.compile(r' transform="rotate\(-0 [^"]*"|font-family: [^;"]*; ')
-_EMPTY: Final = re.compile(r"<g/>\s*")
+_REFERENCE: Final = re.compile(r'(url\(#|href="#)([^")]+)')
+_PATH: Final = re.compile(r' d="([^"]*)"')
+_PLACES: Final = re.compile(r' (?:x|y|width|height|transform)="[^"]*"')
+_DECIMAL: Final = re.compile(r"-?\d+\.\d+")
+# texts that are not turned say so; the page has a font of its own, and its pictures one version
+_NOTHING: Final = re.compile(
+    r' transform="rotate\(-0 [^"]*"|font-family: [^;"]*; | version="1\.1"| xmlns:xlink="[^"]*"'
+)
+_EMPTY: Final = re.compile(r"<g/>\s*|<defs>\s*</defs>\s*")
 _STYLE: Final = re.compile(r' style="([^"]*)"')
 _BETWEEN: Final = re.compile(r">\s*\n\s*<")
-_STEP: Final = re.compile(r"\s*\n|(?<=[A-Za-z]) ")
-"""What separates a command of a path from its numbers, and from the next, and need not be there."""
+_MARKS: Final = re.compile(r'(<g[^>]*)>((?:\s*<use [^>]*?( class="[^"]*")/>)(?:\s*<use [^>]*?\3/>)+\s*)(?=</g>)')
 _MARK: Final = re.compile(r'<path id="([^"]+)"[^>]*style="stroke')
-_USED: Final = re.compile(r'(<use xlink:href="#([^"]+)"[^>]*?); stroke[^"]*"')
+_USED: Final = re.compile(r'(<use href="#([^"]+)"[^>]*?); stroke[^"]*"')
 
 
 def inline_svg(panel: Panel, name: str) -> str:
@@ -40,14 +43,20 @@ def inline_svg(panel: Panel, name: str) -> str:
         name: unique on the page, letters, digits and hyphens; all ids begin with it.
     """
     with _collected_later():
-        text = render(draw_panel(panel), "svg", salt=name, text_as_text=True).decode()
-    text = _UNWANTED.sub("", text[text.index("<svg") :]).replace(f'id="{SIGNED}"', f'class="{SIGNED}"')
+        figure = draw_panel(panel)
+        for ax in figure.axes:
+            # the lines of a grid end where the axes do, and need no clip, which each would name
+            ax.tick_params(grid_clip_on=False, grid_solid_capstyle="butt")
+        text = render(figure, "svg", salt=name, text_as_text=True).decode()
+    text = _UNWANTED.sub("", text[text.index("<svg") :]).replace("xlink:href", "href")
+    text = text.replace(f'id="{SIGNED}"', f'class="{SIGNED}"')
     # a mark has the stroke that each of its uses would give it once more
     marks = set(_MARK.findall(text))
     text = _USED.sub(lambda use: f'{use[1]}"' if use[2] in marks else use[0], text)
     pointed_at = {target: str(number) for number, (_, target) in enumerate(dict.fromkeys(_REFERENCE.findall(text)))}
     text = _TAG.sub(lambda tag: _slim(tag[0], name, pointed_at), text)
     text = _BETWEEN.sub("><", _styled(_ungrouped(_EMPTY.sub("", text)), name))
+    text = _MARKS.sub(lambda marks: f"{marks[1]}{marks[3]}>{marks[2].replace(marks[3], '')}", text)
     for colour, variable in style.CSS_NAMES.items():
         text = text.replace(f": {colour}", f": var({variable}, {colour})")
     return text
@@ -72,8 +81,13 @@ def _collected_later() -> Iterator[None]:
 def _slim(tag: str, name: str, pointed_at: Mapping[str, str]) -> str:
     """A tag without ids that nothing points at, short ones otherwise, and without hundredths of what can be seen."""
     tag = _ID.sub(lambda found: f' id="{name}-{pointed_at[found[1]]}"' if found[1] in pointed_at else "", tag)
-    tag = _REFERENCE.sub(lambda found: f"{found[1].removeprefix('xlink:')}{name}-{pointed_at[found[2]]}", tag)
-    return _PLACES.sub(lambda places: _STEP.sub("", _FINER_THAN_SEEN.sub(r"\1", places[0])), _NOTHING.sub("", tag))
+    tag = _REFERENCE.sub(lambda found: f"{found[1]}{name}-{pointed_at[found[2]]}", tag)
+    tag = _PATH.sub(lambda path: f' d="{paths.shortened(path[1])}"', _NOTHING.sub("", tag))
+    return _PLACES.sub(lambda places: _DECIMAL.sub(_to_hundredths, places[0]), tag)
+
+
+def _to_hundredths(number: re.Match[str]) -> str:
+    return paths.brief(paths.hundredths(number[0]))
 
 
 def _ungrouped(text: str) -> str:

@@ -33,11 +33,15 @@ function shown(value, digits = 3) {
 const signed = value => (value > 0 ? "+" : "") + shown(value);
 const perCent = value => Number.isNaN(value) ? "–" : (100 * value).toFixed(1) + " %";
 
-/** What a page holds as text: a header in JSON and arrays, each byte plane by byte plane. */
-async function unpack(text) {
+/** What a page holds as text, base64 of a compressed stream, ready to be read. */
+function inflated(text) {
   const packed = Uint8Array.from(atob(text.trim()), letter => letter.charCodeAt(0));
-  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
-  const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
+  return new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate")));
+}
+
+/** A run's data: a header in JSON and arrays, each byte plane by byte plane. */
+async function unpack(text) {
+  const bytes = new Uint8Array(await inflated(text).arrayBuffer());
   const length = new DataView(bytes.buffer).getUint32(0, true);
   const meta = JSON.parse(new TextDecoder().decode(bytes.subarray(4, 4 + length)));
   const kept = new Map();

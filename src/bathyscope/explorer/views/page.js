@@ -7,11 +7,22 @@ const address = {
   changed: listener => addEventListener("hashchange", listener),
 };
 
+/** The libraries, which a page holds compressed; its policy knows what they are when unpacked, and lets nothing else run. */
+async function libraries() {
+  const made = el("script");
+  made.held = {};
+  made.textContent = await inflated(document.querySelector('script[type="application/x-bathyscope-libraries"]').textContent).text();
+  document.head.append(made);
+  ({ d3, Plot } = made.held);
+  made.remove();
+}
+
 async function page() {
   sections();
   const root = document.getElementById("explorer");
   if (!root) return;
   if (typeof DecompressionStream === "undefined") { root.textContent = "This browser is too old for the views of single blocks and tokens; all sections below work."; return; }
+  await libraries();
   const held = [...document.querySelectorAll('script[type="application/x-bathyscope"]')].map(one => ({ name: one.dataset.name, text: one.textContent }));
   const selection = new Selection(address);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => selection.tell({}));

@@ -68,7 +68,7 @@ def _write_page(comparison: Comparison, title: str, drawn: Mapping[str, Drawing]
         notes=comparison.notes,
         tables=[_table(comparison, number) for number in range(comparison.data.sizes["comparison"])],
         legend=table.LEGEND,
-        figures=[html.figure(drawing, name) for name, drawing in drawn.items() if drawing.panels],
+        figures=[html.figure(drawing, f"f{n}") for n, drawing in enumerate(drawn.values()) if drawing.panels],
         runs=_sources(comparison),
     )
 
