@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +12,7 @@ import transformers
 from support import zoo
 from torch import Tensor, nn
 
-from bathyscope import ModelError
+from bathyscope import ModelError, survey
 from bathyscope.model import load
 
 SMALL = {"vocab_size": 50, "d_model": 16}
@@ -176,6 +177,37 @@ def test_a_peft_model_is_measured_with_its_adapter(name: str, path: str) -> None
     assert model.anatomy.family.name == name
     assert model.checks.parts
     assert model.weight_hash != load(plain).weight_hash
+
+
+COMPILED: dict[str, Callable[[Any], Any]] = {
+    "the model": torch.compile,
+    "the model in its place": lambda hf: (hf.compile(), hf)[1],
+    "blocks in their places": lambda hf: ([block.compile() for block in hf.model.layers], hf)[1],
+    "its forward": lambda hf: (setattr(hf, "forward", torch.compile(hf.forward)), hf)[1],
+}
+
+
+@pytest.mark.parametrize("compiled", COMPILED.values(), ids=list(COMPILED))
+def test_compiled_models_are_measured_as_they_are_without(
+    compiled: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without compiling anything, and with what lies inside of blocks."""
+    plain, hf = zoo.entry("llama").build(), compiled(zoo.entry("llama").build())
+    monkeypatch.setattr(torch._dynamo.convert_frame.ConvertFrame, "__call__", lambda *_: pytest.fail("compiled"))
+    asked, measures = zoo.prompts(plain, (8, 6)), ["skip", "neurons"]
+    one, other = (survey(model, asked, measures, progress=False) for model in (plain, hf))
+    assert one.identity == other.identity
+    for measure in measures:
+        assert one[measure].identical(other[measure])
+
+
+def test_a_block_that_was_exchanged_for_a_compiled_one_is_refused() -> None:
+    hf = zoo.entry("llama").build()
+    hf.model.layers[2] = torch.compile(hf.model.layers[2])
+    assert refused(hf) == (
+        "model.layers.2 was put in its place by torch.compile, and hides what it is called with; compile a module "
+        "where it is (module.compile()), which is measured as it was, or give the model before it was compiled."
+    )
 
 
 def test_prompt_tuning_is_refused() -> None:

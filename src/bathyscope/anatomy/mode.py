@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -19,15 +19,25 @@ _WITHOUT_CACHE: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """All modules are in evaluation mode inside, and products of float32 in float32; afterwards each is as it was."""
+    """All modules are in evaluation mode and uncompiled inside, and products of float32 in float32; then as before."""
     training = [module for module in model.modules() if module.training]
     model.eval()
     try:
-        with full_precision():
+        with full_precision(), _uncompiled(model):
             yield
     finally:
         for module in training:
             module.training = True
+
+
+def _uncompiled(model: nn.Module) -> AbstractContextManager[object]:
+    """Modules that were compiled run as they are written: compiled ones show nothing of what they call."""
+    for module in model.modules():
+        of_its_own = hasattr(module.__dict__.get("forward"), "_torchdynamo_orig_callable")
+        if of_its_own or module.__dict__.get("_compiled_call_impl") is not None:
+            stance: AbstractContextManager[object] = torch.compiler.set_stance("force_eager")
+            return stance
+    return nullcontext()
 
 
 @contextmanager

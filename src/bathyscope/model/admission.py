@@ -32,6 +32,12 @@ def without_adapter(model: nn.Module) -> nn.Module:
     return inner
 
 
+def without_compilation(model: nn.Module) -> nn.Module:
+    """The model that ``torch.compile`` was given, whose weights have their own names; any other model as it is."""
+    inner = model._modules.get("_orig_mod")
+    return model if inner is None else inner
+
+
 def require_measurable(hf: nn.Module) -> None:
     """Refuses kinds of models that no family file could help.
 
@@ -51,6 +57,7 @@ def require_measurable(hf: nn.Module) -> None:
     _require_weights_here(hf)
     _require_plain_tensors(hf)
     _require_usable_masks(hf)
+    _require_whole_modules(hf)
 
 
 def warn_of_quantisation(hf: nn.Module) -> None:
@@ -100,3 +107,12 @@ def _require_usable_masks(hf: nn.Module) -> None:
             f"The attention implementation {attention!r} compiles its mask for one shape of batch, so that recorded "
             "masks cannot serve other rows; load the model with attn_implementation='sdpa' (or 'eager')."
         )
+
+
+def _require_whole_modules(hf: nn.Module) -> None:
+    for name, module in hf.named_modules():
+        if name and "_orig_mod" in module._modules:
+            raise ModelError(
+                f"{name} was put in its place by torch.compile, and hides what it is called with; compile a module "
+                "where it is (module.compile()), which is measured as it was, or give the model before it was compiled."
+            )

@@ -21,7 +21,7 @@ from bathyscope.anatomy.mode import evaluating, require_own_order
 from bathyscope.anatomy.plain import home_of
 from bathyscope.anatomy.sites import submodule
 from bathyscope.errors import ModelError, is_out_of_memory, warn
-from bathyscope.model.admission import require_measurable, warn_of_quantisation, without_adapter
+from bathyscope.model.admission import require_measurable, warn_of_quantisation, without_adapter, without_compilation
 from bathyscope.model.checkpoint import load_config, read_checkpoint
 from bathyscope.model.devices import as_device, as_dtype
 from bathyscope.model.exclusive import alone
@@ -152,7 +152,7 @@ def _require_objects(model: Any, tokenizer: Any, family: Any) -> None:
 def _in_memory(
     model: nn.Module, dtype: str | torch.dtype | None, device: str | torch.device | None, attn: str | None
 ) -> PreTrainedModel:
-    hf = without_adapter(model)
+    hf = without_adapter(without_compilation(model))
     if attn is not None:
         raise ModelError(
             "attn= is for models loaded by name; change a model in memory yourself "
