@@ -15,7 +15,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bathyscope.errors import StoreError
-from bathyscope.store.canonical import canonical
+from bathyscope.store.canonical import OF_NETCDF, canonical
 from bathyscope.store.folder import folder_path, reason, verified
 
 Datasets = dict[str, xr.Dataset]
@@ -23,10 +23,6 @@ Datasets = dict[str, xr.Dataset]
 _MARK = "kept_"
 """Beginning of the names under which a file says what it is, beside the attributes of a dataset at its root."""
 _DIGEST = "kept_sha256"
-_OF_NETCDF = frozenset(
-    {"CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST"}
-    | {"_Netcdf4Dimid", "_Netcdf4Coordinates", "_nc3_strict", "_NCProperties"}
-)
 
 
 def read_shard(path: Path, sha256: str, marks: Mapping[str, str]) -> Datasets:
@@ -168,7 +164,7 @@ def _digest(datasets: Datasets) -> str:
 
 def _plain_attributes(attrs: Mapping[str, Any]) -> dict[str, Any]:
     """Attributes as Python values, without those by which netCDF lies in HDF5."""
-    return {name: _plain(attrs[name]) for name in attrs if name not in _OF_NETCDF}
+    return {name: _plain(attrs[name]) for name in attrs if name not in OF_NETCDF}
 
 
 def _plain(value: Any) -> Any:
