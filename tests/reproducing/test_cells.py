@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import xarray as xr
 from support import stand_ins
 
 from bathyscope.papers.reproduction import Figure, Reproduction, Work
 from bathyscope.reproducing import cells as module
-from bathyscope.reproducing.cells import Cell, measured, planned
+from bathyscope.reproducing.cells import measured, planned
 from bathyscope.reproducing.data import local_data
 from bathyscope.reproducing.models import NamedModel, chosen_models
-from bathyscope.reproducing.verbs import prompts_of, survey_options
+from bathyscope.reproducing.verbs import Cell
 from bathyscope.store.run import Run
+from bathyscope.store.shards import encode_results
 
 LISTED = ("meta-llama/Meta-Llama-3.1-8B", "meta-llama/Meta-Llama-3.1-70B")
 SUMS = Work("sums", (("1 + 1 = ", "2"),))
@@ -76,21 +79,32 @@ def test_two_models_are_asked_for_where_there_is_one(tmp_path: Path) -> None:
 
 def test_all_tokens_only_leaves_every_position_out() -> None:
     (cell,) = plan([NamedModel("any", "any", None)], "all", count=3)
-    assert survey_options(cell.work, cell.asked) == {"skip": {"positions": [[], [], []]}}
+    assert cell.options() == {"skip": {"positions": [[], [], []]}}
 
 
 def test_the_reference_of_erasure_is_read_locally_too() -> None:
     (cell,) = plan(MODELS[1:], "sums", data={"gsm8k": "rows.jsonl"}, count=3)
-    assert survey_options(cell.work, cell.asked) == {"erasure": {"reference": "gsm8k:10@rows.jsonl"}}
-    prompts = prompts_of(cell.work, cell.asked)
-    assert isinstance(prompts, list)
-    assert [(prompt.text, prompt.answer) for prompt in prompts] == [("1 + 1 = 2", "2")]
+    assert cell.options() == {"erasure": {"reference": "gsm8k:10@rows.jsonl"}}
+    assert isinstance(cell.prompts, list)
+    assert [(prompt.text, prompt.answer) for prompt in cell.prompts] == [("1 + 1 = 2", "2")]
+
+
+def test_a_result_is_of_the_files_that_it_was_read_from(tmp_path: Path) -> None:
+    """Those of a probe of word meaning are two: rows to fit to, and rows to judge by."""
+    first = {"wic": "train.jsonl", "wic_validation": "validation.jsonl"}
+    cell = Cell(MODELS[:1], Work("wic", "wic", verb="wic"), tmp_path, "lad2024", (), first)
+    kept = xr.Dataset(attrs={"asked": cell._told})
+    (tmp_path / "results.nc").write_bytes(encode_results({"wic": kept}))
+    assert cell.finished() is not None
+    assert replace(cell, data={**first, "gsm8k": "rows.jsonl"}).finished() is not None
+    for name in first:
+        assert replace(cell, data={**first, name: "other.jsonl"}).finished() is None, name
 
 
 def test_a_work_may_have_its_own_reference() -> None:
     own = Work("sums", (("1 + 1 = ", "2"),), {"erasure": {"reference": ["3 + 3 = 6"]}, "skip": {"axis": "tokens"}})
     (cell,) = plan(MODELS[1:], "sums")
-    assert survey_options(own, cell.asked) == {"erasure": {"reference": ["3 + 3 = 6"]}}
+    assert replace(cell, work=own).options() == {"erasure": {"reference": ["3 + 3 = 6"]}}
 
 
 def test_a_model_is_loaded_once_even_where_it_cannot_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,9 +18,9 @@ from bathyscope.papers.reproduction import Figure, Work
 from bathyscope.papers.reproductions import REPRODUCTIONS
 from bathyscope.report.figures.kind import draw_panel
 from bathyscope.reproducing import figures as module
-from bathyscope.reproducing.cells import Cell, Outcome
+from bathyscope.reproducing.cells import Outcome
 from bathyscope.reproducing.models import NamedModel
-from bathyscope.reproducing.verbs import Asked, finished
+from bathyscope.reproducing.verbs import Cell
 from bathyscope.store.run import Run, open_run
 
 HU = REPRODUCTIONS["hu2025"]
@@ -29,7 +29,7 @@ MODELS = ("Qwen/Qwen2.5-1.5B-Instruct", "deepseek-ai/DeepSeek-R1-Distill-Qwen-1.
 
 def outcome(model: str, work: str, run: Run) -> Outcome:
     named = NamedModel(model.rpartition("/")[2], "./folder", model)
-    return Outcome(Cell((named,), Work(work, "gsm8k:10"), Asked("./folder", Path(), "hu2025", (), {})), run)
+    return Outcome(Cell((named,), Work(work, "gsm8k:10"), Path(), "hu2025", (), {}), run)
 
 
 def test_all_models_of_a_figure_lie_in_one_picture_beside_the_published_depths() -> None:
@@ -119,12 +119,13 @@ def test_figures_of_other_commands_are_drawn_and_kept(home: Path) -> None:
         home / "csordas2025" / "csordas2025" / "first-second" / "maps",
     )
     data = {"c4": str(home / "data" / "c4.txt")}
-    asked = Asked(f"{home / 'first'} {home / 'second'}", place, "csordas2025", (), data, 4)
-    kept = finished(work, asked)
+    models = tuple(NamedModel(name, str(home / name), None) for name in ("first", "second"))
+    cell = Cell(models, work, place, "csordas2025", (), data, 4)
+    kept = cell.finished()
     assert isinstance(kept, xr.Dataset)
     assert kept.attrs["source_model"].endswith("first")
-    assert finished(work, replace(asked, count=5)) is None
-    assert finished(work, replace(asked, source=f"{home / 'second'} {home / 'first'}")) is None
+    assert replace(cell, count=5).finished() is None
+    assert replace(cell, models=models[::-1]).finished() is None
 
 
 @pytest.mark.thorough

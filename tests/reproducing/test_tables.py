@@ -9,10 +9,10 @@ import xarray as xr
 from support import stand_ins
 
 from bathyscope.papers.reproduction import Table, Work
-from bathyscope.reproducing.cells import Cell, Outcome
+from bathyscope.reproducing.cells import Outcome
 from bathyscope.reproducing.models import NamedModel
 from bathyscope.reproducing.tables import Pair, pairs
-from bathyscope.reproducing.verbs import Asked
+from bathyscope.reproducing.verbs import Cell
 from bathyscope.store.run import Run
 
 TABLE = Table("depths", ("cosine", "kl"), ("one", "two"), {"owner/listed": ((3, 4), (5, 6))})
@@ -21,8 +21,8 @@ NAN = float("nan")
 
 
 def outcome(model: NamedModel, data: str, run: Run | None, reason: str = "") -> Outcome:
-    asked = Asked(model.source, Path(data), "hu2025", ("effective_depth",), {})
-    return Outcome(Cell((model,), Work(data, "gsm8k:1"), asked), run, reason)
+    cell = Cell((model,), Work(data, "gsm8k:1"), Path(data), "hu2025", ("effective_depth",), {})
+    return Outcome(cell, run, reason)
 
 
 def run_of(cosine: float, kl: float) -> Run:

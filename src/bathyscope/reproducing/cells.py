@@ -1,4 +1,4 @@
-"""The units of a reproduction: what is computed of a model, of two, or of none, on one set of data, in one folder."""
+"""Which cells a reproduction has, and what became of each."""
 
 from __future__ import annotations
 
@@ -7,45 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import xarray as xr
-
 from bathyscope.errors import BathyscopeError, ModelError, OptionError
 from bathyscope.model import Model, load
-from bathyscope.papers.reproduction import Figure, Reproduction, Work
+from bathyscope.papers.reproduction import Figure, Reproduction
 from bathyscope.reproducing.models import NamedModel
-from bathyscope.reproducing.verbs import TAKES, Asked, compute, finished
-from bathyscope.store.run import Run
-
-Result = Run | xr.Dataset
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One work of the models that it takes.
-
-    Args:
-        asked: of the command that computes it.
-        lacks: why it cannot be computed, known beforehand.
-    """
-
-    models: tuple[NamedModel, ...]
-    work: Work
-    asked: Asked
-    lacks: str = ""
-
-    @property
-    def name(self) -> str:
-        """Of its models, as tables and figures show it."""
-        return " → ".join(model.name for model in self.models) or "models of a table"
-
-    @property
-    def folder(self) -> Path:
-        """Of the run, or of the file of results."""
-        return self.asked.folder
-
-    def finished(self) -> Result | None:
-        """The result, where it is there and is what is asked for; it is not computed again."""
-        return finished(self.work, self.asked)
+from bathyscope.reproducing.verbs import TAKES, Cell, Result
 
 
 @dataclass(frozen=True)
@@ -89,8 +55,7 @@ def planned(
         for group in groups:
             lacks = f"it takes {takes} models; give them with --models SOURCE TARGET" if len(group) < takes else ""
             place = out / preset / "-".join(one.name for one in group) / work.name
-            source = "" if not group else " ".join(one.source for one in group)
-            cells.append(Cell(group, work, Asked(source, place, preset, measures, data, count), lacks))
+            cells.append(Cell(group, work, place, preset, measures, data, count, lacks))
     order = {one.name: number for number, one in enumerate(models)}
     return sorted(cells, key=lambda cell: [order[one.name] for one in cell.models])
 
@@ -125,7 +90,7 @@ def measured(
                 if cell.lacks:
                     raise OptionError(f"{cell.work.name}: {cell.lacks}.")
                 models = [_loaded(named, held, loading) for named in cell.models]
-                result = compute(cell.work, cell.asked, models, progress, command)
+                result = cell.compute(models, progress, command)
         except BathyscopeError as error:
             yield Outcome(cell, None, str(error), error.exit_code)
         else:

@@ -20,7 +20,8 @@ from bathyscope.report.figures.lines import mark, only
 from bathyscope.report.figures.registry import FIGURES
 from bathyscope.report.render import render
 from bathyscope.report.side_by_side import together
-from bathyscope.reproducing.cells import Outcome, Result, shows
+from bathyscope.reproducing.cells import Outcome, shows
+from bathyscope.reproducing.verbs import Result
 from bathyscope.store.run import Run
 
 OTHERS: Final[Mapping[str, Callable[[xr.Dataset], Drawing]]] = {

@@ -12,11 +12,12 @@ from bathyscope.papers.presets import AS_PUBLISHED
 from bathyscope.papers.reproduction import Figure, Reproduction, Table
 from bathyscope.papers.reproductions import REPRODUCTIONS
 from bathyscope.report.render import check_format
-from bathyscope.reproducing.cells import Cell, Outcome, measured, planned
+from bathyscope.reproducing.cells import Outcome, measured, planned
 from bathyscope.reproducing.data import local_data
 from bathyscope.reproducing.figures import Drawn, chosen_figures, draw, measures_of
 from bathyscope.reproducing.models import NamedModel, chosen_models
 from bathyscope.reproducing.tables import Pair, pairs
+from bathyscope.reproducing.verbs import Cell
 
 
 def reproduce(

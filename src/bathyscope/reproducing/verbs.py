@@ -1,9 +1,10 @@
-"""What the commands behind a reproduction are asked for, and where their results are kept."""
+"""The units of a reproduction: what is computed of a model, of two, or of none, on one set of data, in one folder."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,142 +18,152 @@ from bathyscope.model import Model
 from bathyscope.papers.presets import PRESETS
 from bathyscope.papers.reproduction import Verb, Work
 from bathyscope.performance import depth_performance
-from bathyscope.probing.probe import probe
+from bathyscope.probing.probe import Kind, probe
 from bathyscope.probing.subjoiner import LEAST
 from bathyscope.prompts.prompt import Prompt
 from bathyscope.prompts.source import label_of
 from bathyscope.prompts.spec import SourceSpec
 from bathyscope.reproducing.data import VALIDATION, corpus_of, localised
+from bathyscope.reproducing.models import NamedModel
 from bathyscope.store.atomic import write_atomically
 from bathyscope.store.run import Run, open_run
 from bathyscope.store.shards import encode_results, read_results
+
+Result = Run | xr.Dataset
 
 _FILE: Final = "results.nc"
 _ASKED: Final = "asked"
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a work is asked for.
+class Cell:
+    """One work of the models that it takes.
 
     Args:
-        source: the models' hub names or folders, with blanks between them.
-        folder: of the run or the file of results.
+        folder: of the run, or of the file of results.
         preset: of surveys.
         measures: of a survey.
         data: data set → local file.
         count: prompts of each set (of each level) in place of the paper's number.
+        lacks: why it cannot be computed, known beforehand.
     """
 
-    source: str
+    models: tuple[NamedModel, ...]
+    work: Work
     folder: Path
     preset: str
     measures: tuple[str, ...]
     data: Mapping[str, str]
     count: int | None = None
+    lacks: str = ""
+
+    @property
+    def name(self) -> str:
+        """Of its models, as tables and figures show it."""
+        return " → ".join(model.name for model in self.models) or "models of a table"
+
+    @property
+    def source(self) -> str:
+        """The models' hub names or folders, with blanks between them."""
+        return " ".join(model.source for model in self.models)
+
+    @property
+    def prompts(self) -> SourceSpec | list[Prompt]:
+        """Of a survey, or of maps."""
+        if isinstance(self.work.data, str):
+            return localised(self.work.data, self.data, self.count)
+        return [Prompt(text=question + answer, answer=answer) for question, answer in self.work.data]
+
+    def finished(self) -> Result | None:
+        """The result, where it is there and is what is asked for; it is not computed again."""
+        try:
+            if self.work.verb != "survey":
+                found = read_results(self.folder / _FILE)[self.work.verb]
+                return found if found.attrs.get(_ASKED) == self._told else None
+            run = open_run(self.folder)
+        except (StoreError, KeyError):
+            return None
+        wanted = {"model": self.source, "preset": self.preset, "dataset": label_of(self.prompts)}
+        same = all(getattr(run.identity, name) == value for name, value in wanted.items())
+        return run if same and set(self.measures) <= set(run.measures) else None
+
+    def compute(self, models: Sequence[Model], progress: bool, command: str | None) -> Result:
+        """The result, kept in its folder.
+
+        Raises:
+            BathyscopeError: whatever the command refuses.
+        """
+        if self.work.verb == "survey":
+            given: dict[str, Any] = {"preset": self.preset, "progress": progress, "command": command, **self.options()}
+            return survey(models[0], self.prompts, self.measures, self.folder, **given)
+        found = _COMPUTE[self.work.verb](self, models, progress).assign_attrs({_ASKED: self._told})
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(self.folder / _FILE, encode_results({self.work.verb: found}))
+        return found
+
+    def options(self) -> dict[str, dict[str, Any]]:
+        """Measure → options of a survey beyond the preset's."""
+        options = {measure: dict(own) for measure, own in self.work.options.items() if measure in self.measures}
+        if self.work.all_tokens_only:
+            prompts = self.prompts
+            number = prompts.count if isinstance(prompts, SourceSpec) else len(prompts)
+            for measure in {"skip", "direct"} & set(self.measures):
+                options.setdefault(measure, {})["positions"] = [[]] * (number or 0)
+        reference = PRESETS[self.preset].options.get("erasure", {}).get("reference")
+        if reference is not None and "erasure" in self.measures:
+            options.setdefault("erasure", {}).setdefault("reference", str(localised(reference, self.data)))
+        return options
+
+    @property
+    def _told(self) -> str:
+        """What a file of results says it is of."""
+        read = f"{self.work.data} {VALIDATION}" if self.work.verb == "wic" else str(self.work.data)
+        files = [f"{name}={file}" for name, file in sorted(self.data.items()) if name in read]
+        return " ".join([self.source, str(self.work.data), f"count={self.count}", *files])
 
 
-def finished(work: Work, asked: Asked) -> Run | xr.Dataset | None:
-    """The result, where it is there and is what is asked for."""
-    try:
-        if work.verb != "survey":
-            found = read_results(asked.folder / _FILE)[work.verb]
-            return found if found.attrs.get(_ASKED) == _told(work, asked) else None
-        run = open_run(asked.folder)
-    except (StoreError, KeyError):
-        return None
-    wanted = {"model": asked.source, "preset": asked.preset, "dataset": label_of(prompts_of(work, asked))}
-    same = all(getattr(run.identity, name) == value for name, value in wanted.items())
-    return run if same and set(asked.measures) <= set(run.measures) else None
-
-
-def compute(work: Work, asked: Asked, models: Sequence[Model], progress: bool, command: str | None) -> Run | xr.Dataset:
-    """The result, kept in its folder.
-
-    Raises:
-        BathyscopeError: whatever the command refuses.
-    """
-    if work.verb == "survey":
-        given: dict[str, Any] = {"preset": asked.preset, "progress": progress, "command": command}
-        given |= survey_options(work, asked)
-        return survey(models[0], prompts_of(work, asked), asked.measures, asked.folder, **given)
-    found = _COMPUTE[work.verb](work, asked, models, progress).assign_attrs({_ASKED: _told(work, asked)})
-    asked.folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(asked.folder / _FILE, encode_results({work.verb: found}))
-    return found
-
-
-def prompts_of(work: Work, asked: Asked) -> SourceSpec | list[Prompt]:
-    """The prompts of a survey."""
-    if isinstance(work.data, str):
-        return localised(work.data, asked.data, asked.count)
-    return [Prompt(text=question + answer, answer=answer) for question, answer in work.data]
-
-
-def survey_options(work: Work, asked: Asked) -> dict[str, dict[str, Any]]:
-    """Measure → options beyond the preset's."""
-    options = {measure: dict(own) for measure, own in work.options.items() if measure in asked.measures}
-    if work.all_tokens_only:
-        prompts = prompts_of(work, asked)
-        number = prompts.count if isinstance(prompts, SourceSpec) else len(prompts)
-        for measure in {"skip", "direct"} & set(asked.measures):
-            options.setdefault(measure, {})["positions"] = [[]] * (number or 0)
-    reference = PRESETS[asked.preset].options.get("erasure", {}).get("reference")
-    if reference is not None and "erasure" in asked.measures:
-        options.setdefault("erasure", {}).setdefault("reference", str(localised(reference, asked.data)))
-    return options
-
-
-def _told(work: Work, asked: Asked) -> str:
-    """What a file of results says it is of."""
-    files = [f"{name}={file}" for name, file in sorted(asked.data.items()) if name in str(work.data)]
-    return " ".join([asked.source, str(work.data), f"count={asked.count}", *files])
-
-
-def _maps(work: Work, asked: Asked, models: Sequence[Model], progress: bool) -> xr.Dataset:
+def _maps(cell: Cell, models: Sequence[Model], progress: bool) -> xr.Dataset:
     source, target = models
-    return maps(source, target, prompts_of(work, asked), progress=progress, **work.options)
+    return maps(source, target, cell.prompts, progress=progress, **cell.work.options)
 
 
-def _evaluated(work: Work, asked: Asked, models: Sequence[Model], progress: bool) -> xr.Dataset:
-    tasks = str(work.data).split(",")
-    files = {task: file for task, file in asked.data.items() if task in tasks}
-    place = asked.folder / "benchmarks"
-    found = evaluate(models[0], tasks, data=files, limit=asked.count, out=place, progress=progress, **work.options)
-    return found.data.assign_attrs(n_blocks=models[0].n_blocks)
+def _evaluated(cell: Cell, models: Sequence[Model], progress: bool) -> xr.Dataset:
+    tasks = str(cell.work.data).split(",")
+    files = {task: file for task, file in cell.data.items() if task in tasks}
+    given: dict[str, Any] = {"limit": cell.count, "out": cell.folder / "benchmarks", **cell.work.options}
+    return evaluate(models[0], tasks, data=files, progress=progress, **given).data.assign_attrs(
+        n_blocks=models[0].n_blocks
+    )
 
 
-def _wic(work: Work, asked: Asked, models: Sequence[Model], progress: bool) -> xr.Dataset:
-    files = [asked.data.get(name) for name in (str(work.data), VALIDATION)]
-    return probe("wic", models[0], *files, progress=progress, **work.options)
+def _wic(cell: Cell, models: Sequence[Model], progress: bool) -> xr.Dataset:
+    files = [cell.data.get(name) for name in (str(cell.work.data), VALIDATION)]
+    return probe("wic", models[0], *files, progress=progress, **cell.work.options)
 
 
-def _subjoiner(work: Work, asked: Asked, models: Sequence[Model], progress: bool) -> xr.Dataset:
-    few = {} if asked.count is None else {"count": max(LEAST, asked.count)}
-    return probe("subjoiner", models[0], corpus_of(work.data, asked.data), progress=progress, **few, **work.options)
+def _of_corpus(kind: Kind, number: str, cell: Cell, models: Sequence[Model], progress: bool) -> xr.Dataset:
+    """A probe of a text, of as many words or contexts as prompts were asked for."""
+    few = {} if cell.count is None else {number: max(LEAST, cell.count)}
+    corpus = corpus_of(cell.work.data, cell.data)
+    return probe(kind, models[0], corpus, progress=progress, **few, **cell.work.options)
 
 
-def _ing(work: Work, asked: Asked, models: Sequence[Model], progress: bool) -> xr.Dataset:
-    few = {} if asked.count is None else {"contexts": max(LEAST, asked.count)}
-    return probe("ing", models[0], corpus_of(work.data, asked.data), progress=progress, **few, **work.options)
-
-
-def _depth_performance(work: Work, asked: Asked, models: Sequence[Model], progress: bool) -> xr.Dataset:
-    name = Path(str(work.data)).stem
-    if name not in asked.data:
+def _depth_performance(cell: Cell, models: Sequence[Model], progress: bool) -> xr.Dataset:
+    name = Path(str(cell.work.data)).stem
+    if name not in cell.data:
         raise PromptError(
             f"The scores of published models are not on the hub; give a table of them: --data {name}=FILE.csv with the "
             "columns name, family, layers, d_model, d_ff, score."
         )
-    return depth_performance(asked.data[name], **work.options)
+    return depth_performance(cell.data[name], **cell.work.options)
 
 
-_COMPUTE: Final[Mapping[Verb, Callable[[Work, Asked, Sequence[Model], bool], xr.Dataset]]] = {
+_COMPUTE: Final[Mapping[Verb, Callable[[Cell, Sequence[Model], bool], xr.Dataset]]] = {
     "maps": _maps,
     "evaluate": _evaluated,
     "wic": _wic,
-    "subjoiner": _subjoiner,
-    "ing": _ing,
+    "subjoiner": partial(_of_corpus, "subjoiner", "count"),
+    "ing": partial(_of_corpus, "ing", "contexts"),
     "depth_performance": _depth_performance,
 }
 TAKES: Final[Mapping[Verb, int]] = {"survey": 1, **dict.fromkeys(_COMPUTE, 1), "maps": 2, "depth_performance": 0}

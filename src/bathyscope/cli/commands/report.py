@@ -57,6 +57,8 @@ def report_command(
         raise OptionError("No run given; say which: bathyscope report runs/qwen --out qwen.html")
     if "out" not in page and figures is None:
         raise OptionError("Nothing to write: give --out PAGE.html, --figures FOLDER, or both.")
+    if figures is None and (panels or files):
+        raise OptionError("--panels and --formats are of the files that --figures FOLDER writes; give --figures too.")
     plans = [bathyscope.open_plan(run) for run in runs if is_plan(run)]
     opened = [bathyscope.open(run, partial=partial) for run in runs if not is_plan(run)]
     if prompts is not None:
