@@ -9,12 +9,14 @@ show, and is not cut to what a share can be.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
 import xarray as xr
 from scipy import stats
+
+from bathyscope.cli.console import write_table
 
 COVERAGE: Final = 0.95
 
@@ -48,12 +50,38 @@ def said(value: xr.DataArray) -> dict[str, float]:
     return {**ends, "least": float(value.min()), "most": float(value.max()), "seeds": int(found["mean_seeds"])}
 
 
+def apart(ours: Sequence[float], others: Sequence[float]) -> dict[str, float]:
+    """``mean``, ``low`` and ``high`` of our mean less theirs, of models that share no seed: Welch's interval.
+
+    NaN where one of the two has no value, ends where one has fewer than two.
+    """
+    both = [np.asarray(one, dtype=np.float64) for one in (ours, others)]
+    known = [one[np.isfinite(one)] for one in both]
+    mean = float(known[0].mean() - known[1].mean()) if all(one.size for one in known) else math.nan
+    if min(one.size for one in known) < 2:
+        return {"mean": mean, "low": math.nan, "high": math.nan}
+    found = stats.ttest_ind(*known, equal_var=False).confidence_interval(COVERAGE)
+    return {"mean": mean, "low": float(found.low), "high": float(found.high)}
+
+
 def shown(row: Mapping[str, float], form: str = "+.2f") -> str:
     """``mean (low to high)`` of a row by ``said``, the interval where there is one."""
     if math.isnan(row["mean"]):
         return "–"
     interval = "" if math.isnan(row["low"]) else f" ({row['low']:{form}} to {row['high']:{form}})"
     return f"{row['mean']:{form}}{interval}"
+
+
+def show_together(by_blocks: Mapping[int, Mapping[str, Sequence[float]]]) -> None:
+    """A table of means over models of equally many blocks; nothing where each number of blocks has one model."""
+    rows = [
+        [str(blocks), name, shown(said(xr.DataArray(list(values), dims="seed")))]
+        for blocks, own in by_blocks.items()
+        for name, values in own.items()
+        if len(values) > 1
+    ]
+    if rows:
+        write_table(["blocks", "", "mean"], rows, "Means over models of equally many blocks, with Student's intervals")
 
 
 def _with_interval(value: xr.DataArray, name: str) -> xr.Dataset:

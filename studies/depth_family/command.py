@@ -11,6 +11,7 @@ from cyclopts import App
 
 from bathyscope.cli.console import Format, write, write_data, write_table
 from bathyscope.cli.flags import command
+from studies.common.across_seeds import said, shown
 from studies.common.command import Changes, Quiet, carried_out, experiment_flags, write_results
 from studies.depth_family.experiment import DepthFamily, depth_family
 from studies.depth_family.maps import DIAGONAL, EXPLAINED
@@ -48,7 +49,7 @@ def depth_family_command(
     found = carried_out(depth_family, DepthFamily, given, out, set, quiet)
     write_results(found, draw, out, "depth-family", quiet)
     _draw_maps(out / "maps")
-    parts = (member_rows, trend_rows, pair_rows, profile_rows, map_rows)
+    parts = (member_rows, trend_rows, pair_rows, profile_rows, map_rows, seed_rows)
     if not write_data([row for part in parts for row in part(found)], format):
         _show(found)
     return 0
@@ -100,6 +101,43 @@ def pair_rows(found: xr.Dataset) -> list[Row]:
     return rows
 
 
+def seed_rows(found: xr.Dataset) -> list[Row]:
+    """What several seeds say together, means with Student's intervals; nothing where every recipe has one seed.
+
+    A row for every recipe and estimator, its ratio; for every two recipes with norms elsewhere and estimator, the
+    difference of the ratio paired by seed; and for every recipe, profile and boundary.
+    """
+    rows: list[Row] = []
+    for recipe, own in _groups(found, "recipe", "member"):
+        rows += [
+            {"seeds_of": recipe, "estimator": name, **said(_by_seed(own["ratio"].sel(estimator=name), "member"))}
+            for name in found["estimator"].values.tolist()
+        ]
+    for placement, own in _groups(found, "placement", "pair"):
+        rows += [
+            {"seeds_of": placement, "estimator": name, **said(_by_seed(own["difference"].sel(estimator=name), "pair"))}
+            for name in found["estimator"].values.tolist()
+        ]
+    for recipe, own in _groups(found, "recipe", "member"):
+        rows += [
+            {"seeds_of": recipe, "profile": name, "boundary": b, **said(_by_seed(own[name].sel(boundary=b), "member"))}
+            for name in PROFILES
+            for b in range(int(own["blocks"][0]) + 1)
+        ]
+    return rows
+
+
+def _groups(found: xr.Dataset, of: str, dim: str) -> list[tuple[str, xr.Dataset]]:
+    """The members, or pairs, of one name that are of several seeds."""
+    names = found[of].values.tolist() if of in found.coords else []
+    groups = [(name, found.isel({dim: found[of].values == name})) for name in dict.fromkeys(names)]
+    return [(name, own) for name, own in groups if own.sizes[dim] > 1]
+
+
+def _by_seed(value: xr.DataArray, dim: str) -> xr.DataArray:
+    return value.rename({dim: "seed"}).reset_coords(drop=True)
+
+
 def profile_rows(found: xr.Dataset) -> list[Row]:
     """A row for every member and boundary: largest activations and the gradient of the loss, with intervals."""
     rows: list[Row] = []
@@ -145,6 +183,7 @@ def _show(found: xr.Dataset) -> None:
     if found.attrs["note"]:
         write(str(found.attrs["note"]))
     _show_pairs(pair_rows(found))
+    _show_seeds(seed_rows(found))
     _show_profiles(found)
     for row in map_rows(found):
         write(
@@ -173,6 +212,18 @@ def _difference(row: Row) -> str:
     ends = f"{row['difference_low']:+.2f} to {row['difference_high']:+.2f}"
     clear = "**" if row["difference_p_holm"] < 0.05 else ""
     return f"{row['difference']:+.2f} ({ends}){clear}"
+
+
+def _show_seeds(rows: Sequence[Row]) -> None:
+    """Means over seeds of ratios and of their differences; nothing where every recipe has one seed."""
+    of_ratio = [row for row in rows if "estimator" in row]
+    names = list(dict.fromkeys(row["seeds_of"] for row in of_ratio))
+    cells: list[list[str]] = []
+    for estimator in dict.fromkeys(row["estimator"] for row in of_ratio):
+        own = {row["seeds_of"]: row for row in of_ratio if row["estimator"] == estimator}
+        cells.append([estimator.replace("_", " "), *(shown(own[name]) for name in names)])
+    if cells:
+        write_table(["estimator", *names], cells, "Ratios, and their differences, over seeds, with Student's intervals")
 
 
 def _show_profiles(found: xr.Dataset) -> None:

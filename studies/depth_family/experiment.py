@@ -17,8 +17,6 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import xarray as xr
 
-from bathyscope.comparison import compare
-from bathyscope.comparison.result import holm
 from bathyscope.comparison.side import sides_of
 from bathyscope.engines import survey
 from bathyscope.errors import OptionError, PromptError
@@ -27,25 +25,19 @@ from bathyscope.model import Model, load
 from bathyscope.model.reading import tokenized
 from bathyscope.prompts.source import Source
 from bathyscope.statistics.bootstrap import check_resampling
-from bathyscope.statistics.difference import Term, contrast, paired_difference
+from bathyscope.statistics.difference import Term, contrast
 from bathyscope.store.run import Run
 from studies.depth_family.maps import ARROW, diagonal
 from studies.depth_family.members import FAMILY, Member, members_of, trained
+from studies.depth_family.placements import differences, placements
 from studies.depth_family.profiles import MEASURES as OF_PROFILES
 from studies.depth_family.profiles import profiles
-from studies.depth_family.trend import SCORES, depth_trend, n_blocks, score_readings
+from studies.depth_family.trend import depth_trend, n_blocks, score_readings
 
 ONE_SEED: Final = (
     "One model of each depth: a difference between depths cannot be told from one between seeds, and the intervals are "
     "about other prompts for these very models. Give several seeds."
 )
-_DIFFERENCE: Final = {
-    "difference": "difference",
-    "ci_low": "difference_low",
-    "ci_high": "difference_high",
-    "p_value": "difference_p_value",
-}
-"""What is kept of a comparison, and its name here."""
 _SOURCE: Final = "hu2025, effective depth; csordas2025, depth score"
 
 
@@ -135,7 +127,8 @@ def depth_family(
         By ``member``: ``loss`` (member, text), held out, in nats per token; ``depth``, ``ratio`` with their intervals
         over prompts (member, estimator); what ``profiles`` gives (member, boundary). By ``norms``, for each place of
         norms that several depths have: what ``depth_trend`` gives (norms, estimator). By ``pair``, members of equal
-        depth and seed with norms elsewhere: ``difference`` of the ratio, other − reference, paired (pair, estimator).
+        depth and seed with norms elsewhere: ``difference`` of the ratio, other − reference, paired (pair, estimator);
+        ``placement`` (pair) names the two recipes.
         With maps by ``map`` and ``direction``: the diagonal statistics of ``maps`` between members; ``map_seconds``.
 
     Raises:
@@ -184,22 +177,23 @@ def _surveyed(model: Model, measures: Sequence[str], out: Path, options: DepthFa
 def family_results(measured: Sequence[Measured], options: DepthFamily) -> xr.Dataset:
     """Everything but the maps, from what was trained and surveyed."""
     members = [one.member for one in measured]
-    blocks = [n_blocks(one.run) for one in measured]
+    runs = [one.run for one in measured]
+    blocks = [n_blocks(run) for run in runs]
     parts = [_losses(measured), _depths(measured, options)]
-    parts.append(profiles([one.run for one in measured], **options.settings))
+    parts.append(profiles(runs, **options.settings))
     series: dict[str, list[int]] = {}
     for number, member in enumerate(members):
         series.setdefault(member.norms, []).append(number)
     trends = [
-        depth_trend([measured[n].run for n in numbers], **options.settings).expand_dims(norms=[norms])
+        depth_trend([runs[n] for n in numbers], **options.settings).expand_dims(norms=[norms])
         for norms, numbers in series.items()
         if len({blocks[n] for n in numbers}) > 1
     ]
     if trends:
         parts.append(xr.concat(trends, "norms"))
-    pairs = _placements(measured)
+    pairs = placements(members, runs)
     if pairs:
-        parts.append(_differences(measured, pairs, options))
+        parts.append(differences(members, runs, pairs, options.settings))
     coords = {
         "member": [member.name for member in members],
         "recipe": ("member", [member.recipe.name for member in members]),
@@ -255,38 +249,6 @@ def _estimates(run: Run, options: DepthFamily) -> dict[str, Depth]:
     return found
 
 
-def _placements(measured: Sequence[Measured]) -> list[tuple[int, int]]:
-    """(reference, other): members of equal depth and seed, the first of them against those with norms elsewhere."""
-    found = []
-    for (a, one), (b, other) in combinations(enumerate(measured), 2):
-        alike = (n_blocks(one.run), one.member.recipe.seed) == (n_blocks(other.run), other.member.recipe.seed)
-        is_first = one.member.norms == measured[0].member.norms
-        if alike and is_first and one.member.norms != other.member.norms:
-            found.append((a, b))
-    return found
-
-
-def _differences(measured: Sequence[Measured], pairs: Sequence[tuple[int, int]], options: DepthFamily) -> xr.Dataset:
-    """Paired differences of the ratio between norm placements."""
-    labels = [f"{measured[b].member.name} − {measured[a].member.name}" for a, b in pairs]
-    data = compare([one.run for one in measured], pairs=pairs, **options.settings).data
-    kept = data[list(_DIFFERENCE)].rename({**_DIFFERENCE, "comparison": "pair"}).reset_coords(drop=True)
-    parts = [kept.assign_coords(pair=labels)]
-    readings = [score_readings(one.run) for one in measured]
-    if all(readings):
-        found = [
-            [paired_difference(readings[a][k], readings[b][k], **options.settings) for k in SCORES] for a, b in pairs
-        ]
-        fields = zip(("estimate", "ci_low", "ci_high", "p_value"), _DIFFERENCE.values())
-        values = {
-            name: (("pair", "estimator"), [[getattr(c, own) for c in row] for row in found]) for own, name in fields
-        }
-        parts.append(xr.Dataset(values, {"pair": labels, "estimator": list(SCORES)}))
-    made = xr.concat(parts, "estimator", combine_attrs="override")
-    p_value = made["difference_p_value"]
-    return made.assign(difference_p_holm=p_value.copy(data=holm(p_value.values, made["estimator"].values.tolist())))
-
-
 def _maps_of(measured: Sequence[Measured]) -> list[tuple[int, int]]:
     """(source, target): every two depths of one series, shallower first, and placements; the first seed of each."""
     seen: dict[tuple[str, int], int] = {}
@@ -298,4 +260,5 @@ def _maps_of(measured: Sequence[Measured]) -> list[tuple[int, int]]:
         if norms == others and blocks < more
     ]
     first = set(seen.values())
-    return depths + [(a, b) for a, b in _placements(measured) if a in first and b in first]
+    pairs = placements([one.member for one in measured], [one.run for one in measured])
+    return depths + [(a, b) for a, b in pairs if a in first and b in first]

@@ -30,12 +30,14 @@ from bathyscope.prompts.prompt import Prompt
 from bathyscope.solving import solved
 from bathyscope.statistics.bootstrap import mean_interval
 from bathyscope.store.run import Run
+from studies.common.across_seeds import show_together
 from studies.problem_depth.readings import MEASURES, OPTIONS, READINGS, readings
 
 PROBLEMS = "task:permutations:160?factors=1-8&beyond=9-9&elements=generators&answer=image"
 CARRIED = 0.9
 """Share of the way to the other answer from which on the answer counts as carried over."""
 SEED = 1
+_ARRIVE = "answers arrive"
 _LEAST = 10
 """Problems below which nothing is said."""
 
@@ -120,18 +122,24 @@ def judged(run: Run) -> dict[str, Judged]:
 
 
 def main(folders: list[str]) -> None:
-    """Prints a table of the models in some folders."""
+    """Prints a table of the models in some folders, and one of what models of equally many blocks say together."""
     rows: list[list[str]] = []
+    by_blocks: dict[int, dict[str, list[float]]] = {}
     for folder in folders:
-        run = patched(load(folder, device="cpu", dtype="float32"))
+        model = load(folder, device="cpu", dtype="float32")
+        run = patched(model)
+        together = by_blocks.setdefault(model.n_blocks, {})
         truth = arrival(run["patching"])
         known = truth[np.isfinite(truth)]
-        rows.append([folder, "answers arrive", f"{known.mean():.2f} ({known.size} of {truth.size})", "", ""])
+        rows.append([folder, _ARRIVE, f"{known.mean():.2f} ({known.size} of {truth.size})", "", ""])
+        together.setdefault(_ARRIVE, []).append(float(known.mean()))
         for name, own in judged(run).items():
             mean, low, high = own.missed
             rows.append(["", name, f"{mean:+.2f} ({low:+.2f} to {high:+.2f})", f"{own.off:.2f}", f"{own.rank:+.2f}"])
+            together.setdefault(name, []).append(mean)
     title = "Readings less the boundary at which the answer has arrived, problems that are solved"
     write_table(["model", "reading", "missed by", "mean distance", "rank correlation"], rows, title)
+    show_together(by_blocks)
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ from bathyscope.errors import OptionError
 from bathyscope.model import load
 from bathyscope.prompts.generators import task_text
 from bathyscope.solving import solved
+from studies.common.across_seeds import said, shown
 from studies.common.checks import require_no_written_steps
 from studies.common.command import Quiet, write_results
 from studies.problem_depth.experiment import LEVEL, asked_first, levels_of
@@ -135,6 +136,21 @@ def rows_of(found: xr.Dataset) -> list[dict[str, float]]:
     return rows
 
 
+def mean_rows(found: xr.Dataset) -> list[dict[str, float]]:
+    """A row for each kept step: accuracy and slopes, means over seeds with Student's intervals; none of one seed."""
+    rows = []
+    for step in found["step"].values.tolist() if found.sizes["seed"] > 1 else []:
+        own = found.sel(step=step)
+        row: dict[str, float] = {"step": step}
+        values = {"accuracy": own["accuracy"].mean(LEVEL)}
+        values |= {f"{name}_moves_slope": own["moves_slope"].sel(reading=name) for name in READINGS}
+        for name, value in values.items():
+            over = said(value)
+            row |= {f"{name}_mean": over["mean"], f"{name}_mean_low": over["low"], f"{name}_mean_high": over["high"]}
+        rows.append(row)
+    return rows
+
+
 def course_command(*models: Path, out: Path, asked: int = 50, format: Format = "table", quiet: Quiet = False) -> int:
     """Follow accuracy and the slope of depth over a problem's moves through a training.
 
@@ -149,20 +165,33 @@ def course_command(*models: Path, out: Path, asked: int = 50, format: Format = "
 
     found = course(models, out, asked, progress=not quiet)
     write_results(found, draw, out, "course", quiet)
-    rows = rows_of(found)
-    if not write_data(rows, format):
+    rows, over_seeds = rows_of(found), mean_rows(found)
+    if not write_data([*rows, *over_seeds], format):
         names = [READINGS[name].title for name in found["reading"].values.tolist()]
         lines = [
             [f"{row['seed']:.0f}", f"{row['step']:.0f}", f"{row['accuracy']:.2f}", *(_slope(row, n) for n in READINGS)]
             for row in rows
         ]
         write_table(["seed", "step", "solved", *names], lines, "Slope over moves at equal steps, 95 % intervals")
+        means = [
+            [
+                f"{row['step']:.0f}",
+                *(_mean(row, name) for name in ("accuracy", *(f"{n}_moves_slope" for n in READINGS))),
+            ]
+            for row in over_seeds
+        ]
+        if means:
+            write_table(["step", "solved", *names], means, "Means over seeds, with Student's intervals")
     return 0
 
 
 def _slope(row: dict[str, float], name: str) -> str:
     slope, low, high = (row[f"{name}_{key}"] for key in ("moves_slope", "moves_low", "moves_high"))
     return "–" if np.isnan(slope) else f"{slope:+.2f} ({low:+.2f} to {high:+.2f})"
+
+
+def _mean(row: dict[str, float], name: str) -> str:
+    return shown({"mean": row[f"{name}_mean"], "low": row[f"{name}_mean_low"], "high": row[f"{name}_mean_high"]})
 
 
 if __name__ == "__main__":

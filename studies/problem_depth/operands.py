@@ -15,13 +15,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bathyscope.cli.console import write_table
+from bathyscope.cli.console import write, write_table
 from bathyscope.engines import survey
 from bathyscope.errors import OptionError
 from bathyscope.model import Model, load
 from bathyscope.model.reading import tokenized
 from bathyscope.prompts.prompt import Prompt
 from bathyscope.store.run import Run
+from studies.common.across_seeds import apart, show_together, shown
 
 PROBLEMS = "task:permutations:120?factors=5-8&beyond=9-9&elements=generators&answer=image"
 CONTROL = "untrained:3"
@@ -74,9 +75,26 @@ def rows_of(name: str, run: Run) -> list[list[str]]:
 
 
 def main(folders: list[str]) -> None:
-    """Prints a table of the models in some folders."""
-    rows = [row for folder in folders for row in rows_of(folder, patched(load(folder, device="cpu", dtype="float32")))]
+    """Prints a table of the models in some folders, and what models of equally many blocks say together."""
+    rows: list[list[str]] = []
+    by_blocks: dict[int, dict[str, list[float]]] = {}
+    for folder in folders:
+        model = load(folder, device="cpu", dtype="float32")
+        run = patched(model)
+        rows += rows_of(folder, run)
+        own = by_blocks.setdefault(model.n_blocks, {"trained": [], "untrained": []})
+        own["trained"].append(_slope(run))
+        # untrained models are drawn from seeds of their own: those beside another model of the shape are the same ones
+        own["untrained"] = [_slope(control) for control in run.controls.values()]
     write_table(["model", "boundaries a step", "left at, by step", "problems"], rows, "When a step's input is left")
+    show_together(by_blocks)
+    for blocks, own in by_blocks.items():
+        if len(own["trained"]) > 1:
+            write(f"{blocks} blocks, trained less untrained: {shown(apart(own['trained'], own['untrained']))} (Welch).")
+
+
+def _slope(run: Run) -> float:
+    return float(run["patching"]["operand_slope"])
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 from scipy import stats
 
-from studies.common.across_seeds import differences, means, said, shown
+from studies.common.across_seeds import apart, differences, means, said, show_together, shown
 
 VALUES = np.random.default_rng(0).normal(size=(2, 3, 4))
 
@@ -65,3 +65,29 @@ def test_a_row_says_the_interval_and_the_range(value: xr.DataArray) -> None:
 def test_a_difference_is_between_two(value: xr.DataArray) -> None:
     with pytest.raises(ValueError, match="quantity has 4 members; a difference is between two"):
         differences(value, "quantity")
+
+
+def test_models_that_share_no_seed_have_welchs_interval() -> None:
+    ours, others = [2.02, 1.63, 1.89], [1.27, 1.82, 1.62, np.nan]
+    found = apart(ours, others)
+    a, b = np.array(ours), np.array(others[:3])
+    errors = a.var(ddof=1) / 3, b.var(ddof=1) / 3
+    degrees = sum(errors) ** 2 / sum(error**2 / 2 for error in errors)
+    reach = stats.t.ppf(0.975, degrees) * np.sqrt(sum(errors))
+    gap = a.mean() - b.mean()
+    np.testing.assert_allclose([found["mean"], found["low"], found["high"]], [gap, gap - reach, gap + reach])
+    assert found["high"] - found["low"] > 2 * stats.t.ppf(0.975, 4) * np.sqrt(sum(errors))
+    alone = apart(ours, [1.0])
+    assert alone["mean"] == pytest.approx(a.mean() - 1)
+    assert np.isnan(alone["low"])
+    assert np.isnan(apart([], ours)["mean"])
+
+
+def test_models_of_equally_many_blocks_are_told_together(capsys: pytest.CaptureFixture[str]) -> None:
+    show_together({8: {"answers arrive": [4.96, 3.21, 3.78]}, 12: {"answers arrive": [8.02]}})
+    printed = capsys.readouterr().out
+    wanted = stats.ttest_1samp([4.96, 3.21, 3.78], 0).confidence_interval(0.95)
+    assert f"+3.98 ({wanted.low:+.2f} to {wanted.high:+.2f})" in printed
+    assert "8.02" not in printed
+    show_together({12: {"answers arrive": [8.02]}})
+    assert capsys.readouterr().out == ""

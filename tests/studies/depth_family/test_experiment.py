@@ -255,10 +255,12 @@ def test_the_command_shows_and_writes_what_was_found(
         assert "Effective depth ratio, and its slope for each doubling of blocks" in printed
         assert "two-seed-0 → four-seed-0, best target: slope" in printed
         assert "Difference of the ratio by the place of norms" in printed
+        assert "Ratios, and their differences, over seeds, with Student's intervals" in printed
         assert "Largest activations and gradients by boundary" in printed
         return
     rows = list(csv.DictReader(io.StringIO(printed)))
-    of_mass = [row for row in rows if row["estimator"] == "centre_of_mass"]
+    of_seeds = [row for row in rows if row["seeds_of"] != ""]
+    of_mass = [row for row in rows if row["estimator"] == "centre_of_mass" and row["seeds_of"] == ""]
     wanted = found.sel(estimator="centre_of_mass")
     members, (trend, *pairs) = of_mass[: found.sizes["member"]], of_mass[found.sizes["member"] :]
     assert [row["member"] for row in members] == found.member.values.tolist()
@@ -268,7 +270,9 @@ def test_the_command_shows_and_writes_what_was_found(
     assert [row["pair"] for row in pairs] == found.pair.values.tolist()
     assert [float(row["difference"]) for row in pairs] == wanted["difference"].values.tolist()
     assert sum(row["map"] != "" for row in rows) == 4
-    boundaries = [row for row in rows if row["boundary"] != ""]
+    placement = next(row for row in of_seeds if row["seeds_of"] == "four_post − four" and row["estimator"] == "settle")
+    assert float(placement["mean"]) == pytest.approx(found["difference"].sel(estimator="settle").mean().item())
+    boundaries = [row for row in rows if row["boundary"] != "" and row["seeds_of"] == ""]
     assert len(boundaries) == 2 * 3 + 4 * 5
     assert float(boundaries[-1]["gradient"]) == found["gradient"].isel(member=-1, boundary=4).item()
 

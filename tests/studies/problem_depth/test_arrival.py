@@ -10,7 +10,8 @@ from support.idle import with_idle_blocks
 from bathyscope import load
 from bathyscope.errors import OptionError
 from bathyscope.store.run import Run
-from studies.problem_depth.arrival import arrival, judged, pairs_of_others, patched
+from studies.problem_depth import arrival as module
+from studies.problem_depth.arrival import arrival, judged, main, pairs_of_others, patched
 
 PROBLEMS = "task:permutations:24?factors=1-2&beyond=9-9&elements=generators&answer=image"
 
@@ -70,6 +71,18 @@ def test_a_reading_is_judged_by_the_larger_one_of_a_pair(plain: Run) -> None:
     assert found.missed[0] == pytest.approx(np.mean(wanted))
     assert found.off == pytest.approx(np.mean(np.abs(wanted)))
     assert found.missed[1] <= found.missed[0] <= found.missed[2]
+
+
+def test_models_of_equally_many_blocks_are_told_together(
+    plain: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(module, "patched", lambda model: plain)
+    main(["checkpoints/permutations_2"])
+    assert "Means over models" not in capsys.readouterr().out
+    main(["checkpoints/permutations_2", "checkpoints/permutations_2"])
+    means = capsys.readouterr().out.partition("Means over models of equally many blocks")[2]
+    own = judged(plain)["verdict, own"].missed[0]
+    assert f"{own:+.2f} ({own:+.2f} to {own:+.2f})" in means.partition("verdict, own")[2]
 
 
 def test_a_model_that_solves_nothing_is_not_asked() -> None:

@@ -11,13 +11,14 @@ import xarray as xr
 from bathyscope_lab.recipe import Recipe
 from bathyscope_lab.recipes import read_recipe
 from bathyscope_lab.train import train
+from scipy import stats
 
 import bathyscope
 from bathyscope.errors import OptionError
 from bathyscope.prompts.generators import task_text
 from bathyscope.prompts.tasks import task
 from bathyscope.solving import solved
-from studies.problem_depth.course import course, kept_steps, rows_of
+from studies.problem_depth.course import course, kept_steps, mean_rows, rows_of
 from studies.problem_depth.course_figure import draw
 from studies.problem_depth.readings import readings
 
@@ -82,6 +83,22 @@ def test_rows_and_figure_hold_every_step(found: xr.Dataset) -> None:
     axes = draw(found).axes
     assert {ax.get_xlabel() for ax in axes} == {"training step"}
     np.testing.assert_allclose(axes[1].lines[1].get_ydata(), found["moves_slope"].isel(seed=0, reading=0))
+
+
+def test_seeds_together_have_students_interval(found: xr.Dataset) -> None:
+    """Three made-up trainings that differ by known amounts from the one that was read."""
+    assert mean_rows(found) == []
+    shifts = (-0.1, 0.0, 0.4)
+    others = [(found[["accuracy", "moves_slope"]] + by).assign_coords(seed=[n]) for n, by in enumerate(shifts)]
+    rows = mean_rows(xr.concat(others, "seed"))
+    assert [row["step"] for row in rows] == [0, 40]
+    slope = float(found["moves_slope"].sel(seed=0, step=40, reading="erasure"))
+    wanted = stats.ttest_1samp(slope + np.array(shifts), 0).confidence_interval(0.95)
+    assert rows[1]["erasure_moves_slope_mean"] == pytest.approx(slope + 0.1)
+    assert rows[1]["erasure_moves_slope_mean_low"] == pytest.approx(wanted.low)
+    assert rows[1]["erasure_moves_slope_mean_high"] == pytest.approx(wanted.high)
+    accuracy = float(found["accuracy"].sel(step=0).mean())
+    assert rows[0]["accuracy_mean"] == pytest.approx(accuracy + 0.1)
 
 
 def test_a_training_without_kept_steps_is_refused(tmp_path: Path) -> None:

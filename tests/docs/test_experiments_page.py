@@ -1,0 +1,118 @@
+"""The page of experiments: every command that it prints is one that its program takes, on files that are there."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from importlib import import_module
+from importlib.util import find_spec
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from bathyscope_lab.recipes import read_recipe
+from cyclopts import App, CycloptsError
+
+from bathyscope.cli.app import app as bathyscope_app
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "experiments.md"
+RECORD = """
+python() { printf '%s\\0' python "$@"; printf '\\n'; }
+bathyscope() { printf '%s\\0' bathyscope "$@"; printf '\\n'; }
+"""
+"""The two programs as shell functions that print what they were given."""
+RECIPE_OF = {
+    "studies.problem_depth": ["permutations"],
+    "studies.sharing": ["arithmetic_transformer", "arithmetic_moeut"],
+}
+"""What --set changes where no recipe is given."""
+GIVEN_BY_READERS = ("texts/", "FOLDER", "expression.jsonl")
+"""Data sets, places that a reader puts something in, and the one file that a caption describes."""
+
+
+def commands() -> list[list[str]]:
+    """What the page's blocks and lines of code call, after the shell's own expansions."""
+    text = PAGE.read_text(encoding="utf-8")
+    blocks = re.findall(r"^```\n(.*?)^```", text, re.M | re.S)
+    lines = re.findall(r"`((?:python -m|bathyscope) [^`]+)`", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S))
+    script = RECORD + "\n".join([*blocks, *(line.replace("\n", " ") for line in lines)])
+    printed = subprocess.run(["bash", "-euc", script], capture_output=True, text=True, check=True, timeout=60).stdout
+    return [line.split("\0")[:-1] for line in printed.splitlines()]
+
+
+COMMANDS = commands()
+
+
+def application(words: list[str]) -> tuple[App, list[str]]:
+    """The application of a command, and the words that it is given."""
+    if words[0] == "bathyscope":
+        return bathyscope_app, words[1:]
+    assert words[1] == "-m"
+    name = words[2]
+    found = find_spec(name)
+    assert found is not None, name
+    module = import_module(f"{name}.command" if found.submodule_search_locations else name)
+    own = getattr(module, "app", None)
+    if own is None:
+        own = App()
+        own.default(getattr(module, f"{name.rpartition('.')[2]}_command", _folders))
+    return own, words[3:]
+
+
+def _folders(*folders: str) -> None:
+    """What programs take that have no flags."""
+
+
+def test_all_commands_are_found() -> None:
+    called = [words[2] if words[0] == "python" else " ".join(words[:2]) for words in COMMANDS]
+    assert called.count("studies.depth_family") >= 3
+    assert {"studies.nulls", "studies.sharing", "studies.pruning", "bathyscope lab", "bathyscope survey"} <= set(called)
+    # braces and variables are expanded as a shell does
+    arrival = next(words for words in COMMANDS if words[2] == "studies.problem_depth.arrival")
+    assert [word.rpartition("/")[2] for word in arrival[3:]] == [
+        f"{n}-blocks-seed-{k}" for n in (8, 12) for k in range(3)
+    ]
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: " ".join(words)[:60])
+def test_a_printed_command_is_one_that_its_program_takes(words: list[str]) -> None:
+    own, given = application(words)
+    own.parse_args(given, exit_on_error=False, print_error=False)
+
+
+def test_a_command_with_a_flag_that_is_not_there_would_be_found() -> None:
+    for words in (COMMANDS[0], next(one for one in COMMANDS if one[:2] == ["bathyscope", "lab"])):
+        own, given = application([*words, "--no-such-flag", "1"])
+        with pytest.raises(CycloptsError):
+            own.parse_args(given, exit_on_error=False, print_error=False)
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: " ".join(words)[:60])
+def test_recipes_take_the_changes_that_a_command_makes(words: list[str]) -> None:
+    changes = [word for before, word in pairwise(words) if before == "--set"]
+    recipes = values_of(words, "--recipes")
+    if words[:3] == ["bathyscope", "lab", "train"]:
+        recipes = [words[3]]
+    elif not recipes and changes:
+        recipes = RECIPE_OF[words[2]]
+    for recipe in recipes:
+        read_recipe(recipe, changes)
+
+
+def test_files_are_there_or_come_from_a_command_before() -> None:
+    made: list[str] = ["experiments/permutations/models", "written/", "models/", "experiments/sharing/models", "tuned/"]
+    outs = [out for words in COMMANDS for out in values_of(words, "--out")]
+    # each of these is under the --out of some command, or its sibling that "likewise" stands for
+    assert all(any(out.startswith(place.rstrip("/")) or place.startswith(out) for out in outs) for place in made)
+    for words in COMMANDS:
+        for word in re.split(r"[ ,=]", " ".join(words[3:])):
+            path = word.split(":")[0]
+            if re.fullmatch(r"[\w.-]+(/[\w.-]+)+", path) and path not in outs:
+                known = path.startswith((*made, *GIVEN_BY_READERS)) or (ROOT / path).exists()
+                assert known, f"{path} in {' '.join(words)}"
+
+
+def values_of(words: list[str], flag: str) -> list[str]:
+    """The values of a flag, split at commas."""
+    return [one for before, word in pairwise(words) if before == flag for one in word.split(",")]
