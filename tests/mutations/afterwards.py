@@ -36,7 +36,7 @@ _STATISTICS = (
         "intervals-end-a-block-early",
         "weights, limits=(0.0, last), curve=name",
         "weights, limits=(0.0, last - 1), curve=name",
-        "statistics/test_effective_depth.py",
+        "comparison/test_readings.py",
     ),
     _statistics(
         "effective_depth",
