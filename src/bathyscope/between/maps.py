@@ -128,16 +128,13 @@ class _Mapping:
         return self._errors, self._chosen_ST
 
     def _summed(self, prompts: Sequence[int], sources: range) -> NormalEquations:
-        sums = self._empty(sources)
-        for picked in self._streams.batches(prompts, len(sources)):
-            states = self._streams.states(picked, sources)
-            sums.add(states.source, states.target)
-            self._advance(len(sources) * self._streams.tokens(picked))
-        return sums
-
-    def _empty(self, sources: range) -> NormalEquations:
         streams = self._streams
-        return NormalEquations(len(sources), streams.boundaries[1], streams.widths, streams.device)
+        sums = NormalEquations(len(sources), streams.boundaries[1], streams.widths, streams.device)
+        for picked in streams.batches(prompts, len(sources)):
+            states = streams.states(picked, sources)
+            sums.add(states.source, states.target)
+            self._advance(len(sources) * streams.tokens(picked))
+        return sums
 
     def _solved(self, fit: NormalEquations, sources: range) -> NormalEquations:
         """``fit`` with the chosen maps W in the place of Σ (x − x̄)(y − ȳ)', which are needed no more."""

@@ -14,8 +14,8 @@ from bathyscope.comparison.equivalence import Unit, bound_text, equivalence_boun
 from bathyscope.comparison.pairing import match
 from bathyscope.comparison.questions import Against, Asked, Pairs, Question, plan_comparisons
 from bathyscope.comparison.result import Comparison, Row, comparison_data, run_data
-from bathyscope.comparison.side import Side, differing_options, sides_of
-from bathyscope.errors import OptionError, did_you_mean
+from bathyscope.comparison.side import Side, chosen_estimators, differing_options, sides_of
+from bathyscope.errors import OptionError
 from bathyscope.options import Coverage, Resamples, checked
 from bathyscope.prompts.parts import FEWEST_CLUSTERS
 from bathyscope.statistics.difference import Contrast, Term, contrast
@@ -78,13 +78,13 @@ def compare(
         >>> bathyscope.compare(["runs/shallow", "runs/model"], resamples=200)
         <Comparison model − shallow. ...>
     """
-    chosen = _chosen(estimators)
+    chosen = list(chosen_estimators(ESTIMATORS if estimators is None else estimators, ESTIMATORS, "There is"))
     opened = _opened(runs)
     sides = sides_of(opened, cluster)
     _check_pairs(pairs, len(sides))
     plan = plan_comparisons(sides, question, pairs=pairs, all_pairs=all_pairs, by=by, against=against)
     bounds = equivalence_bounds(plan, question, equivalence, equivalence_unit)
-    compared = _unique([side for asked in plan.asked for side in asked.sides])
+    compared = list({id(side): side for asked in plan.asked for side in asked.sides}.values())
     rows, notes = [], [*plan.notes, *_cluster_notes(compared, cluster)]
     own = {id(side): side.estimates(level, resamples, seed) for side in compared}
     for asked, bound in zip(plan.asked, bounds):
@@ -206,18 +206,6 @@ def _opened(runs: Sequence[Run | str | Path]) -> list[Run]:
     return [run if isinstance(run, Run) else open_run(run) for run in runs]
 
 
-def _chosen(estimators: Sequence[str] | None) -> list[str]:
-    names = list(ESTIMATORS) if estimators is None else list(estimators)
-    for name in names:
-        if name not in ESTIMATORS:
-            raise OptionError(
-                f"There is no estimator {name!r}.{did_you_mean(name, ESTIMATORS)} Allowed: {', '.join(ESTIMATORS)}."
-            )
-    if not names:
-        raise OptionError(f"No estimator was chosen; give at least one of: {', '.join(ESTIMATORS)}.")
-    return list(dict.fromkeys(names))
-
-
 def _check_pairs(pairs: Pairs | None, runs: int) -> None:
     for pair in pairs if pairs is not None else ():
         if len(pair) != 2 or pair[0] == pair[1] or not all(0 <= number < runs for number in pair):
@@ -227,7 +215,3 @@ def _check_pairs(pairs: Pairs | None, runs: int) -> None:
             )
     if pairs is not None and not pairs:
         raise OptionError("pairs=[] names nothing to compare; leave it out, or give pairs such as [(0, 1)].")
-
-
-def _unique(sides: Sequence[Side]) -> list[Side]:
-    return list({id(side): side for side in sides}.values())

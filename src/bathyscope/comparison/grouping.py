@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from bathyscope.comparison.groups import Groups
 from bathyscope.comparison.result import holm
-from bathyscope.comparison.side import sides_of
-from bathyscope.errors import OptionError, did_you_mean, warn
+from bathyscope.comparison.side import chosen_estimators, sides_of
+from bathyscope.errors import OptionError, warn
 from bathyscope.labels import Label, Table, interval, labelled
 from bathyscope.measures.curves import one_norm
 from bathyscope.measures.declared.effective_depth import DECLARATION
@@ -102,7 +102,8 @@ def grouped(
     if member is not None:
         _warn_of_few_clusters(groups, member)
     found = {name: replace(one, cluster=member) for name, one in _estimators(opened).items()}
-    chosen, blocks = _chosen(found, estimators), opened.n_blocks
+    names = chosen_estimators(found if estimators is None else estimators, found, "This run has")
+    chosen, blocks = {name: found[name] for name in names}, opened.n_blocks
     by_group = {name: [one.take(own) for own in groups.members()] for name, one in chosen.items()}
     own = [[one.read(one.means(resamples, seed), blocks, level) for one in row] for row in by_group.values()]
     pairs = list(combinations(range(len(groups.names)), 2))
@@ -167,18 +168,6 @@ def _scores(depth_score: xr.Dataset) -> dict[str, Estimator]:
         limits, offset = (0.0, effect.shape[1] - 1.0), blocks_done("centre_of_mass")
         found[name] = Estimator(effect, ones, centre_of_mass, limits, curve=name, explain=_why_no_score, offset=offset)
     return found
-
-
-def _chosen(found: Mapping[str, Estimator], names: Sequence[str] | None) -> dict[str, Estimator]:
-    wanted = list(found) if names is None else list(dict.fromkeys(names))
-    for name in wanted:
-        if name not in found:
-            raise OptionError(
-                f"This run has no estimator {name!r}.{did_you_mean(name, found)} Allowed: {', '.join(found)}."
-            )
-    if not wanted:
-        raise OptionError(f"No estimator was chosen; give at least one of: {', '.join(found)}.")
-    return {name: found[name] for name in wanted}
 
 
 def _p_value(reference: Reading, other: Reading, difference: Contrast, permutations: int, seed: int) -> float:

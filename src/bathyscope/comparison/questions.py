@@ -187,32 +187,34 @@ def _reasoning(sides: Sequence[Side], pairs: Pairs | None) -> Plan:
 
 def _difficulty(sides: Sequence[Side], by: str | None) -> Plan:
     if by is not None or len(sides) == 1:
-        asked = [_by_level(side, by, alone=len(sides) == 1) for side in sides]
+        ordered = [_by_level(side, by, alone=len(sides) == 1) for side in sides]
     else:
         groups = _grouped(sides, lambda side: side.identity.weight_hash)
-        asked = [_by_data(group) for group in groups.values() if len({side.identity.dataset for side in group}) > 1]
-        if not asked:
+        ordered = [_by_data(group) for group in groups.values() if len({side.identity.dataset for side in group}) > 1]
+        if not ordered:
             raise OptionError(
                 "question='difficulty' compares data sets under one model, and no model was given with two data "
                 f"sets ({', '.join(side.name for side in sides)}). Give runs of one model on several data sets, or "
                 "by= (--by) a label of the prompts, such as level."
             )
     notes = []
-    if any(len(own) > 2 for own in (one.sides for one in asked)):
+    if any(len(sides) > 2 for sides in ordered):
         notes.append("hardest − easiest; what lies between is left out (a trend test uses every level)")
     if by is None and len(sides) > 1 and any(difficulty_rank(side.identity.dataset) is None for side in sides):
         notes.append(f"difficulty is known for {', '.join(DIFFICULTY)}; others are ordered as given, easiest first")
-    return Plan([_extremes(one) for one in asked], DIFFERENCE, notes)
+    return Plan([_difference(easiest, hardest) for easiest, *_, hardest in ordered], DIFFERENCE, notes)
 
 
-def _by_data(group: Sequence[Side]) -> Asked:
+def _by_data(group: Sequence[Side]) -> list[Side]:
+    """Sides from the easiest data set to the hardest."""
     ranks = [difficulty_rank(side.identity.dataset) for side in group]
     known = [rank for rank in ranks if rank is not None]
     order = np.argsort(known, kind="stable") if len(known) == len(group) else np.arange(len(group))
-    return Asked(group[0].model, tuple(group[place] for place in order), ())
+    return [group[place] for place in order]
 
 
-def _by_level(side: Side, by: str | None, alone: bool) -> Asked:
+def _by_level(side: Side, by: str | None, alone: bool) -> list[Side]:
+    """The parts of a side from the easiest level to the hardest."""
     names = [by] if by is not None else [name for name in LEVEL_LABELS if name in side.labels]
     if not names or names[0] not in side.labels:
         there = f"its prompts carry: {', '.join(side.labels)}" if side.labels else "its prompts carry no labels"
@@ -227,11 +229,7 @@ def _by_level(side: Side, by: str | None, alone: bool) -> Asked:
     if len(levels) < 2:
         raise OptionError(f"All prompts of {side.name} have the same {name} ({levels}); a comparison needs two.")
     prefix = "" if alone else f"{side.name}, "
-    return Asked(side.name, tuple(side.where(values == level, f"{prefix}{name} {level}") for level in levels), ())
-
-
-def _extremes(ordered: Asked) -> Asked:
-    return _difference(ordered.sides[0], ordered.sides[-1])
+    return [side.where(values == level, f"{prefix}{name} {level}") for level in levels]
 
 
 def _grouped(sides: Sequence[Side], key: Callable[[Side], str]) -> dict[str, list[Side]]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bathyscope.errors import OptionError
+from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.measures.curves import depth_inputs
 from bathyscope.measures.declared.effective_depth import DECLARATION, EffectiveDepthOptions
 from bathyscope.prompts.parts import clusters, parts
@@ -82,7 +82,8 @@ class Side:
 
     def where(self, chosen: NDArray[np.bool_], name: str) -> Side:
         """The side of some of the prompts."""
-        cut: dict[str, Any] = {f.name: _cut(getattr(self.curves, f.name), chosen) for f in fields(self.curves)}
+        given = {one.name: getattr(self.curves, one.name) for one in fields(self.curves)}
+        cut: dict[str, Any] = {field: None if values is None else values[chosen] for field, values in given.items()}
         return replace(self, name=name, prompts=self.prompts[chosen], curves=DepthInputs(**cut))
 
     def readings(self) -> dict[str, Reading]:
@@ -127,6 +128,25 @@ def sides_of(runs: Sequence[Run], cluster: str | None = None) -> list[Side]:
         Side(run, name, np.arange(len(run.prompts)), replace(_curves(run, name), cluster=own), options)
         for run, name, own in zip(runs, names, numbers)
     ]
+
+
+def chosen_estimators(names: Iterable[str], known: Collection[str], there: str) -> tuple[str, ...]:
+    """Names of estimators, each once.
+
+    Args:
+        there: the beginning of the sentence that refuses others.
+
+    Raises:
+        OptionError: an unknown name, or none at all.
+    """
+    chosen = tuple(dict.fromkeys(names))
+    listed = ", ".join(known)
+    for name in chosen:
+        if name not in known:
+            raise OptionError(f"{there} no estimator {name!r}.{did_you_mean(name, known)} Allowed: {listed}.")
+    if not chosen:
+        raise OptionError(f"No estimator was chosen; give at least one of: {listed}.")
+    return chosen
 
 
 def differing_options(sides: Sequence[Side]) -> list[str]:
@@ -188,7 +208,3 @@ def _refuse_repeated(runs: Sequence[Run]) -> None:
             raise OptionError(
                 f"The same run was given twice ({where}); a run does not differ from itself. Give each run once."
             )
-
-
-def _cut(values: NDArray[Any] | None, chosen: NDArray[np.bool_]) -> NDArray[Any] | None:
-    return None if values is None else values[chosen]

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import xarray as xr
 
-from bathyscope.evaluation.result import Evaluation, is_mean, per_document
+from bathyscope.evaluation.result import Evaluation, is_mean, number, per_document
 from bathyscope.evaluation.variants import NORMAL
 from bathyscope.statistics.bootstrap import FloatArray, Interval, mean_interval
 from bathyscope.statistics.shares import are_shares, share_difference_interval, share_interval
@@ -36,7 +36,7 @@ def against_full(found: Evaluation, schedule: str, *, resamples: int, level: flo
     for full in (score for score in found.scores if score["schedule"] == NORMAL):
         pruned = next(s for s in found.scores if (s["schedule"], s["task"]) == (schedule, full["task"]))
         for metric in full["metrics"]:
-            numbers = [_value(score["metrics"][metric]["value"]) for score in (full, pruned)]
+            numbers = [number(score["metrics"][metric]["value"]) for score in (full, pruned)]
             ends, gap = [_NONE, _NONE, _NONE], math.nan
             if is_mean(full, metric) and is_mean(pruned, metric):
                 with_all, without = (per_document(score, metric) for score in (full, pruned))
@@ -46,12 +46,8 @@ def against_full(found: Evaluation, schedule: str, *, resamples: int, level: flo
                 ends = [interval(with_all), interval(without), both]
             rows[full["task"], metric] = [
                 float(len(full["documents"])),
-                *(number for value, own in zip([*numbers, gap], ends) for number in (value, *own)),
+                *(end for value, own in zip([*numbers, gap], ends) for end in (value, *own)),
             ]
     columns = np.array(list(rows.values()), dtype=np.float64).T
     values = dict(zip(COLUMNS, columns)) | {"documents": columns[0].astype(np.int64)}
     return task_rows(list(rows), values, {"level": level, "resamples": resamples, "seed": seed, "schedule": schedule})
-
-
-def _value(number: float | None) -> float:
-    return math.nan if number is None else float(number)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,19 @@ import xarray as xr
 
 from bathyscope.evaluation.shelf import Score
 from bathyscope.evaluation.variants import NORMAL, Variant
-from bathyscope.labels import variable
+from bathyscope.labels import Label, Table, labelled
 
 SOURCE = "lad2024, layer interventions: benchmarks"
-_DIMS = ("schedule", "task", "metric")
+_of_metric = partial(Label, "schedule task metric", units="as the metric", source=SOURCE)
+_of_document = partial(Label, "schedule task document", source=SOURCE)
+_TABLE: Table = {
+    "value": _of_metric("metric of the model under the schedule"),
+    "stderr": _of_metric("standard error over documents"),
+    "difference": _of_metric("metric under the schedule minus that of the normal model, on the same documents"),
+    "difference_stderr": _of_metric("standard error of the difference over documents"),
+    "correct": _of_document("document answered rightly (0 or 1)"),
+    "loglikelihood": _of_document("log-likelihood of the right answer", "nats", "Σ log p(token | before)"),
+}
 _CORRECT = ("acc", "exact_match")
 """What says whether a document was answered rightly, the first that a task has."""
 
@@ -61,51 +71,33 @@ def assemble(variants: Sequence[Variant], scores: Sequence[Score], settings: Map
     tasks = list(dict.fromkeys(score["task"] for score in scores))
     metrics = sorted({name for score in scores for name in score["metrics"]})
     longest = max((len(score["documents"]) for score in scores), default=0)
-    table = {name: np.full((len(kept), len(tasks), len(metrics)), np.nan) for name in _TABLE}
-    documents = {name: np.full((len(kept), len(tasks), longest), np.nan) for name in _DOCUMENTS}
+    sizes = {"schedule": len(kept), "task": len(tasks), "metric": len(metrics), "document": longest}
+    table = {name: np.full([sizes[dim] for dim in label.always], np.nan) for name, label in _TABLE.items()}
+    rows = {variant.name: row for row, variant in enumerate(kept)}
     for (schedule, task), score in by_place.items():
-        row = next((i for i, variant in enumerate(kept) if variant.name == schedule), None)
-        if row is None:
+        if schedule not in rows:
             continue
-        place = (row, tasks.index(task))
+        place = (rows[schedule], tasks.index(task))
         normal = by_place.get((NORMAL, task))
         for name, found in score["metrics"].items():
             entry = (*place, metrics.index(name))
-            table["value"][entry], table["stderr"][entry] = _number(found["value"]), _number(found["stderr"])
+            table["value"][entry], table["stderr"][entry] = number(found["value"]), number(found["stderr"])
             if normal is not None and is_mean(score, name) and is_mean(normal, name):
                 table["difference"][entry], table["difference_stderr"][entry] = _paired(score, normal, name)
         for name, metric in (("correct", _correct(score)), ("loglikelihood", "loglikelihood")):
             values = per_document(score, metric)
-            documents[name][place][: len(values)] = values
-    dataset = xr.Dataset(
-        {name: variable(_DIMS, table[name], text, "as the metric", source=SOURCE) for name, text in _TABLE.items()}
-        | {
-            "correct": _over_documents(documents["correct"], "document answered rightly (0 or 1)", "1"),
-            "loglikelihood": _over_documents(
-                documents["loglikelihood"], "log-likelihood of the right answer", "nats", "Σ log p(token | before)"
-            ),
-        },
-        {
-            "schedule": np.array([variant.name for variant in kept], dtype=str),
-            "kind": ("schedule", np.array([variant.kind for variant in kept], dtype=str)),
-            "block": ("schedule", np.array([variant.block for variant in kept], dtype=np.int64)),
-            "length": ("schedule", np.array([variant.length for variant in kept], dtype=np.int64)),
-            "task": np.array(tasks, dtype=str),
-            "metric": np.array(metrics, dtype=str),
-            "document": np.arange(longest),
-        },
-        {name: value for name, value in settings.items() if isinstance(value, str | int | float)},
-    )
-    return Evaluation(dataset, tuple(scores))
-
-
-_TABLE = {
-    "value": "metric of the model under the schedule",
-    "stderr": "standard error over documents",
-    "difference": "metric under the schedule minus that of the normal model, on the same documents",
-    "difference_stderr": "standard error of the difference over documents",
-}
-_DOCUMENTS = ("correct", "loglikelihood")
+            table[name][place][: len(values)] = values
+    coords = {
+        "schedule": np.array([variant.name for variant in kept], dtype=str),
+        "kind": ("schedule", np.array([variant.kind for variant in kept], dtype=str)),
+        "block": ("schedule", np.array([variant.block for variant in kept], dtype=np.int64)),
+        "length": ("schedule", np.array([variant.length for variant in kept], dtype=np.int64)),
+        "task": np.array(tasks, dtype=str),
+        "metric": np.array(metrics, dtype=str),
+        "document": np.arange(longest),
+    }
+    attrs = {name: value for name, value in settings.items() if isinstance(value, str | int | float)}
+    return Evaluation(labelled(_TABLE, table, coords).assign_attrs(attrs), tuple(scores))
 
 
 def _correct(score: Score) -> str:
@@ -116,7 +108,7 @@ def _correct(score: Score) -> str:
 def per_document(score: Score, metric: str) -> np.ndarray:
     """A metric of each document [documents], NaN where it has none; ``loglikelihood`` is the right answer's."""
     if metric != "loglikelihood":
-        return np.array([_number(document.get(metric)) for document in score["documents"]])
+        return np.array([number(document.get(metric)) for document in score["documents"]])
     right = [(document["loglikelihoods"], document["right"]) for document in score["documents"]]
     return np.array([np.nan if index is None else values[index] for values, index in right])
 
@@ -126,7 +118,7 @@ def is_mean(score: Score, metric: str) -> bool:
     values = per_document(score, metric)
     if not len(values) or np.isnan(values).any():
         return False
-    return math.isclose(_number(score["metrics"][metric]["value"]), values.mean(), rel_tol=1e-9, abs_tol=1e-12)
+    return math.isclose(number(score["metrics"][metric]["value"]), values.mean(), rel_tol=1e-9, abs_tol=1e-12)
 
 
 def _paired(score: Score, normal: Score, metric: str) -> tuple[float, float]:
@@ -136,9 +128,6 @@ def _paired(score: Score, normal: Score, metric: str) -> tuple[float, float]:
     return float(gaps.mean()), float(gaps.std(ddof=1) / math.sqrt(len(gaps)))
 
 
-def _over_documents(values: np.ndarray, long_name: str, units: str, formula: str = "") -> xr.Variable:
-    return variable(("schedule", "task", "document"), values, long_name, units, formula=formula, source=SOURCE)
-
-
-def _number(value: float | None) -> float:
+def number(value: float | None) -> float:
+    """What a result on disk holds, NaN for none."""
     return math.nan if value is None else float(value)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from bathyscope.errors import OptionError
 from bathyscope.model import Model
 from bathyscope.progress import ProgressBar
 from bathyscope.wavefront.batch import Batch, plan_batches
@@ -36,6 +37,15 @@ def run_batches(
             observe(wave, Batch.of([prompts[i] for i in picked], model.device), picked)
             done += sum(lengths[i] for i in picked)
             bar.advance_to(done)
+
+
+def require_room(model: Model, tokens: int, window: int) -> None:
+    """An OptionError where prompts of so many tokens, which a window makes, do not fit into a model's context."""
+    if model.max_tokens is not None and tokens > model.max_tokens:
+        raise OptionError(
+            f"window={window} gives prompts of {tokens} tokens, and {model.name} takes {model.max_tokens}; give a "
+            "smaller window."
+        )
 
 
 def token_states(model: Model, prompts: Sequence[Ids], positions: Sequence[int], progress: bool) -> Tensor:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
 from bathyscope.anatomy.neurons import OutputWeights, output_weights
-from bathyscope.errors import ModelError, OptionError
+from bathyscope.errors import ModelError
 from bathyscope.labels import Label, Table, interval, labelled
 from bathyscope.measures.neuron_effects import moments
 from bathyscope.measures.neurons import directions_by_place, effects_by_block, ranked
@@ -29,6 +29,7 @@ from bathyscope.model import Model, alone, loaded
 from bathyscope.options import require_whole
 from bathyscope.probing.activations import last_activations, visible_neurons
 from bathyscope.probing.contexts import Contexts, balanced_contexts
+from bathyscope.probing.gather import require_room
 from bathyscope.probing.logistic import Accuracy, Fit, Settings, accuracy, fit
 
 KINDS = ("prediction", "suppression")
@@ -106,11 +107,7 @@ def ing_probe(
         )
         settings = Settings(float(C), resamples, level, seed)
         ready = loaded(model)
-        if ready.max_tokens is not None and window - 1 > ready.max_tokens:
-            raise OptionError(
-                f"window={window} gives prompts of {window - 1} tokens, and {ready.name} takes {ready.max_tokens}; "
-                "give a smaller window."
-            )
+        require_room(ready, window - 1, window)
         chosen = _choose(ready, neurons)
         found = balanced_contexts(
             corpus,

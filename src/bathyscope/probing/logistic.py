@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bathyscope.errors import OptionError, PromptError
 from bathyscope.options import is_whole
-from bathyscope.statistics.bootstrap import bootstrap_interval, check_resampling, resample_counts
+from bathyscope.statistics.bootstrap import check_resampling, mean_interval
 
 STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 """Values of C among which cross-validation chooses."""
@@ -125,9 +125,7 @@ def fit(train: Array, labels: Labels, held_out: Array, held_out_labels: Labels, 
 def accuracy(correct: NDArray[np.bool_], settings: Settings) -> Accuracy:
     """Share of held-out rows that are told right, with a bootstrap interval over these rows."""
     right = correct.astype(np.float64)
-    counts = resample_counts(len(right), settings.resamples, np.random.default_rng(settings.seed))
-    value = float(right.mean())
-    interval = bootstrap_interval(
-        value, counts @ right / len(right), np.ones(len(right)), level=settings.level, limits=(0.0, 1.0)
+    interval = mean_interval(
+        right, resamples=settings.resamples, level=settings.level, seed=settings.seed, limits=(0.0, 1.0)
     )
-    return Accuracy(value, *interval)
+    return Accuracy(float(right.mean()), *interval)

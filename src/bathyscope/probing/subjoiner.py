@@ -25,7 +25,7 @@ from bathyscope.errors import ModelError, OptionError
 from bathyscope.labels import Label, Table, interval, labelled
 from bathyscope.model import Model, alone, loaded
 from bathyscope.options import is_whole, require_whole
-from bathyscope.probing.gather import run_batches
+from bathyscope.probing.gather import require_room, run_batches
 from bathyscope.probing.words import CONTEXT, Placed, place_words, read_words
 from bathyscope.statistics.bootstrap import check_resampling
 from bathyscope.statistics.difference import Contrast, two_sample_difference
@@ -130,7 +130,7 @@ def subjoiner(
             least=LEAST,
             seed=seed,
         )
-        _require_room(ready, len(placed[1][0].ids), window)
+        require_room(ready, len(placed[1][0].ids), window)
         ids = [one.ids for kind in placed.values() for one in kind]
         measured = Measured(placed, attention_to_earlier(ready, ids, pieces - 1, progress))
         dataset = _dataset(measured, top, resamples, level, seed)
@@ -238,11 +238,3 @@ def _dataset(measured: Measured, top: int, resamples: int, level: float, seed: i
         "held_out": ("word", measured.held_out),
     }
     return labelled(_TABLE, values, coords, percent=f"{100 * level:g} %")
-
-
-def _require_room(model: Model, tokens: int, window: int) -> None:
-    if model.max_tokens is not None and tokens > model.max_tokens:
-        raise OptionError(
-            f"window={window} gives prompts of {tokens} tokens, and {model.name} takes {model.max_tokens}; give a "
-            "smaller window."
-        )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import xarray as xr
@@ -134,13 +134,8 @@ def _features(states_P2D: Array, name: str) -> Array:
 
 def _dataset(fits: dict[str, list[Fit]], settings: Settings, majority: float) -> xr.Dataset:
     judged = [[accuracy(one.correct, settings) for one in row] for row in fits.values()]
-    values = {
-        "accuracy": [[one.value for one in row] for row in judged],
-        "ci_low": [[one.low for one in row] for row in judged],
-        "ci_high": [[one.high for one in row] for row in judged],
-        "train_accuracy": [[one.train_accuracy for one in row] for row in fits.values()],
-        "C": [[one.C for one in row] for row in fits.values()],
-        "majority": majority,
-    }
+    values: dict[str, Any] = dict(zip(("accuracy", "ci_low", "ci_high"), np.moveaxis(np.array(judged), -1, 0)))
+    values |= {name: [[getattr(one, name) for one in row] for row in fits.values()] for name in ("train_accuracy", "C")}
+    values["majority"] = majority
     coords = {"features": list(fits), "boundary": np.arange(len(next(iter(fits.values()))))}
     return labelled(_TABLE, values, coords, percent=f"{100 * settings.level:g} %")

@@ -31,11 +31,11 @@ _CHUNK = 1 << 22
 class DepthScore:
     """A group's depth score. NaN stands for what does not exist, and ``reason`` then says why."""
 
-    score: float
+    score: float = math.nan
     """0-based, possibly between two blocks."""
-    ci_low: float
+    ci_low: float = math.nan
     """Lower end of the interval (bootstrap over the prompts of the group)."""
-    ci_high: float
+    ci_high: float = math.nan
     """Upper end."""
     reason: str = ""
     """Why there is no score or no interval; empty where both exist."""
@@ -82,17 +82,17 @@ def depth_score(
     values, member = values[known], None if cluster is None else np.asarray(cluster)[known]
     n_prompts, n_blocks = values.shape[:2]
     if not n_prompts:
-        return DepthScore(math.nan, math.nan, math.nan, "no prompt has an effect")
+        return DepthScore(reason="no prompt has an effect")
     curve: Callable[[FloatArray], FloatArray] = layer_effect if values.ndim == 3 else np.asarray
     reduce = _OVER_PROMPTS[reduction]
     by_entry = np.moveaxis(values, 0, -1)
     score = float(centre_of_mass(curve(reduce(by_entry))))
     if math.isnan(score):
-        return DepthScore(math.nan, math.nan, math.nan, "the effect is zero at every block")
+        return DepthScore(reason="the effect is zero at every block")
     weights = cluster_weights(np.ones(n_prompts), member)
     if weights.size == 1:
         what = "prompts" if member is None else "clusters"
-        return DepthScore(score, math.nan, math.nan, f"an interval needs at least two {what}, and there is one")
+        return DepthScore(score, reason=f"an interval needs at least two {what}, and there is one")
     drawn = np.random.default_rng(seed).integers(weights.size, size=(resamples, weights.size))
     if member is None:
         pieces = np.array_split(drawn, math.ceil(drawn.size * math.prod(values.shape[1:]) / _CHUNK))

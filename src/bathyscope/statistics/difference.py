@@ -53,23 +53,23 @@ class Contrast:
     estimate: float
     estimates: tuple[float, ...]
     """The x_i, in the order of the terms, each from the prompts that all runs of its cohort have values for."""
-    ci_low: float
-    ci_high: float
-    standard_error: float
-    """Of the estimate, corrected for few and unequally weighted prompts or clusters; NaN for whole-numbered
-    estimators."""
-    p_value: float
-    """Two-sided, of the value 0: one minus the level at which the interval would begin to hold 0; NaN for
-    whole-numbered estimators, whose test is that of the real-valued one they are read off."""
-    positive_share: float
-    """Share of the resamples above 0; one that equals 0 counts half."""
-    exists_share: float
-    """Share of the resamples in which every x_i exists."""
-    effect_size: float
-    """Estimate over the spread of single prompts, or clusters, that resampling shows (Cohen's d); NaN where there is
-    none, and for whole-numbered estimators."""
     n_prompts: tuple[int, ...]
     """Prompts in use, one number a cohort."""
+    ci_low: float = math.nan
+    ci_high: float = math.nan
+    standard_error: float = math.nan
+    """Of the estimate, corrected for few and unequally weighted prompts or clusters; NaN for whole-numbered
+    estimators."""
+    p_value: float = math.nan
+    """Two-sided, of the value 0: one minus the level at which the interval would begin to hold 0; NaN for
+    whole-numbered estimators, whose test is that of the real-valued one they are read off."""
+    positive_share: float = math.nan
+    """Share of the resamples above 0; one that equals 0 counts half."""
+    exists_share: float = math.nan
+    """Share of the resamples in which every x_i exists."""
+    effect_size: float = math.nan
+    """Estimate over the spread of single prompts, or clusters, that resampling shows (Cohen's d); NaN where there is
+    none, and for whole-numbered estimators."""
     p_equivalence: float = math.nan
     """Of a value as far from 0 as the bound that was asked for, or farther: the larger of two one-sided tests
     (Schuirmann 1987). NaN without a bound, and for whole-numbered estimators."""
@@ -162,28 +162,28 @@ def _real_valued(
     n_prompts = tuple(count for part in parts for count in part.n_prompts)
     drawn = np.sum([part.drawn for part in parts], axis=0)
     found = drawn[~np.isnan(drawn)]
-    nan = math.nan
     if any(part.correction is None for part in parts):
-        return Contrast(estimate, estimates, nan, nan, nan, nan, nan, nan, nan, n_prompts)
+        return Contrast(estimate, estimates, n_prompts)
     share = found.size / drawn.size
     if math.isnan(estimate) or found.size < 2:
-        return Contrast(estimate, estimates, nan, nan, nan, nan, nan, share, nan, n_prompts)
+        return Contrast(estimate, estimates, n_prompts, exists_share=share)
     error, degrees_of_freedom = _standard_error(parts)
     bias = bias_of(estimate, found)
     reach = float(stats.t.ppf((1 + level) / 2, degrees_of_freedom)) * error
     low, high = extended(estimate, reach, bias, _limits(cohorts))
+    least = 1 / (drawn.size + 1)
     return Contrast(
         estimate,
         estimates,
+        n_prompts,
         ci_low=low,
         ci_high=high,
         standard_error=error,
-        p_value=max(_p_value(estimate, bias, error, degrees_of_freedom), 1 / (drawn.size + 1)),
+        p_value=max(_p_value(estimate, bias, error, degrees_of_freedom), least),
         positive_share=_positive_share(found),
         exists_share=share,
         effect_size=_effect_size(estimate, parts),
-        n_prompts=n_prompts,
-        p_equivalence=_p_equivalence(estimate, bias, error, degrees_of_freedom, bound, 1 / (drawn.size + 1)),
+        p_equivalence=_p_equivalence(estimate, bias, error, degrees_of_freedom, bound, least),
     )
 
 
@@ -197,19 +197,23 @@ def _whole_numbered(found: Contrast, parts: Sequence[_Part], level: float) -> Co
     rounded = [part.rounded(part.estimates[:, None])[:, 0] for part in parts]
     estimates = tuple(x for values in rounded for x in values.tolist())
     estimate = math.fsum(float(part.coefficients @ values) for part, values in zip(parts, rounded))
-    nan = math.nan
-    found = replace(found, estimate=estimate, estimates=estimates, standard_error=nan, p_value=nan, effect_size=nan)
-    found = replace(found, p_equivalence=nan)
     if math.isnan(found.ci_low):
-        return found
+        return Contrast(estimate, estimates, found.n_prompts, exists_share=found.exists_share)
     ends = [estimate]
     for against_bias in (False, True):
         drawn = np.sum([part.widened(level, against_bias) for part in parts], axis=0)
         drawn = drawn[~np.isnan(drawn)]
         ends += np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], method="closest_observation").tolist()
     drawn = np.sum([part.coefficients @ part.rounded(part.resampled) for part in parts], axis=0)
-    share = _positive_share(drawn[~np.isnan(drawn)])
-    return replace(found, ci_low=min(ends), ci_high=max(ends), positive_share=share)
+    return Contrast(
+        estimate,
+        estimates,
+        found.n_prompts,
+        ci_low=min(ends),
+        ci_high=max(ends),
+        positive_share=_positive_share(drawn[~np.isnan(drawn)]),
+        exists_share=found.exists_share,
+    )
 
 
 @dataclass(frozen=True)

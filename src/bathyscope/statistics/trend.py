@@ -35,17 +35,17 @@ _LEVERAGE_ONE = 1 - 1e-9
 class Trend:
     """How a score goes with difficulty. NaN stands for what does not exist, and ``reason`` then says why."""
 
-    slope: float
+    slope: float = math.nan
     """Least-squares slope: units of the score for each unit of difficulty."""
-    ci_low: float
+    ci_low: float = math.nan
     """Lower end of the slope's interval."""
-    ci_high: float
+    ci_high: float = math.nan
     """Upper end."""
-    effect_size: float
+    effect_size: float = math.nan
     """Slope over the pooled standard deviation of the scores within one difficulty."""
-    rank_correlation: float
+    rank_correlation: float = math.nan
     """Spearman's correlation of score and difficulty, −1 … 1."""
-    p_value: float
+    p_value: float = math.nan
     """Share of the random signs with at least as clear a slope, up or down; never 0."""
     reason: str = ""
     """Why a value is missing; empty where all exist."""
@@ -81,9 +81,10 @@ def trend(
     y, x, member = _paired(scores, difficulty, cluster)
     what, units = ("prompts", y.size) if member is None else ("clusters of prompts", int(member.max(initial=-1)) + 1)
     if units < FEWEST:
-        return _none(f"a trend needs at least {FEWEST} {what} with a score and a difficulty; there are {units}")
+        reason = f"a trend needs at least {FEWEST} {what} with a score and a difficulty; there are {units}"
+        return Trend(reason=reason)
     if np.ptp(x) == 0:
-        return _none(f"a trend needs at least two difficulties; all {y.size} prompts have {x[0]:g}")
+        return Trend(reason=f"a trend needs at least two difficulties; all {y.size} prompts have {x[0]:g}")
     x, centred_y = x - x.mean(), y - y.mean()
     slope = float(x @ centred_y / (x @ x))
     low, high = _interval(x, centred_y, slope, coverage, member)
@@ -128,10 +129,6 @@ def _paired(
     member = np.unique(given[known], return_inverse=True)[1]
     alone = int(member.max(initial=-1)) + 1 == member.size
     return y[known], x[known], None if alone else member
-
-
-def _none(reason: str) -> Trend:
-    return Trend(math.nan, math.nan, math.nan, math.nan, math.nan, math.nan, reason)
 
 
 def _interval(x: FloatArray, y: FloatArray, slope: float, coverage: float, member: IntArray | None) -> Interval:
