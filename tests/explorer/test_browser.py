@@ -276,6 +276,36 @@ def test_letters_of_a_printed_page_are_large_enough(show: Show, page: Path) -> N
     assert {int(width) > int(height) for width, height in sheets} == {True, False}
 
 
+def test_tables_of_a_printed_page_end_on_the_paper(show: Show, tmp_path: Path) -> None:
+    """Those of many columns on sheets of their own across; those that no sheet holds say so in place of being cut."""
+    run = complete_run(L=12, prompts=3, tokens=12)
+    kept = without(run, *(name for name in run if name not in ("residual", "lens", "pairs", "cka", "effective_depth")))
+    one = show(bathyscope.report([kept], tmp_path / "page.html"))
+    one.unfold()
+    one.page.emulate_media(media="print")
+    beyond = """([which, sheet]) => [...document.querySelectorAll(which)].map(table => table.getBoundingClientRect())
+      .filter(box => box.width).map(box => Math.round(box.right - sheet))"""
+    for which, millimetres in ((".scroll:not(.many) table", 210 - 24), (".many table", 297 - 20)):
+        width = int(millimetres / 25.4 * 96)
+        one.page.set_viewport_size({"width": width, "height": 700})
+        found = one.page.evaluate(beyond, [which, width])
+        assert found
+        assert max(found) <= 0, which
+    assert one.page.locator(".on-paper").count() == one.page.locator(".endless").count()
+
+
+def test_a_table_that_no_paper_holds_says_so(show: Show, tmp_path: Path) -> None:
+    run = complete_run(L=16, prompts=2, tokens=12)
+    kept = without(run, *(name for name in run if name not in ("drop", "pairs")))
+    one = show(bathyscope.report([kept], tmp_path / "page.html"))
+    one.unfold()
+    said, table = one.page.locator(".on-paper"), one.page.locator(".endless table")
+    assert (said.is_visible(), table.is_visible()) == (False, True)
+    one.page.emulate_media(media="print")
+    assert (said.is_visible(), table.is_visible()) == (True, False)
+    assert "33 columns" in said.inner_text()
+
+
 def test_without_scripts_the_answer_and_all_sections_are_there(chromium: Any, page: Path) -> None:
     with opened(chromium, page, java_script_enabled=False) as one:
         assert "need JavaScript" in one.page.locator("#explorer").inner_text()

@@ -24,14 +24,17 @@ from matplotlib.figure import FigureBase
 from support.synthetic import replaced, small_run, synthetic_run, without
 from support.synthetic_tokens import complete_run
 
+import bathyscope
 from bathyscope.errors import OptionError, StoreError
 from bathyscope.explorer import assets
 from bathyscope.explorer.answer import answer
+from bathyscope.report.export import save_figures
 from bathyscope.report.figures import block_effects
 from bathyscope.report.figures.kind import Drawing, FigureKind, Panel
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.registry import FIGURES, drawings
 from bathyscope.report.page import report
+from bathyscope.report.plotting import save_panels
 from bathyscope.store.names import run_names
 from bathyscope.store.run import Run
 
@@ -446,6 +449,21 @@ def test_figures_of_some_variables_alone() -> None:
     assert all(answer(run).cheap in "".join(one.text) for one in (page, whole))
     with pytest.raises(OptionError, match="No measure here has a variable 'klx'"):
         rendered([run], variables="klx")
+
+
+def test_a_part_with_some_blocks_is_not_drawn_as_if_they_were_all(tmp_path: Path) -> None:
+    """Rows of its maps would be counted from 0, and means over its blocks be called the model's."""
+    part = RUN.select(blocks="1-2")
+    for drawn in (
+        lambda: report(part, tmp_path / "page.html"),
+        lambda: bathyscope.plot(part, "skip.effect_all"),
+        lambda: save_figures(part, tmp_path / "figures"),
+        lambda: save_panels(part, tmp_path / "panels"),
+        lambda: part.explore(),
+    ):
+        with pytest.raises(OptionError, match=r"has some of its blocks; draw the run .* --blocks 0-5, or run\.select"):
+            drawn()
+    assert not os.listdir(tmp_path)
 
 
 def test_folders_stand_under_provenance_only() -> None:

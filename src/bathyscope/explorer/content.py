@@ -11,7 +11,7 @@ import xarray as xr
 from bathyscope.errors import PromptError, StoreError
 from bathyscope.explorer.answer import CHEAP
 from bathyscope.explorer.pack import Pack
-from bathyscope.explorer.places import by_block
+from bathyscope.explorer.places import by_block, check_whole_depth
 from bathyscope.text import elided, shown, visible
 
 if TYPE_CHECKING:
@@ -37,7 +37,11 @@ def content(run: Run, name: str, *, text: bool = True) -> str:
     Args:
         name: what the run is called there.
         text: with the words of prompts and predictions; False = token ids alone.
+
+    Raises:
+        OptionError: a part of a run with some of its blocks.
     """
+    check_whole_depth(run)
     pack = Pack()
     meta: dict[str, Any] = {
         "name": shown(name),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from bathyscope.errors import OptionError
 from bathyscope.statistics.bootstrap import Interval, mean_intervals
 from bathyscope.store.selecting import PLACES
 
@@ -23,6 +24,16 @@ FloatArray = NDArray[np.float64]
 
 MANY: Final = ("token", "head", "distance", "sample")
 """Dimensions that are not summed up place by place."""
+
+
+def check_whole_depth(run: Run) -> None:
+    """Raises OptionError for a part of a run with some of its blocks, which pictures would take for all of them."""
+    if "blocks" in run.cut:
+        raise OptionError(
+            "Pictures are of the whole depth, and this part of a run has some of its blocks; draw the run itself, or "
+            "some prompts or variables of it. The numbers of some blocks: bathyscope show RUN --measure MEASURE "
+            "--blocks 0-5, or run.select(blocks=...) in Python."
+        )
 
 
 @dataclass(frozen=True)

@@ -63,8 +63,8 @@ def report(
         text: show the words of prompts and predictions; False leaves them out of the page and shows token ids.
 
     Raises:
-        OptionError: no run; a run with nothing to draw; an argument of another type; an option that is not known, or
-            no longer.
+        OptionError: no run; a run with nothing to draw; a part of one with some of its blocks; an argument of another
+            type; an option that is not known, or no longer.
         StoreError: the file cannot be written.
 
     Example:

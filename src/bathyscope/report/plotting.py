@@ -43,7 +43,8 @@ def plot(
         The figure, or the part of it that was drawn into.
 
     Raises:
-        OptionError: no such figure or panel in this run; axes outside of a grid.
+        OptionError: no such figure or panel in this run; a part of a run with some of its blocks; axes outside of a
+            grid.
 
     Example:
         >>> bathyscope.plot(run, "lens.kl", width=3.3).savefig("kl.pdf")

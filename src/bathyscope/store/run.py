@@ -308,7 +308,7 @@ class Run:
             The widget; its ``selection`` is what is chosen, such as ``{"block": 3, "prompt": 0, "token": 7}``.
 
         Raises:
-            OptionError: anywidget is not installed; not as many names as runs.
+            OptionError: anywidget is not installed; not as many names as runs; a run cut to some blocks.
 
         Example:
             >>> views = run.explore()  # doctest: +SKIP

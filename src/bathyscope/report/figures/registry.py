@@ -13,6 +13,7 @@ from importlib.metadata import EntryPoint
 from typing import Final
 
 from bathyscope.errors import OptionError
+from bathyscope.explorer.places import check_whole_depth
 from bathyscope.plug_ins import declared, taken
 from bathyscope.report.figures import by_dimensions, curves
 from bathyscope.report.figures.kind import Drawing, FigureKind
@@ -73,7 +74,12 @@ def _read(entry: EntryPoint, known: Container[str]) -> FigureKind:
 
 
 def figures_of(run: Run) -> dict[str, FigureKind]:
-    """The figures for what a run holds. A measure without a figure of its own gets one by its dimensions."""
+    """The figures for what a run holds. A measure without a figure of its own gets one by its dimensions.
+
+    Raises:
+        OptionError: a part of a run with some of its blocks.
+    """
+    check_whole_depth(run)
     known = {**FIGURES, **plugged_in()}
     drawn = {name: kind for name, kind in known.items() if kind.drawable(run)}
     with_figure = {kind.measure for kind in known.values()}
@@ -85,7 +91,7 @@ def drawings(run: Run, options: FigureOptions | None = None) -> dict[str, Drawin
     """Everything that can be drawn from a run, by the figure's name; each figure is computed once.
 
     Raises:
-        OptionError: there is nothing.
+        OptionError: there is nothing; a part of a run with some of its blocks.
     """
     made = {name: kind.drawing(run, options) for name, kind in figures_of(run).items()}
     found = {name: drawing for name, drawing in made.items() if drawing.panels}
