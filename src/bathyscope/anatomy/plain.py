@@ -28,6 +28,11 @@ def home_of(model: nn.Module) -> torch.device:
     return next((device for device in devices if device.type != "meta"), devices[0])
 
 
+def where_float64_is_known(device: torch.device) -> torch.device:
+    """The device itself, or the CPU's where that knows no float64."""
+    return device if device.type in ("cpu", "cuda") else torch.device("cpu")
+
+
 def vocabulary(model: nn.Module) -> int:
     """Token ids the embedding takes."""
     return int(model.get_input_embeddings().weight.shape[0])  # type: ignore[operator]

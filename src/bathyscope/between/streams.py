@@ -9,9 +9,10 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from bathyscope.anatomy.plain import where_float64_is_known
 from bathyscope.model import Model
 from bathyscope.prompts.prompt import TokenizedPrompt
-from bathyscope.wavefront.batch import Batch, plan_batches
+from bathyscope.wavefront.batch import Batch, plan_batches, within
 from bathyscope.wavefront.engine import Wavefront
 from bathyscope.wavefront.probe import Boundaries
 
@@ -47,7 +48,8 @@ class Streams:
     def __init__(self, source: Model, target: Model, prompts: Sequence[TokenizedPrompt]) -> None:
         self.models = (source, target)
         self.prompts = tuple(prompts)
-        self.device = _device(target)
+        # sums are kept with the target model, whose states are more
+        self.device = where_float64_is_known(target.device)
         self._waves = [Wavefront(model.anatomy, tails=model.checks.tails) for model in self.models]
 
     @property
@@ -86,8 +88,7 @@ class Streams:
         found: list[list[Tensor]] = []
         for model, wave, kept in zip(self.models, self._waves, (sources, range(self.boundaries[1]))):
             batch = Batch.of(ids, model.device)
-            later_BT = batch.valid_BT.clone()
-            later_BT[:, 0] = False
+            later_BT = within(batch.tokens, 1, batch.lengths, model.device)
             probe = Boundaries(partial(_later, later_BT, self.device), kept)
             wave.run(batch, [probe])
             found.append(probe.taken)
@@ -99,8 +100,3 @@ class Streams:
 def _later(later_BT: Tensor, device: torch.device, resid_BTD: Tensor) -> Tensor:
     """All tokens but the prompts' first."""
     return resid_BTD[later_BT.to(resid_BTD.device)].to(device)
-
-
-def _device(target: Model) -> torch.device:
-    """Where sums are kept: with the target model, whose states are more, unless float64 is unknown there."""
-    return target.device if target.device.type in ("cpu", "cuda") else torch.device("cpu")

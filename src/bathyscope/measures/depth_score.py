@@ -73,9 +73,8 @@ class DepthScore(Measure[DepthScoreOptions], declared=DECLARATION):
         return {"sample": max(map(len, self._positions), default=0)}
 
     def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
-        samples = max(len(starts) for starts in self._positions)
         skip_last = self.options.first_answer_token
-        return DepthScoreProbe(facts, batch, [self._positions[i] for i in indices], samples, skip_last)
+        return DepthScoreProbe(facts, batch, [self._positions[i] for i in indices], self.extents["sample"], skip_last)
 
     def summarise(self, facts: ModelFacts, merged: xr.Dataset, seed: int) -> xr.Dataset:
         options = self.options

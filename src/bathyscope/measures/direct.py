@@ -42,8 +42,7 @@ class Direct(Measure[DirectOptions], declared=DECLARATION):
         return {"sample": max(map(len, self._positions), default=0)}
 
     def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
-        width = max((len(p) for p in self._positions), default=0)
-        return DirectProbe(self.options, facts, batch, [self._positions[i] for i in indices], width)
+        return DirectProbe(self.options, facts, batch, [self._positions[i] for i in indices], self.extents["sample"])
 
 
 class DirectProbe(EffectProbe):

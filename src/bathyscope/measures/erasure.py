@@ -24,7 +24,7 @@ from bathyscope.measures.declared.erasure import DECLARATION, ErasureOptions
 from bathyscope.measures.operands import operand_summary, require_operands
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.source import Source
-from bathyscope.wavefront.batch import Batch, plan_batches
+from bathyscope.wavefront.batch import Batch, plan_batches, within
 from bathyscope.wavefront.compare import at_one_position, l2
 from bathyscope.wavefront.engine import Wavefront
 from bathyscope.wavefront.probe import Boundaries, ReplacedStates
@@ -69,8 +69,7 @@ class Erasure(Measure[ErasureOptions], declared=DECLARATION):
         total_LD = torch.zeros((), dtype=torch.float64, device=device)
         for picked in plan_batches(lengths, 1, wave.policy.tokens, equal):
             batch = Batch.of([reference[i].ids for i in picked], device)
-            keep_BT = batch.valid_BT.clone()
-            keep_BT[:, :first] = False
+            keep_BT = within(batch.tokens, first, batch.lengths, device)
             sums = Boundaries(partial(_summed, keep_BT))
             wave.run(batch, [sums])
             total_LD = total_LD + torch.stack(sums.taken)

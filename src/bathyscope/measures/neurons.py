@@ -25,7 +25,6 @@ from bathyscope.measures.neuron_effects import TILE, class_effects, histograms, 
 from bathyscope.measures.token_classes import CLASSES, members
 from bathyscope.measures.unembedding import Unembedding
 from bathyscope.prompts.prompt import TokenizedPrompt
-from bathyscope.statistics.moments import Moments
 
 TOP = 36
 """Neurons that are listed for each class of tokens."""
@@ -98,14 +97,11 @@ def _block_moments(weights: Sequence[OutputWeights], unembedding: Unembedding) -
     filled: list[Array] = [np.empty(0, dtype=bool)]
     with at_hand(weights):
         for rows in (one.directions(r) for one in weights for matrix in one.matrices() for r in matrix.split(TILE)):
-            values.append(_as_rows(moments(rows, unembedding)))
+            found = moments(rows, unembedding)
+            values.append(np.stack([found.mean, found.variance, found.skew, found.kurtosis]))
             filled.append((rows != 0).any(-1).cpu().numpy())
     present = np.concatenate(filled)
     return np.where(present, np.concatenate(values, axis=1), np.nan), present
-
-
-def _as_rows(found: Moments) -> Array:
-    return np.stack([found.mean, found.variance, found.skew, found.kurtosis])
 
 
 def _census(found: Sequence[tuple[Array, Array]], threshold: float) -> dict[str, Array]:

@@ -7,13 +7,12 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from bathyscope.wavefront.batch import Batch
+from bathyscope.wavefront.batch import Batch, within
 
 
 def mean_over_tokens(values_BT: Tensor, batch: Batch, first: int = 0) -> Tensor:
     """Mean over each prompt's tokens ``first …``, [..., batch] float64; NaN where a prompt has none."""
-    keep = batch.valid_BT.clone()
-    keep[:, :first] = False
+    keep = within(batch.tokens, first, batch.lengths, batch.ids_BT.device)
     total = values_BT.double().masked_fill(~keep, 0.0).sum(-1)
     return total / keep.sum(-1)
 

@@ -51,8 +51,7 @@ class Skip(Measure[SkipOptions], declared=DECLARATION):
         return {"sample": max(map(len, self._positions), default=0)}
 
     def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
-        width = max((len(p) for p in self._positions), default=0)
-        return SkipProbe(self.options, facts, batch, [self._positions[i] for i in indices], width)
+        return SkipProbe(self.options, facts, batch, [self._positions[i] for i in indices], self.extents["sample"])
 
 
 class SkipProbe(EffectProbe):

@@ -18,7 +18,6 @@ from bathyscope.measures.base import Measure, ModelFacts
 from bathyscope.measures.declared.stages import DECLARATION, StagesOptions
 from bathyscope.measures.signatures import SIGNATURES, Read, joint_curves, read_signatures
 from bathyscope.statistics.stages import (
-    Boundaries,
     Curves,
     HeldOut,
     held_out_errors,
@@ -47,7 +46,12 @@ class Stages(Measure[StagesOptions], declared=DECLARATION):
             {
                 **_signatures(read, options, seed),
                 "standardised": _standardised(read, curves, order),
-                **_boundaries(cut, n_blocks),
+                "boundary": cut.block,
+                "ci_low": cut.ci_low,
+                "ci_high": cut.ci_high,
+                "resample_share": cut.share,
+                "relative_depth": cut.block / n_blocks,
+                "boundary_reason": cut.reason,
                 **_evidence(held, n_blocks, options.most),
             },
             {
@@ -91,17 +95,6 @@ def _standardised(read: Mapping[str, Read], curves: Curves, order: Sequence[str]
     if len(curves.by_prompt):
         shape[[names.index(name) for name in order]] = standardised(curves.mean())
     return shape
-
-
-def _boundaries(cut: Boundaries, n_blocks: int) -> dict[str, Any]:
-    return {
-        "boundary": cut.block,
-        "ci_low": cut.ci_low,
-        "ci_high": cut.ci_high,
-        "resample_share": cut.share,
-        "relative_depth": cut.block / n_blocks,
-        "boundary_reason": cut.reason,
-    }
 
 
 def _evidence(held: HeldOut, n_blocks: int, most: int) -> dict[str, Any]:

@@ -24,7 +24,7 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from bathyscope.anatomy.plain import home_of
+from bathyscope.anatomy.plain import home_of, where_float64_is_known
 from bathyscope.errors import OptionError, PromptError
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
 from bathyscope.measures.declared.translated_lens import DECLARATION, TranslatedLensOptions
@@ -33,7 +33,7 @@ from bathyscope.measures.settling import prediction_depth
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.statistics.least_squares import RIDGE, RidgeMaps
 from bathyscope.statistics.splits import FEWEST, Splits, split
-from bathyscope.wavefront.batch import Batch, plan_batches
+from bathyscope.wavefront.batch import Batch, plan_batches, within
 from bathyscope.wavefront.compare import compare
 from bathyscope.wavefront.engine import Wavefront
 from bathyscope.wavefront.probe import BaselineView, FinalStates, Probe
@@ -155,8 +155,8 @@ class TranslatedLens(Measure[TranslatedLensOptions], declared=DECLARATION):
     def _sums(self, wave: Wavefront, prompts: Sequence[TokenizedPrompt]) -> NormalEquations:
         anatomy = wave.anatomy
         device = home_of(anatomy.model)
-        place = device if device.type in ("cpu", "cuda") else torch.device("cpu")  # where float64 is known
-        sums = NormalEquations(anatomy.n_blocks, 1, (anatomy.width, anatomy.width), place)
+        widths = (anatomy.width, anatomy.width)
+        sums = NormalEquations(anatomy.n_blocks, 1, widths, where_float64_is_known(device))
         room = min(wave.policy.tokens, _STATE_BYTES // (8 * (anatomy.n_blocks + 1) * anatomy.width))
         for picked in plan_batches([len(p) for p in prompts], 1, room, anatomy.equal_lengths):
             batch = Batch.of([prompts[i].ids for i in picked], device, [prompts[i].answer_tokens for i in picked])
@@ -247,14 +247,12 @@ def _count(length: int, answer: int | None, positions: str) -> int:
 def counted_tokens(batch: Batch, chosen: Sequence[bool], positions: str) -> Tensor:
     """True at the real tokens of the chosen prompts but their first, or where their answers are predicted: [B, T]."""
     chosen_B1 = torch.tensor(list(chosen), device=batch.ids_BT.device)[:, None]
+    device = batch.ids_BT.device
     if positions == "all":
-        counted_BT = batch.valid_BT & chosen_B1
-        counted_BT[:, 0] = False
-        return counted_BT
-    ends = [(length - 1 - (answer or 0), length - 1) for length, answer in zip(batch.lengths, batch.answers)]
-    first_B1, last_B1 = torch.tensor(ends, device=batch.ids_BT.device).T[..., None]
-    places_T = torch.arange(batch.ids_BT.shape[1], device=batch.ids_BT.device)
-    return (first_B1 <= places_T) & (places_T < last_B1) & chosen_B1
+        return within(batch.tokens, 1, batch.lengths, device) & chosen_B1
+    ends = [length - 1 for length in batch.lengths]
+    starts = [end - (answer or 0) for end, answer in zip(ends, batch.answers)]
+    return within(batch.tokens, 0, ends, device) & ~within(batch.tokens, 0, starts, device) & chosen_B1
 
 
 def _too_few_prompts(found: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from functools import partial
 from io import StringIO
 from itertools import chain, islice, zip_longest
@@ -100,7 +100,9 @@ def _in_folder(folder: Path) -> list[Document]:
         raise PromptError(f"There is no folder {str(folder)!r}; a source that ends in / is a folder of texts.")
     files = sorted(file for file in folder.iterdir() if file.name.endswith(SUFFIXES) and not file.name.startswith("."))
     if not files:
-        raise PromptError(f"The folder {str(folder)!r} holds no text; its documents are files ending in {_listed()}.")
+        raise PromptError(
+            f"The folder {str(folder)!r} holds no text; its documents are files ending in {' or '.join(SUFFIXES)}."
+        )
     return [Document(_stem(file), str(file), partial(open_text, file)) for file in files]
 
 
@@ -119,17 +121,9 @@ def _in_file(file: Path, separator: str) -> list[Document]:
         )
     there = [text for text in map("".join, texts) if text.strip()]
     return [
-        Document(f"{_stem(file)} {number}", str(file), partial(_opened, text)) for number, text in enumerate(there, 1)
+        Document(f"{_stem(file)} {number}", str(file), partial(StringIO, text)) for number, text in enumerate(there, 1)
     ]
-
-
-def _opened(text: str) -> AbstractContextManager[TextIO]:
-    return nullcontext(StringIO(text))
 
 
 def _stem(file: Path) -> str:
     return file.name.removesuffix(".gz").removesuffix(".txt")
-
-
-def _listed() -> str:
-    return " or ".join(SUFFIXES)

@@ -88,7 +88,7 @@ class Identity:
         object.__setattr__(self, "plan", ranges)
         edges = [0, *(last for _, last in ranges)]
         follows = [first for first, _ in ranges] == edges[:-1] and edges[-1] == self.prompts
-        if not ranges or not follows or not _rising(edges):
+        if not ranges or not follows or any(first >= last for first, last in pairwise(edges)):
             raise StoreError(
                 f"plan {list(ranges)} does not cut {self.prompts} prompts into shards; allowed: non-empty "
                 "[first, last) ranges that begin at 0, follow each other without gaps and end at the number "
@@ -277,7 +277,3 @@ def _check_keys(values: Mapping[str, Any], allowed: list[str], needed: list[str]
             f"The {what} of a run has unknown keys {unknown} and lacks {missing}; "
             f"its keys are {', '.join(allowed)}.{hints}"
         )
-
-
-def _rising(edges: list[int]) -> bool:
-    return all(first < last for first, last in pairwise(edges))

@@ -89,7 +89,8 @@ class Kept:
             return There()
         found = self._growth.read(there[shorter])
         batches = cut(range(*shorter), self._before)
-        return There(batches={tuple(b): self._fitted(_of(found, b, first), b) for b in batches})
+        some = {tuple(b): {name: _some(dataset, b, first) for name, dataset in found.items()} for b in batches}
+        return There(batches={picked: self._fitted(own, list(picked)) for picked, own in some.items()})
 
     def _fitted(self, found: Datasets, numbers: list[int]) -> Datasets:
         """Results in the form in which the larger survey gives them."""
@@ -114,11 +115,6 @@ def _prepared(measure: Measure[Any], facts: ModelFacts, prompts: Prompts, seed: 
         warnings.simplefilter("ignore")
         own.prepare(facts, prompts, seed)
     return own
-
-
-def _of(found: Datasets, numbers: Sequence[int], first: int) -> Datasets:
-    """The results of some prompts of a shard."""
-    return {name: _some(dataset, numbers, first) for name, dataset in found.items()}
 
 
 def _some(dataset: xr.Dataset, numbers: Sequence[int], first: int) -> xr.Dataset:
