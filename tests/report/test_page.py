@@ -417,6 +417,10 @@ KEEP_OUT = [name for name in synthetic_run(3).measures if name not in ("skip", "
         ((None, "page.html"), "None of type NoneType was given"),
         ((RUN, 3), "A report's out is the path of an HTML file, such as 'page.html'; 3 of type int was given"),
         ((RUN, "page.html", 3), "A report's title is a text, or None; 3 of type int"),
+        (
+            (RUN, "page.PDF"),
+            "out='page.PDF' is no name of a page, which is HTML; give one such as 'page.html'. Pictures",
+        ),
     ],
 )
 def test_arguments_of_another_type_are_one_sentence(arguments: tuple[object, ...], words: str) -> None:

@@ -52,6 +52,10 @@ def test_unknown_measure_is_refused_with_a_guess(run: Run) -> None:
     assert str(caught.value) == (
         "This run has no measure 'skipp'; it has skip, erasure, effective_depth, noise. Did you mean 'skip'?"
     )
+    with pytest.raises(
+        OptionError, match=r"^This part of a run \(selected by variables\) has no measure 'erasure'; it"
+    ):
+        run.select(variables="effect_all")["erasure"]
 
 
 def test_dataframe_is_the_tidy_table_of_the_measure(run: Run) -> None:

@@ -191,6 +191,7 @@ def test_nothing_half_written_stays(llama: Path, tmp_path: Path, monkeypatch: py
     for error, kind in ((OSError(28, "No space left on device"), StoreError), (KeyboardInterrupt(), KeyboardInterrupt)):
 
         def failing(*_: Any, error: BaseException = error) -> None:
+            assert not (tmp_path / "out").exists()  # what is killed here has no name that anybody would load
             raise error
 
         with monkeypatch.context() as patch:

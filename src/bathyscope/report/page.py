@@ -35,6 +35,7 @@ NO_LONGER: Final = {
     "behind them are given by `bathyscope show RUN --measure MEASURE --format csv`, or by run[measure] in Python."
 }
 """What is said to who gives an option that there was."""
+_PICTURES: Final = (".pdf", ".png", ".svg", ".jpg", ".jpeg")
 
 
 def report(
@@ -108,6 +109,11 @@ def _check(out: object, title: object, options: object, gone: Mapping[str, objec
         known = ("runs", "out", "title", "options", "text", "names", "prompts", "variables")
         raise OptionError(f"A report takes no {name!r}; allowed: {', '.join(known)}.{did_you_mean(name, known)}")
     check("out", out, (str, Path), "the path of an HTML file, such as 'page.html'")
+    if Path(str(out)).suffix.lower() in _PICTURES:
+        raise OptionError(
+            f"out={str(out)!r} is no name of a page, which is HTML; give one such as 'page.html'. Pictures are files "
+            "of their own: bathyscope report RUN --figures FOLDER --formats pdf."
+        )
     check("title", title, (str, type(None)), "a text, or None")
     check_options(options)
 

@@ -148,8 +148,9 @@ class Run:
             OptionError: the run has no such measure.
         """
         if measure not in self.measures:
+            what = f"part of a run (selected by {', '.join(self.cut)})" if self.cut else "run"
             raise OptionError(
-                f"This run has no measure {measure!r}; it has {', '.join(self.measures)}."
+                f"This {what} has no measure {measure!r}; it has {', '.join(self.measures)}."
                 f"{did_you_mean(str(measure), self.measures)}"
             )
         return self.tree.children[measure].to_dataset(inherit=False)
