@@ -17,12 +17,7 @@ import xarray as xr
 from bathyscope.errors import StoreError
 from bathyscope.labels import Label, Table, interval, labelled
 from bathyscope.statistics.bootstrap import bootstrap_interval, resample_counts
-from bathyscope.statistics.diagonal import (
-    alignment,
-    deviation_by_chance,
-    deviation_of_one_partner,
-    relative_depths,
-)
+from bathyscope.statistics.diagonal import alignment, deviation_by_chance, deviation_of_one_partner, relative_depths
 from bathyscope.statistics.least_squares import Array
 from bathyscope.statistics.splits import Splits
 from bathyscope.store.shards import encode_results, read_results
@@ -146,13 +141,7 @@ def dataset(errors: MapErrors, ridge_ST: Array, streams: Streams, setup: Setup) 
 
 
 def _with_ends(
-    name: str,
-    values_W: Array,
-    limits: tuple[float, float],
-    *,
-    tokens_P: Array,
-    level: float,
-    grouped: bool = False,
+    name: str, values_W: Array, limits: tuple[float, float], *, tokens_P: Array, level: float, grouped: bool = False
 ) -> dict[str, Array]:
     """The estimate of the first weighting, and the two ends of its interval from the others.
 

@@ -215,6 +215,6 @@ def _block(streams: Streams, memory: float, asked: int | None) -> int:
     if one > memory:
         warn(
             f"The sums of a single source take {one:.3g} GiB, more than memory={memory:g}; sources are done one at a "
-            "time.",
+            "time."
         )
     return min(n_sources, max(1, int(memory / one)))

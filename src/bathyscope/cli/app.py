@@ -71,12 +71,8 @@ _TASKS = {
         "repair": "Make up for dropped blocks: a number, a map, a little training, each measured.",
         "probe": 'Linear probes on labelled data: word meaning by depth, neurons that foretell "-ing".',
     },
-    "Papers": {
-        "reproduce": "Tables and figures of the papers, from the models at hand, beside what was published.",
-    },
-    "Models": {
-        "check": "Load a model and show what the checks of its anatomy measured, block by block.",
-    },
+    "Papers": {"reproduce": "Tables and figures of the papers, from the models at hand, beside what was published."},
+    "Models": {"check": "Load a model and show what the checks of its anatomy measured, block by block."},
 }
 _WITH_MEASURES = (("survey",), ("estimate",))
 _HELP_MEASURES = "--help-measures"

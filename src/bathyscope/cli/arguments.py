@@ -25,8 +25,7 @@ R = TypeVar("R")
 ModelName = Annotated[str, Parameter(help="name on the hub, or a local folder.")]
 Records = Annotated[Format, Parameter(help="of the output; missing numbers are empty in CSV and null in JSON.")]
 Quiet = Annotated[
-    bool,
-    Parameter(help="no progress and no messages; warnings and errors remain.", negative=(), show_default=False),
+    bool, Parameter(help="no progress and no messages; warnings and errors remain.", negative=(), show_default=False)
 ]
 Partial = Annotated[
     bool, Parameter(help="read unfinished runs: the prompts that are done.", negative=(), show_default=False)

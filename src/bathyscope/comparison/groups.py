@@ -64,14 +64,12 @@ class Groups:
 
     def _warn_of_what_is_missing(self, unlabelled: int) -> None:
         if unlabelled:
-            warn(
-                f"{unlabelled} of {len(self.of_prompt)} prompts have no label {self.by!r} and belong to no group.",
-            )
+            warn(f"{unlabelled} of {len(self.of_prompt)} prompts have no label {self.by!r} and belong to no group.")
         small = [f"{name} ({size})" for name, size in zip(self.names, self.sizes) if size < FEW]
         if small:
             warn(
                 f"Groups of fewer than {FEW} prompts: {', '.join(small)}. Their intervals are rough, and a group of "
-                "one prompt has none.",
+                "one prompt has none."
             )
 
 

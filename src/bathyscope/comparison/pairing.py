@@ -7,7 +7,7 @@ anything else contradicts them, the runs are taken for two samples, and it is sa
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,8 +32,8 @@ class Match:
         note: what a reader must know about it, or why there are none; empty where all is plain.
     """
 
-    first: Indices
-    second: Indices
+    first: Indices = field(default_factory=lambda: np.empty(0, dtype=np.intp))
+    second: Indices = field(default_factory=lambda: np.empty(0, dtype=np.intp))
     note: str = ""
 
     def __bool__(self) -> bool:
@@ -51,7 +51,7 @@ def match(first: Side, second: Side, paired: bool | None) -> Match:
         OptionError: ``paired`` is True and no prompt id is in both.
     """
     if paired is False:
-        return _none("")
+        return Match()
     there = set(second.prompt_ids)
     shared = [name for name in first.prompt_ids if name in there]
     if paired and not shared:
@@ -60,20 +60,15 @@ def match(first: Side, second: Side, paired: bool | None) -> Match:
             f"({first.identity.dataset} and {second.identity.dataset}). Leave it out: they are compared as two samples."
         )
     if not shared:
-        return _none("")
+        return Match()
     if not paired and first.identity.prompt_hash != second.identity.prompt_hash:
         if _source(first.identity.dataset) != _source(second.identity.dataset):
-            return _none("")
+            return Match()
         if reason := _contradiction(first, second, shared):
-            return _none(f"{reason}; they are compared as two samples (paired=True, --paired, pairs them by id)")
+            return Match(note=f"{reason}; they are compared as two samples (paired=True, --paired, pairs them by id)")
     place = [{name: index for index, name in enumerate(side.prompt_ids)} for side in (first, second)]
     indices = [np.array([where[name] for name in shared], dtype=np.intp) for where in place]
     return Match(indices[0], indices[1], _note(first, second, len(shared), bool(paired)))
-
-
-def _none(note: str) -> Match:
-    empty = np.empty(0, dtype=np.intp)
-    return Match(empty, empty, note)
 
 
 def _contradiction(first: Side, second: Side, shared: list[str]) -> str:

@@ -66,13 +66,7 @@ DIFFERENCE = "difference of ratio"
 
 
 def plan_comparisons(
-    sides: Sequence[Side],
-    question: str | None,
-    *,
-    pairs: Pairs | None,
-    all_pairs: bool,
-    by: str | None,
-    against: str,
+    sides: Sequence[Side], question: str | None, *, pairs: Pairs | None, all_pairs: bool, by: str | None, against: str
 ) -> Plan:
     """What to compare (arguments: see :func:`bathyscope.comparison.compare`).
 

@@ -242,9 +242,7 @@ def _require_tokenizer(model: Model) -> None:
 def _fitting(model: Model, batch_size: int) -> int:
     """One request a batch where padding would change what the others of a batch get."""
     if batch_size > 1 and model.anatomy.equal_lengths:
-        warn(
-            "Results of this model depend on how long the other texts of a batch are; batch_size is taken as 1.",
-        )
+        warn("Results of this model depend on how long the other texts of a batch are; batch_size is taken as 1.")
         return 1
     return batch_size
 

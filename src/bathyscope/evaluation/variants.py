@@ -66,9 +66,7 @@ def runnable(found: Sequence[Variant], checks: Checks, asked: Sequence[str]) -> 
                 "would not have run before it. Leave it out of the schedules."
             )
     if lacking:
-        warn(
-            f"Left out, because blocks would run before those whose keys and values they take: {', '.join(lacking)}.",
-        )
+        warn(f"Left out, because blocks would run before those whose keys and values they take: {', '.join(lacking)}.")
     return tuple(variant for variant in found if variant.name not in lacking)
 
 

@@ -33,10 +33,7 @@ _FINE_TUNED: Final = (
     "--models"
 )
 
-QUESTIONS: Final = (
-    ("5 + 7 + 5 + 3 + 1 + 7 = ", "28"),
-    ("The spouse of the performer of Imagine is", " Yoko Ono"),
-)
+QUESTIONS: Final = (("5 + 7 + 5 + 3 + 1 + 7 = ", "28"), ("The spouse of the performer of Imagine is", " Yoko Ono"))
 """An addition in several steps and a question of two hops."""
 ARITHMETIC: Final = (
     ("Q: What is ((-14)/(-6))/(1162/(-4980))? A: ", "-10"),

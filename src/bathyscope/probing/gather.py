@@ -18,10 +18,7 @@ Ids = Sequence[int]
 
 
 def run_batches(
-    model: Model,
-    prompts: Sequence[Ids],
-    observe: Callable[[Wavefront, Batch, Sequence[int]], None],
-    progress: bool,
+    model: Model, prompts: Sequence[Ids], observe: Callable[[Wavefront, Batch, Sequence[int]], None], progress: bool
 ) -> None:
     """Batches of prompts of about one length, in turn.
 

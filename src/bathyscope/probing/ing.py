@@ -110,13 +110,7 @@ def ing_probe(
         require_room(ready, window - 1, window)
         chosen = _choose(ready, neurons)
         found = balanced_contexts(
-            corpus,
-            ready.tokenizer,
-            chosen.in_class_V,
-            window=window,
-            count=contexts,
-            characters=characters,
-            seed=seed,
+            corpus, ready.tokenizer, chosen.in_class_V, window=window, count=contexts, characters=characters, seed=seed
         )
         for part, where in (("Training half", found.training), ("Held-out half", ~found.training)):
             settings.require_rows(found.labels[where], part)

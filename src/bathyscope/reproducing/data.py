@@ -36,7 +36,9 @@ def local_data(given: Sequence[str]) -> dict[str, str]:
             found |= _in_folder(Path(text).expanduser())
         elif equals:
             _require_known(name, file)
-            found[name] = _existing(file)
+            if not Path(file).expanduser().is_file():
+                raise PromptError(f"--data: there is no file {file!r}.")
+            found[name] = str(Path(file).expanduser())
         else:
             raise PromptError(f"--data {text!r} is no folder; give a folder, or NAME=FILE such as gsm8k=test.jsonl.")
     return found
@@ -112,10 +114,3 @@ def _require_known(name: str, file: str) -> None:
     if known[name] != _SUFFIXES and not file.endswith(known[name]):
         kind = "plain text" if known[name] == CORPUS_SUFFIXES else "a file of prompts"
         raise PromptError(f"--data {name}={file}: {name} is {kind}; give a file ending in {', '.join(known[name])}.")
-
-
-def _existing(file: str) -> str:
-    path = Path(file).expanduser()
-    if not path.is_file():
-        raise PromptError(f"--data: there is no file {file!r}.")
-    return str(path)

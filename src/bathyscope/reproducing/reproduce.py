@@ -56,14 +56,7 @@ def reproduce(
         >>> bathyscope.reproduce("hu2025-table1", "DeepSeek-R1-Distill-Qwen-1.5B", out="runs/table1")  # doctest: +SKIP
     """
     plan = Plan.of(
-        target,
-        models,
-        data=data,
-        figures=figures,
-        prompts=prompts,
-        as_published=as_published,
-        out=out,
-        formats=formats,
+        target, models, data=data, figures=figures, prompts=prompts, as_published=as_published, out=out, formats=formats
     )
     return plan.result([*measured(plan.cells, loading, progress)])
 

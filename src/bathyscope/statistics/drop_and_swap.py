@@ -25,12 +25,7 @@ class DropAndSwap(NamedTuple):
     difference: Contrast
 
 
-def drop_and_swap(
-    drop_PX: ArrayLike,
-    swap_PX: ArrayLike,
-    weights_P: ArrayLike,
-    over: Over = "mean",
-) -> DropAndSwap:
+def drop_and_swap(drop_PX: ArrayLike, swap_PX: ArrayLike, weights_P: ArrayLike, over: Over = "mean") -> DropAndSwap:
     """The mean or median over places of the prompts' mean curves, with bootstrap intervals over prompts.
 
     Args:

@@ -8,13 +8,12 @@ Source: hu2025, Section 3 (the three criteria); csordas2025, depth score (centre
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from bathyscope.statistics.bootstrap import (
     FloatArray,
@@ -43,7 +42,7 @@ from bathyscope.statistics.reading import Reading, only_entry
 from bathyscope.statistics.reduce import weighted_mean
 from bathyscope.statistics.smoothing import falling_fit, loess_fit, rising_fit
 
-Locate = Callable[[FloatArray], FloatArray]
+Locate = Callable[..., FloatArray]
 
 CURVES = ("cosine", "kl", "overlap")
 READINGS = ("", "interpolated_", "smoothed_", "change_point_")
@@ -194,12 +193,29 @@ def estimators(
     """
     last = float(curves.n_blocks - 1)
     found: dict[str, Estimator] = {}
-    for criterion in _criteria(curves, kl_fraction, overlap_threshold):
-        found |= _of_curve(criterion, curves.weights(criterion.name), last)
-    for name, depths in (("settle", curves.settle_depth), ("prediction", curves.prediction_depth)):
-        values = np.full(len(curves.n_tokens), np.nan) if depths is None else depths
-        why_none, limits = partial(_token_reason, name, depths is not None), (0.0, float(curves.n_blocks))
-        found[name] = Estimator(values[:, None], curves.weights(name), only_entry, limits, curve=name, explain=why_none)
+    why = partial(crossing_reason, kl_fraction=kl_fraction, overlap_threshold=overlap_threshold)
+    kl, overlap = partial(kl_depth, fraction=kl_fraction), partial(overlap_depth, threshold=overlap_threshold)
+    criteria: tuple[tuple[Criterion, FloatArray, Locate, Locate, Locate], ...] = (
+        ("cosine", curves.cosine, cosine_depth, block_at, loess_fit),
+        ("kl", curves.kl, kl, block_input_at, falling_fit),
+        ("overlap", curves.overlap, overlap, block_input_at, rising_fit),
+    )
+    for name, values, locate, whole, smooth in criteria:
+        weights, offset = curves.weights(name), blocks_done(f"interpolated_{name}")
+        of = partial(Estimator, values, weights, limits=(0.0, last), curve=name, offset=offset)
+        position, explain = partial(locate, interpolate=True), partial(why, name)
+        found |= {
+            name: of(position, explain=explain, whole=whole, published=Published(locate, blocks_done(name))),
+            f"interpolated_{name}": of(position, explain=explain),
+            f"smoothed_{name}": of(partial(_smoothed, smooth, position), explain=partial(_smoothed, smooth, explain)),
+            f"change_point_{name}": of(change_point, explain=partial(change_point_reason, name), grouped=True),
+        }
+    for token, depths in (("settle", curves.settle_depth), ("prediction", curves.prediction_depth)):
+        given = np.full(len(curves.n_tokens), np.nan) if depths is None else depths
+        why_none, limits = partial(_token_reason, token, depths is not None), (0.0, float(curves.n_blocks))
+        found[token] = Estimator(
+            given[:, None], curves.weights(token), only_entry, limits, curve=token, explain=why_none
+        )
     found["centre_of_mass"] = Estimator(
         _effects(curves),
         np.ones(len(curves.n_tokens)),
@@ -210,43 +226,6 @@ def estimators(
         offset=blocks_done("centre_of_mass"),
     )
     return {name: replace(found[name], cluster=curves.cluster) for name in ESTIMATORS}
-
-
-class _Criterion(NamedTuple):
-    """A per-prompt curve ``[P, L]`` and how a depth is read off its mean."""
-
-    name: Criterion
-    values: FloatArray
-    locate: Callable[..., FloatArray]
-    containing: Callable[[ArrayLike], FloatArray]
-    smooth: Locate
-    explain: Callable[[FloatArray], str]
-
-
-def _criteria(curves: DepthInputs, kl_fraction: float, overlap_threshold: float) -> Iterator[_Criterion]:
-    why = partial(crossing_reason, kl_fraction=kl_fraction, overlap_threshold=overlap_threshold)
-    kl = partial(kl_depth, fraction=kl_fraction)
-    overlap = partial(overlap_depth, threshold=overlap_threshold)
-    yield _Criterion("cosine", curves.cosine, cosine_depth, block_at, loess_fit, partial(why, "cosine"))
-    yield _Criterion("kl", curves.kl, kl, block_input_at, falling_fit, partial(why, "kl"))
-    yield _Criterion("overlap", curves.overlap, overlap, block_input_at, rising_fit, partial(why, "overlap"))
-
-
-def _of_curve(criterion: _Criterion, weights: FloatArray, last: float) -> dict[str, Estimator]:
-    """The estimators of one curve."""
-    name, explain, smooth = criterion.name, criterion.explain, criterion.smooth
-    interpolated: Locate = partial(criterion.locate, interpolate=True)
-    published = Published(criterion.locate, blocks_done(name))
-    offset = blocks_done(f"interpolated_{name}")
-    of = partial(Estimator, criterion.values, weights, limits=(0.0, last), curve=name, offset=offset)
-    return {
-        name: of(locate=interpolated, explain=explain, whole=criterion.containing, published=published),
-        f"interpolated_{name}": of(locate=interpolated, explain=explain),
-        f"smoothed_{name}": of(
-            locate=partial(_smoothed, smooth, interpolated), explain=partial(_smoothed, smooth, explain)
-        ),
-        f"change_point_{name}": of(locate=change_point, explain=partial(change_point_reason, name), grouped=True),
-    }
 
 
 def _smoothed(smooth: Locate, read: Callable[[FloatArray], Any], curve: FloatArray) -> Any:

@@ -22,11 +22,7 @@ def fall(kl_B: ArrayLike) -> FloatArray:
     return -np.diff(np.asarray(kl_B, dtype=np.float64), axis=-1)
 
 
-def prediction_fall(
-    kl_PB: ArrayLike,
-    fraction_L: ArrayLike,
-    weights_P: ArrayLike,
-) -> Contrast:
+def prediction_fall(kl_PB: ArrayLike, fraction_L: ArrayLike, weights_P: ArrayLike) -> Contrast:
     """Rank correlation (Spearman's ρ) over blocks of the share of prediction neurons with the fall of the mean KL.
 
     The interval resamples prompts. Blocks of one model are no sample, and neighbours are alike, so that there is no

@@ -79,5 +79,5 @@ def require_tokens(splits: Splits, tokens: Callable[[Sequence[int]], int], width
     if found < _COMFORTABLE * features:
         warn(
             f"Maps are fitted to {found} tokens with {features} values for every channel, fewer than {_COMFORTABLE} "
-            "tokens for each: their errors on the test prompts would be smaller with more text.",
+            "tokens for each: their errors on the test prompts would be smaller with more text."
         )

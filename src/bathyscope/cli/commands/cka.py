@@ -19,14 +19,7 @@ Examples:
 
 
 def cka_command(
-    model: ModelName,
-    other: str,
-    /,
-    *,
-    prompts: Sources,
-    format: Records = "table",
-    quiet: Quiet = False,
-    **given: Any,
+    model: ModelName, other: str, /, *, prompts: Sources, format: Records = "table", quiet: Quiet = False, **given: Any
 ) -> int:
     """Compare the boundaries of two models by linear CKA.
 

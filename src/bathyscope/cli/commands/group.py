@@ -19,14 +19,7 @@ Examples:
 
 
 def group_command(
-    run: str,
-    /,
-    *,
-    by: str,
-    format: Records = "table",
-    out: Picture = None,
-    partial: Partial = False,
-    **given: Any,
+    run: str, /, *, by: str, format: Records = "table", out: Picture = None, partial: Partial = False, **given: Any
 ) -> int:
     """Compare groups of prompts.
 
