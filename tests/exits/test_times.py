@@ -19,6 +19,13 @@ def test_speed_is_plain_seconds_over_drafting_and_checking() -> None:
     assert times.speed(counts, 4, 2, bare=True) == pytest.approx(30 * 12 / (20 * 6 + 12 * 15))
 
 
+def test_prompts_longer_than_a_sliding_window_are_timed_too() -> None:
+    model = waves.loaded("mixtral")
+    window = model.hf.config.sliding_window
+    found = measured(model, range(5, 5 + 2 * window), longest=1)
+    assert min(*found.block, *found.rest) > 0
+
+
 def test_all_times_are_measured_and_no_hook_stays() -> None:
     model = waves.loaded("llama")
     found = measured(model, [5, 6, 7, 8], longest=2)

@@ -95,6 +95,8 @@ def test_what_cannot_be_repaired_is_refused() -> None:
         bathyscope.repair(model, "drop:1", KNOWN, test=UNSEEN[:1], progress=False)
     with pytest.raises(PromptError, match="at least 4 calibration prompts; 2 given"):
         bathyscope.repair(model, "drop:1", KNOWN[:2], test=UNSEEN, progress=False)
+    with pytest.raises(ModelError, match="universal models cannot be exported: their type is made known by"):
+        bathyscope.repair(waves.loaded("universal"), "drop:1", KNOWN, test=UNSEEN, progress=False)
     with pytest.raises(OptionError, match="made for 8 blocks and this model has 5"):
         bathyscope.repair(model, Schedule.standard(8).drop(3), KNOWN, test=UNSEEN, progress=False)
     with pytest.raises(OptionError, match="A schedule is a Schedule or a text such as 'drop:5'; 3 given"):

@@ -76,6 +76,8 @@ def _forward(model: Model, ids: Sequence[int], tokens: int) -> tuple[float, floa
     hf: Any = model.hf
     given = torch.tensor([list(ids)], device=model.device)
     cache = hf(given, use_cache=True).past_key_values
+    if hasattr(cache, "activate_past_recording"):
+        cache.activate_past_recording()  # or what lies in front of a window could not be cropped back to
     ends: list[float] = []
     first, last = model.anatomy.blocks[0], model.anatomy.blocks[-1]
     handles = [

@@ -144,7 +144,7 @@ def layout_of(source: Source, schedule: Schedule) -> tuple[PreTrainedConfig, Lay
     Raises:
         ModelError: what plain transformers could not load; an order that the configuration cannot say.
     """
-    _require_plain(source)
+    require_plain(source)
     config = rewritten(source.config, schedule)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about token ids of the outline's short vocabulary
@@ -173,8 +173,12 @@ def schedule_for(schedule: object, n_blocks: int) -> Schedule:
     return chosen
 
 
-def _require_plain(source: Source) -> None:
-    """Refuses what plain transformers could not load, or what cannot be copied tensor by tensor."""
+def require_plain(source: Source) -> None:
+    """Refuses what plain transformers could not load, or what cannot be copied tensor by tensor.
+
+    Raises:
+        ModelError: a type of another library, or quantised weights.
+    """
     config = source.config
     kind = str(getattr(config, "model_type", "")) or type(config).__name__
     if not type(config).__module__.startswith("transformers."):

@@ -35,7 +35,7 @@ from bathyscope.store.folder import folder_path
 from bathyscope.surgery.copying import ScheduledCopy
 from bathyscope.surgery.cuts import cuts_of, repaired_by_maps
 from bathyscope.surgery.export_source import source_of
-from bathyscope.surgery.exporting import schedule_for, write_export
+from bathyscope.surgery.exporting import require_plain, schedule_for, write_export
 from bathyscope.surgery.healing import Budget, heal, identified, require_own
 from bathyscope.surgery.samples import judging, require_apart
 from bathyscope.wavefront.batch import plan_batches
@@ -212,6 +212,7 @@ def ladder(
             f"repair needs the weights of {whole.name} in memory, and its blocks are streamed; load it with "
             "placement='resident'."
         )
+    require_plain(source_of(whole))
     chosen = schedule_for(schedule, whole.n_blocks)
     cuts_of(chosen)
     resamples, level, seed = sampling
