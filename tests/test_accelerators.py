@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 from support import zoo
-from support.fake_accelerator import Accelerator, Counts, MixedDevicesError, little_memory, little_room
+from support.fake_accelerator import Accelerator, Counts, MixedDevicesError, NoKernelError, little_memory, little_room
 from torch import Tensor
 
 from bathyscope import ModelError, Prompt, survey
@@ -107,6 +107,7 @@ def test_every_measure_is_the_cpus_and_no_block_waits(name: str, measures: Any, 
     assert_same(plain, there)
     assert max(counts.in_block.values(), default=0) <= 2, counts.lines_in_block
     assert not counts.out_of_block
+    assert not counts.unsteady
 
 
 @pytest.mark.parametrize("name", ["llama", *(pytest.param(n, marks=pytest.mark.thorough) for n in THOROUGH[:7])])
@@ -188,6 +189,14 @@ REFUSED: dict[str, Callable[[Tensor], object]] = {
     "a sum with the host": lambda h: h + torch.ones(h.shape[-1]),
     "a product with the host": lambda h: h @ torch.ones(h.shape[-1], 2),
     "an array": lambda h: np.asarray(h),
+    "a product of whole numbers": lambda h: (h > 0).long().flatten(0, 1) @ (h > 0).long().flatten(0, 1).T,
+    "numbers of the host's generator": lambda h: torch.rand(h.shape, device=h.device, generator=torch.Generator()),
+    "more of them": lambda h: torch.empty_like(h).uniform_(generator=torch.Generator()),
+}
+UNSTEADY: dict[str, Callable[[Tensor], object]] = {
+    "a sum by index": lambda h: torch.zeros_like(h).index_add_(1, h[0, :, 0].long().clamp(0, 0), h),
+    "a sum by place": lambda h: torch.zeros_like(h).scatter_add_(1, torch.zeros_like(h).long(), h),
+    "a running sum": lambda h: h.flatten().cumsum(0),
 }
 
 
@@ -218,8 +227,18 @@ def test_mistakes_are_caught(mistake: Callable[[Tensor], object], waved: tuple[A
 def test_mistakes_that_cannot_be_computed_are_refused(
     mistake: Callable[[Tensor], object], waved: tuple[Accelerator, Model]
 ) -> None:
-    with pytest.raises((MixedDevicesError, TypeError), match="device"):
+    with pytest.raises((MixedDevicesError, NoKernelError, TypeError), match="device"):
         shown(waved, mistake)
+
+
+@pytest.mark.parametrize("mistake", UNSTEADY.values(), ids=list(UNSTEADY))
+def test_sums_in_any_order_are_caught(mistake: Callable[[Tensor], object], waved: tuple[Accelerator, Model]) -> None:
+    assert shown(waved, mistake).unsteady.total() >= waved[1].n_blocks
+
+
+def test_an_equation_that_is_solved_is_waited_for(waved: tuple[Accelerator, Model]) -> None:
+    counts = shown(waved, lambda h: torch.linalg.solve(h[0] @ h[0].T + torch.eye(h.shape[1], device=h.device), h[0]))
+    assert counts.in_block.total() >= waved[1].n_blocks
 
 
 @pytest.mark.parametrize("right", [lambda h: h * 2.0, lambda h: h[:, 1:3], lambda h: h + torch.tensor(1.0)])

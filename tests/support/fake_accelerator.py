@@ -1,8 +1,9 @@
 """A device that is none: tensors that say they are on an accelerator, keep CUDA's rules, and count what it would cost.
 
 Values are computed on the CPU, by the same kernels as without it, so that results are those of the CPU to the bit.
-What is checked and counted is what only shows on an accelerator: operations on tensors of several devices (refused as
-CUDA refuses them), copies from and to the host, moments in which Python waits for the device, and launches of kernels.
+What is checked and counted is what only shows on an accelerator: operations on tensors of several devices, and on such
+as it has no kernel for (refused as CUDA refuses them), copies from and to the host, moments in which Python waits for
+the device, sums whose order is another each time, and launches of kernels.
 
     with Accelerator() as device:
         model = load(device.moved(hf))
@@ -43,16 +44,41 @@ _INDEXING = {
 _WAITING = {
     *(_ATEN._local_scalar_dense.default, _ATEN.nonzero.default, _ATEN.masked_select.default, _ATEN.equal.default),
     *(_ATEN._unique2.default, _ATEN.unique_dim.default, _ATEN.unique_consecutive.default),
-    *(_ATEN.repeat_interleave.Tensor, _ATEN.bincount.default),
+    *(_ATEN.repeat_interleave.Tensor, _ATEN.bincount.default, _ATEN._linalg_check_errors.default),
+    *(_ATEN.linalg_eigvalsh.default, _ATEN.linalg_lstsq.default, _ATEN.multinomial.default),
 }
 """Operations whose result, or its size, the host must know before it goes on."""
+_UNSTEADY = (
+    "aten::index_add",
+    "aten::scatter_add",
+    "aten::scatter_reduce",
+    "aten::cumsum",
+    "aten::put_",
+    "aten::histc",
+)
+"""Operations whose parts may be added in any order: numbers with fractions come out otherwise each time."""
+_PRODUCTS = (
+    "aten::mm",
+    "aten::addmm",
+    "aten::bmm",
+    "aten::baddbmm",
+    "aten::mv",
+    "aten::addmv",
+    "aten::dot",
+    "aten::vdot",
+)
+"""Of numbers with fractions alone, on an accelerator."""
 _NO_KERNEL = ("aten::empty", "aten::new_empty", "aten::_unsafe_view", "aten::_local_scalar_dense", "aten::lift")
 _ACROSS = ("aten::_foreach", "aten::cat", "aten::stack", "aten::mm", "aten::addmm", "aten::bmm", "aten::index_select")
 """Operations that take no number from the host in a tensor's place."""
 
 
 class MixedDevicesError(RuntimeError):
-    """What CUDA says of tensors on several devices."""
+    """What CUDA says of tensors on several devices, and of drawing numbers with a generator of another."""
+
+
+class NoKernelError(RuntimeError):
+    """What CUDA says of an operation that it cannot do on numbers of some kind."""
 
 
 @dataclass
@@ -66,6 +92,7 @@ class Counts:
         waits: for the device to have done all it was told.
         in_block: waits of bathyscope's own lines by visit of a block, of one batch; readouts are no visit's.
         out_of_block, into_block: copies of bathyscope's own lines within visits.
+        unsteady: sums in any order, by bathyscope's own lines.
     """
 
     launches: Counter[str] = field(default_factory=Counter)
@@ -76,6 +103,7 @@ class Counts:
     out_of_block: Counter[str] = field(default_factory=Counter)
     into_block: Counter[str] = field(default_factory=Counter)
     lines_in_block: Counter[str] = field(default_factory=Counter)
+    unsteady: Counter[str] = field(default_factory=Counter)
 
     @property
     def own_launches(self) -> int:
@@ -84,6 +112,7 @@ class Counts:
 
 
 _MODEL = "model: "
+_ELSEWHERE = "elsewhere"  # backward passes, whose sums by place have one number each
 
 
 class OnDevice(torch.Tensor):
@@ -367,6 +396,7 @@ def _run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     tensors = [one for one in tree_leaves((args, kwargs)) if isinstance(one, Tensor)]
     there = [one for one in tensors if isinstance(one, OnDevice)]
     asked = kwargs.get("device")
+    _require_kernel(name, there, asked, kwargs.get("generator"))
     if func in _COPIES:
         return _copied(func, args, kwargs)
     if not there:
@@ -388,6 +418,21 @@ def _run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     where = _numbered(asked) if _is_fake(asked) else home
     made = tree_map(lambda one: OnDevice(one, where) if isinstance(one, Tensor) else one, out)
     return return_and_correct_aliasing(func, args, kwargs, made)
+
+
+def _require_kernel(name: str, there: list[Tensor], asked: Any, generator: torch.Generator | None) -> None:
+    """Refuses what only a CPU can do, and counts what it alone does in the same order each time."""
+    if generator is not None and (there or _is_fake(asked)) and not _is_fake(generator.device):
+        raise MixedDevicesError(f"{name}: expected a generator of another device than {generator.device} ({_line()})")
+    if not there:
+        return
+    fractional = there[0].is_floating_point()
+    if name.startswith(_PRODUCTS) and not fractional:
+        raise NoKernelError(f"{name} is not implemented for whole numbers on this device ({_line()})")
+    # of several rows, each is summed up by threads that know their turn
+    ordered = name.startswith("aten::cumsum") and there[0].ndim > 1
+    if fractional and name.startswith(_UNSTEADY) and not ordered and not _line().startswith((_MODEL, _ELSEWHERE)):
+        _COUNTS.unsteady[_line()] += 1
 
 
 def _on_host(func: Any, args: Any, kwargs: Any) -> Any:
@@ -450,7 +495,7 @@ def _line() -> str:
             own = f"{path.split('/bathyscope/', 1)[1]}:{frame.f_lineno}"
             return _MODEL + own if model else own
         frame = frame.f_back
-    return "elsewhere"
+    return _ELSEWHERE
 
 
 def _note_launch(name: str = "", func: Any = None) -> None:
