@@ -248,7 +248,10 @@ def test_labels_may_not_take_the_place_of_results(label: str) -> None:
         surveyed([Prompt(ids=ids()[4], labels={label: 1})])
 
 
-GRADIENTS = [pytest.param(torch.enable_grad, marks=pytest.mark.thorough), torch.no_grad, torch.inference_mode]
+GRADIENTS = [
+    *(pytest.param(mode, marks=pytest.mark.thorough) for mode in (torch.enable_grad, torch.no_grad)),
+    torch.inference_mode,
+]
 
 
 @pytest.mark.parametrize("mode", GRADIENTS)

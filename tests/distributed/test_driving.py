@@ -62,12 +62,13 @@ def hashes(run: Path) -> dict[str, str]:
     }
 
 
+@pytest.mark.thorough
 def test_files_are_those_of_a_single_process_also_when_a_worker_was_killed(folder: Path, tmp_path: Path) -> None:
     """One start of Ray for all: an own measure kills the first worker that computes the second shard."""
     mark = tmp_path / "killed"
     measures = ["lens", workers.Deadly({"mark": str(mark)})]
     with workers.shipped(), pytest.warns(UserWarning, match=r"A worker was lost \(The actor died .*another one takes"):
-        found = survey(folder, tmp_path / "many", measures, engine="ray", workers=1)
+        found = survey(folder, tmp_path / "many", measures, engine="ray", workers=2)
     assert mark.exists()
     whole = survey(folder, tmp_path / "one", measures)
     assert hashes(tmp_path / "many") == hashes(tmp_path / "one")

@@ -164,6 +164,7 @@ def test_an_early_answer_is_late_in_the_lens_and_early_in_the_skip_effects(run_o
     assert (effect[4:] == 0).all()
 
 
+@pytest.mark.thorough
 def test_a_backup_hides_the_block_that_it_stands_in_for(run_of: Runs) -> None:
     run = run_of("backup")
     kl = by_block(run["drop"], "kl")
@@ -176,6 +177,7 @@ def test_a_backup_hides_the_block_that_it_stands_in_for(run_of: Runs) -> None:
     assert (by_block(run["residual"], "norm_block")[8:] == 0).all()
 
 
+@pytest.mark.thorough
 def test_one_token_makes_the_mean_norm(run_of: Runs) -> None:
     residual = run_of("sink")["residual"]
     assert by_block(residual, "norm_resid_max")[2:11] == pytest.approx(300, rel=1e-4)

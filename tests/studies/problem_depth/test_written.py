@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -45,10 +47,16 @@ def recipe(*changes: str) -> Recipe:
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
+    """Folders of models by number, each trained when it is first asked for: at once, written, written from seed 1."""
     top = tmp_path_factory.mktemp("written")
     made = (recipe(), recipe("steps=true", "loss=written"), recipe("steps=true", "loss=written", "seed=1"))
-    return [train(own, top / str(n), device="cpu", progress=False).folder for n, own in enumerate(made)]
+    return cache(lambda number: train(made[number], top / str(number), device="cpu", progress=False).folder)
+
+
+@pytest.fixture(scope="module")
+def folders(trained: Callable[[int], Path]) -> list[Path]:
+    return [trained(number) for number in range(3)]
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +64,7 @@ def found(folders: list[Path]) -> xr.Dataset:
     return written(folders, folders[0].parent / "out", asked=12, measured=4, controls=1, progress=False)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("number", "kind", "count"), [(0, "2 blocks, at once", 1), (1, "2 blocks, written", 3)])
 def test_answers_are_what_the_model_writes_last(
     found: xr.Dataset, folders: list[Path], number: int, kind: str, count: int
@@ -81,8 +90,8 @@ def test_answers_are_what_the_model_writes_last(
     assert 0 < float(own["accuracy"].mean()) <= 1
 
 
-def test_single_steps_end_with_a_state_and_know_whether_it_changed(folders: list[Path]) -> None:
-    model = load(folders[1], device="cpu", dtype="float32")
+def test_single_steps_end_with_a_state_and_know_whether_it_changed(trained: Callable[[int], Path]) -> None:
+    model = load(trained(1), device="cpu", dtype="float32")
     assert model.tokenizer is not None
     problems = held_out(recipe(), 6)
     prompts = single_steps(problems, model)
@@ -116,6 +125,7 @@ def test_slopes_find_what_was_put_in() -> None:
     assert bool(b["by_steps"].isnull())
 
 
+@pytest.mark.thorough
 def test_readings_are_of_single_states_and_stand_beside_untrained_ones(found: xr.Dataset, folders: list[Path]) -> None:
     value = readings(bathyscope.open(folders[0].parent / "out/runs/2-blocks-written-seed-1"))
     own = found.sel(kind="2 blocks, written", seed=1, reading="lens_prediction")
@@ -127,6 +137,7 @@ def test_readings_are_of_single_states_and_stand_beside_untrained_ones(found: xr
     assert bool(found.sel(kind="2 blocks, at once")["depth"].isnull().all())
 
 
+@pytest.mark.thorough
 def test_rows_are_means_over_seeds_and_the_figure_draws_every_kind(found: xr.Dataset) -> None:
     rows = rows_of(found)
     two = [row for row in rows if row["kind"] == "2 blocks, written" and row.get("reading") == "erasure"]
@@ -140,7 +151,7 @@ def test_rows_are_means_over_seeds_and_the_figure_draws_every_kind(found: xr.Dat
     assert READINGS["erasure"].title.capitalize() in axes[2].get_title("left")
 
 
-def test_models_that_do_not_belong_together_are_refused(folders: list[Path], tmp_path: Path) -> None:
+def test_models_that_do_not_belong_together_are_refused(trained: Callable[[int], Path], tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="No model is given"):
         written([], tmp_path)
     for name, own, message in (
@@ -151,4 +162,4 @@ def test_models_that_do_not_belong_together_are_refused(folders: list[Path], tmp
         (tmp_path / name).mkdir()
         (tmp_path / name / "recipe.yaml").write_text(own.to_yaml())
         with pytest.raises(OptionError, match=message):
-            written([folders[0], tmp_path / name], tmp_path / "out")
+            written([trained(0), tmp_path / name], tmp_path / "out")
