@@ -12,12 +12,11 @@ from typing import Any
 
 import pytest
 import torch
-from bathyscope_lab import card, trainer
+from bathyscope_lab import trainer
 from bathyscope_lab.curve import draw_curve, save_curve
 from bathyscope_lab.folder import RunFolder
-from bathyscope_lab.recipe import Optimisation, Recipe
+from bathyscope_lab.recipe import Recipe
 from bathyscope_lab.train import Trained, train
-from bathyscope_lab.trainer import learning_rate
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
@@ -41,18 +40,6 @@ def assert_same(first: Path, second: Path) -> None:
     given = weights(second)
     assert given.keys() == expected.keys()
     assert all(torch.equal(given[name], tensor) for name, tensor in expected.items())
-
-
-def test_rates_rise_and_fall() -> None:
-    plateau = Optimisation(schedule="plateau", warmup_steps=10, decay=0.5, final_ratio=0.1)
-    assert learning_rate(plateau, step=0, share=0.0) == pytest.approx(0.1)
-    assert learning_rate(plateau, step=9, share=0.1) == learning_rate(plateau, step=50, share=0.5) == 1.0
-    assert learning_rate(plateau, step=75, share=0.75) == pytest.approx(0.1 + 0.9 * 0.5)
-    assert learning_rate(plateau, step=99, share=1.0) == pytest.approx(0.1)
-    cosine = Optimisation(warmup_steps=10, final_ratio=0.1)
-    assert learning_rate(cosine, step=4, share=0.0) == pytest.approx(0.5)
-    assert learning_rate(cosine, step=50, share=0.5) == pytest.approx(0.55)
-    assert learning_rate(cosine, step=99, share=1.0) == pytest.approx(0.1)
 
 
 @pytest.fixture(scope="module")
@@ -143,27 +130,6 @@ def test_steps_that_count_are_part_of_an_exact_answer(task_recipe: Any, tmp_path
 def test_the_card_holds_the_revision(on_text: Trained) -> None:
     card = (on_text.folder / "README.md").read_text(encoding="utf-8")
     assert f"- Revision of bathyscope: {on_text.summary['revision'] or 'not under version control'}.\n" in card
-
-
-def test_the_revision_is_the_commit_and_says_when_files_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "card.py"
-    file.write_text("first")
-    monkeypatch.setattr(card, "__file__", str(file))
-    git(tmp_path, "init")
-    assert card.revision() is None  # beside a repository's files, not one of them
-    git(tmp_path, "add", "card.py")
-    git(tmp_path, "-c", "user.name=x", "-c", "user.email=x@x", "commit", "-m", "first")
-    head = git(tmp_path, "rev-parse", "HEAD")
-    assert len(head) == 40
-    assert card.revision() == head
-    file.write_text("second")
-    assert card.revision() == f"{head}-dirty"
-
-
-def git(folder: Path, *arguments: str) -> str:
-    """Runs git on a repository of the test's own."""
-    done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=True)
-    return done.stdout.strip()
 
 
 def test_the_curve_is_drawn_from_the_metrics(on_task: Trained, tmp_path: Path) -> None:
