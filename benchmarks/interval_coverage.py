@@ -20,16 +20,15 @@ from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
+from bathyscope.arrays import FloatArray
 from bathyscope.statistics.bootstrap import Interval, bootstrap_interval, resample_counts, small_sample
 from bathyscope.statistics.crossing import cosine_depth, kl_depth, overlap_depth
 from bathyscope.statistics.depth_inputs import DepthInputs
 from bathyscope.statistics.effective_depth import ESTIMATORS, effective_depth
 from bathyscope.statistics.reduce import weighted_mean
 
-FloatArray = NDArray[np.float64]
 Key = tuple[str, int, str]
 
 READ: dict[str, Callable[..., FloatArray]] = {

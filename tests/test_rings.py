@@ -16,7 +16,7 @@ import bathyscope
 
 ROOT = Path(bathyscope.__file__).parent
 RINGS = (
-    ("errors", "interrupts", "strict", "text"),
+    ("arrays", "errors", "interrupts", "strict", "text"),
     ("plug_ins", "recipes"),
     ("schedule", "statistics", "options", "labels"),
     ("streaming",),
@@ -51,7 +51,7 @@ RINGS = (
 )
 RANK = {name: rank for rank, ring in enumerate(RINGS) for name in ring}
 FACADE = ("__init__", "__main__")
-PURE = ("errors", "text", "schedule", "statistics", "verdict")
+PURE = ("arrays", "errors", "text", "schedule", "statistics", "verdict")
 FILES = sorted(ROOT.rglob("*.py"))
 _READING = ("store", "statistics", "comparison", "performance", "papers", "explorer", "report", "labels", "options")
 LIGHT = [path for path in FILES if path.relative_to(ROOT).parts[0].removesuffix(".py") in _READING]

@@ -14,13 +14,12 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
+from bathyscope.arrays import FloatArray
 from bathyscope.errors import OptionError, did_you_mean, warn
 from bathyscope.labels import Label, Table, interval, labelled
 from bathyscope.options import checked
 from bathyscope.prompts.files import read_rows
 from bathyscope.statistics.depth_performance import CONDITION_LIMIT, LAYERS, VIF_LIMIT, Regression, regress
-
-FloatArray = NDArray[np.float64]
 
 FEW_FAMILIES: Final = 10
 """Families below which clustered errors are known to be too small."""

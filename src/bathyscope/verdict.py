@@ -24,14 +24,14 @@ from functools import cached_property
 
 import numpy as np
 import xarray as xr
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import stats
 
+from bathyscope.arrays import FloatArray, IntArray
 from bathyscope.errors import OptionError
 from bathyscope.measures.curves import one_norm
-from bathyscope.statistics.bootstrap import IntArray, Interval, mean_interval, mean_variance
+from bathyscope.statistics.bootstrap import Interval, mean_interval, mean_variance
 
-FloatArray = NDArray[np.float64]
 Datasets = Mapping[str, xr.Dataset]
 Row = dict[str, str | float]
 

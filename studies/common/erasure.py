@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from bathyscope.arrays import FloatArray
 
 
 def persistence(erasure: xr.Dataset) -> FloatArray:

@@ -12,13 +12,11 @@ from typing import Final
 
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
 
+from bathyscope.arrays import FloatArray
 from bathyscope.labels import variable
 from bathyscope.statistics.bootstrap import mean_interval
 from bathyscope.store.run import Run
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

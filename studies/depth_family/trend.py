@@ -14,9 +14,9 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
 from scipy import stats
 
+from bathyscope.arrays import FloatArray
 from bathyscope.comparison import compare
 from bathyscope.comparison.result import holm
 from bathyscope.labels import variable
@@ -25,8 +25,6 @@ from bathyscope.statistics.difference import Term, contrast, slope_coefficients
 from bathyscope.statistics.effective_depth import ESTIMATORS, blocks_done
 from bathyscope.statistics.reading import Reading
 from bathyscope.store.run import Run
-
-FloatArray = NDArray[np.float64]
 
 SCORES: Final = ("depth_score_layer", "depth_score_output")
 """Estimators that prompts with answers have besides: centres of mass of the mean effects on answers (csordas2025)."""

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
 from scipy import stats
 
+from bathyscope.arrays import FloatArray
 from bathyscope.cli.console import write_table
 from bathyscope.engines import survey
 from bathyscope.errors import OptionError
@@ -40,8 +40,6 @@ SEED = 1
 _ARRIVE = "answers arrive"
 _LEAST = 10
 """Problems below which nothing is said."""
-
-FloatArray = NDArray[np.float64]
 
 
 class Judged(NamedTuple):

@@ -18,6 +18,7 @@ import xarray as xr
 from numpy.typing import NDArray
 from scipy import stats
 
+from bathyscope.arrays import FloatArray
 from bathyscope.prompts.solved_by import BOTH, CLASSES, ONLY_DEEP, class_of
 from bathyscope.statistics.bootstrap import mean_interval
 
@@ -25,7 +26,6 @@ COVERAGE: Final = 0.95
 FEW: Final = 5
 """Problems of a class below which it has a mean and no interval."""
 
-FloatArray = NDArray[np.float64]
 Triple = tuple[float, float, float]
 _NONE: Final[Triple] = (np.nan, np.nan, np.nan)
 

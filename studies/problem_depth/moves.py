@@ -15,6 +15,7 @@ import xarray as xr
 from numpy.typing import NDArray
 from scipy import stats
 
+from bathyscope.arrays import FloatArray
 from bathyscope.labels import variable
 
 LABEL: Final = "moves"
@@ -23,7 +24,6 @@ COVERAGE: Final = 0.95
 _SPARE: Final = 3
 """Problems beyond the columns of the regression, below which it has no interval worth the name."""
 
-FloatArray = NDArray[np.float64]
 Triple = tuple[float, float, float]
 
 

@@ -7,12 +7,9 @@ from typing import Any, Final
 
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
 
 from bathyscope.store.run import Run
 from studies.common.erasure import persistence
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

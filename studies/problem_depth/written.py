@@ -26,7 +26,6 @@ from bathyscope_lab.data import HELD_OUT_SEED
 from bathyscope_lab.folder import RECIPE
 from bathyscope_lab.recipe import Recipe
 from bathyscope_lab.recipes import read_recipe
-from numpy.typing import NDArray
 from scipy import stats
 
 from bathyscope.cli.console import Format, write_data, write_table
@@ -45,8 +44,6 @@ from studies.problem_depth.readings import MEASURES, OPTIONS, READINGS, readings
 
 COVERAGE: Final = 0.95
 _ROWS: Final = 64
-
-FloatArray = NDArray[np.float64]
 
 
 def held_out(recipe: Recipe, count: int) -> list[Problem]:

@@ -16,9 +16,8 @@ import xarray as xr
 from numpy.typing import NDArray
 from scipy import stats
 
+from bathyscope.arrays import FloatArray
 from bathyscope.comparison.result import holm
-
-FloatArray = NDArray[np.float64]
 
 ACCURACY: Final = "accuracy/extrapolate/all"
 """The quantity that depths are correlated with."""

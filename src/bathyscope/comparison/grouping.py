@@ -16,6 +16,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from bathyscope.arrays import FloatArray
 from bathyscope.comparison.groups import Groups
 from bathyscope.comparison.result import holm
 from bathyscope.comparison.side import chosen_estimators, sides_of
@@ -33,8 +34,6 @@ from bathyscope.statistics.estimate import DepthEstimate
 from bathyscope.statistics.permutation import permutation_p, share_clusters
 from bathyscope.statistics.reading import Reading, only_entry
 from bathyscope.store.run import Run, open_run
-
-FloatArray = NDArray[np.float64]
 
 SHARE: Final = "deep_thinking_ratio"
 """The one estimator that is a share of tokens itself, and no depth."""

@@ -8,9 +8,10 @@ from functools import partial
 import numpy as np
 import xarray as xr
 
+from bathyscope.arrays import FloatArray
 from bathyscope.evaluation.result import Evaluation, is_mean, number, per_document
 from bathyscope.evaluation.variants import NORMAL
-from bathyscope.statistics.bootstrap import FloatArray, Interval, mean_interval
+from bathyscope.statistics.bootstrap import Interval, mean_interval
 from bathyscope.statistics.shares import are_shares, share_difference_interval, share_interval
 from bathyscope.surgery.task_table import COLUMNS, task_rows
 

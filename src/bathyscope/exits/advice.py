@@ -8,11 +8,12 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from bathyscope.arrays import FloatArray, IntArray
 from bathyscope.errors import PromptError
 from bathyscope.exits import times
 from bathyscope.exits.drafting import Counts, counts
 from bathyscope.exits.generating import generated, require_early_exit
-from bathyscope.exits.reading import FloatArray, Trace, traces
+from bathyscope.exits.reading import Trace, traces
 from bathyscope.exits.result import TABLE, ExitAdvice, best_drafts
 from bathyscope.exits.thresholds import threshold
 from bathyscope.exits.verifying import verified
@@ -25,13 +26,7 @@ from bathyscope.progress import ProgressBar
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import Source
-from bathyscope.statistics.bootstrap import (
-    IntArray,
-    Interval,
-    bootstrap_interval,
-    cluster_weights,
-    resample_counts,
-)
+from bathyscope.statistics.bootstrap import Interval, bootstrap_interval, cluster_weights, resample_counts
 from bathyscope.statistics.proportion import clustered_share
 from bathyscope.surgery.samples import judging, told_clusters
 

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from bathyscope.arrays import FloatArray
 from bathyscope.model import Model
 from bathyscope.progress import ProgressBar
 from bathyscope.prompts.prompt import TokenizedPrompt
@@ -17,7 +18,6 @@ from bathyscope.wavefront.batch import Batch, plan_batches
 from bathyscope.wavefront.engine import Wavefront
 from bathyscope.wavefront.probe import BaselineView, FinalStates, Probe
 
-FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 _READOUT_TOKENS: Final = 512
 

@@ -8,8 +8,8 @@ from typing import Final
 
 import numpy as np
 
-from bathyscope.exits.reading import FloatArray, Trace
-from bathyscope.statistics.bootstrap import IntArray
+from bathyscope.arrays import FloatArray, IntArray
+from bathyscope.exits.reading import Trace
 from bathyscope.statistics.risk import fewest_prompts, passing
 
 _STEPS: Final = 10

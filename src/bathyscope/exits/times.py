@@ -8,14 +8,13 @@ from typing import Any, Final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from bathyscope.anatomy.mode import evaluating
+from bathyscope.arrays import FloatArray
 from bathyscope.exits.drafting import Counts
 from bathyscope.exits.generating import generated, now
 from bathyscope.model import Model
 
-FloatArray = NDArray[np.float64]
 _REPEATS: Final = 9
 _TOKENS: Final = 8
 

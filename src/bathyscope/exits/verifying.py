@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from bathyscope.arrays import IntArray
 from bathyscope.exits.drafting import Counts, counts, counts_of, total
 from bathyscope.exits.generating import generated
 from bathyscope.exits.reading import traces
 from bathyscope.model import Model
 from bathyscope.progress import ProgressBar
 from bathyscope.prompts.prompt import TokenizedPrompt
-from bathyscope.statistics.bootstrap import IntArray, cluster_weights
+from bathyscope.statistics.bootstrap import cluster_weights
 from bathyscope.statistics.proportion import clustered_share, difference_of
 
 

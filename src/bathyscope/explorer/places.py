@@ -9,8 +9,8 @@ from itertools import product
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bathyscope.arrays import FloatArray
 from bathyscope.errors import OptionError
 from bathyscope.statistics.bootstrap import Interval, mean_intervals
 from bathyscope.store.selecting import PLACES
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from bathyscope.store.run import Run
 
-FloatArray = NDArray[np.float64]
 
 MANY: Final = ("token", "head", "distance", "sample")
 """Dimensions that are not summed up place by place."""

@@ -11,12 +11,10 @@ from typing import Final
 
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
 
+from bathyscope.arrays import FloatArray
 from bathyscope.statistics.reduce import prompt_weighted_mean
 from bathyscope.statistics.stages import Curves
-
-FloatArray = NDArray[np.float64]
 
 SMALLEST: Final = 1e-6
 """What is below counts as this before a logarithm is taken: rounding of float32."""

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
+from bathyscope.arrays import FloatArray, IntArray
 from bathyscope.errors import OptionError
 from bathyscope.statistics.bootstrap import (
-    IntArray,
     bootstrap_interval,
     check_resampling,
     cluster_weights,
@@ -26,7 +26,6 @@ from bathyscope.statistics.bootstrap import (
     small_sample,
 )
 
-FloatArray = NDArray[np.float64]
 _ROUNDING = 1e-12
 
 

@@ -14,13 +14,11 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import stats
 
+from bathyscope.arrays import FloatArray, IntArray
 from bathyscope.errors import OptionError
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.intp]
 
 BIAS_FACTOR = 2.0
 """Bias of a crossing over what resampling shows of it: 1 on a smooth curve, up to about 2.4 where many equal

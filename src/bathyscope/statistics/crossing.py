@@ -19,9 +19,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bathyscope.arrays import FloatArray
 from bathyscope.errors import OptionError
 
-FloatArray = NDArray[np.float64]
 Criterion = Literal["cosine", "kl", "overlap"]
 
 KL_FRACTION = 0.5

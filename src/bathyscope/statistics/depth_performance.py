@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 from statsmodels.regression.linear_model import OLS
 from statsmodels.stats.outliers_influence import variance_inflation_factor
 
+from bathyscope.arrays import FloatArray
 from bathyscope.errors import OptionError
 from bathyscope.statistics.bootstrap import check_resampling
-
-FloatArray = NDArray[np.float64]
 
 LAYERS: Final = "layers"
 INTERCEPT: Final = "intercept"

@@ -11,13 +11,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from bathyscope.arrays import FloatArray
 from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.statistics.bootstrap import bootstrap_interval, check_resampling, cluster_weights
 from bathyscope.statistics.crossing import centre_of_mass, layer_effect
-
-FloatArray = NDArray[np.float64]
 
 _OVER_PROMPTS: Mapping[str, Callable[[FloatArray], FloatArray]] = {
     "mean": lambda values: values.mean(axis=-1),

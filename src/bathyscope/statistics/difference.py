@@ -21,11 +21,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
+from bathyscope.arrays import FloatArray, IntArray
 from bathyscope.errors import OptionError
 from bathyscope.statistics.bootstrap import (
     BIAS_FACTOR,
-    FloatArray,
-    IntArray,
     SmallSample,
     bias_of,
     check_resampling,

@@ -9,11 +9,11 @@ from functools import partial
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from bathyscope.arrays import FloatArray
 from bathyscope.statistics.difference import Contrast, Reading, Term, contrast, paired_difference
 
-FloatArray = NDArray[np.float64]
 Over = Literal["mean", "median"]
 
 

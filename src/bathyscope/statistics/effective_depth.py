@@ -15,13 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bathyscope.statistics.bootstrap import (
-    FloatArray,
-    bootstrap_interval,
-    check_resampling,
-    cluster_weights,
-    resample_counts,
-)
+from bathyscope.arrays import FloatArray
+from bathyscope.statistics.bootstrap import bootstrap_interval, check_resampling, cluster_weights, resample_counts
 from bathyscope.statistics.change_point import change_point, change_point_reason
 from bathyscope.statistics.crossing import (
     KL_FRACTION,

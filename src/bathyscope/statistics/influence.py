@@ -8,9 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bathyscope.arrays import FloatArray
 from bathyscope.statistics.crossing import skip_effects
-
-FloatArray = NDArray[np.float64]
 
 
 def influence_received(effect: ArrayLike) -> FloatArray:

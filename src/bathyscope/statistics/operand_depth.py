@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from bathyscope.arrays import FloatArray
 from bathyscope.statistics.trend import Trend, trend
-
-FloatArray = NDArray[np.float64]
 
 SHARE: Final = 0.9
 """Of the largest effect, by which it has fallen where a token is left."""

@@ -13,11 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from bathyscope.arrays import FloatArray
 from bathyscope.errors import OptionError
 from bathyscope.statistics.bootstrap import check_permutations
 from bathyscope.statistics.reading import Reading
-
-FloatArray = NDArray[np.float64]
 
 _CHUNK = 1 << 22
 _ROUNDING = 1e-12

@@ -8,13 +8,12 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import stats
 
+from bathyscope.arrays import FloatArray
 from bathyscope.errors import OptionError
 from bathyscope.statistics.difference import Contrast, Reading, Term, contrast
-
-FloatArray = NDArray[np.float64]
 
 
 def fall(kl_B: ArrayLike) -> FloatArray:

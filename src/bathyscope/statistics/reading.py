@@ -10,8 +10,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bathyscope.arrays import FloatArray, IntArray
 from bathyscope.errors import OptionError
-from bathyscope.statistics.bootstrap import FloatArray, IntArray
 from bathyscope.statistics.reduce import weighted_mean
 
 

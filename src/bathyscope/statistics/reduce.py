@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from bathyscope.arrays import FloatArray
 from bathyscope.errors import OptionError
-
-FloatArray = NDArray[np.float64]
 
 
 def weighted_mean(values: ArrayLike, weights: ArrayLike) -> FloatArray:

@@ -9,8 +9,9 @@ from numpy.typing import ArrayLike
 from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
+from bathyscope.arrays import FloatArray
 from bathyscope.errors import OptionError
-from bathyscope.statistics.bootstrap import FloatArray, Interval
+from bathyscope.statistics.bootstrap import Interval
 
 
 def share_interval(values: ArrayLike, *, level: float = 0.95) -> Interval:

@@ -13,13 +13,12 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from bathyscope.arrays import FloatArray
 from bathyscope.statistics.difference import Contrast, Term, contrast
 from bathyscope.statistics.reading import Reading
 from bathyscope.statistics.smoothing import falling_fit, rising_fit
-
-FloatArray = NDArray[np.float64]
 
 ENDS: Final = (0.1, 0.9)
 """Shares of the way between which a curve's width lies."""

@@ -10,11 +10,11 @@ from functools import lru_cache
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import isotonic_regression
 from statsmodels.nonparametric.smoothers_lowess import lowess
 
-FloatArray = NDArray[np.float64]
+from bathyscope.arrays import FloatArray
 
 LOESS_SHARE: Final = 1 / 4
 """Share of a curve's entries that each local line is fitted to."""

@@ -15,10 +15,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bathyscope.arrays import FloatArray
 from bathyscope.statistics.bootstrap import resample_counts, widened
 from bathyscope.statistics.reduce import weighted_mean
 
-FloatArray = NDArray[np.float64]
 Breaks = tuple[int, ...]
 
 

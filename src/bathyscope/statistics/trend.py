@@ -16,14 +16,12 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import stats
 
+from bathyscope.arrays import FloatArray, IntArray
 from bathyscope.errors import OptionError
 from bathyscope.statistics.bootstrap import Interval, check_permutations, check_resampling
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.intp]
 
 FEWEST = 3
 """Prompts below which a slope is not told from chance at all: two points always lie on a line."""

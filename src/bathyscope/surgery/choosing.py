@@ -10,8 +10,9 @@ from typing import Final
 
 import numpy as np
 
+from bathyscope.arrays import FloatArray
 from bathyscope.surgery.influence import Influence, influence
-from bathyscope.surgery.ledger import FloatArray, Ledger
+from bathyscope.surgery.ledger import Ledger
 from bathyscope.surgery.surrogate import Subset, Surrogate, exchanges
 from bathyscope.wavefront.histories import History, Unit, without
 

@@ -7,15 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from bathyscope.arrays import FloatArray
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.engine import Wavefront
 from bathyscope.wavefront.histories import Unit
 from bathyscope.wavefront.probe import BaselineView, Probe
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from typing import Final, Literal
 
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
 
+from bathyscope.arrays import FloatArray
 from bathyscope.measures.costs import Metric, Over, Values, tree_costs
 from bathyscope.model import Model
 from bathyscope.progress import ProgressBar
@@ -22,7 +22,6 @@ from bathyscope.wavefront.batch import Batch, plan_batches
 from bathyscope.wavefront.engine import Wavefront
 from bathyscope.wavefront.histories import History, Tree, without
 
-FloatArray = NDArray[np.float64]
 Role = Literal["calibration", "test"]
 _PIECES: Final = "costs"
 

@@ -15,6 +15,7 @@ import torch
 from transformers import PreTrainedModel
 
 from bathyscope.anatomy.mode import evaluating
+from bathyscope.arrays import IntArray
 from bathyscope.errors import ModelError, OptionError, PromptError
 from bathyscope.model import AnyModel, Model, alone, load, loaded
 from bathyscope.model.reading import tokenized
@@ -23,13 +24,7 @@ from bathyscope.progress import ProgressBar
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import Source
 from bathyscope.schedule import Schedule
-from bathyscope.statistics.bootstrap import (
-    IntArray,
-    bootstrap_interval,
-    cluster_weights,
-    mean_interval,
-    resample_counts,
-)
+from bathyscope.statistics.bootstrap import bootstrap_interval, cluster_weights, mean_interval, resample_counts
 from bathyscope.statistics.least_squares import Array
 from bathyscope.store.folder import folder_path
 from bathyscope.surgery.copying import ScheduledCopy

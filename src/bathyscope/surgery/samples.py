@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from bathyscope.arrays import IntArray
 from bathyscope.errors import PromptError, warn
 from bathyscope.prompts.prompts import Prompts
-from bathyscope.statistics.bootstrap import IntArray
 
 _FEWEST_TOKENS: Final = 2
 _RUN: Final = 32

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bathyscope.arrays import FloatArray
 from bathyscope.wavefront.histories import Unit
 
-FloatArray = NDArray[np.float64]
 Subset = frozenset[Unit]
 _WIDTH: Final = 2048
 """Subsets of each size that are followed; where there are no more of them, nothing is missed."""

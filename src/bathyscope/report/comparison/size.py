@@ -13,14 +13,12 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
 from matplotlib.ticker import NullFormatter
-from numpy.typing import NDArray
 
+from bathyscope.arrays import FloatArray
 from bathyscope.comparison import Comparison
 from bathyscope.report.figures import style
 from bathyscope.report.figures.kind import Drawing, Panel
 from bathyscope.report.table import estimator_name
-
-FloatArray = NDArray[np.float64]
 
 _PREFERRED: Final = ("interpolated_cosine", "interpolated_kl", "interpolated_overlap", "centre_of_mass")
 _LOOKS: Final = ((style.BLUE, "o"), (style.VERMILION, "s"), (style.GREEN, "^"), (style.PURPLE, "D"))
