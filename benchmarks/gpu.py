@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -247,6 +248,27 @@ def one_forward_each(hf: Any, ids: Sequence[int], pairs: Sequence[tuple[int, int
             handle.remove()
 
 
+def streamed(bench: Bench) -> None:
+    """Blocks from disk against all of them in memory: the same numbers, and what it takes."""
+    shape = TINY if bench.tiny else Shape(24, 2048, 5632, 16, 16, 32_000)
+    dtype, length = (torch.float32, 40) if bench.tiny else (torch.bfloat16, 300)
+    ids, runs = prompts(shape.vocabulary, [length] * 4), []
+    with TemporaryDirectory() as folder:
+        shape.built(dtype, bench.device).save_pretrained(folder)
+        for placement in ("resident", "stream"):
+            with bench.measured() as loading:
+                model = bathyscope.load(folder, device=bench.device, placement=placement)
+            read = model.blocks.readings.bytes if model.blocks is not None else 0
+            with bench.measured() as spent:
+                # the same calls, however much room there is
+                runs.append(bathyscope.survey(model, ids, FIVE, progress=False, call_tokens=4096))
+            read = model.blocks.readings.bytes - read if model.blocks is not None else 0
+            bench.say("streamed", placement=placement, load_s=loading["s"], read_gb=read / 1e9, **spent)
+            del model
+    worst = max(_gap(runs[0][measure], runs[1][measure]) for measure in runs[0].measures)
+    bench.say("streamed", worst=worst, same_weights=runs[0].identity.weight_hash == runs[1].identity.weight_hash)
+
+
 def waits(bench: Bench) -> None:
     """Where Python waits for the device while a survey runs, by its lines."""
     shape, length = (TINY, 40) if bench.tiny else (HALF, 300)
@@ -309,7 +331,7 @@ def call_sizes(bench: Bench) -> None:
         bench.say("call_size", tokens=tokens, **spent)
 
 
-PARTS: tuple[Callable[[Bench], None], ...] = (machine, right, speed, waits, equal_rows, call_sizes)
+PARTS: tuple[Callable[[Bench], None], ...] = (machine, right, speed, streamed, waits, equal_rows, call_sizes)
 
 
 def main() -> int:

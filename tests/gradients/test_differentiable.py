@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from transformers import AutoModelForCausalLM
 
 from bathyscope.anatomy.anatomy import Anatomy
 from bathyscope.errors import ModelError
+from bathyscope.gradients import differentiable
 from bathyscope.gradients.differentiable import differentiating, require_differentiable
 from bathyscope.model import anatomy_of
 
@@ -86,6 +88,15 @@ def test_a_module_that_cuts_the_gradient_off_is_named() -> None:
 def test_a_failing_backward_pass_says_why() -> None:
     with pytest.raises(ModelError, match=r"this llama model cannot give them: .*backward.* Load the model unquantised"):
         require_differentiable(spoilt(instead(Failing)), "integrated_gradients")
+
+
+def test_a_backward_pass_without_room_is_no_fault_of_the_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+
+    monkeypatch.setattr(differentiable, "_backward", full)
+    with pytest.raises(ModelError, match=r"^A backward pass of four tokens does not fit into the memory of cpu"):
+        require_differentiable(anatomy_of(zoo.entry("llama").build()), "gradient")
 
 
 @pytest.mark.parametrize("name", ["llama", "gpt2", "gemma4", "mixtral", "deepseek_v32", "mamba", "opt_post_norm"])

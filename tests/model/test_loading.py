@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,13 @@ import torch
 import transformers
 import xarray as xr
 from support import unknown, zoo
-from support.fake_accelerator import little_memory
 
 import bathyscope
 from bathyscope import ModelError, StoreError
+from bathyscope.anatomy.cache import TailCache
 from bathyscope.anatomy.family import Family, Site
 from bathyscope.anatomy.registry import family_for
+from bathyscope.anatomy.replay import Replay
 from bathyscope.model import load, loaded
 from bathyscope.wavefront.engine import Wavefront
 
@@ -138,9 +140,37 @@ def test_weights_that_became_no_numbers_since(monkeypatch: pytest.MonkeyPatch) -
         surveyed(model)
 
 
-def test_a_device_without_room_for_the_checks_is_no_fault_of_the_models() -> None:
-    with little_memory(0), pytest.raises(ModelError) as caught:
-        load(zoo.entry("llama").build())
+def no_tails(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = Replay.run
+
+    def run(replay: Replay, *given: Any, **named: Any) -> torch.Tensor:
+        if isinstance(named.get("cache"), TailCache):
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+        return own(replay, *given, **named)
+
+    monkeypatch.setattr(Replay, "run", run)
+
+
+def no_forward(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forward(*_: Any, **__: Any) -> None:
+        raise RuntimeError("CUDA error: out of memory")
+
+    monkeypatch.setattr(transformers.LlamaForCausalLM, "forward", forward)
+
+
+def no_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Replay, "run", lambda *_, **__: torch.empty(1 << 55, dtype=torch.uint8))
+
+
+@pytest.mark.parametrize("full", [no_block, no_tails, no_forward])
+def test_a_device_without_room_for_the_checks_is_no_fault_of_the_models(
+    full: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor a reason to compute full rows in the place of tails."""
+    hf = zoo.entry("llama").build()
+    full(monkeypatch)
+    with pytest.raises(ModelError) as caught:
+        load(hf)
     assert re.fullmatch(
         r"What the checks of LlamaForCausalLM compute does not fit into the memory of cpu, where [\d.]+ GB are free\. "
         r"Give shorter prompts, a narrower dtype .*",

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bathyscope.errors import ModelError
+from bathyscope.errors import ModelError, is_out_of_memory
 
 _FAILURES = (RuntimeError, TypeError, ValueError, LookupError, AttributeError, NotImplementedError, AssertionError)
 
@@ -51,6 +51,8 @@ def plain_forward(model: nn.Module, ids_BT: Tensor, name: str) -> Any:
     try:
         return model(input_ids=ids_BT, use_cache=False)
     except _FAILURES as error:
+        if is_out_of_memory(error):
+            raise
         raise ModelError(
             f"{name} ({type(model).__name__}): the model's own forward of {ids_BT.shape[1]} tokens fails with "
             f"{type(error).__name__}: {' '.join(str(error).split())[:300]}. It must run on input_ids alone; if it "

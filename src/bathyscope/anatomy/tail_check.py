@@ -13,6 +13,7 @@ from bathyscope.anatomy.cache import CaptureCache
 from bathyscope.anatomy.gaps import token_gap
 from bathyscope.anatomy.replay import Replay, State, tail_cache
 from bathyscope.anatomy.steps import Steps
+from bathyscope.errors import is_out_of_memory
 
 
 def tail_gaps(anatomy: Anatomy, replay: Replay, boundaries: Sequence[Tensor]) -> Steps[tuple[dict[int, float], str]]:
@@ -60,4 +61,6 @@ def _attempt(run: Callable[[], Tensor]) -> Tensor | str:
     try:
         return run()
     except (RuntimeError, TypeError, AttributeError, ValueError, IndexError, KeyError) as error:
+        if is_out_of_memory(error):
+            raise
         return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"

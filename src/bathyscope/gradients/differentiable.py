@@ -15,8 +15,9 @@ from bathyscope.anatomy.calls import Call, called
 from bathyscope.anatomy.mode import evaluating
 from bathyscope.anatomy.plain import home_of, probe_ids
 from bathyscope.anatomy.replay import State
-from bathyscope.errors import ModelError
+from bathyscope.errors import ModelError, is_out_of_memory
 from bathyscope.streaming.lending import lender_of
+from bathyscope.wavefront.calls import out_of_memory
 
 _LOAD = "Load the model unquantised, in float32, bfloat16 or float16."
 # gradients of probabilities are far below 1, and float16 has no normal numbers below 6e-5
@@ -87,6 +88,8 @@ def require_differentiable(anatomy: Anatomy, measure: str) -> None:
         try:
             passed = _backward(anatomy)
         except (RuntimeError, NotImplementedError) as error:
+            if is_out_of_memory(error):
+                raise out_of_memory("A backward pass of four tokens", home_of(anatomy.model)) from error
             raise ModelError(
                 f"{measure} needs gradients, and this {anatomy.family.name} model cannot give them: "
                 f"{str(error).splitlines()[0]} {_LOAD}"
