@@ -159,9 +159,7 @@ def _own(path: Path) -> _Own:
     try:
         entry, config = index.TaskIndex.entry_from_path(path), loader.load_yaml(path, resolve_func=False)
     except Exception as error:  # whatever is wrong with a file, it tells no task
-        raise PromptError(
-            f"{path} cannot be read as a task ({type(error).__name__}: {' '.join(str(error).split())[:200]})."
-        ) from error
+        raise PromptError(f"{path} cannot be read as a task ({told(error)}).") from error
     if entry is None or not isinstance(config.get("task"), str):
         raise PromptError(f"{path} tells no task; a task's file has task: NAME, as lm-evaluation-harness reads it.")
     manager = tasks.TaskManager(include_defaults=False)
@@ -182,9 +180,8 @@ def _from_hub(manager: Any, name: str) -> list[Benchmark]:
         loaded = manager.load([name])["tasks"]
     except Exception as error:  # whatever the hub's clients raise, the answer is the same
         raise PromptError(
-            f"The documents of {name} cannot be loaded from the hub ({type(error).__name__}: "
-            f"{' '.join(str(error).split())[:200]}). Give them as a file: --data {name}=FILE (in Python: "
-            f"data={{{name!r}: FILE}})."
+            f"The documents of {name} cannot be loaded from the hub ({told(error)}). Give them as a file: --data "
+            f"{name}=FILE (in Python: data={{{name!r}: FILE}})."
         ) from error
     return [Benchmark(own, task) for own, task in loaded.items()]
 
@@ -217,10 +214,14 @@ def _from_file(manager: Any, name: str, path: Path) -> Benchmark:
         raise
     except Exception as error:  # templates and processing functions fail in many ways on missing columns
         raise PromptError(
-            f"{path} does not suit the task {name} ({type(error).__name__}: {' '.join(str(error).split())[:200]}); "
-            f"its columns are {', '.join(columns)}."
+            f"{path} does not suit the task {name} ({told(error)}); its columns are {', '.join(columns)}."
         ) from error
     return Benchmark(name, task, str(path))
+
+
+def told(error: Exception) -> str:
+    """What the harness, or what it calls, says of a failure, on one line."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
 
 
 def hellaswag_from_ctx(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from lm_eval.models.utils import handle_stop_sequences, normalize_gen_kwargs
 from torch import Tensor
 
 from bathyscope.errors import OptionError, PromptError, warn
-from bathyscope.evaluation.benchmarks import WRITTEN, Benchmark, quietly
+from bathyscope.evaluation.benchmarks import WRITTEN, Benchmark, quietly, told
 from bathyscope.evaluation.writing import Question, Writer
 from bathyscope.model import Model
 
@@ -98,8 +98,7 @@ def prepare(benchmark: Benchmark, limit: int | None, window: int | None) -> None
             benchmark.task.build_all_requests(limit=limit)
         except Exception as error:  # templates fail in many ways on documents that lack something
             raise PromptError(
-                f"A document of {benchmark.name} ({benchmark.source or 'hub'}) does not suit the task "
-                f"({type(error).__name__}: {' '.join(str(error).split())[:200]})."
+                f"A document of {benchmark.name} ({benchmark.source or 'hub'}) does not suit the task ({told(error)})."
             ) from error
     if benchmark.task.OUTPUT_TYPE == WRITTEN:
         for options in {repr(instance.args[1]): instance.args[1] for instance in benchmark.task.instances}.values():

@@ -52,7 +52,7 @@ def operands_left_at(effect_PBT: ArrayLike, operands: Sequence[Sequence[int]]) -
     return found
 
 
-def operand_trend(left_PJ: ArrayLike, *, coverage: float = 0.95, seed: int = 0) -> Trend:
+def operand_trend(left_PJ: ArrayLike, *, seed: int = 0) -> Trend:
     """Boundaries for each step by which later inputs are left later, within problems, with an interval by problems.
 
     Scores and steps are taken from their means in each problem, so that problems which are worked out deeper as a whole
@@ -65,4 +65,4 @@ def operand_trend(left_PJ: ArrayLike, *, coverage: float = 0.95, seed: int = 0) 
     if problem.size:
         counts = np.maximum(np.bincount(problem), 1)
         scores, steps = (one - (np.bincount(problem, weights=one) / counts)[problem] for one in (scores, steps))
-    return trend(scores, steps, cluster=problem, coverage=coverage, seed=seed)
+    return trend(scores, steps, cluster=problem, seed=seed)
