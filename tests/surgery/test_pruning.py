@@ -152,6 +152,8 @@ def test_the_choice_is_exported_with_what_was_found(model: Model, tmp_path: Path
     assert config["num_hidden_layers"] == model.n_blocks - 2
     card = (tmp_path / "smaller" / "README.md").read_text()
     assert plan.text in card
+    tokens = sum(map(len, CALIBRATION))
+    assert f"Chosen on 12 prompts, {tokens} tokens (given). Judged on 12 prompts, " in card
     assert f"| block influence | {plan.table['subset'][1]} |" in card
 
 

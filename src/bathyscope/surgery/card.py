@@ -62,9 +62,9 @@ def card(record: Record, notes: Sequence[str], evidence: str) -> str:
         "tags: [depth-pruned]" if dropped else "tags: [depth-rearranged]",
         "---",
         "",
-        f"# {_shown(record.model)}, {schedule}",
+        f"# {as_text(record.model)}, {schedule}",
         "",
-        f"The blocks of {_shown(record.model)} in the order {', '.join(map(str, record.order))}"
+        f"The blocks of {as_text(record.model)} in the order {', '.join(map(str, record.order))}"
         + (f"; left out: {', '.join(map(str, dropped))}." if dropped else "."),
         "",
         "All other weights are the source's"
@@ -78,10 +78,15 @@ def card(record: Record, notes: Sequence[str], evidence: str) -> str:
     if evidence:
         lines += ["", "## Evidence", "", evidence.strip()]
     lines += ["", "## Source", "", "| weights | SHA-256 |", "|---|---|"]
-    lines += [f"| {_shown(name)} | `{digest}` |" for name, digest in record.source.items()]
+    lines += [f"| {as_text(name)} | `{digest}` |" for name, digest in record.source.items()]
     return "\n".join([*lines, f"| settings | `{record.settings}` |", ""])
 
 
-def _shown(text: str) -> str:
+def on_data(did: str, name: str, prompts: int, tokens: int) -> str:
+    """Which prompts something was done on, in Markdown."""
+    return f"{did} on {prompts:,} prompts, {tokens:,} tokens ({as_text(name)})."
+
+
+def as_text(text: str) -> str:
     """A name inside of Markdown: nothing in it is markup."""
     return "".join(f"\\{mark}" if mark in r"\`*_{}[]<>()#+-!|" else mark for mark in " ".join(text.split()))

@@ -17,6 +17,7 @@ from bathyscope.labels import Label, interval, labelled
 from bathyscope.schedule import Schedule
 from bathyscope.store.folder import Kind, folder_path, read_manifest, verified
 from bathyscope.store.shards import decode, encode_results
+from bathyscope.surgery.card import on_data
 from bathyscope.surgery.samples import by_clusters
 from bathyscope.surgery.task_table import HEADINGS as TASK_HEADINGS
 from bathyscope.surgery.task_table import task_cells, task_sentences
@@ -28,6 +29,7 @@ _GROUP: Final = "plan"
 CHEAP: Final = ("block influence", "angular distance", "one-shot loss", "last", "random")
 """Candidates that need no search."""
 _SOURCE: Final = "prune"
+_DATA: Final = ("data", "prompts", "tokens")
 _label = partial(Label, "candidate", source=_SOURCE)
 _TABLE: Final = {
     "subset": _label("what is left out"),
@@ -148,8 +150,10 @@ class Plan:
 
     @property
     def evidence(self) -> str:
-        """The text and the table as Markdown, for a model card."""
-        lines = [self.text, "", *_markdown(["", *HEADINGS.values()], cells(self.data))]
+        """The text, the data and the table as Markdown, for a model card."""
+        done = {"calibration": "Chosen", "test": "Judged"}
+        data = [on_data(did, *(self.data.attrs[f"{role}_{what}"] for what in _DATA)) for role, did in done.items()]
+        lines = [self.text, "", " ".join(data), "", *_markdown(["", *HEADINGS.values()], cells(self.data))]
         if self.tasks_data is not None:
             lines += ["", *_markdown(TASK_HEADINGS, task_cells(self.tasks_data))]
         return "\n".join(lines)

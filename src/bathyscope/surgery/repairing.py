@@ -27,6 +27,7 @@ from bathyscope.schedule import Schedule
 from bathyscope.statistics.bootstrap import bootstrap_interval, cluster_weights, mean_interval, resample_counts
 from bathyscope.statistics.least_squares import Array
 from bathyscope.store.folder import folder_path
+from bathyscope.surgery.card import on_data
 from bathyscope.surgery.copying import ScheduledCopy
 from bathyscope.surgery.cuts import cuts_of, repaired_by_maps
 from bathyscope.surgery.export_source import source_of
@@ -82,6 +83,7 @@ class Repaired:
         schedule: the blocks that stay.
         rungs: the ladder, up to the last one asked for.
         hf: the repaired copy, a transformers model.
+        data: which prompts it was repaired and measured on, in Markdown.
     """
 
     model: Model
@@ -89,6 +91,7 @@ class Repaired:
     rungs: tuple[Rung, ...]
     hf: PreTrainedModel
     _copy: ScheduledCopy
+    data: str
 
     @property
     def table(self) -> list[dict[str, Any]]:
@@ -101,7 +104,7 @@ class Repaired:
         Raises:
             ModelError, StoreError: as ``bathyscope.export``.
         """
-        lines = ["| repair | cost on test prompts, nats a token | recovered |", "|---|---|---|"]
+        lines = [self.data, "", "| repair | cost on test prompts, nats a token | recovered |", "|---|---|---|"]
         lines += [
             f"| {one.name} | {one.shown('cost', '.4f')} | {one.shown('recovered', '.0%')} |"
             for one in self.rungs
@@ -246,7 +249,9 @@ def ladder(
         _measured(name, costs.get(name), costs["none"], resamples, level, seed, why_not.get(name, ""), together)
         for name in RUNGS[: RUNGS.index(how) + 1]
     ]
-    return Repaired(whole, chosen, tuple(rungs), copy.hf, copy)
+    done = {"Repaired": known, "Measured": unseen}
+    data = " ".join(on_data(did, own.dataset, len(own), sum(own.lengths)) for did, own in done.items())
+    return Repaired(whole, chosen, tuple(rungs), copy.hf, copy, data)
 
 
 def _mapped(whole: Model, schedule: Schedule, fit: Ids, choose: Ids, name: str) -> ScheduledCopy:
