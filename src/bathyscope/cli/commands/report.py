@@ -59,6 +59,16 @@ def report_command(
         raise OptionError("Nothing to write: give --out PAGE.html, --figures FOLDER, or both.")
     if figures is None and (panels or files):
         raise OptionError("--panels and --formats are of the files that --figures FOLDER writes; give --figures too.")
+    of_the_page = {
+        "--title": "title" in page,
+        "--no-text": page.get("text") is False,
+        "--variables": variables is not None,
+    }
+    if "out" not in page and any(of_the_page.values()):
+        flag = next(name for name, was_given in of_the_page.items() if was_given)
+        raise OptionError(
+            f"{flag} is for the page alone, which --out PAGE.html writes; give --out too, or leave it out."
+        )
     plans = [bathyscope.open_plan(run) for run in runs if is_plan(run)]
     opened = [bathyscope.open(run, partial=partial) for run in runs if not is_plan(run)]
     if prompts is not None:
