@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -97,6 +98,19 @@ def test_the_lens_is_read_out_at_every_boundary(tmp_path: Path) -> None:
     assert found.block_flops == given("llama", tmp_path, tokens=10).block_flops
 
 
+def test_the_lens_compares_in_more_ways_than_others(tmp_path: Path) -> None:
+    zoo.entry("llama").config().save_pretrained(tmp_path)
+    slower = replace(RATES, in_all_ways=RATES.compared / 4)
+    for measures, own, others in (("lens", 6, 0), ("drop", 0, 5), ("lens,drop", 6, 5)):
+        plain, slow = (
+            estimate(str(tmp_path), tokens=10, count=1, measures=measures, rates=lambda *_, rates=rates: rates)
+            for rates in (RATES, slower)
+        )
+        entries = 10 * plain.vocabulary
+        assert plain.seconds == pytest.approx(0.15 + 1.3 * (plain.floor_seconds + (own + others) * entries / 1e6))
+        assert slow.seconds == pytest.approx(0.15 + 1.3 * (plain.floor_seconds + (4 * own + others) * entries / 1e6))
+
+
 def test_dtype_decides_the_size_of_weights(tmp_path: Path) -> None:
     zoo.entry("llama").config().save_pretrained(tmp_path)
     sizes = {
@@ -142,6 +156,8 @@ def test_rates_of_this_machine_are_measured() -> None:
     # between a slow single core and any CPU
     assert 1e8 < found.matrix < 1e14
     assert 1e4 < found.compared < 1e12
+    assert found.in_all_ways is not None
+    assert 1e3 < found.in_all_ways < found.compared
 
 
 FIVE = "residual,lens,skip,drop,swap"

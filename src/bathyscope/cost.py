@@ -30,11 +30,14 @@ from bathyscope.prompts.source import Source
 from bathyscope.sharding import convoys_of
 from bathyscope.surveying import Survey, SurveyPlan
 from bathyscope.wavefront.calls import CallPolicy
-from bathyscope.wavefront.compare import compare
+from bathyscope.wavefront.compare import METRICS, compare
 from bathyscope.wavefront.memory import bytes_per_token
 
 SECONDS = 0.3
 _COMPARED = ("kl_from_reference", "entropy", "l2")
+# of a model of average depth, each of which a lens compares with the last
+_BOUNDARIES = 16
+_SURE = 4.0
 # chunks of compared predictions, scratch space of kernels
 _WORKSPACE = 64 << 20
 _TOKENS, _COUNT = Range(2, 1_000_000), Range(1, 1_000_000_000)
@@ -53,12 +56,14 @@ class Rates:
         compared: entries of the vocabulary whose predictions are compared.
         device: where it was measured.
         seconds: how long, for each of them.
+        in_all_ways: entries that are compared in all ways there are, as the lens does; None = as fast as ``compared``.
     """
 
     matrix: float
     compared: float
     device: str
     seconds: float = SECONDS
+    in_all_ways: float | None = None
 
 
 Fit = Literal["fits", "streams", "does not fit"]
@@ -184,18 +189,25 @@ def estimate(
 
 
 def measure_rates(dtype: torch.dtype, device: torch.device, vocabulary: int) -> Rates:
-    """The rates of this machine, from ``SECONDS`` of matrix products and as much of comparing predictions."""
+    """The rates of this machine, from ``SECONDS`` of matrix products and as much of comparing predictions, twice."""
     size = 1024 if device.type == "cpu" else 8192
     left = torch.randn(size, size, device=device).to(dtype)
     matrix = 2.0 * size**3 * _per_second(lambda: left @ left, device)
     entries = min(vocabulary, 32768)
-    reference = torch.randn(64, entries, device=device)
-    rows = [torch.randn(64, entries, device=device)]
 
-    def compared() -> Any:
-        return compare(_as_it_is, reference, rows, _COMPARED, vocabulary=entries)
+    def per_second(metrics: Sequence[str], tokens: int, rows: int) -> float:
+        # as sure of the next token as models are: few tokens are nearly all of the probability
+        logits_RNV = _SURE * torch.randn(1 + rows, tokens, entries, device=device)
+        targets_N = torch.zeros(tokens, dtype=torch.long, device=device)
 
-    return Rates(matrix, 64.0 * entries * _per_second(compared, device), str(device))
+        def compared() -> Any:
+            reference_NV, *others = logits_RNV
+            return compare(_as_it_is, reference_NV, others, metrics, vocabulary=entries, targets_N=targets_N)
+
+        return rows * tokens * entries * _per_second(compared, device)
+
+    usual = per_second(_COMPARED, 64, 1)
+    return Rates(matrix, usual, str(device), in_all_ways=per_second(tuple(METRICS), 8, _BOUNDARIES))
 
 
 def _as_it_is(logits_NV: Tensor) -> Tensor:
@@ -294,7 +306,10 @@ def _count(plan: SurveyPlan, rates: Rates, copies: float, device: torch.device) 
     free = free_bytes(device)
     in_call = min(call_tokens, max(round(_rows_in_wave(plan, longest) * sum(lengths[i] for i in p)) for p in batches))
     parts = {"blocks": block_flops / rates.matrix, "readouts": readout_flops / rates.matrix}
-    parts["comparing predictions"] = compared * anatomy.vocabulary / rates.compared
+    speeds = {m.name: rates.in_all_ways if m.compares_in_all_ways else None for m in plan.measures}
+    entries = {name: own * total * anatomy.vocabulary for name, own in readouts.items()}
+    comparing = sum(own / (speeds[name] or rates.compared) for name, own in entries.items())
+    parts["comparing predictions"] = comparing
     return Estimate(
         model=plan.model.name,
         family=anatomy.family.name,
@@ -317,7 +332,7 @@ def _count(plan: SurveyPlan, rates: Rates, copies: float, device: torch.device) 
         workspace_bytes=_WORKSPACE + in_call * bytes_per_token(anatomy, longest, device),
         rates=rates,
         floor_seconds=floor,
-        seconds=_START + _BESIDE * (floor + compared * anatomy.vocabulary / rates.compared),
+        seconds=_START + _BESIDE * (floor + comparing),
         streamed_weight_bytes=_streamed_bytes(anatomy),
         free_bytes=free,
         convoys=_convoys(plan, batches, copies, free),

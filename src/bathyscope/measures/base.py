@@ -126,6 +126,8 @@ class Measure(abc.ABC, Generic[Options]):
         listens: measures whose probes leave it values (``MeasureProbe.beside``), where they are in the survey.
         looks_at_weights: ``unavailable`` and ``prepare`` run the model or read its weights; they are left out where
             only the cost is asked for, of a model without weights.
+        compares_in_all_ways: it compares predictions in most of the ways that there are, and not in one or two (for
+            estimates).
 
     Args:
         options: anything that ``options.coerce`` takes; None = the defaults.
@@ -157,6 +159,7 @@ class Measure(abc.ABC, Generic[Options]):
     by_prompt: ClassVar[bool] = False
     listens: ClassVar[tuple[str, ...]] = ()
     looks_at_weights: ClassVar[bool] = False
+    compares_in_all_ways: ClassVar[bool] = False
 
     def __init_subclass__(cls, declared: Declaration | None = None, **rest: Any) -> None:
         super().__init_subclass__(**rest)

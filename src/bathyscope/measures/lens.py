@@ -47,6 +47,7 @@ class Lens(Measure[LensOptions], declared=DECLARATION):
     """Readout at every boundary, from one plain forward."""
 
     by_prompt = True
+    compares_in_all_ways = True
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
         unanswered = next((p for p in prompts if not p.answer_tokens), None)
