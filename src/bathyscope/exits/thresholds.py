@@ -50,7 +50,7 @@ def threshold(
         cluster: [prompts], prompts of one number go into one half, and their mean counts once; None = each for itself.
     """
     numbers = np.arange(len(traces)) if cluster is None else cluster
-    together = [[traces[place] for place in np.flatnonzero(numbers == own)] for own in np.unique(numbers)]
+    together = [[traces[int(place)] for place in np.flatnonzero(numbers == own)] for own in np.unique(numbers)]
     order = np.random.default_rng(seed).permutation(len(together))
     halves = [[together[place] for place in half] for half in np.array_split(order, 2)]
     learned, tested = [trace for own in halves[0] for trace in own], halves[1]

@@ -82,7 +82,8 @@ _Clustered = tuple[Sequence[Counts], IntArray | None]
 def _row(found: _Clustered, foretold: _Clustered, level: float) -> Mapping[str, float]:
     one, other = (
         clustered_share(
-            *(cluster_weights([getattr(own, name) for own in several], cluster) for name in ("accepted", "checked")),
+            cluster_weights([own.accepted for own in several], cluster),
+            cluster_weights([own.checked for own in several], cluster),
             level,
         )
         for several, cluster in (foretold, found)

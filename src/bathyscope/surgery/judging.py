@@ -29,7 +29,7 @@ class Proof:
     """
 
     def __init__(
-        self, ledger: Ledger, search: Search, resamples: int, level: float, seed: int, cluster: IntArray | None
+        self, ledger: Ledger, search: Search, resamples: int, level: float, seed: int, cluster: IntArray | None = None
     ) -> None:
         self._ledger, self._search = ledger, search
         self._level, self._judge = level, {"level": level, "resamples": resamples, "seed": seed}

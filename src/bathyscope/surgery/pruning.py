@@ -151,7 +151,7 @@ def prune(
                 proof = Proof(ledger, search, resamples, level, seed, together)
                 size = proof.largest(max_cost) if size is None else size
                 tells: dict[str, str | float] = {"max_cost": max_cost or 0.0, "parts": ",".join(kinds), "over": over}
-                tells |= {"weight_hash": ready.weight_hash, "precision": asked["precision"]}
+                tells |= {"weight_hash": ready.weight_hash, "precision": str(asked["precision"])}
                 tells |= told_clusters(cluster, together)
                 finished = proof.judged(search.find(size), size, tells)
                 if kept is not None:
