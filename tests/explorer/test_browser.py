@@ -34,12 +34,45 @@ _FOCUSED = """(() => {
 })()"""
 
 
+_UNSEEN = "[...document.querySelectorAll('.panel svg')].filter(svg => !svg.checkVisibility()).length"
+
+
+@pytest.fixture(scope="module")
+def full() -> Run:
+    """12 blocks, every measure."""
+    return with_tokens(complete_run(L=12, prompts=4, tokens=16))
+
+
+@pytest.fixture(scope="module")
+def full_page(full: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return bathyscope.report([full], tmp_path_factory.mktemp("full") / "page.html")
+
+
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (400, "dark")])
 def test_every_picture_is_legible(show: Show, page: Path, width: int, scheme: str) -> None:
     one = show(page, width=width, color_scheme=scheme, hash_="#block=2&token=5&boundary=3")
+    one.unfold()
     one.page.wait_for_timeout(200)
+    assert one.page.evaluate(_UNSEEN) == 0
     assert one.geometry() == []
     assert one.page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+def test_pictures_of_every_measure_are_legible(show: Show, full_page: Path, width: int) -> None:
+    one = show(full_page, width=width)
+    one.unfold()
+    assert one.page.evaluate(_UNSEEN) == 0
+    assert one.geometry() == []
+    assert one.page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_pictures_of_several_runs_are_legible_on_a_telephone(show: Show, tmp_path: Path) -> None:
+    runs = [without(synthetic_run(6 + n, 3, model=name), "repeat", "swap", "drop") for n, name in enumerate(HUB_NAMES)]
+    one = show(bathyscope.report(runs, tmp_path / "page.html"), width=400)
+    one.unfold()
+    assert one.geometry() == []
+    assert one.page.evaluate("document.documentElement.scrollWidth") <= 400
 
 
 HUB_NAMES = (
@@ -210,6 +243,57 @@ def test_small_costs_can_be_read_beside_a_large_one(show: Show, run: Run, tmp_pa
     assert one.geometry() == []
 
 
+def test_cheap_blocks_have_a_mark_and_not_a_colour_alone(show: Show, run: Run, tmp_path: Path) -> None:
+    """Two of five, whose intervals end below what the answer calls cheap."""
+    kept = without(run, *(name for name in run if name not in ("drop", "tokens", "lens", "residual")))
+    one = show(bathyscope.report([costing(kept, [0.5, 0.02, 0.3, 0.06, -0.01])], tmp_path / "page.html"))
+    lefts = """which => [...document.querySelectorAll(`.strip g[aria-label=${which}] > *`)]
+      .map(one => one.getBoundingClientRect().x)"""
+    marks, bars = (one.page.evaluate(lefts, which) for which in ("dot", "bar"))
+    beneath = [sum(left <= mark for left in bars) - 1 for mark in marks]
+    assert beneath == [1, 4]
+    note = one.page.locator(".strip ~ .note")
+    assert "Green under a diamond: costs at most 0.05 nats" in note.inner_text()
+    one.page.get_by_label("Show").select_option(index=1)
+    assert one.page.evaluate(lefts, "dot") == []
+    assert "diamond" not in note.inner_text()
+
+
+def test_a_picture_that_is_saved_looks_as_it_does_on_the_page(show: Show, chromium: Any, page: Path) -> None:
+    """In light colours, on its own: nothing that the page's style sheet said of it is missing."""
+    one = show(page, color_scheme="dark")
+    one.unfold()
+    with one.page.expect_download() as download:
+        one.page.get_by_role("button", name="Save as SVG").first.click()
+    saved = Path(download.value.path()).read_text(encoding="utf-8")
+    assert "var(" not in saved
+    own = page.parent / "saved.svg"
+    own.write_text(saved, encoding="utf-8")
+    looks = """svg => ['font-family', 'image-rendering', 'stroke-linejoin'].map(name =>
+      getComputedStyle(svg.querySelector(name === 'font-family' ? 'text' : 'use')).getPropertyValue(name))"""
+    wanted = one.page.locator(".panel svg").first.evaluate(looks.replace("image-rendering", "text-anchor"))
+    with opened(chromium, own) as alone:
+        found = alone.page.locator("svg").evaluate(looks)
+        assert alone.geometry() == []
+    assert (found[0].replace('"', "'"), found[2]) == (wanted[0].replace('"', "'"), wanted[2])
+    assert found[1] == "pixelated"
+
+
+def test_paper_is_light_where_the_screen_is_dark(show: Show, page: Path) -> None:
+    one = show(page, color_scheme="dark", hash_="#token=5&boundary=3")
+    ground = "[getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color]"
+
+    def lightness() -> float:
+        return float(plt.imread(io.BytesIO(one.page.locator(".grid canvas").screenshot()))[..., :3].mean())
+
+    assert one.page.evaluate(ground) == ["rgb(21, 24, 29)", "rgb(230, 233, 238)"]
+    assert lightness() < 0.4
+    one.page.emulate_media(media="print", color_scheme="dark")
+    one.page.wait_for_timeout(100)
+    assert one.page.evaluate(ground) == ["rgb(254, 254, 254)", "rgb(32, 36, 43)"]
+    assert lightness() > 0.6
+
+
 def test_prompts_are_searched_sorted_and_sifted(show: Show, page: Path) -> None:
     one = show(page)
     rows = one.page.locator(".prompts tbody tr")
@@ -235,7 +319,7 @@ def test_hostile_text_is_text(show: Show, page: Path) -> None:
 
 def test_print_shows_everything_that_is_folded(show: Show, page: Path) -> None:
     one = show(page)
-    hidden = "[...document.querySelectorAll('details .panel svg')].filter(svg => !svg.checkVisibility()).length"
+    hidden = _UNSEEN
     assert one.page.evaluate(hidden) > 0
     one.page.emulate_media(media="print")
     one.page.evaluate("dispatchEvent(new Event('beforeprint'))")
@@ -385,12 +469,11 @@ def test_a_page_keeps_its_budget(run: Run, page: Path) -> None:
     assert weights(page)["whole"] <= _MEGABYTE + _CELL * cells
 
 
-def test_a_page_with_every_measure_keeps_its_budget(tmp_path: Path) -> None:
-    """12 blocks and some 75 pictures, which are to be seen without scripts."""
-    run = with_tokens(complete_run(L=12, prompts=4, tokens=16))
-    own = weights(bathyscope.report([run], tmp_path / "page.html"))
+def test_a_page_with_every_measure_keeps_its_budget(full: Run, full_page: Path) -> None:
+    """Some 75 pictures, which are to be seen without scripts."""
+    own = weights(full_page)
     assert own["number"] > 70
-    assert own["whole"] <= _MEGABYTE + _CELL * int(run["tokens"].n_tokens.sum()) * 13
+    assert own["whole"] <= _MEGABYTE + _CELL * int(full["tokens"].n_tokens.sum()) * 13
     assert own["pictures"] / own["number"] < 8000
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -188,8 +189,10 @@ def _curves(run: Run, name: str) -> DepthInputs:
     try:
         return depth_inputs(*(run[measure] for measure in DECLARATION.requires))
     except KeyError as error:
+        found = re.search(r"'\w+'", str(error))
+        missing = found[0] if found else str(error)
         raise OptionError(
-            f"{name} was measured without the variable {error}, which effective depths are read off (by an earlier "
+            f"{name} was measured without the variable {missing}, which effective depths are read off (by an earlier "
             "bathyscope, or without that option). Survey again with measures=[..., 'effective_depth']."
         ) from error
 

@@ -77,7 +77,8 @@ def style() -> str:
     dark = _file("views", "dark.css")
     # of the system on a page, of the notebook in one
     themes = (
-        f"@media (prefers-color-scheme: dark) {{ :root {{\n{dark}}} }}\n:host(.dark) {{\ncolor-scheme: dark;\n{dark}}}"
+        f"@media screen and (prefers-color-scheme: dark) {{ :root {{\n{dark}}} }}\n"
+        f":host(.dark) {{\ncolor-scheme: dark;\n{dark}}}"
     )
     return f"{_file('views', 'base.css')}{themes}\n{_file('views', 'explorer.css')}"
 

@@ -25,11 +25,13 @@ _REM_PER_INCH: Final = 6.9
 
 @dataclass(frozen=True)
 class Picture:
-    """A panel on a page; ``width`` is that of what needs a row of its own, None where the page chooses."""
+    """A panel on a page; ``width`` is that of what a telephone's screen is too narrow for, which is scrolled there, and
+    ``wide`` is what needs a row of its own anywhere."""
 
     svg: Markup
     alt: str
     width: str | None
+    wide: bool
 
 
 @dataclass(frozen=True)
@@ -84,5 +86,6 @@ def _harmless(value: object) -> object:
 
 
 def _picture(panel: Panel, name: str) -> Picture:
-    width = f"{panel.size[0] * _REM_PER_INCH:.4g}rem" if panel.size[0] > style.PAIRED_UP_TO else None
-    return Picture(Markup(inline_svg(panel, name)), panel.alt, width)
+    across = panel.size[0]
+    width = f"{across * _REM_PER_INCH:.4g}rem" if across > style.MAP_SIZE[0] else None
+    return Picture(Markup(inline_svg(panel, name)), panel.alt, width, across > style.PAIRED_UP_TO)

@@ -25,7 +25,8 @@ async function page() {
   await libraries();
   const held = [...document.querySelectorAll('script[type="application/x-bathyscope"]')].map(one => ({ name: one.dataset.name, text: one.textContent }));
   const selection = new Selection(address);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => selection.tell({}));
+  // canvases hold the colours that they were drawn with, and paper is light
+  for (const what of ["(prefers-color-scheme: dark)", "print"]) matchMedia(what).addEventListener("change", () => selection.tell({}));
   await explore(root, document.documentElement, held, selection);
   root.dataset.ready = "true";
 }

@@ -25,6 +25,8 @@ function sections() {
 function save(svg, name) {
   const copy = svg.cloneNode(true);
   copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+  // what the page's style sheet says of its pictures, of which a file of its own has nothing
+  copy.setAttribute("style", "font-family: system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif; image-rendering: pixelated; stroke-linejoin: round");
   const text = new XMLSerializer().serializeToString(copy).replace(/var\((--[\w-]+)(?:, ?([^)]*))?\)/g, (_, own, fallback) => fallback || colourOf(document.documentElement, own));
   const link = el("a", { href: URL.createObjectURL(new Blob([text], { type: "image/svg+xml" })), download: (name || "figure").toLowerCase().replace(/[^a-z0-9]+/g, "-").slice(0, 60) + ".svg" });
   link.click();

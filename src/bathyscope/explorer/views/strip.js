@@ -9,12 +9,12 @@ function stripView(data, selection) {
   let quantity = data.blocks[0], sorted = false;
   const holder = el("div", { class: "strip", role: "slider", tabindex: "0", "aria-label": "Block", keydown: keys, click: pointed });
   const told = el("p", { class: "told", "aria-live": "polite" });
+  const note = el("p", { class: "note" });
   root.append(
     el("div", { class: "controls" },
       choice("Show", data.blocks.map(one => [one.key, one.label]), quantity.key, key => { quantity = data.blocks.find(one => one.key === key); draw(); }),
       el("label", { class: "choice" }, el("input", { type: "checkbox", change: event => { sorted = event.target.checked; draw(); } }), " in order of size")),
-    holder, told,
-    el("p", { class: "note" }, "Mean over prompts, lines: 95 % interval. Choose a block with a click or the arrow keys; Escape lets it go."));
+    holder, told, note);
 
   const order = () => {
     const rows = quantity.places.map((place, i) => ({ place, mean: quantity.mean[i], low: quantity.low[i], high: quantity.high[i] }));
@@ -42,12 +42,15 @@ function stripView(data, selection) {
         Plot.barY(rows, { x: "place", y: "mean", fill: row => row.place === selection.block ? "var(--vermilion)" : cheap(row) ? "var(--green)" : "var(--muted)", fillOpacity: 0.85 }),
         Plot.ruleX(rows.filter(row => row.low !== null), { x: "place", y1: "low", y2: "high", stroke: "var(--ink)" }),
         Plot.ruleY([0], { stroke: "var(--ink)" }),
+        // a mark as well as a colour, which not everybody sees
+        Plot.dot(rows.filter(cheap), { x: "place", y: row => Math.max(0, row.high), dy: -7, symbol: "diamond", r: 3.5, fill: "var(--green)" }),
         Plot.dot(chosen, { x: "place", y: domain[1], dy: -10, symbol: "triangle", r: 4, rotate: 180, fill: "var(--vermilion)" }),
       ],
     });
     plot.setAttribute("aria-hidden", "true");
     scaleX = plot.scale("x");
     holder.replaceChildren(plot);
+    note.textContent = "Mean over prompts, lines: 95 % interval." + (rows.some(cheap) ? ` Green under a diamond: costs at most ${shown(data.cheap, 1)} nats, interval included.` : "") + " Choose a block with a click or the arrow keys; Escape lets it go.";
     const at = rows.findIndex(row => row.place === selection.block);
     holder.setAttribute("aria-valuemin", "0");
     holder.setAttribute("aria-valuemax", String(rows.length - 1));

@@ -22,7 +22,7 @@ from bathyscope.statistics.reduce import weighted_mean
 from bathyscope.store.run import Run
 
 PREVIOUS: Final = 5
-_WEIGHT: Final = "attention weight (dimensionless)"
+_WEIGHT: Final = "attention (dimensionless)"
 _OFFSETS: Final = (
     Look(style.BLUE, "o"),
     Look(style.VERMILION, "s", "--"),

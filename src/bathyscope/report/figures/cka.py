@@ -29,7 +29,7 @@ def _drawing(run: Run, options: FigureOptions) -> Drawing:
     data = run["cka"]
     maps = {str(kind): _map(data["cka"].sel(tokens=kind), str(kind)) for kind in data["tokens"].values}
     maps = {kind: shown for kind, shown in maps.items() if shown.seen.size}
-    axis = Axis("Similarity of neighbouring boundaries", BOUNDARY_LABEL, "CKA of boundaries b, b+1 (dimensionless)")
+    axis = Axis("Similarity of neighbouring boundaries", BOUNDARY_LABEL, "CKA of b and b+1 (dimensionless)")
     neighbours = line_panel("neighbours", [_neighbours(data, kind, options) for kind in maps], axis)
     panels = [*(multiples.alone(kind, shown) for kind, shown in maps.items()), neighbours]
     return Drawing([panel for panel in panels if panel is not None], _note(data, options))
