@@ -290,9 +290,7 @@ def test_bad_input_is_refused_with_the_way_out(tmp_path: Path) -> None:
         bathyscope.compare([without(ONE, "lens", "skip"), TWO])
     old = dataclasses.replace(ONE, tree=ONE.tree.copy())
     old.tree["lens"] = ONE.tree["lens"].to_dataset().drop_vars("settle_depth")
-    with pytest.raises(
-        OptionError, match=r"one was measured without the variable 'settle_depth', which .* Survey"
-    ):
+    with pytest.raises(OptionError, match=r"one was measured without the variable 'settle_depth', which .* Survey"):
         bathyscope.compare([old, TWO])
     with pytest.raises(StoreError, match=r"There is no run in '.*nowhere'"):
         bathyscope.compare([ONE, tmp_path / "nowhere"])
