@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import xarray as xr
+from bathyscope_lab.model import build_model
+from bathyscope_lab.train import train
 from scipy import stats
 from support.compared import a_run
 
+from bathyscope.model import load
+from bathyscope.prompts.tokenizer import load_tokenizer
 from bathyscope.store.run import Run
 from studies.depth_family.command import seed_rows
 from studies.depth_family.members import Member, members_of
@@ -80,3 +85,26 @@ def test_one_seed_says_nothing_of_seeds(members: list[Member], runs: list[Run], 
     first = found.isel(member=[0, 3], pair=[0])
     assert seed_rows(first) == []
     assert placements([members[0], members[4]], [runs[0], runs[4]]) == []
+
+
+@pytest.mark.parametrize(("rate", "furthest"), [(1e-9, 2e-9), (1e-3, None)])
+def test_a_step_at_no_rate_leaves_the_model_as_its_recipe_draws_it(
+    rate: float, furthest: float | None, text_recipe: Any, data_root: Path, tmp_path: Path
+) -> None:
+    """What the page of experiments takes for untrained; at a real rate it would be told apart."""
+    recipe = text_recipe(
+        name="drawn",
+        scaled_writes=True,
+        data={"mix": {"books": 1.0}, "tokens": 3000, "tokenizer_characters": 8000},
+        stages=[{"context": 48, "batch": 4}],
+        budget={"tokens": 192},
+        optimisation={"learning_rate": rate, "warmup_steps": 0},
+        evaluation={"every": 4, "tokens": 200, "final_tokens": 200},
+    )
+    folder = train(recipe, tmp_path / "drawn", data_root, device="cpu", progress=False).folder
+    tokenizer = load_tokenizer(folder)
+    assert tokenizer is not None
+    drawn = build_model(recipe.model, tokenizer, recipe.context, recipe.seed, recipe.scaled_writes).state_dict()
+    kept = load(folder, dtype="float32", device="cpu").hf.state_dict()
+    apart = max(float((kept[name] - weights).abs().max()) for name, weights in drawn.items())
+    assert apart <= furthest if furthest is not None else apart > 1e-4
