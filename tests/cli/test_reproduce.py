@@ -246,6 +246,7 @@ def test_what_a_figure_needs_is_said(tmp_path: Path, capsys: pytest.CaptureFixtu
         ),
         (["hu2025", "--prompts", "0"], 2, "--prompts 0 is out of range; give a whole number, 1 or more."),
         (["hu2025", "--formats", "gif"], 2, "gif"),
+        (["hu2025", "--list", "--models", "mine=./mine"], 2, "--list says what there is for all models of the paper"),
         (["hu2025", "--data", "nowhere"], 3, "--data 'nowhere' is no folder"),
     ],
 )

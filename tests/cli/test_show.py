@@ -131,6 +131,8 @@ def test_the_readings_behind_the_verdict(run_folder: Path, capsys: pytest.Captur
 def test_wrong_runs_and_measures(run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", str(run_folder), "--measure", "lenz"]) == 2
     assert "Did you mean 'lens'?" in capsys.readouterr().err
+    assert main(["show", str(run_folder), "--raw"]) == 2
+    assert "--raw gives every value of one measure; name it with --measure" in capsys.readouterr().err
     assert main(["show", str(tmp_path)]) == 5
     assert "There is no run in" in capsys.readouterr().err
 

@@ -19,6 +19,7 @@ from bathyscope.cli.reproduction import (
     write_figures,
     write_pairs,
 )
+from bathyscope.errors import OptionError
 from bathyscope.interrupts import INTERRUPTED
 
 if TYPE_CHECKING:
@@ -63,6 +64,8 @@ def reproduce_command(
     """
     from bathyscope.reproducing.reproduce import Plan
 
+    if list_only and (models or data):
+        raise OptionError("--list says what there is for all models of the paper; leave --models and --data out.")
     if list_only:
         return _list(target, given.get("figures", ()), format)
     loading = taken(_LOADING, given)

@@ -9,6 +9,7 @@ import bathyscope
 from bathyscope.cli.arguments import Given, Partial, Records, as_app
 from bathyscope.cli.console import Format, write, write_data, write_table
 from bathyscope.cli.summary import write_effective_depth, write_headline
+from bathyscope.errors import OptionError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,6 +57,8 @@ def show_command(
 
         show_plan(bathyscope.open_plan(run), format)
         return 0
+    if raw and measure in (None, "verdict"):
+        raise OptionError("--raw gives every value of one measure; name it with --measure, such as --measure lens.")
     opened = bathyscope.open(run, partial=partial)
     if any(one is not None for one in (prompts, variables, blocks)):
         opened = opened.select(prompts=prompts, variables=variables, blocks=blocks)
