@@ -151,7 +151,7 @@ def test_interrupted_before_any_shard(
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("bathyscope.load", interrupted)
+    monkeypatch.setattr("bathyscope.engines.load", interrupted)
     assert main(asked(model_folder, prompts_file, tmp_path / "run", "--quiet")) == 130
     assert capsys.readouterr().err == "Interrupted before anything was computed; nothing is kept.\n"
 
@@ -195,6 +195,30 @@ def test_bad_input_gives_its_exit_code_and_one_message(
         assert words in said
         assert "Traceback" not in said
     assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--memory", "20 apples"), "memory='20 apples' is no amount of memory; give it as 20GB, 512MiB"),
+        (("--part", "3of16"), "'3of16'"),
+        (("--control", "untrainde"), "'untrainde'"),
+        (("--workers", "2"), "workers and address are of an engine"),
+    ],
+)
+def test_what_is_wrong_with_a_survey_is_said_before_the_model_is_loaded(
+    flags: tuple[str, ...],
+    message: str,
+    model_folder: Path,
+    prompts_file: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Which takes minutes for a large one."""
+    monkeypatch.setattr("bathyscope.model.loading.read_checkpoint", lambda *_: pytest.fail("it was loaded"))
+    assert main(asked(model_folder, prompts_file, tmp_path / "run", *flags)) == 2
+    assert message in capsys.readouterr().err
 
 
 def test_the_default_folder_is_named_by_model_and_prompts() -> None:

@@ -188,12 +188,10 @@ class SurveyCall:
         return str(self.surveying["out"])
 
     def survey(self, quiet: bool) -> bathyscope.Run:
-        """Loads the model and runs the survey, or what is left of it."""
+        """Loads the model, when everything else that was asked for is known to be right, and runs the survey."""
         told: dict[str, Any] = {"progress": not quiet, "command": session.current().command_line}
+        loading = {name: value for name, value in self.loading.items() if name != "model"}
         with quiet_libraries(downloads=not quiet):
-            if self.surveying["engine"] is None:
-                return bathyscope.survey(bathyscope.load(**self.loading), **self.surveying, **told)
-            loading = {name: value for name, value in self.loading.items() if name != "model"}
             return bathyscope.survey(self.model, **self.surveying, loading=loading, **told)
 
 
