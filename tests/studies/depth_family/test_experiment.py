@@ -236,7 +236,12 @@ def test_the_command_shows_and_writes_what_was_found(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     asked: list[Any] = []
-    monkeypatch.setattr(command, "depth_family", lambda *given, **named: asked.append((given, named)) or found)
+
+    def asked_for(options: DepthFamily, out: Path, changes: tuple[str, ...], **named: Any) -> xr.Dataset:
+        asked.append(((options, out), {**named, "changes": changes}))
+        return found
+
+    monkeypatch.setattr(command, "depth_family", asked_for)
     monkeypatch.setattr(figure, "draw", lambda data: Figure())
     arguments = ["--models", "a,b", "--seeds", "0,1", "--data", "texts", "--set", "budget.steps=3", "--format", form]
     shutil.copytree(folder / "maps", tmp_path / "maps")
