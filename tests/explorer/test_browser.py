@@ -477,6 +477,24 @@ def test_a_page_with_every_measure_keeps_its_budget(full: Run, full_page: Path) 
     assert own["pictures"] / own["number"] < 8000
 
 
+def test_a_page_of_many_tokens_is_soon_there(show: Show, tmp_path: Path) -> None:
+    """48 blocks, 8 prompts of 256 tokens: two seconds of one thread from the first byte to views that answer."""
+    kept = without(
+        synthetic_run(48, 8), *(name for name in synthetic_run(48, 8) if name not in ("drop", "lens", "skip"))
+    )
+    path = bathyscope.report([with_tokens(kept, prompts=8, tokens=256)], tmp_path / "page.html")
+    assert weights(path)["whole"] <= _MEGABYTE + _CELL * 8 * 256 * 49
+    one = show(path)
+    asked = one.page.context.new_cdp_session(one.page)
+    asked.send("Performance.enable", {"timeDomain": "threadTicks"})
+    one.page.reload()
+    one.settled()
+    one.page.get_by_role("slider").press("End")
+    assert one.page.locator(".strip + .told").inner_text().startswith("Block 47: ")
+    spent = {metric["name"]: metric["value"] for metric in asked.send("Performance.getMetrics")["metrics"]}
+    assert 0 < spent["TaskDuration"] < 2
+
+
 @pytest.mark.thorough
 def test_a_page_of_a_deep_model_is_a_megabyte_and_its_data(tmp_path: Path) -> None:
     """48 blocks: tables, maps and what the views are drawn from are data."""

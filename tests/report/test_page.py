@@ -157,6 +157,26 @@ def test_table_captions_noise_and_provenance_are_there() -> None:
         assert part in text
 
 
+@pytest.mark.parametrize(
+    ("heading", "measure", "variables"),
+    [("One block dropped", "drop", ("kl", "top1_agreement")), ("Logit lens", "lens", ("kl_lens_final", "entropy"))],
+)
+def test_numbers_of_tables_are_those_of_the_run(heading: str, measure: str, variables: tuple[str, ...]) -> None:
+    """Means over prompts, of which each counts the same, at every block or boundary."""
+    table = whole_page().partition(f"<h3>{heading}</h3>")[2].partition("<summary>The numbers as a table</summary>")[2]
+    headings, *rows = [
+        re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row)
+        for row in re.findall(r"<tr>.*?</tr>", table.partition("</table>")[0])
+    ]
+    for variable in variables:
+        (column,) = [n for n, told in enumerate(headings) if told.startswith(f"{variable.replace('_', ' ')} (")]
+        wanted = RUN[measure][variable].mean("prompt").values
+        assert [int(row[0]) for row in rows] == list(range(len(wanted)))
+        np.testing.assert_allclose(
+            [float(row[column].partition(" (")[0]) for row in rows], wanted, rtol=6e-4, atol=1e-12
+        )
+
+
 def test_text_of_users_is_escaped_everywhere() -> None:
     run = small_run(model=f"evil/{EVIL}", prompt_ids=[EVIL] + [f'"{i}&' for i in range(5)])
     data = run["effective_depth"].copy(deep=True)
