@@ -4,14 +4,17 @@ import re
 import xml.etree.ElementTree as ET
 
 import numpy as np
+import pytest
 from matplotlib.figure import FigureBase
 from support.drawn_paths import places
 from support.synthetic import synthetic_run
+from support.synthetic_tokens import complete_run
 
 from bathyscope.report.figures import skip, style
 from bathyscope.report.figures.curves import FIGURES
 from bathyscope.report.figures.kind import Panel, draw_panel
 from bathyscope.report.figures.options import FigureOptions
+from bathyscope.report.figures.registry import FIGURES as FIGURES_OF_MAPS
 from bathyscope.report.render import render
 from bathyscope.report.svg import inline_svg
 
@@ -55,6 +58,15 @@ def test_map_is_an_embedded_picture_of_its_cells() -> None:
     text = inline_svg(skip.FIGURE.panels(RUN, FigureOptions())[0], "run-1-skip-all")
     (first, *_) = re.findall(r"<image[^>]*href=\"([^\"]{22})", text)
     assert first == "data:image/png;base64,"
+
+
+@pytest.mark.parametrize(("measure", "signed"), [("integrated_gradients", True), ("pairs", True), ("skip", False)])
+def test_a_map_and_its_colour_bar_are_turned_over_together(measure: str, signed: bool) -> None:
+    """In the dark, where both have the name by which the page knows signed maps, or neither."""
+    panel = FIGURES_OF_MAPS[measure].panels(complete_run(L=4, prompts=2, tokens=8), FigureOptions())[0]
+    pictures = re.findall(r"<image[^>]*>", inline_svg(panel, "one"))
+    assert len(pictures) >= 2
+    assert {'class="signed"' in picture for picture in pictures} == {signed}
 
 
 def test_nothing_reaches_beyond_the_picture() -> None:

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.colorbar import Colorbar
 from matplotlib.figure import FigureBase
 from matplotlib.image import AxesImage
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
@@ -170,14 +171,34 @@ def draw_colour_bar(
         extendfrac=0.03,
         pad=0.02,
     )
-    if bar.solids is not None:
-        _mark_signed(bar.solids, shown[0])
+    if colours.kind == "signed":
+        _name_bar(bar, image, location)
     if colours.kind == "log":
         bar.locator = log_ticks(*image.get_clim())
     bar.set_label(shown[0].quantity, fontsize=8)
     axis = bar.ax.xaxis if location == "bottom" else bar.ax.yaxis
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
     axis.set_minor_formatter(NullFormatter())
+
+
+def _name_bar(bar: Colorbar, image: AxesImage, location: str) -> None:
+    """Gives the colours of a bar, and its ends, the name of their maps, which a page in the dark would turn over alone.
+
+    A bar's own colours become a picture that has no name, and a named one takes their place.
+    """
+    low, high = image.get_clim()
+    ramp, limits = np.linspace(low, high, 256), (bar.ax.get_xlim(), bar.ax.get_ylim())
+    across = location == "bottom"
+    named = AxesImage(bar.ax, cmap=image.cmap, origin="lower", interpolation="nearest")
+    named.norm = image.norm
+    named.set_extent((low, high, 0, 1) if across else (0, 1, low, high))
+    named.set_data(ramp[None, :] if across else ramp[:, None])
+    if bar.solids is not None:
+        bar.solids.set_visible(False)
+    bar.ax.add_image(named)
+    bar.ax.set(xlim=limits[0], ylim=limits[1])
+    for drawn in (named, *bar.ax.patches):
+        drawn.set_gid(SIGNED)
 
 
 def _mark_signed(drawn: Artist, shown: HeatMap) -> None:
