@@ -62,7 +62,6 @@ def hashes(run: Path) -> dict[str, str]:
     }
 
 
-@pytest.mark.thorough
 def test_files_are_those_of_a_single_process_also_when_a_worker_was_killed(folder: Path, tmp_path: Path) -> None:
     """One start of Ray for all: an own measure kills the first worker that computes the second shard."""
     mark = tmp_path / "killed"
