@@ -81,6 +81,12 @@ def test_values_have_the_fields_types() -> None:
     assert parsed("--made-up.places", "[[1, 2], []]") == {"made_up": {"places": [[1, 2], []]}}
 
 
+def test_lists_are_read_where_somebody_has_imported_pydantic() -> None:
+    """With which cyclopts compares values with the types of their flags; plugins and Ray import it."""
+    pytest.importorskip("pydantic")
+    test_values_have_the_fields_types()
+
+
 @pytest.mark.parametrize(
     ("flag", "value"),
     [("share", "half"), ("places", "1,2"), ("places", "[[1"), ("kind", "c"), ("no-off", "")],

@@ -136,7 +136,8 @@ def _in_a_shell(hint: Any) -> tuple[Any, Callable[..., Any] | None, str | None]:
     if plain is not None or get_origin(members[0]) is Literal:
         return plain or members[0], None, None
     items = get_args(members[0])[0]
-    return str, lambda _type, tokens: _listed(tokens[0].value, items), "LIST"
+    # not str: where pydantic is imported, cyclopts has it compare what was read with the type
+    return Any, lambda _type, tokens: _listed(tokens[0].value, items), "LIST"
 
 
 def whole_number(text: str) -> int:
