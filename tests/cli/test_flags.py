@@ -84,7 +84,9 @@ def test_values_have_the_fields_types() -> None:
 def test_lists_are_read_where_somebody_has_imported_pydantic() -> None:
     """With which cyclopts compares values with the types of their flags; plugins and Ray import it."""
     pytest.importorskip("pydantic")
-    test_values_have_the_fields_types()
+    assert parsed("--made-up.deep-ends", "1,-2", "--made-up.names", "cy") == {
+        "made_up": {"deep_ends": [1, -2], "names": ["cy"]}
+    }
 
 
 @pytest.mark.parametrize(

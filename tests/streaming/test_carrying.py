@@ -79,6 +79,7 @@ def test_a_block_that_is_in_memory_brings_nothing() -> None:
                 pass
         store.release()
         cuda.finish()
+        assert cuda.living == 0
 
 
 def test_what_is_planted_in_the_carrier_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
