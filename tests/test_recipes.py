@@ -70,7 +70,8 @@ def test_arguments_go_to_the_call_they_belong_to(tmp_path: Path) -> None:
     call = SurveyCall.of(path, {"dtype": "float32", "batch_tokens": 7})
     given = {name: value for name, value in call.loading.items() if value is not None}
     defaults = {"trust_remote_code": False, "placement": "auto", "stream": False}
-    assert given == {"model": "m", "revision": "main", "dtype": "float32", **defaults}
+    assert call.model == "m"
+    assert given == {"revision": "main", "dtype": "float32", **defaults}
     given = {name: value for name, value in call.surveying.items() if value is not None}
     assert given == {
         "prompts": "gsm8k:1",

@@ -2,8 +2,8 @@
 
 import sys
 
-from bathyscope.cli.main import run
+from bathyscope.cli.main import main
 from studies.nulls.command import app
 
 if __name__ == "__main__":
-    sys.exit(run(app, "python -m studies.nulls"))
+    sys.exit(main(None, app, "python -m studies.nulls"))

@@ -2,8 +2,8 @@
 
 import sys
 
-from bathyscope.cli.main import run
+from bathyscope.cli.main import main
 from studies.problem_depth.command import app
 
 if __name__ == "__main__":
-    sys.exit(run(app, "python -m studies.problem_depth"))
+    sys.exit(main(None, app, "python -m studies.problem_depth"))

@@ -197,8 +197,8 @@ def _mean(row: dict[str, float], name: str) -> str:
 if __name__ == "__main__":
     from cyclopts import App
 
-    from bathyscope.cli.main import run as run_command
+    from bathyscope.cli.main import main
 
     app = App(name="course")
     app.default(course_command)
-    sys.exit(run_command(app, "python -m studies.problem_depth.course"))
+    sys.exit(main(None, app, "python -m studies.problem_depth.course"))

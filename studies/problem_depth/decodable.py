@@ -200,8 +200,8 @@ def _cells(row: dict[str, Any], name: str) -> list[str]:
 if __name__ == "__main__":
     from cyclopts import App
 
-    from bathyscope.cli.main import run as run_command
+    from bathyscope.cli.main import main
 
     app = App(name="decodable")
     app.default(decodable_command)
-    sys.exit(run_command(app, "python -m studies.problem_depth.decodable"))
+    sys.exit(main(None, app, "python -m studies.problem_depth.decodable"))

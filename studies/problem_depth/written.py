@@ -294,8 +294,8 @@ def _range(row: dict[str, Any]) -> str:
 if __name__ == "__main__":
     from cyclopts import App
 
-    from bathyscope.cli.main import run as run_command
+    from bathyscope.cli.main import main
 
     app = App(name="written")
     app.default(written_command)
-    sys.exit(run_command(app, "python -m studies.problem_depth.written"))
+    sys.exit(main(None, app, "python -m studies.problem_depth.written"))

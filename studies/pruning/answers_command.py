@@ -11,7 +11,7 @@ from cyclopts import App
 from matplotlib.figure import Figure, FigureBase
 
 from bathyscope.cli.console import quiet_libraries, say, write, write_table
-from bathyscope.cli.main import run
+from bathyscope.cli.main import main
 from bathyscope.report.figures import style
 from bathyscope.report.figures.kind import Panel, arrange
 from studies.common.command import Quiet
@@ -113,4 +113,4 @@ app = App(name="answers")
 app.default(answers_command)
 
 if __name__ == "__main__":
-    sys.exit(run(app, "python -m studies.pruning.answers_command"))
+    sys.exit(main(None, app, "python -m studies.pruning.answers_command"))

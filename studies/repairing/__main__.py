@@ -2,8 +2,8 @@
 
 import sys
 
-from bathyscope.cli.main import run
+from bathyscope.cli.main import main
 from studies.repairing.command import app
 
 if __name__ == "__main__":
-    sys.exit(run(app, "python -m studies.repairing"))
+    sys.exit(main(None, app, "python -m studies.repairing"))

@@ -21,7 +21,7 @@ import bathyscope
 from bathyscope.cli import main, session
 from bathyscope.cli.app import app
 from bathyscope.cli.console import log_lines, logged_as_lines, plain, quiet_libraries, say
-from bathyscope.cli.main import run
+from bathyscope.cli.main import main
 from bathyscope.errors import ModelError, StoreError
 from bathyscope.progress import LOGGER
 
@@ -78,7 +78,7 @@ def test_unknown_names_are_answered_with_near_ones(capsys: pytest.CaptureFixture
 def test_a_command_of_another_package_says_which_to_install(capsys: pytest.CaptureFixture[str]) -> None:
     without = App(name="bathyscope")
     without.command(lambda: 0, name="show")
-    assert run(without, "bathyscope", ["lab", "train"]) == 2
+    assert main(["lab", "train"], without, "bathyscope") == 2
     assert capsys.readouterr().err == "error: The command 'lab' is another package's: pip install bathyscope-lab\n"
 
 

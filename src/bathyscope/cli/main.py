@@ -31,22 +31,20 @@ _PACKAGES = {"lab": "bathyscope-lab"}
 BROKEN_PIPE = 141
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command line.
+def main(argv: Sequence[str] | None = None, application: App = app.meta, program: str = "bathyscope") -> int:
+    """Runs the command line, or that of another application such as a study.
 
     Args:
         argv: arguments without the program's name; None = those of the process.
+        program: how the application is called in a shell.
 
     Returns:
         The exit code: 0 done; 2 usage; a BathyscopeError's own; 130 interrupted; 141 when the reader of
         standard output has closed it (as for other programs in a pipe). Anything unexpected is raised.
     """
-    return run(app.meta, "bathyscope", with_measures_help(list(sys.argv[1:] if argv is None else argv)))
-
-
-def run(application: App, program: str, argv: Sequence[str] | None = None) -> int:
-    """``main`` for any application, such as that of a study; ``program`` is how it is called in a shell."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if application is app.meta:
+        arguments = with_measures_help(arguments)
     session.begin(arguments, program)
     prepare_streams()
     try:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from bathyscope.errors import warn
 from bathyscope.measures.base import Measure, ModelFacts
 from bathyscope.measures.registry import DEFAULT, chosen, make
-from bathyscope.model import AnyModel, Model, loaded
+from bathyscope.model import AnyModel, loaded
 from bathyscope.model.reading import tokenized
 from bathyscope.papers.presets import Preset
 from bathyscope.papers.presets import preset as preset_of
@@ -61,7 +62,8 @@ class Survey:
         measures = tuple(make(one, own) for one, own in self.declared.values())
         seed = self.seed if self.seed is not None else paper.seed if paper else 0
         ready = loaded(model)
-        found = self._read(ready, prompts, seed, self.beyond_context)
+        read = partial(tokenized, ready, seed=seed, add_special_tokens=self.add_special_tokens, chat=self.chat)
+        found = read(prompts, beyond_context=self.beyond_context)
         facts = ModelFacts(ready.anatomy, ready.checks, found.tokenizer, self.keep_text)
         by_name = {one if isinstance(one, str) else one.name for one in named}
         measures = _possible(measures, facts, found, {*by_name, *self.options})
@@ -70,20 +72,10 @@ class Survey:
             if facts.has_weights or not measure.looks_at_weights:
                 measure.prepare(facts, found, seed)
         # a measure's own further prompts, under the same rules as the survey's
-        references = {m.name: self._read(ready, m.reference, seed) for m in measures if m.reference is not None}
+        references = {m.name: read(m.reference) for m in measures if m.reference is not None}
         tokens = self.batch_tokens or shard_tokens(facts, measures, max(found.lengths))
         limits = (self.memory, self.call_tokens)
         return SurveyPlan(ready, facts, found, measures, seed, self.preset, tokens, references, *limits)
-
-    def _read(self, model: Model, prompts: Source | Prompts, seed: int, beyond_context: bool | None = None) -> Prompts:
-        return tokenized(
-            model,
-            prompts,
-            seed=seed,
-            beyond_context=beyond_context,
-            add_special_tokens=self.add_special_tokens,
-            chat=self.chat,
-        )
 
 
 def _names(measure: Measure[Any]) -> set[str]:

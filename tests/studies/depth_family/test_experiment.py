@@ -17,7 +17,7 @@ from bathyscope_lab.recipes import read_recipe
 from matplotlib.figure import Figure
 
 import bathyscope
-from bathyscope.cli.main import run
+from bathyscope.cli.main import main
 from bathyscope.errors import ModelError, OptionError, PromptError, StoreError
 from bathyscope.statistics.effective_depth import ESTIMATORS
 from studies.depth_family import command, figure
@@ -245,7 +245,7 @@ def test_the_command_shows_and_writes_what_was_found(
     monkeypatch.setattr(figure, "draw", lambda data: Figure())
     arguments = ["--models", "a,b", "--seeds", "0,1", "--data", "texts", "--set", "budget.steps=3", "--format", form]
     shutil.copytree(folder / "maps", tmp_path / "maps")
-    assert run(app, "python -m studies.depth_family", ["--out", str(tmp_path), "--maps", *arguments]) == 0
+    assert main(["--out", str(tmp_path), "--maps", *arguments], app, "python -m studies.depth_family") == 0
     drawn = [path.with_suffix(".png").read_bytes() for path in (tmp_path / "maps").glob("*.nc")]
     assert len(drawn) == found.sizes["map"]
     assert all(picture.startswith(b"\x89PNG") for picture in drawn)

@@ -11,7 +11,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 
 import bathyscope
-from bathyscope.cli.main import run
+from bathyscope.cli.main import main
 from bathyscope.demonstration import model_path
 from bathyscope.errors import OptionError
 from studies.nulls.command import app
@@ -36,7 +36,7 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def out(texts: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("nulls")
     asked = ["--models", f"{model_path()}={texts}", "--out", str(folder), "--quiet", "--device", "cpu"]
-    assert run(app, "python -m studies.nulls", [*asked, "--format", "json"]) == 0
+    assert main([*asked, "--format", "json"], app, "python -m studies.nulls") == 0
     return folder
 
 
@@ -61,7 +61,7 @@ def test_the_table_is_the_verdict_of_a_survey_with_controls(
     assert len(others) == 2
     # a finished table is read again, not surveyed again
     again = ["--models", f"{model_path()}={texts}", "--out", str(out), "--device", "cpu", "--quiet"]
-    assert run(app, "python -m studies.nulls", again) == 0
+    assert main(again, app, "python -m studies.nulls") == 0
     printed = capsys.readouterr().out
     assert f"{verdict.own.value:.2f}" in printed
     assert f"{verdict.own.null.moved:+.2f}" in printed

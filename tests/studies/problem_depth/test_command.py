@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import xarray as xr
 
-from bathyscope.cli.main import run
+from bathyscope.cli.main import main
 from studies.problem_depth.command import app
 
 TINY = [
@@ -26,7 +26,7 @@ TINY = [
 def test_rows_are_the_results_on_disk(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["--blocks", "1,2", "--seeds", "3", "--asked", "10", "--measured", "4"]
     asked += ["--out", str(tmp_path), "--quiet", "--device", "cpu", *TINY]
-    assert run(app, "python -m studies.problem_depth", [*asked, "--format", "json"]) == 0
+    assert main([*asked, "--format", "json"], app, "python -m studies.problem_depth") == 0
     out, err = capsys.readouterr()
     every = json.loads(out, parse_constant=lambda name: pytest.fail(f"{name} in JSON"))
     rows = [row for row in every if "blocks" in row]
@@ -52,10 +52,10 @@ def test_rows_are_the_results_on_disk(tmp_path: Path, capsys: pytest.CaptureFixt
         assert sum(row.get("problems") or 0 for row in classes if row["reading"] == "lens_settle") == 2 * 7
     assert (tmp_path / "problem-depth.png").read_bytes().startswith(b"\x89PNG")
     # finished: read again, in other formats
-    assert run(app, "python -m studies.problem_depth", [*asked, "--format", "csv"]) == 0
+    assert main([*asked, "--format", "csv"], app, "python -m studies.problem_depth") == 0
     again = [row for row in csv.DictReader(io.StringIO(capsys.readouterr().out)) if row["blocks"]]
     assert [float(row["accuracy_1"]) for row in again] == [row["accuracy_1"] for row in rows]
-    assert run(app, "python -m studies.problem_depth", asked) == 0
+    assert main(asked, app, "python -m studies.problem_depth") == 0
     shown = capsys.readouterr().out
     assert "k=1" in shown
     assert "all right answers" in shown
@@ -63,7 +63,7 @@ def test_rows_are_the_results_on_disk(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 def test_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(app, "python -m studies.problem_depth", ["--recipe", "depth_12", "--out", str(tmp_path)]) != 0
+    assert main(["--recipe", "depth_12", "--out", str(tmp_path)], app, "python -m studies.problem_depth") != 0
     assert "trains on texts; depth by steps needs one with a task" in capsys.readouterr().err
-    assert run(app, "python -m studies.problem_depth", ["--measured", "0", "--out", str(tmp_path)]) != 0
+    assert main(["--measured", "0", "--out", str(tmp_path)], app, "python -m studies.problem_depth") != 0
     assert "measured=0 is out of range; give at least 1" in capsys.readouterr().err

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import xarray as xr
 
-from bathyscope.cli.main import run
+from bathyscope.cli.main import main
 from studies.sharing.command import _show_correlations, app
 
 RECIPE = """\
@@ -32,7 +32,7 @@ def test_the_results_are_written_and_printed(tmp_path: Path, capsys: pytest.Capt
     out = tmp_path / "out"
     arguments = ["--out", str(out), "--recipes", ",".join(map(str, paths)), "--losses", "answer"]
     arguments += ["--seeds", "0", "--asked", "4", "--measured", "2", "--tolerance", "0.5", "--device", "cpu"]
-    assert run(app, "python -m studies.sharing", [*arguments, "--set", "budget.steps=3", "--format", "json"]) == 0
+    assert main([*arguments, "--set", "budget.steps=3", "--format", "json"], app, "python -m studies.sharing") == 0
     printed = capsys.readouterr()
     assert f"Written: {out / 'sharing.png'}, {out / 'sharing.nc'}" in printed.err
     every = json.loads(printed.out)
@@ -48,7 +48,7 @@ def test_the_results_are_written_and_printed(tmp_path: Path, capsys: pytest.Capt
         assert len(rows) == found.sizes["quantity"]
         assert len(correlations) == 2 * found.sizes["depth_of"]
         assert all(row["correlation"] is None and row["models"] <= 2 for row in correlations)
-    assert run(app, "python -m studies.sharing", [*arguments, "--set", "budget.steps=3", "--quiet"]) == 0
+    assert main([*arguments, "--set", "budget.steps=3", "--quiet"], app, "python -m studies.sharing") == 0
     printed = capsys.readouterr()
     assert printed.err == ""
     assert "Means over 1 seeds" in printed.out
@@ -56,7 +56,7 @@ def test_the_results_are_written_and_printed(tmp_path: Path, capsys: pytest.Capt
 
 
 def test_mistakes_name_what_is_allowed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(app, "python -m studies.sharing", ["--out", "unused", "--losses", "anser"]) == 2
+    assert main(["--out", "unused", "--losses", "anser"], app, "python -m studies.sharing") == 2
     assert "losses: 'anser' is not allowed. Did you mean 'answer'? Allowed: all, answer." in capsys.readouterr().err
 
 

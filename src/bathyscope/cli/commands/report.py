@@ -45,7 +45,7 @@ def report_command(
         panels: with --figures, every panel as a file of a journal's width, with captions as text and numbers as csv.
     """
     from bathyscope.report.export import save_figures, save_side_by_side
-    from bathyscope.report.page import NO_LONGER
+    from bathyscope.report.page import NO_LONGER, report
     from bathyscope.report.plotting import save_panels
     from bathyscope.surgery.plan import is_plan
 
@@ -88,7 +88,7 @@ def report_command(
             ):
                 write(str(path))
     if "out" in page:
-        write(str(bathyscope.report([*opened, *plans], page.pop("out"), options=options, variables=variables, **page)))
+        write(str(report([*opened, *plans], page.pop("out"), options=options, variables=variables, **page)))
     else:
         say("No page written; --out PAGE.html writes one.")
     return 0

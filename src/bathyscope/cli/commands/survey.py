@@ -132,7 +132,15 @@ def survey_command(
     call = SurveyCall.of(recipe, {"model": model, **asked} if model else asked)
     say(f"Loading {call.model}; the run goes to {call.out}.", quiet)
     try:
-        run = call.survey(quiet)
+        with quiet_libraries(downloads=not quiet):
+            # a model is loaded when everything else that was asked for is known to be right
+            run = bathyscope.survey(
+                call.model,
+                **call.surveying,
+                loading=call.loading,
+                progress=not quiet,
+                command=session.current().command_line,
+            )
     except KeyboardInterrupt:
         say(kept(call.out))
         return INTERRUPTED
@@ -145,8 +153,9 @@ def survey_command(
 
 @dataclass(frozen=True)
 class SurveyCall:
-    """A survey as asked for by a recipe and flags together: arguments of ``load`` and of ``survey``."""
+    """A survey as asked for by a recipe and flags together: the model, and arguments of ``load`` and of ``survey``."""
 
+    model: str
     loading: Mapping[str, Any]
     surveying: Mapping[str, Any]
 
@@ -173,26 +182,15 @@ class SurveyCall:
         if values["measures"] is not None:
             values["measures"] = ",".join(values["measures"])
         loading = taken(LOAD, values)
+        model = str(loading.pop("model"))
         if values["out"] is None:
-            values["out"] = default_out(loading["model"], values["prompts"], values["part"])
-        return cls(loading, {**values, **options})
-
-    @property
-    def model(self) -> str:
-        """Name or folder of the model."""
-        return str(self.loading["model"])
+            values["out"] = default_out(model, values["prompts"], values["part"])
+        return cls(model, loading, {**values, **options})
 
     @property
     def out(self) -> str:
         """Folder of the run."""
         return str(self.surveying["out"])
-
-    def survey(self, quiet: bool) -> bathyscope.Run:
-        """Loads the model, when everything else that was asked for is known to be right, and runs the survey."""
-        told: dict[str, Any] = {"progress": not quiet, "command": session.current().command_line}
-        loading = {name: value for name, value in self.loading.items() if name != "model"}
-        with quiet_libraries(downloads=not quiet):
-            return bathyscope.survey(self.model, **self.surveying, loading=loading, **told)
 
 
 def _recipe_of(measures: Iterable[str]) -> type:
