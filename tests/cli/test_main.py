@@ -21,7 +21,6 @@ import bathyscope
 from bathyscope.cli import main, session
 from bathyscope.cli.app import app
 from bathyscope.cli.console import log_lines, logged_as_lines, plain, quiet_libraries, say
-from bathyscope.cli.main import main
 from bathyscope.errors import ModelError, StoreError
 from bathyscope.progress import LOGGER
 
