@@ -1,7 +1,5 @@
 """Representations of two models compared: CKA between every boundary of one and every boundary of the other."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

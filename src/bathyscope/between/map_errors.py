@@ -3,8 +3,6 @@
 Suffixes: P prompts, S sources, T targets, W weightings (resamples) of the prompts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -9,8 +9,6 @@ Every prompt is run once by each model for a block of sources: first those that 
 at hand, those that test them. How many sources form a block decides how much memory the sums take.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest

@@ -1,7 +1,5 @@
 """The residual streams of two models on the same tokens, batch by batch."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial

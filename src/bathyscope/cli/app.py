@@ -1,7 +1,5 @@
 """The commands, with a line of help each. Nothing heavy is imported until one runs or shows its own help."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any

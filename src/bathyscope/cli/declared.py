@@ -4,8 +4,6 @@ The signature is the one definition of a command's flags, and the modules of the
 that neither ``--help`` nor a mistyped flag should cost.
 """
 
-from __future__ import annotations
-
 import ast
 import builtins
 import importlib

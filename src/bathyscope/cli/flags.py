@@ -4,8 +4,6 @@ Names, types, defaults and help texts are read from there; nothing about an opti
 A flag's value reaches a command only where it was given, so that presets and recipes keep their say.
 """
 
-from __future__ import annotations
-
 import inspect
 import re
 import types

@@ -1,7 +1,5 @@
 """The entry point: runs a command and turns what happens into messages on standard error and an exit code."""
 
-from __future__ import annotations
-
 import os
 import sys
 import traceback

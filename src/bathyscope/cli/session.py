@@ -1,7 +1,5 @@
 """What every command may know about its invocation: the typed arguments, and whether to be talkative."""
 
-from __future__ import annotations
-
 import os
 import shlex
 from contextvars import ContextVar

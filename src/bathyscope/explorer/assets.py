@@ -1,7 +1,5 @@
 """The scripts and the style of the views: files of this package, put together as they are."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

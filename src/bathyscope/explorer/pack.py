@@ -4,8 +4,6 @@ A header in JSON says where each array lies; arrays are stored byte by byte, all
 better. Numbers keep the digits that a page shows: ``f16`` 3, ``f24`` 4, ``permille`` one after the comma of a per cent.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import math

@@ -1,7 +1,5 @@
 """The blocks after any boundary as a differentiable function: rows of the residual stream in, predictions out."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import accumulate
 

@@ -6,8 +6,6 @@ token's own loss with respect to the stream at the same token. Since no predicti
 and a token's own prediction is read where the token is, all its paths stay at the token.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 

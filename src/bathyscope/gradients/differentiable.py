@@ -1,7 +1,5 @@
 """Taking gradients of a model: whether they pass through it, the state it is in meanwhile, and their scale."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial

@@ -6,8 +6,6 @@ gradient of each. What the attributions of a path must add up to is known, so th
 itself, and a finer one can be taken there. Source: csordas2025, integrated gradients.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ is told about its tokens can be told about its rows instead: the recorded argume
 axis.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

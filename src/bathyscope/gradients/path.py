@@ -5,8 +5,6 @@ the residual stream at boundary l+1. A contribution that is the block's last sum
 that moving it moves h_{l+1} by as much; only an earlier one needs its own block to be run again.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from torch import Tensor

@@ -1,7 +1,5 @@
 """Rules for averaging a function over the path from a baseline (α = 0) to the actual activations (α = 1)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache
 

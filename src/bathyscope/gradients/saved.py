@@ -1,7 +1,5 @@
 """How much memory autograd keeps for the backward pass, measured while it keeps it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """What the plain forward of one prompt went through: the streams that gradients start from."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from torch import Tensor

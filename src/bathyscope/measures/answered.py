@@ -1,7 +1,5 @@
 """Which prompts a measure of the answer's prediction can use, and what its results say of their tokens."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -4,8 +4,6 @@ Mean of A[q, q−i] over heads and queries q ≥ i. A pair that a sliding window
 Source: lad2024, attention to the previous tokens.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

@@ -9,8 +9,6 @@ itself when its first prompt's turn comes: so the result depends neither on ``ba
 and no representation needs to be kept. That costs one more plain forward a prompt.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ KL(full ‖ changed) and top-1 agreement with the full model, in nats and shares
 answer is the most probable one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Final, Literal
 

@@ -1,8 +1,6 @@
 """Curves of measures that depths are read off, and the scale depths stand on, for every reader of a run; needs no
 model library."""
 
-from __future__ import annotations
-
 import numpy as np
 import xarray as xr
 

@@ -7,8 +7,6 @@ made deeper use of the model, it would rise with difficulty; a test over prompts
 Source: csordas2025, depth score.
 """
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence

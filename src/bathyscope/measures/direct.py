@@ -5,8 +5,6 @@ E_direct[s,l] = ‖c_l − c̄_l‖₂ / max(‖c_l‖₂, 1e-6) per token, redu
 of 0. Source: csordas2025, local effects.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import xarray as xr

@@ -1,7 +1,5 @@
 """Drop: the model without one block. Source: lad2024, layer interventions."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, require_range

@@ -8,8 +8,6 @@ ratio = depth / L; a centre of mass is a mean position and no depth, ½ of L whe
 Source: hu2025 (three estimators); centre of mass as the depth score of csordas2025.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 

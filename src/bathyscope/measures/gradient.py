@@ -5,8 +5,6 @@ reaches its readout without leaving the token; the rest acts on later tokens' lo
 csordas2025, integrated gradients (the gradient itself, without a path).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

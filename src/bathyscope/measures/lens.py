@@ -4,8 +4,6 @@ p_b = softmax(T(W_U norm_f(h_b))). Source: csordas2025, hu2025, lad2024 (logit l
 also the boundaries at which its prediction settles (``settling``).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

@@ -3,8 +3,6 @@
 Suffixes: N neurons, D channels, V tokens, C classes.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from numpy.typing import NDArray

@@ -6,8 +6,6 @@ them where z is skewed to the right, and suppresses them where it is skewed to t
 Source: lad2024, prediction and suppression neurons.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from typing import TypeVar
 

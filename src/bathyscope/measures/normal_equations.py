@@ -6,8 +6,6 @@ from zero loses no digits, and the intercept is the means.
 Suffixes: S sources, D their width, T targets, E their width, N tokens.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import torch

@@ -3,8 +3,6 @@
 A prompt says it in the label ``operands``: the numbers of the tokens, in the order of the steps, such as ``"3 5 7"``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 

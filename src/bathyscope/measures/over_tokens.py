@@ -1,7 +1,5 @@
 """Token statistics per prompt: means in float64 over real tokens, never over pads."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import torch

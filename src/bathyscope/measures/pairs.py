@@ -3,8 +3,6 @@
 Histories that begin alike are run once, so that all pairs of L blocks take C(L,3) + L(L−1)/2 + L calls of a block.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from itertools import combinations
 from math import inf

@@ -11,8 +11,6 @@ and batches are cut without regard to pairs. So the pairs of a batch's targets h
 forward for each of the two, beside some hundred rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 

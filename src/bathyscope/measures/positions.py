@@ -1,7 +1,5 @@
 """Which tokens t a ``future`` intervention is measured from."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 

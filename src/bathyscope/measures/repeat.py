@@ -1,7 +1,5 @@
 """Repeat: each block of a window runs several times in a row. Source: lad2024, layer repetition."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from bathyscope.errors import OptionError

@@ -3,8 +3,6 @@
 Source: csordas2025 and hu2025 (residual stream); angular distance of Gromov et al. 2024.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -4,8 +4,6 @@ Per token: KL(normal ‖ intervened), top-1 agreement, entropy and cross-entropy
 positions that have a next token. Source: lad2024, layer interventions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -3,8 +3,6 @@
 Source: deep-thinking ratio (settle depth); Baldock et al. 2021 (prediction depth).
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import torch

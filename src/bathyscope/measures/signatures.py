@@ -3,8 +3,6 @@
 Source: lad2024, stages of inference.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final

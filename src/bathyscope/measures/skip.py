@@ -6,8 +6,6 @@ or its MLP's contribution, is skipped. ``all``: at every token from ``protect_fi
 Source: csordas2025 and hu2025, layer skipping.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -6,8 +6,6 @@ number is told by the error on prompts that were held out from the choice of the
 Source: lad2024, stages of inference.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Swap: two neighbouring blocks exchange places. Source: lad2024, layer interventions."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from bathyscope.errors import ModelError

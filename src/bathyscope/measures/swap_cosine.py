@@ -5,8 +5,6 @@ the normal run and x̄_l the same in the swapped run: cos(x_ℓ, x̄_ℓ), the b
 the place with the other block; cos(x_ℓ, x_{ℓ+1}), both in the normal run. Source: lad2024, swap cosines.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Values of single tokens that measures form on the way to their means, kept for some tokens of some prompts."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

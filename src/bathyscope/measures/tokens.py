@@ -4,8 +4,6 @@ Nothing is computed for it: the measures of the survey form these values and ave
 they do (``MeasureProbe.tokens``). Without drop or residual among them, the variables of these are missing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

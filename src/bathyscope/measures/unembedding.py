@@ -6,8 +6,6 @@ channels; what all tokens' logits share changes no prediction, so that it is cen
 Suffixes: V tokens, D channels.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 
 import torch

@@ -1,7 +1,5 @@
 """Activations of chosen neurons at the last token of every prompt, and the model's own guess of the next token."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial

@@ -1,7 +1,5 @@
 """Vectors of chosen tokens, collected while the wavefront's plain forward passes over many short prompts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import torch

@@ -4,8 +4,6 @@ The neurons that act most on such tokens by their weights are read at the token 
 that suppress apart, and a logistic probe is fitted to one or several of them. Source: lad2024, prediction ensembling.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """Logistic probes with scikit-learn, and how sure their accuracy is."""
 
-from __future__ import annotations
-
 import importlib.util
 import math
 import warnings

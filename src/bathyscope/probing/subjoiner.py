@@ -6,8 +6,6 @@ number of tokens, after the same context, so that a head which merely looks back
 on one half of the words and reported on the other. Source: lad2024, sub-joiner heads.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial

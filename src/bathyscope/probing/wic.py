@@ -4,8 +4,6 @@ The hidden states of a word's last token in two sentences tell a logistic probe 
 both (Words in Context; Pilehvar and Camacho-Collados 2019). Source: lad2024, probes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path

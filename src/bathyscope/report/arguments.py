@@ -1,7 +1,5 @@
 """Checks of what Python callers hand to the report: one sentence for what is of another type."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 
 from bathyscope.errors import OptionError

@@ -1,7 +1,5 @@
 """Parts that all pages share: what fills a template, and pictures as elements of a page."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import metadata

@@ -1,7 +1,5 @@
 """One self-contained HTML page of one or several runs: tables, figures, provenance; nothing is loaded."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

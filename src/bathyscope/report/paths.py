@@ -1,7 +1,5 @@
 """Paths of an SVG in few letters: hundredths of a point, and steps where they are shorter than places."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

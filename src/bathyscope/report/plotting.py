@@ -1,7 +1,5 @@
 """One panel at a time: into somebody's own axes, or as a file of a journal's width with its caption and its numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a page says about where its numbers come from: configuration, record, prompts."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final

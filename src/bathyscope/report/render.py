@@ -1,7 +1,5 @@
 """A figure as bytes: the same figure gives the same bytes, in every format."""
 
-from __future__ import annotations
-
 import io
 from typing import Any, Final
 

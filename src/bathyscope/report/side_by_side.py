@@ -1,7 +1,5 @@
 """Several runs side by side: whatever their panels share, the same maps in the same colours, curves in one picture."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final

@@ -1,7 +1,5 @@
 """A panel as SVG inside a page: small, with ids that no other picture uses and colours that the page may change."""
 
-from __future__ import annotations
-
 import gc
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """Effective depth as a table: plain rows for files, cells of text for readers."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Final, TypedDict

@@ -1,3 +1,2 @@
 """One command a file; each is imported when it is asked for, so that ``--help`` needs no model library."""
 
-from __future__ import annotations

@@ -1,7 +1,5 @@
 """``bathyscope check``: is this model's anatomy known, and what did the checks at load measure?"""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any, Literal

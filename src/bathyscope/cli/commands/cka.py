@@ -1,7 +1,5 @@
 """``bathyscope cka``: how alike the boundaries of two models are."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import bathyscope

@@ -1,7 +1,5 @@
 """``bathyscope demo``: the bundled model on the bundled prompts, without any network."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

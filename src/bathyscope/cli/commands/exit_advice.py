@@ -1,7 +1,5 @@
 """``bathyscope exit-advice``: does it pay to draft with the first blocks of a model?"""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Final
 
 from cyclopts import Parameter

@@ -1,7 +1,5 @@
 """``bathyscope export``: a model with its blocks in another order, as a checkpoint for plain transformers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 

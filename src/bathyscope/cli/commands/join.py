@@ -1,7 +1,5 @@
 """``bathyscope join``: the parts of a survey, put together to its run."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import bathyscope

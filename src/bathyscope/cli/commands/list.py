@@ -1,7 +1,5 @@
 """``bathyscope list``: the names that other commands take."""
 
-from __future__ import annotations
-
 import bathyscope
 from bathyscope.catalogue import Kind
 from bathyscope.cli.arguments import Records, as_app

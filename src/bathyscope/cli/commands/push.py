@@ -1,7 +1,5 @@
 """``bathyscope push``: a run as a data set on the hub. Needs no model library."""
 
-from __future__ import annotations
-
 import bathyscope
 from bathyscope.cli.arguments import as_app
 from bathyscope.cli.console import write

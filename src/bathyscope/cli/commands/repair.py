@@ -1,7 +1,5 @@
 """``bathyscope repair``: what dropped blocks cost, and how much of it changes of the others bring back."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 

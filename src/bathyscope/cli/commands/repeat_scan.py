@@ -1,7 +1,5 @@
 """``bathyscope repeat-scan``: does it help to run some window of blocks twice?"""
 
-from __future__ import annotations
-
 from typing import Any
 
 import bathyscope

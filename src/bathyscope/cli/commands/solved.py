@@ -1,7 +1,5 @@
 """``bathyscope solved``: whether a model gives each prompt's answer."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import bathyscope

@@ -1,7 +1,5 @@
 """Declaration of attention locality; its code is ``measures.attention_locality``."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Final

@@ -1,7 +1,5 @@
 """Declaration of CKA; its code is ``measures.cka``."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Final

@@ -1,7 +1,5 @@
 """Declaration of the depth score; its code is ``measures.depth_score``."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, Literal

@@ -1,7 +1,5 @@
 """Declaration of the direct effects; their code is ``measures.direct``."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Final

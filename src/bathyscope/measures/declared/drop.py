@@ -1,7 +1,5 @@
 """Declaration of drop; its code is ``measures.drop``."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, Final
 

@@ -1,7 +1,5 @@
 """Declaration of the effective depth; its code is ``measures.effective_depth``."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Final

@@ -1,7 +1,5 @@
 """Declaration of residual erasure; its code is ``measures.erasure``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """Declaration of the gradient by depth; its code is ``measures.gradient``."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Final
 

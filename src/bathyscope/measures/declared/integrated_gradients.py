@@ -1,7 +1,5 @@
 """Declaration of integrated gradients; their code is ``measures.integrated_gradients``."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Final, Literal

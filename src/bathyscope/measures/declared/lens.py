@@ -1,7 +1,5 @@
 """Declaration of the logit lens; its code is ``measures.lens``."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Final, Literal

@@ -1,7 +1,5 @@
 """Declaration of the neurons' census; its code is ``measures.neurons``."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Final

@@ -1,7 +1,5 @@
 """What measures of replaced tokens say of operands, the inputs of a problem's steps; code: ``measures.operands``."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Final
 

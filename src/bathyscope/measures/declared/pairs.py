@@ -1,7 +1,5 @@
 """Declaration of pairs; their code is ``measures.pairs``."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from typing import Final

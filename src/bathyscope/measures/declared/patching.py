@@ -1,7 +1,5 @@
 """Declaration of patching; its code is ``measures.patching``."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial

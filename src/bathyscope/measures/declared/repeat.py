@@ -1,7 +1,5 @@
 """Declaration of repeat; its code is ``measures.repeat``."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, Final
 

@@ -1,7 +1,5 @@
 """Declaration of the residual measure; its code is ``measures.residual``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """What the declarations of drop, swap and repeat share."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Annotated, Literal
 

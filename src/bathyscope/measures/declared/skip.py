@@ -1,7 +1,5 @@
 """Declaration of the skip effects; their code is ``measures.skip``."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Final, Literal

@@ -1,7 +1,5 @@
 """Declaration of the stages of inference; their code is ``measures.stages``."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Final

@@ -1,7 +1,5 @@
 """Declaration of swap; its code is ``measures.swap``."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, Final
 

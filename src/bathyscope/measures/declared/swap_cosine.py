@@ -1,7 +1,5 @@
 """Declaration of swap cosines; their code is ``measures.swap_cosine``."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Final

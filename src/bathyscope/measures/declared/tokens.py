@@ -1,7 +1,5 @@
 """Declaration of tokens, what other measures know of single tokens; its code is ``measures.tokens``."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Final

@@ -1,7 +1,5 @@
 """Declaration of the translated lens; its code is ``measures.translated_lens``."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Final, Literal

@@ -3,8 +3,6 @@
 Source: hu2025, effective depth compared between models and data sets.
 """
 
-from __future__ import annotations
-
 import textwrap
 from functools import partial
 from typing import Final

@@ -3,8 +3,6 @@
 Source: hu2025, residual cosine and logit lens.
 """
 
-from __future__ import annotations
-
 import math
 import textwrap
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Groups of prompts as tables for the terminal: one of every group's depths, one of every pair's differences."""
 
-from __future__ import annotations
-
 import math
 from typing import Final
 

@@ -1,7 +1,5 @@
 """A comparison on the disk: a self-contained page, or the forest plot and its company as one figure file."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final

@@ -3,8 +3,6 @@
 Source: hu2025, effective depth and model size.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Final
 

@@ -1,7 +1,5 @@
 """A comparison as tables for the terminal and the page: one table a comparison, one row an estimator."""
 
-from __future__ import annotations
-
 import math
 from typing import Final
 

@@ -3,8 +3,6 @@
 Source: lad2024 (attention to the previous tokens).
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Axes of figures: where ticks stand, and scales that are drawn with plain numbers."""
 
-from __future__ import annotations
-
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator

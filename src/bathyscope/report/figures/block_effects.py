@@ -1,7 +1,5 @@
 """What figures of effects between blocks share: maps over all prompts, and maps of single prompts."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final

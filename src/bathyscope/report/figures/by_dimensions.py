@@ -5,8 +5,6 @@ one and a heat map where there are two; values for each token give maps of singl
 names in place of numbers (parts, norms, reductions) give a line or a picture for each name.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """CKA: how similar the representations at every two boundaries are. Source: lad2024, representational similarity."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

@@ -3,8 +3,6 @@
 Source: lad2024.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial

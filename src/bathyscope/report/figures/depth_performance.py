@@ -3,8 +3,6 @@
 Drawn from what ``bathyscope.depth_performance`` gives.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Final
 

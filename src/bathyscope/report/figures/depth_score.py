@@ -3,8 +3,6 @@
 Source: csordas2025 (depth score).
 """
 
-from __future__ import annotations
-
 import re
 from functools import partial
 from typing import Final

@@ -3,8 +3,6 @@
 Source: csordas2025 (local effects).
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from bathyscope.report.figures.block_effects import REACHES, Effects, drawing

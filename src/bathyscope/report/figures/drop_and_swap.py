@@ -1,7 +1,5 @@
 """Drop and swap side by side: is exchanging neighbours milder than leaving a block out? Source: lad2024."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """A map of effects, skipped block against affected block, with bars of the output's change beside it."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

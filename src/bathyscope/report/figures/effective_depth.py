@@ -3,8 +3,6 @@
 Source: hu2025 (cosine, kl, overlap); csordas2025 (centre of mass of the skip effects).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

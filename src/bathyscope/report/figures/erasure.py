@@ -3,8 +3,6 @@
 Source: csordas2025 (residual erasure).
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from bathyscope.report.figures.heat_map import Side

@@ -3,8 +3,6 @@
 Source: lad2024 (layer interventions: benchmarks).
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Early exits: what each would foretell, and what drafting from it would save. Drawn from ``exit_advice``'s data."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Rows of dots with whiskers: an estimate and its interval for everything that is named at the left."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

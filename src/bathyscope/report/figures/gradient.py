@@ -3,8 +3,6 @@
 Source: csordas2025 (integrated gradients and gradients by depth).
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from bathyscope.report.figures import style

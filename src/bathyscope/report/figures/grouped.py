@@ -3,8 +3,6 @@
 Drawn from what ``bathyscope.grouped`` gives. Source: hu2025 (effective depth); csordas2025 (depth score).
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Final
 

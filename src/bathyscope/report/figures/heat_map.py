@@ -1,7 +1,5 @@
 """A heat map on one pair of axes: values, what stands on its axes, its colours, what it tells who cannot see it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal

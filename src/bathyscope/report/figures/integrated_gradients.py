@@ -3,8 +3,6 @@
 Source: csordas2025 (integrated gradients).
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import xarray as xr

@@ -1,7 +1,5 @@
 """The layout of figures: axes take what room their labels leave, and what stands around them is measured once."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

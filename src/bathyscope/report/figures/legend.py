@@ -1,7 +1,5 @@
 """Legends below a picture, never over a curve: as many columns as its names leave room for."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final
 

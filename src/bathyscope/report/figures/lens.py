@@ -3,8 +3,6 @@
 Sources: csordas2025 (KL, overlap); lad2024 (entropy); hu2025 (both as criteria of effective depth).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final

@@ -3,8 +3,6 @@
 Suffixes: P prompts, X places along the depth axis.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial

@@ -3,8 +3,6 @@
 Drawn from what ``bathyscope.maps`` gives. Source: csordas2025 (maps between models).
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Final
 

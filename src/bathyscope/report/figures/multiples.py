@@ -1,7 +1,5 @@
 """Panels of heat maps: one alone, or several for prompts or models, in the same colours with one colour bar for all."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial

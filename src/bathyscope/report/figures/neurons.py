@@ -3,8 +3,6 @@
 Source: lad2024 (prediction and suppression neurons).
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Final
 

@@ -1,7 +1,5 @@
 """What a reader may choose about the figures; the data never change with it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal
 

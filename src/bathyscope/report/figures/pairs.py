@@ -1,7 +1,5 @@
 """Pairs of blocks left out: what both cost, and how much more than each alone. Source: own."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import numpy as np

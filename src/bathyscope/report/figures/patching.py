@@ -3,8 +3,6 @@
 Source: Meng et al. 2022 (causal tracing); Zhang & Nanda 2024 (activation patching).
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import xarray as xr

@@ -1,7 +1,5 @@
 """What candidates of a plan cost on the test prompts: a row each, with its interval."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Final
 

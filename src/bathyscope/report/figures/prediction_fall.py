@@ -1,7 +1,5 @@
 """Prediction neurons where the KL falls: a dot a block. Source: lad2024, Section 4.3."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import Final, NamedTuple

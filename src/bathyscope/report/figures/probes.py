@@ -4,8 +4,6 @@ Drawn from what ``bathyscope.probe`` gives. Source: lad2024 (probes of word mean
 neurons).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import xarray as xr

@@ -4,8 +4,6 @@ A new figure is a module with a ``FIGURE`` and its name here, or an entry point 
 another package, whose value is a :class:`~bathyscope.report.figures.kind.FigureKind`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Container
 from functools import cache
 from importlib import import_module

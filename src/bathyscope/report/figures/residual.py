@@ -4,8 +4,6 @@ Sources: csordas2025 (norms, contributions, cosines); lad2024 Fig. 10 (MLP norms
 it is ShortGPT's Block Influence.
 """
 
-from __future__ import annotations
-
 from typing import Final, Literal
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Titles as long as a picture has room for, by the widths of their letters."""
 
-from __future__ import annotations
-
 import textwrap
 
 from matplotlib.font_manager import FontProperties

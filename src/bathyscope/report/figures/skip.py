@@ -3,8 +3,6 @@
 Source: csordas2025 (effects on all tokens, and on later tokens only).
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from bathyscope.report.figures.block_effects import REACHES, Effects, drawing

@@ -1,7 +1,5 @@
 """What the figures of stages share: which signatures they show, and what they call them."""
 
-from __future__ import annotations
-
 import textwrap
 from typing import Final
 

@@ -3,8 +3,6 @@
 Source: lad2024 (stages of inference).
 """
 
-from __future__ import annotations
-
 from functools import partial
 from itertools import pairwise
 from typing import Final

@@ -3,8 +3,6 @@
 Source: lad2024 (stages of inference).
 """
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Sequence
 from functools import partial

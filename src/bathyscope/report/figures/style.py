@@ -4,8 +4,6 @@ The data colours are Okabe and Ito's, which stay apart under the common forms of
 figure relies on colour alone: series also differ in marker or line style.
 """
 
-from __future__ import annotations
-
 from contextlib import AbstractContextManager
 from functools import cache
 from typing import Any, Final

@@ -3,8 +3,6 @@
 Drawn from what ``bathyscope.probing.subjoiner`` gives. Source: lad2024 (sub-joiner heads).
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Final
 

@@ -3,8 +3,6 @@
 Suffixes: P prompts, X places along the depth axis, R resamples.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final, Literal
 

@@ -1,7 +1,5 @@
 """Swap cosines: whether two neighbouring blocks write the same in the other order. Source: lad2024, swap cosines."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from bathyscope.report.figures import style

@@ -1,7 +1,5 @@
 """Maps of depth against the tokens of one prompt, with the tokens' texts along the axis."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Texts as figures can draw them: letters that no font has are named."""
 
-from __future__ import annotations
-
 from functools import cache
 
 from matplotlib import font_manager

@@ -3,8 +3,6 @@
 Sources: Din et al. 2023, linear shortcuts; Belrose et al. 2023, tuned lens.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import xarray as xr
