@@ -1,5 +1,7 @@
 """``bathyscope report``: the page and the figures of runs. Needs no model library."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Annotated, Any
 
