@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import subprocess
 import sys
 from importlib.metadata import entry_points
-from pathlib import Path
 
 import bathyscope
 from bathyscope.cli.app import app
@@ -68,15 +66,3 @@ def test_every_name_is_there_and_listed() -> None:
 def test_names_are_listed_before_they_are_loaded() -> None:
     code = "import sys, bathyscope; assert 'survey' in dir(bathyscope); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
-def test_type_checkers_and_the_interpreter_find_the_same() -> None:
-    tree = ast.parse(Path(bathyscope.__file__).read_text(encoding="utf-8"))
-    [typed] = [node for node in tree.body if isinstance(node, ast.If)]
-    named = {
-        alias.asname or alias.name: f"{node.module}:{alias.name}"
-        for node in typed.body
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }
-    assert named == bathyscope._LAZY

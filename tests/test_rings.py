@@ -16,7 +16,7 @@ import bathyscope
 
 ROOT = Path(bathyscope.__file__).parent
 RINGS = (
-    ("arrays", "errors", "interrupts", "strict", "text"),
+    ("arrays", "errors", "interrupts", "lazy", "strict", "text"),
     ("plug_ins", "recipes"),
     ("schedule", "statistics", "options", "labels"),
     ("streaming",),

@@ -8,21 +8,18 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["TASKS", "Prompts", "task", "tokenized", "word_tokenizer"]
+from bathyscope.lazy import found
 
+# a single prompt costs no more than its own file
 _HOMES = {
-    "Prompts": "bathyscope.prompts.prompts",
-    "TASKS": "bathyscope.prompts.tasks",
-    "task": "bathyscope.prompts.tasks",
-    "tokenized": "bathyscope.model.reading",
-    "word_tokenizer": "bathyscope.prompts.tasks.vocabulary",
+    "Prompts": "bathyscope.prompts.prompts:Prompts",
+    "TASKS": "bathyscope.prompts.tasks:TASKS",
+    "task": "bathyscope.prompts.tasks:task",
+    "tokenized": "bathyscope.model.reading:tokenized",
+    "word_tokenizer": "bathyscope.prompts.tasks.vocabulary:word_tokenizer",
 }
+__all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
-    """Only when asked for, so that a single prompt costs no more than its own file."""
-    from importlib import import_module
-
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    return found(__name__, _HOMES, name)

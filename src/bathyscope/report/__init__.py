@@ -2,43 +2,29 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from bathyscope.report.export import save_figures, save_side_by_side
-    from bathyscope.report.figures.maps import draw as draw_maps
-    from bathyscope.report.figures.options import FigureOptions
-    from bathyscope.report.page import report
-    from bathyscope.report.table import effective_depth_rows
+from bathyscope.lazy import found, homes
 
-__all__ = [
-    "FigureOptions",
-    "draw_maps",
-    "effective_depth_rows",
-    "report",
-    "save_figures",
-    "save_side_by_side",
-]
+if TYPE_CHECKING:
+    from bathyscope.report.export import save_figures as save_figures
+    from bathyscope.report.export import save_side_by_side as save_side_by_side
+    from bathyscope.report.figures.maps import draw as draw_maps
+    from bathyscope.report.figures.options import FigureOptions as FigureOptions
+    from bathyscope.report.page import report as report
+    from bathyscope.report.table import effective_depth_rows as effective_depth_rows
+
+__all__ = ["draw_maps"]
 
 # matplotlib takes a second to import; printing a table must not wait for it
-_LAZY = {
-    "FigureOptions": "bathyscope.report.figures.options:FigureOptions",
-    "draw_maps": "bathyscope.report.figures.maps:draw",
-    "effective_depth_rows": "bathyscope.report.table:effective_depth_rows",
-    "report": "bathyscope.report.page:report",
-    "save_figures": "bathyscope.report.export:save_figures",
-    "save_side_by_side": "bathyscope.report.export:save_side_by_side",
-}
+_LAZY = homes(__file__)
+__all__ += sorted(_LAZY.keys() - set(__all__))
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, _, attribute = _LAZY[name].partition(":")
-    return getattr(importlib.import_module(module), attribute)
+    return found(__name__, _LAZY, name)
 
 
 class _CallablePackage(ModuleType):
