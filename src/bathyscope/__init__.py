@@ -50,9 +50,9 @@ if TYPE_CHECKING:
     from bathyscope.reproducing.reproduce import reproduce as reproduce
     from bathyscope.solving import solved as solved
     from bathyscope.solving import solved_by as solved_by
-    from bathyscope.store.pushing import push as push
     from bathyscope.store.run import Run as Run
     from bathyscope.store.run import open_run as open
+    from bathyscope.store.run import push as push
     from bathyscope.surgery.exporting import export as export
     from bathyscope.surgery.plan import Plan as Plan
     from bathyscope.surgery.plan import open_plan as open_plan

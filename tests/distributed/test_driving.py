@@ -22,7 +22,7 @@ from support import waves, workers, zoo
 import bathyscope
 from bathyscope import ModelError, OptionError, Prompt, PromptError, StoreError
 from bathyscope.distributed.driving import by_name
-from bathyscope.store.lock import FolderLock
+from bathyscope.store.folder import FolderLock
 
 pytest.importorskip("ray")
 

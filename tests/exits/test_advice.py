@@ -13,7 +13,8 @@ from support.cut_short import first_blocks, next_token
 
 import bathyscope
 from bathyscope import ModelError, PromptError
-from bathyscope.exits import times, verifying
+from bathyscope.exits import advice as advising
+from bathyscope.exits import times
 from bathyscope.exits.advice import _decided
 from bathyscope.exits.drafting import counts
 from bathyscope.exits.generating import Generated, generated
@@ -151,7 +152,7 @@ def test_what_was_not_faster_when_it_was_run_is_not_advised(monkeypatch: pytest.
         own = generated(model, ids, new, exit_, draft)
         return replace(own, seconds=seconds["plain" if exit_ is None else "drafted"])
 
-    monkeypatch.setattr(verifying, "generated", timed)
+    monkeypatch.setattr(advising, "generated", timed)
     faster = asked(model, 1, verify=held_out)
     assert faster.exit == 2
     np.testing.assert_allclose(faster.data["measured_speed"], 2.0)

@@ -11,9 +11,8 @@ from transformers import PreTrainedTokenizerFast
 import bathyscope.prompts
 from bathyscope.errors import PromptError
 from bathyscope.model.reading import tokenized
-from bathyscope.prompts.hash import prompts_hash
 from bathyscope.prompts.prompt import Prompt
-from bathyscope.prompts.prompts import Prompts
+from bathyscope.prompts.prompts import Prompts, prompts_hash
 from bathyscope.prompts.tokenizer import tokenizer_hash
 
 

@@ -6,9 +6,9 @@ import re
 from inspect import signature
 from pathlib import Path
 
-from bathyscope.prompts.columns import column_prompts
 from bathyscope.prompts.datasets import registry
 from bathyscope.prompts.generators import GENERATORS, Arithmetic
+from bathyscope.prompts.hub import column_prompts
 from bathyscope.prompts.spec import LEVELS
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "prompts.md").read_text(encoding="utf-8")

@@ -12,7 +12,7 @@ import pytest
 from transformers import PreTrainedTokenizerBase
 
 from bathyscope.bundled import model_path
-from bathyscope.prompts.hash import prompts_hash
+from bathyscope.prompts.prompts import prompts_hash
 from bathyscope.prompts.source import resolve
 from bathyscope.prompts.tokenize import tokenize
 from bathyscope.prompts.tokenizer import load_tokenizer

@@ -10,7 +10,7 @@ from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
 from bathyscope.statistics.bootstrap import Interval
-from bathyscope.statistics.proportion import clustered_share, difference_of
+from bathyscope.statistics.shares import clustered_share, difference_of
 
 
 def test_of_all_hits_or_none_it_is_clopper_and_pearsons() -> None:

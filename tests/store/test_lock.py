@@ -18,7 +18,7 @@ from bathyscope.store import RunWriter, open_run
 HOLDER = """
 import sys, time
 from pathlib import Path
-from bathyscope.store.lock import FolderLock
+from bathyscope.store.folder import FolderLock
 lock = FolderLock(Path(sys.argv[1]))
 print("held", flush=True)
 time.sleep(60)

@@ -19,8 +19,7 @@ from bathyscope.errors import OptionError
 from bathyscope.options import Coverage, Resamples, checked
 from bathyscope.prompts.parts import FEWEST_CLUSTERS
 from bathyscope.statistics.difference import Contrast, Term, contrast
-from bathyscope.statistics.effective_depth import ESTIMATORS
-from bathyscope.statistics.estimate import DepthEstimate
+from bathyscope.statistics.effective_depth import ESTIMATORS, DepthEstimate
 from bathyscope.store.run import Run, open_run
 
 NAN = math.nan

@@ -28,9 +28,8 @@ from bathyscope.options import Coverage, Resamples, checked
 from bathyscope.prompts.parts import FEWEST_CLUSTERS, clusters, parts
 from bathyscope.statistics.crossing import centre_of_mass
 from bathyscope.statistics.difference import Contrast, two_sample_difference
-from bathyscope.statistics.effective_depth import Estimator, blocks_done
+from bathyscope.statistics.effective_depth import DepthEstimate, Estimator, blocks_done
 from bathyscope.statistics.effective_depth import estimators as estimators_of
-from bathyscope.statistics.estimate import DepthEstimate
 from bathyscope.statistics.permutation import permutation_p, share_clusters
 from bathyscope.statistics.reading import Reading, only_entry
 from bathyscope.store.run import Run, open_run

@@ -16,7 +16,7 @@ from bathyscope.comparison.questions import DIFFERENCE, Plan
 from bathyscope.comparison.side import Side
 from bathyscope.labels import variable
 from bathyscope.statistics.difference import Contrast
-from bathyscope.statistics.estimate import DepthEstimate
+from bathyscope.statistics.effective_depth import DepthEstimate
 
 SOURCE = "hu2025, effective depth"
 

@@ -18,9 +18,9 @@ from bathyscope.errors import ModelError, OptionError
 from bathyscope.labels import Table
 from bathyscope.measures.declaration import Declaration
 from bathyscope.options import NoOptions, coerce
-from bathyscope.prompts.pieces import pieces
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.source import Source
+from bathyscope.prompts.tokenizer import pieces
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.engine import Wavefront
 from bathyscope.wavefront.probe import Probe

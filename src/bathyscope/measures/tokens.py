@@ -12,8 +12,8 @@ import xarray as xr
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
 from bathyscope.measures.declared.tokens import DECLARATION, TokensOptions
 from bathyscope.measures.token_values import NO_TOKEN, TokenValues
-from bathyscope.prompts.pieces import pieces
 from bathyscope.prompts.prompt import TokenizedPrompt
+from bathyscope.prompts.tokenizer import pieces
 from bathyscope.wavefront.batch import Batch
 
 

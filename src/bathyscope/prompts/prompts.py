@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
@@ -12,16 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bathyscope.errors import PromptError
-from bathyscope.prompts.hash import prompts_hash
 from bathyscope.prompts.parts import clusters, parts
-from bathyscope.prompts.pieces import pieces
 from bathyscope.prompts.prompt import Label, Prompt, PromptSet, TokenizedPrompt
-from bathyscope.prompts.tokenizer import tokenizer_hash
+from bathyscope.prompts.tokenizer import pieces, tokenizer_hash
 from bathyscope.text import html_table
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
-
 
 COORDINATES = ("prompt_id", "n_tokens", "dataset")
 """What every result tells of its prompts, beside their labels."""
@@ -177,3 +176,20 @@ class Prompts(Sequence[TokenizedPrompt]):
 
 def _as_given(prompt: TokenizedPrompt) -> Prompt:
     return Prompt(ids=prompt.ids, answer_tokens=prompt.answer_tokens, id=prompt.id, labels=prompt.labels)
+
+
+def prompts_hash(prompts: Iterable[TokenizedPrompt]) -> str:
+    """SHA-256 (hexadecimal) over ids, names, answers and labels, in order.
+
+    One JSON line a prompt, keys sorted, so that it is the same on every machine and in every process.
+    """
+    digest = hashlib.sha256()
+    for prompt in prompts:
+        line = {
+            "answer_tokens": prompt.answer_tokens,
+            "id": prompt.id,
+            "ids": list(prompt.ids),
+            "labels": dict(prompt.labels),
+        }
+        digest.update(json.dumps(line, sort_keys=True, separators=(",", ":")).encode() + b"\n")
+    return digest.hexdigest()

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bathyscope.errors import PromptError, warn
-from bathyscope.prompts.columns import column_prompts
 from bathyscope.prompts.corpus import Cut, corpus_prompts
 from bathyscope.prompts.datasets import data_set, names
 from bathyscope.prompts.generators import GENERATORS
+from bathyscope.prompts.hub import column_prompts
 from bathyscope.prompts.prompt import Prompt, PromptSet, whole_number
 from bathyscope.prompts.promptfile import is_token_ids, read_prompts
 from bathyscope.prompts.spec import HUB, SourceSpec, parse

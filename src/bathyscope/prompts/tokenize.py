@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from bathyscope.errors import PromptError, warn
-from bathyscope.prompts.answer import AnswerError, answer_token_count
-from bathyscope.prompts.encode import Encoded, Encoder
+from bathyscope.prompts.encode import AnswerError, Encoded, Encoder, answer_token_count
 from bathyscope.prompts.label_checks import checked_labels, require_exact
 from bathyscope.prompts.prompt import Prompt, PromptSet, TokenizedPrompt
 

@@ -32,10 +32,45 @@ from bathyscope.statistics.crossing import (
     overlap_depth,
 )
 from bathyscope.statistics.depth_inputs import DepthInputs
-from bathyscope.statistics.estimate import DepthEstimate
 from bathyscope.statistics.reading import Reading, only_entry
 from bathyscope.statistics.reduce import weighted_mean
 from bathyscope.statistics.smoothing import falling_fit, loess_fit, rising_fit
+
+
+@dataclass(frozen=True)
+class DepthEstimate:
+    """One estimator's answer. NaN stands for what does not exist, and ``reason`` then says why."""
+
+    depth: float
+    """0-based block, block input or boundary, whichever the estimator's curve is indexed by, as published."""
+    ratio: float
+    """Blocks done / L."""
+    ci_low: float
+    """Lower end of the interval, in units of ``depth``; over the resamples that meet the criterion."""
+    ci_high: float
+    """Upper end."""
+    crossing_share: float
+    """Share of the resamples in which the criterion is met at all; NaN with fewer than two prompts."""
+    reason: str = ""
+    """Why there is no depth or no interval; empty where both exist."""
+    offset: float = 0.0
+    """Blocks done at depth 0."""
+
+    @property
+    def done(self) -> float:
+        """The depth as the number of blocks done, 0 … L, the scale that all estimators share."""
+        return self.depth + self.offset
+
+    @property
+    def done_low(self) -> float:
+        """Lower end of the interval of ``done``."""
+        return self.ci_low + self.offset
+
+    @property
+    def done_high(self) -> float:
+        """Upper end."""
+        return self.ci_high + self.offset
+
 
 Locate = Callable[..., FloatArray]
 

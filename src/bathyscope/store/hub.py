@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from bathyscope.errors import OptionError, StoreError
-from bathyscope.store.lock import LOCK, OWNER
+from bathyscope.store.folder import LOCK, OWNER
 from bathyscope.store.prompts import PROMPTS_FILE
 
 HUB: Final = "hf://datasets/"

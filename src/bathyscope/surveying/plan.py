@@ -28,8 +28,7 @@ from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
 from bathyscope.measures.registry import MEASURES
 from bathyscope.model import Model, adapters_of, config_hash, free_bytes
 from bathyscope.progress import ProgressBar
-from bathyscope.prompts.hash import prompts_hash
-from bathyscope.prompts.prompts import Prompts
+from bathyscope.prompts.prompts import Prompts, prompts_hash
 from bathyscope.sharding import batch_room, call_size, convoys_of, shards_of
 from bathyscope.store.canonical import canonical
 from bathyscope.store.folder import folder_path

@@ -6,7 +6,7 @@ import pytest
 from transformers import PreTrainedTokenizerFast
 
 from bathyscope.errors import ModelError, PromptError
-from bathyscope.prompts import token_limit
+from bathyscope.prompts.datasets import dataset
 from bathyscope.prompts.datasets.aime2024 import DATA_SET, to_prompt
 from bathyscope.prompts.source import resolve
 
@@ -20,7 +20,7 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(name: str) -> None:
         raise ModelError(f"{name} cannot be reached")
 
-    monkeypatch.setattr(token_limit, "load_tokenizer", refuse)
+    monkeypatch.setattr(dataset, "load_tokenizer", refuse)
 
 
 def test_written_out() -> None:

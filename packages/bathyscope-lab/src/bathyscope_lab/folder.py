@@ -15,7 +15,7 @@ import yaml
 
 from bathyscope.errors import OptionError, StoreError
 from bathyscope.store.atomic import write_atomically
-from bathyscope.store.lock import LOCK, OWNER, FolderLock
+from bathyscope.store.folder import LOCK, OWNER, FolderLock
 from bathyscope_lab import checkpoint
 from bathyscope_lab.recipe import Recipe
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from bathyscope.prompts.datasets.dataset import DataSet, filled_text_of
+from bathyscope.prompts.datasets.dataset import DataSet, TokenLimit, filled_text_of
 from bathyscope.prompts.files import Row
 from bathyscope.prompts.prompt import Prompt
-from bathyscope.prompts.token_limit import TokenLimit
 
 
 def to_prompt(row: Row) -> Prompt:

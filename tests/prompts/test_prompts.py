@@ -3,8 +3,8 @@ from __future__ import annotations
 import hashlib
 from dataclasses import replace
 
-from bathyscope.prompts.hash import prompts_hash
 from bathyscope.prompts.prompt import TokenizedPrompt
+from bathyscope.prompts.prompts import prompts_hash
 
 FIRST = TokenizedPrompt("0", (5, 7), 1, {"level": 3, "by": "é"})
 SECOND = TokenizedPrompt("1", (5, 7, 9))

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from bathyscope.errors import ModelError, PromptError
-from bathyscope.prompts import token_limit
-from bathyscope.prompts.token_limit import TokenLimit
+from bathyscope.prompts.datasets import dataset
+from bathyscope.prompts.datasets.dataset import TokenLimit
 
 LIMIT = TokenLimit(3, "somebody/model")
 
@@ -36,7 +36,7 @@ def papers(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], list[str]]:
                 raise ModelError("no network")
             return tokenizer
 
-        monkeypatch.setattr(token_limit, "load_tokenizer", load)
+        monkeypatch.setattr(dataset, "load_tokenizer", load)
         return asked
 
     return install
