@@ -60,6 +60,21 @@ def test_intervals_resample_prompts(run: bathyscope.Run) -> None:
     assert data["interaction_mean"].values[1, 3] == pytest.approx(values.mean())
 
 
+def test_clusters_are_resampled_as_one() -> None:
+    prompts = [
+        bathyscope.Prompt(ids=ids, labels={"book": book})
+        for ids, book in zip([*IDS, *IDS[:2]], ("a", "a", "b", "c", "b", "b"))
+    ]
+    options = {"cluster": "book"}
+    data = bathyscope.survey(waves.loaded("llama"), prompts, ["pairs"], pairs=options, progress=False)["pairs"]
+    values = data["interaction"].values[:, 0, 2]
+    wanted = mean_interval(values, cluster=np.array([0, 0, 1, 2, 1, 1]))
+    ends = (data["interaction_low"].values[2, 0], data["interaction_high"].values[0, 2])
+    assert ends == pytest.approx(wanted)
+    assert abs(ends[0] - mean_interval(values).low) > 1e-6
+    assert data["interaction_mean"].values[0, 2] == pytest.approx(values.mean())
+
+
 def test_some_blocks_alone() -> None:
     found = waves.run(waves.loaded("llama"), IDS, {"pairs": {"blocks": (3, 1)}})["pairs"]
     assert found["dropped"].values.tolist() == found["other"].values.tolist() == [1, 3]
@@ -69,6 +84,8 @@ def test_some_blocks_alone() -> None:
 def test_what_cannot_be_measured_is_refused() -> None:
     with pytest.raises(OptionError, match=r"pairs: block 5 is out of range; allowed: 0 to 4\."):
         bathyscope.survey(waves.loaded("llama"), IDS, ["pairs"], pairs={"blocks": (0, 5)})
+    with pytest.raises(OptionError, match="have no label 'book'"):
+        bathyscope.survey(waves.loaded("llama"), IDS, ["pairs"], pairs={"cluster": "book"})
     with pytest.raises(ModelError, match="pairs needs at least three blocks, one of which stays; this model has 2"):
         bathyscope.survey(two_blocks(), IDS, ["pairs"])
 

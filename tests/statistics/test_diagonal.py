@@ -55,6 +55,15 @@ def test_of_equal_errors_the_first_and_never_a_missing_one() -> None:
     np.testing.assert_array_equal(alignment(errors).best, [1, 2])
 
 
+def test_a_boundary_without_any_error_has_no_partner() -> None:
+    errors = np.stack([errors_with([0, 2, 4], 5)] * 2)
+    errors[1, 1] = np.nan
+    found = alignment(errors)
+    np.testing.assert_array_equal(found.best, [[0, 2, 4], [0, -1, 4]])
+    for values in (found.slope, found.deviation, found.rank_correlation):
+        np.testing.assert_array_equal(np.isnan(values), [False, True])
+
+
 def test_deviation_by_chance_is_that_of_random_partners() -> None:
     draws = np.random.default_rng(1).random((20_000, 6, 11))
     assert float(alignment(draws).deviation.mean()) == pytest.approx(deviation_by_chance(6, 11), abs=2e-3)

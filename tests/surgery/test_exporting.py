@@ -160,6 +160,18 @@ def test_the_same_export_is_kept_and_anything_else_is_not_overwritten(llama: Pat
         bathyscope.export(llama, "drop:2", tmp_path / "link")
 
 
+def test_the_same_export_takes_the_evidence_of_today(llama: Path, tmp_path: Path) -> None:
+    out = Path(bathyscope.export(llama, "drop:1", tmp_path / "out", evidence="Cost 0.1 nats."))
+    weights = (out / "model.safetensors").stat().st_mtime_ns
+    bathyscope.export(llama, "drop:1", out)
+    assert "Cost 0.1 nats." in (out / "README.md").read_text()
+    bathyscope.export(llama, "drop:1", out, evidence="Cost 0.2 nats.")
+    card = (out / "README.md").read_text()
+    assert "Cost 0.2 nats." in card
+    assert "0.1 nats" not in card
+    assert (out / "model.safetensors").stat().st_mtime_ns == weights
+
+
 def test_an_export_that_has_lost_its_weights_is_not_taken_for_one(llama: Path, tmp_path: Path) -> None:
     out = Path(bathyscope.export(llama, "drop:1", tmp_path / "out"))
     weights = (out / "model.safetensors").read_bytes()

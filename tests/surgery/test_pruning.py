@@ -181,6 +181,19 @@ def test_costs_are_never_written_beside_other_weights(tmp_path: Path) -> None:
     assert not (tmp_path / "other").exists()
 
 
+def test_a_plan_finds_its_model_from_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    zoo.entry("llama").build().save_pretrained(tmp_path / "here" / "model")
+    (tmp_path / "there").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    bathyscope.prune("model", CALIBRATION, TEST, drop=1, random=1, out=tmp_path / "plan", progress=False)
+    monkeypatch.chdir(tmp_path / "there")
+    out = bathyscope.open_plan(tmp_path / "plan").export("smaller")
+    assert (tmp_path / "there" / "smaller" / "model.safetensors").is_file()
+    card = (out / "README.md").read_text()
+    assert 'base_model: "model"' in card
+    assert str(tmp_path) not in card
+
+
 def test_where_no_block_can_go_it_says_so(model: Model) -> None:
     with pytest.raises(
         PruningError, match=r"No block can go: leaving out drop:\d, the cheapest, costs .* below max_cost=1e-09"

@@ -16,9 +16,10 @@ from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
 from bathyscope.measures.costs import Values, tree_costs
 from bathyscope.measures.declared.pairs import DECLARATION, PairsOptions
 from bathyscope.measures.schedules import check_blocks, runnable
+from bathyscope.prompts.parts import clusters, parts
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.schedule import Schedule
-from bathyscope.statistics.bootstrap import bootstrap_interval, resample_counts
+from bathyscope.statistics.bootstrap import bootstrap_interval, cluster_weights, resample_counts
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.engine import Wavefront
 from bathyscope.wavefront.histories import Tree, Unit
@@ -43,6 +44,8 @@ class Pairs(Measure[PairsOptions], declared=DECLARATION):
         if facts.n_blocks < 3:
             raise ModelError(f"pairs needs at least three blocks, one of which stays; this model has {facts.n_blocks}.")
         blocks = check_blocks(self.options.blocks, facts.n_blocks, self.name)
+        if self.options.cluster is not None:
+            clusters(prompts, self.options.cluster)
         standard = Schedule.standard(facts.n_blocks)
         dropped = {block: standard.drop(block) for block in blocks}
         self._blocks = sorted(runnable(dropped, facts, self.name, asked=self.options.blocks is not None))
@@ -57,16 +60,19 @@ class Pairs(Measure[PairsOptions], declared=DECLARATION):
         return PairsProbe(batch, self._blocks, self._tree)
 
     def summarise(self, facts: ModelFacts, merged: xr.Dataset, seed: int) -> xr.Dataset | None:
-        values_PAB = merged["interaction"].values
+        values_PAB, label = merged["interaction"].values, self.options.cluster
         prompts = len(values_PAB)
-        counts = resample_counts(prompts, self.options.resamples, np.random.default_rng(seed))
+        together = None if label is None else parts(merged[label].values.tolist())[1]
+        weights = cluster_weights(np.ones(prompts), together)
+        counts = resample_counts(prompts, self.options.resamples, np.random.default_rng(seed), together)
+        sizes = counts.sum(axis=1)
         found = {"mean": values_PAB.mean(axis=0), "low": np.full(values_PAB.shape[1:], np.nan)}
         found["high"] = found["low"].copy()
         for a, b in combinations(range(values_PAB.shape[1]), 2):
             if prompts > 1:
-                drawn = counts @ values_PAB[:, a, b] / prompts
+                drawn = counts @ values_PAB[:, a, b] / sizes
                 ends = bootstrap_interval(
-                    float(found["mean"][a, b]), drawn, np.ones(prompts), level=self.options.level, limits=(-inf, inf)
+                    float(found["mean"][a, b]), drawn, weights, level=self.options.level, limits=(-inf, inf)
                 )
                 for name, end in zip(("low", "high"), ends):
                     found[name][a, b] = found[name][b, a] = end

@@ -44,6 +44,14 @@ def folder_of(name: str, revision: str | None = None) -> Path | None:
     return folder
 
 
+def here(name: str, revision: str | None = None) -> Path | None:
+    """The folder that a model was loaded from, if it still is one here."""
+    try:
+        return folder_of(name, revision)
+    except ModelError:
+        return None
+
+
 def similar_folders(folder: Path) -> str:
     """``Did you mean …? `` for folders whose names are like this one's, else the empty string."""
     there = next((above for above in folder.parents if above.is_dir()), Path())

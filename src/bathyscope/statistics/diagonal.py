@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 Array = NDArray[np.float64]
+NONE = -1
+"""The partner of a boundary whose errors are all NaN."""
 
 
 @dataclass(frozen=True)
@@ -24,8 +26,8 @@ class Alignment:
     """How best partners go with relative depth; every array has the leading dims of the errors.
 
     Args:
-        best: the partners, [..., A].
-        slope: of the partner's relative depth over one's own.
+        best: the partners, [..., A]; −1 where a boundary has none.
+        slope: of the partner's relative depth over one's own; NaN, as the two below, where a boundary has none.
         deviation: mean |y − x|, 0 … 1.
         rank_correlation: Spearman's; NaN where all have the same partner.
     """
@@ -38,9 +40,10 @@ class Alignment:
 
 def alignment(errors_AB: Array) -> Alignment:
     """The alignment of ``errors`` [..., A, B]; of equal errors the first counts, and NaN is no partner."""
-    best_A = np.argmin(np.where(np.isnan(errors_AB), np.inf, errors_AB), axis=-1)
+    missing_AB = np.isnan(errors_AB)
+    best_A = np.where(missing_AB.all(-1), NONE, np.argmin(np.where(missing_AB, np.inf, errors_AB), axis=-1))
     own_A, other_B = relative_depths(errors_AB.shape[-2]), relative_depths(errors_AB.shape[-1])
-    partner_A = other_B[best_A]
+    partner_A = np.where(best_A == NONE, np.nan, other_B[best_A])
     centred_A = own_A - own_A.mean()
     slope = partner_A @ centred_A / (centred_A @ centred_A)
     ranks_A = stats.rankdata(partner_A, axis=-1)

@@ -17,7 +17,7 @@ from bathyscope.errors import ModelError, OptionError
 from bathyscope.model import AnyModel, Model, load_config, weight_hash
 from bathyscope.model.admission import without_adapter
 from bathyscope.model.files import SINGLE, indexed, require_whole
-from bathyscope.model.place import folder_of
+from bathyscope.model.place import folder_of, here
 from bathyscope.surgery.weight_files import file_hashes, stored_in
 
 _BESIDE = (
@@ -112,7 +112,7 @@ def source_of(model: AnyModel, revision: str | None = None, weights: bool = True
     if isinstance(model, Model):
         hf = model.hf
         tokenizer = model.given_tokenizer
-        place = _place(model.name, model.revision)
+        place = here(model.name, model.revision)
         if tokenizer is None and (place is None or not any(any(place.glob(name)) for name in _TOKENIZERS)):
             tokenizer = _tokenizer(model)
         return Source(model.name, hf.config, hf, folder=place, family=model.anatomy.family, tokenizer=tokenizer)
@@ -123,7 +123,7 @@ def source_of(model: AnyModel, revision: str | None = None, weights: bool = True
                 f"export() takes a folder, a hub name or a transformers model; {type(model).__name__} given."
             )
         name = str(getattr(hf.config, "_name_or_path", "") or type(hf).__name__)
-        return Source(name, hf.config, hf, folder=_place(name, None))
+        return Source(name, hf.config, hf, folder=here(name, None))
     if not isinstance(model, str | Path):
         raise OptionError(f"export() takes a folder, a hub name or a transformers model; {model!r} given.")
     return _from_name(str(model), revision) if weights else Source(str(model), load_config(str(model), revision))
@@ -161,13 +161,5 @@ def _tokenizer(model: Model) -> Any:
     """A model's tokenizer; None where there is none that could be copied."""
     try:
         return model.tokenizer
-    except ModelError:
-        return None
-
-
-def _place(name: str, revision: str | None) -> Path | None:
-    """The folder that a model in memory was loaded from, if it still is one here."""
-    try:
-        return folder_of(name, revision)
     except ModelError:
         return None

@@ -10,8 +10,8 @@ from pathlib import Path
 from bathyscope.errors import ModelError, StoreError
 from bathyscope.interrupts import uninterrupted
 from bathyscope.model.files import INDEX, SINGLE, require_whole
-from bathyscope.store.atomic import PARTIAL
-from bathyscope.surgery.card import RECORD, Record, same
+from bathyscope.store.atomic import PARTIAL, write_atomically
+from bathyscope.surgery.card import CARD, RECORD, Record, same
 
 _ROOM = 1 << 26
 """Bytes for everything beside the weights."""
@@ -42,6 +42,18 @@ def claimed(folder: Path, record: Record, size: int) -> bool:
             "left; free some, or give a folder on another disk."
         )
     return True
+
+
+def rewrite_card(folder: Path, text: str) -> None:
+    """Gives an export that is there already another card.
+
+    Raises:
+        StoreError: it cannot be written.
+    """
+    try:
+        write_atomically(folder / CARD, text.encode())
+    except OSError as error:
+        raise _unwritable(folder, error) from error
 
 
 def _require_whole(folder: Path) -> None:

@@ -19,7 +19,7 @@ from bathyscope.store.folder import folder_path
 from bathyscope.surgery.card import CARD, RECORD, Record, card
 from bathyscope.surgery.emitting import Emit, emitted
 from bathyscope.surgery.export_source import Source, companions, source_of
-from bathyscope.surgery.export_target import claimed, put
+from bathyscope.surgery.export_target import claimed, put, rewrite_card
 from bathyscope.surgery.layout import Layout
 from bathyscope.surgery.outline import skeleton
 from bathyscope.surgery.proof import require_same
@@ -50,7 +50,8 @@ def export(
         model: checkpoint folder or hub name; or a model in memory, of which the weights as they are now are written;
             of a streamed one, its files are copied.
         schedule: the order of the blocks, or its text such as ``"drop:2,drop:5"``.
-        folder: to write; it must not exist, be empty, or hold the same export.
+        folder: to write; it must not exist, be empty, or hold the same export, of which the card alone is written
+            anew where there is evidence.
         emit: instead of a checkpoint, the text that other tools take: ``"mergekit"`` (a passthrough merge),
             ``"layers"`` (2,3,5) or ``"json"``.
         evidence: Markdown for the model card, such as costs with their intervals.
@@ -114,9 +115,11 @@ def write_export(
         version=version("bathyscope"),
         changes=_hashed(changes),
     )
-    if not claimed(folder, record, sum(tensor.size for tensor in tensors)):
-        return folder
     notes = [] if source.has_tokenizer else ["The source came without a tokenizer, so there is none here."]
+    if not claimed(folder, record, sum(tensor.size for tensor in tensors)):
+        if evidence.strip():
+            rewrite_card(folder, card(record, notes, evidence))
+        return folder
 
     def fill(place: Path) -> None:
         write_shards(place, tensors, shard_bytes)

@@ -128,12 +128,23 @@ class Plan:
             ModelError: the model has other weights now than those that the plan tells of.
             OptionError, ModelError, StoreError: as ``bathyscope.export``.
         """
-        from bathyscope.surgery.exporting import export
+        from bathyscope.model import alone
+        from bathyscope.surgery.export_source import source_of
+        from bathyscope.surgery.exporting import write_export
 
-        given = self.model if self.model is not None else str(self.data.attrs["model"])
-        if "weight_hash" in self.data.attrs:  # not in plans of older versions
-            self._require_same_weights(given)
-        return Path(export(given, self.schedule, folder, evidence=self.evidence))
+        given = self.model if self.model is not None else self._place()
+        with alone(given):
+            if "weight_hash" in self.data.attrs:  # not in plans of older versions
+                self._require_same_weights(given)
+            source = source_of(given)
+            if self.model is None:
+                source = replace(source, name=str(self.data.attrs["model"]))
+            return write_export(source, self.schedule, folder_path(folder, "folder"), evidence=self.evidence)
+
+    def _place(self) -> str:
+        """Where the model is: the folder that it was pruned from, wherever one stands now, or its name."""
+        known = str(self.data.attrs.get("folder", ""))
+        return known if known and Path(known).is_dir() else str(self.data.attrs["model"])
 
     def _require_same_weights(self, given: Any) -> None:
         """The costs in the card are of the weights beside it."""

@@ -15,6 +15,7 @@ from bathyscope.evaluation.paired import against_full
 from bathyscope.interrupts import ended_as_interrupted
 from bathyscope.measures.costs import Over
 from bathyscope.model import AnyModel, Model, alone, config_hash, loaded
+from bathyscope.model.place import here
 from bathyscope.model.reading import tokenized
 from bathyscope.options import Coverage, Range, Resamples, checked
 from bathyscope.prompts.prompts import Prompts
@@ -153,16 +154,18 @@ def prune(
                 tells: dict[str, str | float] = {"max_cost": max_cost or 0.0, "parts": ",".join(kinds), "over": over}
                 tells |= {"weight_hash": ready.weight_hash, "precision": str(asked["precision"])}
                 tells |= told_clusters(cluster, together)
+                place = here(ready.name, ready.revision)
+                tells |= {} if place is None else {"folder": str(place.resolve())}
                 finished = proof.judged(search.find(size), size, tells)
                 if kept is not None:
                     kept.put(RESULT, finished)
             plan = decoded(finished, ready if isinstance(model, Model) else model)
             asked_tasks = None if kept is None else kept.find(TASKS)
             if benchmarks:
-                place = None if kept is None else kept.path / _BENCHMARKS
+                shelf = None if kept is None else kept.path / _BENCHMARKS
                 schedule = plan.left_out
                 found = evaluated(
-                    *(ready, benchmarks, [schedule]), limit=limit, batch_size=batch_size, out=place, progress=progress
+                    *(ready, benchmarks, [schedule]), limit=limit, batch_size=batch_size, out=shelf, progress=progress
                 )
                 asked_tasks = encoded(against_full(found, schedule, resamples=resamples, level=level, seed=seed))
                 if kept is not None:

@@ -118,3 +118,14 @@ def test_who_cannot_see_the_figure_is_told_the_values() -> None:
     assert error.alt.startswith("Heat map of 4 by 7 boundaries.")
     assert f"{found()['relative_error'].values.max():.3g}" in error.alt
     assert "slope 0.80" in partners.alt
+
+
+def test_a_boundary_without_a_partner_has_no_mark() -> None:
+    data = found().copy(deep=True)
+    data["best_source"][2] = -1
+    figure = maps.draw(data)
+    for title in ("Do best partners", "Relative error"):
+        lines = axes_titled(figure, title).get_lines()
+        (mine,) = [line.get_xydata() for line in lines if len(line.get_xydata()) == TARGETS]
+        assert np.isnan(mine[2, 1])
+        assert np.isfinite(np.delete(mine, 2, axis=0)).all()

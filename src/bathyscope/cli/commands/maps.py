@@ -94,8 +94,13 @@ def _show(found: xr.Dataset, format_: Format) -> None:
 
 def _show_table(found: xr.Dataset) -> None:
     """Every source with its best target; then how best partners go with depth."""
+    from bathyscope.statistics.diagonal import NONE
+
     rows: list[list[str]] = []
     for s, t in enumerate(found["best_target"].values.tolist()):
+        if t == NONE:
+            rows.append([str(s), f"{float(found['relative_depth_source'][s]):.2f}", "–", "–", "–", "–"])
+            continue
         depths = (found["relative_depth_source"].values[s], found["relative_depth_target"].values[t])
         error, low, high = (float(found[name].values[s, t]) for name in COLUMNS[:3])
         said = f"{error:.3g} ({low:.3g} to {high:.3g})"

@@ -22,11 +22,14 @@ class PairsOptions:
         blocks: which blocks are left out, alone and two at a time; None = each.
         resamples: bootstrap resamples of the prompts, for intervals of interactions.
         level: coverage of the intervals.
+        cluster: the prompts' label of what belongs together, such as document; such prompts are resampled as one.
+            None = each for itself.
     """
 
     blocks: Blocks = None
     resamples: Resamples = 1000
     level: Coverage = 0.95
+    cluster: str | None = None
 
 
 DECLARATION: Final = Declaration(

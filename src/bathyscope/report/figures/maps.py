@@ -10,10 +10,12 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure, FigureBase
 
+from bathyscope.arrays import FloatArray
 from bathyscope.report.figures import style
 from bathyscope.report.figures.colours import Colours
 from bathyscope.report.figures.heat_map import HeatMap, Side, describe_largest, draw_colour_bar, draw_heat
 from bathyscope.report.figures.kind import Drawing, Panel
+from bathyscope.statistics.diagonal import NONE
 from bathyscope.store.names import model_names
 
 _SHOWN: Final = {
@@ -80,8 +82,8 @@ def _draw_heat(figure: FigureBase, shown: HeatMap, data: xr.Dataset) -> None:
     ax.plot([0, columns - 1], [0, rows - 1], color=style.PAPER, linewidth=0.9, linestyle=(0, (4, 3)))
     if shown.short == "relative error":
         partners = {
-            "best_source": (np.arange(columns), data["best_source"].values),
-            "best_target": (data["best_target"].values, np.arange(rows)),
+            "best_source": (np.arange(columns), _known(data["best_source"])),
+            "best_target": (_known(data["best_target"]), np.arange(rows)),
         }
         for direction, places in partners.items():
             *_, colour, marker, size = _DIRECTIONS[direction]
@@ -93,7 +95,8 @@ def _draw_partners(figure: FigureBase, data: xr.Dataset) -> None:
     ax = figure.subplots()
     ax.plot([0, 1], [0, 1], color=style.MUTED, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
     for direction, (own, other, colour, marker, size) in _DIRECTIONS.items():
-        partners = data[f"relative_depth_{other}"].values[data[direction].values]
+        depths, best = data[f"relative_depth_{other}"].values, data[direction].values
+        partners = np.where(best == NONE, np.nan, depths[best])
         label = f"best {other} of each {own} boundary"
         places = data[f"relative_depth_{own}"]
         ax.plot(places, partners, marker, color=colour, markersize=size, linestyle="none", label=label)
@@ -103,6 +106,11 @@ def _draw_partners(figure: FigureBase, data: xr.Dataset) -> None:
     ax.set_ylabel("relative depth of its best partner")
     ax.set_title("Do best partners sit at the same relative depth?")
     ax.legend()
+
+
+def _known(best: xr.DataArray) -> FloatArray:
+    """The partners, NaN where there is none."""
+    return np.where(best.values == NONE, np.nan, best.values)
 
 
 def _statistics(data: xr.Dataset) -> str:
