@@ -1,11 +1,13 @@
-"""Which prompts a measure of the answer's prediction can use, and what its results say of their tokens."""
+"""Measures of the answer's prediction, token by token: which prompts they can use, and what is said of the tokens."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bathyscope.errors import PromptError, warn
+from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, Options
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.wavefront.batch import Batch
 
@@ -54,10 +56,65 @@ def measurable(
     return found
 
 
-def answer_starts(batch: Batch, pieces: Sequence[Sequence[str] | None]) -> NDArray[np.int64]:
-    """Each prompt's first token of the answer, −1 where ``pieces`` has None: the prompt is not measured."""
-    found = [n - (a or 0) if own is not None else -1 for own, n, a in zip(pieces, batch.lengths, batch.answers)]
-    return np.array(found, dtype=np.int64)
+class AnsweredMeasure(Measure[Options]):
+    """A measure at every token of prompts with an answer; long ones are left out (``max_tokens``, ``shortest``).
+
+    Class attributes:
+        growth: how its cost grows with a prompt's length, for messages.
+    """
+
+    growth: ClassVar[str]
+    _measured: frozenset[int]
+    _longest = 0
+
+    def choose(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> None:
+        """Decides which prompts are measured; raises as ``measurable``."""
+        allowed: Any = self.options
+        self._measured = measurable(self.name, prompts, allowed.max_tokens, self.growth, allowed.shortest)
+        self._longest = max(len(prompts[n]) for n in self._measured)
+        self.pieces = {n: facts.pieces(prompts[n].ids) for n in self._measured}
+
+    def stands(self, before: Self, prompts: int) -> bool:
+        return before._measured == {n for n in self._measured if n < prompts}
+
+    def leaves_out(self, tokens: int) -> bool:
+        """Whether a prompt of this length is too long, and costs nothing."""
+        allowed: Any = self.options
+        return allowed.max_tokens is not None and tokens > max(self._longest, allowed.max_tokens)
+
+    @property
+    def extents(self) -> Mapping[str, int]:
+        return {"token": self._longest}
+
+
+class AnsweredProbe(MeasureProbe):
+    """The observer of one batch for such a measure; ``_measured`` are those of its prompts that are measured."""
+
+    def __init__(self, measure: AnsweredMeasure[Any], facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> None:
+        super().__init__()
+        self._options, self._facts, self._batch, self._width = measure.options, facts, batch, measure.extents["token"]
+        self._pieces = [measure.pieces.get(i) for i in indices]
+        self._measured = [prompt for prompt, own in enumerate(self._pieces) if own is not None]
+
+    def answer(self, prompt: int) -> int:
+        """Tokens of a measured prompt's answer."""
+        answer = self._batch.answers[prompt]
+        assert answer is not None
+        return answer
+
+    def answer_start(self) -> NDArray[np.int64]:
+        """Each prompt's first token of the answer, −1 where the prompt is not measured."""
+        found = np.full(self._batch.size, -1, dtype=np.int64)
+        for prompt in self._measured:
+            found[prompt] = self._batch.lengths[prompt] - self.answer(prompt)
+        return found
+
+    def token_coords(self) -> dict[str, Any]:
+        """The dimension of tokens, and their texts beside it."""
+        return {
+            "token": np.arange(self._width),
+            "piece": (("prompt", "token"), padded_pieces(self._pieces, self._width)),
+        }
 
 
 def padded_pieces(pieces: Sequence[Sequence[str] | None], width: int) -> NDArray[np.object_]:

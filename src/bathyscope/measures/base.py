@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 import xarray as xr
+from torch import Tensor
 
 from bathyscope.anatomy.anatomy import Anatomy
 from bathyscope.anatomy.checks import Checks
@@ -88,6 +89,7 @@ class MeasureProbe(Probe):
     """
 
     tokens: TokenValues | None = None
+    _noise: Tensor | None = None
 
     def beside(self, others: Mapping[str, MeasureProbe]) -> None:
         """Told, before the wave begins, which probes look at the same batch, this one among them."""
@@ -105,7 +107,7 @@ class MeasureProbe(Probe):
 
     def noise(self) -> np.ndarray | None:
         """Per prompt the largest deviation of the control row from the plain forward, in the effect's units."""
-        return None
+        return None if self._noise is None else self._noise.cpu().numpy()
 
 
 class Measure(abc.ABC, Generic[Options]):

@@ -9,7 +9,7 @@ Source: csordas2025, depth score.
 
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -18,10 +18,10 @@ from torch import Tensor
 
 from bathyscope.errors import PromptError, warn
 from bathyscope.labels import REDUCTIONS
-from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
+from bathyscope.measures.base import MeasureProbe, ModelFacts
 from bathyscope.measures.declared.depth_score import DECLARATION, DepthScoreOptions
 from bathyscope.measures.depth_score_levels import check_label, level_results
-from bathyscope.measures.effects import Cell, EffectProbe, pooled
+from bathyscope.measures.effects import Cell, EffectMeasure, EffectProbe, pooled
 from bathyscope.measures.over_tokens import reduce_tokens
 from bathyscope.prompts.parts import clusters
 from bathyscope.prompts.prompt import TokenizedPrompt
@@ -35,16 +35,14 @@ STEP, MARGIN, COUNT = 4, 4, 4
 PROTECT_FIRST = 1
 
 
-class DepthScore(Measure[DepthScoreOptions], declared=DECLARATION):
+class DepthScore(EffectMeasure[DepthScoreOptions], declared=DECLARATION):
     """Depth scores of prompts and of difficulty levels, and their trend over levels."""
-
-    by_prompt = True
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
         options = self.options
-        self._positions = answer_positions(prompts, options.positions, options.first_answer_token, seed)
+        self.positions = answer_positions(prompts, options.positions, options.first_answer_token, seed)
         self._require_measurable(prompts)
-        measured = [(p, starts) for p, starts in zip(prompts, self._positions) if starts]
+        measured = [(p, starts) for p, starts in zip(prompts, self.positions) if starts]
         self._by = check_label(options.by, [p for p, _ in measured])
         if options.cluster is not None:
             clusters([p for p, _ in measured], options.cluster)
@@ -52,7 +50,7 @@ class DepthScore(Measure[DepthScoreOptions], declared=DECLARATION):
         self._tails = own / sum(len(p) for p, _ in measured)
 
     def _require_measurable(self, prompts: Sequence[TokenizedPrompt]) -> None:
-        reasons = Counter(_reason(p, self.options.positions) for p, own in zip(prompts, self._positions) if not own)
+        reasons = Counter(_reason(p, self.options.positions) for p, own in zip(prompts, self.positions) if not own)
         listed = ", ".join(f"{count} {reason}" for reason, count in reasons.items())
         if reasons.total() == len(prompts):
             raise PromptError(
@@ -66,13 +64,15 @@ class DepthScore(Measure[DepthScoreOptions], declared=DECLARATION):
     def rows_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
         return facts.n_blocks * (1 + self._tails) / 2
 
-    @property
-    def extents(self) -> Mapping[str, int]:
-        return {"sample": max(map(len, self._positions), default=0)}
+    def cells(self, n_blocks: int) -> Sequence[Cell]:
+        # the last block has no later block to change, and at later tokens no output
+        return super().cells(n_blocks - 1)
+
+    def before(self, cell: Cell, prompt: int, t: int) -> Request:
+        return SkipBefore(cell[1], prompt, t, PROTECT_FIRST)
 
     def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
-        skip_last = self.options.first_answer_token
-        return DepthScoreProbe(facts, batch, [self._positions[i] for i in indices], self.extents["sample"], skip_last)
+        return DepthScoreProbe(self, facts, batch, indices)
 
     def summarise(self, facts: ModelFacts, merged: xr.Dataset, seed: int) -> xr.Dataset:
         options = self.options
@@ -88,33 +88,14 @@ class DepthScore(Measure[DepthScoreOptions], declared=DECLARATION):
 
 
 class DepthScoreProbe(EffectProbe):
-    """Effects at the tokens that predict the answer, for one batch.
+    """Effects at the tokens that predict the answer, for one batch; prompts without such a token are not measured."""
 
-    Args:
-        positions: the tokens t of each prompt of the batch; none = the prompt is not measured.
-        samples: length of the ``sample`` dimension (the most positions any prompt has).
-        skip_last: each prompt's last token is not measured.
-    """
-
-    def __init__(
-        self,
-        facts: ModelFacts,
-        batch: Batch,
-        positions: Sequence[tuple[int, ...]],
-        samples: int,
-        skip_last: bool,
-    ) -> None:
-        # the last block has no later block to change, and at later tokens no output
-        later: dict[Request, Cell] = {
-            SkipBefore(s, prompt, t, PROTECT_FIRST): (0, s)
-            for prompt, starts in enumerate(positions)
-            for t in starts
-            for s in range(facts.n_blocks - 1)
-        }
-        self._end = -1 if skip_last else None
-        super().__init__(facts, batch, {}, later, positions, samples, end=self._end)
+    def __init__(self, measure: DepthScore, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> None:
+        # the last token predicts nothing of the answer, and is measured only where a fault is repeated
+        self._end = -1 if measure.options.first_answer_token else None
+        super().__init__(measure, facts, batch, indices, end=self._end)
         self._output = np.zeros((batch.size, len(REDUCTIONS), facts.n_blocks))
-        self._output[[not starts for starts in positions]] = np.nan
+        self._output[[not starts for starts in self._positions]] = np.nan
 
     def rows(self, view: RowsView) -> None:
         if view.prompt is not None:

@@ -5,29 +5,27 @@ E_direct[s,l] = ‖c_l − c̄_l‖₂ / max(‖c_l‖₂, 1e-6) per token, redu
 of 0. Source: csordas2025, local effects.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import xarray as xr
 
-from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, require_range
+from bathyscope.measures.base import MeasureProbe, ModelFacts, require_range
 from bathyscope.measures.declared.direct import DECLARATION, DirectOptions
 from bathyscope.measures.declared.skip import REACHES
-from bathyscope.measures.effects import Cell, EffectProbe
+from bathyscope.measures.effects import Cell, EffectMeasure, EffectProbe
 from bathyscope.measures.positions import COUNT, chosen_positions
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.rows import DirectBefore, DirectRow, Request
 
 
-class Direct(Measure[DirectOptions], declared=DECLARATION):
+class Direct(EffectMeasure[DirectOptions], declared=DECLARATION):
     """Direct effects on all tokens and on future tokens."""
-
-    by_prompt = True
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
         lengths = [len(p) for p in prompts]
         require_range("direct: protect_first", self.options.protect_first, 0, min(lengths))
-        self._positions = chosen_positions(self.options.positions, lengths, seed, self.name)
+        self.positions = chosen_positions(self.options.positions, lengths, seed, self.name)
 
     def rows_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
         return facts.n_blocks * (1 + COUNT / 2) / 2
@@ -35,34 +33,18 @@ class Direct(Measure[DirectOptions], declared=DECLARATION):
     def readouts_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
         return 0.0
 
-    @property
-    def extents(self) -> Mapping[str, int]:
-        return {"sample": max(map(len, self._positions), default=0)}
+    def everywhere(self, cell: Cell) -> Request:
+        return DirectRow(cell[1], self.options.protect_first)
+
+    def before(self, cell: Cell, prompt: int, t: int) -> Request:
+        return DirectBefore(cell[1], prompt, t, self.options.protect_first)
 
     def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
-        return DirectProbe(self.options, facts, batch, [self._positions[i] for i in indices], self.extents["sample"])
+        return DirectProbe(self, facts, batch, indices)
 
 
 class DirectProbe(EffectProbe):
     """Direct effects of one batch."""
-
-    def __init__(
-        self,
-        options: DirectOptions,
-        facts: ModelFacts,
-        batch: Batch,
-        positions: Sequence[tuple[int, ...]],
-        samples: int,
-    ) -> None:
-        n_blocks, protect = facts.n_blocks, options.protect_first
-        everywhere: dict[Request, Cell] = {DirectRow(s, protect): (0, s) for s in range(n_blocks)}
-        later: dict[Request, Cell] = {
-            DirectBefore(s, prompt, t, protect): (0, s)
-            for prompt, starts in enumerate(positions)
-            for t in dict.fromkeys(starts)
-            for s in range(n_blocks)
-        }
-        super().__init__(facts, batch, everywhere, later, positions, samples)
 
     def result(self) -> xr.Dataset:
         effects = {f"effect_{reach}": getattr(self._effects, reach)[:, 0] for reach in REACHES}

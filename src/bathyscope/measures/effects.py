@@ -5,6 +5,7 @@ E[s,l] = ‖c_l − c̄_l‖₂ / max(‖c_l‖₂, 1e-6) per token, reduced ove
 contribution is nothing beside the stream, a change of it is no multiple of it: such a token is left out.
 """
 
+import abc
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bathyscope.labels import REDUCTIONS
-from bathyscope.measures.base import MeasureProbe, ModelFacts
+from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, Options
 from bathyscope.measures.declaration import Declaration
 from bathyscope.measures.over_tokens import LEFT_OUT, reduce_tokens
 from bathyscope.measures.positions import padded_positions
@@ -208,31 +209,53 @@ class EffectMaps:
         return empty
 
 
+class EffectMeasure(Measure[Options]):
+    """A measure of what changes where a block, or a part of one, is left out: at all tokens, and before a token t.
+
+    ``positions`` are the tokens t of every prompt of the survey.
+    """
+
+    by_prompt = True
+    positions: Sequence[tuple[int, ...]]
+
+    @property
+    def extents(self) -> Mapping[str, int]:
+        return {"sample": max(map(len, self.positions), default=0)}
+
+    def cells(self, n_blocks: int) -> Sequence[Cell]:
+        """What is left out, one at a time."""
+        return [(0, s) for s in range(n_blocks)]
+
+    def everywhere(self, cell: Cell) -> Request | None:
+        """The row that leaves it out at all tokens; None = that is not measured."""
+        return None
+
+    @abc.abstractmethod
+    def before(self, cell: Cell, prompt: int, t: int) -> Request:
+        """The row that leaves it out before token t of one of a batch's prompts."""
+
+
 class EffectProbe(MeasureProbe):
     """One batch's effects on contributions, with the coordinates that all such measures have.
 
     Args:
-        facts: of the model.
-        everywhere, later: rows that are changed, with the cell they fill; see ``EffectMaps``.
-        positions: the tokens t of each prompt of the batch.
-        samples: length of the ``sample`` dimension (the most positions any prompt has).
         how: further options of ``EffectMaps``.
     """
 
     def __init__(
-        self,
-        facts: ModelFacts,
-        batch: Batch,
-        everywhere: Mapping[Request, Cell],
-        later: Mapping[Request, Cell],
-        positions: Sequence[tuple[int, ...]],
-        samples: int,
-        **how: Any,
+        self, measure: EffectMeasure[Any], facts: ModelFacts, batch: Batch, indices: Sequence[int], **how: Any
     ) -> None:
-        super().__init__([*everywhere, *later])
-        self._facts, self._batch, self._positions, self._samples = facts, batch, positions, samples
-        self._all, self._later = everywhere, later
-        self._effects = EffectMaps(batch, facts.n_blocks, everywhere, later, positions, **how)
+        cells, positions = measure.cells(facts.n_blocks), [measure.positions[i] for i in indices]
+        self._all = {row: cell for cell in cells if (row := measure.everywhere(cell)) is not None}
+        self._later = {
+            measure.before(cell, prompt, t): cell
+            for prompt, starts in enumerate(positions)
+            for t in dict.fromkeys(starts)
+            for cell in cells
+        }
+        super().__init__([*self._all, *self._later])
+        self._facts, self._batch, self._positions, self._samples = facts, batch, positions, measure.extents["sample"]
+        self._effects = EffectMaps(batch, facts.n_blocks, self._all, self._later, positions, **how)
 
     def rows(self, view: RowsView) -> None:
         self._effects.rows(view)

@@ -5,11 +5,9 @@ over all tokens of a reference prompt set. ``effect_future``: the maximum over a
 csordas2025 and hu2025, residual erasure.
 """
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -18,8 +16,8 @@ from torch import Tensor
 
 from bathyscope.anatomy.plain import home_of
 from bathyscope.errors import PromptError
-from bathyscope.measures.answered import answer_starts, measurable, padded_pieces
-from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
+from bathyscope.measures.answered import AnsweredMeasure, AnsweredProbe
+from bathyscope.measures.base import MeasureProbe, ModelFacts
 from bathyscope.measures.declared.erasure import DECLARATION, ErasureOptions
 from bathyscope.measures.operands import operand_summary, require_operands
 from bathyscope.prompts.prompt import TokenizedPrompt
@@ -31,20 +29,14 @@ from bathyscope.wavefront.probe import Boundaries, ReplacedStates
 from bathyscope.wavefront.rows import Replacement
 
 
-class Erasure(Measure[ErasureOptions], declared=DECLARATION):
+class Erasure(AnsweredMeasure[ErasureOptions], declared=DECLARATION):
     """Effect of erasing one token's residual stream at one boundary on the prediction of the answer."""
 
-    _longest = 0
+    growth = "with the square of the length"
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
-        allowed = self.options
-        self._measured = measurable(
-            self.name, prompts, allowed.max_tokens, "with the square of the length", allowed.shortest
-        )
-        self._longest = max(len(prompts[n]) for n in self._measured)
+        self.choose(facts, prompts)
         require_operands(self.name, prompts)
-        self._width = max(len(prompts[n]) for n in self._measured)
-        self._pieces = {n: facts.pieces(prompts[n].ids) for n in self._measured}
 
     @property
     def reference(self) -> Source | None:
@@ -74,14 +66,14 @@ class Erasure(Measure[ErasureOptions], declared=DECLARATION):
             wave.run(batch, [sums])
             total_LD = total_LD + torch.stack(sums.taken)
         by = tokens if self.options.reference_scale == "mean" else len(reference) * wave.anatomy.width
-        self._values_LD = (total_LD / by).float()
+        self.values_LD = (total_LD / by).float()
 
-    def stands(self, before: Erasure, prompts: int) -> bool:
+    def stands(self, before: Self, prompts: int) -> bool:
         # without a reference of its own it is the mean over all prompts
-        return self.options.reference is not None and before._measured == {n for n in self._measured if n < prompts}
+        return self.options.reference is not None and super().stands(before, prompts)
 
     def rows_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
-        if self.options.max_tokens is not None and tokens > max(self._longest, self.options.max_tokens):
+        if self.leaves_out(tokens):
             return 0.0
         # a row for every block and token, which runs half of the blocks on average, on half of the tokens as a tail
         return (facts.n_blocks + 1) * tokens / (4 if facts.checks.tails else 2)
@@ -89,13 +81,8 @@ class Erasure(Measure[ErasureOptions], declared=DECLARATION):
     def summarise(self, facts: ModelFacts, merged: xr.Dataset, seed: int) -> xr.Dataset | None:
         return operand_summary(DECLARATION, merged, merged["effect"], seed)
 
-    @property
-    def extents(self) -> Mapping[str, int]:
-        return {"token": self._width}
-
     def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
-        pieces = [self._pieces.get(i) for i in indices]
-        return ErasureProbe(self.options, facts, batch, self._values_LD, pieces, self._width)
+        return ErasureProbe(self, facts, batch, indices)
 
 
 def _summed(keep_BT: Tensor, resid_BTD: Tensor) -> Tensor:
@@ -103,45 +90,29 @@ def _summed(keep_BT: Tensor, resid_BTD: Tensor) -> Tensor:
     return resid_BTD[keep_BT].double().sum(0)
 
 
-class ErasureProbe(MeasureProbe):
-    """Compares the outputs of erased rows with the control's, group after group.
+class ErasureProbe(AnsweredProbe):
+    """Compares the outputs of erased rows with the control's, group after group."""
 
-    Args:
-        values_LD: the reference residual stream at every boundary 0 … L.
-        pieces: per prompt of the batch its tokens as texts; None = it is not measured.
-        width: length of the ``token`` dimension.
-    """
-
-    def __init__(
-        self,
-        options: ErasureOptions,
-        facts: ModelFacts,
-        batch: Batch,
-        values_LD: Tensor,
-        pieces: Sequence[Sequence[str] | None],
-        width: int,
-    ) -> None:
-        measured = [prompt for prompt, own in enumerate(pieces) if own is not None]
+    def __init__(self, measure: Erasure, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> None:
+        super().__init__(measure, facts, batch, indices)
+        values_LD = measure.values_LD
         # erasing the last token changes no position that is looked at, and only ``future`` looks at the last
-        unseen = 0 if options.future else 1
-        super().__init__(
-            replacements=[
-                Replacement(
-                    prompt,
-                    [range(token, token + 1) for token in range(batch.lengths[prompt] - 1)],
-                    batch.lengths[prompt] - unseen,
-                    values_LD[:, None].expand(-1, batch.lengths[prompt], -1),
-                )
-                for prompt in measured
-            ]
+        unseen = 0 if self._options.future else 1
+        self.replacements = tuple(
+            Replacement(
+                prompt,
+                [range(token, token + 1) for token in range(batch.lengths[prompt] - 1)],
+                batch.lengths[prompt] - unseen,
+                values_LD[:, None].expand(-1, batch.lengths[prompt], -1),
+            )
+            for prompt in self._measured
         )
-        self._options, self._facts, self._batch = options, facts, batch
-        self._pieces, self._width, self._final_D = pieces, width, values_LD[-1]
-        device, shape = batch.ids_BT.device, (batch.size, facts.n_blocks + 1, width)
+        self._final_D = values_LD[-1]
+        device, shape = batch.ids_BT.device, (batch.size, facts.n_blocks + 1, self._width)
         self._effect = torch.full(shape, torch.nan, dtype=torch.float64, device=device)
         self._future = torch.full(shape, torch.nan, dtype=torch.float64, device=device)
-        self._noise = torch.full((batch.size,), torch.nan, dtype=torch.float64, device=device)
-        for prompt in measured:
+        self._noise: Tensor = torch.full((batch.size,), torch.nan, dtype=torch.float64, device=device)
+        for prompt in self._measured:
             self._effect[prompt, :, : batch.lengths[prompt]] = 0
             self._future[prompt, :, : batch.lengths[prompt] - 1] = 0
             self._noise[prompt] = 0
@@ -150,7 +121,7 @@ class ErasureProbe(MeasureProbe):
         prompt = states.replacement.prompt
         erased = range(states.spans[0].start, states.spans[-1].stop)
         length = self._batch.lengths[prompt]
-        predicting = range(length - 1 - self._answer(prompt), length - 1)
+        predicting = range(length - 1 - self.answer(prompt), length - 1)
         looked_at = range(erased.start, length) if self._options.future else predicting
         for position in looked_at:
             # rows that are erased later than this position do not differ here
@@ -165,11 +136,6 @@ class ErasureProbe(MeasureProbe):
                     before = len(erased[: position - erased.start])
                     _raise_to(self._future[prompt, :-1, erased.start : erased.start + before], change_LT[:, :before])
 
-    def _answer(self, prompt: int) -> int:
-        answer = self._batch.answers[prompt]
-        assert answer is not None
-        return answer
-
     def _change(self, states: ReplacedStates, position: int, tokens: int) -> tuple[Tensor, Tensor]:
         """‖y − ȳ‖₂ at one position: of the rows erased at the first ``tokens``, and where h_L itself is erased."""
         own = position - states.start
@@ -182,20 +148,12 @@ class ErasureProbe(MeasureProbe):
         noise.copy_(torch.maximum(noise, change[-1]))
         return change[:-2].unflatten(0, rows.shape[:2]), change[-2]
 
-    def noise(self) -> np.ndarray:
-        return self._noise.cpu().numpy()
-
     def result(self) -> xr.Dataset:
         data: dict[str, Any] = {"effect": self._effect}
         if self._options.future:
             data["effect_future"] = self._future
-        data["answer_start"] = answer_starts(self._batch, self._pieces)
-        coords = {
-            "boundary": np.arange(self._facts.n_blocks + 1),
-            "token": np.arange(self._width),
-            "piece": (("prompt", "token"), padded_pieces(self._pieces, self._width)),
-        }
-        return DECLARATION.dataset(data, coords)
+        data["answer_start"] = self.answer_start()
+        return DECLARATION.dataset(data, {"boundary": np.arange(self._facts.n_blocks + 1), **self.token_coords()})
 
 
 def _raise_to(kept: Tensor, values: Tensor) -> None:

@@ -5,9 +5,7 @@ contribution, x̃ its mean over the prompt's tokens, and P the sum of the answer
 all tokens before it. Source: csordas2025, integrated gradients.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
 import numpy as np
@@ -19,8 +17,8 @@ from bathyscope.gradients.differentiable import differentiating, require_differe
 from bathyscope.gradients.integrate import Integrator
 from bathyscope.gradients.quadrature import Quadrature, gauss_legendre, left_riemann
 from bathyscope.gradients.trajectory import Trajectory
-from bathyscope.measures.answered import answer_starts, measurable, padded_pieces
-from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
+from bathyscope.measures.answered import AnsweredMeasure, AnsweredProbe
+from bathyscope.measures.base import MeasureProbe, ModelFacts
 from bathyscope.measures.declared.integrated_gradients import BASELINES, DECLARATION, SITES, IntegratedGradientsOptions
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.wavefront.batch import Batch
@@ -28,24 +26,18 @@ from bathyscope.wavefront.engine import Wavefront
 from bathyscope.wavefront.probe import BaselineView
 
 
-class IntegratedGradients(Measure[IntegratedGradientsOptions], declared=DECLARATION):
+class IntegratedGradients(AnsweredMeasure[IntegratedGradientsOptions], declared=DECLARATION):
     """Attribution of the answer's probability to tokens, blocks and sites."""
 
-    _longest = 0
+    growth = "with the length and with L²"
 
     def unavailable(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> str | None:
         return super().unavailable(facts, prompts) or unavailable_when_streamed(facts.anatomy)
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
-        self._sites = self._available(facts)
-        allowed = self.options
-        self._measured = measurable(
-            self.name, prompts, allowed.max_tokens, "with the length and with L²", allowed.shortest
-        )
-        self._longest = max(len(prompts[n]) for n in self._measured)
+        self.sites = self._available(facts)
+        self.choose(facts, prompts)
         require_differentiable(facts.anatomy, self.name)
-        self._width = max(len(prompts[n]) for n in self._measured)
-        self._pieces = {n: facts.pieces(prompts[n].ids) for n in self._measured}
 
     def _available(self, facts: ModelFacts) -> tuple[str, ...]:
         """The asked sites that this model has."""
@@ -60,23 +52,15 @@ class IntegratedGradients(Measure[IntegratedGradientsOptions], declared=DECLARAT
         )
         return ("block",)
 
-    def stands(self, before: IntegratedGradients, prompts: int) -> bool:
-        return before._measured == {n for n in self._measured if n < prompts}
-
     def rows_after(self, facts: ModelFacts, tokens: int) -> float:
-        if self.options.max_tokens is not None and tokens > max(self._longest, self.options.max_tokens):
+        if self.leaves_out(tokens):
             return 0.0
         sites = len(self.options.sites) if facts.checks.parts else 1
         # for every block forward and backward through the later ones, half of all on average
         return float(sites * len(rules(self.options)[0].nodes) * (facts.n_blocks - 1))
 
-    @property
-    def extents(self) -> Mapping[str, int]:
-        return {"token": self._width}
-
     def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
-        pieces = [self._pieces.get(i) for i in indices]
-        return IntegratedGradientsProbe(self.options, self._sites, facts, batch, pieces, self._width)
+        return IntegratedGradientsProbe(self, facts, batch, indices)
 
 
 def rules(options: IntegratedGradientsOptions) -> tuple[Quadrature, ...]:
@@ -86,31 +70,16 @@ def rules(options: IntegratedGradientsOptions) -> tuple[Quadrature, ...]:
     return tuple(gauss_legendre(options.nodes * factor) for factor in ((1, 2, 4) if options.refine else (1,)))
 
 
-class IntegratedGradientsProbe(MeasureProbe):
-    """Keeps the plain forward of the measured prompts and integrates once the wave has passed.
+class IntegratedGradientsProbe(AnsweredProbe):
+    """Keeps the plain forward of the measured prompts and integrates once the wave has passed."""
 
-    Args:
-        sites: those of the options that the model has.
-        pieces: per prompt of the batch its tokens as texts; None = it is not measured.
-        width: length of the ``token`` dimension.
-    """
-
-    def __init__(
-        self,
-        options: IntegratedGradientsOptions,
-        sites: Sequence[str],
-        facts: ModelFacts,
-        batch: Batch,
-        pieces: Sequence[Sequence[str] | None],
-        width: int,
-    ) -> None:
-        measured = [prompt for prompt, own in enumerate(pieces) if own is not None]
-        super().__init__(wants_parts=bool(measured) and any(site != "block" for site in sites))
-        self._options, self._sites, self._facts, self._batch = options, tuple(sites), facts, batch
-        self._pieces, self._width = pieces, width
-        self._kept = [Trajectory(prompt, batch.lengths[prompt]) for prompt in measured]
-        shape = (batch.size, len(options.sites), facts.n_blocks)
-        self._attribution = np.full((*shape, width), np.nan)
+    def __init__(self, measure: IntegratedGradients, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> None:
+        super().__init__(measure, facts, batch, indices)
+        self._sites = measure.sites
+        self.wants_parts = bool(self._measured) and any(site != "block" for site in self._sites)
+        self._kept = [Trajectory(prompt, batch.lengths[prompt]) for prompt in self._measured]
+        shape = (batch.size, len(measure.options.sites), facts.n_blocks)
+        self._attribution = np.full((*shape, self._width), np.nan)
         self._completeness = np.full(shape, np.nan)
         self._probability = np.full(batch.size, np.nan)
 
@@ -129,7 +98,7 @@ class IntegratedGradientsProbe(MeasureProbe):
             blocks = [stack.enter_context(wave.provider.block(index)) for index in range(n_blocks)]
             for kept in self._kept:
                 ids = self._batch.ids_BT[kept.prompt, : kept.length].clone()
-                chain = Chain(wave.anatomy, blocks, ids, self._answer(kept))
+                chain = Chain(wave.anatomy, blocks, ids, self.answer(kept.prompt))
                 self._probability[kept.prompt] = chain.probability
                 integrator = Integrator(wave.anatomy, chain, kept, rules(self._options), wave.policy.tokens)
                 for index in range(n_blocks):
@@ -148,22 +117,12 @@ class IntegratedGradientsProbe(MeasureProbe):
             self._attribution[at][: len(integral.attribution_T)] = integral.attribution_T.numpy()
             self._completeness[at] = integral.completeness
 
-    def _answer(self, kept: Trajectory) -> int:
-        answer = self._batch.answers[kept.prompt]
-        assert answer is not None
-        return answer
-
     def result(self) -> xr.Dataset:
         data = {
             "attribution": self._attribution,
             "completeness": self._completeness,
             "probability": self._probability,
-            "answer_start": answer_starts(self._batch, self._pieces),
+            "answer_start": self.answer_start(),
         }
-        coords = {
-            "site": list(self._options.sites),
-            "block": np.arange(self._facts.n_blocks),
-            "token": np.arange(self._width),
-            "piece": (("prompt", "token"), padded_pieces(self._pieces, self._width)),
-        }
+        coords = {"site": list(self._options.sites), "block": np.arange(self._facts.n_blocks), **self.token_coords()}
         return DECLARATION.dataset(data, coords, baseline=BASELINES[self._options.baseline])

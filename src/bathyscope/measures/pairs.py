@@ -15,7 +15,7 @@ from bathyscope.errors import ModelError
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
 from bathyscope.measures.costs import Values, tree_costs
 from bathyscope.measures.declared.pairs import DECLARATION, PairsOptions
-from bathyscope.measures.schedules import check_blocks, runnable
+from bathyscope.measures.schedules import changed
 from bathyscope.prompts.parts import clusters, parts
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.schedule import Schedule
@@ -43,12 +43,9 @@ class Pairs(Measure[PairsOptions], declared=DECLARATION):
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
         if facts.n_blocks < 3:
             raise ModelError(f"pairs needs at least three blocks, one of which stays; this model has {facts.n_blocks}.")
-        blocks = check_blocks(self.options.blocks, facts.n_blocks, self.name)
         if self.options.cluster is not None:
             clusters(prompts, self.options.cluster)
-        standard = Schedule.standard(facts.n_blocks)
-        dropped = {block: standard.drop(block) for block in blocks}
-        self._blocks = sorted(runnable(dropped, facts, self.name, asked=self.options.blocks is not None))
+        self._blocks = sorted(changed(self, Schedule.drop, facts.n_blocks, facts))
         self._tree = _tree(facts.n_blocks, self._blocks)
 
     def rows_after(self, facts: ModelFacts, tokens: int) -> float:

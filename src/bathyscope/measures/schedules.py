@@ -1,10 +1,11 @@
-"""What drop, swap and repeat share: next-token statistics of the model under other schedules of its blocks.
+"""Drop, swap and repeat: next-token statistics of the model under other schedules of its blocks.
 
 Per token: KL(normal ‖ intervened), top-1 agreement, entropy and cross-entropy of the next token, averaged over the
-positions that have a next token. Source: lad2024, layer interventions.
+positions that have a next token. Source: lad2024, layer interventions and layer repetition.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,35 +13,120 @@ import xarray as xr
 from torch import Tensor
 
 from bathyscope.errors import ModelError, OptionError, warn
-from bathyscope.measures.base import MeasureProbe, ModelFacts
+from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, require_range
 from bathyscope.measures.declaration import Declaration
+from bathyscope.measures.declared.schedules import DROP, REPEAT, SWAP, DropOptions, RepeatOptions, SwapOptions
+from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.schedule import Schedule
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.compare import compare, same_or
 from bathyscope.wavefront.probe import FinalStates
-from bathyscope.wavefront.rows import Request
+from bathyscope.wavefront.rows import Request, ScheduleRow, SkipRow
 
 _VARIABLES = {"kl": "kl_from_reference", "top1_agreement": "top1_agreement", "entropy": "entropy", "loss": "loss"}
 
 
-def check_blocks(blocks: Sequence[int] | None, allowed: int, measure: str) -> tuple[int, ...]:
-    """The asked block indices, or all.
+class Drop(Measure[DropOptions], declared=DROP):
+    """Next-token statistics without each block in turn."""
+
+    by_prompt = True
+
+    def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
+        first = protected(self, prompts)
+        self._rows = {block: SkipRow(block, first) for block in changed(self, Schedule.drop, facts.n_blocks, facts)}
+
+    def rows_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
+        return facts.n_blocks / 2
+
+    def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
+        return ScheduleProbe(DROP, facts, batch, self._rows, "dropped", self.options.positions)
+
+
+class Swap(Measure[SwapOptions], declared=SWAP):
+    """Next-token statistics with blocks ℓ and ℓ+1 exchanged, for each ℓ."""
+
+    by_prompt = True
+
+    def unavailable(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> str | None:
+        return "this model has one block only" if facts.n_blocks < 2 else None
+
+    def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
+        kept, first = swapped(self, facts), protected(self, prompts)
+        self._rows = {block: ScheduleRow(schedule, first) for block, schedule in kept.items()}
+
+    def rows_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
+        return facts.n_blocks / 2
+
+    def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
+        return ScheduleProbe(SWAP, facts, batch, self._rows, "swapped", self.options.positions)
+
+
+class Repeat(Measure[RepeatOptions], declared=REPEAT):
+    """Next-token statistics with each window of blocks repeated block by block."""
+
+    by_prompt = True
+
+    def unavailable(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> str | None:
+        length, blocks = self.options.length, facts.n_blocks
+        return (
+            None if length <= blocks else f"its window of {length} blocks is longer than the model, which has {blocks}"
+        )
+
+    def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
+        length, times = self.options.length, self.options.times
+        if length > facts.n_blocks:
+            raise OptionError(
+                f"repeat: length={length} does not fit a model of {facts.n_blocks} blocks; "
+                f"allowed: 1 to {facts.n_blocks}."
+            )
+        standard = Schedule.standard(facts.n_blocks)
+        starts = range(facts.n_blocks - length + 1)
+        self._rows = {start: ScheduleRow(standard.repeat(start, length, times)) for start in starts}
+
+    def rows_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
+        return (facts.n_blocks - self.options.length + 1) / 2 + self.options.length
+
+    def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
+        return ScheduleProbe(REPEAT, facts, batch, self._rows, "start", self.options.positions)
+
+
+def changed(
+    measure: Measure[Any], change: Callable[[Schedule, int], Schedule], blocks: int, facts: ModelFacts
+) -> dict[int, Schedule]:
+    """The schedules in which one of the measure's ``blocks`` (None = each) is changed, by that block.
 
     Args:
-        allowed: how many there are (the last ones of swap and repeat have no partner).
+        change: ``Schedule.drop`` or ``Schedule.swap``.
+        blocks: how many can be changed (the last one has no partner to be swapped with).
 
     Raises:
-        OptionError: an index out of range.
+        OptionError: a block out of range.
+        ModelError: a schedule that was asked for cannot run, or none can.
     """
-    if blocks is None:
-        return tuple(range(allowed))
-    for block in blocks:
-        if not 0 <= block < allowed:
-            raise OptionError(f"{measure}: block {block} is out of range; allowed: 0 to {allowed - 1}.")
-    return tuple(int(b) for b in blocks)
+    asked = measure.options.blocks
+    for block in asked or ():
+        if not 0 <= block < blocks:
+            raise OptionError(f"{measure.name}: block {block} is out of range; allowed: 0 to {blocks - 1}.")
+    standard = Schedule.standard(facts.n_blocks)
+    schedules = {int(block): change(standard, int(block)) for block in (range(blocks) if asked is None else asked)}
+    return _runnable(schedules, facts, measure.name, asked=asked is not None)
 
 
-def runnable(schedules: Mapping[int, Schedule], facts: ModelFacts, measure: str, asked: bool) -> dict[int, Schedule]:
+def swapped(measure: Measure[Any], facts: ModelFacts) -> dict[int, Schedule]:
+    """The same of blocks ℓ and ℓ+1 swapped, by ℓ; a ModelError where there is one block only."""
+    if facts.n_blocks < 2:
+        raise ModelError(f"{measure.name} needs at least two blocks; this model has one.")
+    return changed(measure, Schedule.swap, facts.n_blocks - 1, facts)
+
+
+def protected(measure: Measure[Any], prompts: Sequence[TokenizedPrompt], kept: int = 0) -> int:
+    """How many first tokens of each prompt are left as they are; an OptionError where a prompt is too short for it."""
+    first: int = measure.options.protect_first
+    require_range(f"{measure.name}: protect_first", first, 0, min(map(len, prompts)) - kept)
+    return first
+
+
+def _runnable(schedules: Mapping[int, Schedule], facts: ModelFacts, measure: str, asked: bool) -> dict[int, Schedule]:
     """The schedules in which every block that takes its keys and values from another one finds them (Gemma 4).
 
     The others are left out with a warning, or refused where they were ``asked`` for one by one.
@@ -85,7 +171,6 @@ class ScheduleProbe(MeasureProbe):
         self._facts, self._batch, self._rows, self._dimension = facts, batch, rows, dimension
         self._declaration, self._positions = declaration, positions
         self._found: dict[str, Tensor] = {}
-        self._noise = np.zeros(batch.size)
 
     def finish(self, final: FinalStates) -> None:
         batch = self._batch
@@ -108,7 +193,7 @@ class ScheduleProbe(MeasureProbe):
             self.tokens.put("added_loss", found["loss"][:-2] - found["loss"][-2], dropped=list(self._rows))
             self.tokens.put("added_kl", found["kl_from_reference"][:-2])
         plain = found["kl_from_reference"][-1]
-        self._noise = torch.stack([piece.max() for piece in batch.split(plain)]).cpu().numpy()
+        self._noise = torch.stack([piece.max() for piece in batch.split(plain)])
         if not all(bool(torch.isfinite(values).all()) for values in self._found.values()):
             raise ModelError(
                 f"A schedule of {self._dimension} blocks gives NaN or Inf predictions on this input; load the model "
@@ -118,9 +203,6 @@ class ScheduleProbe(MeasureProbe):
     def _counted(self, metric: str) -> slice:
         """The positions of a prompt that a metric's mean is over."""
         return slice(1, None) if self._positions == "published" and metric != "loss" else slice(None, -1)
-
-    def noise(self) -> np.ndarray:
-        return self._noise
 
     def result(self) -> xr.Dataset:
         data: dict[str, Tensor | np.ndarray] = {

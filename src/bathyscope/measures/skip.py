@@ -6,7 +6,7 @@ or its MLP's contribution, is skipped. ``all``: at every token from ``protect_fi
 Source: csordas2025 and hu2025, layer skipping.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -14,9 +14,9 @@ import xarray as xr
 from torch import Tensor
 
 from bathyscope.labels import REDUCTIONS
-from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, require_range
+from bathyscope.measures.base import MeasureProbe, ModelFacts, require_range
 from bathyscope.measures.declared.skip import DECLARATION, REACHES, SkipOptions
-from bathyscope.measures.effects import EPS, Cell, EffectProbe, over_prompts, pooled
+from bathyscope.measures.effects import EPS, Cell, EffectMeasure, EffectProbe, over_prompts, pooled
 from bathyscope.measures.over_tokens import reduce_tokens
 from bathyscope.measures.positions import COUNT, chosen_positions
 from bathyscope.prompts.prompt import TokenizedPrompt
@@ -27,57 +27,48 @@ from bathyscope.wavefront.probe import BaselineView, FinalStates
 from bathyscope.wavefront.rows import Request, SkipBefore, SkipChannels, SkipRow
 
 
-class Skip(Measure[SkipOptions], declared=DECLARATION):
+class Skip(EffectMeasure[SkipOptions], declared=DECLARATION):
     """Skip effects on all tokens and on future tokens."""
-
-    by_prompt = True
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
         lengths = [len(p) for p in prompts]
         if set(self.options.parts) != {"block"}:
             facts.require_parts("skip of attention or mlp")
         require_range("skip: protect_first", self.options.protect_first, 0, min(lengths))
-        self._positions = chosen_positions(self.options.positions, lengths, seed, self.name)
+        self.positions = chosen_positions(self.options.positions, lengths, seed, self.name)
 
     def rows_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
         # a row of channels owns all its tokens, a tail only its later ones
         share = 1.0 if self.options.axis == "channels" else 0.5
         return len(self.options.parts) * facts.n_blocks * (1 + COUNT * share) / 2
 
-    @property
-    def extents(self) -> Mapping[str, int]:
-        return {"sample": max(map(len, self._positions), default=0)}
+    def cells(self, n_blocks: int) -> Sequence[Cell]:
+        return [(part, s) for part in range(len(self.options.parts)) for s in range(n_blocks)]
+
+    def everywhere(self, cell: Cell) -> Request:
+        part, s = cell
+        return SkipRow(s, self.options.protect_first, self.options.parts[part])
+
+    def before(self, cell: Cell, prompt: int, t: int) -> Request:
+        part, s = cell
+        if self.options.axis == "channels":
+            return SkipChannels(s, prompt, t)
+        return SkipBefore(s, prompt, t, self.options.protect_first, self.options.parts[part])
 
     def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
-        return SkipProbe(self.options, facts, batch, [self._positions[i] for i in indices], self.extents["sample"])
+        return SkipProbe(self, facts, batch, indices)
 
 
 class SkipProbe(EffectProbe):
     """Effects on contributions and on the output of one batch."""
 
-    def __init__(
-        self,
-        options: SkipOptions,
-        facts: ModelFacts,
-        batch: Batch,
-        positions: Sequence[tuple[int, ...]],
-        samples: int,
-    ) -> None:
-        n_blocks, protect, parts = facts.n_blocks, options.protect_first, len(options.parts)
-        cells = [(part, s) for part in range(parts) for s in range(n_blocks)]
-        everywhere: dict[Request, Cell] = {SkipRow(s, protect, options.parts[part]): (part, s) for part, s in cells}
-        later: dict[Request, Cell] = {
-            _before(options, part, s, prompt, t): (part, s)
-            for prompt, starts in enumerate(positions)
-            for t in dict.fromkeys(starts)
-            for part, s in cells
-        }
-        super().__init__(facts, batch, everywhere, later, positions, samples, diagonal=True, parts=parts)
-        self._options = options
+    def __init__(self, measure: Skip, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> None:
+        self._options, parts = measure.options, len(measure.options.parts)
+        super().__init__(measure, facts, batch, indices, diagonal=True, parts=parts)
         self._gone: list[Tensor] = []
-        shape = (batch.size, parts, len(REDUCTIONS), n_blocks)
+        shape = (batch.size, parts, len(REDUCTIONS), facts.n_blocks)
         self._output_all, self._output_future = np.zeros(shape), np.zeros(shape)
-        self._output_future[[not starts for starts in positions]] = np.nan
+        self._output_future[[not starts for starts in self._positions]] = np.nan
 
     def baseline(self, view: BaselineView) -> None:
         if "block" in self._options.parts:
@@ -143,9 +134,3 @@ class SkipProbe(EffectProbe):
         for reach, effect in effects.items():
             data |= {f"given_{reach}": influence_given(effect), f"received_{reach}": influence_received(effect)}
         return self.dataset(DECLARATION, data, part=list(self._options.parts))
-
-
-def _before(options: SkipOptions, part: int, s: int, prompt: int, t: int) -> Request:
-    if options.axis == "channels":
-        return SkipChannels(s, prompt, t)
-    return SkipBefore(s, prompt, t, options.protect_first, options.parts[part])

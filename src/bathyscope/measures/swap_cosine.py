@@ -13,12 +13,11 @@ import xarray as xr
 from torch import Tensor
 
 from bathyscope.errors import ModelError
-from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, require_range
+from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
 from bathyscope.measures.declared.swap_cosine import DECLARATION, SwapCosineOptions
 from bathyscope.measures.over_tokens import mean_over_tokens
-from bathyscope.measures.schedules import check_blocks, runnable
+from bathyscope.measures.schedules import protected, swapped
 from bathyscope.prompts.prompt import TokenizedPrompt
-from bathyscope.schedule import Schedule
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.probe import BaselineView, RowPartsView
 from bathyscope.wavefront.rows import ScheduleRow
@@ -37,16 +36,9 @@ class SwapCosine(Measure[SwapCosineOptions], declared=DECLARATION):
         return None if facts.checks.parts else "this model has no separable contributions of attention and MLP"
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
-        if facts.n_blocks < 2:
-            raise ModelError("swap_cosine needs at least two blocks; this model has one.")
+        kept, first = swapped(self, facts), protected(self, prompts, kept=1)
         facts.require_parts(self.name)
-        blocks = check_blocks(self.options.blocks, facts.n_blocks - 1, self.name)
-        protect = self.options.protect_first
-        require_range("swap_cosine: protect_first", protect, 0, min(len(p) for p in prompts) - 1)
-        standard = Schedule.standard(facts.n_blocks)
-        swapped = {block: standard.swap(block) for block in blocks}
-        kept = runnable(swapped, facts, self.name, asked=self.options.blocks is not None)
-        self._rows = {block: ScheduleRow(schedule, protect, stop=block + 2) for block, schedule in kept.items()}
+        self._rows = {block: ScheduleRow(schedule, first, stop=block + 2) for block, schedule in kept.items()}
 
     def rows_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
         # each of the swapped rows runs two blocks
@@ -78,7 +70,7 @@ class SwapCosineProbe(MeasureProbe):
         self._baseline: Mapping[str, Tensor | None] = {}
         self._normal: dict[int, Mapping[str, Tensor]] = {}
         self._found: dict[tuple[str, str, int], Tensor] = {}
-        self._noise = torch.zeros(batch.size, dtype=torch.float64, device=batch.ids_BT.device)
+        self._noise: Tensor = torch.zeros(batch.size, dtype=torch.float64, device=batch.ids_BT.device)
 
     def baseline(self, view: BaselineView) -> None:
         self._baseline = {"attention": view.attention_BTD, "mlp": view.mlp_BTD}
@@ -110,9 +102,6 @@ class SwapCosineProbe(MeasureProbe):
     def _cosine(self, one_BTD: Tensor, other_BTD: Tensor) -> Tensor:
         cosine_BT = torch.cosine_similarity(one_BTD.double(), other_BTD.double(), dim=-1)
         return mean_over_tokens(cosine_BT, self._batch, self._first)
-
-    def noise(self) -> np.ndarray:
-        return self._noise.cpu().numpy()
 
     def result(self) -> xr.Dataset:
         values = {

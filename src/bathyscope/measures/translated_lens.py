@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 import numpy as np
 import torch
@@ -36,7 +37,7 @@ from bathyscope.statistics.splits import FEWEST, Splits, split
 from bathyscope.wavefront.batch import Batch, plan_batches, within
 from bathyscope.wavefront.compare import compare
 from bathyscope.wavefront.engine import Wavefront
-from bathyscope.wavefront.probe import BaselineView, FinalStates, Probe
+from bathyscope.wavefront.probe import BaselineView, Boundaries, FinalStates
 
 READERS = ("translated", "lens")
 TOKENS_PER_VALUE = 4
@@ -125,9 +126,8 @@ class TranslatedLens(Measure[TranslatedLensOptions], declared=DECLARATION):
 
     def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
         read = [i in self.splits.test for i in indices]
-        return TranslatedLensProbe(
-            facts, batch, self._translators, read, self.splits.test[0] in indices, self.options.positions
-        )
+        first = self.splits.test[0] in indices
+        return TranslatedLensProbe(facts, batch, self._translators, read, first, self.options.positions)
 
     def summarise(self, facts: ModelFacts, merged: xr.Dataset, seed: int) -> xr.Dataset | None:
         means = merged["prediction_depth"].mean("prompt")
@@ -160,23 +160,10 @@ class TranslatedLens(Measure[TranslatedLensOptions], declared=DECLARATION):
         room = min(wave.policy.tokens, _STATE_BYTES // (8 * (anatomy.n_blocks + 1) * anatomy.width))
         for picked in plan_batches([len(p) for p in prompts], 1, room, anatomy.equal_lengths):
             batch = Batch.of([prompts[i].ids for i in picked], device, [prompts[i].answer_tokens for i in picked])
-            wave.run(batch, [_Gathering(counted_tokens(batch, [True] * batch.size, self.options.positions), sums)])
+            states = Boundaries(itemgetter(counted_tokens(batch, [True] * batch.size, self.options.positions)))
+            wave.run(batch, [states])
+            sums.add(states.taken[:-1], states.taken[-1:])
         return sums
-
-
-class _Gathering(Probe):
-    """Adds a batch's states at all boundaries to the sums."""
-
-    def __init__(self, counted_BT: Tensor, sums: NormalEquations) -> None:
-        super().__init__()
-        self._counted_BT, self._sums = counted_BT, sums
-        self._states: list[Tensor] = []
-
-    def baseline(self, view: BaselineView) -> None:
-        self._states.append(view.before_BTD[self._counted_BT])
-
-    def finish(self, final: FinalStates) -> None:
-        self._sums.add(self._states, [final.baseline_BTD[self._counted_BT]])
 
 
 class TranslatedLensProbe(MeasureProbe):
