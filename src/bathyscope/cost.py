@@ -160,7 +160,7 @@ def estimate(
         prompts: as for ``survey``; they are tokenized, and all that a survey refuses is refused here.
         measures: as for ``survey``.
         tokens: instead of prompts, the length of each (no tokenizer is needed).
-        count: how many prompts of ``tokens`` tokens.
+        count: how many prompts of that length.
         preset, chat: as for ``survey``.
         dtype, device, revision, trust_remote_code: as for ``load``; the rates are measured on the device.
         rates: measures the machine; None = ``measure_rates``.

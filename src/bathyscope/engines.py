@@ -14,9 +14,9 @@ from bathyscope.interrupts import ended_as_interrupted
 from bathyscope.model import AnyModel, alone, load, loaded
 from bathyscope.options import Range, checked
 from bathyscope.prompts.prompts import Prompts
-from bathyscope.prompts.source import Source
+from bathyscope.prompts.source import Source, require_there
 from bathyscope.schedule import Schedule
-from bathyscope.store.folder import folder_path
+from bathyscope.store.folder import folder_path, refuse_foreign
 from bathyscope.store.manifest import RUN
 from bathyscope.store.parts import Part
 from bathyscope.store.run import CONTROLS, Run, controls_in, load_manifest
@@ -137,6 +137,9 @@ def survey(
         keep_text=keep_text,
         options=options,
     )
+    require_there(prompts)
+    if folder is not None:
+        refuse_foreign(folder, RUN)
     if engine is not None:
         with ended_as_interrupted():
             return survey_by_workers(

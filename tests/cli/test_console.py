@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -97,3 +98,19 @@ def test_numbers_stand_right_and_missing_ones_are_dashes(capsys: pytest.CaptureF
     assert lines[1].split() == ["name", "share"]
     assert lines[3:6] == ["a           0.25", "b [c]          –", "long name      –"]
     assert lines[6] == "Below."
+
+
+def test_words_are_whole_in_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The widest column gives way; where not even all words fit, they are broken and nothing is lost."""
+    out = Terminal()
+    monkeypatch.setattr(sys, "stdout", out)
+    for columns, whole in (("46", True), ("24", False)):
+        monkeypatch.setenv("COLUMNS", columns)
+        out.truncate(0)
+        console.write_table(
+            ("name", "meaning", "share"), [["crossing_share", "how many resamples meet the criterion", 0.25]]
+        )
+        lines = [re.sub(r"\x1b\[\d*m", "", line) for line in out.getvalue().replace("\0", "").splitlines()]
+        assert max(map(len, lines)) <= int(columns)
+        assert ("criterion" in " ".join(lines).split()) == whole
+        assert "".join(line[:14].strip() for line in lines).count("crossing_share") == whole

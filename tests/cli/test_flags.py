@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
@@ -9,7 +10,7 @@ from typing import Any, Literal, get_args
 import pytest
 from cyclopts import App, CycloptsError, Parameter
 
-from bathyscope.cli.commands.survey import CALL, measure_flags
+from bathyscope.cli.commands.survey import CALL, call_flags, measure_flags
 from bathyscope.cli.declared import declared
 from bathyscope.cli.flags import command, flags, nested, options_of
 from bathyscope.measures.registry import MEASURES
@@ -102,6 +103,19 @@ def test_ranges_and_names_are_in_the_help() -> None:
     texts = {p.name: get_args(p.annotation)[1].help for p in measure_flags()}
     assert texts["lens__k"].endswith("; allowed: 1 or more.")
     assert texts["skip__parts"].endswith("; allowed: block, attention, mlp.")
+
+
+def test_names_that_the_parser_lists_are_not_listed_again() -> None:
+    texts = {p.name: get_args(p.annotation)[1].help for p in call_flags(CALL)}
+    assert "allowed" not in texts["attn"]
+    assert "allowed: 1 or more" in texts["workers"]
+
+
+def test_help_speaks_of_flags_and_not_of_python() -> None:
+    texts = {p.name: get_args(p.annotation)[1].help for p in call_flags(CALL)}
+    assert texts["stream"] == "short for --placement stream."
+    assert "yes = run them where" in texts["beyond_context"]
+    assert [name for name, text in texts.items() if re.search(r"True|False|None|``|\. not ", text)] == []
 
 
 def test_arguments_of_functions_become_options() -> None:

@@ -52,7 +52,9 @@ def test_each_help_has_examples_that_its_own_parser_accepts(
     monkeypatch.setattr(app, "console", Console(width=200))  # no example is wrapped
     assert main([name, "--help"]) == 0
     printed = capsys.readouterr().out
-    lines = [line.strip() for line in printed.split("Examples:")[1].splitlines()]
+    below = printed.split("Examples:")[1]
+    assert [line for line in below.splitlines() if len(line.rstrip()) > 80] == []
+    lines = [line.strip() for line in below.replace("\\\n", "").splitlines()]  # as a shell reads them
     examples = [line.split("|")[0].split(">")[0] for line in lines if line.startswith("bathyscope ")]
     assert 2 <= len(examples) <= 6
     for example in examples:
@@ -72,6 +74,18 @@ def test_unknown_names_are_answered_with_near_ones(capsys: pytest.CaptureFixture
     assert "See bathyscope survey --help." in said
     assert main(["survey", "model", "--lens.kk", "3"]) == 2
     assert "Did you mean --lens.k?" in capsys.readouterr().err
+
+
+def test_what_is_missing_or_too_much_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, said in (
+        (["--verison"], "Unknown option '--verison'. Did you mean '--version'? See bathyscope --help."),
+        (["show"], "bathyscope show needs RUN. See bathyscope show --help."),
+        (["group", "run"], "bathyscope group needs --by. See bathyscope group --help."),
+        (["show", "run", "--measure"], "--measure needs a value. See bathyscope show --help."),
+        (["demo", "more", "words"], "bathyscope demo takes no 'more', 'words'. See bathyscope demo --help."),
+    ):
+        assert main(arguments) == 2
+        assert capsys.readouterr().err == f"error: {said}\n"
 
 
 def test_a_command_of_another_package_says_which_to_install(capsys: pytest.CaptureFixture[str]) -> None:

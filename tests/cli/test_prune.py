@@ -164,6 +164,18 @@ def test_tasks_that_cannot_be_asked_are_refused_before_the_search(
         assert said in " ".join(capsys.readouterr().err.split())
 
 
+def test_what_is_wrong_is_said_before_the_model_is_loaded(
+    sources: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for model, given, words, code, said in (
+        ("none", sources, (), 2, "Say how much may go"),
+        ("none", (sources[0], "none.jsonl"), ("--drop", "1"), 3, "none.jsonl does not exist"),
+    ):
+        assert main(arguments(Path(model), given, *words)) == code
+        assert said in (err := capsys.readouterr().err)
+        assert "Loading" not in err
+
+
 def test_codes_and_words_of_what_cannot_be_done(
     model_folder: Path, sources: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,6 +7,7 @@ import html
 import io
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,13 @@ import bathyscope
 from bathyscope.cli import main
 from bathyscope.statistics.bootstrap import mean_interval
 from bathyscope.store.run import open_run
+
+
+class Terminal(io.StringIO):
+    """Standard output as a person sees it."""
+
+    def isatty(self) -> bool:
+        return True
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -125,7 +133,22 @@ def test_the_readings_behind_the_verdict(run_folder: Path, capsys: pytest.Captur
     rows = json.loads(capsys.readouterr().out)
     assert rows == bathyscope.open(run_folder).verdict.rows()
     assert main(["show", str(run_folder), "--measure", "verdict"]) == 0
-    assert capsys.readouterr().out.startswith(bathyscope.open(run_folder).verdict.text)
+    shown = capsys.readouterr().out.splitlines()
+    verdict = bathyscope.open(run_folder).verdict
+    assert shown[0] == verdict.text
+    assert next(line for line in shown if line.startswith("readable")).split()[1] == f"{verdict.readable.value:.3g}"
+    assert [line.partition(":")[0] for line in shown[-3:]] == ["readable", "own", "later"]
+
+
+def test_bars_are_as_long_as_the_terminal_has_room(run_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", out := Terminal())
+    for columns in (120, 40):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        out.truncate(0)
+        assert main(["show", str(run_folder), "--measure", "lens", "--variables", "entropy"]) == 0
+        lines = out.getvalue().splitlines()
+        assert max(line.count("█") for line in lines) == (24 if columns == 120 else 6)
+        assert [line for line in lines if line.strip().startswith("█")] == []  # none goes on in the next line
 
 
 def test_wrong_runs_and_measures(run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

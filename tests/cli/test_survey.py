@@ -200,6 +200,9 @@ def test_bad_input_gives_its_exit_code_and_one_message(
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
+        (("--prompts", "gms8k:3"), "'gms8k' is neither a data set nor a prompt file. Did you mean 'gsm8k'?"),
+        (("--prompts", "none.jsonl"), "none.jsonl does not exist"),
+        (("--prompts", "none/:3"), "There is no folder 'none'"),
         (("--memory", "20 apples"), "memory='20 apples' is no amount of memory; give it as 20GB, 512MiB"),
         (("--part", "3of16"), "'3of16'"),
         (("--control", "untrainde"), "'untrainde'"),
@@ -217,8 +220,10 @@ def test_what_is_wrong_with_a_survey_is_said_before_the_model_is_loaded(
 ) -> None:
     """Which takes minutes for a large one."""
     monkeypatch.setattr("bathyscope.model.loading.read_checkpoint", lambda *_: pytest.fail("it was loaded"))
-    assert main(asked(model_folder, prompts_file, tmp_path / "run", *flags)) == 2
+    assert main(asked(model_folder, prompts_file, tmp_path / "run", *flags)) == (3 if "--prompts" in flags else 2)
     assert message in capsys.readouterr().err
+    assert main(asked(model_folder, prompts_file, prompts_file.parent)) == 5
+    assert "is no run but not empty either" in capsys.readouterr().err
 
 
 def test_the_default_folder_is_named_by_model_and_prompts() -> None:

@@ -202,6 +202,18 @@ def test_each_id_is_kept_once(path: str, plain: PreTrainedTokenizerFast) -> None
     assert len({id(token) for token in tokens}) == len(set(tokens))
 
 
+def test_blanks_alone_are_no_text(tmp_path: Path, plain: PreTrainedTokenizerFast) -> None:
+    """However many of them there are; blanks before words are kept."""
+    file = tmp_path / "blank.txt"
+    file.write_text(" \n" * corpus.CHUNK)
+    with pytest.raises(PromptError, match=r"blank\.txt holds blanks alone\. Give a file that holds text\."):
+        corpus_prompts(str(file), tokenizer=plain, window=4)
+    text = " \n" * corpus.CHUNK + "once upon a time"
+    file.write_text(text)
+    [prompt] = corpus_prompts(str(file), tokenizer=plain, window=4, count=1)
+    assert prompt.ids == tuple(whole(plain, text)[:4])
+
+
 def test_files_that_hold_no_text(tmp_path: Path, plain: PreTrainedTokenizerFast) -> None:
     whole_file = gzip.compress(TEXT.encode() * 20, mtime=0)
     for name, content, message in (

@@ -69,7 +69,7 @@ def test_rows_of_every_kind_of_file(tmp_path: Path, write_jsonl: Callable[..., s
 
 def test_bad_rows_are_named(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"a": 1}\n\n{"a": \n')
-    with pytest.raises(PromptError, match=r"a\.jsonl, line 3: not JSON"):
+    with pytest.raises(PromptError, match=r"a\.jsonl, line 3, character \d+: not JSON"):
         list(read_rows(tmp_path / "a.jsonl"))
     (tmp_path / "b.jsonl").write_text('{"a": 1}\n[1, 2]\n')
     with pytest.raises(PromptError, match=r"b\.jsonl, line 2: a JSON object is needed.*not list"):

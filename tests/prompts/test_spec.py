@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -181,3 +183,10 @@ def test_levels() -> None:
 def test_refused(text: str, message: str) -> None:
     with pytest.raises(PromptError, match=message):
         parse(text)
+
+
+def test_a_folder_without_its_slash_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "books").mkdir()
+    with pytest.raises(PromptError, match=r"For the texts of this folder write books/\."):
+        parse("books:3")

@@ -441,6 +441,8 @@ KEEP_OUT = [name for name in synthetic_run(3).measures if name not in ("skip", "
             (RUN, "page.PDF"),
             "out='page.PDF' is no name of a page, which is HTML; give one such as 'page.html'. Pictures",
         ),
+        ((RUN, "prompts.txt"), "out='prompts.txt' is no name of a page"),
+        ((RUN, "runs/qwen"), "out='runs/qwen' is no name of a page"),
     ],
 )
 def test_arguments_of_another_type_are_one_sentence(arguments: tuple[object, ...], words: str) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Container, Hashable, Mapping, Sequence
+import re
+from collections.abc import Callable, Container, Hashable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from importlib import import_module
+from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from textwrap import wrap
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 from cyclopts import App, Parameter
 
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 R = TypeVar("R")
+_WIDTH: Final = 80
 
 ModelName = Annotated[str, Parameter(help="name on the hub, or a local folder.")]
 Records = Annotated[Format, Parameter(help="of the output; missing numbers are empty in CSV and null in JSON.")]
@@ -54,6 +58,7 @@ def as_app(
     texts: Mapping[str, str] | None = None,
     repeated: Container[str] = (),
     beside: Sequence[inspect.Parameter] = (),
+    usage: str | None = None,
 ) -> App:
     """A command: ``body``, whose ``**given`` are flags for the arguments of a Python call that it does not name itself.
 
@@ -63,12 +68,36 @@ def as_app(
         leave_out: arguments of the call that the body gives by other names, or that a shell cannot give.
         texts, repeated: as for ``flags``.
         beside: further flags.
+        usage: the line at the head of the help, where the parser cannot tell what is needed.
     """
     own = (*inspect.signature(body).parameters, "progress", *leave_out)
     derived = [*(flags(options_of(call, leave_out=own), texts=texts, repeated=repeated) if call else []), *beside]
-    made = App(name=body.__module__.rpartition(".")[2].replace("_", "-"), help_epilogue=examples)
+    made = App(name=body.__module__.rpartition(".")[2].replace("_", "-"), help_epilogue=folded(examples), usage=usage)
     made.default(command(body, [*derived, *(flags(loading) if loading else [])]))
     return made
+
+
+def folded(text: str | None) -> str | None:
+    """The text below a help, 80 columns wide; a long command goes on in the next line as a shell reads it."""
+    if text is None:
+        return None
+    groups = groupby(text.splitlines(), lambda line: bool(line) and not line.startswith(" "))
+    return "\n".join(
+        line for prose, lines in groups for line in (wrap(" ".join(lines), _WIDTH) if prose else _folded([*lines]))
+    )
+
+
+def _folded(lines: Sequence[str]) -> Iterator[str]:
+    """Commands among indented lines are cut before flags."""
+    for line in lines:
+        parts = re.split(r" (?=--|[>|] )", line) if len(line) > _WIDTH else [line]
+        now = parts[0]
+        for part in parts[1:]:
+            if len(now) + len(part) > _WIDTH - 3:
+                yield f"{now} \\"
+                now = "     "
+            now += f" {part}"
+        yield now
 
 
 def on_models(

@@ -136,6 +136,13 @@ def write_rows(rows: Sequence[Mapping[str, Any]], format_: Format, remark: str =
         write(remark)
 
 
+def width() -> int:
+    """Columns of the terminal, or enough for a file where there is none."""
+    from rich.console import Console
+
+    return Console(file=sys.stdout).width if sys.stdout.isatty() else _PIPE_WIDTH
+
+
 def write_table(
     headings: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "", caption: Sequence[str] = ()
 ) -> None:
@@ -154,16 +161,22 @@ def write_table(
     table = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
     table.title, table.caption = Text(shown(title)) if title else None, Text(shown("\n".join(caption), "\n"))
     table.title_justify = table.caption_justify = "left"
+    columns = width()
+    texts = [[shown(heading), *(row[number].plain for row in cells)] for number, heading in enumerate(headings)]
+    widths = _widths(texts, columns - 2 * len(headings))
     for number, heading in enumerate(headings):
         figures = all(_NUMBER.match(row[number].plain) for row in cells)
-        table.add_column(Text(shown(heading)), justify="right" if figures else "left", overflow="fold")
+        table.add_column(
+            Text(shown(heading)),
+            justify="right" if figures else "left",
+            overflow="fold",
+            width=widths[number],
+        )
     for line in cells:
         table.add_row(*line)
     drawn = io.StringIO()
     terminal = sys.stdout.isatty()
-    Console(
-        file=drawn, width=None if terminal else _PIPE_WIDTH, force_terminal=terminal, safe_box=True, emoji=False
-    ).print(table)
+    Console(file=drawn, width=columns, force_terminal=terminal, safe_box=True, emoji=False).print(table)
     _put(_in_glyphs("\n".join(line.rstrip() for line in drawn.getvalue().splitlines()), sys.stdout))
 
 
@@ -219,6 +232,19 @@ def _json(value: Any, indent: int | None = None) -> str:
     # escapes are exact JSON, where another encoding has no such characters and a terminal would obey them
     escaped = sys.stdout.isatty() or not _is_unicode(sys.stdout)
     return json.dumps(value, indent=indent, ensure_ascii=escaped, allow_nan=False)
+
+
+def _widths(texts: Sequence[Sequence[str]], room: int) -> Sequence[int | None]:
+    """Letters of every column, of which the widest give way first and none breaks a word; None where some must."""
+    from rich.cells import cell_len
+
+    widths = [max(cell_len(text) for text in own) for own in texts]
+    least = [max(cell_len(word) for text in own for word in text.split() or [""]) for own in texts]
+    if sum(least) > room:
+        return [None] * len(texts)
+    while sum(widths) > room:
+        widths[max(range(len(widths)), key=lambda one: (widths[one] > least[one], widths[one]))] -= 1
+    return widths
 
 
 def _cell(value: Any) -> str:

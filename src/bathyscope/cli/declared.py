@@ -79,7 +79,15 @@ def descriptions(docstring: str) -> dict[str, str]:
             names = start[1].replace("*", "").split(", ")
         for name in names:
             found[name] = f"{found.get(name, '')} {line.strip() if start is None else start[2]}".strip()
-    return {name: text.replace("``", "").replace("None = ", "not given = ") for name, text in found.items()}
+    return {name: _in_a_shell(text) for name, text in found.items()}
+
+
+def _in_a_shell(text: str) -> str:
+    """What says Python's values and calls, said in flags."""
+    plain = re.sub(r"``(\w+)=\"(\w+)\"``", r"--\1 \2", text).replace("``", "")
+    for value, word in {"None": "not given", "True": "yes", "False": "no"}.items():
+        plain = plain.replace(f"{value} = ", f"{word} = ")
+    return plain.replace(". not given = ", ". Not given = ")
 
 
 class _Names(dict[str, Any]):

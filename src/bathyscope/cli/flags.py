@@ -95,7 +95,9 @@ def command(body: Callable[..., int], derived: Sequence[inspect.Parameter]) -> C
 
 def _with_choices(text: str, hint: Any) -> str:
     """The help text with the range or the names allowed; those of a single choice are listed by the parser."""
-    allowed = "" if get_origin(hint) is Literal else choices(hint).replace("or None (", "or not given (")
+    plain = [one for one in _members(hint) if one is not type(None)]
+    listed = len(plain) == 1 and get_origin(plain[0]) is Literal
+    allowed = "" if listed else choices(hint).replace("or None (", "or not given (")
     return f"{text.rstrip('.')}; allowed: {allowed}." if allowed else text
 
 

@@ -5,7 +5,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 
-from cyclopts import App, CycloptsError, UnknownCommandError
+from cyclopts import App, CycloptsError, MissingArgumentError, UnknownCommandError, UnusedCliTokensError
 
 from bathyscope.cli import session
 from bathyscope.cli.app import app, with_measures_help
@@ -89,11 +89,27 @@ def _already_ending() -> None:
 def _usage(error: CycloptsError, program: str) -> str:
     if isinstance(error, UnknownCommandError) and error.unused_tokens:
         # cyclopts would import every command to list them
-        names = [name for name in app if not name.startswith("-")]
         name = error.unused_tokens[0]
+        if name.startswith("-"):
+            flags = ("--help", "--version", "--install-completion", "--debug", "--log-level", "--log-json")
+            return f"Unknown option {name!r}.{did_you_mean(name, flags)} See {program} --help."
+        names = [name for name in app if not name.startswith("-")]
         if name in _PACKAGES:
             return f"The command {name!r} is another package's: pip install {_PACKAGES[name]}"
         return f"Unknown command {name!r}.{did_you_mean(name, names)} Allowed: {', '.join(names)}."
     where = " ".join((program, *(error.command_chain or ())))
+    if isinstance(error, UnusedCliTokensError):
+        return f"{where} takes no {', '.join(map(repr, error.unused_tokens or []))}. See {where} --help."
+    if isinstance(error, MissingArgumentError) and error.argument is not None:
+        return f"{_missing(where, error)} See {where} --help."
     text = str(error)
     return f"{text}{'' if text.endswith(('.', '?')) else '.'} See {where} --help."
+
+
+def _missing(where: str, error: MissingArgumentError) -> str:
+    """What a command needs and was not given: an argument of its own, or the value of a flag."""
+    assert error.argument is not None
+    given = error.keyword or next((token.keyword for token in error.argument.tokens if token.keyword), None)
+    if given is not None:
+        return f"{given} needs a value."
+    return f"{where} needs {error.argument.name}."

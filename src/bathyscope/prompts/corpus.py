@@ -102,7 +102,9 @@ class Cut:
         return cls(tokenizer, () if bos is None else (int(bos),), window, context, chars)
 
     def prompts(self, text: Text) -> Iterator[tuple[int, ...]]:
-        """Token ids of every prompt that the text fills; TooShortError where it fills none."""
+        """Token ids of every prompt that the text fills; TooShortError where it fills none, or says nothing."""
+        if text.is_blank():
+            raise TooShortError(f"{text.path} holds blanks alone. Give a file that holds text.")
         if self.chars is not None:
             bodies = _pieces(text, self.tokenizer, self.start, self.chars)
         else:
@@ -145,6 +147,14 @@ class Text:
                 raise PromptError(f"{self.path} is a binary file (it holds NUL characters); give plain text.")
             yield text
             left = None if left is None else left - len(text)
+
+    def is_blank(self) -> bool:
+        """Whether the file holds something, and nothing but blanks. It is as if unread afterwards."""
+        chunk = first = self.file.read(CHUNK)
+        while chunk and not chunk.strip():
+            chunk = self.file.read(CHUNK)
+        self.file.seek(0)
+        return bool(first) and not chunk
 
     def too_short(self, what: str, unit: str, example: str) -> PromptError:
         """What is said where the text fills no prompt of the size that was asked for."""

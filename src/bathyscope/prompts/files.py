@@ -77,6 +77,16 @@ def check_exists(path: Path) -> None:
         raise PromptError(f"{path} does not exist{where}.{did_you_mean(path.name, siblings)} Check the path.")
 
 
+def require_folder(path: Path) -> None:
+    """Refuse a path that is no folder.
+
+    Raises:
+        PromptError: it is missing, or a file.
+    """
+    if not path.is_dir():
+        raise PromptError(f"There is no folder {str(path)!r}; a source that ends in / is a folder of texts.")
+
+
 def _read_jsonl(path: Path) -> Iterator[Row]:
     with open_text(path) as file:
         for number, line in enumerate(file, start=1):
@@ -85,7 +95,8 @@ def _read_jsonl(path: Path) -> Iterator[Row]:
             try:
                 row = read_json(line)
             except json.JSONDecodeError as error:
-                raise PromptError(f"{path}, line {number}: not JSON ({error}); each line is one object.") from error
+                where = f"{path}, line {number}, character {error.pos + 1}"
+                raise PromptError(f"{where}: not JSON ({error.msg}); each line is one object.") from error
             except ValueError as error:
                 raise PromptError(f"{path}, line {number}: {error}.") from error
             if not isinstance(row, dict):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from bathyscope.errors import PromptError, warn
 from bathyscope.prompts.corpus import Cut, corpus_prompts
 from bathyscope.prompts.datasets import data_set, names
+from bathyscope.prompts.files import check_exists, require_folder
 from bathyscope.prompts.generators import GENERATORS
 from bathyscope.prompts.hub import column_prompts
 from bathyscope.prompts.prompt import Prompt, PromptSet, whole_number
@@ -96,6 +97,24 @@ def label_of(source: Source) -> str:
     if isinstance(source, (str, PathLike)):
         return parse(_written(source)).label
     return " + ".join(GIVEN if isinstance(part, list) else label_of(part) for part in _parts(source))
+
+
+def require_there(source: object) -> None:
+    """Refuses texts that are no source and files that are not there, and looks at nothing else.
+
+    For what takes minutes before it reads prompts, such as loading a model.
+
+    Raises:
+        PromptError: as ``resolve``.
+    """
+    if isinstance(source, (str, PathLike)):
+        source = parse(_written(source))
+    if isinstance(source, SourceSpec) and source.path is not None and not source.path.startswith(HUB):
+        (require_folder if source.is_folder else check_exists)(Path(source.path))
+    elif isinstance(source, (list, tuple)):
+        for number, item in enumerate(source):
+            if _is_named(item):
+                require_there(_named(item, number))
 
 
 def _from_spec(

@@ -148,8 +148,9 @@ def parse(text: str) -> SourceSpec:
 
 
 def _not_a_source(text: str, name: str, known: tuple[str, ...]) -> str:
+    near = f" For the texts of this folder write {name}/." if Path(name).is_dir() else did_you_mean(name, known)
     return (
-        f"Prompts {text!r}: {name!r} is neither a data set nor a prompt file.{did_you_mean(name, known)} "
+        f"Prompts {text!r}: {name!r} is neither a data set nor a prompt file.{near} "
         f"Allowed: {', '.join(known)}, or a file ending in {', '.join(CORPUS_SUFFIXES)} (plain text) or "
         f"{', '.join(PROMPT_FILE_SUFFIXES)} (one prompt a line). To measure on this very text, give a list "
         f"of strings: [{text!r}]."

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, TextIO
 
 from bathyscope.errors import PromptError, warn
 from bathyscope.prompts.corpus import Cut, Text, TooShortError, taken
-from bathyscope.prompts.files import open_text
+from bathyscope.prompts.files import open_text, require_folder
 from bathyscope.prompts.prompt import Prompt
 
 DOCUMENT: Final = "document"
@@ -96,8 +96,7 @@ def _windows(document: Document, cut: Cut, limit: int | None) -> Iterator[Window
 
 
 def _in_folder(folder: Path) -> list[Document]:
-    if not folder.is_dir():
-        raise PromptError(f"There is no folder {str(folder)!r}; a source that ends in / is a folder of texts.")
+    require_folder(folder)
     files = sorted(file for file in folder.iterdir() if file.name.endswith(SUFFIXES) and not file.name.startswith("."))
     if not files:
         raise PromptError(

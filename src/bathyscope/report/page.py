@@ -33,7 +33,8 @@ NO_LONGER: Final = {
     "behind them are given by `bathyscope show RUN --measure MEASURE --format csv`, or by run[measure] in Python."
 }
 """What is said to who gives an option that there was."""
-_PICTURES: Final = (".pdf", ".png", ".svg", ".jpg", ".jpeg")
+_SUFFIXES: Final = (".html", ".htm")
+"""Of a page, which overwrites what has its name: no prompts, no results."""
 
 
 def report(
@@ -59,7 +60,7 @@ def report(
         names: of the runs, in place of their models and data.
         prompts: draw some prompts of every run alone, by number (``"0-4,7"``), id or label (``"level=2"``).
         variables: draw the figures of some alone, such as ``"kl,entropy"``; answer, views and tables are the run's.
-        text: show the words of prompts and predictions; False leaves them out of the page and shows token ids.
+        text: show the words of prompts and predictions; without them the page shows token ids.
 
     Raises:
         OptionError: no run; a run with nothing to draw; a part of one with some of its blocks; an argument of another
@@ -107,7 +108,7 @@ def _check(out: object, title: object, options: object, gone: Mapping[str, objec
         known = ("runs", "out", "title", "options", "text", "names", "prompts", "variables")
         raise OptionError(f"A report takes no {name!r}; allowed: {', '.join(known)}.{did_you_mean(name, known)}")
     check("out", out, (str, Path), "the path of an HTML file, such as 'page.html'")
-    if Path(str(out)).suffix.lower() in _PICTURES:
+    if Path(str(out)).suffix.lower() not in _SUFFIXES:
         raise OptionError(
             f"out={str(out)!r} is no name of a page, which is HTML; give one such as 'page.html'. Pictures are files "
             "of their own: bathyscope report RUN --figures FOLDER --formats pdf."

@@ -95,7 +95,7 @@ class Folder:
     def __init__(self, path: Path, kind: Kind) -> None:
         self.path, self.kind = path, kind
         try:
-            _refuse_foreign(path, kind)
+            refuse_foreign(path, kind)
             path.mkdir(parents=True, exist_ok=True)
             probe(path)
             self._lock = FolderLock(path, kind.noun)
@@ -244,7 +244,12 @@ def _listed(schemas: tuple[int, ...]) -> str:
     return f"schema {schemas[0]}" if len(schemas) == 1 else f"schemas {' and '.join(map(str, schemas))}"
 
 
-def _refuse_foreign(path: Path, kind: Kind) -> None:
+def refuse_foreign(path: Path, kind: Kind) -> None:
+    """Refuses a path that cannot become a folder of this kind, and leaves it as it is.
+
+    Raises:
+        StoreError: it is a file, or holds something else.
+    """
     if path.exists() and not path.is_dir():
         raise StoreError(
             f"{str(path)!r} is a file; {kind.one} needs a folder of its own. Give a new or empty folder "

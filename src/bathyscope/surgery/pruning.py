@@ -105,7 +105,7 @@ def prune(
         3
     """
     with alone(model):
-        _require_one(drop, max_cost)
+        require_size(drop, max_cost)
         if not evaluate and (data or limit is not None):
             raise OptionError("data and limit are of tasks, and none is asked; name some by evaluate=['arc_easy'].")
         kinds = _kinds(parts)
@@ -197,7 +197,8 @@ def size_of(drop: int | str, units: int, what: str) -> int:
     return int(number)
 
 
-def _require_one(drop: int | str | None, max_cost: float | None) -> None:
+def require_size(drop: int | str | None, max_cost: float | None) -> None:
+    """Refuses what does not say in one way how much may go."""
     if (drop is None) == (max_cost is None):
         both = "both were given" if drop is not None else "neither was given"
         raise OptionError(f"Say how much may go: drop=6, drop='25%', or max_cost=0.05 in nats per token; {both}.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import App, Parameter
 
 from bathyscope.cli import session
-from bathyscope.cli.arguments import Quiet, Whole, choose_one
+from bathyscope.cli.arguments import Quiet, Whole, choose_one, folded
 from bathyscope.cli.console import quiet_libraries, say, write, write_json, write_table
 from bathyscope.cli.flags import command, flags, options_of
 from bathyscope.interrupts import INTERRUPTED
@@ -102,7 +102,7 @@ def _show(trained: Trained, given: str) -> None:
     )
 
 
-app = App(name="lab", help_epilogue=_EXAMPLES)
+app = App(name="lab", help_epilogue=folded(_EXAMPLES))
 app.command(command(train_command, flags(_TRAINING)), name="train")
 app.command(recipes_command, name="recipes")
 

@@ -13,7 +13,7 @@ _MEASURE: Any = MEASURES["cka"].options_type
 _EXAMPLES = """\
 Examples:
   bathyscope cka gpt2 gpt2-medium --prompts gsm8k:20
-  bathyscope cka ./base ./tuned --prompts stories.txt:50?window=256 --format csv > cka.csv"""
+  bathyscope cka ./base ./tuned --prompts "stories.txt:50?window=256" --format csv > cka.csv"""
 
 
 def cka_command(
@@ -24,9 +24,10 @@ def cka_command(
     Args:
         other: the second model.
     """
+    source = one_source(prompts)
     first, second = load_all([model, other], given, quiet)
     with quiet_libraries(downloads=not quiet):
-        found = bathyscope.cka(first, second, one_source(prompts), **given)
+        found = bathyscope.cka(first, second, source, **given)
     rows = records(found, ("tokens", "boundary", "boundary_other", "cka", "ci_low", "ci_high"), found["cka"].dims)
     write_rows(rows, format, f"Intervals of {given.get('level', _MEASURE().level):.0%}.")
     return 0

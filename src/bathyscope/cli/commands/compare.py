@@ -109,4 +109,10 @@ def _pair(text: str) -> Pair | None:
     return next((cut for cut in cuts if all(Path(folder).exists() for folder in cut)), cuts[0])
 
 
-app = as_app(compare_command, _EXAMPLES, "bathyscope:compare", leave_out=("pairs",))
+app = as_app(
+    compare_command,
+    _EXAMPLES,
+    "bathyscope:compare",
+    leave_out=("pairs",),
+    usage="Usage: bathyscope compare RUNS... [OPTIONS]",
+)

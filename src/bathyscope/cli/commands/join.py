@@ -26,4 +26,4 @@ def join_command(*parts: str, out: Path, quiet: Quiet = False) -> int:
     return 0
 
 
-app = as_app(join_command, _EXAMPLES)
+app = as_app(join_command, _EXAMPLES, usage="Usage: bathyscope join PARTS... --out PATH")

@@ -10,6 +10,7 @@ from cyclopts import Parameter
 
 import bathyscope
 from bathyscope.cli.arguments import LOADING_SEVERAL, Quiet, Records, as_app, on_models, records
+from bathyscope.cli.commands.survey import one_source
 from bathyscope.cli.console import Format, say, write, write_data, write_table
 from bathyscope.errors import OptionError
 
@@ -52,7 +53,7 @@ def maps_command(
     _check(files)
     if "ridge" in given:
         given["ridge"] = _numbers(given["ridge"])
-    found = on_models(bathyscope.maps, [source, target], prompts, given=given, quiet=quiet)
+    found = on_models(bathyscope.maps, [source, target], one_source([prompts]), given=given, quiet=quiet)
     _show(found, format)
     _save(found, files, quiet)
     return 0

@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, Parameter
 
 import bathyscope
-from bathyscope.cli.arguments import LOADING, Given, ModelName, Quiet, Records, as_app, choose_one, on_models, records
+from bathyscope.cli.arguments import (
+    LOADING,
+    Given,
+    ModelName,
+    Quiet,
+    Records,
+    as_app,
+    choose_one,
+    folded,
+    on_models,
+    records,
+)
 from bathyscope.cli.console import write_rows
 
 if TYPE_CHECKING:
@@ -88,7 +99,7 @@ def _judged(one: xr.Dataset, prefix: str, place: int) -> Row:
     return {column: float(one[f"{prefix}{column}"].values[place]) for column in columns}
 
 
-app = App(name="probe", help_epilogue=_EXAMPLES)
+app = App(name="probe", help_epilogue=folded(_EXAMPLES))
 for _name, _body, _call, _data in (
     ("wic", wic_command, "bathyscope.probing.wic:wic_probe", "train"),
     ("ing", ing_command, "bathyscope.probing.ing:ing_probe", "corpus"),

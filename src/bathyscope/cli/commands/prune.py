@@ -44,12 +44,16 @@ def prune_command(
     **given: Any,
 ) -> int:
     """Choose blocks to leave out."""
+    from bathyscope.surgery.pruning import require_size
+
     if given.get("data"):
         given["data"] = files_by_task(given["data"])
+    require_size(given.get("drop"), given.get("max_cost"))
+    sources = one_source(calibration), one_source(test)
     [loaded] = load_all([model], given, quiet)
     try:
         with quiet_libraries(downloads=not quiet):
-            plan = bathyscope.prune(loaded, one_source(calibration), one_source(test), progress=not quiet, **given)
+            plan = bathyscope.prune(loaded, *sources, progress=not quiet, **given)
     except KeyboardInterrupt:
         if given.get("out") is None:
             raise

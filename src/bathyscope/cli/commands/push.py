@@ -1,16 +1,21 @@
 """``bathyscope push``: a run as a data set on the hub. Needs no model library."""
 
+from typing import Annotated
+
+from cyclopts import Parameter
+
 import bathyscope
 from bathyscope.cli.arguments import as_app
 from bathyscope.cli.console import write
 
+_Private = Annotated[bool, Parameter(show_default=lambda _: "yes")]
 _EXAMPLES = """\
 Examples:
   bathyscope push runs/qwen user/qwen-gsm8k
   bathyscope show hf://datasets/user/qwen-gsm8k"""
 
 
-def push_command(run: str, to: str, /, *, private: bool = True) -> int:
+def push_command(run: str, to: str, /, *, private: _Private = True) -> int:
     """Publish a run as a data set on the Hugging Face hub, with the texts of its prompts where it keeps them.
 
     Args:

@@ -8,6 +8,7 @@ from cyclopts import Parameter
 import bathyscope
 from bathyscope.cli import session
 from bathyscope.cli.arguments import LOADING, ModelName, Quiet, Records, as_app, on_models
+from bathyscope.cli.commands.survey import one_source
 from bathyscope.cli.console import quiet_libraries, say, write, write_data, write_table
 from bathyscope.interrupts import INTERRUPTED
 
@@ -45,7 +46,8 @@ def repair_command(
         out = out.expanduser()
         require_free(out)  # the ladder takes minutes
     try:
-        found = on_models(bathyscope.repair, [model], schedule, calibration, test=test, given=given, quiet=quiet)
+        seen, other = one_source([calibration]), one_source([test])
+        found = on_models(bathyscope.repair, [model], schedule, seen, test=other, given=given, quiet=quiet)
     except KeyboardInterrupt:
         if given.get("state") is None:
             raise

@@ -27,7 +27,7 @@ Examples:
 def report_command(
     *runs: str,
     figures: Annotated[Path | None, Parameter(show_default=False)] = None,
-    panels: bool = False,
+    panels: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     prompts: Given = None,
     variables: Given = None,
     partial: Partial = False,
@@ -102,4 +102,6 @@ def _folders(runs: list[bathyscope.Run], folder: Path) -> list[Path]:
 
 
 _DRAWN = [*flags(_FILES, texts={"formats": "of the files that --figures writes."}), *flags(FigureOptions)]
-app = as_app(report_command, _EXAMPLES, beside=[*flags(_PAGE), *_DRAWN])
+app = as_app(
+    report_command, _EXAMPLES, beside=[*flags(_PAGE), *_DRAWN], usage="Usage: bathyscope report RUNS... [OPTIONS]"
+)

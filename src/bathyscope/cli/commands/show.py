@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
+
+from cyclopts import Parameter
 
 import bathyscope
 from bathyscope.cli.arguments import Given, Partial, Records, as_app
-from bathyscope.cli.console import Format, write, write_data, write_table
+from bathyscope.cli.console import Format, width, write, write_data, write_rows, write_table
 from bathyscope.cli.summary import write_effective_depth, write_headline
 from bathyscope.errors import OptionError
 
@@ -15,7 +17,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _BAR: Final = 24
-"""Letters of the longest bar."""
+"""Letters of the longest bar where there is room."""
+_BESIDE_BARS: Final = 34
+_READINGS: Final = """\
+readable: blocks until the likeliest token is the final one, a mean over tokens.
+own: blocks until 90 % of the summed effect on the output of leaving out one.
+later: the same of the effect on the output at later tokens only."""
 _EXAMPLES = """\
 Examples:
   bathyscope show runs/qwen
@@ -33,7 +40,7 @@ def show_command(
     measure: Given = None,
     cluster: Given = None,
     format: Records = "table",
-    raw: bool = False,
+    raw: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     prompts: Given = None,
     variables: Given = None,
     blocks: Given = None,
@@ -74,6 +81,8 @@ def show_command(
         frame = bathyscope.show(opened, measure, cluster=cluster, raw=raw)
         if format == "table" and "what" in frame:
             _show_summary(frame)
+        elif measure == "verdict":
+            write_rows(opened.verdict_by(cluster).rows(), format, _READINGS)
         elif not write_data(frame, format):
             write(frame.to_string(index=False, na_rep="–"))
     return 0
@@ -83,10 +92,10 @@ def _show_summary(frame: pd.DataFrame) -> None:
     """A table for every variable, its means as bars too."""
     for (_, what, units), own in frame.groupby(["variable", "what", "units"], sort=False):
         write(f"{what} ({units})" if units != "1" else str(what))
-        most = float(own["mean"].abs().max())
+        most, longest = float(own["mean"].abs().max()), min(_BAR, max(1, width() - _BESIDE_BARS))
         columns = [own[name].tolist() for name in ("place", "mean", "ci_low", "ci_high")]
         cells = [
-            [str(place), f"{mean:.4g}", _between(low, high), _bar(mean, most)]
+            [str(place), f"{mean:.4g}", _between(low, high), _bar(mean, most, longest)]
             for place, mean, low, high in zip(*columns, strict=True)
         ]
         write_table(["Place", "Mean", "95 % interval", ""], cells)
@@ -96,9 +105,9 @@ def _between(low: float, high: float) -> str:
     return "–" if low != low else f"{low:.3g} to {high:.3g}"
 
 
-def _bar(mean: float, most: float) -> str:
+def _bar(mean: float, most: float, longest: int) -> str:
     """As long as the mean is against the largest one of the table; of ``-`` below 0."""
-    return "" if not most > 0 or mean != mean else ("█" if mean > 0 else "-") * round(_BAR * abs(mean) / most)
+    return "" if not most > 0 or mean != mean else ("█" if mean > 0 else "-") * round(longest * abs(mean) / most)
 
 
 def _show_contents(run: bathyscope.Run, format_: Format) -> None:

@@ -235,8 +235,16 @@ def with_sources(call: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def one_source(prompts: Sequence[str]) -> Any:
-    """What was given by ``--prompts``, once or several times, as the Python calls take it."""
-    return prompts[0] if len(prompts) == 1 else [{"source": one} for one in prompts]
+    """What was given by ``--prompts``, once or several times, as the Python calls take it.
+
+    Raises:
+        PromptError: no such data set or file; told before a model is loaded.
+    """
+    from bathyscope.prompts.source import require_there
+
+    source = prompts[0] if len(prompts) == 1 else [{"source": one} for one in prompts]
+    require_there(source)
+    return source
 
 
 def default_out(model: str, prompts: Any, part: str | None = None) -> str:
@@ -271,7 +279,12 @@ def kept(out: str) -> str:
 
 def application(others: Mapping[str, Declaration] | None = None) -> App:
     """The command, with flags for the options of measures from outside the package."""
-    return as_app(survey_command, _EXAMPLES, beside=[*call_flags(CALL), *measure_flags(others=others)])
+    return as_app(
+        survey_command,
+        _EXAMPLES,
+        beside=[*call_flags(CALL), *measure_flags(others=others)],
+        usage="Usage: bathyscope survey MODEL --prompts STR... [OPTIONS]",
+    )
 
 
 app = application()
