@@ -1,4 +1,4 @@
-"""Forest plot, ratio against size and the grid of runs: what is drawn is what was found."""
+"""Forest plot, ratio against size and the runs' curves: what is drawn is what was found."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from support.compared import a_run
 
 import bathyscope
-from bathyscope.report.comparison import forest, grid, size
+from bathyscope.report.comparison import curves, forest, size
 from bathyscope.report.figures.kind import Panel, draw_panel
 
 RUNS = [a_run(model=f"own/m{blocks}", blocks=blocks, shift=shift) for blocks, shift in ((8, 0), (16, 0.1), (32, 0.2))]
@@ -64,16 +64,26 @@ def test_ratios_stand_at_their_number_of_blocks() -> None:
     assert size.drawing(same).panels == []
 
 
-def test_the_grid_shows_each_runs_curve_over_its_share_of_the_depth() -> None:
-    panels = {panel.name: panel for panel in grid.drawing(SIZE).panels}
-    assert list(panels) == ["grid-cosine", "grid-kl", "grid-overlap"]
-    for name, ax, run in zip(["m8", "m16", "m32"], drawn(panels["grid-kl"]).axes, RUNS):
-        assert ax.get_title(loc="left").replace("\n", " ") == f"{name} (L = {run['residual'].sizes['block']})"
-        curve = ax.get_lines()[0]
+def test_the_curves_of_the_runs_stand_over_the_share_of_the_depth() -> None:
+    panels = {panel.name: panel for panel in curves.drawing(SIZE).panels}
+    assert list(panels) == ["cosine", "kl", "overlap"]
+    [ax] = drawn(panels["kl"]).axes
+    lines = {line.get_label(): line for line in ax.get_lines()}
+    marks = {line.get_color(): line for line in ax.get_lines() if line.get_linestyle() == "None"}
+    for name, run in zip(["m8", "m16", "m32"], RUNS):
+        curve = lines[f"{name} (L = {run['residual'].sizes['block']})"]
         kl = run["lens"]["kl_lens_final"].values[:, :-1]
         mean = np.average(kl, axis=0, weights=run["residual"]["n_tokens"].values)
         np.testing.assert_allclose(curve.get_ydata(), mean / mean.max())
         np.testing.assert_allclose(curve.get_xdata(), np.arange(len(mean)) / len(mean))
-        [mark] = {line.get_xdata()[0] for line in ax.get_lines() if line.get_linestyle() == ":"}
-        assert mark == pytest.approx(SIZE.runs["ratio"].sel(run=name, estimator="kl").item())
-    assert "one a run. m8:" in panels["grid-kl"].alt
+        ratio = SIZE.runs["ratio"].sel(run=name, estimator="kl").item()
+        assert marks[curve.get_color()].get_xdata() == pytest.approx([ratio])
+        assert f"{name} (L = {len(mean)}) {ratio:.2f}" in panels["kl"].alt
+    assert len(marks) == 3
+
+
+def test_a_run_without_a_crossing_has_no_mark() -> None:
+    late = bathyscope.compare([RUNS[0], a_run(model="own/b", shift=9)], resamples=50)
+    (panel,) = (panel for panel in curves.drawing(late).panels if panel.name == "kl")
+    assert "Effective depth ratio by this curve: m8 (L = 8)" in panel.alt
+    assert sum(line.get_linestyle() == "None" for line in drawn(panel).axes[0].get_lines()) == 1

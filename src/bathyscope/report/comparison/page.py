@@ -7,13 +7,13 @@ from typing import Any, Final
 from bathyscope.comparison import Comparison
 from bathyscope.errors import OptionError
 from bathyscope.report import html, provenance
-from bathyscope.report.comparison import forest, grid, size, table
+from bathyscope.report.comparison import curves, forest, size, table
 from bathyscope.report.export import write_output
 from bathyscope.report.figures.kind import Drawing, arrange
 from bathyscope.report.render import FORMATS, render
 
 _PAGE: Final = ".html"
-_FIGURES: Final = {"forest": forest, "size": size, "grid": grid}
+_FIGURES: Final = {"forest": forest, "size": size, "curves": curves}
 
 
 def check_out(out: str | Path) -> None:

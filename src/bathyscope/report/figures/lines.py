@@ -227,7 +227,8 @@ def mark(shown: Panel, places: Mapping[str, float], said: str) -> Panel:
         said: what the marks are.
     """
     marks = {elided(run, _NAME_LETTERS): place for run, place in places.items()}
-    return replace(shown, draw=partial(_draw_marked, draw=shown.draw, marks=marks, said=said))
+    alt = f"{shown.alt} {said.capitalize()}: {', '.join(f'{run} {place:.2f}' for run, place in marks.items())}."
+    return replace(shown, alt=alt, draw=partial(_draw_marked, draw=shown.draw, marks=marks, said=said))
 
 
 def _shared(name: str, curves: Sequence[Series], axis: Axis) -> tuple[Shared, ...]:
