@@ -30,7 +30,7 @@ from bathyscope.prompts.source import Source
 from bathyscope.sharding import convoys_of
 from bathyscope.surveying import Survey, SurveyPlan
 from bathyscope.wavefront.calls import CallPolicy
-from bathyscope.wavefront.compare import METRICS, compare
+from bathyscope.wavefront.compare import METRICS, bytes_at_once, compare
 from bathyscope.wavefront.memory import bytes_per_token
 
 SECONDS = 0.3
@@ -38,7 +38,7 @@ _COMPARED = ("kl_from_reference", "entropy", "l2")
 # of a model of average depth, each of which a lens compares with the last
 _BOUNDARIES = 16
 _SURE = 4.0
-# chunks of compared predictions, scratch space of kernels
+# scratch space of kernels
 _WORKSPACE = 64 << 20
 _TOKENS, _COUNT = Range(2, 1_000_000), Range(1, 1_000_000_000)
 # what stands beside products, and around a survey: seven surveys of 0.2 to 16 CPU seconds are met within 1.5 times
@@ -79,7 +79,8 @@ class Estimate:
         readouts: measure → readouts of every token (mean over prompts).
         floor_seconds: FLOPs over the matrix rate.
         seconds: the floor and the time for comparing predictions, with what experience says stands beside them.
-        workspace_bytes: what a block at work takes beside the states of rows, and chunks of predictions.
+        key_value_bytes: lent to rows that own later tokens only, and as a call of these has them.
+        workspace_bytes: what a block at work takes beside the states of rows, or a chunk of compared predictions.
         streamed_weight_bytes: of weights in memory where blocks are streamed.
         free_bytes: on the device now; None = it does not tell.
         convoys: of batches, each of which would share a reading of streamed blocks.
@@ -298,13 +299,20 @@ def _count(plan: SurveyPlan, rates: Rates, copies: float, device: torch.device) 
     compared = sum(readouts.values()) * total
     readout_flops = compared * 2.0 * anatomy.width * anatomy.vocabulary
     floor = (block_flops + readout_flops) / rates.matrix
-    call_tokens = CallPolicy.for_model(plan.model.dtype, device).tokens
+    policy = CallPolicy.for_model(plan.model.dtype, device)
+    call_tokens = policy.tokens
     batches = [
         picked for shard in plan.shards for picked in plan.batches(call_tokens, range(*shard), plan.measures, device)
     ]
     state_bytes = max(plan.state_bytes(picked, plan.measures) for picked in batches)
     free = free_bytes(device)
-    in_call = min(call_tokens, max(round(_rows_in_wave(plan, longest) * sum(lengths[i] for i in p)) for p in batches))
+    in_wave = max(round(_rows_in_wave(plan, longest) * sum(lengths[i] for i in p)) for p in batches)
+    # a call takes whole rows, one at least, and where they are many there is a control beside them
+    in_call = max(longest, call_tokens // longest * longest) + longest * policy.control_in_every_call
+    called = min(in_call, in_wave) * bytes_per_token(anatomy, longest, device)
+    lenders = anatomy.n_blocks * any(measure.lends for measure in plan.measures)
+    # when all calls have been made
+    chunk = bytes_at_once(sum(readouts.values()), longest, anatomy.vocabulary, device)
     parts = {"blocks": block_flops / rates.matrix, "readouts": readout_flops / rates.matrix}
     speeds = {m.name: rates.in_all_ways if m.compares_in_all_ways else None for m in plan.measures}
     entries = {name: own * total * anatomy.vocabulary for name, own in readouts.items()}
@@ -328,8 +336,9 @@ def _count(plan: SurveyPlan, rates: Rates, copies: float, device: torch.device) 
         readout_flops=readout_flops,
         weight_bytes=sum(p.numel() * p.element_size() for p in plan.model.hf.parameters()),
         state_bytes=state_bytes,
-        key_value_bytes=int(anatomy.n_blocks * longest * 2 * _key_value_width(anatomy) * item),
-        workspace_bytes=_WORKSPACE + in_call * bytes_per_token(anatomy, longest, device),
+        # what is lent, and the same once more behind one another with the borrowers' own
+        key_value_bytes=2 * lenders * longest * 2 * _key_value_width(anatomy) * item,
+        workspace_bytes=_WORKSPACE + max(called, chunk),
         rates=rates,
         floor_seconds=floor,
         seconds=_START + _BESIDE * (floor + comparing),

@@ -20,7 +20,7 @@ def test_angles_by_hand() -> None:
     """Boundaries along x, again along x, along y, along −x: angles in halves of a turn."""
     directions = torch.tensor([[3.0, 0.0], [0.5, 0.0], [0.0, 2.0], [-7.0, 0.0]])
     resid_BND = directions[:, None].repeat(1, 3, 1)
-    got = angular_distances(resid_BND, Batch.of([[1, 2, 3]]))
+    got = angular_distances(list(resid_BND), Batch.of([[1, 2, 3]]))
     nan = float("nan")
     expected = [[0, 0.5, 1], [0.5, 1, nan], [0.5, nan, nan], [nan, nan, nan]]
     for kind in range(2):
@@ -31,8 +31,8 @@ def test_angles_by_hand() -> None:
 def test_a_boundary_is_at_no_angle_to_itself(scale: float) -> None:
     resid = torch.randn(1, 200, 64, generator=torch.Generator().manual_seed(0)) * scale
     ids = Batch.of([[1] * 70, [2] * 130])
-    same = angular_distances(torch.cat([resid, 3 * resid]), ids)
-    opposite = angular_distances(torch.cat([resid, -resid]), ids)
+    same = angular_distances([*torch.cat([resid, 3 * resid])], ids)
+    opposite = angular_distances([*torch.cat([resid, -resid])], ids)
     assert same[:, :, 0, 0].max() < 1e-7
     assert (1 - opposite[:, :, 0, 0]).max() < 1e-7
 

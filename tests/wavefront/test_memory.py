@@ -58,6 +58,10 @@ def test_one_row_goes_always() -> None:
     anatomy = waves.loaded("llama").anatomy
     one = bytes_per_token(anatomy, 30)
     assert [tokens_that_fit(anatomy, 30, room * one, 100) for room in (0, 29, 64, 1000)] == [30, 30, 64, 100]
+    # in low precision a control rides with them
+    half = replace(anatomy, dtype=torch.bfloat16)
+    one = bytes_per_token(half, 30)
+    assert [tokens_that_fit(half, 30, room * one, 100) for room in (0, 59, 94, 1000)] == [30, 30, 64, 100]
 
 
 @pytest.mark.parametrize(

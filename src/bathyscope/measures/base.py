@@ -130,6 +130,9 @@ class Measure(abc.ABC, Generic[Options]):
             only the cost is asked for, of a model without weights.
         compares_in_all_ways: it compares predictions in most of the ways that there are, and not in one or two (for
             estimates).
+        keeps_boundaries: its probe holds the plain stream, or what blocks add to it, of all boundaries until the wave
+            has passed (for estimates).
+        lends: it has rows for which others, each of another block, keep keys and values (for estimates).
 
     Args:
         options: anything that ``options.coerce`` takes; None = the defaults.
@@ -162,6 +165,8 @@ class Measure(abc.ABC, Generic[Options]):
     listens: ClassVar[tuple[str, ...]] = ()
     looks_at_weights: ClassVar[bool] = False
     compares_in_all_ways: ClassVar[bool] = False
+    keeps_boundaries: ClassVar[bool] = False
+    lends: ClassVar[bool] = False
 
     def __init_subclass__(cls, declared: Declaration | None = None, **rest: Any) -> None:
         super().__init_subclass__(**rest)

@@ -22,6 +22,8 @@ from bathyscope.wavefront.rows import DirectBefore, DirectRow, Request
 class Direct(EffectMeasure[DirectOptions], declared=DECLARATION):
     """Direct effects on all tokens and on future tokens."""
 
+    keeps_boundaries = True
+
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
         lengths = [len(p) for p in prompts]
         require_range("direct: protect_first", self.options.protect_first, 0, min(lengths))

@@ -216,6 +216,7 @@ class EffectMeasure(Measure[Options]):
     """
 
     by_prompt = True
+    lends = True
     positions: Sequence[tuple[int, ...]]
 
     @property

@@ -28,6 +28,7 @@ class Gradient(Measure[NoOptions], declared=DECLARATION):
     """Norm of the loss's gradient at every boundary, and its own-position part."""
 
     by_prompt = True
+    keeps_boundaries = True
 
     def unavailable(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> str | None:
         return super().unavailable(facts, prompts) or unavailable_when_streamed(facts.anatomy)

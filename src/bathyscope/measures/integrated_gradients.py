@@ -30,6 +30,7 @@ class IntegratedGradients(AnsweredMeasure[IntegratedGradientsOptions], declared=
     """Attribution of the answer's probability to tokens, blocks and sites."""
 
     growth = "with the length and with L²"
+    keeps_boundaries = True
 
     def unavailable(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> str | None:
         return super().unavailable(facts, prompts) or unavailable_when_streamed(facts.anatomy)

@@ -45,6 +45,7 @@ class Lens(Measure[LensOptions], declared=DECLARATION):
     """Readout at every boundary, from one plain forward."""
 
     by_prompt = True
+    keeps_boundaries = True
     compares_in_all_ways = True
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:

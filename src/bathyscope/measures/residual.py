@@ -24,6 +24,7 @@ class Residual(Measure[ResidualOptions], declared=DECLARATION):
     """Norms, ratios and cosines of contributions, from one plain forward."""
 
     by_prompt = True
+    keeps_boundaries = True
 
     def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
         return ResidualProbe(facts, batch)
@@ -68,7 +69,7 @@ class ResidualProbe(MeasureProbe):
 
     def finish(self, final: FinalStates) -> None:
         self._add_boundary(final.baseline_BTD)
-        self._angular = angular_distances(torch.stack(self._resid), self._batch)
+        self._angular = angular_distances(self._resid, self._batch)
         self._resid.clear()
 
     def _add_part(self, part: str, added: Tensor, stream: Tensor, stream_size: Tensor) -> None:
@@ -159,21 +160,23 @@ def _cos(a_BTD: Tensor, b_BTD: Tensor) -> Tensor:
     return torch.cosine_similarity(a_BTD, b_BTD, dim=-1)
 
 
-def angular_distances(resid_BND: Tensor, batch: Batch) -> Tensor:
+def angular_distances(resid_BND: Sequence[Tensor], batch: Batch) -> Tensor:
     """Angular distance between boundaries, [prompt, last/all, boundary, distance 1…L], NaN beyond the last boundary.
 
     Args:
-        resid_BND: all boundaries of all real tokens [L+1, N, width], prompt after prompt.
+        resid_BND: every boundary, of all real tokens [N, width] each, prompt after prompt.
     """
-    boundaries, tokens = resid_BND.shape[:2]
+    boundaries, tokens = len(resid_BND), len(resid_BND[0])
     index = torch.arange(boundaries)
     target = index[:, None] + torch.arange(1, boundaries)[None]
     inside = target < boundaries
     found = torch.full((batch.size, 2, boundaries, boundaries - 1), torch.nan, dtype=torch.float64)
     first = 0
     for prompt, length in enumerate(batch.lengths):
-        total_BB = last_BB = resid_BND.new_zeros(boundaries, boundaries, dtype=torch.float64)
-        for piece_BND in resid_BND[:, first : first + length].split(_ANGULAR_TOKENS, dim=1):
+        total_BB = last_BB = resid_BND[0].new_zeros(boundaries, boundaries, dtype=torch.float64)
+        # a few tokens at a time: together, all boundaries would be there twice
+        for own in zip(*(resid_ND[first : first + length].split(_ANGULAR_TOKENS) for resid_ND in resid_BND)):
+            piece_BND = torch.stack(own)
             # near 0 and 1 the arc cosine of a float32 cosine keeps only three digits
             unit_TBD = torch.nn.functional.normalize(piece_BND.double(), dim=-1).transpose(0, 1)
             angle_TBB = torch.arccos((unit_TBD @ unit_TBD.transpose(1, 2)).clamp(-1, 1)) / torch.pi

@@ -88,6 +88,8 @@ class Translators:
 class TranslatedLens(Measure[TranslatedLensOptions], declared=DECLARATION):
     """Readout at every boundary behind a linear map to the last one."""
 
+    keeps_boundaries = True
+
     def unavailable(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> str | None:
         if len(prompts) < FEWEST:
             return _too_few_prompts(len(prompts))

@@ -366,10 +366,13 @@ class SurveyPlan:
 
     def state_bytes(self, picked: Sequence[int], measures: Sequence[Measure[Any]]) -> int:
         """What the rows of a batch take between blocks."""
-        longest = max(len(self.prompts[i]) for i in picked)
-        # a row that departs halfway ends as one state; the lens keeps all boundaries
-        states = len(picked) * (2 * self._rows(longest, measures) + 2 * (self.model.n_blocks + 1))
-        return int(states * longest * self.model.anatomy.width * self.model.dtype.itemsize)
+        lengths = {len(self.prompts[i]) for i in picked}
+        keeping = sum(measure.keeps_boundaries for measure in measures)
+        # without pads among them, all keep the same tensors
+        kept = keeping if len(lengths) > 1 else min(keeping, 1)
+        # a row that departs halfway ends as one state
+        states = len(picked) * (2 * self._rows(max(lengths), measures) + kept * (self.model.n_blocks + 1))
+        return int(states * max(lengths) * self.model.anatomy.width * self.model.dtype.itemsize)
 
     def _convoy(
         self, wave: Wavefront, units: Sequence[_Unit], bar: ProgressBar, done: float

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from bathyscope.errors import ModelError, is_out_of_memory, warn
-from bathyscope.wavefront.memory import free_bytes
+from bathyscope.wavefront.memory import control_rides, free_bytes
 from bathyscope.wavefront.places import is_accelerator
 
 
@@ -23,9 +23,7 @@ class CallPolicy:
     Args:
         tokens: tokens per call; on a CPU time per token is flat from about 400 and with two threads falls
             a little further up to some thousands, on an accelerator larger calls are better.
-        control_in_every_call: in low precision a matrix product depends on the batch it is in, so that each
-            call carries its own control row. In float32 rows do not depend on each other's number, and one
-            control for all calls of a block is exact to rounding.
+        control_in_every_call: see ``control_rides``.
     """
 
     tokens: int
@@ -35,7 +33,7 @@ class CallPolicy:
     @classmethod
     def for_model(cls, dtype: torch.dtype, device: torch.device, tokens: int | None = None) -> CallPolicy:
         """The policy for a dtype and device."""
-        return cls(tokens or default_tokens(device), dtype not in (torch.float32, torch.float64))
+        return cls(tokens or default_tokens(device), control_rides(dtype))
 
     def shrink(self, rows: int, tokens: int, device: torch.device) -> None:
         """A call of so many rows of so many tokens each was out of memory: from here on calls have half as many.

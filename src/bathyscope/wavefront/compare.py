@@ -21,6 +21,8 @@ from bathyscope.wavefront.places import is_accelerator
 Read = Callable[[Tensor], Tensor]
 # a chunk's arrays should stay near a CPU's caches, but one visit of the unembedding must serve several tokens
 _CHUNK_BYTES = 32 << 20
+# in float64, of a chunk's distributions, that live at once
+_COPIES = 8
 _FEWEST_TOKENS = 8
 _FEWEST_ROWS = 8
 _ACCELERATOR_FACTOR = 32
@@ -289,8 +291,13 @@ def same_or(reference_ND: Tensor, other_ND: Tensor) -> Tensor:
     return reference_ND if torch.equal(reference_ND, other_ND) else other_ND
 
 
+def bytes_at_once(rows: float, tokens: int, vocabulary: int, device: torch.device) -> int:
+    """What comparing rows of so many tokens takes, a chunk at a time."""
+    together = rows * tokens if is_accelerator(device) else min(rows, 1) * tokens
+    return int(min(together, _read_at_once(vocabulary, device)) * _COPIES * 8 * vocabulary)
+
+
 def _read_at_once(vocabulary: int, device: torch.device) -> int:
     """Distributions that are compared at once."""
-    # about eight float64 copies of a chunk's distributions live at once
     room = _CHUNK_BYTES * (_ACCELERATOR_FACTOR if is_accelerator(device) else 1)
-    return max(_FEWEST_TOKENS, room // (8 * 8 * vocabulary))
+    return max(_FEWEST_TOKENS, room // (_COPIES * 8 * vocabulary))

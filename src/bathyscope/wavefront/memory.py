@@ -68,11 +68,22 @@ def _attends_in_the_open(anatomy: Anatomy, dtype: torch.dtype, device: torch.dev
 def tokens_that_fit(anatomy: Anatomy, longest: int, room: int, most: int, device: torch.device | None = None) -> int:
     """Tokens in one call of a block that fit into ``room`` bytes: no more than ``most``, and one row at least.
 
+    The control that rides in a call is counted beside them (see ``control_rides``).
+
     Args:
         longest: tokens of the longest prompt.
         device: where it runs; None = on a CPU.
     """
-    return max(longest, min(most, room // bytes_per_token(anatomy, longest, device)))
+    beside = longest if control_rides(anatomy.dtype or torch.float32) else 0
+    return max(longest, min(most, room // bytes_per_token(anatomy, longest, device) - beside))
+
+
+def control_rides(dtype: torch.dtype) -> bool:
+    """Whether each call carries a control row of its own, since a product depends on the batch that it is in.
+
+    In float32 rows do not depend on each other's number, and one control for all calls of a block is exact to rounding.
+    """
+    return dtype not in (torch.float32, torch.float64)
 
 
 def _inner(anatomy: Anatomy) -> int:
