@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from bathyscope.errors import PromptError
-from bathyscope.prompts.datasets.lambada import DATA_SET, to_prompt
+from bathyscope.prompts.datasets import registry
+from bathyscope.prompts.datasets.published import lambada as to_prompt
 
 
 def test_written_out() -> None:
@@ -23,7 +24,7 @@ def test_too_short(text: str) -> None:
 
 @pytest.mark.shared
 def test_real_rows(shared: Callable[[str], Path]) -> None:
-    prompts = DATA_SET.prompts(path=str(shared("data/lambada/test_first2500.jsonl")))
+    prompts = registry()["lambada"].prompts(path=str(shared("data/lambada/test_first2500.jsonl")))
     assert len(prompts) == 2500
     assert [prompt.answer for prompt in prompts[:4]] == ["signs", "Shane", "insurance", "Helen"]
     assert all((prompt.text or "").endswith(f" {prompt.answer}") for prompt in prompts[:4])

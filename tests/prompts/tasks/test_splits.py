@@ -8,7 +8,7 @@ import pytest
 
 from bathyscope.errors import OptionError
 from bathyscope.prompts.tasks import SPLITS, TASKS, Problem, Split, Task, task
-from bathyscope.prompts.tasks.drawing import Drawn, DrawnTask, is_held_out
+from bathyscope.prompts.tasks.drawing import Drawn, is_held_out
 
 SMALL = {
     "arithmetic": {},
@@ -127,7 +127,7 @@ def test_refused(index: int, split: str, message: str) -> None:
         task("pointer_chasing").problem(index, 0, split)  # type: ignore[arg-type]
 
 
-class OneProblem(DrawnTask[int]):
+class OneProblem(Task[int]):
     """A task that has a single problem, which can be on one side only."""
 
     name = "one"

@@ -12,8 +12,8 @@ from torch.utils.data import Dataset
 from transformers import PreTrainedTokenizerBase
 
 from bathyscope.errors import ModelError, OptionError
+from bathyscope.prompts.tasks import Problem, Split, Task
 from bathyscope.prompts.tasks import task as task_of
-from bathyscope.prompts.tasks.problem import Problem, Split, Task
 from bathyscope.prompts.tasks.vocabulary import word_tokenizer
 from bathyscope.prompts.tokenizer import load_tokenizer
 from bathyscope_lab.batches import Batch, Encoded, TaskSteps, TextSteps, encode

@@ -1,34 +1,28 @@
-"""Data sets in the papers' formats, one file each, and those of other packages.
+"""Data sets in the papers' formats (``published``), and those of other packages.
 
-A file in this folder that holds ``DATA_SET = DataSet(...)`` is a data set; nothing else registers it. Another package
-declares one by an entry point of the group ``bathyscope.datasets``, under the data set's name: a ``DataSet``, or
-something to call that gives one. It is loaded when a source first names it.
+Another package declares one by an entry point of the group ``bathyscope.datasets``, under the data set's name: a
+``DataSet``, or something to call that gives one. It is loaded when a source first names it.
 """
 
 from __future__ import annotations
 
-import pkgutil
 from collections.abc import Mapping
 from functools import cache
-from importlib import import_module
 from importlib.metadata import EntryPoint
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from bathyscope.plug_ins import declared, taken
-
-if TYPE_CHECKING:
-    from bathyscope.prompts.datasets.dataset import DataSet
+from bathyscope.prompts.datasets.dataset import DataSet
+from bathyscope.prompts.datasets.published import DATA_SETS
 
 GROUP: Final = "bathyscope.datasets"
+_PUBLISHED: Final = MappingProxyType({one.name: one for one in DATA_SETS})
 
 
-@cache
 def registry() -> Mapping[str, DataSet]:
     """Every data set of this package by its name, in alphabetical order."""
-    modules = (import_module(f"{__name__}.{info.name}") for info in pkgutil.iter_modules(__path__))
-    found = [module.DATA_SET for module in modules if hasattr(module, "DATA_SET")]
-    return MappingProxyType({data_set.name: data_set for data_set in sorted(found, key=lambda item: item.name)})
+    return _PUBLISHED
 
 
 def names() -> tuple[str, ...]:
@@ -56,8 +50,6 @@ def _plugged_in(name: str) -> DataSet | None:
 
 
 def _read(point: EntryPoint) -> DataSet:
-    from bathyscope.prompts.datasets.dataset import DataSet
-
     loaded: Any = point.load()
     found = loaded if isinstance(loaded, DataSet) else loaded()
     if not isinstance(found, DataSet) or found.name != point.name:

@@ -4,7 +4,31 @@
 tokenizers in which every word of a task is one token.
 """
 
-from bathyscope.prompts.tasks.problem import SPLITS, Example, Problem, Split, Task, first_of_each
-from bathyscope.prompts.tasks.registry import TASKS, task
+from collections.abc import Mapping
+from typing import Any
+
+from bathyscope.errors import OptionError, did_you_mean
+from bathyscope.options import coerce
+from bathyscope.prompts.tasks.arithmetic import Arithmetic
+from bathyscope.prompts.tasks.drawing import Task
+from bathyscope.prompts.tasks.nested_arithmetic import NestedArithmetic
+from bathyscope.prompts.tasks.permutations import Permutations
+from bathyscope.prompts.tasks.pointer_chasing import PointerChasing
+from bathyscope.prompts.tasks.problem import SPLITS, Example, Problem, Split, first_of_each
 
 __all__ = ["SPLITS", "TASKS", "Example", "Problem", "Split", "Task", "first_of_each", "task"]
+
+TASKS: Mapping[str, type[Task[Any]]] = {
+    one.name: one for one in (Arithmetic, NestedArithmetic, Permutations, PointerChasing)
+}
+
+
+def task(name: str, **options: Any) -> Task[Any]:
+    """A task by its name, such as ``task("pointer_chasing", nodes=16, hops=(1, 8))``.
+
+    Raises:
+        OptionError: no such task (with a near miss), an unknown option, or a value that is not allowed.
+    """
+    if name not in TASKS:
+        raise OptionError(f"{name!r} is no task.{did_you_mean(str(name), TASKS)} Allowed: {', '.join(TASKS)}.")
+    return TASKS[name](coerce(TASKS[name].options_type, options, name))

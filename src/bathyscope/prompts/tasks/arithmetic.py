@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from bathyscope.errors import OptionError
 from bathyscope.prompts.tasks.arithmetic_modules import MODULES, ORIGINAL, Entropies
-from bathyscope.prompts.tasks.drawing import Drawn, DrawnTask, check_choice, level_range
+from bathyscope.prompts.tasks.drawing import Drawn, Task, check_choice, level_range
 from bathyscope.prompts.tasks.problem import Problem, Split
 
 MOST_ENTROPY = 16
@@ -39,10 +39,11 @@ class ArithmeticOptions:
     entropy: tuple[int, ...] | None = None
 
 
-class Arithmetic(DrawnTask[str]):
+class Arithmetic(Task[str]):
     """Problems of the arithmetic modules of DeepMind's mathematics data set (Saxton et al. 2019)."""
 
     name = "arithmetic"
+    options_type = ArithmeticOptions
     lower_bound = _LOWER_BOUND
     controls = _CONTROLS
 

@@ -11,7 +11,7 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from hashlib import blake2b
-from typing import ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.prompts.tasks.problem import SPLITS, Problem, Split
@@ -31,24 +31,39 @@ class Drawn(NamedTuple):
     key: str
 
 
-class DrawnTask(ABC, Generic[Level]):
-    """A task that draws problems of one level at a time."""
+class Task(ABC, Generic[Level]):
+    """A family of problems, each known by its number, a seed and a split; made from its options."""
 
     name: ClassVar[str]
+    """As ``TASKS`` lists it."""
+    options_type: ClassVar[type[Any]]
     lower_bound: ClassVar[str]
+    """What is proven about the sequential steps that its problems need, with its source."""
     controls: ClassVar[str]
+    """What keeps a model from finding answers in another way."""
     words: tuple[str, ...] | None = None
+    """All words, divided by blanks, of questions, steps and answers; None where texts are free."""
+
+    def __init__(self, options: Any = None) -> None:
+        """Of an instance of ``options_type``; an OptionError where one of its values is not allowed."""
 
     @abstractmethod
     def levels(self, split: Split) -> Sequence[Level]:
-        """What takes turns in a split."""
+        """What takes turns in a split: numbers of steps k, or names of modules."""
 
     @abstractmethod
     def draw(self, rng: random.Random, level: Level, split: Split) -> Drawn | None:
         """A problem of ``level``, or None where what was drawn does not belong to ``split``."""
 
     def problem(self, index: int, seed: int, split: Split) -> Problem:
-        """See ``Task.problem``. A level's problems are the same whichever levels stand beside it."""
+        """Problem ``index`` of a split, the same whichever others are asked for.
+
+        No problem stands in two splits, whatever the seeds. Levels (numbers of hops, modules …) take turns, and a
+        level's problems are the same whichever levels stand beside it.
+
+        Raises:
+            OptionError: no such split, a negative index, or options that leave the split without problems.
+        """
         if split not in SPLITS:
             raise OptionError(
                 f"{self.name}: {split!r} is no split.{did_you_mean(str(split), SPLITS)} Allowed: {', '.join(SPLITS)}."
@@ -91,16 +106,6 @@ def level_range(where: str, given: Sequence[int], lowest: int, highest: int, rea
             f"{f' ({reason})' if reason else ''}."
         )
     return range(given[0], given[-1] + 1)
-
-
-def check_number(where: str, given: int, lowest: int, highest: int) -> None:
-    """Refuse a whole number out of range.
-
-    Raises:
-        OptionError: it is out of range.
-    """
-    if not lowest <= given <= highest:
-        raise OptionError(f"{where}={given} is out of range; allowed: {lowest} to {highest}.")
 
 
 def check_choice(where: str, given: str, allowed: Sequence[str]) -> None:

@@ -14,10 +14,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import gcd
 from operator import add, mul, sub
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from bathyscope.errors import OptionError
-from bathyscope.prompts.tasks.drawing import Drawn, DrawnTask, check_choice, check_number, level_range
+from bathyscope.options import Range
+from bathyscope.prompts.tasks.drawing import Drawn, Task, check_choice, level_range
 from bathyscope.prompts.tasks.problem import Problem, Split
 
 OPERATORS = ("+", "-", "*")
@@ -56,8 +57,8 @@ class NestedArithmeticOptions:
 
     depth: tuple[int, ...] = (4, 8)
     beyond: tuple[int, ...] | None = None
-    leaves: int = 12
-    modulus: int = 10
+    leaves: Annotated[int, Range(3, MAX_LEAVES)] = 12
+    modulus: Annotated[int, Range(2, MAX_MODULUS)] = 10
     operators: tuple[str, ...] = OPERATORS
     held_out: str = BY_DEPTH
 
@@ -72,16 +73,15 @@ class _Tree(NamedTuple):
     has_pair: bool = False
 
 
-class NestedArithmetic(DrawnTask[int]):
+class NestedArithmetic(Task[int]):
     """Expressions of depth k over the integers modulo a small number."""
 
     name = "nested_arithmetic"
+    options_type = NestedArithmeticOptions
     lower_bound = _LOWER_BOUND
     controls = _CONTROLS
 
     def __init__(self, options: NestedArithmeticOptions) -> None:
-        check_number(f"{self.name}: leaves", options.leaves, 3, MAX_LEAVES)
-        check_number(f"{self.name}: modulus", options.modulus, 2, MAX_MODULUS)
         _check_operators(options.operators)
         least, chain = shallowest(options.leaves), options.leaves - 1
         reason = f"what {options.leaves} operands allow"

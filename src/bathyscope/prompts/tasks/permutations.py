@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import accumulate, combinations, pairwise
 from itertools import permutations as orders
 
-from bathyscope.prompts.tasks.drawing import Drawn, DrawnTask, check_choice, level_range
+from bathyscope.prompts.tasks.drawing import Drawn, Task, check_choice, level_range
 from bathyscope.prompts.tasks.problem import Problem, Split
 
 Permutation = tuple[int, ...]
@@ -58,10 +58,11 @@ class PermutationsOptions:
     answer: str = "product"
 
 
-class Permutations(DrawnTask[int]):
+class Permutations(Task[int]):
     """Products of k permutations of five points."""
 
     name = "permutations"
+    options_type = PermutationsOptions
     lower_bound = _LOWER_BOUND
     controls = _CONTROLS
 

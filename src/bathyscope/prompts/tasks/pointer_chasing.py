@@ -10,8 +10,10 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from string import ascii_lowercase
+from typing import Annotated
 
-from bathyscope.prompts.tasks.drawing import Drawn, DrawnTask, check_number, level_range
+from bathyscope.options import Range
+from bathyscope.prompts.tasks.drawing import Drawn, Task, level_range
 from bathyscope.prompts.tasks.problem import Problem, Split
 
 HOP, STAY = "hop", "stay"
@@ -45,20 +47,20 @@ class PointerChasingOptions:
             one less than there are nodes). Beyond half of the nodes the way backwards is shorter.
     """
 
-    nodes: int = 16
+    nodes: Annotated[int, Range(3, MAX_NODES)] = 16
     hops: tuple[int, ...] = (1, 8)
     beyond: tuple[int, ...] | None = None
 
 
-class PointerChasing(DrawnTask[int]):
+class PointerChasing(Task[int]):
     """Problems of k hops in a random cycle of named nodes."""
 
     name = "pointer_chasing"
+    options_type = PointerChasingOptions
     lower_bound = _LOWER_BOUND
     controls = _CONTROLS
 
     def __init__(self, options: PointerChasingOptions) -> None:
-        check_number(f"{self.name}: nodes", options.nodes, 3, MAX_NODES)
         reason = "half of the nodes, so that walking backwards is not shorter"
         self._hops = level_range(f"{self.name}: hops", options.hops, 1, options.nodes // 2, reason)
         most = self._hops[-1]

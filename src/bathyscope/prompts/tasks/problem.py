@@ -1,10 +1,10 @@
-"""A problem with its answer, the text that is made of it, and what every task can do."""
+"""A problem with its answer, and the text that is made of it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, Protocol, get_args
+from typing import Literal, NamedTuple, get_args
 
 Split = Literal["train", "interpolate", "extrapolate"]
 SPLITS: tuple[Split, ...] = get_args(Split)
@@ -56,35 +56,3 @@ def first_of_each(problems: Sequence[Problem]) -> list[bool]:
     """Which problems ask what none before them asks: the same question again says nothing new about a model."""
     places = {problem.question: place for place, problem in reversed(list(enumerate(problems)))}
     return [places[problem.question] == place for place, problem in enumerate(problems)]
-
-
-class Task(Protocol):
-    """A family of problems, each known by its number, a seed and a split."""
-
-    @property
-    def name(self) -> str:
-        """As ``TASKS`` lists it."""
-
-    @property
-    def lower_bound(self) -> str:
-        """What is proven about the sequential steps that its problems need, with its source."""
-
-    @property
-    def controls(self) -> str:
-        """What keeps a model from finding answers in another way."""
-
-    @property
-    def words(self) -> tuple[str, ...] | None:
-        """All words, divided by blanks, of questions, steps and answers; None where texts are free."""
-
-    def levels(self, split: Split) -> Sequence[int] | Sequence[str]:
-        """What takes turns in a split: numbers of steps k, or names of modules."""
-
-    def problem(self, index: int, seed: int, split: Split) -> Problem:
-        """Problem ``index`` of a split, the same whichever others are asked for.
-
-        No problem stands in two splits, whatever the seeds. Levels (numbers of hops, modules …) take turns.
-
-        Raises:
-            OptionError: no such split, a negative index, or options that leave the split without problems.
-        """
