@@ -117,13 +117,13 @@ class Worker:
         streamed = plan.model.placement == "stream"
         return Planned(identity, plan.notes, library_versions(), prompts, plan.work, streamed, place)
 
-    def shards(self, label: str, indices: Sequence[int]) -> dict[int, dict[str, xr.Dataset]]:
+    def shards(self, label: str, indices: Sequence[int]) -> dict[int, Datasets]:
         """The results of some shards of a plan."""
-        plan, kept = self._planned(label), _Kept(list(indices))
+        plan, found = self._planned(label), dict[int, Datasets]()
         if label not in self._begun:
             self._begun[label] = plan.begin()
-        plan.compute(kept, progress=False, wave=self._begun[label])
-        return kept.found
+        plan.compute(indices, found.__setitem__, progress=False, wave=self._begun[label])
+        return found
 
     def derived(self, label: str, merged: Datasets) -> dict[str, xr.Dataset]:
         """Run-level results, from those of all shards."""
@@ -144,15 +144,3 @@ class Worker:
             [control] = [one for one in self._call.controls if one.label == label]
             self._plans[label] = self._call.survey.plan(*control.of(own.model, own.prompts))
         return self._plans[label]
-
-
-class _Kept:
-    """Takes shards as a run's writer does, and keeps them in memory."""
-
-    def __init__(self, missing: list[int]) -> None:
-        self.missing = missing
-        self.found: dict[int, dict[str, xr.Dataset]] = {}
-
-    def write(self, index: int, datasets: Mapping[str, xr.Dataset]) -> None:
-        """As ``RunWriter.write``."""
-        self.found[index] = dict(datasets)

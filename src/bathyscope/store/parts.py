@@ -7,13 +7,9 @@ share of the shards, and ``bathyscope.join`` puts all shares together.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-import xarray as xr
-
 from bathyscope.errors import OptionError
-from bathyscope.store.writer import RunWriter
 
 _WRITTEN = re.compile(r"([1-9]\d*)/([1-9]\d*)")
 
@@ -57,19 +53,3 @@ class Part:
 
     def __str__(self) -> str:
         return f"{self.number}/{self.of}"
-
-
-class PartWriter:
-    """A run's writer that lacks the shards of one part alone."""
-
-    def __init__(self, writer: RunWriter, shards: range) -> None:
-        self._writer, self._shards = writer, shards
-
-    @property
-    def missing(self) -> list[int]:
-        """Shards of the part that are still to be computed."""
-        return [index for index in self._writer.missing if index in self._shards]
-
-    def write(self, index: int, datasets: Mapping[str, xr.Dataset]) -> None:
-        """As ``RunWriter.write``."""
-        self._writer.write(index, datasets)

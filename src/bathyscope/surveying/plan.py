@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 import xarray as xr
@@ -34,7 +34,7 @@ from bathyscope.store.canonical import canonical
 from bathyscope.store.folder import folder_path
 from bathyscope.store.growth import Growth
 from bathyscope.store.merge import PROMPT, merge
-from bathyscope.store.parts import Part, PartWriter
+from bathyscope.store.parts import Part
 from bathyscope.store.prompts import PROMPTS, PROMPTS_FILE, encode_prompts
 from bathyscope.store.run import Run, open_run
 from bathyscope.store.shards import Datasets
@@ -44,17 +44,6 @@ from bathyscope.wavefront.batch import Batch, plan_batches
 from bathyscope.wavefront.calls import out_of_memory
 from bathyscope.wavefront.engine import Wavefront
 from bathyscope.wavefront.replace import default_room
-
-
-class ShardWriter(Protocol):
-    """What takes the results of shards: the writer of a run, or of a part of it."""
-
-    @property
-    def missing(self) -> list[int]:
-        """Shards that are still to be computed."""
-
-    def write(self, index: int, datasets: Mapping[str, xr.Dataset]) -> None:
-        """Keeps the results of a shard."""
 
 
 @dataclass(frozen=True)
@@ -174,32 +163,29 @@ class SurveyPlan:
         Args:
             grow: a smaller run in the folder becomes this one.
         """
-        shards = None if part is None else part.shards(len(self.shards))
+        mine = range(len(self.shards)) if part is None else part.shards(len(self.shards))
         record = {"command": command, "notes": self.notes}
         growth = None
         if out is not None:
             growth = Growth.of(folder_path(out, "out"), self.identity(), self._hash_of_first, grow=grow)
-        if growth is not None:
-            return self._grown(growth, record, progress)
-        with RunWriter.open(out, self.identity(), record) as writer:
+        opened: AbstractContextManager[RunWriter] = (
+            RunWriter.open(out, self.identity(), record) if growth is None else growth.writer(record)
+        )
+        run = None
+        with opened as writer:
             if writer.is_finished:
-                return writer.run()
-            writer.attach(PROMPTS, PROMPTS_FILE, encode_prompts(self.prompts, self.facts.keeps_text))
-            self.compute(writer if shards is None else PartWriter(writer, shards), progress)
-            if shards is None:
-                return writer.finish(self.derived(writer.merged()))
-        assert out is not None
-        return open_run(out, partial=True)
-
-    def _grown(self, growth: Growth, record: Mapping[str, Any], progress: bool) -> Run:
-        """The run in place of a smaller one, of whose results those are computed that this one lacks."""
-        with growth.writer(record) as writer:
-            if not writer.is_finished:
-                kept = Kept(growth, self.facts, self.prompts, self.measures, self.seed)
+                run = writer.run()
+            else:
+                kept = None if growth is None else Kept(growth, self.facts, self.prompts, self.measures, self.seed)
                 writer.attach(PROMPTS, PROMPTS_FILE, encode_prompts(self.prompts, self.facts.keeps_text))
-                self.compute(writer, progress, kept=kept)
-                writer.finish(self.derived(writer.merged()))
-        return open_run(growth.path)
+                missing = [index for index in writer.missing if index in mine]
+                self.compute(missing, writer.write, progress, kept=kept)
+                if part is None:
+                    run = writer.finish(self.derived(writer.merged()))
+        if run is not None and growth is None:
+            return run
+        assert out is not None
+        return open_run(out, partial=part is not None)
 
     def _hash_of_first(self, count: int) -> str:
         return self.prompts.hash if count == len(self.prompts) else prompts_hash(self.prompts[:count])
@@ -229,19 +215,26 @@ class SurveyPlan:
         return wave
 
     def compute(
-        self, writer: ShardWriter, progress: bool, wave: Wavefront | None = None, kept: Kept | None = None
+        self,
+        missing: Sequence[int],
+        write: Callable[[int, Datasets], None],
+        progress: bool,
+        wave: Wavefront | None = None,
+        kept: Kept | None = None,
     ) -> None:
-        """Computes and writes every missing shard.
+        """Computes shards.
 
         Args:
+            missing: their indices.
+            write: takes the results of each as they come.
             wave: what ``begin`` gave, where shards are computed in several calls.
             kept: what a smaller run has of it, which is taken from there.
         """
-        if not writer.missing:
+        if not missing:
             return
         begun = wave is not None
         wave = wave or self._wave()
-        shards = [self._shard(wave, index, kept) for index in writer.missing]
+        shards = [self._shard(wave, index, kept) for index in missing]
         units = [(shard, unit) for shard in shards for unit in shard.units if unit.measures]
         if not begun:
             needed = {measure.name for _, unit in units for measure in unit.measures}
@@ -251,14 +244,14 @@ class SurveyPlan:
         with ProgressBar(f"surveying {self.model.name}", total, done, quiet=not progress) as bar:
             for shard in shards:
                 shard.pieces += [(unit.picked, unit.kept) for unit in shard.units if not unit.measures]
-                self._write(writer, shard)
+                self._write(write, shard)
             for convoy in self._convoys(units):
                 with self._memory_told([unit for _, unit in convoy]):
                     results = self._convoy(wave, [unit for _, unit in convoy], bar, done)
                     for (shard, unit), result in zip(convoy, results, strict=True):
                         shard.pieces.append((unit.picked, self._in_order(unit.kept, result)))
                         done += self._unit_weight(unit)
-                        self._write(writer, shard)
+                        self._write(write, shard)
                 bar.advance_to(done)
 
     @contextmanager
@@ -287,7 +280,7 @@ class SurveyPlan:
             units.append(_Unit(picked, tuple(lacking), own))
         return _Shard(index, units, there.whole)
 
-    def _write(self, writer: ShardWriter, shard: _Shard) -> None:
+    def _write(self, write: Callable[[int, Datasets], None], shard: _Shard) -> None:
         """Writes a shard when all its batches are there, and lets go of them."""
         if len(shard.pieces) < len(shard.units):
             return
@@ -296,7 +289,7 @@ class SurveyPlan:
             # kept ones come from a file, where texts and attributes have the form that the others get there
             pieces = [(own, {name: canonical(one, name) for name, one in found.items()}) for own, found in pieces]
         merged = merge([found for _, found in pieces], [number for own, _ in pieces for number in own])
-        writer.write(shard.index, self._in_order(shard.whole, merged))
+        write(shard.index, self._in_order(shard.whole, merged))
 
     def _in_order(self, kept: Datasets, found: Datasets) -> Datasets:
         """Kept results and computed ones of the same prompts, as if all of them had been computed together."""
