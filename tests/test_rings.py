@@ -29,7 +29,7 @@ RINGS = (
     ("assembly", "sharding", "store", "papers", "progress", "bundled"),
     ("model",),
     ("controls",),
-    ("surveying", "surgery", "vocabularies"),
+    ("surveying", "surgery"),
     ("explorer",),
     (
         "checking",

@@ -20,7 +20,7 @@ from torch import Tensor
 from bathyscope.errors import OptionError, PromptError, warn
 from bathyscope.labels import Label, Table, labelled
 from bathyscope.model import AnyModel, Model, alone, loaded
-from bathyscope.model.reading import tokenized
+from bathyscope.model.reading import tokenized, vocabularies_differ
 from bathyscope.options import checked
 from bathyscope.progress import ProgressBar
 from bathyscope.prompts.label_checks import RESERVED_LABELS
@@ -28,7 +28,6 @@ from bathyscope.prompts.prompt import Prompt, PromptSet, TokenizedPrompt
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.solved_by import SOLVED_BY, class_of
 from bathyscope.prompts.source import Source, needs_tokenizer, resolve
-from bathyscope.vocabularies import vocabularies_differ
 from bathyscope.wavefront.batch import Batch, plan_batches
 from bathyscope.wavefront.engine import Wavefront
 from bathyscope.wavefront.probe import FinalStates, Probe

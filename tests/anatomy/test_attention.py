@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from bathyscope.anatomy.attention import Fused, Returned, attending
-from bathyscope.anatomy.attention_checks import attention_heads
+from bathyscope.anatomy.attention import Fused, Returned, attending, attention_heads
 from bathyscope.errors import ModelError
 from bathyscope.model import anatomy_of
 

@@ -10,7 +10,7 @@ from support import waves, zoo
 from torch import nn
 
 from bathyscope.anatomy.anatomy import config_of
-from bathyscope.anatomy.lengths import depends_on_padding
+from bathyscope.anatomy.independence import depends_on_padding
 from bathyscope.anatomy.mode import evaluating
 
 PADDING_MATTERS = ["llama_dynamic", "llama_longrope", "phi3_longrope", "deepseek_v32"]

@@ -296,7 +296,7 @@ _ANATOMY = (
         "anatomy/test_sites.py",
     ),
     _anatomy(
-        "lengths",
+        "independence",
         "dynamic-tables-share-batches-of-any-length",
         '("longrope", "dynamic")',
         '("longrope",)',

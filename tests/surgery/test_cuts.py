@@ -15,8 +15,7 @@ from bathyscope.errors import ModelError, OptionError
 from bathyscope.model import load
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.copying import ScheduledCopy
-from bathyscope.surgery.cuts import Cut, cuts_of, repaired_by_maps
-from bathyscope.surgery.folding import fold, last_matrix
+from bathyscope.surgery.cuts import Cut, cuts_of, fold, last_matrix, repaired_by_maps
 
 IDS = torch.tensor(zoo.prompts(zoo.build("llama"), (60,) * 8, seed=3))
 

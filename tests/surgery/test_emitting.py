@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from bathyscope.schedule import Schedule
-from bathyscope.surgery.emitting import emitted, runs
+from bathyscope.surgery.exporting import emitted, runs
 
 
 @pytest.mark.parametrize("text", ["drop:2,drop:5", "repeat:2+2", "swap:0", "standard", "order:3"])

@@ -8,7 +8,7 @@ from support import zoo
 from transformers import DynamicCache
 
 from bathyscope.errors import ModelError
-from bathyscope.surgery.slot_cache import SlotCache
+from bathyscope.surgery.chain import SlotCache
 
 SWAPPED, REPEATED = (0, 2, 1, 3, 4), (0, 1, 1, 2, 3, 4)
 

@@ -9,7 +9,7 @@ from support import waves
 from bathyscope.errors import ModelError
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.chain import Chain
-from bathyscope.surgery.verification import expected_logits, require_parity
+from bathyscope.surgery.scheduled_model import expected_logits, require_parity
 
 
 def chain_of(name: str, schedule: Schedule) -> Chain:

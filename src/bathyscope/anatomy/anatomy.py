@@ -14,8 +14,7 @@ from torch import Tensor, nn
 from bathyscope.anatomy.calls import Call, called
 from bathyscope.anatomy.family import Family, Site
 from bathyscope.anatomy.gaps import tolerance
-from bathyscope.anatomy.independence import gaps_by_neighbours
-from bathyscope.anatomy.lengths import depends_on_padding
+from bathyscope.anatomy.independence import depends_on_padding, gaps_by_neighbours
 from bathyscope.anatomy.mode import evaluating, require_own_order
 from bathyscope.anatomy.plain import home_of, plain_forward, probe_ids
 from bathyscope.anatomy.readout import Readout

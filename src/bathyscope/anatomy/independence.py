@@ -8,7 +8,7 @@ gets the exact stream of the plain forward, so that rounding does not add up fro
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -123,3 +123,22 @@ def _strayed(anatomy: Blocks, kept: Sequence[Tensor], shown: tuple[int, int], id
             worst = worst.maximum(token_gaps(out_BTD[:rows, :tokens], wanted))
         resid_BTD = out_BTD
         yield worst
+
+
+_LENGTH_DEPENDENT_ROPE = ("longrope", "dynamic")
+
+
+def depends_on_padding(config: Any) -> bool:
+    """Only prompts of one length may share a batch.
+
+    Rotary tables that change with the length of a forward (longrope, dynamic NTK), and attention that picks its
+    keys by rank (``index_topk``): equal ranks are resolved by where they stand among all padded tokens.
+
+    Args:
+        config: of the text model.
+    """
+    if getattr(config, "index_topk", None):
+        return True
+    parameters = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
+    kinds = [parameters, *(value for value in parameters.values() if isinstance(value, dict))]
+    return any(kind.get("rope_type", kind.get("type")) in _LENGTH_DEPENDENT_ROPE for kind in kinds)

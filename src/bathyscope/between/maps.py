@@ -24,14 +24,13 @@ from bathyscope.between.streams import Streams
 from bathyscope.errors import OptionError, PromptError, warn
 from bathyscope.measures.normal_equations import NormalEquations
 from bathyscope.model import AnyModel, Model, alone, loaded
-from bathyscope.model.reading import tokenized
+from bathyscope.model.reading import tokenized, vocabularies_differ
 from bathyscope.options import Coverage, Resamples, checked
 from bathyscope.progress import ProgressBar
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import Source
 from bathyscope.statistics.least_squares import RIDGE, Array, RidgeMaps
 from bathyscope.statistics.splits import Splits, require_tokens, split
-from bathyscope.vocabularies import vocabularies_differ
 
 
 @checked

@@ -5,20 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bathyscope.comparison.equivalence import Unit, bound_text, equivalence_bounds
 from bathyscope.comparison.pairing import match
-from bathyscope.comparison.questions import Against, Asked, Pairs, Question, plan_comparisons
+from bathyscope.comparison.questions import Against, Asked, Pairs, Plan, Question, plan_comparisons
 from bathyscope.comparison.result import Comparison, Row, comparison_data, run_data
 from bathyscope.comparison.side import Side, chosen_estimators, differing_options, sides_of
 from bathyscope.errors import OptionError
 from bathyscope.options import Coverage, Resamples, checked
 from bathyscope.prompts.parts import FEWEST_CLUSTERS
-from bathyscope.statistics.difference import Contrast, Term, contrast
+from bathyscope.statistics.difference import Contrast, Term, check_bound, contrast
 from bathyscope.statistics.effective_depth import ESTIMATORS, DepthEstimate
 from bathyscope.store.run import Run, open_run
 
@@ -214,3 +213,46 @@ def _check_pairs(pairs: Pairs | None, runs: int) -> None:
             )
     if pairs is not None and not pairs:
         raise OptionError("pairs=[] names nothing to compare; leave it out, or give pairs such as [(0, 1)].")
+
+
+Unit = Literal["ratio", "blocks"]
+
+OF_A_QUESTION: Final = 0.05
+"""Of the ratio, where a question of hu2025 is asked, whose answers are "the same ratio" and "no increase"."""
+
+
+def equivalence_bounds(plan: Plan, question: str | None, equivalence: float | None, unit: str) -> list[float | None]:
+    """For each comparison the largest difference of ratio that counts as none; None where no test is asked for.
+
+    Raises:
+        OptionError: a bound that is not above 0 or that holds every difference there can be; an unknown unit; blocks
+            for a slope, or for models of unequal numbers of blocks.
+    """
+    check_bound(equivalence)
+    if equivalence is None:
+        return [None if question is None else OF_A_QUESTION] * len(plan.asked)
+    bounds = [equivalence / (_blocks(asked) if unit == "blocks" else 1) for asked in plan.asked]
+    if max(bounds) >= 1:
+        raise OptionError(
+            f"equivalence={equivalence:g} (--equivalence) in {unit} holds every difference there can be; give less "
+            f"than {'all blocks' if unit == 'blocks' else '1, or equivalence_unit=blocks (--equivalence-unit blocks)'}."
+        )
+    return list(bounds)
+
+
+def bound_text(equivalence: float | None, unit: Unit) -> str:
+    """``0.05``, or ``1 block``."""
+    if unit == "ratio" or equivalence is None:
+        return f"{OF_A_QUESTION if equivalence is None else equivalence:g}"
+    return f"{equivalence:g} {'block' if equivalence == 1 else 'blocks'}"
+
+
+def _blocks(asked: Asked) -> int:
+    if asked.blocks is not None:
+        return asked.blocks
+    counts = sorted({side.n_blocks for side in asked.sides})
+    many = f"the models have {' and '.join(map(str, counts))}" if asked.is_difference else "a slope has none of its own"
+    raise OptionError(
+        "equivalence_unit='blocks' (--equivalence-unit blocks) needs two models of equally many blocks, and in "
+        f"{asked.label!r} {many}. Give the bound as a ratio."
+    )

@@ -14,7 +14,7 @@ from bathyscope.distributed.pool import Pool, Task
 from bathyscope.distributed.worker import Call, Planned
 from bathyscope.errors import OptionError
 from bathyscope.model import AnyModel, Model
-from bathyscope.model.kernels import ATTENTIONS
+from bathyscope.model.devices import ATTENTIONS
 from bathyscope.progress import ProgressBar
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import Source

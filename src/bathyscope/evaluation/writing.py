@@ -17,7 +17,7 @@ from transformers import LogitsProcessor, LogitsProcessorList, PreTrainedModel, 
 
 from bathyscope.anatomy.anatomy import config_of
 from bathyscope.anatomy.gaps import gap, tolerance
-from bathyscope.anatomy.lengths import depends_on_padding
+from bathyscope.anatomy.independence import depends_on_padding
 from bathyscope.anatomy.mode import goes_on_from_a_cache
 from bathyscope.anatomy.recording import reset_rotary
 from bathyscope.errors import ModelError

@@ -12,8 +12,7 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from bathyscope.anatomy.attention import Attention
-from bathyscope.anatomy.attention_checks import attention_heads
+from bathyscope.anatomy.attention import Attention, attention_heads
 from bathyscope.errors import ModelError, warn
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
 from bathyscope.measures.declared.attention_locality import DECLARATION, AttentionLocalityOptions

@@ -21,12 +21,16 @@ from bathyscope.anatomy.mode import evaluating, require_own_order
 from bathyscope.anatomy.plain import home_of
 from bathyscope.anatomy.sites import submodule
 from bathyscope.errors import ModelError, is_out_of_memory, warn
-from bathyscope.model.admission import require_measurable, warn_of_quantisation, without_adapter, without_compilation
+from bathyscope.model.admission import (
+    require_measurable,
+    require_no_hooks,
+    warn_of_quantisation,
+    without_adapter,
+    without_compilation,
+)
 from bathyscope.model.checkpoint import load_config, read_checkpoint
-from bathyscope.model.devices import as_device, as_dtype
+from bathyscope.model.devices import Attention, as_device, as_dtype, require_attention
 from bathyscope.model.exclusive import alone
-from bathyscope.model.hooks import require_no_hooks
-from bathyscope.model.kernels import Attention, require_attention
 from bathyscope.model.model import Model
 from bathyscope.model.placement import Placement, blocks_of, require_placement
 from bathyscope.model.weights import WeightReading, Weights

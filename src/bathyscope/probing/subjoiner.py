@@ -18,7 +18,7 @@ import xarray as xr
 from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
-from bathyscope.anatomy.attention_checks import attention_heads
+from bathyscope.anatomy.attention import attention_heads
 from bathyscope.errors import ModelError, OptionError
 from bathyscope.labels import Label, Table, interval, labelled
 from bathyscope.model import Model, alone, loaded

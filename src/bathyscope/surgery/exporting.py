@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
@@ -17,7 +18,6 @@ from bathyscope.options import Range, checked
 from bathyscope.schedule import Schedule
 from bathyscope.store.folder import folder_path
 from bathyscope.surgery.card import CARD, RECORD, Record, card
-from bathyscope.surgery.emitting import Emit, emitted
 from bathyscope.surgery.export_source import Source, companions, source_of
 from bathyscope.surgery.export_target import claimed, put, rewrite_card
 from bathyscope.surgery.layout import Layout
@@ -240,4 +240,41 @@ def _hashed(changes: Mapping[str, Tensor] | None) -> dict[str, str]:
         for piece in bytes_of(value):
             digest.update(piece)
         found[name] = digest.hexdigest()
+    return found
+
+
+Emit = Literal["mergekit", "layers", "json"]
+
+
+def emitted(schedule: Schedule, model: str, dtype: str, form: Emit, revision: str | None = None) -> str:
+    """A schedule as text.
+
+    Args:
+        model: name or folder, as mergekit will look for it.
+        dtype: of the weights, which mergekit writes in.
+        form: "mergekit": a passthrough merge as YAML, a slice for every run of consecutive blocks; "layers": the
+            blocks in their order, separated by commas; "json": both counts, the order, and what is left out.
+        revision: of the model on the hub, which mergekit takes behind an @; None = not one in particular.
+    """
+    if form == "layers":
+        return ",".join(map(str, schedule))
+    if form == "json":
+        dropped = sorted(set(range(schedule.n_blocks)) - set(schedule))
+        found = {"n_blocks": schedule.n_blocks, "layers": list(schedule), "dropped": dropped}
+        return json.dumps({"model": model, **({"revision": revision} if revision else {}), **found}, indent=2)
+    name = json.dumps(f"{model}@{revision}" if revision else model)
+    lines = ["slices:"]
+    for first, last in runs(schedule):
+        lines += ["- sources:", f"  - model: {name}", f"    layer_range: [{first}, {last + 1}]"]
+    return "\n".join([*lines, "merge_method: passthrough", f"dtype: {dtype}"])
+
+
+def runs(schedule: Schedule) -> list[tuple[int, int]]:
+    """First and last block of every run of consecutive blocks."""
+    found: list[tuple[int, int]] = []
+    for block in schedule:
+        if found and found[-1][1] + 1 == block:
+            found[-1] = (found[-1][0], block)
+        else:
+            found.append((block, block))
     return found

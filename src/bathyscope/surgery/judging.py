@@ -11,10 +11,9 @@ from bathyscope.arrays import FloatArray, IntArray
 from bathyscope.errors import PruningError
 from bathyscope.statistics.best import compared_with_best
 from bathyscope.statistics.bootstrap import mean_interval
-from bathyscope.surgery.choosing import RANDOM, Found, Search
+from bathyscope.surgery.choosing import RANDOM, Found, Search, Subset
 from bathyscope.surgery.ledger import Ledger
 from bathyscope.surgery.plan import encoded, result
-from bathyscope.surgery.surrogate import Subset
 from bathyscope.wavefront.histories import without
 
 
