@@ -97,6 +97,13 @@ def test_wide_intervals_say_how_many_prompts_would_do() -> None:
     assert verdict_of(run([2.0], [EARLY])).advice == "One prompt has no interval: survey at least ten."
 
 
+def test_a_reading_of_one_prompt_needs_more_whatever_the_other_has() -> None:
+    found = verdict_of(run([1.4, 1.5, 1.6], [EARLY, [np.nan] * 4, [np.nan] * 4]))
+    assert np.isnan(found.own.low)
+    assert found.readable.high - found.readable.low < 1
+    assert found.advice.endswith("survey at least ten.")
+
+
 def test_what_was_not_measured_is_not_spoken_of() -> None:
     only_lens = {"lens": run([1.0, 2.0], [EARLY, EARLY])["lens"]}
     found = verdict_of(only_lens)

@@ -218,7 +218,8 @@ class Verdict:
         """What would make the verdict say more; empty where nothing is needed."""
         if math.isnan(self.readable.value) or math.isnan(self.own.value):
             return "Survey with the measures lens and skip."
-        widest = max(self.readable.high - self.readable.low, self.own.high - self.own.low)
+        # NaN where one of the two has no interval
+        widest = float(np.max([self.readable.high - self.readable.low, self.own.high - self.own.low]))
         cluster = self.readable.cluster
         units = self.readable.by_prompt.size if cluster is None else np.unique(cluster).size
         if math.isnan(widest):

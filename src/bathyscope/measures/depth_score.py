@@ -22,6 +22,7 @@ from bathyscope.measures.base import MeasureProbe, ModelFacts
 from bathyscope.measures.declared.depth_score import DECLARATION, DepthScoreOptions
 from bathyscope.measures.depth_score_levels import check_label, level_results
 from bathyscope.measures.effects import Cell, EffectMeasure, EffectProbe, pooled
+from bathyscope.measures.finite import require_finite
 from bathyscope.measures.over_tokens import reduce_tokens
 from bathyscope.prompts.parts import clusters
 from bathyscope.prompts.prompt import TokenizedPrompt
@@ -115,6 +116,7 @@ class DepthScoreProbe(EffectProbe):
             noise[tail.prompt] = torch.maximum(noise[tail.prompt], change[-1].max())
         for prompt, several in tails.items():
             cells, change_RN = pooled(several)
+            require_finite("The model with a block left out", [change_RN])
             self._output[prompt, :, [s for _, s in cells]] = reduce_tokens(change_RN).T.cpu().numpy()
 
     def result(self) -> xr.Dataset:

@@ -19,6 +19,7 @@ from bathyscope.errors import PromptError
 from bathyscope.measures.answered import AnsweredMeasure, AnsweredProbe
 from bathyscope.measures.base import MeasureProbe, ModelFacts
 from bathyscope.measures.declared.erasure import DECLARATION, ErasureOptions
+from bathyscope.measures.finite import overflow
 from bathyscope.measures.operands import operand_summary, require_operands
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.source import Source
@@ -112,6 +113,7 @@ class ErasureProbe(AnsweredProbe):
         self._effect = torch.full(shape, torch.nan, dtype=torch.float64, device=device)
         self._future = torch.full(shape, torch.nan, dtype=torch.float64, device=device)
         self._noise: Tensor = torch.full((batch.size,), torch.nan, dtype=torch.float64, device=device)
+        self._wrong = torch.zeros((), dtype=torch.bool, device=device)
         for prompt in self._measured:
             self._effect[prompt, :, : batch.lengths[prompt]] = 0
             self._future[prompt, :, : batch.lengths[prompt] - 1] = 0
@@ -146,9 +148,12 @@ class ErasureProbe(AnsweredProbe):
         change = at_one_position(readout, control, torch.cat([rows.flatten(0, 1), others]), l2, vocabulary=vocabulary)
         noise = self._noise[states.replacement.prompt]
         noise.copy_(torch.maximum(noise, change[-1]))
+        self._wrong |= ~torch.isfinite(change).all()
         return change[:-2].unflatten(0, rows.shape[:2]), change[-2]
 
     def result(self) -> xr.Dataset:
+        if bool(self._wrong):
+            raise overflow("The model with a token erased")
         data: dict[str, Any] = {"effect": self._effect}
         if self._options.future:
             data["effect_future"] = self._future

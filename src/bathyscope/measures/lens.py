@@ -16,6 +16,7 @@ from bathyscope.anatomy.plain import home_of
 from bathyscope.errors import PromptError
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, require_range
 from bathyscope.measures.declared.lens import DECLARATION, LensOptions
+from bathyscope.measures.finite import require_finite
 from bathyscope.measures.settling import is_deep, prediction_depth, settle_depth
 from bathyscope.measures.token_values import TokenValues
 from bathyscope.prompts.prompt import TokenizedPrompt
@@ -109,6 +110,7 @@ class LensProbe(MeasureProbe):
                 top_p=self._options.top_p,
             )
             values = {name: found[metric] for name, metric in _METRICS.items()}
+            require_finite("The lens", [values["entropy"], values["kl_lens_final"], values["kl_final_lens"]])
             values["mrr"] = 1 / found["rank"]
             values["settle_depth"] = settle_depth(found["jsd"])
             values["deep_thinking_ratio"] = is_deep(values["settle_depth"], self._facts.n_blocks)

@@ -24,6 +24,7 @@ from bathyscope.errors import PromptError, warn
 from bathyscope.measures.answered import padded_pieces
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
 from bathyscope.measures.declared.patching import DECLARATION, PatchingOptions
+from bathyscope.measures.finite import require_finite
 from bathyscope.measures.operands import operand_summary, require_operands
 from bathyscope.measures.prompt_pairs import PromptPair, pairs_of
 from bathyscope.prompts.prompt import TokenizedPrompt
@@ -223,6 +224,7 @@ class PatchedPair(Probe):
         own = self._pair.read_at - states.start
         rows_LSD, control_D = states.rows_LSND[:, :, own], states.control_ND[own]
         numbers = self._numbers(control_D, torch.cat([rows_LSD.flatten(0, 1), states.baseline_ND[own, None]]))
+        require_finite("The model with a token patched", [numbers])
         self.noise = max(self.noise, float(numbers[-1, :2].abs().max()))
         shape = (len(rows_LSD), len(self._spans), _NUMBERS)
         found = self._found.setdefault(states.replacement.part, numbers.new_zeros(shape))
@@ -232,6 +234,7 @@ class PatchedPair(Probe):
     def finish(self, final: FinalStates) -> None:
         ends = final.baseline_BTD[[self._target, self._source], self._pair.read_at]
         log_p = final.readout(ends).double().log_softmax(-1)
+        require_finite("The model", [log_p])
         self.log_p = log_p[:, list(self._pair.answers)].cpu().numpy()
         self._at_L = self._numbers(ends[0], ends[1:])[0].cpu().numpy()
 

@@ -16,6 +16,7 @@ from bathyscope.errors import ModelError, OptionError, warn
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, require_range
 from bathyscope.measures.declaration import Declaration
 from bathyscope.measures.declared.schedules import DROP, REPEAT, SWAP, DropOptions, RepeatOptions, SwapOptions
+from bathyscope.measures.finite import require_finite
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.schedule import Schedule
 from bathyscope.wavefront.batch import Batch
@@ -194,11 +195,7 @@ class ScheduleProbe(MeasureProbe):
             self.tokens.put("added_kl", found["kl_from_reference"][:-2])
         plain = found["kl_from_reference"][-1]
         self._noise = torch.stack([piece.max() for piece in batch.split(plain)])
-        if not all(bool(torch.isfinite(values).all()) for values in self._found.values()):
-            raise ModelError(
-                f"A schedule of {self._dimension} blocks gives NaN or Inf predictions on this input; load the model "
-                "with a wider dtype (dtype='float32')."
-            )
+        require_finite(f"A schedule of {self._dimension} blocks", self._found.values())
 
     def _counted(self, metric: str) -> slice:
         """The positions of a prompt that a metric's mean is over."""

@@ -17,6 +17,7 @@ from bathyscope.labels import REDUCTIONS
 from bathyscope.measures.base import MeasureProbe, ModelFacts, require_range
 from bathyscope.measures.declared.skip import DECLARATION, REACHES, SkipOptions
 from bathyscope.measures.effects import EPS, Cell, EffectMeasure, EffectProbe, over_prompts, pooled
+from bathyscope.measures.finite import require_finite
 from bathyscope.measures.over_tokens import reduce_tokens
 from bathyscope.measures.positions import COUNT, chosen_positions
 from bathyscope.prompts.prompt import TokenizedPrompt
@@ -96,6 +97,7 @@ class SkipProbe(EffectProbe):
         control = batch.flat(final.control_BTD)
         rows = [batch.flat(final.full[r]) for r in self._all] + [same_or(control, batch.flat(final.baseline_BTD))]
         change = compare(final.readout, control, rows, ["l2"], vocabulary=vocabulary)["l2"]
+        require_finite("The model with a block left out", [change])
         reduced_PKR = torch.stack([reduce_tokens(piece) for piece in batch.split(change)])
         noise.copy_(torch.maximum(noise, reduced_PKR[:, 2, -1]))
         # by part and block, the reductions before them
@@ -111,6 +113,7 @@ class SkipProbe(EffectProbe):
         for prompt, several in tails.items():
             # the last block has no tail: skipping it before t changes nothing from t on
             cells, change_RN = pooled(several)
+            require_finite("The model with a block left out", [change_RN])
             parts, skipped = [part for part, _ in cells], [s for _, s in cells]
             self._output_future[prompt, parts, :, skipped] = reduce_tokens(change_RN).T.cpu().numpy()
 

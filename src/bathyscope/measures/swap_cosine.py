@@ -15,6 +15,7 @@ from torch import Tensor
 from bathyscope.errors import ModelError
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
 from bathyscope.measures.declared.swap_cosine import DECLARATION, SwapCosineOptions
+from bathyscope.measures.finite import require_finite
 from bathyscope.measures.over_tokens import mean_over_tokens
 from bathyscope.measures.schedules import protected, swapped
 from bathyscope.prompts.prompt import TokenizedPrompt
@@ -110,11 +111,7 @@ class SwapCosineProbe(MeasureProbe):
             )
             for name in ("self", "index", "adjacent")
         }
-        if not all(bool(torch.isfinite(found).all()) for found in values.values()):
-            raise ModelError(
-                "A swapped pair of blocks gives NaN or Inf contributions on this input; load the model with a wider "
-                "dtype (dtype='float32')."
-            )
+        require_finite("A swapped pair of blocks", values.values(), "contributions")
         counts = np.array(self._batch.lengths, dtype=np.int64) - self._first
         return DECLARATION.dataset(
             {**values, "n_averaged": counts}, {"part": list(PARTS), "swapped": np.array(self._blocks, dtype=np.int64)}

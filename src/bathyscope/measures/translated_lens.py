@@ -29,6 +29,7 @@ from bathyscope.anatomy.plain import home_of, where_float64_is_known
 from bathyscope.errors import OptionError, PromptError
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
 from bathyscope.measures.declared.translated_lens import DECLARATION, TranslatedLensOptions
+from bathyscope.measures.finite import require_finite
 from bathyscope.measures.normal_equations import NormalEquations
 from bathyscope.measures.settling import prediction_depth
 from bathyscope.prompts.prompt import TokenizedPrompt
@@ -205,6 +206,7 @@ class TranslatedLensProbe(MeasureProbe):
         rows, metrics = [*mapped, last_ND, *self._states, last_ND], tuple(_METRICS.values())
         found = compare(final.readout, last_ND, rows, metrics, vocabulary=self._facts.anatomy.vocabulary)
         self._found = {name: found[metric].unflatten(0, (len(READERS), -1)) for name, metric in _METRICS.items()}
+        require_finite("A lens", [self._found["kl"]])
         agreement = self._found["top1_agreement"]
         self._found["prediction_depth"] = torch.stack([prediction_depth(own) for own in agreement])
         self._states.clear()
