@@ -12,7 +12,6 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from bathyscope.errors import ModelError
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
 from bathyscope.measures.declared.swap_cosine import DECLARATION, SwapCosineOptions
 from bathyscope.measures.finite import require_finite
