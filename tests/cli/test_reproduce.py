@@ -15,7 +15,7 @@ from support import stand_ins
 
 import bathyscope
 from bathyscope.cli import main
-from bathyscope.cli.reproduction import pair_rows
+from bathyscope.cli.commands.reproduce import pair_rows
 from bathyscope.errors import ModelError, PromptError
 from bathyscope.interrupts import INTERRUPTED
 from bathyscope.reproducing import cells, verbs

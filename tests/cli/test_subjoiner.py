@@ -12,7 +12,7 @@ from support import zoo
 from support.piece_tokenizer import CONTEXT, WHOLES, piece_tokenizer, split_words
 
 from bathyscope.cli import main
-from bathyscope.cli.commands.subjoiner import COLUMNS, head_rows
+from bathyscope.cli.commands.probe import COLUMNS, head_rows
 from bathyscope.errors import PromptError
 from bathyscope.probing import subjoiner
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 import bathyscope
-from bathyscope.cli.arguments import LOADING_SEVERAL, Quiet, Records, as_app, on_models, records
+from bathyscope.cli.arguments import LOADING_SEVERAL, Quiet, Records, as_app, on_models, records, write_picture
 from bathyscope.cli.commands.survey import one_source
-from bathyscope.cli.console import Format, say, write, write_data, write_table
+from bathyscope.cli.console import say, write, write_data, write_table
 from bathyscope.errors import OptionError
 
 if TYPE_CHECKING:
@@ -54,8 +54,10 @@ def maps_command(
     if "ridge" in given:
         given["ridge"] = _numbers(given["ridge"])
     found = on_models(bathyscope.maps, [source, target], one_source([prompts]), given=given, quiet=quiet)
-    _show(found, format)
-    _save(found, files, quiet)
+    if not write_data(pair_rows(found), format):
+        _show_table(found)
+    for file in files:
+        _save(found, file, quiet)
     return 0
 
 
@@ -75,22 +77,15 @@ def _check(files: Sequence[Path]) -> None:
             check_format(format_)
 
 
-def _save(found: xr.Dataset, files: Sequence[Path], quiet: bool) -> None:
+def _save(found: xr.Dataset, file: Path, quiet: bool) -> None:
+    if file.suffix != ARRAYS:
+        write_picture(file, "maps", found, quiet)
+        return
     from bathyscope.between.map_results import encode_maps
     from bathyscope.report.export import write_output
-    from bathyscope.report.figures.maps import draw
-    from bathyscope.report.render import render
 
-    for file in files:
-        content = encode_maps(found) if file.suffix == ARRAYS else render(draw(found), file.suffix.removeprefix("."))
-        write_output(file, content)
-        say(f"Written: {file}", quiet)
-
-
-def _show(found: xr.Dataset, format_: Format) -> None:
-    rows = pair_rows(found)
-    if not write_data(rows, format_):
-        _show_table(found)
+    write_output(file, encode_maps(found))
+    say(f"Written: {file}", quiet)
 
 
 def _show_table(found: xr.Dataset) -> None:

@@ -1,5 +1,5 @@
-"""``bathyscope probe``: linear probes of hidden states (wic) and of single neurons (ing), on labelled data; sub-joiner
-heads have a file of their own."""
+"""``bathyscope probe``: linear probes of hidden states (wic) and of single neurons (ing), on labelled data; heads that
+gather the tokens of a word at its last one (subjoiner)."""
 
 from __future__ import annotations
 
@@ -13,15 +13,18 @@ from bathyscope.cli.arguments import (
     LOADING,
     Given,
     ModelName,
+    Picture,
     Quiet,
     Records,
     as_app,
+    check_picture,
     choose_one,
     folded,
     on_models,
     records,
+    write_picture,
 )
-from bathyscope.cli.console import write_rows
+from bathyscope.cli.console import write, write_data, write_rows, write_table
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -34,6 +37,22 @@ Examples:
   bathyscope probe wic Qwen/Qwen2.5-1.5B
   bathyscope probe wic ./checkpoint --data train.jsonl --validation validation.jsonl --train-rows 800
   bathyscope probe ing gpt2 --data corpus.txt --format csv > ing.csv"""
+_OF_SUBJOINER = """\
+Examples:
+  bathyscope probe subjoiner gpt2 --words book.txt
+  bathyscope probe subjoiner ./model --words list.txt --pieces 3 --out heads.png
+  bathyscope probe subjoiner gpt2 --words book.txt --format csv > heads.csv"""
+COLUMNS = {
+    "rank": "rank",
+    "top_block": "block",
+    "top_head": "head",
+    "top_score": "score",
+    "ci_low": "ci_low",
+    "ci_high": "ci_high",
+    "top_split": "split",
+    "top_whole": "whole",
+}
+"""Variable of a head → column."""
 
 
 def wic_command(
@@ -99,13 +118,54 @@ def _judged(one: xr.Dataset, prefix: str, place: int) -> Row:
     return {column: float(one[f"{prefix}{column}"].values[place]) for column in columns}
 
 
+def subjoiner_command(
+    model: ModelName,
+    /,
+    *,
+    words: str,
+    out: Annotated[Picture, Parameter(help="also write a figure of all heads (.png, .svg, .pdf).")] = None,
+    format: Records = "table",
+    quiet: Quiet = False,
+    **given: Any,
+) -> int:
+    """Heads that gather the tokens of a word.
+
+    Args:
+        words: a text file, gzipped where its name ends in .gz; its different words are taken.
+    """
+    check_picture(out)
+    found = on_models(partial(bathyscope.probe, "subjoiner"), [model], words, given=given, quiet=quiet)
+    rows = head_rows(found)
+    if not write_data(rows, format):
+        headings = [name.replace("_", " ") for name in rows[0]]
+        write_table(headings, [[f"{v:.3f}" if isinstance(v, float) else v for v in row.values()] for row in rows])
+        write(subjoiner_remark(found))
+    write_picture(out, "subjoiner", found, quiet)
+    return 0
+
+
+def head_rows(found: xr.Dataset) -> list[dict[str, Any]]:
+    """A row for every head with a rank, the first rank first."""
+    return records(found, COLUMNS, ("rank",))
+
+
+def subjoiner_remark(found: xr.Dataset) -> str:
+    """What the numbers are of, and how many words they come from."""
+    n, held_out, split = found.attrs["pieces"], found["held_out"].values, found["split"].values
+    return (
+        f"Attention of a word's last token to the {n - 1} tokens before it: in words of {n} tokens (split), in words "
+        f"of one (whole), and the difference (score), on {int((held_out & split).sum())} and "
+        f"{int((held_out & ~split).sum())} held-out words. The order is that of the other half of the words."
+    )
+
+
 app = App(name="probe", help_epilogue=folded(_EXAMPLES))
-for _name, _body, _call, _data in (
-    ("wic", wic_command, "bathyscope.probing.wic:wic_probe", "train"),
-    ("ing", ing_command, "bathyscope.probing.ing:ing_probe", "corpus"),
+for _name, _body, _call, _data, _shown in (
+    ("wic", wic_command, "bathyscope.probing.wic:wic_probe", ("train",), None),
+    ("ing", ing_command, "bathyscope.probing.ing:ing_probe", ("corpus",), None),
+    ("subjoiner", subjoiner_command, "bathyscope.probing.subjoiner:subjoiner", (), _OF_SUBJOINER),
 ):
-    app.command(as_app(_body, None, _call, loading=LOADING, leave_out=(_data,)), name=_name)
-app.command("bathyscope.cli.commands.subjoiner:app", name="subjoiner", help="Heads that gather the tokens of a word.")
+    app.command(as_app(_body, _shown, _call, loading=LOADING, leave_out=_data), name=_name)
 
 
 @app.default

@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Parameter
+from rich.text import Text
 
 from bathyscope.cli import session
 from bathyscope.cli.arguments import OBJECTS, Quiet, Records, as_app, taken
 from bathyscope.cli.console import Format, quiet_libraries, say, write, write_data, write_json, write_table
 from bathyscope.cli.flags import options_of
-from bathyscope.cli.reproduction import (
-    drawn_rows,
-    figure_rows,
-    missing_lines,
-    missing_rows,
-    pair_rows,
-    write_figures,
-    write_pairs,
-)
 from bathyscope.errors import OptionError
 from bathyscope.interrupts import INTERRUPTED
+from bathyscope.papers.reproduction import Figure, Reproduction, Table
 
 if TYPE_CHECKING:
     from bathyscope.reproducing.cells import Outcome
+    from bathyscope.reproducing.figures import Drawn
     from bathyscope.reproducing.reproduce import Plan, Reproduced
+    from bathyscope.reproducing.tables import Pair
 
+Row = dict[str, Any]
+
+_NONE: Final = "–"
+_MARKS: Final = {True: "=", False: "≠", None: "·"}
+_TITLES: Final = {"hellaswag": "HellaSwag", "gsm8k": "GSM8K", "aime2024": "AIME24"}
+_DEPTHS: Final = (
+    "Effective depth, 0-based: measured (interval), = or ≠, published. none: the criterion is not met; ·: there is "
+    "nothing to compare. cosine is a block, kl and overlap are block inputs."
+)
+_SIZES: Final = "Blocks and heads: of the checkpoint, = or ≠, published."
 _LOADING = options_of("bathyscope:load", leave_out=(*OBJECTS, "revision", "trust_remote_code"))
 _EXAMPLES = """\
 Examples:
@@ -134,6 +140,133 @@ def _list(target: str, numbers: Any, format_: Format) -> int:
 def _flat(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Rows without lists."""
     return [{name: "; ".join(v) if isinstance(v, list) else v for name, v in row.items()} for row in rows]
+
+
+def pair_rows(pairs: Iterable[Pair]) -> list[Row]:
+    """One row a number of a table."""
+    names = ("model", "data", "quantity", "blocks", "measured", "ci_low", "ci_high", "crossing_share", "published")
+    return [{name: getattr(pair, name) for name in (*names, "agrees", "in_interval", "reason")} for pair in pairs]
+
+
+def write_pairs(table: Table, pairs: Sequence[Pair]) -> None:
+    """80 columns wide: a model with a line for each quantity and a column for each data set; or one line a model."""
+    own = len(table.quantities) * max(1, len(table.data))
+    models = [pairs[first : first + own] for first in range(0, len(pairs), own)]
+    if not table.data:
+        rows = [[one[0].model, *map(_cell, one)] for one in models]
+        write_table(["Model", *(name.replace("_", " ") for name in table.quantities)], rows)
+        write(f"{_SIZES}\n")
+        return
+    lines: list[list[Text]] = []
+    for one in models:
+        blocks = next((pair.blocks for pair in one if pair.blocks is not None), None)
+        model = Text(one[0].model + ("" if blocks is None else f", L={blocks}"), style="bold")
+        lines.append([model, *[Text("")] * len(table.data)])
+        for start in range(0, own, len(table.data)):
+            line = one[start : start + len(table.data)]
+            lines.append([Text(f"  {line[0].quantity}"), *map(_cell, line)])
+    write_table(["Model", *(_TITLES.get(name, name) for name in table.data)], lines)
+    write(f"{_DEPTHS}\n{_summary(pairs)} {table.note}\n")
+
+
+def figure_rows(paper: Reproduction, figures: Iterable[Figure]) -> list[Row]:
+    """What each figure shows and what it takes."""
+    return [
+        {
+            "figure": one.label,
+            "shows": one.shows,
+            "data": [_data(paper, name) for name in one.data],
+            "draws": list(one.draws),
+            "models": list(one.models or (() if one.needs else _of(paper, one))),
+            "needs": one.needs,
+        }
+        for one in figures
+    ]
+
+
+def write_figures(rows: Iterable[Row]) -> None:
+    """The same for people."""
+    lines = []
+    for row in rows:
+        shows = row["shows"] + (f"; needs {row['needs']}" if row["needs"] else "")
+        lines.append([row["figure"], shows, ", ".join(row["data"]), ", ".join(row["draws"])])
+    write_table(("Figure", "Shows", "Data", "Drawn as"), lines)
+
+
+def drawn_rows(drawn: Iterable[Drawn]) -> list[Row]:
+    """One row a file."""
+    return [
+        {
+            "figure": one.figure.label,
+            "shows": one.figure.shows,
+            "models": list(one.models),
+            "data": list(one.data),
+            "file": str(one.path),
+        }
+        for one in drawn
+    ]
+
+
+def missing_rows(found: Reproduced) -> list[Row]:
+    """What could not be measured; one row a reason, since one checkpoint or data set may be the cause of many."""
+    lacking = [(one.cell.name, one.cell.work.name, one.reason) for one in found.outcomes if one.result is None]
+    if found.target.table is not None:
+        lacking += [
+            (p.model, "sizes", p.reason) for rows in found.tables.values() for p in rows if p.reason and not p.data
+        ]
+    rows: dict[str, Row] = {}
+    for model, data, reason in lacking:
+        row = rows.setdefault(reason, {"models": [], "data": [], "reason": reason})
+        for column, name in (("models", model), ("data", data)):
+            if name not in row[column]:
+                row[column].append(name)
+    needed = [
+        {"models": [], "data": list(one.data), "reason": f"Figure {one.label} needs {one.needs}."}
+        for one in found.lacking
+    ]
+    return [*rows.values(), *needed]
+
+
+def missing_lines(rows: Iterable[Row]) -> list[str]:
+    """The same as sentences."""
+    return [
+        f"Not measured: {', '.join(row['models'])} on {', '.join(row['data'])}. {row['reason']}"
+        if row["models"]
+        else f"Not drawn: {row['reason']}"
+        for row in rows
+    ]
+
+
+def _summary(pairs: Sequence[Pair]) -> str:
+    """How many of the published numbers were measured, agree, and lie in the measured intervals."""
+    compared = [pair for pair in pairs if pair.agrees is not None]
+    if not compared:
+        return "Nothing that was measured has a published number beside it."
+    equal = sum(pair.agrees is True for pair in compared)
+    covered = sum(pair.in_interval is True for pair in compared if not pair.agrees)
+    return (
+        f"{equal} of {len(compared)} results are as published; of the {len(compared) - equal} that differ, "
+        f"{covered} have the published number in their interval."
+    )
+
+
+def _cell(pair: Pair) -> Text:
+    unknown = _NONE if pair.blocks is None else "none"
+    measured = unknown if pair.measured is None else str(pair.measured)
+    if pair.measured is not None and None not in (pair.ci_low, pair.ci_high):
+        measured += f" ({pair.ci_low:.0f}–{pair.ci_high:.0f})"
+    published = _NONE if pair.published is None else str(pair.published)
+    return Text(f"{measured} {_MARKS[pair.agrees]} {published}", style="red" if pair.agrees is False else "")
+
+
+def _of(paper: Reproduction, figure: Figure) -> tuple[str, ...]:
+    """The paper's models, where a figure is of models."""
+    return () if all(paper.work(name).verb == "depth_performance" for name in figure.data) else paper.models
+
+
+def _data(paper: Reproduction, name: str) -> str:
+    data = paper.work(name).data
+    return data if isinstance(data, str) else f"{len(data)} questions with answers"
 
 
 app = as_app(reproduce_command, _EXAMPLES, "bathyscope:reproduce", loading=_LOADING)

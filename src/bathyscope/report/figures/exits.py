@@ -5,19 +5,13 @@ from functools import partial
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure, FigureBase
+from matplotlib.figure import FigureBase
 
 from bathyscope.exits.result import best_drafts
 from bathyscope.report.figures import style
-from bathyscope.report.figures.kind import Drawing, Panel, arrange
+from bathyscope.report.figures.kind import Drawing, Panel
 
 _X = "exit (blocks done)"
-
-
-def draw(data: xr.Dataset) -> Figure:
-    """Both panels under the caption."""
-    made = drawing(data)
-    return arrange(f"{data.attrs['model']}. {made.note}", made.panels)
 
 
 def drawing(data: xr.Dataset) -> Drawing:
