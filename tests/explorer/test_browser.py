@@ -346,12 +346,12 @@ _LETTERS = """which => [...document.querySelectorAll(`${which} svg text`)].map(t
 
 
 def test_letters_of_a_printed_page_are_large_enough(show: Show, page: Path) -> None:
-    """Pictures stand one under another, and wide ones on sheets of their own across: 8 px of 96 to the inch."""
+    """Pictures stand one under another, and the widest on sheets of their own across: 8 px of 96 to the inch."""
     one = show(page)
     one.unfold()
     one.page.emulate_media(media="print")
     # an A4 sheet is 210 × 297 mm; its margins are the style sheet's
-    for which, millimetres in ((".panel:not(.wide)", 210 - 24), (".panel.wide", 297 - 20)):
+    for which, millimetres in ((".panel:not(.sheet)", 210 - 24), (".panel.sheet", 297 - 20)):
         one.page.set_viewport_size({"width": int(millimetres / 25.4 * 96), "height": 700})
         sizes = one.page.evaluate(_LETTERS, which)
         assert sizes
@@ -376,6 +376,39 @@ def test_tables_of_a_printed_page_end_on_the_paper(show: Show, tmp_path: Path) -
         assert found
         assert max(found) <= 0, which
     assert one.page.locator(".on-paper").count() == one.page.locator(".endless").count()
+
+
+def test_pictures_of_a_printed_page_fit_their_sheet(show: Show, tmp_path: Path) -> None:
+    """None is cut or goes on on the next sheet, none is blown up, and a heading stands on the sheet of its picture."""
+    runs = [without(synthetic_run(6 + n, 3, model=f"m{n}"), "repeat", "swap", "drop") for n in range(3)]
+    one = show(bathyscope.report(runs, tmp_path / "page.html"))
+    one.unfold()
+    one.page.emulate_media(media="print")
+    boxes = """which => [...document.querySelectorAll(`${which} svg`)].map(svg =>
+      [svg.getBoundingClientRect(), svg.viewBox.baseVal.width])
+      .map(([own, drawn]) => [own.right, own.height, own.width / drawn])"""
+    for which, across, down in ((".panel:not(.sheet)", 210 - 24, 297 - 24), (".panel.sheet", 297 - 20, 210 - 20)):
+        width = across / 25.4 * 96
+        one.page.set_viewport_size({"width": int(width), "height": 700})
+        found = one.page.evaluate(boxes, which)
+        assert found
+        right, height, scale = map(max, zip(*found))
+        assert right <= width, which
+        assert height <= down / 25.4 * 96, which
+        assert scale <= 2, which
+    sheets = """[...document.querySelectorAll('.folded > summary')].map(one => [
+      getComputedStyle(one).page, getComputedStyle(one.parentElement.querySelector('.panel, table')).page])"""
+    headed = [tuple(pair) for pair in one.page.evaluate(sheets)]
+    assert all(heading == first for heading, first in headed), headed
+    assert {heading for heading, _ in headed} == {"auto", "wide"}
+
+
+def test_paper_leaves_out_what_a_reader_may_click(show: Show, page: Path) -> None:
+    one = show(page)
+    words = "document.querySelector('#explorer').innerText.match(/choose|click/gi)"
+    assert one.page.evaluate(words)
+    one.page.emulate_media(media="print")
+    assert one.page.evaluate(words) is None
 
 
 def test_a_table_that_no_paper_holds_says_so(show: Show, tmp_path: Path) -> None:

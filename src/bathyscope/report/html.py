@@ -19,17 +19,20 @@ from bathyscope.text import shown
 
 # Letters of a panel then have about the size of the page's own notes.
 _REM_PER_INCH: Final = 6.9
+_PAPER: Final = 43.9
+"""Rem between the margins of an upright sheet, as the style sheet has them."""
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A panel on a page; ``width`` is that of what a telephone's screen is too narrow for, which is scrolled there, and
-    ``wide`` is what needs a row of its own anywhere."""
+    """A panel on a page; ``width`` is that of what a telephone's screen is too narrow for, which is scrolled there,
+    ``wide`` is what needs a row of its own anywhere, and ``sheet`` what needs a sheet of its own across on paper."""
 
     svg: Markup
     alt: str
     width: str | None
     wide: bool
+    sheet: bool
 
 
 @dataclass(frozen=True)
@@ -85,5 +88,6 @@ def _harmless(value: object) -> object:
 
 def _picture(panel: Panel, name: str) -> Picture:
     across = panel.size[0]
-    width = f"{across * _REM_PER_INCH:.4g}rem" if across > style.MAP_SIZE[0] else None
-    return Picture(Markup(inline_svg(panel, name)), panel.alt, width, across > style.PAIRED_UP_TO)
+    rem = across * _REM_PER_INCH
+    width = f"{rem:.4g}rem" if across > style.MAP_SIZE[0] else None
+    return Picture(Markup(inline_svg(panel, name)), panel.alt, width, across > style.PAIRED_UP_TO, rem > _PAPER)

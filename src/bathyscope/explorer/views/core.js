@@ -11,6 +11,9 @@ function el(tag, attributes = {}, ...children) {
   return made;
 }
 
+/** What a reader may do, which paper leaves out. */
+const hint = text => el("span", { class: "hint" }, text);
+
 /** A labelled choice; `options` are [value, text]. */
 function choice(label, options, value, chosen) {
   const select = el("select", { change: event => chosen(event.target.value) },

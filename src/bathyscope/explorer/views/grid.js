@@ -94,7 +94,7 @@ function gridView(data, selection) {
 
   function tell() {
     const tokens = tokensOf(data, selection.prompt), { token } = selection;
-    if (!tokens || token === null || token >= tokens.length) { cell.replaceChildren(el("p", { class: "note" }, "Choose a cell to see its five likeliest tokens.")); return; }
+    if (!tokens || token === null || token >= tokens.length) { cell.replaceChildren(el("p", { class: "note" }, hint("Choose a cell to see its five likeliest tokens."))); return; }
     const boundary = Math.min(rows - 1, selection.boundary ?? rows - 1);
     const top = data.arrays.topWord.shape[0];
     const best = d3.range(top).map(rank => [data.tokens.words[data.array("topWord")[(rank * rows + boundary) * tokens.total + tokens.first + token]], data.array("topProbability")[(rank * rows + boundary) * tokens.total + tokens.first + token]]);

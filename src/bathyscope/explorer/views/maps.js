@@ -31,9 +31,9 @@ function mapsView(data, selection) {
     const there = data.maps.map(map => ({ map, ...values(map) })).filter(one => one.cells);
     const kinds = d3.group(there, one => `${one.map.columns} ${one.map.units}`);
     panels.replaceChildren(...there.map(one => panel(one, kinds.get(`${one.map.columns} ${one.map.units}`))));
-    note.textContent = there.length
-      ? "Panels of one kind share their scale. Cells beyond it carry a mark. Bars beside and above: sums of rows and columns. Click a cell to choose its block."
-      : "Nothing is there for this prompt; choose another, or all prompts.";
+    note.replaceChildren(...there.length
+      ? ["Panels of one kind share their scale. Cells beyond it carry a mark. Bars beside and above: sums of rows and columns.", hint(" Click a cell to choose its block.")]
+      : ["Nothing is there for this prompt; choose another, or all prompts."]);
   }
 
   function scaleOf(kin) {

@@ -20,9 +20,9 @@ function textView(data, selection) {
     const size = d3.max(values, value => Math.abs(value)) || 1;
     const top = own === "added" ? size : data.nBlocks || size;
     const paper = data.colour("--paper"), less = ramp(paper, data.colour("--blue")), more = ramp(paper, data.colour(own === "added" ? "--vermilion" : "--green"));
-    note.textContent = own === "added"
-      ? `Shade: loss added to each token without block ${selection.block}; orange more, blue less, full at ${shown(size)} nats.`
-      : `Shade: ${own === "settle" ? "settle" : "prediction"} depth, 0 to ${data.nBlocks} blocks.` + (kind === "added" ? " Choose a block above to see what it does to each token." : "");
+    note.replaceChildren(...own === "added"
+      ? [`Shade: loss added to each token without block ${selection.block}; orange more, blue less, full at ${shown(size)} nats.`]
+      : [`Shade: ${own === "settle" ? "settle" : "prediction"} depth, 0 to ${data.nBlocks} blocks.`, kind === "added" ? hint(" Choose a block above to see what it does to each token.") : ""]);
     return { values, colour: value => (value < 0 ? less : more)(Math.abs(value) / top) };
   }
 
