@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import pytest
 import torch
 from support import naive, waves, zoo
+from support.lending import noting
 from torch import Tensor, nn
 
 from bathyscope.errors import ModelError
@@ -248,34 +249,15 @@ def observed(keeper: Keeper) -> dict[tuple[SkipBefore, int], Tensor]:
     }
 
 
-class NotingProvider:
-    """Lends the blocks and notes which were asked for, and how many were to stay."""
-
-    def __init__(self, blocks: Sequence[nn.Module]) -> None:
-        self._blocks = blocks
-        self.asked: list[int] = []
-        self.window = 0
-
-    @contextmanager
-    def block(self, index: int) -> Iterator[nn.Module]:
-        self.asked.append(index)
-        yield self._blocks[index]
-
-    @contextmanager
-    def keeping(self, window: int) -> Iterator[None]:
-        self.window = window
-        yield
-
-
 def asked(requests: Sequence[Request]) -> list[int]:
     """The blocks in the order in which they were asked for, none of them further back than was said."""
     anatomy = waves.loaded("llama").anatomy
-    provider = NotingProvider(anatomy.blocks)
     ids = zoo.prompts(zoo.build("llama"), (9, 9))
-    Wavefront(anatomy, tails=True, provider=provider).run(Batch.of(ids), [Keeper(requests)])
-    back = [max(provider.asked[: at + 1]) - block + 1 for at, block in enumerate(provider.asked)]
-    assert max(back) <= provider.window <= max(back) + 1
-    return provider.asked
+    with noting(anatomy.blocks) as lender:
+        Wavefront(anatomy, tails=True).run(Batch.of(ids), [Keeper(requests)])
+    back = [max(lender.asked[: at + 1]) - block + 1 for at, block in enumerate(lender.asked)]
+    assert max(back) <= lender.window <= max(back) + 1
+    return lender.asked
 
 
 def test_blocks_are_asked_for_once_and_in_order() -> None:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
 import torch
 from support import naive, waves, zoo
-from torch import Tensor, nn
+from support.lending import noting
+from torch import Tensor
 
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.calls import CallPolicy
 from bathyscope.wavefront.engine import Wavefront
 from bathyscope.wavefront.probe import BaselineView, FinalStates, Probe, ReplacedStates
-from bathyscope.wavefront.provider import OwnBlocks
 from bathyscope.wavefront.replace import Group, group_size, plan_sweeps
 from bathyscope.wavefront.rows import Replacement, SkipRow
 
@@ -182,30 +181,16 @@ def test_a_probe_is_shown_its_own_rows_only() -> None:
 # --- order and room --------------------------------------------------------------------------------------
 
 
-class Visits(OwnBlocks):
-    """Notes the order in which blocks are asked for."""
-
-    def __init__(self, blocks: Sequence[nn.Module]) -> None:
-        super().__init__(blocks)
-        self.order: list[int] = []
-
-    @contextmanager
-    def block(self, index: int) -> Iterator[nn.Module]:
-        self.order.append(index)
-        with super().block(index) as block:
-            yield block
-
-
 @pytest.mark.parametrize(("room", "sweeps"), [(None, 1), (1, 8), (4 * 5 * 9 * 64 * 4, 2)])
 def test_blocks_are_visited_in_order_once_for_every_sweep(room: int | None, sweeps: int) -> None:
     model = waves.loaded("llama")
     assert (model.n_blocks, model.anatomy.width) == (5, 64)
-    visits = Visits(model.anatomy.blocks)
     (ids,) = zoo.prompts(model.hf, (9,))
     done: list[tuple[int, int]] = []
-    wave = Wavefront(model.anatomy, tails=True, provider=visits, replacement_bytes=room)
-    wave.run(Batch.of([ids]), [Landings([each_token(0, 8, 9, values("llama"))])], lambda *at: done.append(at))
-    assert visits.order == list(range(5)) * sweeps
+    wave = Wavefront(model.anatomy, tails=True, replacement_bytes=room)
+    with noting(model.anatomy.blocks) as lender:
+        wave.run(Batch.of([ids]), [Landings([each_token(0, 8, 9, values("llama"))])], lambda *at: done.append(at))
+    assert lender.asked == list(range(5)) * sweeps
     assert done == [(block + 1, 5 * sweeps) for block in range(5 * sweeps)]
 
 

@@ -19,8 +19,8 @@ from bathyscope.anatomy.gaps import token_gap
 from bathyscope.anatomy.replay import Replay, State
 from bathyscope.gradients.differentiable import score_scale
 from bathyscope.gradients.one_token import OneTokenRows
+from bathyscope.streaming.lending import lent
 from bathyscope.wavefront.calls import even_pieces
-from bathyscope.wavefront.provider import BlockProvider
 
 # float32 logits read at once, and keys and values of rows that own one token each: near a CPU's caches
 _LOGIT_BYTES = 64 << 20
@@ -77,7 +77,6 @@ class DepthGradients:
 
     anatomy: Anatomy
     checks: Checks
-    provider: BlockProvider
     boundaries: Sequence[Tensor]
     ids: Tensor
 
@@ -89,7 +88,7 @@ class DepthGradients:
         total, own = _Flow(at_readout_TD[None], {}), _Flow(at_readout_TD[:, None], {})
         yield n_blocks, at_readout_TD.double() / scale, at_readout_TD.double() / scale
         for index in reversed(range(n_blocks)):
-            with self.provider.block(index) as block:
+            with lent(self.anatomy.blocks[index]) as block:
                 captured = CaptureCache() if self.checks.tails else None
                 graph = self._run(replay, block, index, states[index], captured)
                 total = graph.pull_back(total, keep=True)
@@ -105,7 +104,7 @@ class DepthGradients:
         state: State = {}
         for index, resid_TD in enumerate(self.boundaries[:-1]):
             states.append(dict(state))
-            with self.provider.block(index) as block, torch.no_grad():
+            with lent(self.anatomy.blocks[index]) as block, torch.no_grad():
                 replay.run(block, index, resid_TD[None], None, state=state)
         return states
 

@@ -63,7 +63,7 @@ class GradientProbe(MeasureProbe):
         with differentiating(wave.anatomy.model):
             for done, kept in enumerate(self._kept):
                 ids = self._batch.ids_BT[kept.prompt, : kept.length].clone()
-                gradients = DepthGradients(facts.anatomy, facts.checks, wave.provider, kept.boundaries, ids)
+                gradients = DepthGradients(facts.anatomy, facts.checks, kept.boundaries, ids)
                 found: dict[int, Tensor] = {}
                 for boundary, total_TD, own_TD in gradients.sweep():
                     gradients_KTD = torch.stack([total_TD, own_TD, total_TD - own_TD])

@@ -21,6 +21,7 @@ from bathyscope.measures.answered import AnsweredMeasure, AnsweredProbe
 from bathyscope.measures.base import MeasureProbe, ModelFacts
 from bathyscope.measures.declared.integrated_gradients import BASELINES, DECLARATION, SITES, IntegratedGradientsOptions
 from bathyscope.prompts.prompt import TokenizedPrompt
+from bathyscope.streaming.lending import lent
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.engine import Wavefront
 from bathyscope.wavefront.probe import BaselineView
@@ -96,7 +97,7 @@ class IntegratedGradientsProbe(AnsweredProbe):
         done = 0.0
         with differentiating(wave.anatomy.model), ExitStack() as stack:
             # a backward pass needs all blocks that its forward pass went through
-            blocks = [stack.enter_context(wave.provider.block(index)) for index in range(n_blocks)]
+            blocks = [stack.enter_context(lent(block)) for block in wave.anatomy.blocks]
             for kept in self._kept:
                 ids = self._batch.ids_BT[kept.prompt, : kept.length].clone()
                 chain = Chain(wave.anatomy, blocks, ids, self.answer(kept.prompt))

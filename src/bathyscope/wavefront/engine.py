@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from bathyscope.anatomy.anatomy import Anatomy
 from bathyscope.anatomy.mode import evaluating
+from bathyscope.streaming.lending import keeping, lent
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.calls import CallPolicy
 from bathyscope.wavefront.direct import DirectRows
@@ -26,7 +27,6 @@ from bathyscope.wavefront.probe import (
     RowsView,
     TailStates,
 )
-from bathyscope.wavefront.provider import BlockProvider, OwnBlocks
 from bathyscope.wavefront.replace import ReplacedRows
 from bathyscope.wavefront.rows import (
     DirectBefore,
@@ -51,7 +51,6 @@ class Wavefront:
         tails: tail rows may share keys and values (the check at load decides); otherwise full rows are
             computed in their place.
         call_tokens: tokens per call of a block; None = by device.
-        provider: where blocks come from; None = they are in memory.
         replacement_bytes: what the states of replaced rows may take at once; more are computed in further visits of
             the blocks. None = by device.
     """
@@ -62,13 +61,11 @@ class Wavefront:
         *,
         tails: bool,
         call_tokens: int | None = None,
-        provider: BlockProvider | None = None,
         replacement_bytes: int | None = None,
     ) -> None:
         self.anatomy = anatomy
         self.replacement_bytes = replacement_bytes
         self.tails = tails
-        self.provider = provider or OwnBlocks(anatomy.blocks)
         parameter = next(p for p in anatomy.model.parameters() if p.is_floating_point())
         self.policy = CallPolicy.for_model(parameter.dtype, parameter.device, call_tokens)
 
@@ -100,10 +97,10 @@ class Wavefront:
             batches = [_Sweep(self, batch, probes) for batch, probes in convoy]
             sweeps = max(one.sweeps for one in batches)
             n_blocks = self.anatomy.n_blocks
-            with self.provider.keeping(max(one.window for one in batches)):
+            with keeping(self.anatomy.blocks[0], max(one.window for one in batches)):
                 for visit in range(n_blocks * sweeps):
                     sweep, index = divmod(visit, n_blocks)
-                    with self.provider.block(index) as block:
+                    with lent(self.anatomy.blocks[index]) as block:
                         for one in batches:
                             one.visit(sweep, index, block)
                     if step is not None:
@@ -137,7 +134,7 @@ class _Sweep:
         parts = PartTaps(_part_steps(probes), tracks)
         self._late_in_full = group_tails([r for r in in_full if isinstance(r, Late)])
         donors = [request.donor for request in tails]
-        self._full = FullRows(tracks, replay, batch, policy, wave.provider, anatomy.sites, parts, donors=donors)
+        self._full = FullRows(tracks, replay, batch, policy, anatomy, parts, donors=donors)
         self._tails = [
             TailRows(group, replay, policy, self._full, lengths[group[0].prompt]) for group in group_tails(tails)
         ]

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from bathyscope.anatomy.family import Site
+from bathyscope.anatomy.anatomy import Anatomy
 from bathyscope.anatomy.replay import Replay
+from bathyscope.streaming.lending import lent
 from bathyscope.wavefront import views
 from bathyscope.wavefront.batch import Batch, within
 from bathyscope.wavefront.calls import CallPolicy
 from bathyscope.wavefront.parts import PartTaps, Place
 from bathyscope.wavefront.plan import Birth, Fork, Track
 from bathyscope.wavefront.probe import BaselineView, RowPartsView, RowsView
-from bathyscope.wavefront.provider import BlockProvider
 from bathyscope.wavefront.rows import Request
 from bathyscope.wavefront.slots import Slots
 
@@ -53,14 +53,13 @@ class FullRows(Slots):
         replay: Replay,
         batch: Batch,
         policy: CallPolicy,
-        provider: BlockProvider,
-        sites: Mapping[str, Site],
+        anatomy: Anatomy,
         parts: PartTaps,
         *,
         donors: Collection[Request],
     ) -> None:
-        super().__init__(replay, policy, 1 + len(tracks), sites=sites)
-        self._tracks, self._batch, self._provider = tracks, batch, provider
+        super().__init__(replay, policy, 1 + len(tracks), sites=anatomy.sites)
+        self._tracks, self._batch, self._blocks = tracks, batch, anatomy.blocks
         self._parts, self._donors = parts, frozenset(donors)
         self.state[0] = self._previous = replay.recording.resid0_BTD
         # the control's first tokens at every boundary, for rows of schedules that keep them
@@ -165,7 +164,7 @@ class FullRows(Slots):
             index = min(n for n, _ in behind)
             runners = [r for n, r in behind if n == index]
             slots = [r.slot for r in runners]
-            with self._provider.block(index) as block:
+            with lent(self._blocks[index]) as block:
                 taps = self._parts.taps(index, self._places(slots))
                 for result in self.run(block, index, slots, taps=taps):
                     yield from self._parts.views(index, self._places(result.slots), result)

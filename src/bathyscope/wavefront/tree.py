@@ -12,7 +12,7 @@ from torch import Tensor
 from bathyscope.anatomy.mode import evaluating
 from bathyscope.anatomy.replay import State
 from bathyscope.anatomy.sites import silenced
-from bathyscope.streaming.lending import lender_of
+from bathyscope.streaming.lending import lender_of, lent
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.calls import while_memory_lasts
 from bathyscope.wavefront.engine import Wavefront
@@ -45,7 +45,7 @@ class TreeRun:
     calls of its own there, all of one shape.
 
     Args:
-        wave: the model, the size of calls, and where blocks come from.
+        wave: the model, and the size of calls.
         batch: the prompts.
     """
 
@@ -122,7 +122,7 @@ class TreeRun:
         given = torch.cat([one.resid_BTD for one in taken])
         passed = {key: _joined([one.passed[key] for one in taken]) for key in taken[0].passed}
         several = self._replay.batch > 1
-        with self._wave.provider.block(step.block) as block:
+        with lent(self._wave.anatomy.blocks[step.block]) as block:
             silent = {part: torch.ones(given.shape[:2], dtype=torch.bool, device=given.device) for part in step.silent}
             with silenced(block, self._wave.anatomy.sites, silent):
                 out = self._replay.run(
