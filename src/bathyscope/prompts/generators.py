@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import product
-from typing import Any, Protocol, cast
+from typing import Any, TypeAlias, cast
 
 from bathyscope.errors import OptionError, PromptError
 from bathyscope.prompts.levels import as_range, in_turn, shares
@@ -23,33 +23,6 @@ TASK_PREFIX = "task:"
 DEFAULT_SPLIT: Split = "interpolate"
 TASK_OPTIONS = ("count", "split", "written")
 """What every task takes beside its own options: ``count`` is another way to write COUNT."""
-
-
-class Generator(Protocol):
-    """What makes prompts without reading anything."""
-
-    @property
-    def options(self) -> tuple[str, ...]:
-        """What may stand after ``?``."""
-
-    def check(self, options: Options) -> None:
-        """Refuses options before anything is loaded.
-
-        Raises:
-            PromptError: a value that is not allowed.
-        """
-
-    def prompts(self, count: int | None, options: Options, seed: int) -> tuple[Prompt, ...]:
-        """Prompts in turn of their levels.
-
-        Args:
-            count: how many altogether; None where an option says how many of each level.
-            options: numbers, and the others as they were typed.
-            seed: of the problems.
-
-        Raises:
-            PromptError: fewer prompts than levels, or as ``check``.
-        """
 
 
 @dataclass(frozen=True)
@@ -72,9 +45,15 @@ class Arithmetic:
 
     @property
     def options(self) -> tuple[str, ...]:
+        """What may stand after ``?``."""
         return (*self.axes, "per_level")
 
     def check(self, options: Options) -> None:
+        """Refuses options before anything is loaded.
+
+        Raises:
+            PromptError: a value that is not allowed.
+        """
         for axis in self.axes:
             if axis in options and as_range(options[axis])[-1] > (most := _HIGHEST[axis]):
                 raise PromptError(
@@ -82,6 +61,16 @@ class Arithmetic:
                 )
 
     def prompts(self, count: int | None, options: Options, seed: int) -> tuple[Prompt, ...]:
+        """Prompts in turn of their levels.
+
+        Args:
+            count: how many altogether; None where an option says how many of each level.
+            options: numbers, and the others as they were typed.
+            seed: of the problems.
+
+        Raises:
+            PromptError: fewer prompts than levels, or as ``check``.
+        """
         self.check(options)
         per_level = cast(int | None, options.get("per_level"))
         levels = {axis: as_range(options[axis]) for axis in self.axes if axis in options}
@@ -148,6 +137,8 @@ class OfTask:
         return task(self.task, **own)
 
 
+Generator: TypeAlias = Arithmetic | OfTask
+"""What makes prompts without reading anything; both are asked in the same way."""
 GENERATORS: Mapping[str, Generator] = {
     "problems": Arithmetic("problems", "word", ("steps",)),
     "sums": Arithmetic("sums", "sum", ("steps", "digits")),

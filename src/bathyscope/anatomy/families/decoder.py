@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from bathyscope.anatomy.family import Family, Site
+
+_transformer = partial(Family, blocks="transformer.h", final_norm="transformer.ln_f")
 
 _LLAMA_LIKE = """
     apertus arcee aria_text axk1 bitnet cwm deepseek_v2 deepseek_v3 deepseek_v32 diffllama dots1 ernie4_5 ernie4_5_moe
@@ -42,30 +46,13 @@ FAMILIES = (
         blocks="gpt_neox.layers",
         final_norm="gpt_neox.final_layer_norm",
         attention=Site("attention"),
-        mlp=Site("mlp"),
         parallel="use_parallel_residual",
     ),
     # GPT-J and CodeGen: attention and MLP both read the block's normed input. The head has a bias.
-    Family(
-        "gptj",
-        ("codegen", "gptj"),
-        blocks="transformer.h",
-        final_norm="transformer.ln_f",
-        attention=Site("attn"),
-        mlp=Site("mlp"),
-        parallel=True,
-    ),
+    _transformer("gptj", ("codegen", "gptj"), attention=Site("attn"), parallel=True),
     # Falcon: parallel or serial residual, by a flag of the configuration. The block adds the attention's output to the
     # MLP's in place: clone outputs when they are read.
-    Family(
-        "falcon",
-        ("falcon",),
-        blocks="transformer.h",
-        final_norm="transformer.ln_f",
-        attention=Site("self_attention"),
-        mlp=Site("mlp"),
-        parallel="parallel_attn",
-    ),
+    _transformer("falcon", ("falcon",), attention=Site("self_attention"), parallel="parallel_attn"),
     # ModernBERT's decoder: a dense layer with a norm between the final norm and the unembedding. What the model calls
     # lm_head is the transformation before its unembedding.
     Family(

@@ -2,61 +2,32 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from bathyscope.anatomy.family import Family, Site
+
+_normed = partial(Family, attention=Site("post_attention_layernorm"), mlp=Site("post_feedforward_layernorm"))
+_capped = partial(_normed, logit_softcap="final_logit_softcapping")
+_gemma4 = partial(_capped, others=(Site("post_per_layer_input_norm"),), block_scale="layer_scalar")
+_INSIDE = ("model.language_model.layers", "model.language_model.norm")
 
 FAMILIES = (
     # OLMo 2 and relatives: no norms on the inputs, norms on the outputs. A contribution is the norm's output, since
     # that is what is added.
-    Family(
-        "olmo2",
-        ("exaone4", "flex_olmo", "olmo2", "olmo3"),
-        attention=Site("post_attention_layernorm"),
-        mlp=Site("post_feedforward_layernorm"),
-    ),
+    _normed("olmo2", ("exaone4", "flex_olmo", "olmo2", "olmo3")),
     # Gemma 2 and 3: norms on inputs and outputs, softcapped logits where the configuration says so. Norm weights are
     # stored as w of (1 + w). The embedding module itself scales; h_0 is its output.
-    Family(
-        "gemma2",
-        ("gemma2", "gemma3_text"),
-        attention=Site("post_attention_layernorm"),
-        mlp=Site("post_feedforward_layernorm"),
-        logit_softcap="final_logit_softcapping",
-    ),
+    _capped("gemma2", ("gemma2", "gemma3_text")),
     # Gemma 3 with its image encoder: the language model sits one level deeper. Measured on text alone. Unlike the
     # language model by itself, this one never applies a softcap.
-    Family(
-        "gemma3_multimodal",
-        ("gemma3",),
-        blocks="model.language_model.layers",
-        final_norm="model.language_model.norm",
-        attention=Site("post_attention_layernorm"),
-        mlp=Site("post_feedforward_layernorm"),
-    ),
+    _normed("gemma3_multimodal", ("gemma3",), *_INSIDE),
     # Gemma 4: a third contribution from per-layer embeddings, and a scalar on the whole block. The last blocks take
     # keys and values that earlier blocks leave in a dictionary. The block scales its output in place: clone outputs
     # when they are read.
-    Family(
-        "gemma4",
-        ("gemma4_text", "gemma4_unified_text"),
-        attention=Site("post_attention_layernorm"),
-        mlp=Site("post_feedforward_layernorm"),
-        others=(Site("post_per_layer_input_norm"),),
-        block_scale="layer_scalar",
-        logit_softcap="final_logit_softcapping",
-    ),
+    _gemma4("gemma4", ("gemma4_text", "gemma4_unified_text")),
     # Gemma 4 with its encoders: the language model sits one level deeper. Measured on text alone; attributes of the
     # configuration are those of its text part.
-    Family(
-        "gemma4_multimodal",
-        ("gemma4", "gemma4_unified"),
-        blocks="model.language_model.layers",
-        final_norm="model.language_model.norm",
-        attention=Site("post_attention_layernorm"),
-        mlp=Site("post_feedforward_layernorm"),
-        others=(Site("post_per_layer_input_norm"),),
-        block_scale="layer_scalar",
-        logit_softcap="final_logit_softcapping",
-    ),
+    _gemma4("gemma4_multimodal", ("gemma4", "gemma4_unified"), *_INSIDE),
     # GLM 4: norms on inputs and outputs, under names of its own.
     Family("glm4", ("glm4", "kolibri1"), attention=Site("post_self_attn_layernorm"), mlp=Site("post_mlp_layernorm")),
     # AFMoE (Trinity): norms on inputs and outputs, experts.

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from bathyscope.anatomy.family import Family, Site
+
+_scaled = partial(Site, scale="residual_multiplier")
 
 FAMILIES = (
     # Granite: contributions, embedding and logits each times a constant. h_0 is the embedding times
@@ -10,18 +14,16 @@ FAMILIES = (
     Family(
         "granite",
         ("granite", "granite_swa"),
-        attention=Site("self_attn", scale="residual_multiplier"),
-        mlp=Site("mlp", scale="residual_multiplier"),
+        attention=_scaled("self_attn"),
+        mlp=_scaled("mlp"),
         logit_divisor="logits_scaling",
     ),
     # Granite with experts, and with a shared MLP beside them. h_0 is the embedding times embedding_multiplier.
     Family(
         "granitemoe",
         ("granitemoe", "granitemoe_swa", "granitemoeshared"),
-        attention=Site("self_attn", scale="residual_multiplier"),
-        mlp=Site(
-            "block_sparse_moe", scale="residual_multiplier", also=(Site("shared_mlp", scale="residual_multiplier"),)
-        ),
+        attention=_scaled("self_attn"),
+        mlp=_scaled("block_sparse_moe", also=(_scaled("shared_mlp"),)),
         logit_divisor="logits_scaling",
     ),
     # Granite 4: state-space or attention mixers, a shared MLP and, in some models, experts. h_0 is the embedding times
@@ -29,10 +31,8 @@ FAMILIES = (
     Family(
         "granitemoehybrid",
         ("granitemoehybrid",),
-        attention=Site(("self_attn", "mamba"), scale="residual_multiplier"),
-        mlp=Site(
-            "shared_mlp", scale="residual_multiplier", also=(Site("block_sparse_moe", scale="residual_multiplier"),)
-        ),
+        attention=_scaled(("self_attn", "mamba")),
+        mlp=_scaled("shared_mlp", also=(_scaled("block_sparse_moe"),)),
         logit_divisor="logits_scaling",
     ),
     # HyperCLOVA X: norms on the outputs, times a constant. h_0 is the embedding times embedding_multiplier. Unlike
@@ -40,8 +40,8 @@ FAMILIES = (
     Family(
         "hyperclovax",
         ("hyperclovax",),
-        attention=Site("post_norm1", scale="residual_multiplier"),
-        mlp=Site("post_norm2", scale="residual_multiplier"),
+        attention=_scaled("post_norm1"),
+        mlp=_scaled("post_norm2"),
         logit_multiplier="logits_scaling",
     ),
     # MiniCPM 3: contributions times a depth-dependent scale, logits divided. The normed state is divided before the
