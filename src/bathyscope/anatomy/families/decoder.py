@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from bathyscope.anatomy.family import Family, Site
 
-_transformer = partial(Family, blocks="transformer.h", final_norm="transformer.ln_f")
+_TRANSFORMER = ("transformer.h", "transformer.ln_f")
+"""Blocks and final norm."""
 
 _LLAMA_LIKE = """
     apertus arcee aria_text axk1 bitnet cwm deepseek_v2 deepseek_v3 deepseek_v32 diffllama dots1 ernie4_5 ernie4_5_moe
@@ -49,10 +48,10 @@ FAMILIES = (
         parallel="use_parallel_residual",
     ),
     # GPT-J and CodeGen: attention and MLP both read the block's normed input. The head has a bias.
-    _transformer("gptj", ("codegen", "gptj"), attention=Site("attn"), parallel=True),
+    Family("gptj", ("codegen", "gptj"), *_TRANSFORMER, attention=Site("attn"), parallel=True),
     # Falcon: parallel or serial residual, by a flag of the configuration. The block adds the attention's output to the
     # MLP's in place: clone outputs when they are read.
-    _transformer("falcon", ("falcon",), attention=Site("self_attention"), parallel="parallel_attn"),
+    Family("falcon", ("falcon",), *_TRANSFORMER, attention=Site("self_attention"), parallel="parallel_attn"),
     # ModernBERT's decoder: a dense layer with a norm between the final norm and the unembedding. What the model calls
     # lm_head is the transformation before its unembedding.
     Family(

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from bathyscope.anatomy.family import Family, Site
 
-_transformer = partial(Family, blocks="transformer.h", final_norm="transformer.ln_f")
-_blocks = partial(Family, blocks="transformer.blocks", final_norm="transformer.norm_f", mlp=Site("ffn"))
+_TRANSFORMER = ("transformer.h", "transformer.ln_f")
+"""Blocks and final norm."""
+_BLOCKS = ("transformer.blocks", "transformer.norm_f")
 
 FAMILIES = (
     # GPT-2 and its direct descendants: learned positions, one module each for attention and MLP. h_0 includes the
     # position embedding. GPT-2's matrices are Conv1D, stored [in, out].
-    _transformer("gpt2", ("gpt2", "gpt_bigcode", "gpt_neo"), attention=Site("attn")),
+    Family("gpt2", ("gpt2", "gpt_bigcode", "gpt_neo"), *_TRANSFORMER, attention=Site("attn")),
     # CTRL: the layout of GPT-2 under older names. h_0 includes sinusoidal positions. The head has a bias.
     Family(
         "ctrl",
@@ -23,7 +22,7 @@ FAMILIES = (
         mlp=Site("ffn"),
     ),
     # DBRX: the attention is nested in a module that also holds both norms.
-    _blocks("dbrx", ("dbrx",), attention=Site("norm_attn_norm.attn")),
+    Family("dbrx", ("dbrx",), *_BLOCKS, attention=Site("norm_attn_norm.attn"), mlp=Site("ffn")),
     # OPT: no MLP module, so the MLP's contribution is the output of its second matrix. fc2 returns flat [batch ·
     # tokens, width] outputs. h_0 includes the position embedding. The 350m checkpoint norms after the sum, has no final
     # norm and projects before the head.
@@ -51,14 +50,15 @@ FAMILIES = (
     ),
     # BLOOM: both modules return states to which the residual is already added. h_0 is the normed embedding; positions
     # enter through ALiBi.
-    _transformer(
+    Family(
         "bloom",
         ("bloom",),
+        *_TRANSFORMER,
         attention=Site("self_attention", minus="residual"),
         mlp=Site("mlp", minus="residual"),
         parts_when=("apply_residual_connection_post_layernorm", False),
     ),
     # MPT: the MLP returns a state to which the residual is already added. Positions enter through ALiBi; in its masks
     # True means masked.
-    _blocks("mpt", ("mpt",), attention=Site("attn"), mlp=Site("ffn", minus="residual")),
+    Family("mpt", ("mpt",), *_BLOCKS, attention=Site("attn"), mlp=Site("ffn", minus="residual")),
 )

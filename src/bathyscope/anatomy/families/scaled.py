@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from bathyscope.anatomy.family import Family, Site
 
-_scaled = partial(Site, scale="residual_multiplier")
+_SCALE = "residual_multiplier"
 
 FAMILIES = (
     # Granite: contributions, embedding and logits each times a constant. h_0 is the embedding times
@@ -14,16 +12,16 @@ FAMILIES = (
     Family(
         "granite",
         ("granite", "granite_swa"),
-        attention=_scaled("self_attn"),
-        mlp=_scaled("mlp"),
+        attention=Site("self_attn", scale=_SCALE),
+        mlp=Site("mlp", scale=_SCALE),
         logit_divisor="logits_scaling",
     ),
     # Granite with experts, and with a shared MLP beside them. h_0 is the embedding times embedding_multiplier.
     Family(
         "granitemoe",
         ("granitemoe", "granitemoe_swa", "granitemoeshared"),
-        attention=_scaled("self_attn"),
-        mlp=_scaled("block_sparse_moe", also=(_scaled("shared_mlp"),)),
+        attention=Site("self_attn", scale=_SCALE),
+        mlp=Site("block_sparse_moe", scale=_SCALE, also=(Site("shared_mlp", scale=_SCALE),)),
         logit_divisor="logits_scaling",
     ),
     # Granite 4: state-space or attention mixers, a shared MLP and, in some models, experts. h_0 is the embedding times
@@ -31,8 +29,8 @@ FAMILIES = (
     Family(
         "granitemoehybrid",
         ("granitemoehybrid",),
-        attention=_scaled(("self_attn", "mamba")),
-        mlp=_scaled("shared_mlp", also=(_scaled("block_sparse_moe"),)),
+        attention=Site(("self_attn", "mamba"), scale=_SCALE),
+        mlp=Site("shared_mlp", scale=_SCALE, also=(Site("block_sparse_moe", scale=_SCALE),)),
         logit_divisor="logits_scaling",
     ),
     # HyperCLOVA X: norms on the outputs, times a constant. h_0 is the embedding times embedding_multiplier. Unlike
@@ -40,8 +38,8 @@ FAMILIES = (
     Family(
         "hyperclovax",
         ("hyperclovax",),
-        attention=_scaled("post_norm1"),
-        mlp=_scaled("post_norm2"),
+        attention=Site("post_norm1", scale=_SCALE),
+        mlp=Site("post_norm2", scale=_SCALE),
         logit_multiplier="logits_scaling",
     ),
     # MiniCPM 3: contributions times a depth-dependent scale, logits divided. The normed state is divided before the
