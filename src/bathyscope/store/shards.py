@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from bathyscope.errors import StoreError
 from bathyscope.store.canonical import OF_NETCDF, canonical
 from bathyscope.store.folder import folder_path, reason, verified
+from bathyscope.store.netcdf import NOT_A_VARIABLE, NOT_OF_ITS_DIMENSION, netcdf
 
 Datasets = dict[str, xr.Dataset]
 
@@ -46,18 +47,12 @@ def read_shard(path: Path, sha256: str, marks: Mapping[str, str]) -> Datasets:
 
 
 def encode(datasets: Mapping[str, xr.Dataset], marks: Mapping[str, str] | None = None) -> bytes:
-    """Canonical datasets → bytes of a netCDF4 file; the name "" is the root's."""
-    groups = {f"/{name}": dataset for name, dataset in datasets.items()}
-    # Without this xarray adds a fill value to floats, and NaN would be both a number's value and its absence.
-    encoding = {
-        path: {v: {"_FillValue": None} for v in dataset.variables if dataset[v].dtype.kind == "f"}
-        for path, dataset in groups.items()
-    }
-    root = groups.get("/", xr.Dataset()).assign_attrs(marks or {})
-    content = xr.DataTree.from_dict({**groups, "/": root}).to_netcdf(engine="h5netcdf", encoding=encoding)
-    if content is None:
-        raise TypeError("xarray gave no bytes for a file without a path")
-    return bytes(content)
+    """Canonical datasets → bytes of a netCDF4 file; the name "" is the root's.
+
+    Raises:
+        StoreError: a name that netCDF cannot hold.
+    """
+    return netcdf(datasets, marks or {})
 
 
 def decode(content: bytes) -> Datasets:
@@ -114,7 +109,9 @@ def _group(group: h5py.Group) -> xr.Dataset:
     """The variables of one group, wholly in memory."""
     scales: dict[Any, str] = {}
     variables = {
-        name: xr.Variable(_dimensions(name, stored, scales), _values(stored), _plain_attributes(stored.attrs))
+        name.removeprefix(NOT_OF_ITS_DIMENSION): xr.Variable(
+            _dimensions(name, stored, scales), _values(stored), _plain_attributes(stored.attrs)
+        )
         for name, stored in group.items()
         if isinstance(stored, h5py.Dataset) and not _is_length(stored)
     }
@@ -124,7 +121,7 @@ def _group(group: h5py.Group) -> xr.Dataset:
 
 def _is_length(stored: h5py.Dataset) -> bool:
     """Whether it says only how long a dimension is."""
-    return bytes(stored.attrs.get("NAME", b"")).startswith(b"This is a netCDF dimension but not a netCDF variable")
+    return bytes(stored.attrs.get("NAME", b"")).startswith(NOT_A_VARIABLE.encode())
 
 
 def _dimensions(name: str, stored: h5py.Dataset, scales: dict[Any, str]) -> tuple[str, ...]:
