@@ -2,13 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import FigureBase
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 
-from bathyscope.report.figures import effect_map, multiples, style
+from bathyscope.report.figures import heat_map, multiples, style
 from bathyscope.report.figures.colours import Colours
 from bathyscope.report.figures.heat_map import HeatMap, Side
 from bathyscope.report.figures.kind import Drawing, Panel
@@ -72,7 +76,7 @@ def drawing(what: str, effects: Mapping[str, Effects], options: FigureOptions) -
     several = {name: one for name, one in there.items() if one.effect.sizes["prompt"] > 1}
     single = {name: _prompt_maps(one, options) for name, one in several.items()}
     made: list[Panel | None] = [
-        effect_map.panel(name, whole[name], _output(one, options), reduction) for name, one in there.items()
+        _map_panel(name, whole[name], _output(one, options), reduction) for name, one in there.items()
     ]
     made += [_influence(name, one, options) for name, one in there.items()]
     made += [_output_by_block(name, one, options) for name, one in there.items()]
@@ -82,7 +86,7 @@ def drawing(what: str, effects: Mapping[str, Effects], options: FigureOptions) -
         if maps
     ]
     note = _note(what, there, max(map(len, single.values()), default=0), options)
-    note += [effect_map.describe(whole[name]) for name in there]
+    note += [_describe_map(whole[name]) for name in there]
     beside = (
         f"Effects in each model, {options.reduction} over tokens, as in the figures of the single runs below. Equal "
         "colours are equal values within a row of maps; axes count each model's own blocks."
@@ -191,3 +195,61 @@ def _over_prompts(values: xr.DataArray, options: FigureOptions) -> xr.DataArray:
 
 def _every(effect: xr.DataArray) -> NDArray[Any]:
     return np.arange(int(max(effect["skipped"].max(), effect["block"].max())) + 1)
+
+
+def _map_panel(name: str, heat: HeatMap, output: NDArray[Any] | None, reduction: str) -> Panel:
+    """The map, bars at its right, the colour bar below.
+
+    Args:
+        heat: skipped against affected block, 0 … L−1 both.
+        output: (skipped), change of the output, NaN where nothing was measured; None = there are no bars.
+        reduction: how tokens and prompts were reduced, in words.
+    """
+    L = len(heat.values)
+    alt = (
+        f"Heat map of {L} skipped by {L} affected blocks. {heat.title}, {reduction}: "
+        f"{heat_map.describe_largest(heat)}. {_describe_output(output)}"
+    ).strip()
+    return Panel(
+        name, partial(_draw_map, heat=heat, output=output), alt, style.MAP_SIZE, (multiples.share(name, heat),)
+    )
+
+
+def _describe_map(heat: HeatMap) -> str:
+    """The sentences on clipped colours and unmeasured rows, empty where there are none."""
+    said = [heat_map.describe_clipped(heat)]
+    if heat.hatched:
+        said.append(f"{heat.title}: hatched rows ({', '.join(map(str, heat.hatched))}) were not measured.")
+    return " ".join(sentence for sentence in said if sentence)
+
+
+def _draw_map(figure: FigureBase, heat: HeatMap, output: NDArray[Any] | None) -> None:
+    if output is None:
+        beside = [figure.subplots()]
+    else:
+        beside = list(figure.subplots(1, 2, width_ratios=(1, 0.26), sharey=True))
+        _draw_output(beside[1], output)
+    heat_map.draw_colour_bar(figure, heat_map.draw_heat(beside[0], heat), [heat], beside)
+
+
+def _describe_output(output: NDArray[Any] | None) -> str:
+    if output is None:
+        return ""
+    if not np.isfinite(output).any():
+        return "The change of the output was not measured."
+    worst, best = int(np.nanargmax(output)), int(np.nanargmin(output))
+    return (
+        f"Bars: the output changes most, {output[worst]:.3g}, without block {worst}, and least, "
+        f"{output[best]:.3g}, without block {best}."
+    )
+
+
+def _draw_output(ax: Axes, output: NDArray[Any]) -> None:
+    height = 0.8 if len(output) <= style.MARKERS_UP_TO else 1.0
+    ax.barh(np.arange(len(output)), output, height=height, color=style.VERMILION)
+    ax.set_xlim(left=0)
+    ax.xaxis.set_major_locator(MaxNLocator(nbins=2))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    ax.set_xlabel("output change\n(L2, 0 to √2)", fontsize=8)
+    ax.grid(visible=False, axis="y")
+    ax.tick_params(axis="y", left=False, labelleft=False)

@@ -9,20 +9,8 @@ from typing import Final
 
 import xarray as xr
 
-from bathyscope.report.figures import strip, style
+from bathyscope.report.figures import lines, strip, style
 from bathyscope.report.figures.kind import Drawing, FigureKind, Panel
-from bathyscope.report.figures.lines import (
-    BOUNDARY_LABEL,
-    Axis,
-    Curve,
-    Look,
-    Series,
-    apart,
-    panel,
-    series,
-    token_weights,
-    unit,
-)
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.strip import Row, Scale
 from bathyscope.report.figures.summary import describe
@@ -48,26 +36,26 @@ _TWO_NORMS: Final = (
 
 _PANELS: Final = {
     "kl": (
-        Axis("Distance from the final prediction", BOUNDARY_LABEL, "KL divergence ({unit})"),
+        lines.Axis("Distance from the final prediction", lines.BOUNDARY_LABEL, "KL divergence ({unit})"),
         (
-            Curve("kl_lens_final", "KL(lens ‖ final)", Look(style.BLUE)),
-            Curve("kl_final_lens", "KL(final ‖ lens)", Look(style.VERMILION, "s", "--")),
+            lines.Curve("kl_lens_final", "KL(lens ‖ final)", lines.Look(style.BLUE)),
+            lines.Curve("kl_final_lens", "KL(final ‖ lens)", lines.Look(style.VERMILION, "s", "--")),
         ),
     ),
     "agreement": (
-        Axis("Agreement with the final prediction", BOUNDARY_LABEL, "share of tokens ({unit})"),
+        lines.Axis("Agreement with the final prediction", lines.BOUNDARY_LABEL, "share of tokens ({unit})"),
         (
-            Curve("overlap", "top-{k} overlap", Look(style.GREEN)),
-            Curve("top1_agreement", "same top-1 token", Look(style.PURPLE, "s", "--")),
+            lines.Curve("overlap", "top-{k} overlap", lines.Look(style.GREEN)),
+            lines.Curve("top1_agreement", "same top-1 token", lines.Look(style.PURPLE, "s", "--")),
         ),
     ),
     "entropy": (
-        Axis("Uncertainty of the lens prediction", BOUNDARY_LABEL, "entropy ({unit})"),
-        (Curve("entropy", "entropy", Look(style.BLUE)),),
+        lines.Axis("Uncertainty of the lens prediction", lines.BOUNDARY_LABEL, "entropy ({unit})"),
+        (lines.Curve("entropy", "entropy", lines.Look(style.BLUE)),),
     ),
     "cross_entropy": (
-        Axis("Loss of the lens prediction", BOUNDARY_LABEL, "cross-entropy of the next token ({unit})"),
-        (Curve("cross_entropy", "cross-entropy", Look(style.VERMILION)),),
+        lines.Axis("Loss of the lens prediction", lines.BOUNDARY_LABEL, "cross-entropy of the next token ({unit})"),
+        (lines.Curve("cross_entropy", "cross-entropy", lines.Look(style.VERMILION)),),
     ),
 }
 
@@ -95,15 +83,15 @@ def _note(data: xr.Dataset, options: FigureOptions) -> str:
 
 
 def _panel(
-    name: str, data: xr.Dataset, axis: Axis, curves: Sequence[Curve], options: FigureOptions, k: object
+    name: str, data: xr.Dataset, axis: lines.Axis, curves: Sequence[lines.Curve], options: FigureOptions, k: object
 ) -> Panel | None:
     """Each variable once, or once for each norm; entropies of several norms stand side by side."""
     there = [one for one in curves if one.name in data]
     if not there:
         return None
     drawn = [one for curve in there for one in _lines(data, curve, options, k)]
-    axis = replace(axis, y=axis.y.format(unit=unit(data, there[0].name)))
-    return apart(name, drawn, axis) if name == "entropy" and len(drawn) > 1 else panel(name, drawn, axis)
+    axis = replace(axis, y=axis.y.format(unit=lines.unit(data, there[0].name)))
+    return lines.apart(name, drawn, axis) if name == "entropy" and len(drawn) > 1 else lines.panel(name, drawn, axis)
 
 
 def _settling(data: xr.Dataset, options: FigureOptions) -> Panel | None:
@@ -125,20 +113,20 @@ def _rows(data: xr.Dataset, name: str, label: str) -> list[Row]:
     """The quantity once, or once for each norm."""
     if name not in data:
         return []
-    weights = token_weights(data, name)
+    weights = lines.token_weights(data, name)
     if "norm" not in data[name].dims:
         return [Row(label, data[name].values, weights)]
     return [Row(f"{label},\n{norm}", data[name].sel(norm=norm).values, weights) for norm in data["norm"].values]
 
 
-def _lines(data: xr.Dataset, curve: Curve, options: FigureOptions, k: object) -> list[Series]:
+def _lines(data: xr.Dataset, curve: lines.Curve, options: FigureOptions, k: object) -> list[lines.Series]:
     label = curve.label.format(k=k)
     if "norm" not in data[curve.name].dims:
-        return [series(data, curve.name, label, curve.look, options)]
+        return [lines.series(data, curve.name, label, curve.look, options)]
     drawn = []
     for norm, line in zip(data["norm"].values, _NORM_LINES):
         own = replace(curve.look, line=line)
-        drawn.append(series(data.sel(norm=norm), curve.name, f"{label}, {norm}", own, options))
+        drawn.append(lines.series(data.sel(norm=norm), curve.name, f"{label}, {norm}", own, options))
     return drawn
 
 

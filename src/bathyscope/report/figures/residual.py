@@ -9,32 +9,17 @@ from typing import Final, Literal
 import numpy as np
 import xarray as xr
 
-from bathyscope.report.figures import style
+from bathyscope.report.figures import lines, style
 from bathyscope.report.figures.kind import Drawing, FigureKind, Panel
-from bathyscope.report.figures.lines import (
-    BLOCK_LABEL,
-    BOUNDARY_LABEL,
-    DEPTH_LABEL,
-    PARTS,
-    STREAM,
-    Axis,
-    Curve,
-    Look,
-    Positions,
-    chart,
-    panel,
-    plain,
-    unit,
-)
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.summary import describe
 from bathyscope.store.run import Run
 
-_RESIDUAL: Final = ("resid", "residual stream", STREAM)
+_RESIDUAL: Final = ("resid", "residual stream", lines.STREAM)
 _CONTRIBUTIONS: Final = (
-    ("attn", "attention", PARTS["attention"]),
-    ("mlp", "MLP", PARTS["mlp"]),
-    ("block", "block", PARTS["block"]),
+    ("attn", "attention", lines.PARTS["attention"]),
+    ("mlp", "MLP", lines.PARTS["mlp"]),
+    ("block", "block", lines.PARTS["block"]),
 )
 
 
@@ -67,22 +52,22 @@ def _drawing(run: Run, options: FigureOptions) -> Drawing:
 
 
 def _norms(
-    data: xr.Dataset, options: FigureOptions, name: str, suffix: str, positions: Positions, title: str
+    data: xr.Dataset, options: FigureOptions, name: str, suffix: str, positions: lines.Positions, title: str
 ) -> Panel | None:
     parts = (_RESIDUAL, *_CONTRIBUTIONS)
-    curves = [Curve(f"norm_{key}{suffix}", label, look, positions) for key, label, look in parts]
-    axis = Axis(title, DEPTH_LABEL, f"mean norm ({_norm_unit(data)})", "auto")
-    return chart(name, data, axis, curves, options)
+    curves = [lines.Curve(f"norm_{key}{suffix}", label, look, positions) for key, label, look in parts]
+    axis = lines.Axis(title, lines.DEPTH_LABEL, f"mean norm ({_norm_unit(data)})", "auto")
+    return lines.chart(name, data, axis, curves, options)
 
 
 def _norms_max(data: xr.Dataset) -> Panel | None:
     curves = [
-        plain(data[f"norm_{key}_max"].max("prompt"), label, look)
+        lines.plain(data[f"norm_{key}_max"].max("prompt"), label, look)
         for key, label, look in (_RESIDUAL, *_CONTRIBUTIONS)
         if f"norm_{key}_max" in data
     ]
-    axis = Axis("Largest norm of any token", DEPTH_LABEL, f"largest norm ({_norm_unit(data)})", "auto")
-    return panel("norms_max", curves, axis)
+    axis = lines.Axis("Largest norm of any token", lines.DEPTH_LABEL, f"largest norm ({_norm_unit(data)})", "auto")
+    return lines.panel("norms_max", curves, axis)
 
 
 def _largest(data: xr.Dataset, options: FigureOptions) -> list[Panel | None]:
@@ -91,9 +76,15 @@ def _largest(data: xr.Dataset, options: FigureOptions) -> list[Panel | None]:
         "largest": ("Largest activation of any token and channel", f"|activation| ({_norm_unit(data)})"),
         "largest_ratio": ("Largest activation against the median one", "largest / median (dimensionless)"),
     }
-    look = Look(style.PURPLE, "o")
+    look = lines.Look(style.PURPLE, "o")
     return [
-        chart(name, data, Axis(title, BOUNDARY_LABEL, y, "auto"), [Curve(name, "", look, "prompts")], options)
+        lines.chart(
+            name,
+            data,
+            lines.Axis(title, lines.BOUNDARY_LABEL, y, "auto"),
+            [lines.Curve(name, "", look, "prompts")],
+            options,
+        )
         for name, (title, y) in quantities.items()
     ]
 
@@ -114,16 +105,16 @@ def _where_largest(data: xr.Dataset) -> str:
 
 
 def _contributions(data: xr.Dataset, options: FigureOptions, name: str, prefix: str, title: str) -> Panel | None:
-    curves = [Curve(f"{prefix}_{key}", label, look) for key, label, look in _CONTRIBUTIONS]
-    cosine = Axis(title, BLOCK_LABEL, "mean cosine (dimensionless)", rules={0.0: ""})
-    ratio = Axis(title, BLOCK_LABEL, "ratio of norms (dimensionless)", "auto")
-    return chart(name, data, cosine if prefix == "cos" else ratio, curves, options)
+    curves = [lines.Curve(f"{prefix}_{key}", label, look) for key, label, look in _CONTRIBUTIONS]
+    cosine = lines.Axis(title, lines.BLOCK_LABEL, "mean cosine (dimensionless)", rules={0.0: ""})
+    ratio = lines.Axis(title, lines.BLOCK_LABEL, "ratio of norms (dimensionless)", "auto")
+    return lines.chart(name, data, cosine if prefix == "cos" else ratio, curves, options)
 
 
 def _neighbour(data: xr.Dataset, options: FigureOptions) -> Panel | None:
-    curve = Curve("cos_neighbour", "cos(h_l, h_l+1)", Look(style.PURPLE, "o"))
-    axis = Axis("How little one block turns the stream", BLOCK_LABEL, "mean cosine (dimensionless)")
-    return chart("neighbour", data, axis, [curve], options)
+    curve = lines.Curve("cos_neighbour", "cos(h_l, h_l+1)", lines.Look(style.PURPLE, "o"))
+    axis = lines.Axis("How little one block turns the stream", lines.BLOCK_LABEL, "mean cosine (dimensionless)")
+    return lines.chart("neighbour", data, axis, [curve], options)
 
 
 def _published(data: xr.Dataset) -> list[Panel | None]:
@@ -136,16 +127,16 @@ def _published(data: xr.Dataset) -> list[Panel | None]:
     made = []
     for kind, (parts, title, y) in kinds.items():
         there = [(data.get(f"published_{kind}_{key}"), label, look) for key, label, look in parts]
-        curves = [plain(values, label, look) for values, label, look in there if values is not None]
+        curves = [lines.plain(values, label, look) for values, label, look in there if values is not None]
         scale: Literal["linear", "auto"] = "linear" if kind == "cos" else "auto"
-        made.append(panel(f"published_{kind}", curves, Axis(title, DEPTH_LABEL, y, scale)))
+        made.append(lines.panel(f"published_{kind}", curves, lines.Axis(title, lines.DEPTH_LABEL, y, scale)))
     return made
 
 
 def _norm_unit(data: xr.Dataset) -> str:
     """Activations have no unit of their own; a ``1`` would read as if they were normalised."""
     name = next(name for name in data if str(name).startswith("norm_"))
-    given = unit(data, str(name))
+    given = lines.unit(data, str(name))
     return "activation units" if given == "dimensionless" else given
 
 

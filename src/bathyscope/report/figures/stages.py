@@ -19,7 +19,7 @@ from bathyscope.report.figures.axes import block_axis, log_axis, whole_numbers
 from bathyscope.report.figures.kind import Drawing, FigureKind, Panel, Shared
 from bathyscope.report.figures.lines import BLOCK_LABEL
 from bathyscope.report.figures.options import FigureOptions
-from bathyscope.report.figures.stage_rows import ROW_INCHES, WIDTH, row_label, said_of, usable
+from bathyscope.report.figures.stages_together import ROW_INCHES, WIDTH, row_label, said_of, usable
 from bathyscope.store.run import Run
 
 _AROUND_INCHES: Final = 1.1
