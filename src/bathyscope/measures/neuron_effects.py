@@ -8,13 +8,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from bathyscope.arrays import FloatArray
 from bathyscope.measures.unembedding import Unembedding
 from bathyscope.statistics.moments import Moments
 
 TILE = 1024
 _TINY = 1e-30
-
-Array = NDArray[np.float64]
 
 
 def prepared(directions_ND: Tensor, unembedding: Unembedding) -> Tensor:
@@ -39,19 +38,19 @@ def moments(directions_ND: Tensor, unembedding: Unembedding) -> Moments:
     return found
 
 
-def class_effects(directions_ND: Tensor, unembedding: Unembedding, class_directions_CD: Tensor) -> Array:
+def class_effects(directions_ND: Tensor, unembedding: Unembedding, class_directions_CD: Tensor) -> FloatArray:
     """Mean effect on a class's logits minus the mean effect on all others, [classes, neurons]."""
     own_ND = prepared(directions_ND, unembedding)
     return (class_directions_CD @ own_ND.T).double().cpu().numpy()
 
 
-def token_effects(directions_ND: Tensor, unembedding: Unembedding) -> Array:
+def token_effects(directions_ND: Tensor, unembedding: Unembedding) -> FloatArray:
     """w_out·W_U of a few neurons, [neurons, tokens]; tokens are those of ``unembedding.kept_V``."""
     own_ND = prepared(directions_ND, unembedding)
     return torch.cat([own_ND @ rows_VD.T for _, rows_VD in unembedding.tiles()], dim=1).double().cpu().numpy()
 
 
-def histograms(effects_NV: Array, members_V: NDArray[np.bool_], bins: int) -> tuple[Array, Array]:
+def histograms(effects_NV: FloatArray, members_V: NDArray[np.bool_], bins: int) -> tuple[FloatArray, FloatArray]:
     """Shares of a class's tokens, and of all others, by their effect: edges [neurons, bins + 1], shares
     [neurons, 2, bins]. Each neuron has bins of its own, from its smallest to its largest effect."""
     edges = np.linspace(effects_NV.min(1), effects_NV.max(1), bins + 1, axis=1)

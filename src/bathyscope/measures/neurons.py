@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bathyscope.anatomy.neurons import OutputWeights, at_hand, directions_of, output_weights
+from bathyscope.arrays import FloatArray
 from bathyscope.errors import ModelError, warn
 from bathyscope.measures.base import Measure, ModelFacts
 from bathyscope.measures.declared.neurons import DECLARATION, NeuronsOptions
@@ -30,7 +31,6 @@ BINS = 40
 SIDES = ("class", "others")
 MOMENTS = ("mean", "variance", "skew", "kurtosis")
 
-Array = NDArray[np.float64]
 Members = NDArray[np.bool_]
 Scalar = TypeVar("Scalar", bound=np.generic)
 
@@ -89,10 +89,10 @@ class Neurons(Measure[NeuronsOptions], declared=DECLARATION):
         return dataset
 
 
-def _block_moments(weights: Sequence[OutputWeights], unembedding: Unembedding) -> tuple[Array, Array]:
+def _block_moments(weights: Sequence[OutputWeights], unembedding: Unembedding) -> tuple[FloatArray, FloatArray]:
     """[4, neurons] mean, variance, skew and kurtosis, NaN for neurons without weights, and which have weights."""
-    values: list[Array] = [np.empty((len(MOMENTS), 0))]
-    filled: list[Array] = [np.empty(0, dtype=bool)]
+    values: list[FloatArray] = [np.empty((len(MOMENTS), 0))]
+    filled: list[FloatArray] = [np.empty(0, dtype=bool)]
     with at_hand(weights):
         for rows in (one.directions(r) for one in weights for matrix in one.matrices() for r in matrix.split(TILE)):
             found = moments(rows, unembedding)
@@ -102,7 +102,7 @@ def _block_moments(weights: Sequence[OutputWeights], unembedding: Unembedding) -
     return np.where(present, np.concatenate(values, axis=1), np.nan), present
 
 
-def _census(found: Sequence[tuple[Array, Array]], threshold: float) -> dict[str, Array]:
+def _census(found: Sequence[tuple[FloatArray, FloatArray]], threshold: float) -> dict[str, FloatArray]:
     width = max(len(present) for _, present in found)
     data = {name: _padded([values[row] for values, _ in found], width, np.nan) for row, name in enumerate(MOMENTS)}
     kurtotic = data["kurtosis"] > threshold
@@ -119,8 +119,8 @@ def _profile(
     weights: Sequence[Sequence[OutputWeights]],
     unembedding: Unembedding,
     classes_CV: Members | None,
-    census: Mapping[str, Array],
-) -> dict[str, Array]:
+    census: Mapping[str, FloatArray],
+) -> dict[str, FloatArray]:
     """The neurons that tell each class of tokens most from the others; missing without a tokenizer."""
     chosen = np.full((2, len(CLASSES), TOP), -1)
     values = np.full((3, len(CLASSES), TOP), np.nan)
@@ -151,7 +151,7 @@ def _profile(
 
 def effects_by_block(
     weights: Sequence[Sequence[OutputWeights]], unembedding: Unembedding, classes_CV: Members
-) -> Array:
+) -> FloatArray:
     """Effect of every neuron on every class against all other tokens, [classes, blocks, neurons], NaN padded."""
     class_directions = unembedding.class_directions(torch.from_numpy(classes_CV))
     by_block = []
@@ -177,7 +177,7 @@ def directions_by_place(
     return found
 
 
-def ranked(effects_LN: Array) -> NDArray[np.int64]:
+def ranked(effects_LN: FloatArray) -> NDArray[np.int64]:
     """[neurons, 2] block and neuron by falling size of the effect; those without effect are left out."""
     sizes = np.nan_to_num(np.abs(effects_LN))
     order = np.argsort(-sizes, axis=None, kind="stable")[: np.count_nonzero(sizes)]

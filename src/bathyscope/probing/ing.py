@@ -5,16 +5,14 @@ that suppress apart, and a logistic probe is fitted to one or several of them. S
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 import xarray as xr
 from numpy.typing import NDArray
-from transformers import PreTrainedModel
 
 from bathyscope.anatomy.neurons import OutputWeights, output_weights
 from bathyscope.errors import ModelError
@@ -23,7 +21,7 @@ from bathyscope.measures.neuron_effects import moments
 from bathyscope.measures.neurons import directions_by_place, effects_by_block, ranked
 from bathyscope.measures.token_classes import CLASSES, members
 from bathyscope.measures.unembedding import Unembedding
-from bathyscope.model import Model, alone, loaded
+from bathyscope.model import AnyModel, Model, alone, loaded
 from bathyscope.options import require_whole
 from bathyscope.probing.activations import last_activations, visible_neurons
 from bathyscope.probing.contexts import Contexts, balanced_contexts
@@ -58,7 +56,7 @@ Array = NDArray[np.float32]
 
 
 def ing_probe(
-    model: Model | PreTrainedModel | str | Path,
+    model: AnyModel,
     corpus: str | Path,
     *,
     contexts: int = 2000,
@@ -106,17 +104,16 @@ def ing_probe(
         settings = Settings(float(C), resamples, level, seed)
         ready = loaded(model)
         require_room(ready, window - 1, window)
-        chosen = _choose(ready, neurons)
+        in_class_V, weights, chosen = _choose(ready, neurons)
         found = balanced_contexts(
-            corpus, ready.tokenizer, chosen.in_class_V, window=window, count=contexts, characters=characters, seed=seed
+            corpus, ready.tokenizer, in_class_V, window=window, count=contexts, characters=characters, seed=seed
         )
         for part, where in (("Training half", found.training), ("Held-out half", ~found.training)):
             settings.require_rows(found.labels[where], part)
-        places = [place for kind in KINDS for place in chosen.places[kind]]
-        activations, top1 = last_activations(ready, chosen.weights, places, found.ids.tolist(), progress)
-        split = np.cumsum([0, *(len(chosen.places[kind]) for kind in KINDS)])
-        values = {kind: activations[:, split[n] : split[n + 1]].numpy() for n, kind in enumerate(KINDS)}
-        right = chosen.in_class_V[top1.numpy()] == (found.labels == 1)
+        places = [(one.block, one.neuron) for kind in KINDS for one in chosen[kind]]
+        activations, top1 = last_activations(ready, weights, places, found.ids.tolist(), progress)
+        values = dict(zip(KINDS, np.split(activations.numpy(), [len(chosen[KINDS[0]])], axis=1)))
+        right = in_class_V[top1.numpy()] == (found.labels == 1)
         dataset = _dataset(chosen, values, found, settings, accuracy(right[~found.training], settings), neurons)
         held_out = int((~found.training).sum())
         dataset.attrs |= {"model": ready.name, "corpus": str(corpus), "held_out": held_out, "seed": seed}
@@ -124,26 +121,25 @@ def ing_probe(
         return dataset
 
 
-@dataclass(frozen=True)
-class _Chosen:
-    """The neurons that are probed.
+class _Neuron(NamedTuple):
+    """A neuron that is probed: its place, its effect on tokens of the class against all others, and its moments."""
 
-    Args:
-        in_class_V: True at the token ids that end in "ing".
-        weights: output weights by block.
-        places: by kind the blocks and numbers of its neurons, largest effect first.
-        facts: by kind effect, skew and kurtosis of each.
-    """
+    block: int
+    neuron: int
+    effect: float
+    skew: float
+    kurtosis: float
 
-    in_class_V: NDArray[np.bool_]
-    weights: Sequence[Sequence[OutputWeights]]
-    places: dict[str, list[tuple[int, int]]]
-    facts: dict[str, list[tuple[float, float, float]]]
+
+_ByKind = dict[str, list[_Neuron]]
 
 
 @torch.no_grad()
-def _choose(model: Model, count: int) -> _Chosen:
-    """The neurons with the largest effect on the class, by the sign of their skew."""
+def _choose(model: Model, count: int) -> tuple[NDArray[np.bool_], Sequence[Sequence[OutputWeights]], _ByKind]:
+    """True at the token ids of the class, output weights by block, and the neurons that act most on the class.
+
+    Neurons are told apart by the sign of their skew, and of either kind the largest effect comes first.
+    """
     tokenizer = model.tokenizer
     if tokenizer is None:
         raise ModelError("The corpus is text, and this model has no tokenizer; load it with tokenizer=.")
@@ -157,44 +153,38 @@ def _choose(model: Model, count: int) -> _Chosen:
     (effects_LN,) = effects_by_block(weights, unembedding, of_class[None])
     for effects_N, seen_N in zip(effects_LN, visible):
         effects_N[: len(seen_N)][~np.array(seen_N, dtype=bool)] = np.nan
-    chosen = _Chosen(
-        np.zeros(model.anatomy.vocabulary, dtype=bool), weights, {k: [] for k in KINDS}, {k: [] for k in KINDS}
-    )
-    chosen.in_class_V[kept[of_class]] = True
-    _take(chosen, effects_LN, unembedding, count)
-    if not all(chosen.places.values()):
+    in_class_V = np.zeros(model.anatomy.vocabulary, dtype=bool)
+    in_class_V[kept[of_class]] = True
+    chosen = _of_either_kind(weights, effects_LN, unembedding, count)
+    if not all(chosen.values()):
         raise ModelError(
             f"{model.name} has no neurons of both kinds whose activations can be read (those of routed experts cannot)."
         )
-    return chosen
+    return in_class_V, weights, chosen
 
 
-def _take(chosen: _Chosen, effects_LN: NDArray[np.float64], unembedding: Unembedding, count: int) -> None:
-    """Fills ``chosen`` with ``count`` neurons of either kind; moments are computed of no more than needed."""
+def _of_either_kind(
+    weights: Sequence[Sequence[OutputWeights]], effects_LN: NDArray[np.float64], unembedding: Unembedding, count: int
+) -> _ByKind:
+    """``count`` neurons of either kind; moments are computed of no more than needed."""
+    chosen: _ByKind = {kind: [] for kind in KINDS}
     order = ranked(effects_LN).tolist()
     for first in range(0, len(order), _LOOKED_AT):
         batch = order[first : first + _LOOKED_AT]
-        directions = directions_by_place(chosen.weights, {(block, neuron) for block, neuron in batch})
+        directions = directions_by_place(weights, {(block, neuron) for block, neuron in batch})
         found = moments(torch.cat([directions[block, neuron] for block, neuron in batch]), unembedding)
         for (block, neuron), skew, kurtosis in zip(batch, found.skew.tolist(), found.kurtosis.tolist()):
-            kind = KINDS[0] if skew > 0 else KINDS[1]
-            if len(chosen.places[kind]) < count and skew != 0:
-                chosen.places[kind].append((block, neuron))
-                chosen.facts[kind].append((float(effects_LN[block, neuron]), skew, kurtosis))
-        if all(len(places) == count for places in chosen.places.values()):
-            return
+            own = chosen[KINDS[0] if skew > 0 else KINDS[1]]
+            if len(own) < count and skew != 0:
+                own.append(_Neuron(block, neuron, float(effects_LN[block, neuron]), skew, kurtosis))
+        if all(len(own) == count for own in chosen.values()):
+            break
+    return chosen
 
 
-@dataclass(frozen=True)
-class _Probed:
-    """Probes of one kind's neurons: each alone, and ensembles; ``added`` are the ranks in the order they join."""
+def _probe(values: Array, found: Contexts, settings: Settings) -> tuple[list[Fit], list[Fit], list[int]]:
+    """Probes of one kind's neurons, each alone and those added so far together, and their ranks in that order."""
 
-    alone: list[Fit]
-    together: list[Fit]
-    added: list[int]
-
-
-def _probe(values: Array, found: Contexts, settings: Settings) -> _Probed:
     def fitted(columns: Sequence[int]) -> Fit:
         picked = values[:, list(columns)]
         inside, labels = found.training, found.labels
@@ -203,33 +193,28 @@ def _probe(values: Array, found: Contexts, settings: Settings) -> _Probed:
     alone = [fitted([column]) for column in range(values.shape[1])]
     # the held-out half has no say in the order; equals stay in the order of their effects
     added = sorted(range(len(alone)), key=lambda column: -alone[column].train_accuracy)
-    return _Probed(alone, [fitted(added[: size + 1]) for size in range(len(added))], added)
+    return alone, [fitted(added[: size + 1]) for size in range(len(added))], added
 
 
 def _dataset(
-    chosen: _Chosen, values: dict[str, Array], found: Contexts, settings: Settings, top1: Accuracy, count: int
+    chosen: _ByKind, values: dict[str, Array], found: Contexts, settings: Settings, top1: Accuracy, count: int
 ) -> xr.Dataset:
-    probed = {kind: _probe(values[kind], found, settings) for kind in KINDS}
+    alone, together, added = zip(*(_probe(values[kind], found, settings) for kind in KINDS))
 
     def padded(rows: Iterable[Iterable[float]], none: float = np.nan) -> list[list[float]]:
         listed = [list(row) for row in rows]
         return [[*row, *[none] * (count - len(row))] for row in listed]
 
     data: dict[str, Any] = {
-        name: padded(([place[column] for place in chosen.places[kind]] for kind in KINDS), -1)
-        for column, name in enumerate(("block", "neuron"))
+        name: padded(([getattr(one, name) for one in chosen[kind]] for kind in KINDS), none)
+        for name, none in {"block": -1, "neuron": -1, "effect": np.nan, "skew": np.nan, "kurtosis": np.nan}.items()
     }
-    for column, name in enumerate(("effect", "skew", "kurtosis")):
-        data[name] = padded([fact[column] for fact in chosen.facts[kind]] for kind in KINDS)
-    for prefix, fits in (
-        ("", [probed[kind].alone for kind in KINDS]),
-        ("ensemble_", [probed[kind].together for kind in KINDS]),
-    ):
+    for prefix, fits in (("", alone), ("ensemble_", together)):
         judged = [[accuracy(one.correct, settings) for one in row] for row in fits]
         for column, name in enumerate(_ACCURACY):
             data[f"{prefix}{name}"] = padded([one[column] for one in row] for row in judged)
         data[f"{prefix}train_accuracy"] = padded([one.train_accuracy for one in row] for row in fits)
-    data["added"] = padded((probed[kind].added for kind in KINDS), -1)
+    data["added"] = padded(added, -1)
     data |= {f"top1_{name}": value for name, value in zip(_ACCURACY, top1)}
     coords = {"kind": list(KINDS), "rank": np.arange(count), "size": np.arange(1, count + 1)}
     return labelled(_TABLE, data, coords, percent=f"{100 * settings.level:g} %")

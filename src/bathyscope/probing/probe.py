@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from bathyscope.errors import OptionError, did_you_mean
@@ -13,15 +12,14 @@ from bathyscope.probing.wic import wic_probe
 
 if TYPE_CHECKING:
     import xarray as xr
-    from transformers import PreTrainedModel
 
-    from bathyscope.model import Model
+    from bathyscope.model import AnyModel
 
 Kind = Literal["wic", "ing", "subjoiner"]
 _PROBES: dict[str, Callable[..., xr.Dataset]] = {"wic": wic_probe, "ing": ing_probe, "subjoiner": subjoiner}
 
 
-def probe(kind: Kind, model: Model | PreTrainedModel | str | Path, *data: Any, **options: Any) -> xr.Dataset:
+def probe(kind: Kind, model: AnyModel, *data: Any, **options: Any) -> xr.Dataset:
     """Probes a model with labelled data.
 
     Args:

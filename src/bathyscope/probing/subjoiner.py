@@ -16,12 +16,12 @@ import numpy as np
 import torch
 import xarray as xr
 from numpy.typing import NDArray
-from transformers import PreTrainedModel
 
 from bathyscope.anatomy.attention import attention_heads
+from bathyscope.arrays import FloatArray
 from bathyscope.errors import ModelError, OptionError
 from bathyscope.labels import Label, Table, interval, labelled
-from bathyscope.model import Model, alone, loaded
+from bathyscope.model import AnyModel, Model, alone, loaded
 from bathyscope.options import is_whole, require_whole
 from bathyscope.probing.gather import require_room, run_batches
 from bathyscope.probing.words import CONTEXT, Placed, place_words, read_words
@@ -57,11 +57,9 @@ _TABLE: Final[Table] = {
     ),
 }
 
-Array = NDArray[np.float64]
-
 
 def subjoiner(
-    model: Model | PreTrainedModel | str | Path,
+    model: AnyModel,
     words: str | Path | Sequence[str],
     *,
     pieces: int = 4,
@@ -137,7 +135,7 @@ def subjoiner(
         return dataset
 
 
-def attention_to_earlier(model: Model, prompts: Sequence[Sequence[int]], earlier: int, progress: bool) -> Array:
+def attention_to_earlier(model: Model, prompts: Sequence[Sequence[int]], earlier: int, progress: bool) -> FloatArray:
     """The attention that the last token of each prompt gives to the ``earlier`` tokens before it, together.
 
     Returns:
@@ -182,7 +180,7 @@ class Measured:
     """
 
     placed: Mapping[int, Sequence[Placed]]
-    attention: Array
+    attention: FloatArray
 
     @property
     def split(self) -> NDArray[np.bool_]:
@@ -194,7 +192,7 @@ class Measured:
         """True at the words that heads are not ranked on."""
         return np.concatenate([np.arange(len(kind)) >= len(kind) // 2 for kind in self.placed.values()])
 
-    def score(self, held_out: bool) -> Array:
+    def score(self, held_out: bool) -> FloatArray:
         """Each head's score on one of the halves, [blocks, heads]."""
         half = self.held_out == held_out
         whole = self.attention[half & ~self.split].mean(0)

@@ -6,17 +6,15 @@ both (Words in Context; Pilehvar and Camacho-Collados 2019). Source: lad2024, pr
 
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
-from transformers import PreTrainedModel
 
 from bathyscope.errors import ModelError, OptionError, did_you_mean
 from bathyscope.labels import Label, Table, interval, labelled
-from bathyscope.model import Model, alone, loaded
+from bathyscope.model import AnyModel, Model, alone, loaded
 from bathyscope.probing.gather import token_states
 from bathyscope.probing.logistic import Fit, Settings, accuracy, fit
 from bathyscope.probing.wic_rows import Pair, Rows, read_pairs
@@ -37,7 +35,7 @@ Array = NDArray[np.float32]
 
 
 def wic_probe(
-    model: Model | PreTrainedModel | str | Path,
+    model: AnyModel,
     train: Rows = None,
     validation: Rows = None,
     *,

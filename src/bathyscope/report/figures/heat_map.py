@@ -11,14 +11,12 @@ from matplotlib.colorbar import Colorbar
 from matplotlib.figure import FigureBase
 from matplotlib.image import AxesImage
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
-from numpy.typing import NDArray
 
+from bathyscope.arrays import FloatArray
 from bathyscope.report.figures import style
 from bathyscope.report.figures.axes import log_ticks, whole_numbers
 from bathyscope.report.figures.colours import Colours
 from bathyscope.report.figures.token_text import drawn_text
-
-Array = NDArray[np.float64]
 
 _TOKEN_POINTS: Final = 7
 _MARK_POINTS: Final = 4.5
@@ -71,7 +69,7 @@ class HeatMap:
         key: maps with the same key show the same thing in different runs; the title where empty.
     """
 
-    values: Array
+    values: FloatArray
     title: str
     rows: Side
     columns: Side
@@ -82,7 +80,7 @@ class HeatMap:
     key: str = ""
 
     @property
-    def seen(self) -> Array:
+    def seen(self) -> FloatArray:
         """The visible values in one row."""
         return self.values[np.isfinite(self.values)]
 

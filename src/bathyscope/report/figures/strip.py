@@ -13,14 +13,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
 from numpy.typing import NDArray
 
+from bathyscope.arrays import FloatArray
 from bathyscope.report.figures import style
 from bathyscope.report.figures.axes import whole_numbers
 from bathyscope.report.figures.forest import name_rows
 from bathyscope.report.figures.kind import Panel
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.summary import Summary, summarise
-
-Array = NDArray[np.float64]
 
 _ROW_INCHES: Final = 0.55
 _AROUND_INCHES: Final = 1.1
@@ -78,7 +77,7 @@ def panel(name: str, rows: Sequence[Row], scale: Scale, options: FigureOptions) 
     return Panel(name, draw, f"Dots, one a prompt, {scale.title.lower()}: {scale.label}. {said}.", size)
 
 
-def spread(count: int) -> Array:
+def spread(count: int) -> FloatArray:
     """Places across a row, between ±0.26, that keep dots of equal value apart; the same at every call."""
     share = np.modf(0.5 + np.arange(count, dtype=np.float64) * _GOLDEN)[0]
     return np.asarray(_SPREAD * (2 * share - 1), dtype=np.float64)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from bathyscope.arrays import FloatArray
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.statistics.bootstrap import resample_counts, widened
 from bathyscope.statistics.reduce import weighted_mean
@@ -17,7 +18,6 @@ RESAMPLES: Final = 1000
 LEVEL: Final = 0.95
 _SEED: Final = 0
 
-Array = NDArray[np.float64]
 Weighting = Literal["tokens", "prompts"]
 
 
@@ -25,9 +25,9 @@ Weighting = Literal["tokens", "prompts"]
 class Summary:
     """Mean (X,) over prompts with the band's edges (X,), or no band for a single prompt."""
 
-    mean: Array
-    low: Array | None
-    high: Array | None
+    mean: FloatArray
+    low: FloatArray | None
+    high: FloatArray | None
 
 
 def summarise(values: ArrayLike, weights: ArrayLike, options: FigureOptions) -> Summary:
@@ -39,8 +39,8 @@ def summarise(values: ArrayLike, weights: ArrayLike, options: FigureOptions) -> 
             whether there are any.
         options: gives the weighting and the kind of band.
     """
-    values_PX: Array = np.asarray(values, dtype=np.float64)
-    weights_P: Array = np.maximum(np.asarray(weights, dtype=np.float64), 0.0)
+    values_PX: FloatArray = np.asarray(values, dtype=np.float64)
+    weights_P: FloatArray = np.maximum(np.asarray(weights, dtype=np.float64), 0.0)
     if options.weighting == "prompts":
         weights_P = np.sign(weights_P)
     mean_X = weighted_mean(values_PX, weights_P)
@@ -53,7 +53,7 @@ def summarise(values: ArrayLike, weights: ArrayLike, options: FigureOptions) -> 
     return Summary(mean_X, *_bootstrap(values_PX, weights_P))
 
 
-def _bootstrap(values_PX: Array, weights_P: Array) -> tuple[Array, Array]:
+def _bootstrap(values_PX: FloatArray, weights_P: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Percentile interval at levels widened for few prompts (Hesterberg 2015): it never leaves the range that
     means of these prompts can take, as a Student interval would."""
     # The same draws at every call: the curves of a figure are resampled alike, and a figure never changes
@@ -63,7 +63,7 @@ def _bootstrap(values_PX: Array, weights_P: Array) -> tuple[Array, Array]:
     return _quantiles(means_RX, *widened(weights_P, LEVEL))
 
 
-def _quantiles(values_NX: Array, low: float, high: float) -> tuple[Array, Array]:
+def _quantiles(values_NX: FloatArray, low: float, high: float) -> tuple[FloatArray, FloatArray]:
     """Quantiles over the first axis, NaN where it holds nothing (numpy would warn there)."""
     out = np.full((2, values_NX.shape[1]), np.nan)
     filled_X = np.isfinite(values_NX).any(axis=0)
