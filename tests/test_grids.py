@@ -9,6 +9,7 @@ import json
 import re
 import weakref
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support import waves, zoo
@@ -73,7 +74,9 @@ def test_what_is_there_is_not_measured_again(
 ) -> None:
     computed = []
     compute = SurveyPlan.compute
-    monkeypatch.setattr(SurveyPlan, "compute", lambda plan, *rest: computed.append(plan) or compute(plan, *rest))
+    monkeypatch.setattr(
+        SurveyPlan, "compute", lambda plan, *rest, **given: computed.append(plan) or compute(plan, *rest, **given)
+    )
     next((here / "runs" / "qwen-ten.jsonl-early").glob("shard-*.nc")).unlink()
     code = main(["grid", str(here / "grid.yaml"), "--out", str(here / "runs"), "--format", "csv"])
     said = capsys.readouterr()
@@ -98,7 +101,7 @@ def test_a_survey_that_fails_lets_go_of_its_model(here: Path, tmp_path: Path, mo
         loaded.append(weakref.ref(model.hf))
         return model
 
-    def failing(plan: SurveyPlan, writer: object, *rest: object) -> None:
+    def failing(plan: SurveyPlan, *rest: object, **given: object) -> None:
         try:
             raise ZeroDivisionError(str(plan.model))
         except ZeroDivisionError as error:
@@ -118,10 +121,10 @@ def test_a_grid_that_is_interrupted_says_what_there_is(
 ) -> None:
     compute = SurveyPlan.compute
 
-    def interrupted(plan: SurveyPlan, writer: object, *rest: object) -> None:
+    def interrupted(plan: SurveyPlan, *rest: Any, **given: Any) -> None:
         if plan.prompts.dataset.endswith("stories.jsonl"):
             raise KeyboardInterrupt
-        compute(plan, writer, *rest)
+        compute(plan, *rest, **given)
 
     monkeypatch.setattr(SurveyPlan, "compute", interrupted)
     (tmp_path / "grid.yaml").write_text(

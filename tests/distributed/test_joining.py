@@ -78,9 +78,12 @@ def test_no_part_is_computed_twice_and_a_part_goes_on_where_it_stopped(
     shards[0].unlink()
     calls = []
     computed = SurveyPlan.compute
-    monkeypatch.setattr(
-        SurveyPlan, "compute", lambda plan, writer, _: calls.append(writer.missing) or computed(plan, writer, False)
-    )
+
+    def noted(plan: SurveyPlan, missing: list[int], *rest: Any, **given: Any) -> None:
+        calls.append(missing)
+        computed(plan, missing, *rest, **given)
+
+    monkeypatch.setattr(SurveyPlan, "compute", noted)
     run = survey(folder, parts[0], part=f"1/{OF}")
     assert calls == [[0]]
     assert sorted(parts[0].glob("shard-*.nc")) == shards
