@@ -195,3 +195,17 @@ def test_plain_arguments_are_checked_by_their_annotations() -> None:
     ):
         with pytest.raises(OptionError, match=said):
             asked("any", **given)  # type: ignore[arg-type]
+
+
+def test_arguments_that_a_call_does_not_take_are_told_with_its_name() -> None:
+    @checked
+    def compare(runs: list[object], level: float = 0.95) -> None: ...
+
+    with pytest.raises(
+        TypeError, match=r"^compare\(\): too many positional arguments\. See help\(bathyscope\.compare\)\.$"
+    ):
+        compare([], 0.9, 3)  # type: ignore[call-arg]
+    with pytest.raises(
+        TypeError, match=r"^compare\(\): got an unexpected keyword argument 'levle'\. Did you mean 'level'\?"
+    ):
+        compare([], levle=0.9)  # type: ignore[call-arg]

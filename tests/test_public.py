@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 from importlib.metadata import entry_points
@@ -66,3 +67,8 @@ def test_every_name_is_there_and_listed() -> None:
 def test_names_are_listed_before_they_are_loaded() -> None:
     code = "import sys, bathyscope; assert 'survey' in dir(bathyscope); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_page_of_a_run_is_documented_as_the_call_that_it_is() -> None:
+    assert "Example:" in (inspect.getdoc(bathyscope.report) or "")
+    assert list(inspect.signature(bathyscope.report).parameters)[:2] == ["runs", "out"]

@@ -131,6 +131,11 @@ def test_at_most_three_short_sentences() -> None:
         assert max(len(re.sub(r" \([^)]*\)", "", one).split()) for one in sentences) <= 20, sentences
 
 
+def test_a_notebook_shows_the_sentences() -> None:
+    verdict = verdict_of(run([1.0, 2.0], [EARLY, LATE]))
+    assert repr(verdict) == str(verdict) == verdict.text
+
+
 def test_nothing_is_said_twice() -> None:
     wide = verdict_of(run([1.0, 3.9, 1.0], [LATE] * 3))
     assert wide.advice in wide.text

@@ -124,7 +124,7 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
     @wraps(function)
     def call(*args: P.args, **options: P.kwargs) -> R:
         hints = typing.get_type_hints(function, include_extras=True)
-        bound = signature.bind(*args, **options)
+        bound = _bound(function, signature, args, options)
         for name, value in bound.arguments.items():
             if name in hints and _is_plain(hints[name]):
                 bound.arguments[name] = _as(hints[name], value, name)
@@ -133,6 +133,19 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
         return function(*bound.args, **bound.kwargs)
 
     return call
+
+
+def _bound(
+    function: Callable[..., Any], signature: inspect.Signature, args: Any, options: Any
+) -> inspect.BoundArguments:
+    """The arguments by their names; what is wrong with them is told as Python tells it, with the function's name."""
+    try:
+        return signature.bind(*args, **options)
+    except TypeError as error:
+        near = "".join(
+            did_you_mean(name, list(signature.parameters)) for name in options if name not in signature.parameters
+        )
+        raise TypeError(f"{function.__name__}(): {error}.{near} See help(bathyscope.{function.__name__}).") from None
 
 
 def is_whole(value: object, least: int = 0, below: int | None = None) -> bool:

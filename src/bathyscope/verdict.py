@@ -181,7 +181,7 @@ class Reading:
         return f"{self.value:.1f}" if math.isnan(self.low) else f"{self.value:.1f} ({self.low:.1f} to {self.high:.1f})"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Verdict:
     """What a run says of its model's use of depth.
 
@@ -300,6 +300,8 @@ class Verdict:
 
     def __str__(self) -> str:
         return self.text
+
+    __repr__ = __str__
 
 
 def verdict_of(

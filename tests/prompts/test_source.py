@@ -3,7 +3,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import datasets
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from transformers import PreTrainedTokenizerFast
@@ -11,7 +13,7 @@ from transformers import PreTrainedTokenizerFast
 from bathyscope.errors import PromptError
 from bathyscope.prompts.problems import generate, to_prompt
 from bathyscope.prompts.prompt import Prompt, PromptSet
-from bathyscope.prompts.source import resolve
+from bathyscope.prompts.source import needs_tokenizer, resolve
 from bathyscope.prompts.spec import parse
 
 ROWS = [{"question": f"{n} + 1?", "answer": f"Add one.\n#### {n + 1}"} for n in range(3)]
@@ -77,6 +79,15 @@ def test_lists() -> None:
     assert resolve(("a", "b")).prompts == (Prompt(text="a"), Prompt(text="b"))
     assert resolve(torch.tensor([[1, 2], [3, 4]])).prompts == (Prompt(ids=(1, 2)), Prompt(ids=(3, 4)))
     assert resolve(Prompt(text="alone")).prompts == (Prompt(text="alone"),)
+
+
+def test_a_column_is_a_list_of_texts() -> None:
+    """As data sets of the hub and tables have them."""
+    rows = datasets.Dataset.from_dict({"text": ["one text", "another"], "ids": [[5, 6], [7, 8]]})
+    assert resolve(rows["text"]) == resolve(["one text", "another"])
+    assert resolve(rows["ids"]) == resolve([[5, 6], [7, 8]])
+    assert resolve(pd.Series(["one text", "another"])) == resolve(["one text", "another"])
+    assert not needs_tokenizer(rows["ids"])
 
 
 def test_what_is_resolved_already(write_jsonl: Callable[..., str]) -> None:

@@ -251,5 +251,8 @@ def _warn_of_a_source(text: str) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """Arrays and tensors of token ids as lists of Python numbers; everything else as it is."""
-    return value.tolist() if hasattr(value, "tolist") else value
+    """Arrays and tensors of token ids as lists of Python numbers, columns of data sets as lists; all else as it is."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    is_column = isinstance(value, Sequence) and not isinstance(value, (str, bytes, list, tuple, PromptSet))
+    return list(value) if is_column else value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from inspect import signature
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,14 @@ def __getattr__(name: str) -> Any:
 class _CallablePackage(ModuleType):
     """Lets ``bathyscope.report`` be a function and a package at once. Importing a submodule binds the package
     to that name whenever it happens, so a function of the same name would be lost at some point."""
+
+    @property
+    def __doc__(self) -> str | None:  # type: ignore[override]
+        return __getattr__("report").__doc__
+
+    @property
+    def __signature__(self) -> Any:
+        return signature(__getattr__("report"))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return __getattr__("report")(*args, **kwargs)
