@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -125,13 +126,34 @@ def test_every_shard_is_in_exactly_one_part() -> None:
 def test_missing_parts_are_named(parts: list[Path], tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"of \d shards are in none of the 2 folders: .*\(prompts \d to \d\).*goes on"):
         bathyscope.join(parts[:2], tmp_path / "run")
+    with pytest.raises(StoreError, match=r"of \d shards are not in '.*': "):
+        bathyscope.join(parts[0], tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
 def test_parts_of_different_surveys(folder: Path, parts: list[Path], tmp_path: Path) -> None:
     survey(folder, tmp_path / "other", part="1/2", seed=1)
-    with pytest.raises(StoreError, match=r"are no parts of one survey:\n  seed: .*has 0, asked for 1"):
+    with pytest.raises(StoreError, match=r"are no parts of one survey:\n  seed: .* has 0, .*/other has 1\n"):
         bathyscope.join([*parts, tmp_path / "other"], tmp_path / "run")
+
+
+def test_parts_of_other_options_or_measures_or_versions(folder: Path, parts: list[Path], tmp_path: Path) -> None:
+    survey(folder, tmp_path / "frozen", part="1/2", lens={"norm": ["frozen"]})
+    with pytest.raises(
+        StoreError, match=r"\n  measures\.lens\.norm: .* has \['recompute'\], .*/frozen has \['frozen'\]"
+    ):
+        bathyscope.join([*parts, tmp_path / "frozen"], tmp_path / "run")
+    with pytest.raises(StoreError, match=r"/frozen has \['frozen'\], .* has \['recompute'\]"):
+        bathyscope.join([tmp_path / "frozen", *parts], tmp_path / "run")
+    shutil.copytree(parts[0], tmp_path / "older")
+    manifest = tmp_path / "older" / "manifest.json"
+    told = json.loads(manifest.read_text())
+    told["record"]["versions"]["torch"] = "2.9.0"
+    manifest.write_text(json.dumps(told))
+    with pytest.raises(
+        StoreError, match=r"\n  torch: .* has [\d.]+\S*, .*/older has 2\.9\.0\n.* with the same versions"
+    ):
+        bathyscope.join([*parts[1:], tmp_path / "older"], tmp_path / "run")
 
 
 def test_an_altered_shard(parts: list[Path], tmp_path: Path) -> None:

@@ -95,8 +95,9 @@ class _Gathered:
                 f"{index} (prompts {planned[index][0]} to {planned[index][1] - 1})" for index in missing[:5]
             )
             more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+            where = f"in none of the {len(folders)} folders" if len(folders) > 1 else f"not in {str(folders[0])!r}"
             raise StoreError(
-                f"{len(missing)} of {len(planned)} shards are in none of the {len(folders)} folders: {ranges}{more}. "
+                f"{len(missing)} of {len(planned)} shards are {where}: {ranges}{more}. "
                 "Finish the parts that should hold them (the same command goes on where it stopped), then join again."
             )
         texts = [(f, m.record.files[PROMPTS]) for f, m in zip(folders, manifests) if PROMPTS in m.record.files]
@@ -169,8 +170,9 @@ def _require_unchanged(identity: Identity, what: str, here: str, computed_with: 
 
 
 def _require_one_survey(folder: Path, first: Manifest, other: Path, own: Manifest) -> None:
-    lines = difference(first.identity, own.identity, str(folder))
-    lines = lines or version_difference(first.record.versions, own.record.versions)
+    names = (str(folder), str(other))
+    lines = difference(first.identity, own.identity, *names)
+    lines = lines or version_difference(first.record.versions, own.record.versions, *names)
     if lines:
         raise StoreError(
             f"{str(folder)!r} and {str(other)!r} are no parts of one survey:\n{listed(lines)}\n"
