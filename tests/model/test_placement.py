@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import resource
+import signal
+import tempfile
 import warnings
 from pathlib import Path
 
@@ -105,6 +108,33 @@ def test_without_accelerate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     folder = streamed.saved("llama", tmp_path)
     monkeypatch.setattr(placement, "find_spec", lambda name: None)
     with pytest.raises(ModelError, match=r"Streaming a model needs accelerate; pip install 'bathyscope\[stream\]'"):
+        streamed.streamed(folder)
+
+
+def test_without_room_for_what_is_put_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Experts of most mixtures are several tensors in files, and one in memory."""
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    folder = streamed.saved("mixtral", tmp_path / "model")
+    limits, ignored = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 14, limits[1]))
+        with pytest.raises(
+            ModelError, match=r"once more, which failed in .*/temporary, where [\d.]+ GB are free \(.*\)"
+        ):
+            streamed.streamed(folder)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, ignored)
+    assert not list((tmp_path / "temporary").iterdir())
+    streamed.streamed(folder)
+
+
+def test_without_a_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = streamed.saved("llama", tmp_path / "model")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    wanted = r"none can be made \(No such file or directory\); set TMPDIR to one that can be written\.$"
+    with pytest.raises(ModelError, match=wanted):
         streamed.streamed(folder)
 
 

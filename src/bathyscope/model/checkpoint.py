@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import re
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from shutil import disk_usage
 from tempfile import TemporaryDirectory
 from typing import Any, cast
 from weakref import finalize
 
 import torch
+from safetensors import SafetensorError
 from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 from transformers.utils import cached_file
@@ -60,46 +63,73 @@ def read_checkpoint(
     here = _downloaded(name, revision) if folder is None else folder
     indexed(here)
     streamed = is_streamed(name, here, placement, dtype, device)
-    # blocks whose tensors the library puts together out of several are kept here, as long as the model is
-    rewritten = TemporaryDirectory(prefix="bathyscope-") if streamed else None
-    with _reports() as reports:
-        try:
-            placed = (
-                straight_to(device)
-                if rewritten is None
-                else {
-                    "device_map": device_map(source, revision, trust_remote_code, device),
-                    "offload_folder": rewritten.name,
-                }
-            )
-            loaded: Any = AutoModelForCausalLM.from_pretrained(
-                source,
-                dtype=dtype or "auto",
-                revision=revision,
-                trust_remote_code=trust_remote_code,
-                use_safetensors=True,
-                ignore_mismatched_sizes=True,
-                output_loading_info=True,
-                attn_implementation=attn,
-                **placed,
-            )
-        except ModelError:
-            raise
-        except Exception as error:
-            if is_out_of_memory(error):
-                raise out_of_memory(name, device) from error
-            raise ModelError(_unloadable(name, error, reports)) from error
-    hf: PreTrainedModel
-    hf, found = loaded
-    if folder is None:
-        require_whole(_downloaded(name, revision), declared)
-    _require_complete(name, hf, found)
-    if rewritten is None:
-        cast(nn.Module, hf).to(device)
+    with ExitStack() as stack:
+        # blocks whose tensors the library puts together out of several are kept here, as long as the model is
+        rewritten = Path(stack.enter_context(_temporary())) if streamed else None
+        with _reports() as reports:
+            try:
+                placed = (
+                    straight_to(device)
+                    if rewritten is None
+                    else {
+                        "device_map": device_map(source, revision, trust_remote_code, device),
+                        "offload_folder": str(rewritten),
+                    }
+                )
+                loaded: Any = AutoModelForCausalLM.from_pretrained(
+                    source,
+                    dtype=dtype or "auto",
+                    revision=revision,
+                    trust_remote_code=trust_remote_code,
+                    use_safetensors=True,
+                    ignore_mismatched_sizes=True,
+                    output_loading_info=True,
+                    attn_implementation=attn,
+                    **placed,
+                )
+            except ModelError:
+                raise
+            except Exception as error:
+                if is_out_of_memory(error):
+                    raise out_of_memory(name, device) from error
+                if rewritten is not None and _is_unwritten(error):
+                    raise ModelError(_no_room(name, rewritten.parent, error)) from error
+                raise ModelError(_unloadable(name, error, reports)) from error
+        hf: PreTrainedModel
+        hf, found = loaded
+        if folder is None:
+            require_whole(_downloaded(name, revision), declared)
+        _require_complete(name, hf, found)
+        if rewritten is None:
+            cast(nn.Module, hf).to(device)
+            return hf
+        finalize(take_over(hf, blocks_of(hf), window), stack.pop_all().close)
         return hf
-    store = take_over(hf, blocks_of(hf), window)
-    finalize(store, rewritten.cleanup)
-    return hf
+
+
+def _temporary() -> TemporaryDirectory[str]:
+    try:
+        return TemporaryDirectory(prefix="bathyscope-")
+    except OSError as error:
+        raise ModelError(
+            f"Streaming needs a temporary folder, and none can be made ({error.strerror or error}); set TMPDIR to one "
+            "that can be written."
+        ) from error
+
+
+def _is_unwritten(error: Exception) -> bool:
+    """Tensors could not be written, by either library's word for it."""
+    full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    return full or (isinstance(error, SafetensorError) and "while serializing" in str(error))
+
+
+def _no_room(name: str, folder: Path, error: Exception) -> str:
+    free = disk_usage(folder).free / 1e9
+    return (
+        f"{name} is streamed, and what is put together out of several of its tensors (experts) has to be written once "
+        f"more, which failed in {folder}, where {free:.1f} GB are free ({_reason(error)}). Set TMPDIR to a folder with "
+        "room for it."
+    )
 
 
 def load_config(name: str, revision: str | None = None, trust_remote_code: bool = False) -> Any:
