@@ -27,10 +27,9 @@ from bathyscope.statistics.best import compared_with_best
 from bathyscope.store.folder import Kind
 from bathyscope.store.pieces import Pieces
 from bathyscope.surgery.choosing import ANGULAR, BLOCK_INFLUENCE, CHOICE, Found, Search, Subset
-from bathyscope.surgery.judging import Proof
 from bathyscope.surgery.ledger import Ledger, Role
 from bathyscope.surgery.plan import Plan, decoded
-from bathyscope.surgery.pruning import size_of, units_of
+from bathyscope.surgery.pruning import Proof, size_of, units_of
 from bathyscope.wavefront.histories import Unit
 
 KIND: Final = Kind("pruning study", "python -m studies.pruning", "study.json", schemas=(1,))

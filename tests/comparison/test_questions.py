@@ -12,7 +12,7 @@ import bathyscope
 from bathyscope.comparison.questions import Plan, parameters_of, plan_comparisons
 from bathyscope.comparison.side import sides_of
 from bathyscope.errors import OptionError
-from bathyscope.papers.comparisons import difficulty_rank
+from bathyscope.papers.hu2025 import difficulty_rank
 
 DEFAULTS: dict[str, Any] = {"pairs": None, "all_pairs": False, "by": None, "against": "blocks"}
 

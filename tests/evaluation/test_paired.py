@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bathyscope.evaluation.paired import against_full
-from bathyscope.evaluation.result import assemble
+from bathyscope.evaluation.result import against_full, assemble
 from bathyscope.evaluation.variants import variants
 from bathyscope.statistics.bootstrap import mean_interval
 from bathyscope.statistics.shares import share_difference_interval, share_interval

@@ -6,7 +6,7 @@ import pytest
 
 from bathyscope.measures.registry import MEASURES
 from bathyscope.papers import csordas2025
-from bathyscope.papers.comparisons import REASONING_PAIRS
+from bathyscope.papers.hu2025 import REASONING_PAIRS
 from bathyscope.papers.presets import PRESETS
 from bathyscope.papers.reproduction import short_name
 from bathyscope.papers.reproductions import REPRODUCTIONS

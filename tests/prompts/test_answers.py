@@ -5,7 +5,7 @@ import re
 import pytest
 
 from bathyscope.errors import PromptError
-from bathyscope.prompts.encode import Span, answer_token_count
+from bathyscope.prompts.tokenize import Span, answer_token_count
 
 
 def spans(*pieces: str) -> list[Span]:

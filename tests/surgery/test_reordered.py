@@ -12,7 +12,7 @@ from torch import nn
 
 import bathyscope
 from bathyscope import ModelError, OptionError
-from bathyscope.surgery.reordered import reordered
+from bathyscope.surgery.copying import reordered
 
 MEASURES = ["residual", "lens", "skip", "swap"]
 

@@ -18,7 +18,7 @@ import numpy as np
 from bathyscope.comparison.groups import rank
 from bathyscope.comparison.side import Side
 from bathyscope.errors import OptionError, did_you_mean
-from bathyscope.papers.comparisons import DIFFICULTY, REASONING_PAIRS, difficulty_rank
+from bathyscope.papers.hu2025 import DIFFICULTY, REASONING_PAIRS, difficulty_rank
 from bathyscope.statistics.difference import slope_coefficients
 
 Question = Literal["size", "reasoning", "difficulty"]

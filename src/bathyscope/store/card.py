@@ -1,4 +1,4 @@
-"""A run in a notebook: its verdict with a small picture, its caption, and what it holds."""
+"""A run in a sentence, its caption; and in a notebook, with its verdict, a small picture and what it holds."""
 
 from __future__ import annotations
 
@@ -9,8 +9,50 @@ from typing import TYPE_CHECKING, Final
 
 import xarray as xr
 
+from bathyscope.store.manifest import Identity
+from bathyscope.store.merge import PROMPT
+from bathyscope.text import without_folders
+
 if TYPE_CHECKING:
     from bathyscope.verdict import Verdict
+
+
+def caption(identity: Identity, datasets: Mapping[str, xr.Dataset], noise_holds: bool) -> str:
+    """Model, data, prompts and tokens, precision, noise floor; of a part of a run, how many of its prompts are there.
+
+    Args:
+        noise_holds: whether effects beyond the noise floor are more than rounding.
+    """
+    prompts = [one.sizes[PROMPT] for one in datasets.values() if PROMPT in one.sizes]
+    tokens = [one["n_tokens"] for one in datasets.values() if "n_tokens" in one.coords]
+    of_all = f"{prompts[0]} of " if prompts and prompts[0] != identity.prompts else ""
+    extent = [f"{of_all}{_counted(identity.prompts, 'prompt')}"]
+    if tokens:
+        extent.append(_counted(int(tokens[0].sum()), "token"))
+    extent.append(identity.dtype)
+    floor = _floors(datasets["noise"]) if "noise" in datasets else ""
+    # there a control and the plain forward round alike, which effects do not
+    unheld = "" if noise_holds or not floor else f" (without the rounding of {identity.dtype} itself)"
+    model = without_folders(identity.model)
+    if identity.adapters is not None:
+        model = f"{model} with adapters ({identity.adapters})"
+    return f"{model} on {without_folders(identity.dataset)}: {', '.join(extent)}{floor}{unheld}."
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def _floors(noise: xr.Dataset) -> str:
+    """``; noise floor skip 1.2e-07, drop 0``: the largest value of each measure."""
+    entries: dict[str, float] = {}
+    for name, values in noise.data_vars.items():
+        largest = values.max([dim for dim in values.dims if dim != "measure"])
+        labels = noise["measure"].values if largest.dims else [name]
+        entries |= {str(label): float(v) for label, v in zip(labels, largest.values.flat, strict=True)}
+    listed = ", ".join(f"{name} {value:.2g}" for name, value in entries.items())
+    return f"; noise floor {listed}" if listed else ""
+
 
 _WIDTH: Final = 360
 _LEFT: Final = 70

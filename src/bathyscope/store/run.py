@@ -15,8 +15,7 @@ import xarray as xr
 
 from bathyscope.errors import OptionError, StoreError, did_you_mean, warn
 from bathyscope.prompts.prompts import Prompts
-from bathyscope.store.caption import caption
-from bathyscope.store.card import card
+from bathyscope.store.card import caption, card
 from bathyscope.store.folder import folder_path, read_manifest, verified
 from bathyscope.store.hub import HUB, pulled, push_folder
 from bathyscope.store.manifest import RUN, Identity, Manifest

@@ -2,16 +2,39 @@
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import replace
+
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel
 
 from bathyscope.anatomy.family import Family
+from bathyscope.errors import ModelError
+from bathyscope.model import Model, load
 from bathyscope.schedule import Schedule
+from bathyscope.surgery.export_source import Source
+from bathyscope.surgery.exporting import layout_of, require_all_layers, schedule_for
 from bathyscope.surgery.layout import Layout
 from bathyscope.surgery.outline import fill, skeleton
 from bathyscope.surgery.proof import require_same
 from bathyscope.surgery.rewriting import rewritten
+
+
+def lent(hf: PreTrainedModel, config: PreTrainedConfig, layout: Layout) -> tuple[PreTrainedModel, dict[str, Tensor]]:
+    """The model of a rewritten configuration on the tensors of another, and these by the names that it has for them."""
+    made, theirs = skeleton(config), hf.state_dict(keep_vars=True)
+    given: dict[str, Tensor] = {}
+
+    def taken(name: str, like: Tensor) -> Tensor:
+        given[name] = layout.taken(name, theirs, tuple(like.shape)).detach()
+        return given[name]
+
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        fill(made, taken)
+    made.to(next(hf.parameters()).device).eval()  # type: ignore[arg-type]
+    return made, given
 
 
 class ScheduledCopy:
@@ -30,17 +53,7 @@ class ScheduledCopy:
         config = rewritten(hf.config, schedule)
         self.schedule = schedule
         self.layout = Layout(require_same(hf.config, config, schedule, family), schedule)
-        theirs = hf.state_dict()
-        self.hf = skeleton(config)
-        self._lent: dict[str, Tensor] = {}
-
-        def lent(name: str, like: Tensor) -> Tensor:
-            self._lent[name] = self.layout.taken(name, theirs, tuple(like.shape)).detach()
-            return self._lent[name]
-
-        with torch.no_grad():
-            fill(self.hf, lent)
-        self.hf.to(next(hf.parameters()).device).eval()  # type: ignore[arg-type]
+        self.hf, self._lent = lent(hf, config, self.layout)
 
     @property
     def slots(self) -> nn.ModuleList:
@@ -53,3 +66,31 @@ class ScheduledCopy:
         """The weights that are no longer the other model's, by the copy's names."""
         now = self.hf.state_dict()
         return {name: now[name] for name, was in self._lent.items() if now[name].data_ptr() != was.data_ptr()}
+
+
+def reordered(model: Model, schedule: Schedule | str) -> Model:
+    """The model that ``export`` would write, in memory and without a copy of its weights.
+
+    Args:
+        schedule: the order of the blocks, or its text such as ``"drop:2,drop:5"``.
+
+    Raises:
+        OptionError: a schedule that cannot be read or leaves no block.
+        ModelError: an order that the family's configuration cannot say, with what differs; streamed blocks; a check
+            that fails.
+    """
+    chosen = schedule_for(schedule, model.n_blocks)
+    if chosen.is_standard:
+        return model
+    if model.blocks is not None:
+        raise ModelError(
+            f"schedule={str(schedule)!r} needs a model in memory, and the blocks of {model.name} are streamed; export "
+            "it (bathyscope export MODEL SCHEDULE FOLDER), and survey the exported checkpoint."
+        )
+    hf = model.hf
+    source = Source(model.name, hf.config, hf, family=model.anatomy.family)
+    config, layout = layout_of(source, chosen)
+    config._attn_implementation = hf.config._attn_implementation
+    require_all_layers(source, skeleton(hf.config))
+    made = load(lent(hf, config, layout)[0], family=model.anatomy.family)
+    return replace(model, anatomy=made.anatomy, checks=made.checks, weight_hash=made.weight_hash, schedule=str(chosen))

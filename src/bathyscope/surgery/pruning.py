@@ -6,12 +6,15 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated, Final, Literal, get_args
+from typing import Annotated, Any, Final, Literal, get_args
 
-from bathyscope.errors import ModelError, OptionError, did_you_mean, warn
+import numpy as np
+
+from bathyscope.arrays import FloatArray, IntArray
+from bathyscope.errors import ModelError, OptionError, PruningError, did_you_mean, warn
 from bathyscope.evaluation.evaluating import evaluate as evaluated
 from bathyscope.evaluation.evaluating import require_answerable
-from bathyscope.evaluation.paired import against_full
+from bathyscope.evaluation.result import against_full
 from bathyscope.interrupts import ended_as_interrupted
 from bathyscope.measures.costs import Over
 from bathyscope.model import AnyModel, Model, alone, config_hash, loaded
@@ -21,14 +24,15 @@ from bathyscope.options import Coverage, Range, Resamples, checked
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import Source
 from bathyscope.schedule import Schedule
+from bathyscope.statistics.best import compared_with_best
+from bathyscope.statistics.bootstrap import mean_interval
 from bathyscope.store.folder import folder_path
 from bathyscope.store.pieces import Pieces
-from bathyscope.surgery.choosing import Search
-from bathyscope.surgery.judging import Proof
+from bathyscope.surgery.choosing import RANDOM, Found, Search, Subset
 from bathyscope.surgery.ledger import Ledger, Role
-from bathyscope.surgery.plan import PRUNING, RESULT, TASKS, Plan, decoded, encoded, with_tasks
+from bathyscope.surgery.plan import PRUNING, RESULT, TASKS, Plan, decoded, encoded, result, with_tasks
 from bathyscope.surgery.samples import judging, require_answers, require_apart, told_clusters
-from bathyscope.wavefront.histories import Unit
+from bathyscope.wavefront.histories import Unit, without
 
 Part = Literal["block", "attention", "mlp"]
 _BENCHMARKS: Final = "benchmarks"
@@ -241,3 +245,103 @@ def units_of(model: Model, kinds: Sequence[str]) -> tuple[Unit, ...]:
     if len(kept) < 2:
         raise ModelError(f"No block of this model can be left out: it has {n_blocks}, and one has to stay.")
     return tuple(Unit(block) for block in kept)
+
+
+class Proof:
+    """What candidates cost on the test prompts.
+
+    Args:
+        ledger: of calibration and test prompts.
+        search: on its calibration prompts.
+        resamples, level, seed: of bootstrap intervals over the test prompts.
+        cluster: [test prompts], prompts of one number are drawn together; None = each for itself.
+    """
+
+    def __init__(
+        self, ledger: Ledger, search: Search, resamples: int, level: float, seed: int, cluster: IntArray | None = None
+    ) -> None:
+        self._ledger, self._search = ledger, search
+        self._level, self._judge = level, {"level": level, "resamples": resamples, "seed": seed}
+        self._drawn: dict[str, Any] = {**self._judge, "cluster": cluster}
+
+    def largest(self, max_cost: float | None) -> int:
+        """How many units can go: from one on, until the upper end of the interval is not below ``max_cost``.
+
+        Sizes are tried in order and the first that fails ends it, so that no correction for their number is needed.
+
+        Raises:
+            PruningError: not even one.
+        """
+        assert max_cost is not None
+        for size in range(1, len(self._search.units)):
+            choice = self._search.find(size).choice
+            costs = self._test([choice])[0]
+            low, high = mean_interval(costs, **self._drawn)
+            if high < max_cost:
+                continue
+            if size > 1:
+                return size - 1
+            raise PruningError(
+                f"No block can go: leaving out {_said(choice)}, the cheapest, costs {costs.mean():.4g} nats per token "
+                f"on the test prompts ({self._level:.0%} interval {low:.4g} to {high:.4g}), and the upper end has to "
+                f"stay below max_cost={max_cost:g}. Allow a higher cost, or give more test prompts."
+            )
+        return len(self._search.units) - 1
+
+    def judged(self, found: Found, size: int, attrs: Mapping[str, str | float]) -> bytes:
+        """The plan as the bytes of a file."""
+        names, ledger = list(found.candidates), self._ledger
+        cost = np.stack([self._test(own).mean(axis=0) for own in found.candidates.values()])
+        calibration = [self._search.costs(own, "measuring") for own in found.candidates.values()]
+        against = compared_with_best(cost, **self._drawn)
+        n_blocks, alone = ledger.model.n_blocks, [own[0] for own in found.candidates.values()]
+        detailed = ledger.values(
+            "test", [without(n_blocks, own) for own in alone], ("loss", "kl", "agreement"), title="comparing"
+        )
+        several = np.array([len(own) > 1 for own in found.candidates.values()])
+        values = {
+            "subset": np.array([_subset(name, own) for name, own in found.candidates.items()], dtype=object),
+            "calibration_cost": np.array([float(own.mean()) for own in calibration]),
+            "test_cost": against.mean,
+            "test_cost_low": against.low,
+            "test_cost_high": against.high,
+            "p_value": against.p_value,
+            "indistinguishable": against.indistinguishable.astype(np.int64),
+            "test_kl": np.where(several, np.nan, detailed["kl"].mean(axis=1)),
+            "test_agreement": np.where(several, np.nan, detailed["agreement"].mean(axis=1)),
+            "cost": cost,
+        }
+        samples = ledger.samples
+        said: dict[str, str | int | float] = {
+            f"{role}_{what}": number
+            for role, own in samples.items()
+            for what, number in (
+                ("prompts", len(own)),
+                ("tokens", sum(own.lengths)),
+                ("calls", ledger.calls[role]),
+                ("data", own.dataset),
+            )
+        }
+        tells: dict[str, str | int | float] = {
+            "model": ledger.model.name,
+            "n_blocks": n_blocks,
+            "n_units": len(self._search.units),
+            "size": size,
+            "how": found.how,
+            "exhaustive": int(found.exhaustive),
+            **self._judge,
+        }
+        coords = {"prompt_id": samples["test"].coords()["prompt_id"]}
+        return encoded(result(names, values, coords, {**tells, **said, **attrs}))
+
+    def _test(self, subsets: Sequence[Subset]) -> FloatArray:
+        histories = [without(self._ledger.model.n_blocks, subset) for subset in subsets]
+        return self._ledger.values("test", histories, title="testing")["loss"]
+
+
+def _subset(name: str, subsets: Sequence[Subset]) -> str:
+    return f"{len(subsets)} subsets" if name == RANDOM else _said(subsets[0])
+
+
+def _said(subset: Subset) -> str:
+    return ",".join(str(unit) for unit in sorted(subset))
