@@ -51,10 +51,16 @@ def show(
     """
     import pandas as pd
 
+    selected = any(one is not None for one in (prompts, variables, blocks))
     if not isinstance(run, Run) and is_plan(run):
+        if measure is not None or cluster is not None or raw or selected:
+            raise OptionError(
+                f"{str(run)!r} holds a choice that prune made, whose table is one; leave out measure, cluster, raw, "
+                "prompts, variables and blocks."
+            )
         return open_plan(run).table
     opened = run if isinstance(run, Run) else open_run(run, partial=partial)
-    if any(one is not None for one in (prompts, variables, blocks)):
+    if selected:
         opened = opened.select(prompts=prompts, variables=variables, blocks=blocks)
     if measure == "verdict":
         return pd.DataFrame(opened.verdict_by(cluster).rows())

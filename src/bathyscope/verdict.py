@@ -310,6 +310,7 @@ def verdict_of(
     level: float = 0.95,
     seed: int = 0,
     cluster: IntArray | None = None,
+    n_blocks: int | None = None,
 ) -> Verdict:
     """The verdict from the datasets of a run; only ``lens`` and ``skip`` are looked at.
 
@@ -319,6 +320,7 @@ def verdict_of(
         level: coverage of intervals.
         seed: of resampling.
         cluster: [P], prompts of one number are resampled as one; None = each for itself.
+        n_blocks: L; None = as the lens's boundaries tell.
 
     Raises:
         OptionError: there is no lens, or one without depths of tokens.
@@ -337,7 +339,7 @@ def verdict_of(
     beside: dict[str, list[dict[str, FloatArray]]] = {}
     for label, datasets in (controls or {}).items():
         beside.setdefault(label.rpartition("-")[0], []).append(_by_prompt(datasets))
-    n_blocks = measures["lens"].sizes["boundary"] - 1
+    n_blocks = measures["lens"].sizes["boundary"] - 1 if n_blocks is None else n_blocks
     readings = {}
     for name, values in found.items():
         rows = {kind: np.stack([one[name] for one in every]) for kind, every in beside.items()}

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from bathyscope.arrays import FloatArray
 from bathyscope.comparison.groups import Groups
 from bathyscope.comparison.result import holm
-from bathyscope.comparison.side import chosen_estimators, sides_of
+from bathyscope.comparison.side import chosen_estimators, require_all_blocks, sides_of
 from bathyscope.errors import OptionError, warn
 from bathyscope.labels import Label, Table, interval, labelled
 from bathyscope.measures.curves import one_norm
@@ -95,6 +95,7 @@ def grouped(
         ['1', '2', '3']
     """
     opened = run if isinstance(run, Run) else open_run(run)
+    require_all_blocks(opened, "This run")
     member = None if cluster is None else parts(clusters(opened.prompts, cluster))[1]
     groups = Groups.of(opened, by)
     if member is not None:

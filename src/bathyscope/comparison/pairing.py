@@ -101,11 +101,11 @@ def _contradiction(first: Side, second: Side, shared: list[str]) -> str:
 
 
 def _note(first: Side, second: Side, shared: int, insisted: bool) -> str:
-    if first.identity.prompt_hash == second.identity.prompt_hash:
-        return ""
     both = f"{first.name} and {second.name}"
     said = []
-    if insisted:
+    if first.identity.prompt_hash == second.identity.prompt_hash:
+        pass  # parts of runs on the same prompts
+    elif insisted:
         said.append(f"{both} are paired by prompt id because paired=True (--paired) says so")
     elif first.identity.tokenizer_hash != second.identity.tokenizer_hash:
         said.append(

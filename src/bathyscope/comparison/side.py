@@ -116,6 +116,7 @@ def sides_of(runs: Sequence[Run], cluster: str | None = None) -> list[Side]:
     _refuse_repeated(runs)
     names = run_names(runs)
     for run, name in zip(runs, names):
+        require_all_blocks(run, name)
         missing = [measure for measure in DECLARATION.requires if measure not in run.measures]
         if missing:
             raise OptionError(
@@ -128,6 +129,19 @@ def sides_of(runs: Sequence[Run], cluster: str | None = None) -> list[Side]:
         Side(run, name, np.arange(len(run.prompts)), replace(_curves(run, name), cluster=own), options)
         for run, name, own in zip(runs, names, numbers)
     ]
+
+
+def require_all_blocks(run: Run, name: str) -> None:
+    """Refuses a part of a run (``select``) that lacks some of the blocks.
+
+    Raises:
+        OptionError: names the run.
+    """
+    if "blocks" in run.cut:
+        raise OptionError(
+            f"{name} is cut to some of its blocks, and a depth is of all of them; give the whole run, or some of its "
+            "prompts."
+        )
 
 
 def chosen_estimators(names: Iterable[str], known: Collection[str], there: str) -> tuple[str, ...]:

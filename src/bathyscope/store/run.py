@@ -19,10 +19,10 @@ from bathyscope.store.card import caption, card
 from bathyscope.store.folder import folder_path, read_manifest, verified
 from bathyscope.store.hub import HUB, pulled, push_folder
 from bathyscope.store.manifest import RUN, Identity, Manifest
-from bathyscope.store.merge import PROMPT, merge
+from bathyscope.store.merge import merge
 from bathyscope.store.prompts import PROMPTS, PROMPTS_FILE, decode_prompts, remembered_prompts
 from bathyscope.store.saving import save_folder
-from bathyscope.store.selecting import Some, of_places, of_prompts, of_variables, prompts_named
+from bathyscope.store.selecting import Some, of_all_prompts, of_places, of_prompts, of_variables, prompts_named
 from bathyscope.store.shards import read_shard
 from bathyscope.store.table import tidy
 from bathyscope.verdict import Verdict, verdict_of
@@ -213,7 +213,7 @@ class Run:
         """
         numbers = None if prompts is None else prompts_named(self.prompts, prompts)
         found = self._part(numbers, variables, blocks)
-        left = [] if numbers is None else [name for name in self if PROMPT not in self[name].dims]
+        left = [] if numbers is None else of_all_prompts({name: self[name] for name in self})
         if left:
             warn(f"Of all prompts together, and so not of some of them: {', '.join(left)}.")
         return found
@@ -268,7 +268,8 @@ class Run:
             raise OptionError("A verdict is of all blocks, and this part of a run has some of them; ask the whole run.")
         member = None if cluster is None else self.prompts.clusters(cluster)
         beside = {label: {name: run[name] for name in run} for label, run in self.controls.items()}
-        return verdict_of({name: self[name] for name in self}, beside, seed=self.identity.seed, cluster=member)
+        measures = {name: self[name] for name in self}
+        return verdict_of(measures, beside, seed=self.identity.seed, cluster=member, n_blocks=self.n_blocks)
 
     def beside_controls(self, measure: str) -> xr.Dataset:
         """A measure of the run and of its controls, along the dimension ``control`` (``none`` is the run itself).

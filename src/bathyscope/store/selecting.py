@@ -54,15 +54,28 @@ def of_prompts(datasets: Mapping[str, xr.Dataset], numbers: Sequence[int]) -> di
     """What results say of some prompts; what they say of all together is not among it."""
     found = {}
     for name, dataset in datasets.items():
-        if PROMPT not in dataset.dims:
+        names = [one for one, values in dataset.data_vars.items() if PROMPT in values.dims]
+        if not names:  # labels of prompts may stand beside results of all of them
             continue
-        by_prompt = dataset[[one for one, values in dataset.data_vars.items() if PROMPT in values.dims]]
+        by_prompt = dataset[names]
         if PROMPT not in dataset.coords:
             found[name] = by_prompt.isel({PROMPT: list(numbers)})
             continue
         own = [number for number in dataset[PROMPT].values.tolist() if number in numbers]
         # a dataset of fewer prompts says which they are
         found[name] = by_prompt.sel({PROMPT: own}).assign_coords({PROMPT: [list(numbers).index(n) for n in own]})
+    return found
+
+
+def of_all_prompts(datasets: Mapping[str, xr.Dataset]) -> list[str]:
+    """What results say of all prompts together: names of measures, and of variables of those that say more."""
+    found = []
+    for name, dataset in datasets.items():
+        own = [str(one) for one, values in dataset.data_vars.items() if PROMPT not in values.dims]
+        if own and len(own) == len(dataset.data_vars):
+            found.append(name)
+        elif own:
+            found.append(f"{name}.{own[0]}" + (f" and {len(own) - 1} more" if len(own) > 1 else ""))
     return found
 
 
@@ -108,7 +121,10 @@ def of_places(datasets: Mapping[str, xr.Dataset], some: Some) -> dict[str, xr.Da
 
 def _parts(some: Some) -> list[str]:
     given: Iterable[object] = some.split(",") if isinstance(some, str) else some
-    return [part for one in given if (part := str(one).strip())]
+    found = [part for one in given if (part := str(one).strip())]
+    if not found:
+        raise OptionError(f"{some!r} selects nothing; name what is wanted, or leave it out for everything.")
+    return found
 
 
 def _range(text: str) -> list[int]:

@@ -62,6 +62,8 @@ def show_command(
     if is_plan(run):
         from bathyscope.cli.commands.prune import show_plan
 
+        # refuses what a choice does not have
+        bathyscope.show(run, measure, cluster=cluster, raw=raw, prompts=prompts, variables=variables, blocks=blocks)
         show_plan(bathyscope.open_plan(run), format)
         return 0
     if raw and measure in (None, "verdict"):

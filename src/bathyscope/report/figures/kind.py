@@ -135,7 +135,7 @@ class FigureKind:
         """Panels and note, which also says which published fault the run reproduces.
 
         Raises:
-            OptionError: the run lacks the measure.
+            OptionError: the run lacks the measure, or is cut to some of the variables that the figure shows together.
         """
         if not self.drawable(run):
             needed = " and ".join(map(repr, (self.measure, *self.others)))
@@ -143,7 +143,16 @@ class FigureKind:
                 f"Figure {self.name!r} needs the measure {needed}; this run holds: "
                 f"{', '.join(run.measures) or 'nothing'}. Survey again with that measure."
             )
-        made = self.make(run, options or FigureOptions())
+        try:
+            made = self.make(run, options or FigureOptions())
+        except KeyError as error:
+            if "variables" not in run.cut:
+                raise
+            # what is drawn together need not have been selected together
+            raise OptionError(
+                f"Figure {self.name!r} needs more variables than were selected ({error.args[0]}); select that too, or "
+                "draw the whole run."
+            ) from error
         faults = [fault.note() for fault in faults_in(run.identity.measures) if fault.measure == self.measure]
         note = " ".join([made.note.strip(), *faults])
         return replace(made, note=note, heading=self.heading, blocks=run.identity.n_blocks)

@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 import numpy as np
+import xarray as xr
 
 from bathyscope.report.figures.heat_map import Colours, HeatMap, Side
 from bathyscope.report.figures.kind import Drawing, FigureKind
@@ -16,17 +17,30 @@ _MAPS: Final = (("interaction", "Interaction of two blocks", "interaction"), ("c
 def _drawing(run: Run, options: FigureOptions) -> Drawing:
     """A diverging map of interactions, and one of costs."""
     data = run["pairs"]
-    panels = [alone(name, _map(data[name].mean("prompt").values, title, short)) for name, title, short in _MAPS]
-    low, high = data["interaction_low"].values, data["interaction_high"].values
-    upper = np.triu_indices(len(low), 1)
-    above, below = int((low[upper] > 0).sum()), int((high[upper] < 0).sum())
+    panels = [
+        alone(name, _map(data[name].mean("prompt").values, title, short))
+        for name, title, short in _MAPS
+        if name in data
+    ]
     note = (
         "Two blocks left out at once, means over prompts. Interaction: what both cost beyond the sum of each alone. "
         "Above 0 either can make up for the other and both are missed more; below 0 the second has less left to do "
-        f"without the first. Of {len(upper[0])} pairs the interval over {data.sizes['prompt']} prompts lies above 0 in "
-        f"{above} and below in {below}. The diagonal of the costs is each block alone."
+        f"without the first. {_intervals(data)}The diagonal of the costs is each block alone."
     )
     return Drawing(panels, note)
+
+
+def _intervals(data: xr.Dataset) -> str:
+    """How many interactions are told from none; empty for a part of a run, which has no intervals."""
+    if not {"interaction_low", "interaction_high"} <= set(data):
+        return ""
+    low, high = data["interaction_low"].values, data["interaction_high"].values
+    upper = np.triu_indices(len(low), 1)
+    above, below = int((low[upper] > 0).sum()), int((high[upper] < 0).sum())
+    prompts = data.sizes["prompt"]
+    return (
+        f"Of {len(upper[0])} pairs the interval over {prompts} prompts lies above 0 in {above} and below in {below}. "
+    )
 
 
 def _map(values: Any, title: str, short: str) -> HeatMap:

@@ -10,7 +10,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoint
 from typing import Final
 
-from bathyscope.errors import OptionError
+from bathyscope.errors import OptionError, warn
 from bathyscope.explorer.places import check_whole_depth
 from bathyscope.plug_ins import declared, taken
 from bathyscope.report.figures import by_dimensions, curves
@@ -85,13 +85,24 @@ def figures_of(run: Run) -> dict[str, FigureKind]:
     return {**drawn, **{name: by_dimensions.figure(name) for name in others}}
 
 
+def _drawn(kind: FigureKind, run: Run, options: FigureOptions | None) -> Drawing | None:
+    """A figure; None, with a warning, where it needs variables that were not selected."""
+    try:
+        return kind.drawing(run, options)
+    except OptionError as error:
+        if "variables" not in run.cut:
+            raise
+        warn(f"A figure is left out. {error}")
+        return None
+
+
 def drawings(run: Run, options: FigureOptions | None = None) -> dict[str, Drawing]:
     """Everything that can be drawn from a run, by the figure's name; each figure is computed once.
 
     Raises:
         OptionError: there is nothing; a part of a run with some of its blocks.
     """
-    made = {name: kind.drawing(run, options) for name, kind in figures_of(run).items()}
+    made = {name: drawing for name, kind in figures_of(run).items() if (drawing := _drawn(kind, run, options))}
     found = {name: drawing for name, drawing in made.items() if drawing.panels}
     if not found:
         raise OptionError(

@@ -135,8 +135,8 @@ def _published(data: xr.Dataset) -> list[Panel | None]:
 
 def _norm_unit(data: xr.Dataset) -> str:
     """Activations have no unit of their own; a ``1`` would read as if they were normalised."""
-    name = next(name for name in data if str(name).startswith("norm_"))
-    given = lines.unit(data, str(name))
+    name = next((str(name) for name in data if str(name).startswith("norm_")), None)
+    given = "dimensionless" if name is None else lines.unit(data, name)
     return "activation units" if given == "dimensionless" else given
 
 

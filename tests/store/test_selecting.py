@@ -1,0 +1,81 @@
+"""Parts of a run: results of all prompts stay out, nothing is selected by accident, and readers know what is cut."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import waves, zoo
+
+import bathyscope
+from bathyscope import OptionError
+from bathyscope.report.figures.registry import FIGURES, drawings
+
+IDS = zoo.prompts(zoo.build("llama"), (14, 9, 14, 11, 10))
+MEASURES = ["residual", "lens", "skip", "drop", "pairs", "cka"]
+ALL = "pairs.interaction_mean and 2 more, cka, noise"
+
+
+@pytest.fixture(scope="module")
+def run() -> bathyscope.Run:
+    prompts = [bathyscope.Prompt(ids=ids, labels={"level": n % 2}) for n, ids in enumerate(IDS)]
+    positions = [[2] for _ in IDS]
+    return bathyscope.survey(
+        waves.loaded("llama"), prompts, MEASURES, progress=False, skip={"positions": positions}, pairs={"resamples": 50}
+    )
+
+
+def test_what_is_of_all_prompts_is_left_out_and_named(run: bathyscope.Run) -> None:
+    assert "cka" in run
+    with pytest.warns(UserWarning, match=f"so not of some of them: {ALL}"):
+        some = run.select(prompts="level=1")
+    assert "cka" not in some
+    assert len(some.prompts) == some["pairs"].sizes["prompt"] == some["drop"].sizes["prompt"] == 2
+    assert "interaction_mean" not in some["pairs"]
+    assert {"interaction", "cost"} <= {panel.name for panel in drawings(some)["pairs"].panels}
+    assert "the interval over" not in drawings(some)["pairs"].note
+    assert "the interval over 5 prompts" in drawings(run)["pairs"].note
+
+
+@pytest.mark.parametrize("asked", [{"prompts": ""}, {"prompts": []}, {"blocks": " , "}, {"variables": ""}])
+def test_nothing_is_not_selected(run: bathyscope.Run, asked: dict[str, Any]) -> None:
+    with pytest.raises(OptionError, match=r"selects nothing; name what is wanted, or leave it out for everything\."):
+        run.select(**asked)
+
+
+@pytest.mark.filterwarnings("ignore:Of all prompts together")
+def test_depths_are_not_read_off_some_of_the_blocks(run: bathyscope.Run) -> None:
+    """Blocks 1 to L: all curves have one length, and every index would be one too small."""
+    some, L = run.select(blocks="1-5"), run.n_blocks
+    assert some["residual"].sizes["block"] == L - 1 == some["lens"].sizes["boundary"] - 1
+    with pytest.raises(OptionError, match="is cut to some of its blocks, and a depth is of all of them"):
+        bathyscope.compare([some, run.select(prompts="0-3")], resamples=20)
+    with pytest.raises(OptionError, match="This run is cut to some of its blocks"):
+        bathyscope.group(some, "level", resamples=20, permutations=20)
+
+
+def test_parts_on_the_same_prompts_say_what_is_left_out(run: bathyscope.Run) -> None:
+    with pytest.warns(UserWarning, match="Of all prompts together"):
+        first, second = run.select(prompts="0-3"), run.select(prompts="2-4")
+    found = bathyscope.compare([first, second], resamples=20)
+    assert any(note.endswith("share 2 prompts; 2 and 1 of their own are left out") for note in found.notes)
+
+
+def test_readings_need_no_other_variable(run: bathyscope.Run) -> None:
+    some = run.select(variables="prediction_depth,output_all,output_future")
+    assert some.verdict.readable.value == run.verdict.readable.value
+    assert some.verdict.n_blocks == 5
+
+
+def test_a_figure_that_lacks_a_variable_is_left_out_by_name(run: bathyscope.Run, tmp_path: Path) -> None:
+    assert "ratio_block" in run["residual"]
+    assert set(drawings(run.select(variables="cos_block"))) == {"residual"}
+    assert [panel.name for panel in drawings(run.select(variables="cost"))["pairs"].panels] == ["cost"]
+    wanted = r"A figure is left out\. Figure 'drop' needs more variables than were selected \(.*baseline_loss"
+    with pytest.warns(UserWarning, match=wanted):
+        assert set(drawings(run.select(variables="loss,cos_block"))) == {"residual"}
+    with pytest.raises(OptionError, match=wanted.partition(r"\. ")[2]):
+        FIGURES["drop"].drawing(run.select(variables="loss"))
+    with pytest.warns(UserWarning, match=wanted):
+        assert bathyscope.report([run], tmp_path / "page.html", variables="loss,cos_block").is_file()
