@@ -20,9 +20,10 @@ from rich.console import Console
 import bathyscope
 from bathyscope.cli import main, session
 from bathyscope.cli.app import app
-from bathyscope.cli.console import log_lines, logged_as_lines, plain, quiet_libraries, say
+from bathyscope.cli.console import log_lines, logged_as_lines, quiet_libraries, say
 from bathyscope.errors import ModelError, StoreError
 from bathyscope.progress import LOGGER
+from bathyscope.strict import plain
 
 COMMANDS = [name for name in app if not name.startswith("-")]
 

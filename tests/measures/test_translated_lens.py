@@ -195,7 +195,7 @@ def test_the_maps_are_the_same_to_the_bit_whatever_the_shards(monkeypatch: pytes
 
     def keeping(measure: TranslatedLens, *given: Any) -> None:
         begin(measure, *given)
-        kept.append(measure._translators.weights_LDD.numpy().tobytes())
+        kept.append(measure.translators.weights_LDD.numpy().tobytes())
 
     monkeypatch.setattr(TranslatedLens, "begin", keeping)
     for batch_tokens in (1, 10_000):

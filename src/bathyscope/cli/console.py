@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import logging
-import math
 import os
 import re
 import sys
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from bathyscope.cli import session
 from bathyscope.errors import BathyscopeError
+from bathyscope.strict import plain
 from bathyscope.text import shown
 
 if TYPE_CHECKING:
@@ -201,19 +201,6 @@ def write_json(value: Any) -> None:
         _put(f"[\n{lines}\n]" if value else "[]", exactly=True)
     else:
         _put(_json(value, indent=2), exactly=True)
-
-
-def plain(value: Any) -> Any:
-    """``value`` in JSON's own types: arrays and tuples as lists, numbers that are not finite as None."""
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [plain(item) for item in value]
-    if hasattr(value, "tolist"):
-        return plain(value.tolist())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
 
 
 def _csv(rows: Sequence[Mapping[str, Any]] | pd.DataFrame) -> str:

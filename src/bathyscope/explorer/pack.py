@@ -6,13 +6,14 @@ better. Numbers keep the digits that a page shows: ``f16`` 3, ``f24`` 4, ``permi
 
 import base64
 import json
-import math
 import zlib
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from bathyscope.strict import plain
 
 Kind = Literal["f16", "f24", "permille", "whole"]
 _MISSING: Final = 0xFFFF
@@ -40,7 +41,7 @@ class Pack:
 
     def text(self, meta: Mapping[str, Any]) -> str:
         """Everything as base64 of a zlib stream: length of the header, header, arrays."""
-        told = json.dumps({**_plain(meta), "arrays": self._entries}, separators=(",", ":"), allow_nan=False)
+        told = json.dumps({**plain(meta), "arrays": self._entries}, separators=(",", ":"), allow_nan=False)
         header = told.encode("ascii")
         whole = len(header).to_bytes(4, "little") + header + b"".join(self._chunks)
         return packed(whole)
@@ -78,16 +79,3 @@ def _whole(values: NDArray[Any]) -> NDArray[np.uint8]:
 
 
 _ENCODED: Final = {"f16": _f16, "f24": _f24, "permille": _permille, "whole": _whole}
-
-
-def _plain(value: Any) -> Any:
-    """What JSON can hold: NaN as null, numbers of numpy as plain ones."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(own) for key, own in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(own) for own in value]
-    if isinstance(value, np.generic):
-        return _plain(value.item())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

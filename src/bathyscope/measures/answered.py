@@ -15,47 +15,6 @@ BEYOND = 4
 """Times ``max_tokens`` that the shortest prompts may be long where none is within it."""
 
 
-def measurable(
-    measure: str, prompts: Sequence[TokenizedPrompt], max_tokens: int | None, growth: str, shortest: int = 0
-) -> frozenset[int]:
-    """The numbers of the prompts that have an answer and at most ``max_tokens`` tokens (None = no limit).
-
-    Where there is none, the shortest few, up to ``BEYOND`` times as long. One warning counts the others.
-
-    Args:
-        measure: who asks, for messages.
-        shortest: how many of these.
-        growth: how the measure's cost grows with a prompt's length, for messages.
-
-    Raises:
-        PromptError: no prompt is left.
-    """
-    with_answer = [n for n, prompt in enumerate(prompts) if prompt.answer_tokens is not None]
-    if not with_answer:
-        raise PromptError(
-            f"{measure} measures the prediction of the answer, and none of the {len(prompts)} prompts has one; give "
-            "answer= with text=, or answer_tokens= with ids=."
-        )
-    found = frozenset(n for n in with_answer if max_tokens is None or len(prompts[n]) <= max_tokens)
-    if not found and max_tokens is not None:
-        few = sorted(with_answer, key=lambda n: (len(prompts[n]), n))[:shortest]
-        found = frozenset(n for n in few if len(prompts[n]) <= BEYOND * max_tokens)
-    longer, without = len(with_answer) - len(found), len(prompts) - len(with_answer)
-    if not found:
-        shortest = min(len(prompts[n]) for n in with_answer)
-        raise PromptError(
-            f"{measure}: all {longer} prompts with an answer are longer than max_tokens={max_tokens} (the shortest has "
-            f"{shortest} tokens); give shorter prompts or a larger max_tokens. Its cost grows {growth}."
-        )
-    reasons = [f"{without} without an answer"] if without else []
-    reasons += [f"{longer} longer than max_tokens={max_tokens}"] if longer else []
-    if reasons:
-        warn(
-            f"{measure}: {without + longer} of {len(prompts)} prompts are not measured ({', '.join(reasons)}).",
-        )
-    return found
-
-
 class AnsweredMeasure(Measure[Options]):
     """A measure at every token of prompts with an answer; long ones are left out (``max_tokens``, ``shortest``).
 
@@ -68,11 +27,38 @@ class AnsweredMeasure(Measure[Options]):
     _longest = 0
 
     def choose(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> None:
-        """Decides which prompts are measured; raises as ``measurable``."""
-        allowed: Any = self.options
-        self._measured = measurable(self.name, prompts, allowed.max_tokens, self.growth, allowed.shortest)
-        self._longest = max(len(prompts[n]) for n in self._measured)
-        self.pieces = {n: facts.pieces(prompts[n].ids) for n in self._measured}
+        """Decides which prompts are measured: those that have an answer and at most ``max_tokens`` tokens.
+
+        Where there is none, the ``shortest`` few, up to ``BEYOND`` times as long. One warning counts the others.
+
+        Raises:
+            PromptError: no prompt is left.
+        """
+        options: Any = self.options
+        most, name = options.max_tokens, self.name
+        with_answer = [n for n, prompt in enumerate(prompts) if prompt.answer_tokens is not None]
+        if not with_answer:
+            raise PromptError(
+                f"{name} measures the prediction of the answer, and none of the {len(prompts)} prompts has one; give "
+                "answer= with text=, or answer_tokens= with ids=."
+            )
+        found = frozenset(n for n in with_answer if most is None or len(prompts[n]) <= most)
+        by_length = sorted(with_answer, key=lambda n: (len(prompts[n]), n))
+        if not found and most is not None:
+            found = frozenset(n for n in by_length[: options.shortest] if len(prompts[n]) <= BEYOND * most)
+        longer, without = len(with_answer) - len(found), len(prompts) - len(with_answer)
+        if not found:
+            raise PromptError(
+                f"{name}: all {longer} prompts with an answer are longer than max_tokens={most} (the shortest has "
+                f"{len(prompts[by_length[0]])} tokens); give shorter prompts or a larger max_tokens. Its cost grows "
+                f"{self.growth}."
+            )
+        reasons = [f"{without} without an answer"] if without else []
+        reasons += [f"{longer} longer than max_tokens={most}"] if longer else []
+        if reasons:
+            warn(f"{name}: {without + longer} of {len(prompts)} prompts are not measured ({', '.join(reasons)}).")
+        self._measured, self._longest = found, max(len(prompts[n]) for n in found)
+        self.pieces = {n: facts.pieces(prompts[n].ids) for n in found}
 
     def stands(self, before: Self, prompts: int) -> bool:
         return before._measured == {n for n in self._measured if n < prompts}

@@ -57,11 +57,11 @@ class Patching(Measure[PatchingOptions], declared=DECLARATION):
         if set(self.options.parts) - {"block"}:
             facts.require_parts(f"{self.name} of attention or mlp")
         require_operands(self.name, prompts)
-        self._sources, pairs = self._paired(prompts)
+        self.sources, pairs = self._paired(prompts)
         most = self.options.max_tokens
-        self._pairs = {n: pair for n, pair in pairs.items() if most is None or len(pair.target) <= most}
-        longer = len(pairs) - len(self._pairs)
-        if not self._pairs:
+        self.pairs = {n: pair for n, pair in pairs.items() if most is None or len(pair.target) <= most}
+        longer = len(pairs) - len(self.pairs)
+        if not self.pairs:
             shortest = min(len(pair.target) for pair in pairs.values())
             raise PromptError(
                 f"patching: all {longer} prompts to be patched are longer than max_tokens={most} (the shortest has "
@@ -70,8 +70,7 @@ class Patching(Measure[PatchingOptions], declared=DECLARATION):
             )
         if longer:
             warn(f"patching: {longer} of {len(pairs)} prompts are not patched (longer than max_tokens={most}).")
-        self._width = max(len(pair.target) for pair in self._pairs.values())
-        self._pieces = {n: facts.pieces(pair.target.ids) for n, pair in self._pairs.items()}
+        self.width = max(len(pair.target) for pair in self.pairs.values())
 
     def _paired(self, prompts: Sequence[TokenizedPrompt]) -> tuple[Mapping[int, int], dict[int, PromptPair]]:
         """Numbers of targets → of their sources, and the checked pairs by number of the target."""
@@ -89,34 +88,18 @@ class Patching(Measure[PatchingOptions], declared=DECLARATION):
         return operand_summary(DECLARATION, merged, kl, seed)
 
     def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
-        pairs, sources = [self._pairs.get(n) for n in indices], [self._sources.get(n, -1) for n in indices]
-        pieces = [self._pieces.get(n) for n in indices]
-        return PatchingProbe(self.options.parts, facts, pairs, sources, pieces, self._width)
+        return PatchingProbe(self, facts, indices)
 
 
 class PatchingProbe(MeasureProbe):
-    """Patches the targets among a batch's prompts when the wave has passed.
+    """Patches the targets among a batch's prompts when the wave has passed; the others have no pair."""
 
-    Args:
-        parts: what is put in.
-        pairs: per prompt the pair of which it is the target; None = it is not patched.
-        sources: per prompt the number of its source.
-        pieces: per prompt its tokens as texts; None = it is not patched.
-        width: length of the ``token`` dimension.
-    """
-
-    def __init__(
-        self,
-        parts: Sequence[str],
-        facts: ModelFacts,
-        pairs: Sequence[PromptPair | None],
-        sources: Sequence[int],
-        pieces: Sequence[Sequence[str] | None],
-        width: int,
-    ) -> None:
+    def __init__(self, measure: Patching, facts: ModelFacts, indices: Sequence[int]) -> None:
         super().__init__()
-        self._parts, self._facts = parts, facts
-        self._pairs, self._sources, self._pieces, self._width = pairs, sources, pieces, width
+        self._parts, self._facts, self._width = measure.options.parts, facts, measure.width
+        self._pairs = [measure.pairs.get(n) for n in indices]
+        self._sources = [measure.sources.get(n, -1) for n in indices]
+        self._pieces = [None if pair is None else facts.pieces(pair.target.ids) for pair in self._pairs]
         self._patched: list[PatchedPair] = []
 
     def after(self, wave: Wavefront, step: Callable[[float], None]) -> None:

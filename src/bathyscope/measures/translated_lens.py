@@ -119,7 +119,7 @@ class TranslatedLens(Measure[TranslatedLensOptions], declared=DECLARATION):
     def begin(self, wave: Wavefront, reference: Sequence[TokenizedPrompt]) -> None:
         """The maps, from plain forwards of the prompts that are not read."""
         fit, held = (self._sums(wave, [reference[i] for i in part]) for part in (self.splits.fit, self.splits.choose))
-        self._translators = Translators.of(fit, held)
+        self.translators = Translators.of(fit, held)
 
     def rows_after(self, facts: ModelFacts, tokens: int) -> float:
         return 1.0
@@ -128,9 +128,7 @@ class TranslatedLens(Measure[TranslatedLensOptions], declared=DECLARATION):
         return self.options.test_share * (len(READERS) * facts.n_blocks + 1.0)
 
     def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
-        read = [i in self.splits.test for i in indices]
-        first = self.splits.test[0] in indices
-        return TranslatedLensProbe(facts, batch, self._translators, read, first, self.options.positions)
+        return TranslatedLensProbe(self, facts, batch, indices)
 
     def summarise(self, facts: ModelFacts, merged: xr.Dataset, seed: int) -> xr.Dataset | None:
         means = merged["prediction_depth"].mean("prompt")
@@ -170,24 +168,15 @@ class TranslatedLens(Measure[TranslatedLensOptions], declared=DECLARATION):
 
 
 class TranslatedLensProbe(MeasureProbe):
-    """Keeps the boundaries of the prompts that are read, and reads them as they are and behind their maps.
+    """Keeps the boundaries of the prompts that are read, and reads them as they are and behind their maps."""
 
-    Args:
-        read: per prompt whether it is.
-        first: the first prompt of the survey that is read is here, and with it the penalties are told.
-    """
-
-    def __init__(
-        self,
-        facts: ModelFacts,
-        batch: Batch,
-        translators: Translators,
-        read: Sequence[bool],
-        first: bool,
-        positions: str = "all",
-    ) -> None:
+    def __init__(self, measure: TranslatedLens, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> None:
         super().__init__()
-        self._facts, self._translators, self._first = facts, translators, first
+        self._facts, self._translators, positions = facts, measure.translators, measure.options.positions
+        test = measure.splits.test
+        read = [i in test for i in indices]
+        # penalties are told with the first prompt of the survey that is read
+        self._first = test[0] in indices
         sizes = zip(batch.lengths, batch.answers, read, strict=True)
         self._tokens = [_count(length, answer, positions) * one for length, answer, one in sizes]
         self._read_BT = counted_tokens(batch, read, positions)

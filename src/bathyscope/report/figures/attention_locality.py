@@ -3,7 +3,6 @@
 Source: lad2024 (attention to the previous tokens).
 """
 
-from functools import partial
 from typing import Final
 
 import numpy as np
@@ -53,18 +52,10 @@ def _drawing(run: Run, options: FigureOptions) -> Drawing:
 
 def _offsets(data: xr.Dataset, options: FigureOptions) -> Panel | None:
     curves = [
-        series(data, "weight", _ago(offset), look, options, "rest", partial(_at_offset, offset=offset))
+        series(data.sel(offset=offset), "weight", f"i = {offset}", look, options, "rest")
         for offset, look in zip(data["offset"].values.tolist(), _OFFSETS)
     ]
     return panel("offsets", curves, Axis("Attention to the token i before", BLOCK_LABEL, _WEIGHT, "auto"))
-
-
-def _ago(offset: int) -> str:
-    return f"i = {offset}"
-
-
-def _at_offset(weight: xr.DataArray, offset: int) -> xr.DataArray:
-    return weight.sel(offset=offset, drop=True)
 
 
 def _heads(data: xr.Dataset, options: FigureOptions) -> Panel | None:

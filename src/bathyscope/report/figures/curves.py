@@ -36,10 +36,21 @@ class Change:
     what: Callable[[Run], str]
 
 
+_CHANGED: Final = {"loss": style.PURPLE, "entropy": style.BLUE}
+
+
 def _drawing(measure: str, change: Change, run: Run, options: FigureOptions) -> Drawing:
     """KL, agreement, loss difference and entropy against the block."""
     data = run[measure]
-    made = [draw(data, change, options) for name, draw in _PANELS.items() if name in data]
+    moved = Axis(
+        f"How far predictions move {change.circumstance}", change.axis, "KL(normal ‖ changed) ({unit})", "auto"
+    )
+    same = Axis(f"Top-1 token unchanged {change.circumstance}", change.axis, "top-1 agreement (share of tokens)")
+    made = [
+        chart("kl", data, moved, [Curve("kl", "KL", Look(style.VERMILION))], options),
+        chart("top1_agreement", data, same, [Curve("top1_agreement", "agreement", Look(style.GREEN))], options),
+        *(_added(name, data, change, options) for name in _CHANGED if name in data),
+    ]
     note = (
         f"{change.what(run)} Compared with the untouched model at every position that has a next token. "
         f"{describe(options, data.sizes['prompt'])}"
@@ -47,40 +58,12 @@ def _drawing(measure: str, change: Change, run: Run, options: FigureOptions) -> 
     return Drawing([one for one in made if one is not None], note)
 
 
-def _kl(data: xr.Dataset, change: Change, options: FigureOptions) -> Panel | None:
-    title = f"How far predictions move {change.circumstance}"
-    axis = Axis(title, change.axis, "KL(normal ‖ changed) ({unit})", "auto")
-    return chart("kl", data, axis, [Curve("kl", "KL", Look(style.VERMILION))], options)
-
-
-def _agreement(data: xr.Dataset, change: Change, options: FigureOptions) -> Panel | None:
-    axis = Axis(f"Top-1 token unchanged {change.circumstance}", change.axis, "top-1 agreement (share of tokens)")
-    curve = Curve("top1_agreement", "agreement", Look(style.GREEN))
-    return chart("top1_agreement", data, axis, [curve], options)
-
-
-def _loss(data: xr.Dataset, change: Change, options: FigureOptions) -> Panel | None:
-    return _changed("loss", "Loss added", "added loss", style.PURPLE, data, change, options)
-
-
-def _entropy(data: xr.Dataset, change: Change, options: FigureOptions) -> Panel | None:
-    return _changed("entropy", "Entropy added", "added entropy", style.BLUE, data, change, options)
-
-
-def _changed(
-    name: str, title: str, y: str, colour: str, data: xr.Dataset, change: Change, options: FigureOptions
-) -> Panel | None:
+def _added(name: str, data: xr.Dataset, change: Change, options: FigureOptions) -> Panel | None:
     """By how much a variable differs from the untouched model's, prompt by prompt."""
-
-    def difference(values: xr.DataArray) -> xr.DataArray:
-        return values - data[f"baseline_{name}"]
-
-    curve = series(data, name, f"{name} difference", Look(colour), options, change=difference)
-    said = Axis(f"{title} {change.circumstance}", change.axis, f"{y} ({unit(data, name)})", "bent", rules={0.0: ""})
-    return panel(name, [curve], said)
-
-
-_PANELS: Final = {"kl": _kl, "top1_agreement": _agreement, "loss": _loss, "entropy": _entropy}
+    added = data.assign({name: data[name] - data[f"baseline_{name}"]})
+    curve = series(added, name, f"{name} difference", Look(_CHANGED[name]), options)
+    title, y = f"{name.capitalize()} added {change.circumstance}", f"added {name} ({unit(data, name)})"
+    return panel(name, [curve], Axis(title, change.axis, y, "bent", rules={0.0: ""}))
 
 
 def _repeated(run: Run) -> str:
@@ -106,6 +89,6 @@ _CHANGES: Final = {
     "repeat": Change("A window of blocks repeated", "with a window repeated", PLACES["start"], _repeated),
 }
 FIGURES: Final = {
-    name: FigureKind(name, change.heading, tuple(_PANELS), partial(_drawing, name, change))
+    name: FigureKind(name, change.heading, ("kl", "top1_agreement", *_CHANGED), partial(_drawing, name, change))
     for name, change in _CHANGES.items()
 }

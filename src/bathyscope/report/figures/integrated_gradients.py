@@ -54,11 +54,10 @@ def _reading(values: xr.DataArray, site: str) -> Reading:
 def _completeness(data: xr.Dataset, options: FigureOptions) -> Panel | None:
     if "completeness" not in data:
         return None
+    missing = data.assign(completeness=abs(data["completeness"]))
     curves = [
-        series(
-            data.sel(site=site), "completeness", style.PART_NAMES[str(site)], PARTS[str(site)], options, "prompts", abs
-        )
-        for site in data["site"].values
+        series(missing.sel(site=site), "completeness", style.PART_NAMES[site], PARTS[site], options, "prompts")
+        for site in map(str, data["site"].values)
     ]
     axis = Axis("How far attributions miss what they explain", BLOCK_LABEL, "missing, in size (dimensionless)", "auto")
     return panel("completeness", curves, axis)

@@ -131,7 +131,6 @@ def series(
     look: Look,
     options: FigureOptions,
     positions: Positions = "tokens",
-    change: Callable[[xr.DataArray], xr.DataArray] | None = None,
 ) -> Series:
     """One variable (prompt, place) as a curve over its place.
 
@@ -139,10 +138,8 @@ def series(
         positions: what the per-prompt values are means of, and so what they weigh: the tokens that the dataset says
             (``labels.token_weights``), or all but position 0; ``"prompts"``: they are no means over tokens, and each
             prompt counts the same.
-        change: applied to the per-prompt values before averaging.
     """
-    variable = dataset[name] if change is None else change(dataset[name])
-    variable = variable.transpose("prompt", ...)
+    variable = dataset[name].transpose("prompt", ...)
     (place,) = (dim for dim in variable.dims if dim != "prompt")
     weights_P = token_weights(dataset, name, positions)
     x = variable[place].values
