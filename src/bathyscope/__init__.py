@@ -7,8 +7,6 @@ run["skip"].effect_future
 bathyscope.report([run], "qwen.html")
 """
 
-from __future__ import annotations
-
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 

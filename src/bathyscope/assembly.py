@@ -1,7 +1,5 @@
 """From what batches give to a run's datasets: labels of the prompts, noise, run-level results."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """What there is to choose from: measures, data sets, presets, families and estimators."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Literal, get_args
 

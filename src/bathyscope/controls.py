@@ -7,8 +7,6 @@
 A control is surveyed as the model itself is: the same prompts, measures, options and seed of the survey.
 """
 
-from __future__ import annotations
-
 import copy
 import random
 from collections.abc import Sequence

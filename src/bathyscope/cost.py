@@ -5,8 +5,6 @@ and, for text, its tokenizer. Work is counted in floating-point operations of ma
 floor, work over the rate of a matrix product on this machine, plus what comparing predictions takes.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

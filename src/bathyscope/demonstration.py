@@ -1,7 +1,5 @@
 """The bundled model on the bundled prompts, without any network."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``survey``: what a model and prompts are asked for, and who computes it, this process or workers elsewhere."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every error a user can meet, and warnings. Each message says what was given, what is allowed and how to fix it."""
 
-from __future__ import annotations
-
 import difflib
 import sys
 import warnings

@@ -1,7 +1,5 @@
 """Many surveys from one file: every model on every prompt set with every variant of the options."""
 
-from __future__ import annotations
-
 import inspect
 import re
 import traceback

@@ -1,7 +1,5 @@
 """Ctrl-C and SIGTERM, which batch schedulers send: both end work in order, and neither is lost or answered twice."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from collections.abc import Callable, Iterator

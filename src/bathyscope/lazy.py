@@ -1,7 +1,5 @@
 """Names of a package that are imported when they are first asked for: those that it imports for type checkers alone."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 from pathlib import Path

@@ -5,8 +5,6 @@ A choice is a ``Literal``, a range is ``Annotated[int, Range(1, 64)]``, and a li
 so that each mistake is refused in the same words, before any model is loaded.
 """
 
-from __future__ import annotations
-
 import inspect
 import operator
 import types

@@ -1,7 +1,5 @@
 """Depth against performance: a benchmark's score regressed on the number of layers, from a table of models."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """What other packages declare by entry points: known by its name, and loaded only when it is asked for."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from importlib.metadata import EntryPoint, entry_points
 from typing import TypeVar

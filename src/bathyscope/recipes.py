@@ -1,7 +1,5 @@
 """A recipe: the Python call's arguments in a YAML file. Flags override it, one option at a time."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """How a survey is cut: into shards, which are kept when it is interrupted, and batches, which are computed at once."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final, TypeVar
 

@@ -5,8 +5,6 @@ where the most probable token is right at every answer token with the right ones
 tells it: up to the first mistake, greedy decoding has seen the same tokens.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """JSON and YAML as written: a key given twice is refused, and no text becomes a number by an old rule of YAML."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """Text from outside, such as prompt ids, labels and tokens, as text that can be shown: nothing in it acts."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence

@@ -15,8 +15,6 @@ Where controls were surveyed beside the model (``survey(control="untrained:3")``
 read, and only the difference, paired by prompt, is put down to training.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """The anatomy of one live model: its blocks, contributions and readout, found from its family's declaration."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ biases, …) must fit other batches than the recorded one: more rows, or only th
 an argument means what is found by recording the same model on three small batches and comparing shapes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any

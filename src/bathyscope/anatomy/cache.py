@@ -4,8 +4,6 @@ Every attention block calls ``update(keys, values, layer)`` exactly once, after 
 over what comes back. The layer index is ignored: the object belongs to one call of one block.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -7,8 +7,6 @@
 5. tail equivalence: a tail on its donor's keys and values equals the full row (decides whether tails are used).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any

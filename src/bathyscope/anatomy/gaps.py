@@ -1,7 +1,5 @@
 """How far two results of a check are apart, and what counts as equal."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

@@ -1,7 +1,5 @@
 """An unknown family: find its blocks, contributions and readout by search, to be accepted only if the checks hold."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterator
 from dataclasses import replace

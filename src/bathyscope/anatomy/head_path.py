@@ -4,8 +4,6 @@ In bfloat16 a softcap that nobody declared can be smaller than the rounding of t
 tenth of a nat. What lies behind the last block is therefore widened for as long as it is compared.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any

@@ -5,8 +5,6 @@ later tokens, the other rows and the padding change nothing. Each is tried on ev
 gets the exact stream of the plain forward, so that rounding does not add up from block to block.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 

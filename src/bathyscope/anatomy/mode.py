@@ -1,7 +1,5 @@
 """The state a model is measured in: evaluation mode, so that dropout never enters a result, and its own order."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial

@@ -6,8 +6,6 @@ no other does. Down projections pass it, stored in whichever direction, for one 
 up projections and routers, which every channel depends on, do not.
 """
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence

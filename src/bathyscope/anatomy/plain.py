@@ -1,7 +1,5 @@
 """Short forwards of a model as it stands, on token ids that every vocabulary has."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

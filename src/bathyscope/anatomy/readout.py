@@ -4,8 +4,6 @@
 ``frozen`` is the lens that divides by another boundary's norm scale (lad2024 as published).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

@@ -6,8 +6,6 @@ position arguments the library would have passed, at the cost of an embedding lo
 the blocks' weights.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections import UserDict
 from collections.abc import Callable, Iterator, Mapping, Sequence

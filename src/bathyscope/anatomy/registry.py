@@ -1,7 +1,5 @@
 """All known families: the tables beside this file, and what other packages declare under ``bathyscope.families``."""
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 from collections.abc import Iterable

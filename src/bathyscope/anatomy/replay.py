@@ -1,7 +1,5 @@
 """Replaying recorded blocks on other histories of the residual stream."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Contributions: what attention and MLP add to the residual stream, read, left out or exchanged while a block runs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial, reduce

@@ -1,7 +1,5 @@
 """Work that goes over the blocks one at a step, so that several such works can share one visit of each block."""
 
-from __future__ import annotations
-
 from collections.abc import Generator
 from typing import Generic, TypeVar
 

@@ -1,7 +1,5 @@
 """May a row that begins late borrow the keys and values of the tokens before it? Tried on every block."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 

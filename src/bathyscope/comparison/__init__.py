@@ -1,7 +1,5 @@
 """Comparing runs, and groups of prompts within a run: differences of effective depth, with their uncertainty."""
 
-from __future__ import annotations
-
 from bathyscope.comparison.comparing import compare
 from bathyscope.comparison.grouping import grouped
 from bathyscope.comparison.milder import milder

@@ -3,8 +3,6 @@
 Groups are two samples: different prompts, each group resampled on its own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial

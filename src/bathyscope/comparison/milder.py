@@ -4,8 +4,6 @@ Blocks ℓ and ℓ+1 exchanged (``swap``) stand against the mean of leaving out 
 both touch the same two blocks. Source: lad2024, layer interventions.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Final
 

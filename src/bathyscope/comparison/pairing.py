@@ -5,8 +5,6 @@ different ids, and no run keeps its texts; there a prompt is its data set and it
 anything else contradicts them, the runs are taken for two samples, and it is said why.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np

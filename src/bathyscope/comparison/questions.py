@@ -4,8 +4,6 @@ size: does the ratio change with the size of the model? reasoning: does training
 it? difficulty: do harder data change it?
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Sequence

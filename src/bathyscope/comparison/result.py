@@ -1,7 +1,5 @@
 """What a comparison gives: labelled arrays over comparisons and estimators, and how to read them as a whole."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

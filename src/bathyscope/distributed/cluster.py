@@ -1,7 +1,5 @@
 """A Ray cluster: one that is there, or one on this machine for as long as it is needed."""
 
-from __future__ import annotations
-
 import importlib.util
 import logging
 import os

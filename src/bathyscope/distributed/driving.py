@@ -1,7 +1,5 @@
 """A survey by workers on a Ray cluster: the one process that writes the run, and computes nothing itself."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace

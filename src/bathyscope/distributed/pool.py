@@ -4,8 +4,6 @@ Workers are Ray actors that Ray does not restart: one that died, hangs or lost i
 its place plans anew and is compared with the others before it computes.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Tasks of lm-evaluation-harness, with their documents from the hub or from files."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import logging

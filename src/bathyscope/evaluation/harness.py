@@ -1,7 +1,5 @@
 """One task under one schedule, scored by lm-evaluation-harness. Imports the harness: import this only on use."""
 
-from __future__ import annotations
-
 import copy
 import hashlib
 import json

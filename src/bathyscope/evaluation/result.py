@@ -1,7 +1,5 @@
 """What an evaluation gives: labelled arrays over schedules, tasks and metrics, paired with the normal model."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """An evaluation on disk: a manifest of its settings and its files, and one result file per schedule and task."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator, Mapping

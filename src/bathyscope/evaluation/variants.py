@@ -1,7 +1,5 @@
 """Which schedules are evaluated: the normal model, and every drop, swap or repeat that was asked for."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

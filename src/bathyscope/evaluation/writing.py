@@ -4,8 +4,6 @@ The harness ends a batch only where all of its rows have met the same stop seque
 own at the sequence's text, which is gone where that is a special token. Here every row ends by itself.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """``exit_advice``: does it pay to draft with the first blocks of a model, and from which exit?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Annotated, Any

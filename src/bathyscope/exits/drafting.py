@@ -5,8 +5,6 @@ one, and adds the token that it predicts behind them itself. A right draft stand
 forward, so that what it would be is known from that forward alone. Source: leviathan2023 (greedy case).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -5,8 +5,6 @@ checked by a full pass over its tokens. So only models work whose forward reads 
 and models that keep a state instead of keys and values are refused there. Source: elhoushi2024 (LayerSkip).
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

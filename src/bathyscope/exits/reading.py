@@ -1,7 +1,5 @@
 """What a plain forward over a continuation tells of every exit: the token it would draft, and how sure it is."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

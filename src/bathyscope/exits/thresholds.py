@@ -1,7 +1,5 @@
 """Leaving at an exit for good where it is sure enough: a threshold that changes at most a bounded share of tokens."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final

@@ -1,7 +1,5 @@
 """What decoding takes on this machine: a block, the rest of a forward, and ``generate`` around them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final

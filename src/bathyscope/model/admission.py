@@ -1,7 +1,5 @@
 """Which models in memory can be measured at all, said before anything is run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any

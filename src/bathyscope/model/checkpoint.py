@@ -1,7 +1,5 @@
 """Reading a checkpoint by transformers, and whether it held everything the model needs."""
 
-from __future__ import annotations
-
 import errno
 import logging
 import re

@@ -1,7 +1,5 @@
 """Names of dtypes and devices."""
 
-from __future__ import annotations
-
 from typing import Any, Final, Literal, get_args
 
 import torch

@@ -1,7 +1,5 @@
 """One thread at a time: a model is measured by exchanging its blocks' functions, so that others have to wait."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager

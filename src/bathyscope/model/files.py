@@ -1,7 +1,5 @@
 """The files of a checkpoint, looked at before any of them is loaded."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``load``: from a name, a folder or a model in memory to a checked one; and what it has become since."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from contextlib import nullcontext

@@ -6,8 +6,6 @@ with a chance of 2⁻³² or less, unless somebody who knows the numbers wants i
 that nothing has happened.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 

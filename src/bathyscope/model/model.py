@@ -1,7 +1,5 @@
 """A checked model, as every measure takes it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Where a named model is: a folder here, or the hub. The folder is looked for first, so that a slip costs no time."""
 
-from __future__ import annotations
-
 from difflib import get_close_matches
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Where a model's weights are while it is measured: all in memory, or block by block from disk."""
 
-from __future__ import annotations
-
 import json
 from importlib.util import find_spec
 from pathlib import Path

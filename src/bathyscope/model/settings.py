@@ -1,7 +1,5 @@
 """What a model computes with beside its weights, as one hash: two models of equal weights may still differ in it."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """A model's weights in one reading: their hash, and whether all of them are numbers."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """csordas2025: models, data and figures, by the numbers of the camera-ready version."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from bathyscope.papers.reproduction import Figure, Reproduction, Work

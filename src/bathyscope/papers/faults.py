@@ -4,8 +4,6 @@ Each is off by default. The presets ``…-as-published`` are made of this list, 
 options, tells by it which faults the run reproduces.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """hu2025: published numbers, models and figures; which models it compares, and its data sets by difficulty."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

@@ -1,7 +1,5 @@
 """lad2024: models, corpora and figures."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from bathyscope.papers.reproduction import Figure, Reproduction, Work

@@ -4,8 +4,6 @@ A preset computes what its paper says. The preset of the same name with ``-as-pu
 of the paper's published code (see ``bathyscope.papers.faults``).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -4,8 +4,6 @@ Data only; ``bathyscope.reproducing`` carries it out. A paper is one module here
 ``bathyscope.papers.reproductions``.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The papers that can be repeated. A new one is a module with a ``REPRODUCTION`` and a line here."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from bathyscope.papers import csordas2025, hu2025, lad2024

@@ -4,8 +4,6 @@
 that every part takes: token ids, names, answers, labels and their hash.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from bathyscope.lazy import found

@@ -1,7 +1,5 @@
 """Reading prompt files: text (plain or gzipped) and rows of a table, with errors that name the file."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import json

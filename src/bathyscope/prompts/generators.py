@@ -3,8 +3,6 @@
 All of them are problems with one right answer, and follow the survey's seed.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields

@@ -1,7 +1,5 @@
 """Rows of data sets on the hub, and prompts of any of them, of which the source says which columns they are in."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from itertools import islice
 

@@ -1,7 +1,5 @@
 """Labels of prompts, checked before any compute: every one can be kept, and none takes the place of a result."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 

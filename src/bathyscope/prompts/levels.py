@@ -1,7 +1,5 @@
 """Prompts of several levels of difficulty, taken in turn, so that every level has as many as the others."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import zip_longest
 from typing import TypeVar

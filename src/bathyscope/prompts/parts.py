@@ -1,7 +1,5 @@
 """Prompts in parts by the value of a label: groups to compare, levels of difficulty, clusters to resample."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 

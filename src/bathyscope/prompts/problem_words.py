@@ -1,7 +1,5 @@
 """The words of the generated word problems: names, goods, scenes with their events, comparisons."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -6,8 +6,6 @@ number of steps is therefore a ground-truth difficulty, to be used as a grouping
 Only `random.Random` is drawn from, so a seed gives the same problems on every platform.
 """
 
-from __future__ import annotations
-
 import itertools
 import operator
 import random

@@ -1,7 +1,5 @@
 """A file of prompts: one JSON object a line, with the fields of ``Prompt``."""
 
-from __future__ import annotations
-
 import difflib
 import json
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """The label that says which of two models solve a prompt, and its classes."""
 
-from __future__ import annotations
-
 from typing import Final
 
 SOLVED_BY: Final = "solved_by"

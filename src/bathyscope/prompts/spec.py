@@ -25,8 +25,6 @@ path, whichever characters it holds. A corpus or prompt file whose name could be
 (``gsm8k@home.txt``) is given with its folder (``./gsm8k@home.txt``).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

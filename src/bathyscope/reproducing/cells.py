@@ -1,7 +1,5 @@
 """Which cells a reproduction has, and what became of each."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

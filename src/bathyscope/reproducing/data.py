@@ -1,7 +1,5 @@
 """Local copies of data sets in place of the hub's, and the files that stand for the papers' corpora and tables."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache

@@ -1,7 +1,5 @@
 """The figures of a paper, drawn from the results of its works: all models of a figure in one picture."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Which models a reproduction measures: the paper's, or those at hand."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A published table of numbers beside what was measured, or what the checkpoints' configurations say."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The units of a reproduction: what is computed of a model, of two, or of none, on one set of data, in one folder."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial

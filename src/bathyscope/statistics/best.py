@@ -6,8 +6,6 @@ error at most 1 − level whichever candidate turns out best). Resampling is pai
 Source: Westfall and Young 1993 (max statistic); Hsu 1996 (comparisons with the best).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from itertools import combinations

@@ -8,8 +8,6 @@ The interval allows for few prompts, for their unequal weights, and for the bias
 docs/design/intervals.md holds the measurements behind the choice.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -12,8 +12,6 @@ as the whole number.
 Source: hu2025, Section 3; csordas2025, depth score, for the centre of mass.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What depth estimators work on: one run's curves and token depths, prompt by prompt."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields
 
 import numpy as np

@@ -6,8 +6,6 @@ confidence band is that of the regression, E[score | layers] with the covariates
 not known of every coefficient at once.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

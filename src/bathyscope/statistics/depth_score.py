@@ -4,8 +4,6 @@ d = Σ_s s·e_s / Σ_s e_s, s counted from 0, where e_s is what skipping block s
 score.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

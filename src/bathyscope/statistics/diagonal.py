@@ -8,8 +8,6 @@ and Spearman's correlation.
 Suffixes: A boundaries, B boundaries of the other model.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

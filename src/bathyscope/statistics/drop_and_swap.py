@@ -3,8 +3,6 @@
 Suffixes: P prompts, X places (blocks dropped, pairs swapped).
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Literal, NamedTuple
 

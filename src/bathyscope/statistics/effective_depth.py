@@ -5,8 +5,6 @@ numbers need no curve: settle depth and prediction depth of tokens, centre of ma
 Source: hu2025, Section 3 (the three criteria); csordas2025, depth score (centre of mass).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace

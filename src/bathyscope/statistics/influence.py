@@ -3,8 +3,6 @@
 Source: csordas2025, layer skipping.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 

@@ -5,8 +5,6 @@ from the boundary on behind which less than a tenth of its largest effect is fou
 step by step leaves later inputs later; one that reads all of them at once leaves all at one boundary.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

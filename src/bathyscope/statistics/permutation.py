@@ -5,8 +5,6 @@ is exact for it whatever the estimator and whatever the prompts' weights, which 
 dealt whole.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

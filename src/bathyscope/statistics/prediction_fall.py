@@ -3,8 +3,6 @@
 Suffixes: P prompts, B boundaries, L blocks.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

@@ -1,7 +1,5 @@
 """One estimator on one set of prompts: what each prompt gives, and how a number is read off their mean."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Means over prompts: token-weighted or prompt-weighted, for one set of weights or many resamples at once."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -6,8 +6,6 @@ breaks the bound is at most the error, whatever losses are like, as long as prom
 Source: Angelopoulos et al. 2021 (fixed sequence testing); Waudby-Smith and Ramdas 2024 (betting).
 """
 
-from __future__ import annotations
-
 import math
 from typing import Final
 

@@ -3,8 +3,6 @@
 Intervals are not of no width where all prompts agree.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -8,8 +8,6 @@ A curve that should rise or fall throughout (a lens's overlap or KL by boundary)
 Effects of single blocks are first summed up (:func:`summed`), so that the way is the share of the effect that is done.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

@@ -4,8 +4,6 @@ All take one curve ``[L]`` or a batch ``[..., L]`` and return the same shape; a 
 throughout gives NaN throughout.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import Final
 

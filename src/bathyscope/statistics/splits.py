@@ -1,7 +1,5 @@
 """Prompts dealt out to fitting maps, choosing their ridge penalty, and testing them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

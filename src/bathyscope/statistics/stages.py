@@ -6,8 +6,6 @@ bootstrap fits a thousand sets of curves, which takes it a second and a general 
 Source: lad2024, stages of inference.
 """
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 from typing import NamedTuple

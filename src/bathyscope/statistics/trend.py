@@ -10,8 +10,6 @@ holds their coverage and size. A large p-value alone does not say that there is 
 how much of one the prompts leave possible.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

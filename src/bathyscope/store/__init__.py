@@ -1,7 +1,5 @@
 """Runs in memory and on disk: atomic shards with checksums, resuming, reading."""
 
-from __future__ import annotations
-
 from bathyscope.store.manifest import Manifest
 from bathyscope.store.run import Run, open_run
 from bathyscope.store.writer import RunWriter

@@ -1,7 +1,5 @@
 """Files that are wholly there or absent, also after a crash or a full disk."""
 
-from __future__ import annotations
-
 import errno
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The one form a result has in the store, whether it is kept in memory or on disk."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

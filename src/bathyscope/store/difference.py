@@ -1,7 +1,5 @@
 """Where the configuration of a run and the one asked for differ, in lines a person can read."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict

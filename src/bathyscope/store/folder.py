@@ -1,7 +1,5 @@
 """The one kind of folder that results are kept in: one writer at a time, whole and hashed files, and a manifest."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Runs on the Hugging Face hub, each a data set of its own that holds the files of a run's folder."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 

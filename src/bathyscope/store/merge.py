@@ -1,7 +1,5 @@
 """Batches → a shard, shards → a run: concatenation along ``prompt``, sums added, shorter dimensions padded."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -5,8 +5,6 @@ times slower on files of many small variables, as runs are. Which variables are 
 say. Layout: docs.unidata.ucar.edu/netcdf-c/current/file_format_specifications.html
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterator, Mapping
 from itertools import count

@@ -1,7 +1,5 @@
 """A folder of finished pieces, each entered with its hash as soon as it is there: an evaluation, a search."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

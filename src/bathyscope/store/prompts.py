@@ -1,7 +1,5 @@
 """The prompts of a run: a file beside its results, one JSON object a line, in the order of the ``prompt`` dimension."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, overload

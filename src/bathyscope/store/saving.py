@@ -1,7 +1,5 @@
 """A finished run written to a folder, whether it was kept in memory or in another one."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

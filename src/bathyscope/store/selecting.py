@@ -1,7 +1,5 @@
 """Parts of a run: some of its prompts, variables, and places along the depth."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final

@@ -1,7 +1,5 @@
 """Datasets as one netCDF4 file, a group a name: the same bytes for the same datasets, read back bit for bit."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -1,7 +1,5 @@
 """A measure's dataset as a tidy table."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """From the host's memory to the device on which blocks run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol

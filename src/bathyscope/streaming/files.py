@@ -5,8 +5,6 @@ killed by the system, while a reading that ends too early can be told. For the s
 and after it is read: a checkpoint that somebody exchanges meanwhile must not become half of a model.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator, Mapping

@@ -5,8 +5,6 @@ as they are needed. Streamed blocks also lend themselves whenever they are calle
 that are not there; asking beforehand keeps them for several calls, and is what reading weights takes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Protocol

@@ -5,8 +5,6 @@ a block. It knows where each weight is, under the names that transformers gave t
 its hooks are taken off.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path

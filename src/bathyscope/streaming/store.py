@@ -1,7 +1,5 @@
 """Blocks whose weights are brought when they run: a window of them is in memory, and the next one is on its way."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager

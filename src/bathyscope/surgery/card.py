@@ -1,7 +1,5 @@
 """What an exported folder says of itself: a model card for people, and the same as data."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field

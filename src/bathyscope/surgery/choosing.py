@@ -3,8 +3,6 @@
 Two of the baselines leave nothing out: block influence, and the angle over a window at the last token.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The model of a schedule in memory: a model of its own, whose weights are the other's until they are changed."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import replace
 

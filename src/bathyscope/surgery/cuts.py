@@ -9,8 +9,6 @@ matrix, m T = z (W T) + b T is the output of another one, so that the map is fol
 (ReplaceMe, 2505.02819, folds the map of a run of dropped blocks so.)
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise

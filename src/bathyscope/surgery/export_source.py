@@ -1,7 +1,5 @@
 """What is exported: a checkpoint's files, or a model in memory; and what lies beside its weights."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The folder of an export: there as a whole, or not at all."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable

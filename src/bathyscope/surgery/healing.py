@@ -5,8 +5,6 @@ on the seed and the number of the step alone, and what the optimiser knows is ke
 interrupted run with a budget of tokens ends in the same weights as one that was not.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import time

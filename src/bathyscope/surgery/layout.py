@@ -1,7 +1,5 @@
 """Which tensor of a model each tensor of its scheduled copy is."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

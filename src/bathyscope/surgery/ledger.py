@@ -1,7 +1,5 @@
 """Costs of subsets by prompt: computed once, batch by batch, and kept in a folder as soon as each batch is done."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """A model of a configuration's own shape whose weights take no memory: only what it computes with can be seen on it."""
 
-from __future__ import annotations
-
 import copy
 import hashlib
 import re

@@ -1,7 +1,5 @@
 """What ``prune`` gives: candidates with what they cost on prompts that chose none of them, and what follows."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Does a rewritten configuration say what the schedule says? Both are run on outlines, which weigh nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """``prune``: which blocks can go, chosen on some prompts and proved on others, beside what cheap rules would choose."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext

@@ -1,7 +1,5 @@
 """``repair``: what a model loses by dropped blocks, and how much of it cheap changes of the others bring back."""
 
-from __future__ import annotations
-
 import hashlib
 import time
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """``repeat_scan``: does it help to run some window of blocks twice in a row?"""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial

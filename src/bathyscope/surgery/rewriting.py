@@ -3,8 +3,6 @@
 What a rewritten configuration means is not believed: ``proof`` runs it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Prompts that choose, and prompts that judge: different ones, and enough of them to be sure of something."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """``scheduled``: the transformers model itself runs a schedule for as long as a context is open."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """What tasks say of a choice of blocks: the full and the pruned model on the same documents, as arrays and as text."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """The tensors of a scheduled copy, as a checkpoint names them: from the files of one, or from a model in memory."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial

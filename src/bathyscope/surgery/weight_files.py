@@ -1,7 +1,5 @@
 """Safetensors files, read and written one tensor at a time, in pieces, whatever their size."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """What is asked of a survey, of whichever model and prompts, and the plan that comes of it."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial

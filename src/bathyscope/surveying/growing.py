@@ -1,7 +1,5 @@
 """What a smaller run has of a survey: results by shard, or by batch where its last shard goes on with new prompts."""
 
-from __future__ import annotations
-
 import copy
 import warnings
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """A survey that is decided: what is computed, in which shards and batches, and what is derived from all of it."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ Nothing of size tokens × vocabulary outlives a chunk. All distributions are tak
 nearly equal probabilities lose their digits in float32. KL and loss in nats, entropy and JSD in bits.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ therefore made afresh from the plain residual stream and the kept contributions,
 serves every s and, through lent keys and values, every starting token.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from functools import cache, partial
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """The wavefront: all rows of all measures advance together, block by block, in one visit of each block."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 

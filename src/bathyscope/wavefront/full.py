@@ -1,7 +1,5 @@
 """Full rows: histories that own every token of their prompts, advanced together block by block."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 

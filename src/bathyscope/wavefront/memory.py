@@ -1,7 +1,5 @@
 """What calls of a block may take: asked of the device and of the model, and not guessed."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

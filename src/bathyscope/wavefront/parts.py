@@ -1,7 +1,5 @@
 """Contributions of rows: which calls of which blocks are tapped, and what is shown of them."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from bathyscope.wavefront.calls import CallResult

@@ -1,7 +1,5 @@
 """Places in tensors, told to a device without making Python wait for it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import lru_cache
 

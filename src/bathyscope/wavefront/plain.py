@@ -1,7 +1,5 @@
 """The plain forward: the model's own history, in calls of the model's own shape, so that it is bit-equal to it."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 
 import torch

@@ -4,8 +4,6 @@ A request is frozen data; equal requests of several measures are one row. Every 
 control row, in which nothing is changed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar

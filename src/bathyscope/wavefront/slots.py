@@ -4,8 +4,6 @@ Rows live in slots of one buffer; slot 0 is the control, in which nothing is cha
 the slots, in calls of a good size, and writes back what comes out once whoever asked for it has seen it.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager

@@ -4,8 +4,6 @@ Tokens before ``start`` equal those of a donor row at every block, so the donor'
 All tails of one prompt and start have the same shape and run together, with a control tail among them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 

@@ -1,7 +1,5 @@
 """Runs a tree of histories: a block once for each distinct beginning, in calls of a good size, in bounded memory."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final

@@ -1,7 +1,5 @@
 """What is shown of a call's rows: as they ran, cut to their prompt, or as the tails they stand for."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from bathyscope.wavefront.calls import CallResult

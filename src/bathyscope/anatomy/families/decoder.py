@@ -1,7 +1,5 @@
 """The block of Llama: attention and MLP are added one after the other, or side by side."""
 
-from __future__ import annotations
-
 from bathyscope.anatomy.family import Family, Site
 
 _TRANSFORMER = ("transformer.h", "transformer.ln_f")

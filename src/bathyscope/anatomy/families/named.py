@@ -1,7 +1,5 @@
 """The same sums under other names: GPT-2 and its time."""
 
-from __future__ import annotations
-
 from bathyscope.anatomy.family import Family, Site
 
 _TRANSFORMER = ("transformer.h", "transformer.ln_f")

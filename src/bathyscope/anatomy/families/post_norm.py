@@ -1,7 +1,5 @@
 """Norms on the outputs: a contribution is what the norm gives, since that is what is added."""
 
-from __future__ import annotations
-
 from bathyscope.anatomy.family import Family, Site
 
 _NORMS = (Site("post_attention_layernorm"), Site("post_feedforward_layernorm"))

@@ -1,7 +1,5 @@
 """Convolutions and recurrences in most blocks or in all, attention in the rest."""
 
-from __future__ import annotations
-
 from bathyscope.anatomy.family import Family, Site
 
 FAMILIES = (

@@ -1,7 +1,5 @@
 """Families that cannot be measured at all, with the reason."""
 
-from __future__ import annotations
-
 from bathyscope.anatomy.family import Family
 
 _HYPER_CONNECTIONS = (

@@ -1,7 +1,5 @@
 """Contributions times a constant before they are added."""
 
-from __future__ import annotations
-
 from bathyscope.anatomy.family import Family, Site
 
 _SCALE = "residual_multiplier"

@@ -1,7 +1,5 @@
 """Blocks whose parts cannot be told apart: only whole blocks are measured."""
 
-from __future__ import annotations
-
 from bathyscope.anatomy.family import Family
 
 FAMILIES = (

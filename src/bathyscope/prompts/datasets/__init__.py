@@ -4,8 +4,6 @@ Another package declares one by an entry point of the group ``bathyscope.dataset
 ``DataSet``, or something to call that gives one. It is loaded when a source first names it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import EntryPoint

@@ -1,7 +1,5 @@
 """The papers' data sets: what each prompt is made of, and the table of where rows come from."""
 
-from __future__ import annotations
-
 import re
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Arithmetic questions in words, as csordas2025 trains on: ``Q: What is 1 - 3 - (63 + 7 - 60)? A: -12``."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Numbers of the arithmetic modules: how they are drawn and how they are written, exactly."""
 
-from __future__ import annotations
-
 import random
 from fractions import Fraction
 

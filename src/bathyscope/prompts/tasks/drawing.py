@@ -5,8 +5,6 @@ every seed, so that training on one seed and testing on another stays clean. Wha
 (``extrapolate``) is so by construction and needs no hash.
 """
 
-from __future__ import annotations
-
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Sequence

@@ -7,8 +7,6 @@ One operand as deep as any, the *pivot*, decides the answer: along its path to t
 subtracted, or multiplied by numbers that have an inverse, so that each value of it gives another answer.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

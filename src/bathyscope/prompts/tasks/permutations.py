@@ -4,8 +4,6 @@
 ``23451`` sends 1 to 2, 2 to 3 … and 5 to 1. k factors are not the identity; they stand at random among identities.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

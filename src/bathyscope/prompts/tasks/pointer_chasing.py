@@ -4,8 +4,6 @@
 are a random permutation of the nodes that is one single cycle.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass

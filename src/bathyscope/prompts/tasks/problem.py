@@ -1,7 +1,5 @@
 """A problem with its answer, and the text that is made of it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, get_args
