@@ -158,6 +158,8 @@ def test_groups_stand_in_their_natural_order() -> None:
         return [str(name) for name in bathyscope.grouped(run, by, estimators=["settle"], **QUICK)["group"].values]
 
     assert groups([10, 9, 10, 9] * 3) == ["9", "10"]
+    assert groups([1234568, 1234567] * 5) == ["1234567", "1234568"]
+    assert groups([0.1234568, 0.1234567, 2.0] * 5) == ["0.1234567", "0.1234568", "2"]
     assert groups(["Level 10", "Level 9", "easy"] * 5) == ["Level 9", "Level 10", "easy"]
     assert groups(["both", "only shallow", "only deep", "neither"] * 5) == [
         *("neither", "only shallow", "only deep", "both"),

@@ -26,6 +26,11 @@ def test_parts_stand_in_order_of_appearance_and_gaps_belong_to_none() -> None:
     np.testing.assert_array_equal(member, [0, 1, -1, 0, -1, -1, 2])
 
 
+def test_numbers_beside_texts_are_texts_as_in_results() -> None:
+    assert label_values(prompts(1, "1", 2.5, None), "book") == ["1", "1", "2.5", None]
+    assert label_values(prompts(1, 2.5), "book") == [1, 2.5]
+
+
 def test_the_data_set_is_as_good_as_a_label() -> None:
     given = [one for name in ("a.txt", "b.txt", "c.txt") for one in prompts("x", None, dataset=name)]
     assert clusters(given, "dataset") == ["a.txt"] * 2 + ["b.txt"] * 2 + ["c.txt"] * 2

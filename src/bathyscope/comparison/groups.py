@@ -84,7 +84,10 @@ def rank(level: Any) -> tuple[int, float, str]:
 
 
 def _name(level: Any) -> str:
-    return level if isinstance(level, str) else f"{level:g}"
+    if isinstance(level, str):
+        return level
+    short = f"{level:g}"
+    return short if float(short) == level else str(level)  # 1234567 is not 1.23457e+06
 
 
 def _listed(levels: list[Any]) -> str:

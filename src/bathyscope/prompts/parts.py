@@ -42,7 +42,11 @@ def label_values(prompts: Sequence[TokenizedPrompt], label: str) -> list[Any]:
             f"{', '.join(known)}. Labels are given with the prompts: Prompt(labels={{...}}), or a line of a prompt "
             "file; which of two models solve a prompt is found by bathyscope.solved_by (bathyscope solved-by)."
         )
-    return [prompt.labels.get(label) for prompt in prompts]
+    values = [prompt.labels.get(label) for prompt in prompts]
+    if not any(isinstance(value, str) for value in values):
+        return values
+    # where some are texts all are, as results have them: 1 and "1" are one value
+    return [value if value is None else str(value) for value in values]
 
 
 def clusters(prompts: Sequence[TokenizedPrompt], label: str) -> list[Any]:
