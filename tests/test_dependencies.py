@@ -22,7 +22,7 @@ DISTRIBUTIONS = {
 }
 """Where a package is imported by another name than it is installed."""
 ENGINES = {"h5netcdf", "accelerate"}
-"""Declared without an import: what xarray reads files with, and what transformers places models with."""
+"""Declared without an import: what xarray reads and writes files with, and what transformers places models with."""
 
 
 def imports(path: Path) -> Iterator[tuple[str, bool]]:

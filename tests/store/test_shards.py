@@ -179,6 +179,17 @@ def test_attribute_that_changes_values_in_netcdf_is_refused(name: str) -> None:
         canonical(xr.Dataset({"x": ("i", np.zeros(2), {name: 2.0})}), "skip")
 
 
+def test_a_variable_that_is_called_as_a_dimension_of_others_keeps_its_name() -> None:
+    given_dataset = canonical(xr.Dataset({"y": ("x", [1, 2]), "z": ("y", [1.0, 2.0, 3.0])}), "m")
+    xr.testing.assert_identical(decode(encode({"m": given_dataset}))["m"], given_dataset)
+
+
+@pytest.mark.parametrize("dataset", [xr.Dataset({"a/b": 1.0}), xr.Dataset({"a": ("b/c", [1.0])}), xr.Dataset({3: 1.0})])
+def test_names_that_netcdf_does_not_hold_are_refused(dataset: xr.Dataset) -> None:
+    with pytest.raises(StoreError, match=r"m has a variable or dimension of the name .*; give it a text without '/'"):
+        canonical(dataset, "m")
+
+
 def test_equal_results_give_equal_bytes_at_any_time() -> None:
     datasets = {name: canonical(dataset, name) for name, dataset in shard(0, 3).items()}
     first = encode(datasets)

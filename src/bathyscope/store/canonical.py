@@ -30,8 +30,14 @@ def canonical(dataset: xr.Dataset, where: str) -> xr.Dataset:
     difference between them.
 
     Raises:
-        StoreError: a type or an attribute that netCDF cannot hold; ``where`` names the dataset.
+        StoreError: a name, type or attribute that netCDF cannot hold; ``where`` names the dataset.
     """
+    for name in (*dataset.variables, *dataset.sizes):
+        if not isinstance(name, str) or not name or "/" in name:
+            raise StoreError(
+                f"{where} has a variable or dimension of the name {name!r}, which netCDF cannot hold; give it a text "
+                "without '/'."
+            )
     variables = {name: _variable(variable, f"{where}.{name}") for name, variable in dataset.variables.items()}
     return xr.Dataset(
         {name: variables[name] for name in dataset.data_vars},

@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 from bathyscope.errors import StoreError
 from bathyscope.store.canonical import OF_NETCDF, canonical
 from bathyscope.store.folder import folder_path, reason, verified
-from bathyscope.store.netcdf import NOT_A_VARIABLE, NOT_OF_ITS_DIMENSION, netcdf
 
 Datasets = dict[str, xr.Dataset]
 
 _MARK = "kept_"
 """Beginning of the names under which a file says what it is, beside the attributes of a dataset at its root."""
 _DIGEST = "kept_sha256"
+_NO_COORDINATE = "_nc4_non_coord_"
+"""Before the name of a variable that is called as a dimension and is not its coordinate."""
 
 
 def read_shard(path: Path, sha256: str, marks: Mapping[str, str]) -> Datasets:
@@ -45,12 +46,18 @@ def read_shard(path: Path, sha256: str, marks: Mapping[str, str]) -> Datasets:
 
 
 def encode(datasets: Mapping[str, xr.Dataset], marks: Mapping[str, str] | None = None) -> bytes:
-    """Canonical datasets → bytes of a netCDF4 file; the name "" is the root's.
-
-    Raises:
-        StoreError: a name that netCDF cannot hold.
-    """
-    return netcdf(datasets, marks or {})
+    """Canonical datasets → bytes of a netCDF4 file; the name "" is the root's."""
+    groups = {f"/{name}": dataset for name, dataset in datasets.items()}
+    # Without this xarray adds a fill value to floats, and NaN would be both a number's value and its absence.
+    encoding = {
+        path: {v: {"_FillValue": None} for v in dataset.variables if dataset[v].dtype.kind == "f"}
+        for path, dataset in groups.items()
+    }
+    root = groups.get("/", xr.Dataset()).assign_attrs(marks or {})
+    content = xr.DataTree.from_dict({**groups, "/": root}).to_netcdf(engine="h5netcdf", encoding=encoding)
+    if content is None:
+        raise TypeError("xarray gave no bytes for a file without a path")
+    return bytes(content)
 
 
 def decode(content: bytes) -> Datasets:
@@ -107,7 +114,7 @@ def _group(group: h5py.Group) -> xr.Dataset:
     """The variables of one group, wholly in memory."""
     scales: dict[Any, str] = {}
     variables = {
-        name.removeprefix(NOT_OF_ITS_DIMENSION): xr.Variable(
+        name.removeprefix(_NO_COORDINATE): xr.Variable(
             _dimensions(name, stored, scales), _values(stored), _plain_attributes(stored.attrs)
         )
         for name, stored in group.items()
@@ -119,7 +126,7 @@ def _group(group: h5py.Group) -> xr.Dataset:
 
 def _is_length(stored: h5py.Dataset) -> bool:
     """Whether it says only how long a dimension is."""
-    return bytes(stored.attrs.get("NAME", b"")).startswith(NOT_A_VARIABLE.encode())
+    return bytes(stored.attrs.get("NAME", b"")).startswith(b"This is a netCDF dimension but not a netCDF variable")
 
 
 def _dimensions(name: str, stored: h5py.Dataset, scales: dict[Any, str]) -> tuple[str, ...]:
