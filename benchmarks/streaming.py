@@ -68,14 +68,22 @@ def peak_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
+def warm_up(placement: str, folder: Path) -> None:
+    """The same of a model of no size: libraries are imported when they are needed, and are no part of a model."""
+    from bathyscope import load, survey
+
+    write(folder / "model", 2, 128, 128, 300)
+    model = load(folder / "model", placement=placement)  # type: ignore[arg-type]
+    survey(model, [[5] * 20], list(MEASURES), out=folder / "run", progress=False)
+
+
 def one_side(placement: str, folder: Path, out: Path, lengths: list[int]) -> None:
     """Surveys the model and says what it took."""
     import random
 
-    import accelerate  # noqa: F401  (libraries count on both sides)
-
     from bathyscope import load, survey
 
+    warm_up(placement, out.with_name(f"{out.name}-small"))
     before, began = peak_bytes(), time.process_time()
     model = load(folder, placement=placement)  # type: ignore[arg-type]
     at_load = 0 if model.blocks is None else model.blocks.readings.blocks
