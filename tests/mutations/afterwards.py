@@ -224,7 +224,11 @@ _COMPARISON = (
 
 _OTHERS = (
     _prompts(
-        "hash", "labels-are-not-hashed", '            "labels": dict(prompt.labels),\n', "", "prompts/test_hash.py"
+        "prompts",
+        "labels-are-not-hashed",
+        '            "labels": dict(prompt.labels),\n',
+        "",
+        "prompts/test_prompts.py",
     ),
     _top(
         "verdict",

@@ -5,8 +5,7 @@ Suffixes: P prompts, S sources, T targets, W weightings: the first counts every 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -85,38 +84,20 @@ _TABLE: Table = {
 }
 
 
-@dataclass(frozen=True)
-class Setup:
-    """What was asked for.
-
-    Args:
-        source, target: names of the models.
-        prompts: name of the prompt set.
-        block: sources in one pass over the text.
-    """
-
-    source: str
-    target: str
-    prompts: str
-    splits: Splits
-    resamples: int
-    level: float
-    seed: int
-    block: int
-
-
-def dataset(errors: MapErrors, ridge_ST: Array, streams: Streams, setup: Setup) -> xr.Dataset:
+def dataset(
+    errors: MapErrors, ridge_ST: Array, streams: Streams, splits: Splits, *, resamples: int, level: float, seed: int
+) -> xr.Dataset:
     """All arrays of the maps.
 
     Args:
         errors: on the test prompts.
         ridge_ST: the penalty of each pair.
     """
-    tested = setup.splits.test
-    resampled = resample_counts(len(tested), setup.resamples, np.random.default_rng([setup.seed, 1]))
+    tested = splits.test
+    resampled = resample_counts(len(tested), resamples, np.random.default_rng([seed, 1]))
     metrics = errors.metrics(np.concatenate([np.ones((1, len(tested))), resampled]))
     tokens_P = np.array([streams.tokens([number]) for number in tested], dtype=np.float64)
-    ends = partial(_with_ends, tokens_P=tokens_P, level=setup.level)
+    ends = partial(_with_ends, tokens_P=tokens_P, level=level)
     error_WST = metrics["relative_error"]
     best = [alignment(error_WST), alignment(np.swapaxes(error_WST, -2, -1))]
     sizes = [error_WST.shape[1:], error_WST.shape[:0:-1]]
@@ -137,7 +118,7 @@ def dataset(errors: MapErrors, ridge_ST: Array, streams: Streams, setup: Setup) 
         "relative_depth_target": ("target", depths[1]),
         "direction": list(DIRECTIONS),
     }
-    return labelled(_TABLE, data, coords, percent=f"{100 * setup.level:g} %").assign_attrs(_attributes(streams, setup))
+    return labelled(_TABLE, data, coords, percent=f"{100 * level:g} %")
 
 
 def _with_ends(
@@ -156,26 +137,6 @@ def _with_ends(
             estimate, resampled, tokens_P, level=level, limits=limits, grouped=grouped
         )
     return {name: values_W[0], f"{name}_low": ends[0], f"{name}_high": ends[1]}
-
-
-def _attributes(streams: Streams, setup: Setup) -> Mapping[str, str | int | float]:
-    splits = setup.splits
-    counts = {
-        f"{name}_{what}": found
-        for name, numbers in (("fit", splits.fit), ("choose", splits.choose), ("test", splits.test))
-        for what, found in (("prompts", len(numbers)), ("tokens", streams.tokens(numbers)))
-    }
-    return {
-        "source_model": setup.source,
-        "target_model": setup.target,
-        "prompts": setup.prompts,
-        **counts,
-        "sources_per_pass": setup.block,
-        "passes": -(-streams.boundaries[0] // setup.block),
-        "resamples": setup.resamples,
-        "level": setup.level,
-        "seed": setup.seed,
-    }
 
 
 def encode_maps(found: xr.Dataset) -> bytes:

@@ -12,6 +12,7 @@ at hand, those that test them. How many sources form a block decides how much me
 import math
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,7 +20,7 @@ import xarray as xr
 from torch import Tensor
 
 from bathyscope.between.map_errors import MapErrors
-from bathyscope.between.map_results import Setup, dataset
+from bathyscope.between.map_results import dataset
 from bathyscope.between.streams import Streams
 from bathyscope.errors import OptionError, PromptError, warn
 from bathyscope.measures.normal_equations import NormalEquations
@@ -94,8 +95,17 @@ def maps(
         splits = split(len(streams.prompts), choose_share, test_share, seed)
         require_tokens(splits, streams.tokens, streams.widths[0])
         block = _block(streams, memory, sources_per_pass)
-        setup = Setup(first.name, second.name, read.dataset, splits, resamples, level, seed, block)
-        return dataset(*_Mapping(streams, splits, penalties, progress).run(block), streams, setup)
+        errors, ridge_ST = _Mapping(streams, splits, penalties, progress).run(block)
+        asked: Any = {"resamples": resamples, "level": level, "seed": seed}
+        return dataset(errors, ridge_ST, streams, splits, **asked).assign_attrs(
+            source_model=first.name,
+            target_model=second.name,
+            prompts=read.dataset,
+            **_counts(streams, splits),
+            sources_per_pass=block,
+            passes=-(-streams.boundaries[0] // block),
+            **asked,
+        )
 
 
 class _Mapping:
@@ -196,6 +206,15 @@ def _require_same_meaning(first: Model, second: Model, prompts: Prompts) -> None
             f"The two models see other tokens, though the ids are the same: {reason}. A map goes from token to token: "
             "give models of one vocabulary. (A tokenizer that was not found can be given: load(model, tokenizer=…).)"
         )
+
+
+def _counts(streams: Streams, splits: Splits) -> dict[str, int]:
+    """Prompts and tokens of each part of the text."""
+    return {
+        f"{name}_{what}": found
+        for name, numbers in (("fit", splits.fit), ("choose", splits.choose), ("test", splits.test))
+        for what, found in (("prompts", len(numbers)), ("tokens", streams.tokens(numbers)))
+    }
 
 
 def _block(streams: Streams, memory: float, asked: int | None) -> int:
