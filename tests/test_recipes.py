@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bathyscope.cli.commands.survey import SurveyCall
+from bathyscope.cli.commands.survey import asked_for
 from bathyscope.errors import OptionError
 from bathyscope.measures.declared.skip import SkipOptions
 from bathyscope.recipes import overlay, read_recipe
@@ -54,7 +54,7 @@ def test_an_empty_recipe_says_nothing(tmp_path: Path) -> None:
 def test_a_wrong_recipe_is_refused_with_the_reason(tmp_path: Path, text: str, words: str) -> None:
     path = written(tmp_path, text)
     with pytest.raises(OptionError) as caught:
-        SurveyCall.of(path, {})
+        asked_for(path, {})
     assert words in str(caught.value)
 
 
@@ -67,12 +67,12 @@ def test_arguments_go_to_the_call_they_belong_to(tmp_path: Path) -> None:
     path = written(
         tmp_path, "model: m\nrevision: main\nprompts: gsm8k:1\nmeasures: [lens, skip]\nskip: {parts: block}\n"
     )
-    call = SurveyCall.of(path, {"dtype": "float32", "batch_tokens": 7})
-    given = {name: value for name, value in call.loading.items() if value is not None}
+    model, loading, surveying = asked_for(path, {"dtype": "float32", "batch_tokens": 7})
+    given = {name: value for name, value in loading.items() if value is not None}
     defaults = {"trust_remote_code": False, "placement": "auto", "stream": False}
-    assert call.model == "m"
+    assert model == "m"
     assert given == {"revision": "main", "dtype": "float32", **defaults}
-    given = {name: value for name, value in call.surveying.items() if value is not None}
+    given = {name: value for name, value in surveying.items() if value is not None}
     assert given == {
         "prompts": "gsm8k:1",
         "measures": "lens,skip",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, make_dataclass
+from dataclasses import field, fields, make_dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
@@ -128,21 +128,17 @@ def survey_command(
         recipe: YAML file with any of these arguments under the names of the Python call.
         as_json: print a summary as JSON.
     """
-    asked = with_sources(nested(given))
-    call = SurveyCall.of(recipe, {"model": model, **asked} if model else asked)
-    say(f"Loading {call.model}; the run goes to {call.out}.", quiet)
+    flagged = with_sources(nested(given))
+    name, loading, surveying = asked_for(recipe, {"model": model, **flagged} if model else flagged)
+    out = str(surveying["out"])
+    say(f"Loading {name}; the run goes to {out}.", quiet)
+    told: Any = {"progress": not quiet, "command": session.current().command_line}
     try:
         with quiet_libraries(downloads=not quiet):
             # a model is loaded when everything else that was asked for is known to be right
-            run = bathyscope.survey(
-                call.model,
-                **call.surveying,
-                loading=call.loading,
-                progress=not quiet,
-                command=session.current().command_line,
-            )
+            run = bathyscope.survey(name, **surveying, loading=loading, **told)
     except KeyboardInterrupt:
-        say(kept(call.out))
+        say(kept(out))
         return INTERRUPTED
     if as_json:
         write_json(summary(run))
@@ -151,46 +147,32 @@ def survey_command(
     return 0
 
 
-@dataclass(frozen=True)
-class SurveyCall:
-    """A survey as asked for by a recipe and flags together: the model, and arguments of ``load`` and of ``survey``."""
+def asked_for(recipe: Path | None, given: Mapping[str, Any]) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """What a recipe and flags ask for together: the model, and arguments of ``load`` and of ``survey``, checked.
 
-    model: str
-    loading: Mapping[str, Any]
-    surveying: Mapping[str, Any]
-
-    @classmethod
-    def of(cls, recipe: Path | None, given: Mapping[str, Any]) -> SurveyCall:
-        """Both merged and checked.
-
-        Raises:
-            OptionError: unreadable recipe, unknown argument, value of another type, no model or no prompts.
-        """
-        read = overlay(read_recipe(recipe) if recipe is not None else {}, given)
-        measures = (*MEASURES, *from_elsewhere(_names(read.get("measures"))))
-        asked: Any = coerce(_recipe_of(measures), read, "survey" if recipe is None else f"recipe {recipe}")
-        values = {one.name: getattr(asked, one.name) for one in fields(asked)}
-        for name, flag in (("model", "MODEL"), ("prompts", "--prompts")):
-            if values[name] is None:
-                raise OptionError(
-                    f"No {name} given: say {flag} (for example: bathyscope survey Qwen/Qwen2.5-1.5B "
-                    f"--prompts gsm8k:10), or '{name}: …' in a recipe."
-                )
-        given_options = {name: values.pop(name) for name in measures}
-        options = {name: given for name, given in given_options.items() if given is not None}
-        options = checked_options(values["measures"], values["preset"], options)
-        if values["measures"] is not None:
-            values["measures"] = ",".join(values["measures"])
-        loading = taken(LOAD, values)
-        model = str(loading.pop("model"))
-        if values["out"] is None:
-            values["out"] = default_out(model, values["prompts"], values["part"])
-        return cls(model, loading, {**values, **options})
-
-    @property
-    def out(self) -> str:
-        """Folder of the run."""
-        return str(self.surveying["out"])
+    Raises:
+        OptionError: unreadable recipe, unknown argument, value of another type, no model or no prompts.
+    """
+    read = overlay(read_recipe(recipe) if recipe is not None else {}, given)
+    measures = (*MEASURES, *from_elsewhere(_names(read.get("measures"))))
+    asked: Any = coerce(_recipe_of(measures), read, "survey" if recipe is None else f"recipe {recipe}")
+    values = {one.name: getattr(asked, one.name) for one in fields(asked)}
+    for name, flag in (("model", "MODEL"), ("prompts", "--prompts")):
+        if values[name] is None:
+            raise OptionError(
+                f"No {name} given: say {flag} (for example: bathyscope survey Qwen/Qwen2.5-1.5B "
+                f"--prompts gsm8k:10), or '{name}: …' in a recipe."
+            )
+    given_options = {name: values.pop(name) for name in measures}
+    options = {name: given for name, given in given_options.items() if given is not None}
+    options = checked_options(values["measures"], values["preset"], options)
+    if values["measures"] is not None:
+        values["measures"] = ",".join(values["measures"])
+    loading = taken(LOAD, values)
+    model = str(loading.pop("model"))
+    if values["out"] is None:
+        values["out"] = default_out(model, values["prompts"], values["part"])
+    return model, loading, {**values, **options}
 
 
 def _recipe_of(measures: Iterable[str]) -> type:
