@@ -10,6 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from statsmodels.stats.proportion import proportion_confint
 
 from bathyscope.errors import OptionError, PromptError
 from bathyscope.probing.logistic import FOLDS, STRENGTHS, Settings, accuracy, fit
@@ -68,7 +69,25 @@ def test_accuracy_has_a_bootstrap_interval() -> None:
     assert found.low == pytest.approx(0.75 - spread, abs=0.01)
     assert found.high == pytest.approx(0.75 + spread, abs=0.01)
     assert accuracy(correct, SETTINGS) == found
-    assert accuracy(np.ones(50, dtype=bool), SETTINGS) == (1, 1, 1)
+    whole = accuracy(np.ones(50, dtype=bool), SETTINGS)
+    assert (whole.value, whole.high) == (1, 1)
+    assert whole.low == pytest.approx(50 / (50 + 1.96**2), abs=1e-4)
+
+
+def test_rows_that_are_all_right_are_no_proof() -> None:
+    for right, share in ((True, 1.0), (False, 0.0)):
+        found = accuracy(np.full(20, right), SETTINGS)
+        assert found.value == share
+        assert (found.low, found.high) == pytest.approx(proportion_confint(20 * share, 20, 0.05, "wilson"))
+        assert found.high - found.low > 0.1
+    assert np.isnan(accuracy(np.array([True]), SETTINGS).low)
+
+
+def test_intervals_of_good_probes_hold_the_truth() -> None:
+    """97 of 100 rows are told right: often all of fifty are."""
+    draws = np.random.default_rng(0).random((200, 50)) < 0.97
+    held = [found.low <= 0.97 <= found.high for found in (accuracy(row, SETTINGS) for row in draws)]
+    assert np.mean(held) > 0.9
 
 
 @pytest.mark.parametrize(

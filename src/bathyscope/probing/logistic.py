@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from bathyscope.errors import OptionError, PromptError
 from bathyscope.options import is_whole
 from bathyscope.statistics.bootstrap import check_resampling, mean_interval
+from bathyscope.statistics.shares import share_interval
 
 STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 """Values of C among which cross-validation chooses."""
@@ -121,8 +122,11 @@ def fit(train: Array, labels: Labels, held_out: Array, held_out_labels: Labels, 
 
 
 def accuracy(correct: NDArray[np.bool_], settings: Settings) -> Accuracy:
-    """Share of held-out rows that are told right, with a bootstrap interval over these rows."""
+    """Share of held-out rows that are told right, with a bootstrap interval over these rows; Wilson's where all rows
+    are right or all are wrong, which resampling would say of all others too."""
     right = correct.astype(np.float64)
+    if right.size > 1 and np.ptp(right) == 0:
+        return Accuracy(float(right.mean()), *share_interval(right, level=settings.level))
     interval = mean_interval(
         right, resamples=settings.resamples, level=settings.level, seed=settings.seed, limits=(0.0, 1.0)
     )
