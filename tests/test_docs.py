@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
+import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
+from cyclopts import CycloptsError
 from support import zoo
 from support.misfits import misfits
+from support.word_tokenizer import word_tokenizer
 
 import bathyscope
 from bathyscope.cli.app import app
@@ -121,6 +127,54 @@ def test_every_command_in_the_documents_is_there() -> None:
         for block in re.findall(r"^```(?:bash|sh)?\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S):
             used = re.findall(r"^bathyscope ([a-z][\w-]*)", block, re.MULTILINE)
             assert set(used) <= commands, page.name
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_command_in_the_documents_is_accepted(page: Path) -> None:
+    """With its flags; a name alone, and what comes before a pipe or a remark, is looked at elsewhere."""
+    refused = {}
+    for line in commands_of(page.read_text(encoding="utf-8")):
+        words = shlex.split(line, comments=True)[1:]
+        if len(words) < 3 or "--help" in words or not set(line).isdisjoint("…"):
+            continue
+        try:
+            app.parse_args(words, exit_on_error=False, print_error=False)
+        except CycloptsError as error:
+            refused[line] = str(error)
+    assert {line: said for line, said in refused.items() if "requires an argument" not in said} == {}
+
+
+def commands_of(text: str) -> list[str]:
+    """Lines of a page's blocks of code, and what stands in its sentences as code."""
+    blocks = "\n".join(re.findall(r"^ *```\w*\n(.*?)^ *```", text, re.M | re.S)).replace("\\\n", " ")
+    rest = re.sub(r"^ *```.*?^ *```", "", text, flags=re.M | re.S)
+    found = re.findall(r"^ *(bathyscope [a-z].*)", blocks, re.M)
+    found += [line.replace("\n", " ") for line in re.findall(r"`(bathyscope [a-z][^`]+)`", rest)]
+    return [re.split(r" \| | > | && ", line)[0] for line in found]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_calls_in_the_documents_have_arguments_that_there_are(page: Path) -> None:
+    for block in re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S):
+        for node in ast.walk(ast.parse(block)):
+            if isinstance(node, ast.Call) and re.fullmatch(r"bathyscope\.\w+", ast.unparse(node.func)):
+                called = getattr(bathyscope, ast.unparse(node.func).partition(".")[2])
+                places = sum(not isinstance(one, ast.Starred) for one in node.args)
+                inspect.signature(called).bind(*range(places), **{one.arg: 0 for one in node.keywords if one.arg})
+
+
+def test_the_words_at_a_boundary_are_read_as_the_page_says() -> None:
+    model = zoo.build("llama")
+    words = [f"w{number}" for number in range(model.config.vocab_size - 2)]
+    loaded = bathyscope.load(model, tokenizer=word_tokenizer(words))
+    run = bathyscope.survey(loaded, ["w1 w2 w3", "w4 w5 w6 w7 w8 w9"], ["tokens"], progress=False)
+    page = (ROOT / "docs" / "measures.md").read_text(encoding="utf-8")
+    (code,) = [block for block in re.findall(r"^```python\n(.*?)^```", page, re.M | re.S) if '["tokens"]' in block]
+    *lines, last = code.replace("boundary=6", "boundary=2").splitlines()
+    names: dict[str, Any] = {"run": run}
+    exec("\n".join([*lines, f"found = {last}"]), names)
+    ids = run["tokens"].top_id.sel(prompt=0, boundary=2, top=0).values[: len(run.prompts[0])]
+    assert [str(one) for one in names["found"]] == [loaded.tokenizer.decode([one]) for one in ids]
 
 
 def test_presets_name_known_measures() -> None:

@@ -20,6 +20,11 @@ def result(**changes: xr.Variable) -> xr.Dataset:
     return labelled(TABLE, {"kl": np.zeros((2, 3)), "top": torch.zeros(2)}).assign(changes)
 
 
+def test_a_variable_takes_what_numpy_does_not_have() -> None:
+    made = variable(("prompt",), torch.tensor([1.5, -2.0], dtype=torch.bfloat16), "KL", "nats", source="own")
+    np.testing.assert_array_equal(made.values, np.array([1.5, -2.0], np.float32))
+
+
 def test_a_variable_carries_what_it_is() -> None:
     made = variable(("prompt",), torch.ones(2), "KL", "nats", source="a paper", formula="KL(p ‖ p̄)")
     assert made.attrs == {"long_name": "KL", "units": "nats", "formula": "KL(p ‖ p̄)", "source": "a paper"}

@@ -51,8 +51,10 @@ def variable(
     attrs = {"long_name": long_name, "units": units, "formula": formula, "source": source}
     if direction:
         attrs["direction"] = direction
-    array = values.detach().cpu().numpy() if hasattr(values, "detach") else np.asarray(values)
-    return xr.Variable(tuple(dims), array, attrs)
+    if hasattr(values, "detach"):
+        held = values.detach().cpu()
+        values = held.float() if str(held.dtype) == "torch.bfloat16" else held  # which numpy does not have
+    return xr.Variable(tuple(dims), np.asarray(values), attrs)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib.metadata
 import re
 import subprocess
@@ -55,6 +56,12 @@ def test_it_measures_beside_others(step: Any) -> None:
     assert list(run.measures) == ["residual", "step"]
     assert run["step"].step.dims == ("prompt", "block")
     assert run["step"].step.attrs["long_name"] == "length of a block's step"
+    np.testing.assert_allclose(run["step"].step, run["residual"].ratio_block, rtol=1e-6)
+
+
+def test_it_measures_models_of_half_precision(step: Any) -> None:
+    model = copy.deepcopy(zoo.build("llama")).bfloat16()
+    run = bathyscope.survey(model, prompts(), ["residual", step], progress=False)
     np.testing.assert_allclose(run["step"].step, run["residual"].ratio_block, rtol=1e-6)
 
 
