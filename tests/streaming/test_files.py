@@ -102,6 +102,15 @@ def test_a_file_that_changes_ends_the_survey_and_keeps_its_shards(
     assert streamed.hashes(streamed.streamed(folder), tmp_path / "run", ["drop"]) == whole
 
 
+def test_files_are_found_from_wherever_the_process_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    streamed.saved("llama", tmp_path / "model")
+    monkeypatch.chdir(tmp_path)
+    model, whole = streamed.streamed(Path("model")), load("model", placement="resident")
+    monkeypatch.chdir("/")
+    there, here = (streamed.hashes(one, tmp_path / name, ["drop"]) for one, name in ((model, "there"), (whole, "here")))
+    assert there == here
+
+
 def test_a_file_cut_short_while_it_is_read(tmp_path: Path) -> None:
     save_file({"a": torch.zeros(100)}, tmp_path / "x.safetensors")
     file = CheckpointFile(tmp_path / "x.safetensors")

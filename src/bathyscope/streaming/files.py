@@ -51,7 +51,7 @@ class CheckpointFile:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path = path.absolute()  # wherever the process goes meanwhile
         with self._opened() as stream:
             self._stamp = _stamp(stream)
 
