@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -13,6 +13,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
+
+from bathyscope.report.figures.kind import FigureKind, compose
+from bathyscope.report.figures.options import FigureOptions
+from bathyscope.store.run import Run
 
 
 def axes_titled(figure: Figure, title: str) -> Axes:
@@ -57,3 +61,14 @@ def _undrawn_labels(axis: Axis) -> Iterator[Text]:
 
 def _is_rule(ax: Axes, line: Line2D) -> bool:
     return line.get_transform() == ax.get_yaxis_transform()
+
+
+def drawn_from(kind: FigureKind, run: Run, options: FigureOptions | None = None, panels: Sequence[str] = ()) -> Figure:
+    """A figure of a run with all its panels, or with the named ones."""
+    offered = {panel.name: panel for panel in kind.panels(run, options)}
+    return compose(run, [offered[name] for name in panels or offered])
+
+
+def caption_of(kind: FigureKind, run: Run, options: FigureOptions | None = None) -> str:
+    """What stands below a figure."""
+    return f"{kind.drawing(run, options).note} {run.caption()}"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support.artists import axes_titled, bands, curve
+from support.artists import axes_titled, bands, caption_of, curve, drawn_from
 from support.synthetic import replaced
 from support.synthetic_tokens import complete_run
 
@@ -23,7 +23,7 @@ WEIGHTS = DATA["n_tokens"].values - 1
     ],
 )
 def test_places_are_token_weighted_means_with_bands(name: str, label: str) -> None:
-    ax = axes_titled(FIGURE.draw(RUN), "Where attention goes")
+    ax = axes_titled(drawn_from(FIGURE, RUN), "Where attention goes")
     x, y = curve(ax, label)
     np.testing.assert_array_equal(x, range(5))
     np.testing.assert_allclose(y, WEIGHTS @ DATA[name].values / WEIGHTS.sum())
@@ -32,25 +32,25 @@ def test_places_are_token_weighted_means_with_bands(name: str, label: str) -> No
 
 @pytest.mark.parametrize("offset", [1, 2, 4, 8, 16])
 def test_a_line_for_every_offset(offset: int) -> None:
-    _, y = curve(axes_titled(FIGURE.draw(RUN), "Attention to the token i before"), f"i = {offset}")
+    _, y = curve(axes_titled(drawn_from(FIGURE, RUN), "Attention to the token i before"), f"i = {offset}")
     np.testing.assert_allclose(y, WEIGHTS @ DATA["weight"].sel(offset=offset).values / WEIGHTS.sum())
 
 
 def test_heads_are_shown_by_the_total_over_five_tokens() -> None:
-    (image,) = axes_titled(FIGURE.draw(RUN), "Each head's").get_images()
+    (image,) = axes_titled(drawn_from(FIGURE, RUN), "Each head's").get_images()
     mean = np.tensordot(WEIGHTS, 5 * DATA["head_prev5"].values, 1) / WEIGHTS.sum()
     np.testing.assert_allclose(image.get_array(), mean)
     assert image.get_clim() == (0, pytest.approx(mean.max()))
-    by_prompt = FIGURE.draw(RUN, FigureOptions(weighting="prompts"))
+    by_prompt = drawn_from(FIGURE, RUN, FigureOptions(weighting="prompts"))
     (image,) = axes_titled(by_prompt, "Each head's").get_images()
     np.testing.assert_allclose(image.get_array(), 5 * DATA["head_prev5"].values.mean(0))
 
 
 def test_blocks_without_attention_are_named_and_blank() -> None:
     run = replaced(RUN, "attention_locality", DATA.where(DATA["block"].isin([0, 3, 4])))
-    assert "Blocks 1, 2 show no attention weights." in FIGURE.caption(run)
-    assert "show no" not in FIGURE.caption(RUN)
-    (image,) = axes_titled(FIGURE.draw(run), "Each head's").get_images()
+    assert "Blocks 1, 2 show no attention weights." in caption_of(FIGURE, run)
+    assert "show no" not in caption_of(FIGURE, RUN)
+    (image,) = axes_titled(drawn_from(FIGURE, run), "Each head's").get_images()
     assert image.get_array().mask.all(1).tolist() == [False, True, True, False, False]
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from support.artists import axes_titled, curve
+from support.artists import axes_titled, caption_of, curve, drawn_from
 from support.synthetic import replaced
 from support.synthetic_tokens import complete_run
 
@@ -24,7 +24,7 @@ PER_PROMPT = ["effect", "output_effect", "prompt_score_layer", "prompt_score_out
 
 @functools.cache
 def drawn() -> Figure:
-    return FIGURE.draw(RUN)
+    return drawn_from(FIGURE, RUN)
 
 
 def by(label: str | None, **coords: object) -> Run:
@@ -42,14 +42,14 @@ def dots(ax: Axes) -> list[np.ndarray]:
 def test_levels_of_any_name_can_be_told_apart_and_none_acts() -> None:
     names = ["\x1b[31m" + "long " * 2000, "turned\u202eround"]
     run = by("mood", mood=("prompt", np.array([names[0]] * 5 + [names[1]] * 4, dtype=object)))
-    ax = axes_titled(FIGURE.draw(run), TITLES["layer"])
+    ax = axes_titled(drawn_from(FIGURE, run), TITLES["layer"])
     assert [label.get_text() for label in ax.get_xticklabels()] == [r"\x1b[31mlong long l…", r"turned\u202eround"]
 
 
 @pytest.mark.parametrize("kind", ["layer", "output"])
 @pytest.mark.parametrize("reduction", ["max", "mean"])
 def test_diamonds_bars_and_dots_are_scores_intervals_and_prompts(kind: str, reduction: str) -> None:
-    figure = FIGURE.draw(RUN, FigureOptions(reduction=reduction))  # type: ignore[arg-type]
+    figure = drawn_from(FIGURE, RUN, FigureOptions(reduction=reduction))  # type: ignore[arg-type]
     ax, own = axes_titled(figure, TITLES[kind]), DATA.sel(reduction=reduction)
     _, scores = curve(ax, "levels")
     np.testing.assert_array_equal(scores, own[f"score_{kind}"])
@@ -84,7 +84,7 @@ def test_trend_is_a_line_with_slope_interval_p_value_and_effect_size() -> None:
 
 def test_label_that_made_room_for_the_dimension_is_found() -> None:
     run = by("level", level=("prompt", [5, 1, 1] * 3))
-    ax = axes_titled(FIGURE.draw(run), TITLES["layer"])
+    ax = axes_titled(drawn_from(FIGURE, run), TITLES["layer"])
     assert ax.get_xlabel() == "level (label of the prompts)"
     scores = run["depth_score"]["prompt_score_layer"].sel(reduction="max").values
     np.testing.assert_array_equal(dots(ax)[1], scores[::3])
@@ -92,7 +92,7 @@ def test_label_that_made_room_for_the_dimension_is_found() -> None:
 
 def test_prompts_without_the_label_have_no_dot() -> None:
     run = by("steps", steps=("prompt", [1.0, 2.0, np.nan] * 3))
-    ax = axes_titled(FIGURE.draw(run), TITLES["layer"])
+    ax = axes_titled(drawn_from(FIGURE, run), TITLES["layer"])
     assert [label.get_text() for label in ax.get_xticklabels()] == ["1", "2"]
     assert [len(heights) for heights in dots(ax)] == [3, 3]
 
@@ -100,18 +100,18 @@ def test_prompts_without_the_label_have_no_dot() -> None:
 @pytest.mark.parametrize("label", [None, "kind"])
 def test_levels_without_an_order_have_no_trend(label: str | None) -> None:
     run = by(label, kind=("prompt", np.array(["sum", "$word"] * 4 + ["sum"], dtype=object)))
-    ax = axes_titled(FIGURE.draw(run), TITLES["layer"])
+    ax = axes_titled(drawn_from(FIGURE, run), TITLES["layer"])
     assert [text.get_text() for text in ax.texts] == ["no trend"]
     assert all(line.get_label() != "trend" for line in ax.get_lines())
     names = ["all"] if label is None else ["$word", "sum"]
     assert [text.get_text() for text in ax.get_xticklabels()] == names
-    assert "Trend: " in FIGURE.caption(run)
+    assert "Trend: " in caption_of(FIGURE, run)
 
 
 def test_missing_intervals_are_told_with_their_levels() -> None:
     run = by("hops", hops=("prompt", [1, 2, 3, 4, 4, 4, 4, 4, 4]))
-    assert "1, 2, 3: an interval needs at least two prompts" in FIGURE.caption(run)
-    assert "interval needs" not in FIGURE.caption(RUN)
+    assert "1, 2, 3: an interval needs at least two prompts" in caption_of(FIGURE, run)
+    assert "interval needs" not in caption_of(FIGURE, RUN)
 
 
 def test_alternative_text_gives_scores_by_level() -> None:

@@ -8,7 +8,7 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from support import waves, zoo
-from support.artists import axes_titled
+from support.artists import axes_titled, caption_of, drawn_from
 from support.synthetic import replaced
 from support.synthetic_tokens import ANSWER, PIECES, complete_run
 
@@ -26,7 +26,7 @@ LENGTHS = DATA["n_tokens"].values
 
 @functools.cache
 def drawn() -> Figure:
-    return FIGURE.draw(RUN)
+    return drawn_from(FIGURE, RUN)
 
 
 def of_prompt(figure: Figure, prompt: int) -> Axes:
@@ -57,7 +57,7 @@ def test_tokens_that_predict_the_answer_are_marked(prompt: int) -> None:
     (marks,) = of_prompt(drawn(), prompt).get_lines()
     expected = [LENGTHS[prompt] - 1 - ANSWER + place for place in range(ANSWER)]
     assert list(marks.get_xdata()) == expected
-    assert "Triangles: tokens at which a token of the answer is predicted" in FIGURE.caption(RUN)
+    assert "Triangles: tokens at which a token of the answer is predicted" in caption_of(FIGURE, RUN)
 
 
 def test_prompts_share_their_colours_and_nothing_is_clipped() -> None:
@@ -68,10 +68,10 @@ def test_prompts_share_their_colours_and_nothing_is_clipped() -> None:
 def test_prompts_shown_are_limited_and_told() -> None:
     options = FigureOptions(prompts_shown=2)
     assert [panel.name for panel in FIGURE.panels(RUN, options)] == ["prompt_1", "prompt_2"]
-    caption = FIGURE.caption(RUN, options)
+    caption = caption_of(FIGURE, RUN, options)
     assert "5 of 6 prompts were measured" in caption
     assert "Shown: the first 2 of these prompts; 3 more in the run." in caption
-    assert "Shown" not in FIGURE.caption(RUN, FigureOptions(prompts_shown=5))
+    assert "Shown" not in caption_of(FIGURE, RUN, FigureOptions(prompts_shown=5))
 
 
 def test_effect_on_all_later_positions_stands_below() -> None:
@@ -81,24 +81,24 @@ def test_effect_on_all_later_positions_stands_below() -> None:
     assert below.get_title(loc="left") == "Erasing one token, all later positions: prompt p1"
     np.testing.assert_allclose(below.get_images()[0].get_array(), above.get_images()[0].get_array() * 0.5)
     assert not any(label.get_visible() for label in above.get_xticklabels())
-    assert "every position behind the token" in FIGURE.caption(run)
+    assert "every position behind the token" in caption_of(FIGURE, run)
 
 
 def test_long_prompt_labels_some_tokens_that_do_not_overlap() -> None:
     run = complete_run(L=5, prompts=2, tokens=200)
-    figure = FIGURE.draw(run)
+    figure = drawn_from(FIGURE, run)
     (ax,) = [ax for ax in figure.axes if ax.get_images()]
     places = ax.get_xticks()
     assert len(places) <= LABELLED_TOKENS
     assert set(np.diff(places)) == {3}
     boxes = [label.get_window_extent() for label in ax.get_xticklabels()]
     assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
-    assert "not every token is labelled" in FIGURE.caption(run)
-    assert "not every token is labelled" not in FIGURE.caption(RUN)
+    assert "not every token is labelled" in caption_of(FIGURE, run)
+    assert "not every token is labelled" not in caption_of(FIGURE, RUN)
 
 
 def test_labels_of_a_full_page_do_not_overlap() -> None:
-    figure = FIGURE.draw(complete_run(L=64, prompts=2, tokens=64))
+    figure = drawn_from(FIGURE, complete_run(L=64, prompts=2, tokens=64))
     (ax,) = [ax for ax in figure.axes if ax.get_images()]
     boxes = [label.get_window_extent() for label in ax.get_xticklabels()]
     assert len(boxes) == 63
@@ -107,7 +107,7 @@ def test_labels_of_a_full_page_do_not_overlap() -> None:
 
 def test_run_without_pieces_numbers_its_tokens() -> None:
     run = replaced(RUN, "erasure", DATA.drop_vars(["piece", "answer_start"]))
-    ax = of_prompt(FIGURE.draw(run), 1)
+    ax = of_prompt(drawn_from(FIGURE, run), 1)
     assert [label.get_text() for label in ax.get_xticklabels()][:3] == ["0", "1", "2"]
     assert not ax.get_lines()
 
@@ -125,7 +125,7 @@ def test_no_prompt_measured_is_an_error() -> None:
     data = DATA.copy(deep=True)
     data["effect"][:] = np.nan
     with pytest.raises(OptionError, match="every value of 'erasure' is missing"):
-        FIGURE.draw(replaced(RUN, "erasure", data))
+        drawn_from(FIGURE, replaced(RUN, "erasure", data))
 
 
 def test_where_all_prompts_are_long_the_shortest_have_maps_and_the_caption_says_so() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support.artists import bands, curve
+from support.artists import bands, caption_of, curve, drawn_from
 from support.synthetic import replaced
 from support.synthetic_tokens import complete_run
 
@@ -22,7 +22,7 @@ DATA = RUN["gradient"]
     ],
 )
 def test_curves_are_means_over_prompts_with_bands(name: str, label: str) -> None:
-    (ax,) = FIGURE.draw(RUN).axes
+    (ax,) = drawn_from(FIGURE, RUN).axes
     x, y = curve(ax, label)
     np.testing.assert_array_equal(x, range(6))
     np.testing.assert_allclose(y, DATA[name].values.mean(0))
@@ -30,20 +30,20 @@ def test_curves_are_means_over_prompts_with_bands(name: str, label: str) -> None
 
 
 def test_axes_have_units_and_a_logarithmic_scale() -> None:
-    (ax,) = FIGURE.draw(RUN).axes
+    (ax,) = drawn_from(FIGURE, RUN).axes
     assert ax.get_ylabel() == "norm (nats per activation unit), log scale"
     assert ax.get_yscale() == "log"
     assert ax.get_xlabel().startswith("boundary (index")
 
 
 def test_zero_at_the_last_boundary_has_no_place() -> None:
-    (ax,) = FIGURE.draw(RUN).axes
+    (ax,) = drawn_from(FIGURE, RUN).axes
     assert ax.get_ylim()[0] > DATA["norm_rest"].values[:, -2].min() / 10
-    assert "0 at the last boundary" in FIGURE.caption(RUN)
+    assert "0 at the last boundary" in caption_of(FIGURE, RUN)
 
 
 def test_bands_end_where_there_is_nothing_above_zero() -> None:
-    (ax,) = FIGURE.draw(RUN).axes
+    (ax,) = drawn_from(FIGURE, RUN).axes
     outlines = [path.vertices for band in bands(ax) for path in band.get_paths()]
     assert all((outline[:, 1] > 0).all() for outline in outlines)
     assert [outline[:, 0].max() for outline in outlines] == [5, 5, 4]

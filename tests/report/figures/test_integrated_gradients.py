@@ -5,7 +5,7 @@ import functools
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
-from support.artists import axes_titled, curve
+from support.artists import axes_titled, caption_of, curve, drawn_from
 from support.synthetic import replaced
 from support.synthetic_tokens import SITES, complete_run
 
@@ -24,7 +24,7 @@ TITLES = {
 
 @functools.cache
 def drawn() -> Figure:
-    return FIGURE.draw(RUN)
+    return drawn_from(FIGURE, RUN)
 
 
 @pytest.mark.parametrize("site", SITES)
@@ -43,14 +43,14 @@ def test_positive_is_red_and_negative_blue() -> None:
     red, blue = image.cmap(image.norm(high)), image.cmap(image.norm(low))
     assert red[0] > 2 * red[2]
     assert blue[2] > 2 * blue[0]
-    assert "Red: what is there raises the probability" in FIGURE.caption(RUN)
+    assert "Red: what is there raises the probability" in caption_of(FIGURE, RUN)
 
 
 def test_one_panel_a_prompt_and_one_of_completeness() -> None:
     names = [panel.name for panel in FIGURE.panels(RUN, FigureOptions(prompts_shown=3))]
     assert names == ["prompt_1", "prompt_2", "prompt_3", "completeness"]
-    assert "Shown: the first 3 of these prompts; 2 more in the run." in FIGURE.caption(
-        RUN, FigureOptions(prompts_shown=3)
+    assert "Shown: the first 3 of these prompts; 2 more in the run." in caption_of(
+        FIGURE, RUN, FigureOptions(prompts_shown=3)
     )
 
 
@@ -72,13 +72,13 @@ def test_site_without_values_is_left_out() -> None:
     data = DATA.copy(deep=True)
     data["attribution"].loc[{"site": "mlp"}] = np.nan
     data["completeness"].loc[{"site": "mlp"}] = np.nan
-    figure = FIGURE.draw(replaced(RUN, "integrated_gradients", data))
+    figure = drawn_from(FIGURE, replaced(RUN, "integrated_gradients", data))
     assert not any("MLP" in ax.get_title(loc="left") for ax in figure.axes)
-    assert "Attribution to the block" not in FIGURE.caption(RUN)
+    assert "Attribution to the block" not in caption_of(FIGURE, RUN)
 
 
 def test_caption_tells_the_published_baseline() -> None:
     identity = {**RUN.manifest["identity"], "measures": {"integrated_gradients": {"baseline": "channels"}}}
     run = type(RUN)(RUN.tree, {**RUN.manifest, "identity": identity})
-    assert "from its mean over the prompt's tokens" in FIGURE.caption(RUN)
-    assert "from its mean over channels" in FIGURE.caption(run)
+    assert "from its mean over the prompt's tokens" in caption_of(FIGURE, RUN)
+    assert "from its mean over channels" in caption_of(FIGURE, run)

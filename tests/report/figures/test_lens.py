@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from matplotlib.figure import Figure
-from support.artists import axes_titled, curve
+from support.artists import axes_titled, caption_of, curve, drawn_from
 from support.synthetic import replaced, synthetic_run
 from support.synthetic_tokens import complete_run
 
@@ -22,7 +22,7 @@ TOKENS = DATA["n_tokens"].values
 
 @functools.cache
 def figure() -> Figure:
-    return FIGURE.draw(RUN)
+    return drawn_from(FIGURE, RUN)
 
 
 @pytest.mark.parametrize(
@@ -49,18 +49,18 @@ def test_units_are_those_of_the_data(title: str, units: str) -> None:
 
 def test_several_norms_are_drawn_apart_and_named() -> None:
     run = synthetic_run(norms=("recompute", "frozen"))
-    ax = axes_titled(FIGURE.draw(run, panels=["kl"]), "Distance")
+    ax = axes_titled(drawn_from(FIGURE, run, panels=["kl"]), "Distance")
     frozen = run["lens"].sel(norm="frozen")["kl_lens_final"].values
     tokens = run["lens"]["n_tokens"].values
     np.testing.assert_allclose(curve(ax, "KL(lens ‖ final), frozen")[1], tokens @ frozen / tokens.sum())
     looks = [(line.get_color(), line.get_linestyle(), line.get_marker()) for line in ax.get_lines()]
     assert len(set(looks)) == 4
-    assert "recompute (solid) and frozen (broken line)" in FIGURE.caption(run)
+    assert "recompute (solid) and frozen (broken line)" in caption_of(FIGURE, run)
 
 
 def test_entropies_of_two_norms_stand_side_by_side_on_one_scale() -> None:
     run = synthetic_run(norms=("recompute", "frozen"))
-    axes = FIGURE.draw(run, panels=["entropy"]).axes
+    axes = drawn_from(FIGURE, run, panels=["entropy"]).axes
     tokens = run["lens"]["n_tokens"].values
     for ax, norm in zip(axes, ("recompute", "frozen"), strict=True):
         mean = tokens @ run["lens"]["entropy"].sel(norm=norm).values / tokens.sum()
@@ -68,8 +68,8 @@ def test_entropies_of_two_norms_stand_side_by_side_on_one_scale() -> None:
         assert len(ax.get_lines()) == 2
         assert ax.get_title(loc="left") == f"entropy, {norm}"
     assert axes[0].get_ylim() == axes[1].get_ylim()
-    assert "growth of the norm alone" in FIGURE.caption(run)
-    assert "growth of the norm alone" not in FIGURE.caption(RUN)
+    assert "growth of the norm alone" in caption_of(FIGURE, run)
+    assert "growth of the norm alone" not in caption_of(FIGURE, RUN)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_entropies_of_two_norms_stand_side_by_side_on_one_scale() -> None:
 )
 def test_every_prompt_is_a_dot_beside_the_mean_and_its_interval(title: str, row: int, name: str, label: str) -> None:
     run = complete_run(tokens=6)
-    ax = axes_titled(FIGURE.draw(run, panels=["settling", "deep_thinking"]), title)
+    ax = axes_titled(drawn_from(FIGURE, run, panels=["settling", "deep_thinking"]), title)
     values = run["lens"][name].values
     dots = [line for line in ax.get_lines() if line.get_label() == "prompts"][row]
     np.testing.assert_array_equal(dots.get_xdata(), values)
@@ -98,7 +98,7 @@ def test_every_prompt_is_a_dot_beside_the_mean_and_its_interval(title: str, row:
 @pytest.mark.parametrize(("row", "name"), [(0, "settle"), (1, "prediction")])
 def test_figure_and_table_say_the_same_depth_of_tokens(row: int, name: str) -> None:
     run = complete_run(tokens=6)
-    ax = axes_titled(FIGURE.draw(run, panels=["settling"]), "Where predictions settle")
+    ax = axes_titled(drawn_from(FIGURE, run, panels=["settling"]), "Where predictions settle")
     mean = [line for line in ax.get_lines() if line.get_label() == "mean"][row]
     inputs = depth_inputs(run["residual"], run["lens"], run["skip"])
     assert mean.get_xdata()[0] == pytest.approx(effective_depth(inputs, resamples=100)[name].depth)
@@ -108,12 +108,12 @@ def test_settling_of_several_norms_has_a_row_each() -> None:
     data = DATA.assign(settle_depth=("prompt", np.linspace(3, 9, 6)))
     both = xr.concat([data, data.assign(settle_depth=data["settle_depth"] * np.nan)], "norm")
     run = replaced(RUN, "lens", both.assign_coords(norm=["recompute", "frozen"]))
-    (ax,) = FIGURE.draw(run, panels=["settling"]).axes
+    (ax,) = drawn_from(FIGURE, run, panels=["settling"]).axes
     assert [label.get_text() for label in ax.get_yticklabels()] == ["settle depth,\nrecompute"]
 
 
 def test_runs_without_settling_say_nothing_of_it() -> None:
     names = [panel.name for panel in FIGURE.panels(RUN, FigureOptions())]
     assert names == ["kl", "agreement", "entropy", "cross_entropy"]
-    assert "Settle depth" not in FIGURE.caption(RUN)
-    assert "Settle depth" in FIGURE.caption(complete_run(tokens=6))
+    assert "Settle depth" not in caption_of(FIGURE, RUN)
+    assert "Settle depth" in caption_of(FIGURE, complete_run(tokens=6))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from matplotlib.patches import StepPatch
-from support.artists import data_lines
+from support.artists import caption_of, data_lines, drawn_from
 from support.synthetic import replaced
 from support.synthetic_tokens import complete_run
 
@@ -27,7 +27,7 @@ DATA = RUN["neurons"]
     ],
 )
 def test_curves_by_block(panel: str, expected: dict[str, np.ndarray]) -> None:
-    (ax,) = FIGURE.draw(RUN, panels=[panel]).axes
+    (ax,) = drawn_from(FIGURE, RUN, panels=[panel]).axes
     lines = {line.get_label(): line for line in data_lines(ax)}
     for label, values in expected.items():
         np.testing.assert_allclose(lines[label].get_ydata(), values)
@@ -35,12 +35,12 @@ def test_curves_by_block(panel: str, expected: dict[str, np.ndarray]) -> None:
 
 
 def test_the_threshold_is_drawn() -> None:
-    (ax,) = FIGURE.draw(RUN, panels=["kurtosis"]).axes
+    (ax,) = drawn_from(FIGURE, RUN, panels=["kurtosis"]).axes
     assert 10.0 in [line.get_ydata()[0] for line in ax.get_lines() if line.get_label() == "threshold"]
 
 
 def test_each_listed_neuron_has_its_two_histograms() -> None:
-    figure = FIGURE.draw(RUN, panels=["top_ing"])
+    figure = drawn_from(FIGURE, RUN, panels=["top_ing"])
     assert len(figure.axes) == 36
     listed = DATA.sel(token_class="ing")
     for rank, ax in enumerate(figure.axes):
@@ -56,7 +56,7 @@ def test_each_listed_neuron_has_its_two_histograms() -> None:
 def test_fewer_neurons_are_fewer_histograms() -> None:
     few = DATA.copy(deep=True)
     few["top_block"][:, 7:] = -1
-    figure = FIGURE.draw(replaced(RUN, "neurons", few), panels=["top_ing"])
+    figure = drawn_from(FIGURE, replaced(RUN, "neurons", few), panels=["top_ing"])
     assert len(figure.axes) == 7
 
 
@@ -65,9 +65,9 @@ def test_without_a_tokenizer_there_are_no_histograms_and_no_words_about_them() -
     bare["top_block"][:] = -1
     run = replaced(RUN, "neurons", bare)
     assert [panel.name for panel in FIGURE.panels(run, FigureOptions())] == ["fractions", "kurtosis"]
-    assert "Histograms" not in FIGURE.caption(run)
-    assert f"on the {int(DATA['class_tokens'].sel(token_class='ing'))} tokens" in FIGURE.caption(RUN)
-    assert "kurtosis above 10 (normal: 3)" in FIGURE.caption(run)
+    assert "Histograms" not in caption_of(FIGURE, run)
+    assert f"on the {int(DATA['class_tokens'].sel(token_class='ing'))} tokens" in caption_of(FIGURE, RUN)
+    assert "kurtosis above 10 (normal: 3)" in caption_of(FIGURE, run)
 
 
 def test_the_largest_effects_are_told() -> None:
@@ -82,4 +82,4 @@ def test_few_tokens_have_no_histograms() -> None:
     data["class_tokens"].loc[{"token_class": "ing"}] = 19
     run = replaced(RUN, "neurons", data)
     assert "top_ing" not in [panel.name for panel in FIGURE.panels(run, FigureOptions())]
-    assert 'No histograms: no more than 19 of the tokens end in "ing".' in FIGURE.caption(run)
+    assert 'No histograms: no more than 19 of the tokens end in "ing".' in caption_of(FIGURE, run)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from support import waves, zoo
-from support.artists import axes_titled
+from support.artists import axes_titled, drawn_from
 
 import bathyscope
 from bathyscope.report.figures.pairs import FIGURE
@@ -18,7 +18,7 @@ def run() -> bathyscope.Run:
 
 
 def test_maps_are_means_over_prompts_in_diverging_colours(run: bathyscope.Run) -> None:
-    drawn = FIGURE.draw(run)
+    drawn = drawn_from(FIGURE, run)
     for name, title in (("interaction", "Interaction of two blocks"), ("cost", "Cost of two blocks")):
         [image] = axes_titled(drawn, title).images
         wanted = run["pairs"][name].mean("prompt").values

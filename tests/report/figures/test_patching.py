@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
-from support.artists import axes_titled
+from support.artists import axes_titled, caption_of, drawn_from
 from support.synthetic import replaced
 from support.synthetic_tokens import ANSWER, complete_run
 
@@ -11,7 +11,7 @@ from bathyscope.report.figures.patching import FIGURE
 RUN = complete_run(L=5, prompts=4)
 DATA = RUN["patching"]
 READ = DATA["read_at"].values
-FIGURE_OF_ALL = FIGURE.draw(RUN, FigureOptions(prompts_shown=4))
+FIGURE_OF_ALL = drawn_from(FIGURE, RUN, FigureOptions(prompts_shown=4))
 
 
 def cells(title: str) -> np.ndarray:
@@ -41,6 +41,6 @@ def test_a_pair_of_one_answer_shows_the_divergence() -> None:
 
 def test_a_prompt_that_is_not_patched_has_no_map() -> None:
     assert [panel.name for panel in FIGURE.panels(RUN)] == ["prompt_1", "prompt_2", "prompt_3"]
-    assert "3 of 4 prompts were measured" in FIGURE.caption(RUN)
+    assert "3 of 4 prompts were measured" in caption_of(FIGURE, RUN)
     nothing = DATA.assign(recovered=DATA["recovered"] * np.nan, kl=DATA["kl"] * np.nan)
     assert FIGURE.panels(replaced(RUN, "patching", nothing), FigureOptions()) == []

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from support.artists import data_lines, visible_texts
+from support.artists import caption_of, data_lines, drawn_from, visible_texts
 from support.synthetic import synthetic_run, without
 from support.synthetic_tokens import complete_run
 
@@ -50,7 +50,7 @@ UNITS = (
 
 @functools.cache
 def drawn(name: str, size: str = "L=12") -> Figure:
-    return FIGURES[name].draw(RUNS[size])
+    return drawn_from(FIGURES[name], RUNS[size])
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -115,7 +115,7 @@ def marks(line: Line2D) -> str:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_caption_says_model_data_numbers_and_noise_floor(name: str) -> None:
-    caption = FIGURES[name].caption(RUN)
+    caption = caption_of(FIGURES[name], RUN)
     tokens = int(RUN["residual"]["n_tokens"].sum())
     for part in (
         "example/model-12",
@@ -143,33 +143,28 @@ def test_alternative_text_gives_the_values() -> None:
 
 def test_a_thousand_prompts_and_a_dollar_sign_in_the_model_name() -> None:
     run = synthetic_run(L=3, prompts=1000, model="odd/$name_{x}$")
-    texts = [text for text, _ in visible_texts(FIGURES["drop"].draw(run))]
+    texts = [text for text, _ in visible_texts(drawn_from(FIGURES["drop"], run))]
     assert any(text.replace("\n", " ") == run.caption() for text in texts)
     assert "odd/$name_{x}$" in run.caption()
 
 
 def test_settings_of_the_caller_stay_as_they_were() -> None:
     before = dict(mpl.rcParams)
-    FIGURES["drop"].draw(RUN)
+    drawn_from(FIGURES["drop"], RUN)
     assert dict(mpl.rcParams) == before
 
 
 def test_one_panel_can_be_drawn_alone() -> None:
-    figure = FIGURES["residual"].draw(RUN, panels=["cosines"])
+    figure = drawn_from(FIGURES["residual"], RUN, panels=["cosines"])
     assert len(figure.axes) == 1
     (panel,) = [one for one in FIGURES["residual"].panels(RUN, FigureOptions()) if one.name == "cosines"]
     alone = draw_panel(panel).axes[0]
     np.testing.assert_array_equal(alone.get_lines()[0].get_ydata(), figure.axes[0].get_lines()[0].get_ydata())
 
 
-def test_unknown_panel_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(OptionError, match=r"no panel 'cosine'; this run allows: norms.*Did you mean 'cosines'"):
-        FIGURES["residual"].draw(RUN, panels=["cosine"])
-
-
 def test_measure_that_is_missing_is_named() -> None:
     with pytest.raises(OptionError, match=r"Figure 'skip' needs the measure 'skip'; this run holds: residual, lens"):
-        FIGURES["skip"].draw(without(RUN, "skip"))
+        drawn_from(FIGURES["skip"], without(RUN, "skip"))
 
 
 def test_drawable_follows_the_measures() -> None:

@@ -5,7 +5,7 @@ import functools
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
-from support.artists import axes_titled, bands, curve, data_lines
+from support.artists import axes_titled, bands, caption_of, curve, data_lines, drawn_from
 from support.synthetic import replaced, synthetic_run
 from support.synthetic_tokens import complete_run
 
@@ -25,7 +25,7 @@ TOKENS = DATA["n_tokens"].values
 
 @functools.cache
 def figure() -> Figure:
-    return FIGURE.draw(RUN)
+    return drawn_from(FIGURE, RUN)
 
 
 @pytest.mark.parametrize(
@@ -62,9 +62,9 @@ def test_number_of_lines_and_bands() -> None:
 
 def test_prompt_weighting_is_drawn_and_said() -> None:
     options = FigureOptions(weighting="prompts")
-    _, y = curve(axes_titled(FIGURE.draw(RUN, options, panels=["cosines"]), "Direction"), "attention")
+    _, y = curve(axes_titled(drawn_from(FIGURE, RUN, options, panels=["cosines"]), "Direction"), "attention")
     np.testing.assert_allclose(y, DATA["cos_attn"].values.mean(0))
-    assert "each prompt counts the same" in FIGURE.caption(RUN, options)
+    assert "each prompt counts the same" in caption_of(FIGURE, RUN, options)
 
 
 def test_model_without_parts_shows_the_block_alone() -> None:
@@ -72,7 +72,7 @@ def test_model_without_parts_shows_the_block_alone() -> None:
     for name in data:
         if "attn" in str(name) or "mlp" in str(name):
             data[name][:] = np.nan
-    ax = axes_titled(FIGURE.draw(replaced(RUN, "residual", data), panels=["ratios"]), "Contributions")
+    ax = axes_titled(drawn_from(FIGURE, replaced(RUN, "residual", data), panels=["ratios"]), "Contributions")
     assert [line.get_label() for line in ax.get_lines()] == ["block"]
 
 
@@ -98,7 +98,7 @@ def test_norms_over_decades_are_logarithmic_and_say_so() -> None:
 )
 def test_largest_activations_count_each_prompt_the_same(name: str, title: str, label: str) -> None:
     run = complete_run(tokens=6)
-    ax = axes_titled(FIGURE.draw(run, panels=[name]), title)
+    ax = axes_titled(drawn_from(FIGURE, run, panels=[name]), title)
     (line,) = ax.get_lines()
     np.testing.assert_allclose(line.get_ydata(), run["residual"][name].values.mean(0))
     assert (ax.get_ylabel(), ax.get_yscale(), len(bands(ax))) == (label, "log", 1)
@@ -108,9 +108,9 @@ def test_caption_tells_where_the_largest_activations_are() -> None:
     run = complete_run(tokens=6)
     data = run["residual"].copy(deep=True)
     data["largest_channel"][:2] = 5
-    caption = FIGURE.caption(replaced(run, "residual", data))
+    caption = caption_of(FIGURE, replaced(run, "residual", data))
     assert "Largest activations: in 67% of all prompts and boundaries at token 0, channel 317" in caption
-    assert "Largest activations" not in FIGURE.caption(RUN)
+    assert "Largest activations" not in caption_of(FIGURE, RUN)
 
 
 @pytest.mark.parametrize("title", ["Mean norms of the stream", "Contributions relative", "Direction of contributions"])

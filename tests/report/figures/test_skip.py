@@ -7,7 +7,7 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm, to_hex
 from matplotlib.figure import Figure
-from support.artists import axes_titled, bands, curve
+from support.artists import axes_titled, bands, caption_of, curve, drawn_from
 from support.synthetic import replaced, synthetic_run
 
 from bathyscope.errors import OptionError
@@ -24,7 +24,7 @@ UPPER = np.triu(np.ones((12, 12), dtype=bool), 1)
 
 @functools.cache
 def drawn() -> Figure:
-    return FIGURE.draw(RUN)
+    return drawn_from(FIGURE, RUN)
 
 
 def shown(ax: Axes) -> np.ma.MaskedArray:
@@ -53,7 +53,7 @@ def with_effect(run: Run, name: str, at: tuple[int, int] | None, value: float) -
 )
 @pytest.mark.parametrize("reduction", ["max", "mean", "p95"])
 def test_cells_are_the_values(title: str, name: str, reduction: str) -> None:
-    values = shown(axes_titled(FIGURE.draw(RUN, FigureOptions(reduction=reduction), panels=[name[7:]]), title))
+    values = shown(axes_titled(drawn_from(FIGURE, RUN, FigureOptions(reduction=reduction), panels=[name[7:]]), title))
     per_prompt = DATA[name].values[:, 0, ["mean", "p95", "max"].index(reduction)]
     expected = per_prompt.max(0) if reduction == "max" else per_prompt.mean(0)
     np.testing.assert_array_equal(np.ma.getmaskarray(values), ~UPPER)
@@ -67,13 +67,13 @@ def test_bars_are_the_output_change() -> None:
 
 
 def test_attention_keeps_its_own_block_visible() -> None:
-    figure = FIGURE.draw(synthetic_run(parts=("block", "attention")), panels=["attention_all"])
+    figure = drawn_from(FIGURE, synthetic_run(parts=("block", "attention")), panels=["attention_all"])
     values = shown(axes_titled(figure, "Skipping one block's attention: effect on all"))
     np.testing.assert_array_equal(np.ma.getmaskarray(values), np.tril(np.ones((12, 12), dtype=bool), -1))
 
 
 def test_colour_bars_have_label_unit_and_reduction() -> None:
-    figure = FIGURE.draw(RUN, FigureOptions(reduction="mean"))
+    figure = drawn_from(FIGURE, RUN, FigureOptions(reduction="mean"))
     labels = [ax.get_xlabel() for ax in figure.axes if ax.get_xlabel().startswith("relative change")]
     assert [label[label.index("(") :] for label in labels] == [
         "(dimensionless, linear scale; mean over tokens and prompts)",
@@ -85,23 +85,23 @@ def test_colour_bars_have_label_unit_and_reduction() -> None:
 
 def test_outlier_is_clipped_marked_and_told() -> None:
     run = with_effect(synthetic_run(L=40), "effect_all", (0, 39), 900.0)
-    (image,) = axes_titled(FIGURE.draw(run, panels=["all"]), "Skipping").get_images()
+    (image,) = axes_titled(drawn_from(FIGURE, run, panels=["all"]), "Skipping").get_images()
     assert image.norm.vmax < 10
     assert image.colorbar.extend == "max"
     assert to_hex(image.cmap(image.norm(900.0))) == style.CLIPPED
-    assert "1 of 780 cells above" not in FIGURE.caption(RUN)
-    assert "(largest 900) are drawn in magenta" in FIGURE.caption(run)
+    assert "1 of 780 cells above" not in caption_of(FIGURE, RUN)
+    assert "(largest 900) are drawn in magenta" in caption_of(FIGURE, run)
 
 
 def test_ordinary_values_are_not_clipped() -> None:
-    figure = FIGURE.draw(RUN, panels=["all"])
+    figure = drawn_from(FIGURE, RUN, panels=["all"])
     (image,) = axes_titled(figure, "Skipping one block: effect on all").get_images()
     assert image.norm.vmax == DATA["effect_all"].values[:, 0, 2][:, UPPER].max()
     assert image.colorbar.extend == "neither"
 
 
 def test_logarithmic_colours_on_request() -> None:
-    figure = FIGURE.draw(RUN, FigureOptions(scale="log"), panels=["all"])
+    figure = drawn_from(FIGURE, RUN, FigureOptions(scale="log"), panels=["all"])
     (image,) = axes_titled(figure, "Skipping one block: effect on all").get_images()
     assert isinstance(image.norm, LogNorm)
     assert any("log scale" in ax.get_xlabel() for ax in figure.axes)
@@ -110,7 +110,7 @@ def test_logarithmic_colours_on_request() -> None:
 @pytest.mark.parametrize(("value", "scale"), [(0.0, "log"), (0.0, "linear"), (0.25, "log")])
 def test_all_effects_equal_or_zero_can_be_drawn(value: float, scale: str) -> None:
     run = with_effect(RUN, "effect_all", None, value)
-    figure = FIGURE.draw(run, FigureOptions(scale=scale), panels=["all"])
+    figure = drawn_from(FIGURE, run, FigureOptions(scale=scale), panels=["all"])
     assert np.isfinite(shown(axes_titled(figure, "Skipping")).compressed()).all()
 
 
@@ -118,20 +118,20 @@ def test_row_that_was_not_measured_is_hatched_and_told() -> None:
     data = DATA.copy(deep=True)
     data["effect_all"][:, :, :, 4] = np.nan
     run = replaced(RUN, "skip", data)
-    ax = axes_titled(FIGURE.draw(run, panels=["all"]), "Skipping one block: effect on all")
+    ax = axes_titled(drawn_from(FIGURE, run, panels=["all"]), "Skipping one block: effect on all")
     (hatched,) = [patch for patch in ax.patches if patch.get_hatch()]
     assert (hatched.get_y(), hatched.get_height()) == (3.5, 1.0)
-    assert "hatched rows (4) were not measured" in FIGURE.caption(run)
+    assert "hatched rows (4) were not measured" in caption_of(FIGURE, run)
 
 
 def test_prompts_too_short_are_left_out_and_counted() -> None:
     data = DATA.copy(deep=True)
     data["effect_future"][:2] = np.nan
     run = replaced(RUN, "skip", data)
-    values = shown(axes_titled(FIGURE.draw(run, panels=["future"]), "Skipping one block"))
+    values = shown(axes_titled(drawn_from(FIGURE, run, panels=["future"]), "Skipping one block"))
     np.testing.assert_allclose(values[UPPER], DATA["effect_future"].values[2:, 0, 2].max(0)[UPPER])
-    assert "4 of 6 prompts were long enough" in FIGURE.caption(run)
-    assert "long enough" not in FIGURE.caption(RUN)
+    assert "4 of 6 prompts were long enough" in caption_of(FIGURE, run)
+    assert "long enough" not in caption_of(FIGURE, RUN)
 
 
 def test_no_prompt_long_enough_leaves_that_map_out() -> None:
@@ -147,7 +147,7 @@ def test_no_prompt_long_enough_leaves_that_map_out() -> None:
 def test_nothing_measured_is_an_error_with_advice() -> None:
     run = with_effect(with_effect(RUN, "effect_future", None, np.nan), "effect_all", None, np.nan)
     with pytest.raises(OptionError, match=r"every value of 'skip' is missing.*use longer ones"):
-        FIGURE.draw(run)
+        drawn_from(FIGURE, run)
 
 
 @pytest.mark.parametrize("top", [0.13, 0.9, 20.0, 4000.0])
@@ -155,7 +155,7 @@ def test_logarithmic_colour_bar_has_at_least_two_numbers(top: float) -> None:
     data = DATA.copy(deep=True)
     data["effect_all"][:] = np.geomspace(0.1, top, 12)
     run = replaced(RUN, "skip", data)
-    figure = FIGURE.draw(run, FigureOptions(scale="log"), panels=["all"])
+    figure = drawn_from(FIGURE, run, FigureOptions(scale="log"), panels=["all"])
     (bar,) = [ax for ax in figure.axes if ax.get_xlabel().startswith("relative change")]
     low, high = bar.get_xlim()
     shown_at = [tick for tick in bar.get_xticks() if low <= tick <= high]
@@ -167,13 +167,13 @@ def test_logarithmic_colour_bar_has_at_least_two_numbers(top: float) -> None:
 def test_channels_that_are_skipped_leave_the_own_block_visible_at_later_tokens() -> None:
     identity = {**RUN.manifest["identity"], "measures": {"skip": {"axis": "channels"}}}
     run = Run(RUN.tree, {**RUN.manifest, "identity": identity})
-    values = shown(axes_titled(FIGURE.draw(run, panels=["future"]), "Skipping one block: effect on later"))
+    values = shown(axes_titled(drawn_from(FIGURE, run, panels=["future"]), "Skipping one block: effect on later"))
     np.testing.assert_array_equal(np.ma.getmaskarray(values), np.tril(np.ones((12, 12), dtype=bool), -1))
 
 
 def test_zero_is_no_blank_on_a_logarithmic_scale() -> None:
     run = with_effect(RUN, "effect_all", (0, 5), 0.0)
-    (image,) = axes_titled(FIGURE.draw(run, FigureOptions(scale="log"), panels=["all"]), "Skipping").get_images()
+    (image,) = axes_titled(drawn_from(FIGURE, run, FigureOptions(scale="log"), panels=["all"]), "Skipping").get_images()
     values = np.ma.asarray(image.get_array())
     np.testing.assert_array_equal(np.ma.getmaskarray(values), ~UPPER)
     assert image.norm(values[0, 5]) < 0
@@ -181,13 +181,13 @@ def test_zero_is_no_blank_on_a_logarithmic_scale() -> None:
 
 
 def test_single_prompts_are_shown_in_the_same_colours() -> None:
-    figure = FIGURE.draw(RUN, FigureOptions(prompts_shown=3), panels=["prompts_future"])
+    figure = drawn_from(FIGURE, RUN, FigureOptions(prompts_shown=3), panels=["prompts_future"])
     maps = [ax for ax in figure.axes if ax.get_images()]
     assert [ax.get_title(loc="left") for ax in maps] == ["prompt p0", "prompt p1", "prompt p2"]
     for prompt, ax in enumerate(maps):
         np.testing.assert_allclose(shown(ax)[UPPER], DATA["effect_future"].values[prompt, 0, 2][UPPER])
     assert len({ax.get_images()[0].get_clim() for ax in maps}) == 1
-    assert "Prompt by prompt: 3 of 6 prompts" in FIGURE.caption(RUN, FigureOptions(prompts_shown=3))
+    assert "Prompt by prompt: 3 of 6 prompts" in caption_of(FIGURE, RUN, FigureOptions(prompts_shown=3))
 
 
 @pytest.mark.parametrize(("prompts", "shown_at_most"), [(1, 4), (6, 0)])
@@ -201,12 +201,12 @@ def test_single_prompts_are_left_out(prompts: int, shown_at_most: int) -> None:
         "output_all",
         "output_future",
     ]
-    assert "Prompt by prompt" not in FIGURE.caption(run, options)
+    assert "Prompt by prompt" not in caption_of(FIGURE, run, options)
 
 
 def test_influence_is_the_mean_over_prompts_of_rows_and_columns() -> None:
     ax = axes_titled(
-        FIGURE.draw(RUN, panels=["influence_future"]), "Skipping one block: effect on later tokens, by block"
+        drawn_from(FIGURE, RUN, panels=["influence_future"]), "Skipping one block: effect on later tokens, by block"
     )
     effect = DATA["effect_future"].values[:, 0, 2]
     x, given = curve(ax, "given to later blocks")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.patches import Rectangle
-from support.artists import axes_titled, curve
+from support.artists import axes_titled, caption_of, curve, drawn_from
 from support.synthetic import replaced, synthetic_run
 from support.synthetic_stages import planted, stages
 
@@ -28,7 +28,7 @@ DATA = RUN["stages"]
 
 
 def test_every_signature_has_a_row_with_its_values_and_unit() -> None:
-    axes = FIGURE.draw(RUN, panels=["signatures"]).axes
+    axes = drawn_from(FIGURE, RUN, panels=["signatures"]).axes
     assert len(axes) == CURVES
     for row, ax in enumerate(axes):
         (line,) = ax.get_lines()
@@ -41,7 +41,7 @@ def test_every_signature_has_a_row_with_its_values_and_unit() -> None:
 
 
 def test_boundaries_stand_half_a_block_before_the_stage_over_their_intervals() -> None:
-    for ax in FIGURE.draw(RUN, panels=["signatures"]).axes:
+    for ax in drawn_from(FIGURE, RUN, panels=["signatures"]).axes:
         marks = [one.get_segments()[0][0][0] for one in ax.collections if isinstance(one, LineCollection)]
         np.testing.assert_allclose(marks, DATA["boundary"].values - 0.5)
         spans = [(one.get_x(), one.get_x() + one.get_width()) for one in ax.patches if isinstance(one, Rectangle)]
@@ -49,14 +49,14 @@ def test_boundaries_stand_half_a_block_before_the_stage_over_their_intervals() -
 
 
 def test_stages_are_numbered_above_their_middle() -> None:
-    top = FIGURE.draw(RUN, panels=["signatures"]).axes[0]
+    top = drawn_from(FIGURE, RUN, panels=["signatures"]).axes[0]
     found = {text.get_text(): text.get_position()[0] for text in top.texts}
     edges = [0, *DATA["boundary"].values, 12]
     assert found == {str(n + 1): (edges[n] + edges[n + 1] - 1) / 2 for n in range(4)}
 
 
 def test_the_error_on_held_out_prompts_and_what_straight_lines_would_leave() -> None:
-    ax = axes_titled(FIGURE.draw(RUN), "How many stages")
+    ax = axes_titled(drawn_from(FIGURE, RUN), "How many stages")
     error, floor = DATA["heldout_error"].values, float(DATA["floor"])
     k, drawn = curve(ax, "if all curves were straight lines")
     np.testing.assert_array_equal(k, [1, 2, 3, 4, 5])
@@ -68,34 +68,34 @@ def test_the_error_on_held_out_prompts_and_what_straight_lines_would_leave() -> 
 
 
 def test_the_caption_names_the_stages_and_says_how_many_there_are() -> None:
-    said = FIGURE.caption(RUN)
+    said = caption_of(FIGURE, RUN)
     assert "feature engineering, prediction ensembling, residual calibration" in said
     assert f"not clearly worse than the best: {int(DATA['best_k'])}" in said
     three = run_of((3, 7), 12, stages=3)
-    assert "feature engineering" not in FIGURE.caption(three)
+    assert "feature engineering" not in caption_of(FIGURE, three)
     many = run_of((3, 7, 9), 12, noise=0.1, most=3)
-    assert "not clearly worse than the best: 3; more than 3 were not tried" in FIGURE.caption(many)
+    assert "not clearly worse than the best: 3; more than 3 were not tried" in caption_of(FIGURE, many)
 
 
 def test_what_is_left_out_is_said_and_not_drawn() -> None:
     merged = planted((3, 7, 9), 12, prompts=6, noise=0.6)
     del merged["attention_locality"]
     run = replaced(RUN, "stages", stages(merged))
-    assert len(FIGURE.draw(run, panels=["signatures"]).axes) == CURVES - 1
-    assert "Left out: attention_prev5 (attention_locality was not measured)." in FIGURE.caption(run)
+    assert len(drawn_from(FIGURE, run, panels=["signatures"]).axes) == CURVES - 1
+    assert "Left out: attention_prev5 (attention_locality was not measured)." in caption_of(FIGURE, run)
 
 
 def test_a_shallow_model_has_signatures_and_a_reason() -> None:
     run = run_of((2,), 5)
-    for ax in FIGURE.draw(run, panels=["signatures"]).axes:
+    for ax in drawn_from(FIGURE, run, panels=["signatures"]).axes:
         assert not ax.patches
         assert not ax.texts
-    assert "4 stages of at least 2 blocks need 8 blocks, and the model has 5." in FIGURE.caption(run)
+    assert "4 stages of at least 2 blocks need 8 blocks, and the model has 5." in caption_of(FIGURE, run)
 
 
 def test_without_bands_none_is_drawn() -> None:
-    with_bands = FIGURE.draw(RUN, panels=["signatures"]).axes[0].collections
-    without = FIGURE.draw(RUN, FigureOptions(band="none"), panels=["signatures"]).axes[0].collections
+    with_bands = drawn_from(FIGURE, RUN, panels=["signatures"]).axes[0].collections
+    without = drawn_from(FIGURE, RUN, FigureOptions(band="none"), panels=["signatures"]).axes[0].collections
     assert len(with_bands) == len(without) + 1
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support.artists import axes_titled, bands, curve
+from support.artists import axes_titled, bands, caption_of, curve, drawn_from
 from support.synthetic import replaced
 from support.synthetic_tokens import complete_run
 
@@ -23,7 +23,7 @@ DATA = RUN["swap_cosine"]
     ],
 )
 def test_curves_are_token_weighted_means_with_bands(part: str, name: str, variable: str, label: str) -> None:
-    ax = axes_titled(FIGURE.draw(RUN), f"Contributions of {name}")
+    ax = axes_titled(drawn_from(FIGURE, RUN), f"Contributions of {name}")
     x, y = curve(ax, label)
     weights = DATA["n_tokens"].values
     np.testing.assert_array_equal(x, range(5))
@@ -32,13 +32,13 @@ def test_curves_are_token_weighted_means_with_bands(part: str, name: str, variab
 
 
 def test_axes() -> None:
-    for ax in FIGURE.draw(RUN).axes:
+    for ax in drawn_from(FIGURE, RUN).axes:
         assert ax.get_ylabel() == "cosine (dimensionless)"
         assert ax.get_xlabel() == "first of the swapped blocks (0-based index)"
 
 
 def test_caption_says_what_is_compared() -> None:
-    assert "Block ℓ+1 runs before block ℓ." in FIGURE.caption(RUN)
+    assert "Block ℓ+1 runs before block ℓ." in caption_of(FIGURE, RUN)
 
 
 def test_missing_values_leave_no_panel() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support.artists import axes_titled, curve
+from support.artists import axes_titled, caption_of, curve, drawn_from
 from support.synthetic import replaced
 from support.synthetic_tokens import complete_run
 
@@ -19,13 +19,13 @@ COUNTS = DATA["n_averaged"].values[1:]
     ("name", "title"), [("kl", "Distance from the final"), ("top1_agreement", "Same top-1 token as in the end")]
 )
 def test_lines_are_means_over_the_tokens_that_no_map_was_fitted_to(name: str, title: str, reader: str) -> None:
-    x, y = curve(axes_titled(FIGURE.draw(RUN), title), reader)
+    x, y = curve(axes_titled(drawn_from(FIGURE, RUN), title), reader)
     np.testing.assert_array_equal(x, range(6))
     np.testing.assert_allclose(y, COUNTS @ DATA[name].sel(reader=reader).values[1:] / COUNTS.sum())
 
 
 def test_depths_of_both_readers_stand_one_above_the_other() -> None:
-    ax = axes_titled(FIGURE.draw(RUN), "Where predictions settle")
+    ax = axes_titled(drawn_from(FIGURE, RUN), "Where predictions settle")
     assert [label.get_text() for label in ax.get_yticklabels()] == ["translated", "lens"]
     dots = [line.get_xdata() for line in ax.get_lines() if line.get_label() == "prompts"]
     for found, reader in zip(dots, ("translated", "lens"), strict=True):
@@ -33,7 +33,7 @@ def test_depths_of_both_readers_stand_one_above_the_other() -> None:
 
 
 def test_the_caption_states_both_depths_and_how_many_prompts_were_read() -> None:
-    caption = FIGURE.caption(RUN)
+    caption = caption_of(FIGURE, RUN)
     assert "of the 5 prompts that no map was fitted to" in caption
     decodable, readable = float(DATA["decodable"]), float(DATA["readable"])
     assert f"{decodable:.1f} translated (decodable) and {readable:.1f} by the lens (readable)" in caption

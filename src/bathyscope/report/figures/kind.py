@@ -19,7 +19,7 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure, FigureBase
 from matplotlib.text import Text
 
-from bathyscope.errors import OptionError, did_you_mean
+from bathyscope.errors import OptionError
 from bathyscope.papers.faults import faults_in
 from bathyscope.report.figures import style
 from bathyscope.report.figures.layout import MeasuredOnce
@@ -160,30 +160,6 @@ class FigureKind:
     def panels(self, run: Run, options: FigureOptions | None = None) -> Sequence[Panel]:
         """The panels of :meth:`drawing`."""
         return self.drawing(run, options).panels
-
-    def draw(self, run: Run, options: FigureOptions | None = None, panels: Sequence[str] | None = None) -> Figure:
-        """The figure with all its panels, or with the named ones.
-
-        Raises:
-            OptionError: the run lacks the measure, all its values are missing, or a panel is unknown.
-        """
-        offered = {panel.name: panel for panel in self.panels(run, options)}
-        if not offered:
-            raise OptionError(
-                f"Figure {self.name!r} has nothing to show: every value of {self.measure!r} is missing. "
-                "The prompts may be too short for this measure; use longer ones."
-            )
-        for name in panels or ():
-            if name not in offered:
-                raise OptionError(
-                    f"Figure {self.name!r} has no panel {name!r}; this run allows: {', '.join(offered)}."
-                    f"{did_you_mean(name, offered)}"
-                )
-        return compose(run, [offered[name] for name in panels or offered])
-
-    def caption(self, run: Run, options: FigureOptions | None = None) -> str:
-        """The note, then model, data, counts and the noise floor."""
-        return f"{self.drawing(run, options).note} {run.caption()}"
 
 
 def compose(run: Run, panels: Sequence[Panel]) -> Figure:
