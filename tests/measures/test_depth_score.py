@@ -18,7 +18,8 @@ from torch import nn
 
 import bathyscope
 from bathyscope import OptionError, Prompt, PromptError
-from bathyscope.measures.depth_score import DepthScore, DepthScoreOptions, answer_positions
+from bathyscope.measures.declared.depth_score import DepthScoreOptions
+from bathyscope.measures.depth_score import DepthScore, answer_positions
 from bathyscope.measures.depth_score_levels import level_results
 from bathyscope.prompts.prompt import TokenizedPrompt
 
@@ -271,16 +272,15 @@ def effects_of(levels: np.ndarray, slope: float, seed: int = 0) -> xr.Dataset:
 
 def test_a_planted_trend_is_found_and_measured() -> None:
     levels = np.repeat([2, 3, 4], 20)
-    found = level_results(effects_of(levels, 0.5), "hops", resamples=500, coverage=0.95, permutations=999, seed=0).sel(
-        reduction="max"
-    )
+    quick = DepthScoreOptions(resamples=500, permutations=999)
+    found = level_results(effects_of(levels, 0.5), "hops", quick, seed=0).sel(reduction="max")
     assert (found.trend_p_value == 1 / 1000).all()
     slope = found.sel(score="output")
     assert float(slope.trend_slope) == pytest.approx(0.5, abs=0.1)
     assert float(slope.trend_ci_low) < float(slope.trend_slope) < float(slope.trend_ci_high)
     assert float(slope.trend_share) == pytest.approx(float(slope.trend_slope) / 8)
     assert (np.diff(found.score_output) > 0.3).all()
-    flat = level_results(effects_of(levels, 0.0), "hops", resamples=500, coverage=0.95, permutations=999, seed=0)
+    flat = level_results(effects_of(levels, 0.0), "hops", quick, seed=0)
     assert (flat.trend_p_value > 0.05).all()
     assert (flat.trend_ci_low < 0).all()
     assert (flat.trend_ci_high > 0).all()
@@ -288,16 +288,17 @@ def test_a_planted_trend_is_found_and_measured() -> None:
 
 def test_clusters_are_drawn_and_signed_as_one() -> None:
     """Levels of copies of prompts: by clusters as sure as with one of each, and surer only without them."""
-    settings: dict[str, Any] = {"resamples": 200, "coverage": 0.95, "permutations": 9999, "seed": 0}
+    settings: dict[str, Any] = {"resamples": 200, "permutations": 9999}
     once, copies = effects_of(np.repeat([2, 3, 4], 4), 0.2), np.repeat(np.arange(12), 3)
     many = once.isel(prompt=copies).assign_coords(book=("prompt", [f"b{n}" for n in copies]))
     plain, clustered = (
-        level_results(data, "hops", cluster=c, **settings) for data, c in ((once, None), (many, "book"))
+        level_results(data, "hops", DepthScoreOptions(cluster=c, **settings), seed=0)
+        for data, c in ((once, None), (many, "book"))
     )
     for name in ("trend_slope", "trend_ci_low", "trend_ci_high", "trend_p_value", "score_output", "ci_low", "ci_high"):
         own, wanted = (data[name].sel(reduction=["mean", "max"]).values for data in (clustered, plain))
         np.testing.assert_allclose(own, wanted, rtol=1e-6, err_msg=name)
-    blind = level_results(many, "hops", **settings)
+    blind = level_results(many, "hops", DepthScoreOptions(**settings), seed=0)
     assert (blind.trend_ci_high - blind.trend_ci_low < 0.8 * (plain.trend_ci_high - plain.trend_ci_low)).all()
 
 

@@ -15,6 +15,7 @@ from support.synthetic_neurons import neurons
 from support.synthetic_similarity import cka, pairs, swap_cosine
 from support.synthetic_stages import stages
 
+from bathyscope.measures.declared.depth_score import DepthScoreOptions
 from bathyscope.measures.depth_score_levels import level_results
 from bathyscope.statistics.crossing import centre_of_mass
 from bathyscope.store.run import Run
@@ -159,7 +160,7 @@ def depth_scores(L: int, prompts: int, rng: np.random.Generator, like: xr.Datase
             "block": s,
         },
     )
-    return data.merge(level_results(data, "hops", resamples=200, coverage=0.95, permutations=99, seed=0))
+    return data.merge(level_results(data, "hops", DepthScoreOptions(resamples=200, permutations=99), seed=0))
 
 
 def direct(skip: xr.Dataset) -> xr.Dataset:

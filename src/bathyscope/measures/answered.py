@@ -15,6 +15,16 @@ BEYOND = 4
 """Times ``max_tokens`` that the shortest prompts may be long where none is within it."""
 
 
+def require_answers(measure: str, prompts: Sequence[TokenizedPrompt]) -> None:
+    """Raises PromptError where a measure is to look at answers alone and a prompt has none."""
+    for prompt in prompts:
+        if not prompt.answer_tokens:
+            raise PromptError(
+                f"{measure}: prompt {prompt.id!r} has no answer, and positions='answer' looks at nothing else; leave "
+                "that prompt out, give its answer, or give positions='all'."
+            )
+
+
 class AnsweredMeasure(Measure[Options]):
     """A measure at every token of prompts with an answer; long ones are left out (``max_tokens``, ``shortest``).
 

@@ -76,16 +76,7 @@ class DepthScore(EffectMeasure[DepthScoreOptions], declared=DECLARATION):
         return DepthScoreProbe(self, facts, batch, indices)
 
     def summarise(self, facts: ModelFacts, merged: xr.Dataset, seed: int) -> xr.Dataset:
-        options = self.options
-        return level_results(
-            merged,
-            self._by,
-            resamples=options.resamples,
-            coverage=options.coverage,
-            permutations=options.permutations,
-            seed=seed,
-            cluster=options.cluster,
-        )
+        return level_results(merged, self._by, self.options, seed)
 
 
 class DepthScoreProbe(EffectProbe):

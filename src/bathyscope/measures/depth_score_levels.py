@@ -12,7 +12,7 @@ import xarray as xr
 
 from bathyscope.errors import OptionError, did_you_mean, warn
 from bathyscope.labels import REDUCTIONS
-from bathyscope.measures.declared.depth_score import DECLARATION
+from bathyscope.measures.declared.depth_score import DECLARATION, DepthScoreOptions
 from bathyscope.prompts.parts import parts
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.statistics.depth_score import DepthScore, depth_score
@@ -75,22 +75,15 @@ class Levels(NamedTuple):
         return np.where(self.of_prompt < 0, np.nan, self.names.astype(np.float64)[self.of_prompt])
 
 
-def level_results(
-    merged: xr.Dataset,
-    by: str | None,
-    *,
-    resamples: int,
-    coverage: float,
-    permutations: int,
-    seed: int,
-    cluster: str | None = None,
-) -> xr.Dataset:
+def level_results(merged: xr.Dataset, by: str | None, options: DepthScoreOptions, seed: int) -> xr.Dataset:
     """Depth scores by level and their trend, from the per-prompt effects and scores of a run.
 
     Args:
-        merged: ``effect``, ``output_effect`` and the prompts' scores, with the labels ``by`` and ``cluster`` as
-            coordinates.
+        merged: ``effect``, ``output_effect`` and the prompts' scores, with the labels ``by`` and the options'
+            ``cluster`` as coordinates.
     """
+    cluster = options.cluster
+    coverage, resamples = options.coverage, options.resamples
     levels = Levels.of(merged, by)
     largest = merged.sel(reduction="max")
     effects = {"layer": largest["effect"].values, "output": largest["output_effect"].values}
@@ -104,7 +97,7 @@ def level_results(
     scores = [
         [[score(kind, level, how) for how in REDUCTIONS] for level in range(len(levels.names))] for kind in SCORES
     ]
-    test = partial(trend, cluster=member, permutations=permutations, coverage=coverage, seed=seed)
+    test = partial(trend, cluster=member, permutations=options.permutations, coverage=coverage, seed=seed)
     trends = [
         [test(merged[f"prompt_score_{kind}"].sel(reduction=how).values, levels.difficulty) for how in REDUCTIONS]
         for kind in SCORES

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from bathyscope.anatomy.plain import home_of
 from bathyscope.errors import PromptError
+from bathyscope.measures.answered import require_answers
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, require_range
 from bathyscope.measures.declared.lens import DECLARATION, LensOptions
 from bathyscope.measures.finite import require_finite
@@ -50,12 +51,8 @@ class Lens(Measure[LensOptions], declared=DECLARATION):
     compares_in_all_ways = True
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
-        unanswered = next((p for p in prompts if not p.answer_tokens), None)
-        if self.options.positions == "answer" and unanswered is not None:
-            raise PromptError(
-                f"lens: prompt {unanswered.id!r} has no answer, and positions='answer' looks at nothing else; leave "
-                "that prompt out, give its answer, or give positions='all'."
-            )
+        if self.options.positions == "answer":
+            require_answers(self.name, prompts)
         short = next((p for p in prompts if len(p) < 3), None)
         if self.options.positions == "inner" and short is not None:
             raise PromptError(

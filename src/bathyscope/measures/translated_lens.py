@@ -27,6 +27,7 @@ from torch import Tensor
 
 from bathyscope.anatomy.plain import home_of, where_float64_is_known
 from bathyscope.errors import OptionError, PromptError
+from bathyscope.measures.answered import require_answers
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
 from bathyscope.measures.declared.translated_lens import DECLARATION, TranslatedLensOptions
 from bathyscope.measures.finite import require_finite
@@ -103,12 +104,8 @@ class TranslatedLens(Measure[TranslatedLensOptions], declared=DECLARATION):
         if len(prompts) < FEWEST:
             raise PromptError(f"translated_lens: {_too_few_prompts(len(prompts))}, or leave translated_lens out.")
         self.splits = self._split(len(prompts), seed)
-        unanswered = next((p for p in prompts if not p.answer_tokens), None)
-        if self.options.positions == "answer" and unanswered is not None:
-            raise PromptError(
-                f"translated_lens: prompt {unanswered.id!r} has no answer, and positions='answer' looks at nothing "
-                "else; leave that prompt out, give its answer, or give positions='all'."
-            )
+        if self.options.positions == "answer":
+            require_answers(self.name, prompts)
         few = _too_few_tokens(facts, [self._count(prompts[i]) for i in self.splits.fit], len(prompts))
         if few is not None:
             raise PromptError(f"translated_lens: {few}, or leave translated_lens out.")

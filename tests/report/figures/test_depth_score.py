@@ -10,6 +10,7 @@ from support.artists import axes_titled, caption_of, curve, drawn_from
 from support.synthetic import replaced
 from support.synthetic_tokens import complete_run
 
+from bathyscope.measures.declared.depth_score import DepthScoreOptions
 from bathyscope.measures.depth_score_levels import level_results
 from bathyscope.report.figures.depth_score import FIGURE
 from bathyscope.report.figures.options import FigureOptions
@@ -30,7 +31,7 @@ def drawn() -> Figure:
 def by(label: str | None, **coords: object) -> Run:
     """The run with levels of another label."""
     data = DATA[PER_PROMPT].drop_dims("level", errors="ignore").drop_vars("hops").assign_coords(**coords)
-    found = level_results(data, label, resamples=50, coverage=0.95, permutations=20, seed=0)
+    found = level_results(data, label, DepthScoreOptions(resamples=50, permutations=20), seed=0)
     renamed = {label: f"prompt_{label}"} if label in found.dims else {}
     return replaced(RUN, "depth_score", data.rename(renamed).merge(found))
 
