@@ -147,6 +147,12 @@ def token_weights(dataset: xr.Dataset, name: str = "") -> NDArray[Any]:
     return counts - without_one
 
 
+def weighed_by(dataset: xr.Dataset) -> list[str]:
+    """The variables that ``token_weights`` reads; a dataset cut to some of its variables keeps them."""
+    counts = [str(name) for name in dataset.data_vars if re.fullmatch(r"n_averaged(_\w+)?", str(name))]
+    return counts or [name for name in ("baseline_loss",) if name in dataset]
+
+
 def documented(table: Table) -> list[str]:
     """The rows of a document's table: variable, dimensions, units, what, formula and source."""
     rows = [

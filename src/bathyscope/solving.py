@@ -17,6 +17,7 @@ from torch import Tensor
 
 from bathyscope.errors import OptionError, PromptError, warn
 from bathyscope.labels import Label, Table, labelled
+from bathyscope.measures.finite import require_finite
 from bathyscope.model import AnyModel, Model, alone, loaded
 from bathyscope.model.reading import tokenized, vocabularies_differ
 from bathyscope.options import checked
@@ -177,6 +178,7 @@ class AnswerProbe(Probe):
                 log_p.append(logits_NV.double().log_softmax(-1).gather(-1, ids_N[:, None])[:, 0])
             self.right.append(torch.cat(right).cpu())
             self.log_p.append(torch.cat(log_p).cpu())
+        require_finite("The model", self.log_p)
 
 
 def _answered(model: Model, prompts: Prompts, progress: bool) -> xr.Dataset:

@@ -137,7 +137,12 @@ def test_a_missing_crossing_is_explained() -> None:
 
 
 def test_what_differs_besides_is_said() -> None:
-    measures = {"residual": {}, "skip": {}, "lens": {"k": 10}, "effective_depth": {"kl_fraction": 0.3, "level": 0.5}}
+    measures = {
+        "residual": {},
+        "skip": {},
+        "lens": {"k": 10},
+        "effective_depth": {"kl_fraction": 0.3, "level": 0.5, "cluster": "a"},
+    }
     found = bathyscope.compare([ONE, a_run(model="own/two", measures=measures, dtype="bfloat16")], resamples=50)
     assert found.notes == (
         "one and two were measured differently: dtype 'float32' and 'bfloat16'; lens.k None and 10; "

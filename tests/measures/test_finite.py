@@ -46,6 +46,11 @@ def test_overflow_is_refused(overflowing: bathyscope.Model, measure: str, option
         bathyscope.survey(overflowing, PROMPTS, [measure], progress=False, **{measure: options})
 
 
+def test_what_overflows_solves_nothing(overflowing: bathyscope.Model) -> None:
+    with pytest.raises(ModelError, match="The model gives NaN or Inf predictions on this input"):
+        bathyscope.solved(overflowing, PROMPTS, progress=False)
+
+
 def changed(after: torch.Tensor) -> EffectMaps:
     """Effects of one row on two prompts of 3 and 2 tokens."""
     before = torch.full((2, 3, 4), 10.0)

@@ -10,7 +10,9 @@ from support import waves, zoo
 
 import bathyscope
 from bathyscope import OptionError
+from bathyscope.labels import token_weights
 from bathyscope.report.figures.registry import FIGURES, drawings
+from bathyscope.store.selecting import of_variables
 
 IDS = zoo.prompts(zoo.build("llama"), (14, 9, 14, 11, 10))
 MEASURES = ["residual", "lens", "skip", "drop", "pairs", "cka"]
@@ -66,6 +68,22 @@ def test_readings_need_no_other_variable(run: bathyscope.Run) -> None:
     some = run.select(variables="prediction_depth,output_all,output_future")
     assert some.verdict.readable.value == run.verdict.readable.value
     assert some.verdict.n_blocks == 5
+
+
+def test_some_variables_keep_the_tokens_that_their_means_are_over() -> None:
+    prompts = [bathyscope.Prompt(ids=ids, answer_tokens=count) for ids, count in zip(IDS, (1, 8, 2, 3, 1))]
+    options = {"lens": {"positions": "answer"}}
+    lens = bathyscope.survey(waves.loaded("llama"), prompts, ["lens", "drop"], progress=False, **options)
+    for measure, name in (("lens", "kl_lens_final"), ("lens", "cross_entropy"), ("drop", "kl")):
+        some = lens.select(variables=name)[measure]
+        assert token_weights(some, name).tolist() == token_weights(lens[measure], name).tolist()
+    some = lens.select(variables="entropy")
+    assert token_weights(some["lens"], "entropy").tolist() == [1, 8, 2, 3, 1]
+    drawn = [panel.alt for one in (some, lens) for panel in drawings(one)["lens"].panels if panel.name == "entropy"]
+    assert drawn[0] == drawn[1]
+    before = lens["drop"].drop_vars("n_averaged")
+    old = of_variables({"drop": before}, "kl")["drop"]
+    assert token_weights(old, "kl").tolist() == token_weights(before, "kl").tolist() == [len(ids) - 1 for ids in IDS]
 
 
 def test_a_figure_that_lacks_a_variable_is_left_out_by_name(run: bathyscope.Run, tmp_path: Path) -> None:

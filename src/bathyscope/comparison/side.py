@@ -21,6 +21,9 @@ from bathyscope.store.manifest import Identity
 from bathyscope.store.names import model_names, run_names
 from bathyscope.store.run import Run
 
+_OF_INTERVALS = ("resamples", "level", "cluster")
+"""Options that say nothing of what was measured."""
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Side:
@@ -195,7 +198,7 @@ def _flat(identity: Identity) -> dict[str, Any]:
     settings: dict[str, Any] = {"dtype": identity.dtype, "seed": identity.seed}
     for measure in (*DECLARATION.requires, DECLARATION.name):
         settings |= {f"{measure}.{key}": value for key, value in (identity.measures.get(measure) or {}).items()}
-    return {key: value for key, value in settings.items() if key.split(".")[-1] not in ("resamples", "level")}
+    return {key: value for key, value in settings.items() if key.split(".")[-1] not in _OF_INTERVALS}
 
 
 def _curves(run: Run, name: str) -> DepthInputs:

@@ -8,6 +8,7 @@ import numpy as np
 import xarray as xr
 
 from bathyscope.errors import OptionError, did_you_mean
+from bathyscope.labels import weighed_by
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.store.merge import PROMPT
 
@@ -78,7 +79,7 @@ def of_all_prompts(datasets: Mapping[str, xr.Dataset]) -> list[str]:
 
 
 def of_variables(datasets: Mapping[str, xr.Dataset], some: Some) -> dict[str, xr.Dataset]:
-    """The measures that have variables of these names, with these alone.
+    """The measures that have variables of these names, with these alone, and with how many tokens their means are over.
 
     Raises:
         OptionError: no measure has one of them.
@@ -90,8 +91,12 @@ def of_variables(datasets: Mapping[str, xr.Dataset], some: Some) -> dict[str, xr
         raise OptionError(
             f"No measure here has a variable {unknown!r}.{did_you_mean(unknown, there)} There are {', '.join(there)}."
         )
-    found = {m: dataset[[name for name in dataset.data_vars if name in names]] for m, dataset in datasets.items()}
-    return {measure: dataset for measure, dataset in found.items() if dataset.data_vars}
+    found = {}
+    for measure, dataset in datasets.items():
+        if chosen := [name for name in dataset.data_vars if name in names]:
+            beside = [name for name in weighed_by(dataset) if name not in names]
+            found[measure] = dataset[[*chosen, *beside]]
+    return found
 
 
 def of_places(datasets: Mapping[str, xr.Dataset], some: Some) -> dict[str, xr.Dataset]:
