@@ -86,6 +86,16 @@ def test_rows_readouts_time_and_memory_add_up(tmp_path: Path) -> None:
     assert drop.peak_bytes > drop.weight_bytes + drop.workspace_bytes
 
 
+def test_a_notebook_shows_work_memory_and_time_in_a_line(tmp_path: Path) -> None:
+    found = given("llama", tmp_path, tokens=24, count=3)
+    shown = repr(
+        replace(
+            found, model="m", seconds=200.0, free_bytes=None, weight_bytes=(3 << 29) + (1 << 26), block_flops=1.54e12
+        )
+    )
+    assert shown == "<Estimate of m: 1.54 TFLOP, about 1.6 GiB at the peak, about 3 min here; fits>"
+
+
 def test_the_lens_is_read_out_at_every_boundary(tmp_path: Path) -> None:
     zoo.entry("llama").config().save_pretrained(tmp_path)
     found = estimate(

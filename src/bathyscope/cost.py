@@ -27,6 +27,7 @@ from bathyscope.options import Range
 from bathyscope.prompts.source import Source
 from bathyscope.sharding import convoys_of
 from bathyscope.surveying import Survey, SurveyPlan
+from bathyscope.text import duration, in_bytes, scaled
 from bathyscope.wavefront.calls import CallPolicy
 from bathyscope.wavefront.compare import METRICS, bytes_at_once, compare
 from bathyscope.wavefront.memory import bytes_per_token
@@ -67,7 +68,7 @@ class Rates:
 Fit = Literal["fits", "streams", "does not fit"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Estimate:
     """The cost of a survey. Rows count full forwards' worth; FLOPs are of matrix products; sizes are bytes.
 
@@ -111,6 +112,10 @@ class Estimate:
     free_bytes: int | None
     convoys: int
     dominates: str
+
+    def __repr__(self) -> str:
+        work, peak, time = scaled(self.flops), in_bytes(self.peak_bytes), duration(self.seconds)
+        return f"<Estimate of {self.model}: {work}FLOP, about {peak} at the peak, about {time} here; {self.fit}>"
 
     @property
     def fit(self) -> Fit:

@@ -62,6 +62,27 @@ def code_point(letter: str) -> str:
     return f"⟨{ord(letter):x}⟩"
 
 
+def scaled(value: float) -> str:
+    """Three digits and a prefix, ready for a unit: ``1.54 G``."""
+    for size, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= size:
+            return f"{value / size:.3g} {prefix}"
+    return f"{value:.3g} "
+
+
+def in_bytes(value: int) -> str:
+    """A size of memory: ``1.5 GiB``."""
+    return f"{value / 2**30:.1f} GiB" if value >= 2**30 else f"{value / 2**20:.0f} MiB"
+
+
+def duration(seconds: float) -> str:
+    """A time in the unit that is read: ``8.1 s``, ``3 min``, ``2.5 h``."""
+    if seconds < 120:
+        return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
+    minutes = seconds / 60
+    return f"{minutes:.0f} min" if minutes < 120 else f"{minutes / 60:.1f} h"
+
+
 def _letter(letter: str) -> str:
     if letter in _VISIBLE:
         return _VISIBLE[letter]

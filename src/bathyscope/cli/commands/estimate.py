@@ -14,6 +14,7 @@ from bathyscope.cli.commands.survey import CALL, IN_A_SHELL, REPEATED, measure_f
 from bathyscope.cli.console import quiet_libraries, write, write_json, write_table
 from bathyscope.cli.flags import nested
 from bathyscope.measures.declaration import Declaration
+from bathyscope.text import duration, in_bytes, scaled
 
 if TYPE_CHECKING:
     from bathyscope.cost import Estimate
@@ -55,24 +56,24 @@ def estimate_command(model: str, /, *, format: Literal["table", "json"] = "table
 def _print(found: Estimate) -> None:
     write(
         f"{found.model}: family {found.family}, {found.blocks} blocks × width {found.width}, vocabulary "
-        f"{found.vocabulary}, {_scaled(found.parameters)} parameters in {found.dtype} "
-        f"({_scaled(max(found.parameters_per_block))} in the largest block)"
+        f"{found.vocabulary}, {scaled(found.parameters)} parameters in {found.dtype} "
+        f"({scaled(max(found.parameters_per_block))} in the largest block)"
     )
     write(f"{found.prompts} prompts, {found.tokens} tokens, at most {found.longest} in one")
     rows = [[name, f"{rows:.0f}", f"{found.readouts[name]:.0f}"] for name, rows in found.rows.items()]
     write_table(("Measure", "Full rows per prompt", "Readouts per token"), rows)
     rates = found.rates
-    blocks, readout = _scaled(found.block_flops), _scaled(found.readout_flops)
-    write(f"Work:   {_scaled(found.flops)}FLOP (blocks {blocks}FLOP, readout {readout}FLOP)")
+    blocks, readout = scaled(found.block_flops), scaled(found.readout_flops)
+    write(f"Work:   {scaled(found.flops)}FLOP (blocks {blocks}FLOP, readout {readout}FLOP)")
     write(
-        f"Memory: about {_bytes(found.peak_bytes)} at the peak (weights {_bytes(found.weight_bytes)}, "
-        f"row states {_bytes(found.state_bytes)}, keys and values {_bytes(found.key_value_bytes)}, "
-        f"workspace {_bytes(found.workspace_bytes)})"
+        f"Memory: about {in_bytes(found.peak_bytes)} at the peak (weights {in_bytes(found.weight_bytes)}, "
+        f"row states {in_bytes(found.state_bytes)}, keys and values {in_bytes(found.key_value_bytes)}, "
+        f"workspace {in_bytes(found.workspace_bytes)})"
     )
     write(f"Device: {_placed(found)}")
     write(
-        f"Time:   about {_duration(found.seconds)} on this machine; the floor is "
-        f"{_duration(found.floor_seconds)}, the work at the {_scaled(rates.matrix)}FLOP/s of a matrix "
+        f"Time:   about {duration(found.seconds)} on this machine; the floor is "
+        f"{duration(found.floor_seconds)}, the work at the {scaled(rates.matrix)}FLOP/s of a matrix "
         f"product in {found.dtype}, measured just now for {rates.seconds} s on {rates.device}; most of it goes to "
         f"{found.dominates}"
     )
@@ -80,11 +81,11 @@ def _print(found: Estimate) -> None:
 
 def _placed(found: Estimate) -> str:
     """Whether it fits, in a sentence."""
-    free = "" if found.free_bytes is None else f" into the {_bytes(found.free_bytes)} that are free"
+    free = "" if found.free_bytes is None else f" into the {in_bytes(found.free_bytes)} that are free"
     where = f"on {found.rates.device}"
     if found.fit == "fits":
         return f"fits{free} {where}; the weights are read once"
-    beside = _bytes(found.peak_bytes - found.weight_bytes + found.streamed_weight_bytes)
+    beside = in_bytes(found.peak_bytes - found.weight_bytes + found.streamed_weight_bytes)
     if found.fit == "streams":
         return (
             f"does not fit{free} {where} as a whole, and streams (--placement stream): {beside} at the peak, the "
@@ -94,25 +95,6 @@ def _placed(found: Estimate) -> str:
         f"does not fit{free} {where}, not even streamed ({beside}); shorter prompts or fewer measures take less, and "
         "so does another dtype"
     )
-
-
-def _scaled(value: float) -> str:
-    """Three digits and a prefix, ready for a unit: ``1.54 G``."""
-    for size, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if value >= size:
-            return f"{value / size:.3g} {prefix}"
-    return f"{value:.3g} "
-
-
-def _bytes(value: int) -> str:
-    return f"{value / 2**30:.1f} GiB" if value >= 2**30 else f"{value / 2**20:.0f} MiB"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
-    minutes = seconds / 60
-    return f"{minutes:.0f} min" if minutes < 120 else f"{minutes / 60:.1f} h"
 
 
 def application(others: Mapping[str, Declaration] | None = None) -> App:
