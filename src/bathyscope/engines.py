@@ -196,7 +196,7 @@ def _require_whole_run(grow: bool, schedule: Schedule | str | None, part: Part |
     if by and schedule is not None:
         raise OptionError(
             f"schedule={str(schedule)!r} and {by} do not go together; export the model (bathyscope export MODEL "
-            "SCHEDULE FOLDER), and survey the exported checkpoint so."
+            "--schedule ORDER --out FOLDER), and survey the exported checkpoint so."
         )
 
 

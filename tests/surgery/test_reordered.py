@@ -71,8 +71,12 @@ def test_what_cannot_be_surveyed_so_is_said(tmp_path: Path) -> None:
     hf = zoo.build("llama")
     with pytest.raises(OptionError, match="Unknown schedule 'dorp:1'"):
         bathyscope.survey(hf, ids(), ["residual"], progress=False, schedule="dorp:1")
-    with pytest.raises(OptionError, match="do not go together; export the model"):
+    with pytest.raises(
+        OptionError, match=r"export the model \(bathyscope export MODEL --schedule ORDER --out FOLDER\)"
+    ):
         bathyscope.survey(hf, ids(), ["residual"], tmp_path / "run", part="1/1", schedule="drop:1")
     hf.save_pretrained(tmp_path / "model")
-    with pytest.raises(ModelError, match="are streamed; export it"):
+    with pytest.raises(
+        ModelError, match=r"are streamed; export it \(bathyscope export MODEL --schedule ORDER --out FOLDER\)"
+    ):
         reordered(bathyscope.load(tmp_path / "model", stream=True), "drop:1")

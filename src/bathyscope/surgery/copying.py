@@ -83,7 +83,7 @@ def reordered(model: Model, schedule: Schedule | str) -> Model:
     if model.blocks is not None:
         raise ModelError(
             f"schedule={str(schedule)!r} needs a model in memory, and the blocks of {model.name} are streamed; export "
-            "it (bathyscope export MODEL SCHEDULE FOLDER), and survey the exported checkpoint."
+            "it (bathyscope export MODEL --schedule ORDER --out FOLDER), and survey the exported checkpoint."
         )
     hf = model.hf
     source = Source(model.name, hf.config, hf, family=model.anatomy.family)
