@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -71,7 +71,7 @@ class ByPlace:
 def by_block(run: Run) -> list[ByPlace]:
     """What is known of each block, the cost of leaving it out first."""
     seed = run.identity.seed
-    return [ByPlace(key, label, units, places, values, seed) for key, label, units, places, values in _of_blocks(run)]
+    return [ByPlace(key, label, units, *_both(values, dim), seed) for key, label, units, dim, values in _of_blocks(run)]
 
 
 def cost_of_leaving_out(run: Run) -> ByPlace | None:
@@ -98,46 +98,28 @@ def by_place(dataset: xr.Dataset, seed: int) -> Iterator[ByPlace]:
             yield ByPlace(str(name), said, units, *_both(own, along[0]), seed)
 
 
-Found = tuple[str, str, str, tuple[int, ...], FloatArray]
-
-
-def _of_blocks(run: Run) -> Iterator[Found]:
-    groups: Mapping[str, str] = {"drop": "dropped", "swap": "swapped"}
-    what = {
-        "drop": "loss added without the block",
-        "swap": "loss added by swapping the block with the next",
+def _of_blocks(run: Run) -> Iterator[tuple[str, str, str, str, xr.DataArray]]:
+    """Key, label and units of each quantity, its dimension of blocks, and its values."""
+    costs = {
+        "drop": ("dropped", "loss added without the block"),
+        "swap": ("swapped", "loss added by swapping the block with the next"),
     }
-    for measure, dim in groups.items():
+    for measure, (dim, label) in costs.items():
         if measure in run and {"loss", "baseline_loss"} <= set(run[measure]):
-            added = run[measure]["loss"] - run[measure]["baseline_loss"]
-            yield measure, what[measure], "nats", _places(added, dim), _values(added, dim)
-    if "skip" in run:
-        yield from _skipped(run["skip"])
-    if "residual" in run:
-        for part, said in (("block", "block's"), ("attn", "attention's"), ("mlp", "MLP's")):
-            name = f"norm_{part}"
-            if name in run["residual"]:
-                values = run["residual"][name]
-                yield f"norm-{part}", f"norm of the {said} contribution", "1", *_both(values, "block")
-
-
-def _skipped(skip: xr.Dataset) -> Iterator[Found]:
-    if "block" not in skip["part"].values or "mean" not in skip["reduction"].values:
-        return
+            yield measure, label, "nats", dim, run[measure]["loss"] - run[measure]["baseline_loss"]
     for name, said in (("output_all", "output"), ("output_future", "output at later tokens")):
-        if name in skip:
-            values = skip[name].sel(part="block", reduction="mean")
-            key = name.replace("_", "-")
-            yield key, f"change of the {said} without the block (L2 of probabilities)", "1", *_both(values, "skipped")
+        if "skip" in run and name in run["skip"]:
+            values = run["skip"][name]
+            if "block" in values["part"].values and "mean" in values["reduction"].values:
+                label = f"change of the {said} without the block (L2 of probabilities)"
+                yield name.replace("_", "-"), label, "1", "skipped", values.sel(part="block", reduction="mean")
+    for part, said in (("block", "block's"), ("attn", "attention's"), ("mlp", "MLP's")):
+        if "residual" in run and f"norm_{part}" in run["residual"]:
+            label = f"norm of the {said} contribution"
+            yield f"norm-{part}", label, "1", "block", run["residual"][f"norm_{part}"]
 
 
 def _both(values: xr.DataArray, dim: str) -> tuple[tuple[int, ...], FloatArray]:
-    return _places(values, dim), _values(values, dim)
-
-
-def _places(values: xr.DataArray, dim: str) -> tuple[int, ...]:
-    return tuple(int(place) for place in values[dim].values)
-
-
-def _values(values: xr.DataArray, dim: str) -> FloatArray:
-    return np.asarray(values.transpose("prompt", dim).values, dtype=np.float64)
+    """The places along a dimension, and the values, [prompt, place]."""
+    places = tuple(int(place) for place in values[dim].values)
+    return places, np.asarray(values.transpose("prompt", dim).values, dtype=np.float64)

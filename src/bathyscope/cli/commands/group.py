@@ -35,16 +35,16 @@ def group_command(
 
 
 def _show(found: xr.Dataset, format_: Format) -> None:
-    from bathyscope.report.comparison.groups import LEGEND, difference_rows, remarks, value_rows
+    from bathyscope.report.comparison.table import GROUP_LEGEND, group_remarks, group_rows, pair_rows
     from bathyscope.store.table import tidy
 
     if write_data(tidy(found), format_):
         return
-    write_table(*value_rows(found), title=f"Depth by {found.attrs['by']}", caption=remarks(found))
+    write_table(*group_rows(found), title=f"Depth by {found.attrs['by']}", caption=group_remarks(found))
     for pair in found["pair"].values.tolist():
         write("")
-        write_table(*difference_rows(found, pair), title=pair)
-    write(LEGEND)
+        write_table(*pair_rows(found, pair), title=pair)
+    write(GROUP_LEGEND)
 
 
 app = as_app(group_command, _EXAMPLES, "bathyscope:grouped")
