@@ -23,9 +23,9 @@ from bathyscope.model.reading import tokenized, vocabularies_differ
 from bathyscope.options import checked
 from bathyscope.progress import ProgressBar
 from bathyscope.prompts.label_checks import RESERVED_LABELS
+from bathyscope.prompts.parts import SOLVED_BY, class_of
 from bathyscope.prompts.prompt import Prompt, PromptSet, TokenizedPrompt
 from bathyscope.prompts.prompts import Prompts
-from bathyscope.prompts.solved_by import SOLVED_BY, class_of
 from bathyscope.prompts.source import Source, needs_tokenizer, resolve
 from bathyscope.wavefront.batch import Batch, plan_batches
 from bathyscope.wavefront.engine import Wavefront

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from bathyscope.arrays import FloatArray
-from bathyscope.prompts.solved_by import BOTH, CLASSES, ONLY_DEEP, class_of
+from bathyscope.prompts.parts import BOTH, CLASSES, ONLY_DEEP, class_of
 from bathyscope.statistics.bootstrap import mean_interval
 
 COVERAGE: Final = 0.95

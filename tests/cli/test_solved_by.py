@@ -13,8 +13,8 @@ from support import zoo
 
 import bathyscope
 from bathyscope.cli import main
-from bathyscope.prompts.promptfile import prompt_lines, read_prompts
-from bathyscope.prompts.solved_by import CLASSES
+from bathyscope.prompts.files import prompt_lines, read_prompts
+from bathyscope.prompts.parts import CLASSES
 from bathyscope.store.run import Run
 from bathyscope.store.table import tidy
 

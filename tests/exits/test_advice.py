@@ -15,12 +15,11 @@ import bathyscope
 from bathyscope import ModelError, PromptError
 from bathyscope.exits import advice as advising
 from bathyscope.exits import times
-from bathyscope.exits.advice import _decided
+from bathyscope.exits.advice import _decided, threshold
 from bathyscope.exits.drafting import counts
 from bathyscope.exits.generating import Generated, generated
 from bathyscope.exits.reading import Trace
 from bathyscope.exits.result import TABLE
-from bathyscope.exits.thresholds import threshold
 from bathyscope.exits.times import Times
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.prompts import Prompts

@@ -13,7 +13,7 @@ from support import zoo
 
 import bathyscope
 from bathyscope.evaluation.evaluating import evaluate
-from bathyscope.model import alone, exclusive, load
+from bathyscope.model import admission, alone, load
 from bathyscope.probing.ing import ing_probe
 from bathyscope.probing.subjoiner import subjoiner
 from bathyscope.probing.wic import wic_probe
@@ -97,7 +97,7 @@ def test_two_models_are_waited_for_in_one_order(monkeypatch: pytest.MonkeyPatch)
         def __exit__(self, *_: object) -> None:
             return None
 
-    monkeypatch.setattr(exclusive, "_LOCKS", {hf: Noted(hf) for hf in (first, second)})
+    monkeypatch.setattr(admission, "_LOCKS", {hf: Noted(hf) for hf in (first, second)})
     known = load(first)
     taken.clear()
     for models in ((first, second), (second, first), (second, known, second)):

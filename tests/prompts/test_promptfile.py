@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from bathyscope.errors import PromptError
+from bathyscope.prompts.files import prompt_lines, read_prompts
 from bathyscope.prompts.prompt import Prompt
-from bathyscope.prompts.promptfile import prompt_lines, read_prompts
 
 Write = Callable[..., str]
 

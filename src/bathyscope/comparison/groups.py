@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bathyscope.errors import OptionError, warn
-from bathyscope.prompts.parts import DATASET, label_values, parts
-from bathyscope.prompts.solved_by import CLASSES
+from bathyscope.prompts.parts import CLASSES, DATASET, label_values, parts
 from bathyscope.store.run import Run
 
 MOST: Final = 12

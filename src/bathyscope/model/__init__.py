@@ -1,7 +1,7 @@
 """Loading a causal language model, checking that its anatomy holds, and knowing what it is."""
 
+from bathyscope.model.admission import alone
 from bathyscope.model.devices import as_device, as_dtype, free_bytes
-from bathyscope.model.exclusive import alone
 from bathyscope.model.loading import AnyModel, anatomy_of, load, load_config, loaded
 from bathyscope.model.model import Model
 from bathyscope.model.settings import adapters_of, config_hash

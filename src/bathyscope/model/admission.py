@@ -1,8 +1,14 @@
-"""Which models in memory can be measured at all, said before anything is run."""
+"""Which models in memory can be measured at all, said before anything is run; and by one thread at a time.
 
+A model is measured by exchanging its blocks' functions, so that other threads have to wait.
+"""
+
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from torch import Tensor, nn
 from torch.nn.modules import module as torch_module
@@ -10,6 +16,28 @@ from torch.nn.modules import module as torch_module
 from bathyscope.anatomy.anatomy import config_of
 from bathyscope.errors import ModelError, warn
 from bathyscope.streaming.offloaded import store_of
+
+_LOCKS: WeakKeyDictionary[nn.Module, threading.RLock] = WeakKeyDictionary()
+_GUARD = threading.Lock()
+
+
+@contextmanager
+def alone(*models: object) -> Iterator[None]:
+    """Inside, no other thread measures these models; threads that come later wait their turn.
+
+    Args:
+        models: what ``load`` returns or takes. A name is a model that nobody else has.
+    """
+    given = (getattr(model, "hf", model) for model in models)
+    inner = {without_adapter(hf) for hf in given if isinstance(hf, nn.Module)}
+    with _GUARD:
+        # in one order for all threads: two that wait for each other's model would wait for ever
+        locks = [_LOCKS.setdefault(hf, threading.RLock()) for hf in sorted(inner, key=id)]
+    with ExitStack() as stack:
+        for lock in locks:
+            stack.enter_context(lock)
+        yield
+
 
 _KINDS = {
     "_forward_pre_hooks": "forward pre-hook",

@@ -20,6 +20,7 @@ from bathyscope.anatomy.plain import home_of
 from bathyscope.anatomy.sites import submodule
 from bathyscope.errors import ModelError, is_out_of_memory, warn
 from bathyscope.model.admission import (
+    alone,
     require_measurable,
     require_no_hooks,
     warn_of_quantisation,
@@ -28,7 +29,6 @@ from bathyscope.model.admission import (
 )
 from bathyscope.model.checkpoint import load_config, read_checkpoint
 from bathyscope.model.devices import Attention, as_device, as_dtype, require_attention
-from bathyscope.model.exclusive import alone
 from bathyscope.model.model import Model
 from bathyscope.model.placement import Placement, blocks_of, require_placement
 from bathyscope.model.weights import WeightReading, Weights

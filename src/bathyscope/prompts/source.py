@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 from bathyscope.errors import PromptError, warn
 from bathyscope.prompts.corpus import Cut, corpus_prompts, spread_prompts
 from bathyscope.prompts.datasets import data_set, names
-from bathyscope.prompts.files import check_exists, require_folder
+from bathyscope.prompts.files import check_exists, is_token_ids, read_prompts, require_folder
 from bathyscope.prompts.generators import GENERATORS
 from bathyscope.prompts.hub import column_prompts
 from bathyscope.prompts.prompt import Prompt, PromptSet, whole_number
-from bathyscope.prompts.promptfile import is_token_ids, read_prompts
 from bathyscope.prompts.spec import HUB, SourceSpec, parse
 
 if TYPE_CHECKING:

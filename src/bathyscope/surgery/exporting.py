@@ -1,10 +1,15 @@
-"""``export``: a scheduled model as a plain checkpoint, which loads without this package."""
+"""``export``: a scheduled model as a plain checkpoint, which loads without this package.
+
+Its folder is there as a whole, or not at all.
+"""
 
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -12,14 +17,16 @@ from typing import Annotated, Any, Literal
 from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from bathyscope.errors import ModelError, OptionError, warn
+from bathyscope.errors import ModelError, OptionError, StoreError, warn
+from bathyscope.interrupts import uninterrupted
 from bathyscope.model import AnyModel, Model, alone, config_hash
+from bathyscope.model.files import INDEX, SINGLE, require_whole
 from bathyscope.options import Range, checked
 from bathyscope.schedule import Schedule
+from bathyscope.store.atomic import PARTIAL, write_atomically
 from bathyscope.store.folder import folder_path
-from bathyscope.surgery.card import CARD, RECORD, Record, card
+from bathyscope.surgery.card import CARD, RECORD, Record, card, same
 from bathyscope.surgery.export_source import Source, companions, source_of
-from bathyscope.surgery.export_target import claimed, put, rewrite_card
 from bathyscope.surgery.layout import Layout
 from bathyscope.surgery.outline import skeleton
 from bathyscope.surgery.proof import require_same
@@ -278,3 +285,112 @@ def runs(schedule: Schedule) -> list[tuple[int, int]]:
         else:
             found.append((block, block))
     return found
+
+
+_ROOM = 1 << 26
+"""Bytes for everything beside the weights."""
+
+
+def claimed(folder: Path, record: Record, size: int) -> bool:
+    """Whether the folder is to be written; False where it holds the same export already.
+
+    Args:
+        size: bytes of the weights.
+
+    Raises:
+        StoreError: it holds something else; its parent cannot be made; the disk has no room.
+    """
+    try:
+        if require_free(folder):
+            if same((folder / RECORD).read_text(encoding="utf-8"), record):
+                _require_whole(folder)
+                return False
+            raise _taken(folder, "another export")
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(folder.parent).free
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+    if free < size + _ROOM:
+        raise StoreError(
+            f"The export takes {(size + _ROOM) / 2**30:.1f} GiB, and {str(folder.parent)!r} has {free / 2**30:.1f} GiB "
+            "left; free some, or give a folder on another disk."
+        )
+    return True
+
+
+def rewrite_card(folder: Path, text: str) -> None:
+    """Gives an export that is there already another card.
+
+    Raises:
+        StoreError: it cannot be written.
+    """
+    try:
+        write_atomically(folder / CARD, text.encode())
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+
+
+def _require_whole(folder: Path) -> None:
+    """The weights of an export that is there already are there too.
+
+    Raises:
+        StoreError: they are not, or one of their files is damaged.
+    """
+    try:
+        require_whole(folder, {})
+        if not (folder / SINGLE).is_file() and not (folder / INDEX).is_file():
+            raise ModelError(f"there is no {SINGLE}")
+    except ModelError as error:
+        raise StoreError(
+            f"{str(folder)!r} holds the same export, but not the whole of it any more ({error}); remove it, and export "
+            "again."
+        ) from error
+
+
+def require_free(folder: Path) -> bool:
+    """Whether the folder holds an export, which may be the same one; False where there is nothing yet.
+
+    Raises:
+        StoreError: it holds something else, is a file, or a link that leads to no export.
+    """
+    if folder.is_dir() and any(folder.iterdir()):
+        if (folder / RECORD).is_file():
+            return True
+        raise _taken(folder, "something else")
+    if folder.is_symlink():
+        raise StoreError(f"{str(folder)!r} is a symbolic link; give the folder itself that is to be written.")
+    if folder.exists() and not folder.is_dir():
+        raise StoreError(f"{str(folder)!r} is a file; give a folder that does not exist yet.")
+    return False
+
+
+def _taken(folder: Path, what: str) -> StoreError:
+    return StoreError(
+        f"{str(folder)!r} exists and holds {what}; give a folder that does not exist yet, or remove this one."
+    )
+
+
+def put(folder: Path, fill: Callable[[Path], None]) -> None:
+    """Fills a folder under a temporary name and gives it its own when it is whole; of a failure nothing is left.
+
+    Raises:
+        StoreError: the disk is full or the folder cannot be written.
+    """
+    place = folder.parent / f"{PARTIAL}{os.getpid()}-{folder.name}"
+    try:
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir()
+        fill(place)
+        with uninterrupted():
+            os.replace(place, folder)
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _unwritable(folder: Path, error: OSError) -> StoreError:
+    return StoreError(
+        f"{str(folder)!r} cannot be written ({error.strerror or error}); nothing was left there. Give another folder, "
+        "or free some room."
+    )

@@ -41,7 +41,7 @@ def repair_command(
         out: folder to write the repaired model to, as a checkpoint for plain transformers.
     """
     if out is not None:
-        from bathyscope.surgery.export_target import require_free
+        from bathyscope.surgery.exporting import require_free
 
         out = out.expanduser()
         require_free(out)  # the ladder takes minutes

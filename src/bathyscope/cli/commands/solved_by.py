@@ -11,7 +11,7 @@ from bathyscope.cli.arguments import LOADING_SEVERAL, Quiet, as_app, on_models
 from bathyscope.cli.commands.survey import Sources, one_source
 from bathyscope.cli.console import say, write, write_json
 from bathyscope.errors import OptionError
-from bathyscope.prompts.solved_by import BOTH, CLASSES, ONLY_DEEP, ONLY_SHALLOW, SOLVED_BY
+from bathyscope.prompts.parts import BOTH, CLASSES, ONLY_DEEP, ONLY_SHALLOW, SOLVED_BY
 
 if TYPE_CHECKING:
     from bathyscope.prompts.prompt import PromptSet
@@ -45,7 +45,7 @@ def solved_by_command(
         out: file of prompts to write (.jsonl), for survey --prompts.
         format: of the summary on standard output.
     """
-    from bathyscope.prompts.promptfile import prompt_lines
+    from bathyscope.prompts.files import prompt_lines
     from bathyscope.report.export import write_output
 
     if out.suffix != _SUFFIX:
