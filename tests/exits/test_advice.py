@@ -23,7 +23,8 @@ from bathyscope.exits.result import TABLE
 from bathyscope.exits.times import Times
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.prompts import Prompts
-from bathyscope.report.figures.exits import draw
+from bathyscope.report.figures.exits import drawing
+from bathyscope.report.figures.kind import arrange
 
 NEW = 8
 
@@ -135,7 +136,8 @@ def test_a_run_is_set_beside_what_was_foretold() -> None:
     assert float(one["measured_low"]) <= float(one["measured_share"]) <= float(one["measured_high"])
     assert "Run on 6 other prompts: the share of right drafts is as foretold at" in advice.text
     assert "it is at most 0 away), and all runs gave the tokens of plain decoding. Wall time at exit" in advice.text
-    figure = draw(advice.data)
+    made = drawing(advice.data)
+    figure = arrange(made.note, made.panels)
     [left, right] = figure.axes
     assert left.get_ylabel() == "share"
     drawn = {line.get_label(): line for line in right.lines}

@@ -58,7 +58,7 @@ class Asked(Exception):  # noqa: N818
 @pytest.mark.parametrize(
     ("verb", "models", "rest"),
     [
-        (bathyscope.survey, 1, ["prompts"]),
+        (bathyscope.survey, 1, [["text"]]),
         (bathyscope.solved, 1, ["prompts"]),
         (bathyscope.solved_by, 2, ["prompts"]),
         (bathyscope.cka, 2, ["prompts"]),
