@@ -29,6 +29,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
 
 
 @pytest.mark.usefixtures("terminal")
@@ -56,6 +57,19 @@ def test_work_of_an_earlier_run_is_not_counted_as_fast(clock: Clock) -> None:
         bar.advance_to(51)
         assert bar._bar is not None
         assert bar._bar.tasks[0].completed == 51
+
+
+@pytest.mark.usefixtures("terminal")
+def test_a_terminal_that_does_not_move_its_cursor_has_lines(
+    clock: Clock, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_handlers(monkeypatch)
+    monkeypatch.setenv("TERM", "dumb")
+    with ProgressBar("surveying", total=100) as bar:
+        clock.now += 10
+        bar.advance_to(50)
+        assert bar._bar is None
+    assert capsys.readouterr().err.startswith("surveying: 50%, 0:00:10 passed")
 
 
 def test_quiet_is_quiet(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:

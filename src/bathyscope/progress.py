@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import time
 from datetime import timedelta
@@ -43,7 +44,7 @@ class ProgressBar:
         if self._quiet:
             return
         if self._bar is None and self._expected() > _PATIENCE:
-            if LOGGER.handlers or not sys.stderr.isatty():
+            if LOGGER.handlers or not _draws_bars():
                 self._tell()
             else:
                 self._show()
@@ -102,6 +103,11 @@ class ProgressBar:
         if self._told is not None and kind is None:
             passed = time.monotonic() - self._began
             self._line(f"{self._title}: done in {_clock(passed)}", {"share": 1.0, "seconds": round(passed)})
+
+
+def _draws_bars() -> bool:
+    """Whether standard error is a terminal that moves its cursor; editors' shells are terminals that do not."""
+    return sys.stderr.isatty() and os.environ.get("TERM", "").lower() not in ("dumb", "unknown")
 
 
 def _clock(seconds: float) -> str:

@@ -27,6 +27,7 @@ from bathyscope.prompts.parts import SOLVED_BY, class_of
 from bathyscope.prompts.prompt import Prompt, PromptSet, TokenizedPrompt
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import Source, needs_tokenizer, resolve
+from bathyscope.text import without_folders
 from bathyscope.wavefront.batch import Batch, plan_batches
 from bathyscope.wavefront.engine import Wavefront
 from bathyscope.wavefront.probe import FinalStates, Probe
@@ -187,7 +188,7 @@ def _answered(model: Model, prompts: Prompts, progress: bool) -> xr.Dataset:
     asked = [number for number, prompt in enumerate(prompts) if prompt.answer_tokens is not None]
     wave = Wavefront(model.anatomy, tails=model.checks.tails)
     lengths = [len(prompts[number]) for number in asked]
-    with ProgressBar(f"asking {model.name}", sum(lengths), quiet=not progress) as bar:
+    with ProgressBar(f"asking {without_folders(model.name)}", sum(lengths), quiet=not progress) as bar:
         done = 0.0
         for places in plan_batches(lengths, 1, wave.policy.tokens, model.anatomy.equal_lengths):
             picked = [asked[place] for place in places]

@@ -22,6 +22,7 @@ from bathyscope.store.prompts import PROMPTS, PROMPTS_FILE
 from bathyscope.store.run import CONTROLS, Run, controls_in
 from bathyscope.store.writer import RunWriter
 from bathyscope.surveying import Survey
+from bathyscope.text import without_folders
 
 _AT_ONCE: Final = 16
 """Shards of a streamed model that are handed out together, so that they share a reading of its weights."""
@@ -84,7 +85,9 @@ def _carried_out(pool: Pool, label: str, out: Path | None, command: str | None, 
         total = sum(plan.work)
         done = total - sum(plan.work[index] for index in writer.missing)
         tasks = [_task(plan, indices) for indices in _handed_out(plan, writer.missing)]
-        with ProgressBar(f"surveying {plan.identity['model']}", total, done, quiet=not progress) as bar:
+        with ProgressBar(
+            f"surveying {without_folders(plan.identity['model'])}", total, done, quiet=not progress
+        ) as bar:
             for _, shards in pool.results(label, tasks):
                 for index, datasets in shards.items():
                     writer.write(index, datasets)

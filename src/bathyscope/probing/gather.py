@@ -8,6 +8,7 @@ from torch import Tensor
 from bathyscope.errors import OptionError
 from bathyscope.model import Model
 from bathyscope.progress import ProgressBar
+from bathyscope.text import without_folders
 from bathyscope.wavefront.batch import Batch, plan_batches
 from bathyscope.wavefront.engine import Wavefront
 from bathyscope.wavefront.probe import Boundaries
@@ -27,7 +28,7 @@ def run_batches(
     lengths = [len(ids) for ids in prompts]
     equal = model.anatomy.equal_lengths
     done = 0.0
-    with ProgressBar(f"probing {model.name}", sum(lengths), quiet=not progress) as bar:
+    with ProgressBar(f"probing {without_folders(model.name)}", sum(lengths), quiet=not progress) as bar:
         for picked in plan_batches(lengths, 1, wave.policy.tokens, equal):
             observe(wave, Batch.of([prompts[i] for i in picked], model.device), picked)
             done += sum(lengths[i] for i in picked)

@@ -38,6 +38,7 @@ from bathyscope.store.run import Run, open_run
 from bathyscope.store.shards import Datasets
 from bathyscope.store.writer import RunWriter
 from bathyscope.surveying.growing import Kept, There
+from bathyscope.text import without_folders
 from bathyscope.wavefront.batch import Batch, plan_batches
 from bathyscope.wavefront.calls import out_of_memory
 from bathyscope.wavefront.engine import Wavefront
@@ -239,7 +240,7 @@ class SurveyPlan:
             self._begun(wave, [measure for measure in self.measures if measure.name in needed])
         total = sum(self.work)
         done = float(total - sum(self._unit_weight(unit) for _, unit in units))
-        with ProgressBar(f"surveying {self.model.name}", total, done, quiet=not progress) as bar:
+        with ProgressBar(f"surveying {without_folders(self.model.name)}", total, done, quiet=not progress) as bar:
             for shard in shards:
                 shard.pieces += [(unit.picked, unit.kept) for unit in shard.units if not unit.measures]
                 self._write(write, shard)
