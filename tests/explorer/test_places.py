@@ -40,6 +40,7 @@ def test_only_variables_along_the_depth_are_summed_up() -> None:
         {
             "one": (("prompt", "boundary"), np.array([[1.0, np.nan], [3.0, 2.0]]), {"units": "nats"}),
             "two": (("prompt", "block", "token"), np.zeros((2, 1, 3))),
+            "number": (("prompt", "boundary"), np.array([[7, 9], [31, 2]]), {"formula": "argmax |h_b|"}),
             "three": ("prompt", np.zeros(2)),
             "four": (("prompt", "block"), np.array([["a"], ["b"]])),
         },

@@ -57,6 +57,13 @@ def test_depths_are_not_read_off_some_of_the_blocks(run: bathyscope.Run) -> None
         bathyscope.group(some, "level", resamples=20, permutations=20)
 
 
+def test_results_of_two_blocks_are_cut_along_both(run: bathyscope.Run) -> None:
+    some = run.select(blocks="1,3")
+    assert (some["pairs"].dropped.values.tolist(), some["pairs"].other.values.tolist()) == ([1, 3], [1, 3])
+    assert (some["cka"].boundary.values.tolist(), some["cka"].boundary_other.values.tolist()) == ([1, 3], [1, 3])
+    assert some["pairs"]["cost"].sel(dropped=3, other=1).equals(run["pairs"]["cost"].sel(dropped=3, other=1))
+
+
 def test_parts_on_the_same_prompts_say_what_is_left_out(run: bathyscope.Run) -> None:
     with pytest.warns(UserWarning, match="Of all prompts together"):
         first, second = run.select(prompts="0-3"), run.select(prompts="2-4")
@@ -72,16 +79,16 @@ def test_readings_need_no_other_variable(run: bathyscope.Run) -> None:
 
 def test_some_variables_keep_the_tokens_that_their_means_are_over() -> None:
     prompts = [bathyscope.Prompt(ids=ids, answer_tokens=count) for ids, count in zip(IDS, (1, 8, 2, 3, 1))]
-    options = {"lens": {"positions": "answer"}}
-    lens = bathyscope.survey(waves.loaded("llama"), prompts, ["lens", "drop"], progress=False, **options)
+    options = {"positions": "answer"}
+    whole = bathyscope.survey(waves.loaded("llama"), prompts, ["lens", "drop"], progress=False, lens=options)
     for measure, name in (("lens", "kl_lens_final"), ("lens", "cross_entropy"), ("drop", "kl")):
-        some = lens.select(variables=name)[measure]
-        assert token_weights(some, name).tolist() == token_weights(lens[measure], name).tolist()
-    some = lens.select(variables="entropy")
-    assert token_weights(some["lens"], "entropy").tolist() == [1, 8, 2, 3, 1]
-    drawn = [panel.alt for one in (some, lens) for panel in drawings(one)["lens"].panels if panel.name == "entropy"]
+        some = whole.select(variables=name)[measure]
+        assert token_weights(some, name).tolist() == token_weights(whole[measure], name).tolist()
+    cut = whole.select(variables="entropy")
+    assert token_weights(cut["lens"], "entropy").tolist() == [1, 8, 2, 3, 1]
+    drawn = [panel.alt for one in (cut, whole) for panel in drawings(one)["lens"].panels if panel.name == "entropy"]
     assert drawn[0] == drawn[1]
-    before = lens["drop"].drop_vars("n_averaged")
+    before = whole["drop"].drop_vars("n_averaged")
     old = of_variables({"drop": before}, "kl")["drop"]
     assert token_weights(old, "kl").tolist() == token_weights(before, "kl").tolist() == [len(ids) - 1 for ids in IDS]
 

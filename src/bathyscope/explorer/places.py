@@ -89,6 +89,8 @@ def by_place(dataset: xr.Dataset, seed: int) -> Iterator[ByPlace]:
         others = [str(dim) for dim in values.dims if dim not in (*PLACES, "prompt")]
         if len(along) != 1 or "prompt" not in values.dims or values.dtype.kind not in "fiu":
             continue
+        if str(values.attrs.get("formula", "")).startswith("argmax"):  # a token's or a channel's number is no size
+            continue
         if any(dim not in values.coords or dim in MANY for dim in others):
             continue
         label, units = str(values.attrs.get("long_name", name)), str(values.attrs.get("units", ""))

@@ -14,6 +14,8 @@ from bathyscope.store.merge import PROMPT
 
 PLACES: Final = ("block", "boundary", "skipped", "dropped", "swapped", "start")
 """Dimensions along the depth of a model."""
+_BOTH: Final = (*PLACES, "other", "boundary_other")
+"""The same, with the second of two blocks or boundaries in results of pairs."""
 _NUMBERS = re.compile(r"(\d+)(?:-(\d+))?")
 
 Some = str | Sequence[int] | Sequence[str]
@@ -94,8 +96,9 @@ def of_variables(datasets: Mapping[str, xr.Dataset], some: Some) -> dict[str, xr
     found = {}
     for measure, dataset in datasets.items():
         if chosen := [name for name in dataset.data_vars if name in names]:
+            # as counts of tokens are: beside the values, and none of them
             beside = [name for name in weighed_by(dataset) if name not in names]
-            found[measure] = dataset[[*chosen, *beside]]
+            found[measure] = dataset[[*chosen, *beside]].set_coords(beside)
     return found
 
 
@@ -111,13 +114,13 @@ def of_places(datasets: Mapping[str, xr.Dataset], some: Some) -> dict[str, xr.Da
         if not numbers:
             raise OptionError(f"blocks={part!r} is no number of a block; give numbers or ranges such as 0-5,7.")
         wanted.update(numbers)
-    places = {int(place) for one in datasets.values() for dim in PLACES if dim in one.dims for place in one[dim].values}
+    places = {int(place) for one in datasets.values() for dim in _BOTH if dim in one.dims for place in one[dim].values}
     if places and not wanted <= places:
         beyond = ", ".join(map(str, sorted(wanted - places)))
         raise OptionError(f"There is no block or boundary {beyond}; there are {min(places)} to {max(places)}.")
     found = {}
     for name, dataset in datasets.items():
-        own = {dim: np.isin(dataset[dim].values, list(wanted)) for dim in PLACES if dim in dataset.dims}
+        own = {dim: np.isin(dataset[dim].values, list(wanted)) for dim in _BOTH if dim in dataset.dims}
         found[name] = dataset.isel({dim: np.flatnonzero(kept) for dim, kept in own.items()})
     return found
 
