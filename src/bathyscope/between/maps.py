@@ -30,7 +30,7 @@ from bathyscope.options import Coverage, Resamples, checked
 from bathyscope.progress import ProgressBar
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import Source
-from bathyscope.statistics.least_squares import RIDGE, Array, RidgeMaps
+from bathyscope.statistics.least_squares import RIDGE, Array
 from bathyscope.statistics.splits import Splits, require_tokens, split
 
 
@@ -147,12 +147,7 @@ class _Mapping:
         """``fit`` with the chosen maps W in the place of Σ (x − x̄)(y − ȳ)', which are needed no more."""
         held = self._summed(self._splits.choose, sources)
         for place, source in enumerate(sources):
-            found: RidgeMaps | None = None
-            for t, (fitted, judged) in enumerate(zip(fit.of(place), held.of(place))):
-                found = found or RidgeMaps(fitted, judged, self._penalties)
-                chosen = int(np.argmin(found.errors(fitted, judged)))
-                self._chosen_ST[source, t] = self._penalties[chosen]
-                fit.xy_STDE[place, t] = torch.from_numpy(found.weights(fitted, chosen))
+            self._chosen_ST[source] = fit.solve(place, held, self._penalties)
             self._advance(self._solving)
         return fit
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Container, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields
 from importlib import import_module
 from itertools import groupby
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 from cyclopts import App, Parameter
 
 import bathyscope
+from bathyscope.cli import session
 from bathyscope.cli.console import Format, quiet_libraries, say
 from bathyscope.cli.declared import Call
 from bathyscope.cli.flags import command, flags, options_of, whole_number
@@ -115,6 +117,18 @@ def load_all(models: Sequence[str], given: dict[str, Any], quiet: bool) -> list[
     say(f"Loading {' and '.join(models)}.", quiet)
     with quiet_libraries(downloads=not quiet):
         return [bathyscope.load(model, **loading) for model in models]
+
+
+@contextmanager
+def interruptible(kept: Callable[[], str]) -> Iterator[None]:
+    """Who interrupts what is inside is told what is kept of it, where something is, and the line that goes on."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        said = kept()
+        raise KeyboardInterrupt(
+            f"Interrupted: {said}. To resume: {session.current().command_line}" if said else ""
+        ) from stop
 
 
 def taken(options_type: type, given: dict[str, Any]) -> dict[str, Any]:

@@ -61,8 +61,8 @@ def main(argv: Sequence[str] | None = None, application: App = app.meta, program
             traceback.print_exc()
         say(f"error: {error}", level="error")
         return error.exit_code
-    except KeyboardInterrupt:
-        say("Interrupted.")
+    except KeyboardInterrupt as stop:
+        say(str(stop) or "Interrupted.")
         return INTERRUPTED
     except BrokenPipeError:
         drop_output()

@@ -7,11 +7,13 @@ Suffixes: S sources, D their width, T targets, E their width, N tokens.
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Self
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from bathyscope.statistics.least_squares import Array, Sums
+from bathyscope.statistics.least_squares import Array, RidgeMaps, Sums
 
 _BYTES = 8
 
@@ -64,6 +66,22 @@ class NormalEquations:
         mean_x, xx = array(self.mean_x_SD[source]), array(self.xx_SDD[source])
         for mean_y, xy, yy in zip(self.mean_y_TE, self.xy_STDE[source], self.yy_T):
             yield Sums(self.count, mean_x, array(mean_y), xx, array(xy), float(yy))
+
+    def solve(self, source: int, held: Self, penalties: Sequence[float]) -> list[float]:
+        """The penalty of each target's map from one source; the maps W take the place of its Σ (x − x̄)(y − ȳ)'.
+
+        Args:
+            held: sums of other tokens, which a penalty is chosen by.
+            penalties: to choose from.
+        """
+        found: RidgeMaps | None = None
+        chosen = []
+        for target, (fitted, judged) in enumerate(zip(self.of(source), held.of(source))):
+            found = found or RidgeMaps(fitted, judged, penalties)
+            best = int(np.argmin(found.errors(fitted, judged)))
+            self.xy_STDE[source, target] = torch.from_numpy(found.weights(fitted, best))
+            chosen.append(penalties[best])
+        return chosen
 
     def _centred(self, given: Tensor, mean: Tensor) -> tuple[Tensor, Tensor]:
         """Values about their own mean, and that mean less ``mean``."""

@@ -34,7 +34,7 @@ from bathyscope.measures.finite import require_finite
 from bathyscope.measures.normal_equations import NormalEquations
 from bathyscope.measures.settling import prediction_depth
 from bathyscope.prompts.prompt import TokenizedPrompt
-from bathyscope.statistics.least_squares import RIDGE, RidgeMaps
+from bathyscope.statistics.least_squares import RIDGE
 from bathyscope.statistics.splits import FEWEST, Splits, split
 from bathyscope.wavefront.batch import Batch, plan_batches, within
 from bathyscope.wavefront.compare import compare
@@ -72,13 +72,7 @@ class Translators:
         Args:
             held: sums of the tokens that penalties are chosen by.
         """
-        chosen = []
-        for boundary in range(len(fit.xx_SDD)):
-            (fitted,), (judged,) = fit.of(boundary), held.of(boundary)
-            maps = RidgeMaps(fitted, judged, RIDGE)
-            best = int(np.argmin(maps.errors(fitted, judged)))
-            fit.xy_STDE[boundary, 0] = torch.from_numpy(maps.weights(fitted, best))
-            chosen.append(RIDGE[best])
+        chosen = [penalty for boundary in range(len(fit.xx_SDD)) for penalty in fit.solve(boundary, held, RIDGE)]
         return cls(fit.mean_x_SD, fit.mean_y_TE[0], fit.xy_STDE[:, 0], tuple(chosen), fit.count)
 
     def translate(self, boundary: int, resid_ND: Tensor) -> Tensor:

@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import bathyscope
-from bathyscope.cli import session
-from bathyscope.cli.arguments import LOADING, ModelName, Quiet, Records, as_app, taken
+from bathyscope.cli.arguments import LOADING, ModelName, Quiet, Records, as_app, interruptible, taken
 from bathyscope.cli.console import Format, quiet_libraries, say, write, write_data, write_table
 from bathyscope.errors import OptionError
-from bathyscope.interrupts import INTERRUPTED
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,12 +46,9 @@ def evaluate_command(
     """
     given["out"] = out = given.get("out") or _default_out(model)
     loading = taken(LOADING, given)
-    try:
+    results = Path(out).expanduser()
+    with interruptible(lambda: f"{len(list(results.glob('results/*/*.json')))} results are kept in {out}"):
         found = _evaluated(model, tasks, loading, given, quiet)
-    except KeyboardInterrupt:
-        finished = len(list(Path(out).expanduser().glob("results/*/*.json")))
-        say(f"Interrupted: {finished} results are kept in {out}. To resume: {session.current().command_line}")
-        return INTERRUPTED
     say(f"Written: {out}", quiet)
     _show(found, format)
     return 0

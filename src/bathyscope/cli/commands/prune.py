@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 import bathyscope
-from bathyscope.cli import session
-from bathyscope.cli.arguments import LOADING, ModelName, Quiet, Records, as_app, load_all
+from bathyscope.cli.arguments import LOADING, ModelName, Quiet, Records, as_app, interruptible, load_all
 from bathyscope.cli.commands.evaluate import files_by_task
 from bathyscope.cli.commands.survey import one_source
 from bathyscope.cli.console import Format, quiet_libraries, say, write, write_data, write_table
-from bathyscope.interrupts import INTERRUPTED
 
 if TYPE_CHECKING:
     from bathyscope.surgery.plan import Plan
@@ -51,14 +49,10 @@ def prune_command(
     require_size(given.get("drop"), given.get("max_cost"))
     sources = one_source(calibration), one_source(test)
     [loaded] = load_all([model], given, quiet)
-    try:
-        with quiet_libraries(downloads=not quiet):
-            plan = bathyscope.prune(loaded, *sources, progress=not quiet, **given)
-    except KeyboardInterrupt:
-        if given.get("out") is None:
-            raise
-        say(f"Interrupted: what is finished is kept in {given['out']}. To resume: {session.current().command_line}")
-        return INTERRUPTED
+    out = given.get("out")
+    kept = "" if out is None else f"what is finished is kept in {out}"
+    with interruptible(lambda: kept), quiet_libraries(downloads=not quiet):
+        plan = bathyscope.prune(loaded, *sources, progress=not quiet, **given)
     show_plan(plan, format)
     if given.get("out") is not None:
         say(f"Written: {given['out']}", quiet)

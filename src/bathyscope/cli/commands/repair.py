@@ -6,11 +6,9 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 import bathyscope
-from bathyscope.cli import session
-from bathyscope.cli.arguments import LOADING, ModelName, Quiet, Records, as_app, on_models
+from bathyscope.cli.arguments import LOADING, ModelName, Quiet, Records, as_app, interruptible, on_models
 from bathyscope.cli.commands.survey import one_source
 from bathyscope.cli.console import quiet_libraries, say, write, write_data, write_table
-from bathyscope.interrupts import INTERRUPTED
 
 _EXAMPLES = """\
 Examples:
@@ -45,15 +43,9 @@ def repair_command(
 
         out = out.expanduser()
         require_free(out)  # the ladder takes minutes
-    try:
-        seen, other = one_source([calibration]), one_source([test])
+    seen, other, state = one_source([calibration]), one_source([test]), given.get("state")
+    with interruptible(lambda: "" if state is None else f"what has been trained is kept in {state}"):
         found = on_models(bathyscope.repair, [model], schedule, seen, test=other, given=given, quiet=quiet)
-    except KeyboardInterrupt:
-        if given.get("state") is None:
-            raise
-        resume = session.current().command_line
-        say(f"Interrupted: what has been trained is kept in {given['state']}. To resume: {resume}")
-        return INTERRUPTED
     with quiet_libraries(downloads=not quiet):
         folder = None if out is None else found.export(out)
     if not write_data(found.table, format):

@@ -9,11 +9,10 @@ from cyclopts import Parameter
 from rich.text import Text
 
 from bathyscope.cli import session
-from bathyscope.cli.arguments import OBJECTS, Quiet, Records, as_app, taken
+from bathyscope.cli.arguments import OBJECTS, Quiet, Records, as_app, interruptible, taken
 from bathyscope.cli.console import Format, quiet_libraries, say, write, write_data, write_json, write_table
 from bathyscope.cli.flags import options_of
 from bathyscope.errors import OptionError
-from bathyscope.interrupts import INTERRUPTED
 from bathyscope.papers.reproduction import Figure, Reproduction, Table
 
 if TYPE_CHECKING:
@@ -76,15 +75,14 @@ def reproduce_command(
         return _list(target, given.get("figures", ()), format)
     loading = taken(_LOADING, given)
     plan = Plan.of(target, models or (), data=data or (), **given)
-    try:
+    with interruptible(lambda: f"{_finished(plan)} of {len(plan.cells)} runs are finished and kept in {plan.place}"):
         outcomes = _measured(plan, loading, quiet)
-    except KeyboardInterrupt:
-        done = sum(cell.finished() is not None for cell in plan.cells)
-        resume = session.current().command_line
-        say(f"Interrupted: {done} of {len(plan.cells)} runs are finished and kept in {plan.place}. To resume: {resume}")
-        return INTERRUPTED
     _show(plan.result(outcomes), format)
     return next((outcome.exit_code for outcome in outcomes if outcome.result is None), 0)
+
+
+def _finished(plan: Plan) -> int:
+    return sum(cell.finished() is not None for cell in plan.cells)
 
 
 def _measured(plan: Plan, loading: dict[str, Any], quiet: bool) -> list[Outcome]:
