@@ -7,25 +7,120 @@
 5. tail equivalence: a tail on its donor's keys and values equals the full row (decides whether tails are used).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from bathyscope.anatomy.anatomy import Anatomy
+from bathyscope.anatomy.cache import CaptureCache
 from bathyscope.anatomy.calls import Call, called
 from bathyscope.anatomy.gaps import CHECK_TOKENS, gap, random_ids, token_gap, tolerance
-from bathyscope.anatomy.head_path import readout_gap
 from bathyscope.anatomy.independence import gaps_by_later_tokens, gaps_by_neighbours, gaps_by_order
 from bathyscope.anatomy.plain import home_of, logits_of, plain_forward, vocabulary
-from bathyscope.anatomy.replay import Replay, State, unwrap
+from bathyscope.anatomy.recording import replaced_forwards
+from bathyscope.anatomy.replay import Replay, State, tail_cache, unwrap
 from bathyscope.anatomy.sites import tapped
 from bathyscope.anatomy.steps import Steps, Work
-from bathyscope.anatomy.tail_check import tail_gaps
-from bathyscope.errors import ModelError
+from bathyscope.errors import ModelError, is_out_of_memory
 from bathyscope.streaming.lending import lender_of, lent
+
+
+@torch.no_grad()
+def readout_gap(anatomy: Anatomy, ids_BT: Tensor, final_BTD: Tensor, behind: Iterable[nn.Module]) -> float:
+    """The declared readout of h_L against the logits that the model itself makes of it.
+
+    Asked in float32, whatever the weights are stored in. In bfloat16 a softcap that nobody declared can be smaller than
+    the rounding of the logits, and yet move a loss by a tenth of a nat. What lies behind the last block is therefore
+    widened for as long as it is compared.
+
+    Args:
+        behind: the modules that run after the last block.
+    """
+    readout = anatomy.readout
+    path = [module for module in (*behind, readout.norm, readout.projection, readout.head) if module is not None]
+    resid_BTD = final_BTD.to(torch.promote_types(final_BTD.dtype, torch.float32))
+
+    def hand_on(length: int | None) -> Any:
+        return lambda *_, **__: resid_BTD if length is None else (resid_BTD, *[None] * (length - 1))
+
+    with _widened(path), replaced_forwards(anatomy.blocks, [hand_on(length) for length in anatomy.returns]):
+        wanted = logits_of(anatomy.model(input_ids=ids_BT, use_cache=False))
+        found = readout(resid_BTD)
+        # token by token: what mixed tokens would pass on the whole batch
+        single = readout(resid_BTD[0, :1])
+    return max(gap(found, wanted), gap(single, wanted[0, :1]))
+
+
+@contextmanager
+def _widened(modules: Iterable[nn.Module]) -> Iterator[None]:
+    """Inside, parameters narrower than float32 stand in float32; weights that others share stay theirs."""
+    held = {
+        (owner, name): p for module in modules for owner in module.modules() for name, p in owner._parameters.items()
+    }
+    narrow = {key: p for key, p in held.items() if p is not None and p.is_floating_point() and p.element_size() == 2}
+    try:
+        for (owner, name), parameter in narrow.items():
+            owner._parameters[name] = nn.Parameter(parameter.float(), requires_grad=False)
+        yield
+    finally:
+        for (owner, name), parameter in narrow.items():
+            owner._parameters[name] = parameter
+
+
+def tail_gaps(anatomy: Anatomy, replay: Replay, boundaries: Sequence[Tensor]) -> Steps[tuple[dict[int, float], str]]:
+    """Rows that leave the baseline at t = 1, middle and T−1, in full against tails on the baseline's keys and values.
+
+    From t on, a row has the stream of the other sequence of the batch. Every block, the first included, is given the
+    full row's exact stream, so that each kind of block shows its own gap.
+
+    Args:
+        boundaries: the plain stream; may grow, as long as it is a block ahead.
+
+    Returns:
+        By first own token the largest gap of any block, NaN where a tail cannot be run; and why it cannot.
+    """
+    tokens = replay.tokens
+    starts = sorted({1, tokens // 2, tokens - 1})
+    every = torch.arange(replay.batch, device=boundaries[0].device)
+    rows = {t: torch.cat([boundaries[0][:, :t], boundaries[0].flip(0)[:, t:]], dim=1) for t in starts}
+    row_states: dict[int, State] = {t: {} for t in starts}
+    tail_states: dict[int, State] = {t: {} for t in starts}
+    donor_state: State = {}
+    gaps = dict.fromkeys(starts, 0.0)
+    yield
+    for index, block in enumerate(anatomy.blocks):
+        captured = CaptureCache()
+        donor = _attempt(partial(replay.run, block, index, boundaries[index], every, cache=captured, state=donor_state))
+        if isinstance(donor, str):
+            return dict.fromkeys(starts, float("nan")), f"block {index} gives no keys and values to share: {donor}"
+        attends = replay.attends(index, captured)
+        for t in starts:
+            own = rows[t][:, t:].contiguous()
+            rows[t] = replay.run(block, index, rows[t], every, state=row_states[t])
+            lend = partial(replay.run, cache=tail_cache(captured, slice(None), t), start=t, attends=attends)
+            tail = _attempt(partial(lend, block, index, own, every, state=tail_states[t]))
+            if isinstance(tail, str):
+                return dict.fromkeys(starts, float("nan")), f"block {index} cannot run a tail: {tail}"
+            gaps[t] = max(gaps[t], token_gap(tail, rows[t][:, t:]))
+        yield
+    return gaps, ""
+
+
+def _attempt(run: Callable[[], Tensor]) -> Tensor | str:
+    # Whatever a family raises when it is lent keys and values it does not know how to use is the answer to the
+    # question this check asks; the run then computes full rows and says so.
+    try:
+        return run()
+    except (RuntimeError, TypeError, AttributeError, ValueError, IndexError, KeyError) as error:
+        if is_out_of_memory(error):
+            raise
+        return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+
 
 _SHARP = 1e-5
 

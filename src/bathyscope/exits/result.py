@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import xarray as xr
 
-from bathyscope.labels import Label
+from bathyscope.labels import Label, interval
 from bathyscope.surgery.samples import by_clusters
 
 if TYPE_CHECKING:
@@ -17,28 +17,22 @@ if TYPE_CHECKING:
 
 _SOURCE: Final = "exit_advice"
 _LOOP: Final = "leviathan2023, greedy"
+_by_exit = partial(Label, "exit", source=_SOURCE)
+_by_draft = partial(Label, "exit draft", source=_SOURCE)
 _verified = partial(Label, "exit", source=_SOURCE, optional=True)
 TABLE: Final = {
-    "acceptance": Label(
-        "exit",
-        "share of the generated tokens that an exit foretells",
-        "1",
-        "mean of [argmax p_b = next token]",
-        _SOURCE,
+    "acceptance": _by_exit(
+        "share of the generated tokens that an exit foretells", formula="mean of [argmax p_b = next token]"
     ),
-    "acceptance_low": Label("exit", "lower end of its interval", source=_SOURCE),
-    "acceptance_high": Label("exit", "upper end of its interval", source=_SOURCE),
+    **interval("acceptance", _by_exit, "its interval"),
     "tokens_per_pass": Label("exit draft", "tokens for each full pass", "token", "tokens / passes of the loop", _LOOP),
-    "tokens_per_pass_low": Label("exit draft", "lower end of its interval", "token", source=_LOOP),
-    "tokens_per_pass_high": Label("exit draft", "upper end of its interval", "token", source=_LOOP),
-    "bare_speed": Label("exit draft", "times plain decoding's speed, blocks and head alone", source=_SOURCE),
-    "speed": Label("exit draft", "times plain decoding's speed, in transformers' generate", source=_SOURCE),
-    "speed_low": Label("exit draft", "lower end of its interval", source=_SOURCE),
-    "speed_high": Label("exit draft", "upper end of its interval", source=_SOURCE),
+    **interval("tokens_per_pass", _by_draft, "its interval", "token", source=_LOOP),
+    "bare_speed": _by_draft("times plain decoding's speed, blocks and head alone"),
+    "speed": _by_draft("times plain decoding's speed, in transformers' generate"),
+    **interval("speed", _by_draft, "its interval"),
     "foretold_share": _verified("share of the checked drafts that are right, foretold"),
     "measured_share": _verified("share of the checked drafts that were right"),
-    "measured_low": _verified("lower end of its interval"),
-    "measured_high": _verified("upper end of its interval"),
+    **interval("measured", _verified, "its interval"),
     "own_share": _verified("the same, read off plain forwards over the continuations of these prompts"),
     "as_foretold": _verified("the interval of the difference of both holds 0"),
     "measured_tokens_per_pass": _verified("tokens for each full pass, measured", "token"),

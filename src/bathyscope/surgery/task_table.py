@@ -1,25 +1,24 @@
 """What tasks say of a choice of blocks: the full and the pruned model on the same documents, as arrays and as text."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 import xarray as xr
 
-from bathyscope.labels import Label, labelled
+from bathyscope.labels import Label, interval, labelled
 
 _SOURCE: Final = "prune"
+_metric = partial(Label, "row", units="as the metric", source=_SOURCE)
 _TABLE: Final = {
     "documents": Label("row", "documents that both answered", source=_SOURCE),
-    "full": Label("row", "metric of the full model", "as the metric", source=_SOURCE),
-    "full_low": Label("row", "lower end of its interval", "as the metric", source=_SOURCE),
-    "full_high": Label("row", "upper end of its interval", "as the metric", source=_SOURCE),
-    "pruned": Label("row", "metric of the model without the blocks", "as the metric", source=_SOURCE),
-    "pruned_low": Label("row", "lower end of its interval", "as the metric", source=_SOURCE),
-    "pruned_high": Label("row", "upper end of its interval", "as the metric", source=_SOURCE),
-    "difference": Label("row", "pruned minus full, on the same documents", "as the metric", source=_SOURCE),
-    "difference_low": Label("row", "lower end of its paired interval", "as the metric", source=_SOURCE),
-    "difference_high": Label("row", "upper end of its paired interval", "as the metric", source=_SOURCE),
+    "full": _metric("metric of the full model"),
+    **interval("full", _metric, "its interval"),
+    "pruned": _metric("metric of the model without the blocks"),
+    **interval("pruned", _metric, "its interval"),
+    "difference": _metric("pruned minus full, on the same documents"),
+    **interval("difference", _metric, "its paired interval"),
 }
 COLUMNS: Final = tuple(_TABLE)
 HEADINGS: Final = ("task", "metric", "documents", "full model", "pruned", "difference (interval)")
