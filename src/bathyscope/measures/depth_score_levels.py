@@ -1,11 +1,9 @@
 """Depth scores of difficulty levels, from the effects of their prompts, and the trend over levels."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import xarray as xr
@@ -53,7 +51,7 @@ class Levels(NamedTuple):
     """Why a trend over them has no meaning; empty where it has one."""
 
     @classmethod
-    def of(cls, merged: xr.Dataset, by: str | None) -> Levels:
+    def of(cls, merged: xr.Dataset, by: str | None) -> Self:
         """The levels of a merged dataset by one of its labels; all prompts where there is none."""
         n_prompts = merged.sizes["prompt"]
         if by is None:

@@ -1,9 +1,8 @@
 """Pairs of prompts, one to be patched from the other: who they are, and where their answers are told apart."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from bathyscope.errors import PromptError, did_you_mean
 from bathyscope.prompts.prompt import Label, TokenizedPrompt
@@ -26,7 +25,7 @@ class PromptPair:
     read_at: int
 
     @classmethod
-    def of(cls, target: TokenizedPrompt, source: TokenizedPrompt) -> PromptPair:
+    def of(cls, target: TokenizedPrompt, source: TokenizedPrompt) -> Self:
         """Raises PromptError for prompts that cannot be put into each other."""
         names = f"patching: prompts {target.id!r} and {source.id!r}"
         for prompt in (target, source):

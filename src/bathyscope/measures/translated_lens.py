@@ -14,11 +14,10 @@ are; prompts that are read have no forward but the survey's. Position 0, often a
 Suffixes: L boundaries but the last, D width, N tokens.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import itemgetter
+from typing import Self
 
 import numpy as np
 import torch
@@ -66,7 +65,7 @@ class Translators:
     tokens: int
 
     @classmethod
-    def of(cls, fit: NormalEquations, held: NormalEquations) -> Translators:
+    def of(cls, fit: NormalEquations, held: NormalEquations) -> Self:
         """Maps from the sums of the tokens that are fitted to; the weights take the place of sums in ``fit``.
 
         Args:

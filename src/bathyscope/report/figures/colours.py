@@ -1,9 +1,7 @@
 """From values to colours: one range for all maps that are to be compared by eye."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 
 import matplotlib as mpl
 import numpy as np
@@ -35,7 +33,7 @@ class Colours:
     clips: bool = True
 
     @classmethod
-    def spanning(cls, values: NDArray[Any], kind: Kind, clips: bool = True) -> Colours:
+    def spanning(cls, values: NDArray[Any], kind: Kind, clips: bool = True) -> Self:
         """A range that shows these values.
 
         It ends at the largest one (in size, where signed) or, if it clips, at the 99.5th percentile where a few
