@@ -5,7 +5,7 @@ positions that have a next token. Source: lad2024, layer interventions and layer
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -13,8 +13,8 @@ import xarray as xr
 from torch import Tensor
 
 from bathyscope.errors import ModelError, OptionError, warn
-from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, require_range
-from bathyscope.measures.declaration import Declaration
+from bathyscope.labels import labelled
+from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, Options, require_range
 from bathyscope.measures.declared.schedules import DROP, REPEAT, SWAP, DropOptions, RepeatOptions, SwapOptions
 from bathyscope.measures.finite import require_finite
 from bathyscope.prompts.prompt import TokenizedPrompt
@@ -27,45 +27,47 @@ from bathyscope.wavefront.rows import Request, ScheduleRow, SkipRow
 _VARIABLES = {"kl": "kl_from_reference", "top1_agreement": "top1_agreement", "entropy": "entropy", "loss": "loss"}
 
 
-class Drop(Measure[DropOptions], declared=DROP):
-    """Next-token statistics without each block in turn."""
+class ScheduleMeasure(Measure[Options]):
+    """Next-token statistics with one row for every place along a ``dimension``."""
 
     by_prompt = True
-
-    def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
-        first = protected(self, prompts)
-        self._rows = {block: SkipRow(block, first) for block in changed(self, Schedule.drop, facts.n_blocks, facts)}
+    dimension: ClassVar[str]
+    rows: Mapping[int, Request]
 
     def rows_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
         return facts.n_blocks / 2
 
     def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
-        return ScheduleProbe(DROP, facts, batch, self._rows, "dropped", self.options.positions)
+        return ScheduleProbe(self, facts, batch)
 
 
-class Swap(Measure[SwapOptions], declared=SWAP):
+class Drop(ScheduleMeasure[DropOptions], declared=DROP):
+    """Next-token statistics without each block in turn."""
+
+    dimension = "dropped"
+
+    def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
+        first = protected(self, prompts)
+        self.rows = {block: SkipRow(block, first) for block in changed(self, Schedule.drop, facts.n_blocks, facts)}
+
+
+class Swap(ScheduleMeasure[SwapOptions], declared=SWAP):
     """Next-token statistics with blocks ℓ and ℓ+1 exchanged, for each ℓ."""
 
-    by_prompt = True
+    dimension = "swapped"
 
     def unavailable(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> str | None:
         return "this model has one block only" if facts.n_blocks < 2 else None
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
         kept, first = swapped(self, facts), protected(self, prompts)
-        self._rows = {block: ScheduleRow(schedule, first) for block, schedule in kept.items()}
-
-    def rows_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
-        return facts.n_blocks / 2
-
-    def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
-        return ScheduleProbe(SWAP, facts, batch, self._rows, "swapped", self.options.positions)
+        self.rows = {block: ScheduleRow(schedule, first) for block, schedule in kept.items()}
 
 
-class Repeat(Measure[RepeatOptions], declared=REPEAT):
+class Repeat(ScheduleMeasure[RepeatOptions], declared=REPEAT):
     """Next-token statistics with each window of blocks repeated block by block."""
 
-    by_prompt = True
+    dimension = "start"
 
     def unavailable(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> str | None:
         length, blocks = self.options.length, facts.n_blocks
@@ -82,13 +84,10 @@ class Repeat(Measure[RepeatOptions], declared=REPEAT):
             )
         standard = Schedule.standard(facts.n_blocks)
         starts = range(facts.n_blocks - length + 1)
-        self._rows = {start: ScheduleRow(standard.repeat(start, length, times)) for start in starts}
+        self.rows = {start: ScheduleRow(standard.repeat(start, length, times)) for start in starts}
 
     def rows_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
         return (facts.n_blocks - self.options.length + 1) / 2 + self.options.length
-
-    def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
-        return ScheduleProbe(REPEAT, facts, batch, self._rows, "start", self.options.positions)
 
 
 def changed(
@@ -151,26 +150,11 @@ def _runnable(schedules: Mapping[int, Schedule], facts: ModelFacts, measure: str
 
 
 class ScheduleProbe(MeasureProbe):
-    """Reads out the final states of rows that follow other schedules.
+    """Reads out the final states of rows that follow other schedules."""
 
-    Args:
-        rows: index along the measure's dimension → its row.
-        dimension: ``dropped``, ``swapped`` or ``start``.
-        positions: over which positions of a prompt the means go, see ``declared.schedules``.
-    """
-
-    def __init__(
-        self,
-        declaration: Declaration,
-        facts: ModelFacts,
-        batch: Batch,
-        rows: Mapping[int, Request],
-        dimension: str,
-        positions: str,
-    ) -> None:
-        super().__init__(list(rows.values()))
-        self._facts, self._batch, self._rows, self._dimension = facts, batch, rows, dimension
-        self._declaration, self._positions = declaration, positions
+    def __init__(self, measure: ScheduleMeasure[Any], facts: ModelFacts, batch: Batch) -> None:
+        super().__init__(list(measure.rows.values()))
+        self._measure, self._facts, self._batch, self._rows = measure, facts, batch, measure.rows
         self._found: dict[str, Tensor] = {}
 
     def finish(self, final: FinalStates) -> None:
@@ -190,16 +174,18 @@ class ScheduleProbe(MeasureProbe):
             self._found[name] = torch.stack([piece[:, own].mean(-1) for piece in batch.split(values)])
         # one way to the host for all of them
         self._found = dict(zip(self._found, torch.stack(list(self._found.values())).cpu()))
-        if self.tokens is not None and self._dimension == "dropped":
+        if self.tokens is not None and self._measure.dimension == "dropped":
             self.tokens.put("added_loss", found["loss"][:-2] - found["loss"][-2], dropped=list(self._rows))
             self.tokens.put("added_kl", found["kl_from_reference"][:-2])
         plain = found["kl_from_reference"][-1]
         self._noise = torch.stack([piece.max() for piece in batch.split(plain)])
-        require_finite(f"A schedule of {self._dimension} blocks", self._found.values())
+        require_finite(f"A schedule of {self._measure.dimension} blocks", self._found.values())
 
     def _counted(self, metric: str) -> slice:
         """The positions of a prompt that a metric's mean is over."""
-        return slice(1, None) if self._positions == "published" and metric != "loss" else slice(None, -1)
+        return (
+            slice(1, None) if self._measure.options.positions == "published" and metric != "loss" else slice(None, -1)
+        )
 
     def result(self) -> xr.Dataset:
         data: dict[str, Tensor | np.ndarray] = {
@@ -208,4 +194,5 @@ class ScheduleProbe(MeasureProbe):
         data |= {f"baseline_{name}": self._found[name][:, -2] for name in ("entropy", "loss")}
         # all but the last token, or but the first
         data["n_averaged"] = np.array(self._batch.lengths, dtype=np.int64) - 1
-        return self._declaration.dataset(data, {self._dimension: np.array(list(self._rows), dtype=np.int64)})
+        coords = {self._measure.dimension: np.array(list(self._rows), dtype=np.int64)}
+        return labelled(self._measure.table or {}, data, coords)
