@@ -4,8 +4,7 @@ from bathyscope.model.admission import alone
 from bathyscope.model.devices import as_device, as_dtype, free_bytes
 from bathyscope.model.loading import AnyModel, anatomy_of, load, load_config, loaded
 from bathyscope.model.model import Model
-from bathyscope.model.settings import adapters_of, config_hash
-from bathyscope.model.weights import weight_hash
+from bathyscope.model.weights import adapters_of, config_hash, weight_hash
 
 __all__ = [
     "AnyModel",

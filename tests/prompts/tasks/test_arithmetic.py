@@ -11,8 +11,8 @@ import pytest
 from bathyscope.errors import OptionError
 from bathyscope.prompts.tasks import Problem, Split, task
 from bathyscope.prompts.tasks.arithmetic import probes
+from bathyscope.prompts.tasks.arithmetic_expressions import based_text, decimal_text, nearest_root
 from bathyscope.prompts.tasks.arithmetic_modules import MODULES
-from bathyscope.prompts.tasks.arithmetic_numbers import based_text, decimal_text, nearest_root
 
 NUMBER = r"-?\d+(?:\.\d+)?"
 EXPRESSIONS = ("add_sub_multiple", "mul_div_multiple", "mixed")

@@ -14,16 +14,19 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
-from bathyscope.prompts.tasks.arithmetic_expressions import equations, grow, leaves, text
-from bathyscope.prompts.tasks.arithmetic_numbers import (
+from bathyscope.prompts.tasks.arithmetic_expressions import (
     based_text,
     count_digits,
     decimal_text,
+    equations,
+    grow,
     integer,
     integer_or_decimal,
     integer_or_rational,
+    leaves,
     nearest_root,
     split_in_two,
+    text,
 )
 
 BASES = (2, 3, 5, 7, 11, 13, 17, 19)
