@@ -12,8 +12,7 @@ from bathyscope.streaming.lending import keeping, lent
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.calls import CallPolicy
 from bathyscope.wavefront.direct import DirectRows
-from bathyscope.wavefront.full import FullRows
-from bathyscope.wavefront.parts import PartTaps
+from bathyscope.wavefront.full import FullRows, PartTaps
 from bathyscope.wavefront.plain import PlainForward
 from bathyscope.wavefront.plan import compile_tracks
 from bathyscope.wavefront.probe import (
