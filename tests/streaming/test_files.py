@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,21 @@ def test_tensors_begin_where_they_would_in_a_mapped_file() -> None:
     for offset, tensor in found.items():
         assert tensor.data_ptr() % 64 == int(offset)
         assert torch.equal(tensor, torch.ones(3, 5))
+
+
+def test_a_block_is_one_piece_of_memory_in_which_no_tensor_touches_another() -> None:
+    """Smaller pieces would stay with the process when the block has gone."""
+    shapes = {"a": Shape((3, 5), torch.float32, 40), "b": Shape((7,), torch.bfloat16), "c": Shape((), torch.float64)}
+
+    def fill(host: Mapping[str, torch.Tensor]) -> None:
+        for number, tensor in enumerate(host.values()):
+            tensor.fill_(number)
+
+    found = InPlace().bring(shapes, fill).tensors
+    assert len({tensor.untyped_storage().data_ptr() for tensor in found.values()}) == 1
+    for number, (name, tensor) in enumerate(found.items()):
+        assert (tensor.dtype, tuple(tensor.shape)) == (shapes[name].dtype, shapes[name].sizes)
+        assert bool((tensor == number).all())
 
 
 def cut(path: Path) -> None:

@@ -71,15 +71,18 @@ class Carrier(Protocol):
 class InPlace:
     """Blocks run on the host: tensors are filled where they are used.
 
-    Memory is not used again for the next block: whoever still holds a view of a weight holds its own memory.
+    All of a block is in one piece of memory, so large that it goes back to the system as soon as the block does; what
+    is smaller is kept by a heap, in which the next blocks leave holes. It is not used again for the next block: whoever
+    still holds a view of a weight holds memory of its own.
     """
 
     def bring(self, shapes: Shapes, fill: Fill) -> Carried:
         """Fresh tensors, filled."""
-        tensors = {
-            name: shape.within(torch.empty(shape.nbytes + shape.offset, dtype=torch.uint8))
-            for name, shape in shapes.items()
-        }
+        memory_N = torch.empty(sum(_rounded(one.nbytes + one.offset) for one in shapes.values()), dtype=torch.uint8)
+        tensors, start = {}, 0
+        for name, shape in shapes.items():
+            tensors[name] = shape.within(memory_N[start:])
+            start += _rounded(shape.nbytes + shape.offset)
         fill(tensors)
         return Carried(tensors)
 
