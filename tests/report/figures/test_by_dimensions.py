@@ -130,4 +130,4 @@ def test_it_has_its_place_on_the_page_in_files_and_beside_other_runs(tmp_path: P
 def test_the_noise_floor_is_no_figure() -> None:
     assert list(figures_of(small_run())) == ["effective_depth", "drop"]
     with pytest.raises(OptionError, match="needs the measure 'wobble'"):
-        figures_of(run_with(one=(("block",), values(L))))["wobble"].draw(small_run())
+        figures_of(run_with(one=(("block",), values(L))))["wobble"].drawing(small_run())

@@ -13,7 +13,6 @@ from support.synthetic import replaced
 from support.synthetic_tokens import ANSWER, PIECES, complete_run
 
 import bathyscope
-from bathyscope.errors import OptionError
 from bathyscope.report.figures.erasure import FIGURE
 from bathyscope.report.figures.heat_map import LABELLED_TOKENS
 from bathyscope.report.figures.kind import draw_panel
@@ -121,11 +120,10 @@ def test_alternative_text_tells_tokens_and_largest_value() -> None:
     assert PIECES[1] == " spouse"
 
 
-def test_no_prompt_measured_is_an_error() -> None:
+def test_no_prompt_measured_gives_no_panel() -> None:
     data = DATA.copy(deep=True)
     data["effect"][:] = np.nan
-    with pytest.raises(OptionError, match="every value of 'erasure' is missing"):
-        drawn_from(FIGURE, replaced(RUN, "erasure", data))
+    assert not FIGURE.drawing(replaced(RUN, "erasure", data)).panels
 
 
 def test_where_all_prompts_are_long_the_shortest_have_maps_and_the_caption_says_so() -> None:

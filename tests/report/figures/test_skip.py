@@ -10,7 +10,6 @@ from matplotlib.figure import Figure
 from support.artists import axes_titled, bands, caption_of, curve, drawn_from
 from support.synthetic import replaced, synthetic_run
 
-from bathyscope.errors import OptionError
 from bathyscope.report.figures import style
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.skip import FIGURE
@@ -144,10 +143,9 @@ def test_no_prompt_long_enough_leaves_that_map_out() -> None:
     ]
 
 
-def test_nothing_measured_is_an_error_with_advice() -> None:
+def test_nothing_measured_gives_no_panel() -> None:
     run = with_effect(with_effect(RUN, "effect_future", None, np.nan), "effect_all", None, np.nan)
-    with pytest.raises(OptionError, match=r"every value of 'skip' is missing.*use longer ones"):
-        drawn_from(FIGURE, run)
+    assert not FIGURE.drawing(run).panels
 
 
 @pytest.mark.parametrize("top", [0.13, 0.9, 20.0, 4000.0])
