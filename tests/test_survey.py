@@ -397,3 +397,12 @@ def test_prompts_whose_neighbours_lengths_matter_are_kept_apart(name: str, lengt
                 np.testing.assert_allclose(
                     together[measure][variable][prompt], alone[measure][variable][0], rtol=1e-5, atol=1e-6
                 )
+
+
+def test_prompts_that_stand_twice_are_told(recwarn: pytest.WarningsRecorder) -> None:
+    """Copies make intervals narrow, and say nothing new."""
+    model, ids = zoo.build("llama"), [[5, 6, 7], [5, 6, 7], [8, 9, 10]]
+    bathyscope.survey(model, [ids[0], ids[2]], ["lens"], progress=False)
+    assert [one for one in recwarn if "have the tokens of others" in str(one.message)] == []
+    with pytest.warns(UserWarning, match=r"^1 of 3 prompts have the tokens of others; intervals take each for a draw"):
+        bathyscope.survey(model, ids, ["lens"], progress=False)

@@ -45,6 +45,8 @@ def test_the_table_stands_above_the_advice(
     assert main(asked) == 0
     out = capsys.readouterr().out
     assert "Exits of 5 blocks, each with the draft that pays most" in out
+    exits = {line[:4].strip() for line in out.splitlines() if line[:4].strip()[:1].isdigit()}
+    assert exits == {"1", "2", "3", "4"}
     assert "Run on 2 other prompts" in " ".join(out.split())
 
 

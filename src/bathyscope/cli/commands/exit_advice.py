@@ -60,7 +60,7 @@ def exit_advice_command(
     table = advice.table
     if not write_data(table, format):
         shown = [name for name in _HEADINGS if name in table]
-        rows = [[str(row["exit"]), *(_cell(row, name) for name in shown)] for _, row in table.iterrows()]
+        rows = [[str(int(row["exit"])), *(_cell(row, name) for name in shown)] for _, row in table.iterrows()]
         title = f"Exits of {advice.data.attrs['n_blocks']} blocks, each with the draft that pays most"
         write_table(["exit", *(_HEADINGS[name] for name in shown)], rows, title=title)
         write(advice.text)
