@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bathyscope.errors import PromptError
+from bathyscope.prompts.source import require_there
 from bathyscope.prompts.spec import SourceSpec, parse
 
 
@@ -183,6 +184,16 @@ def test_levels() -> None:
 def test_refused(text: str, message: str) -> None:
     with pytest.raises(PromptError, match=message):
         parse(text)
+
+
+def test_a_long_text_is_not_said_three_times() -> None:
+    with pytest.raises(PromptError) as caught:
+        parse("Once upon a time there was a house. " * 100)
+    assert len(str(caught.value)) < 700
+    assert str(caught.value).endswith("or a file that holds it.")
+    for longer_than_a_name in ("x" * 5000 + ".txt", "x" * 5000 + "/"):
+        with pytest.raises(PromptError):
+            require_there(longer_than_a_name)
 
 
 def test_a_folder_without_its_slash_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import csv
 import difflib
 import gzip
 import json
+import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -72,12 +73,13 @@ def check_exists(path: Path) -> None:
     Raises:
         PromptError: it is missing (with the likeliest name beside it) or a folder.
     """
-    if path.is_dir():
+    # os.path, not Path, which raises where a name is too long for a file
+    if os.path.isdir(path):
         raise PromptError(f"{path} is a folder; give a file.")
-    if not path.exists():
+    if not os.path.exists(path):
         folder = path.parent
-        siblings = [item.name for item in folder.iterdir()] if folder.is_dir() else []
-        where = "" if folder.is_dir() else f" (nor does the folder {folder})"
+        siblings = os.listdir(folder) if os.path.isdir(folder) else []
+        where = "" if os.path.isdir(folder) else f" (nor does the folder {folder})"
         raise PromptError(f"{path} does not exist{where}.{did_you_mean(path.name, siblings)} Check the path.")
 
 
@@ -87,7 +89,7 @@ def require_folder(path: Path) -> None:
     Raises:
         PromptError: it is missing, or a file.
     """
-    if not path.is_dir():
+    if not os.path.isdir(path):
         raise PromptError(f"There is no folder {str(path)!r}; a source that ends in / is a folder of texts.")
 
 

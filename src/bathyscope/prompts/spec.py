@@ -25,6 +25,7 @@ path, whichever characters it holds. A corpus or prompt file whose name could be
 (``gsm8k@home.txt``) is given with its folder (``./gsm8k@home.txt``).
 """
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -35,6 +36,7 @@ from bathyscope.errors import PromptError, did_you_mean
 from bathyscope.prompts.datasets import data_set, names
 from bathyscope.prompts.generators import GENERATORS, TASK_PREFIX
 from bathyscope.prompts.levels import as_range
+from bathyscope.text import elided
 
 CORPUS_SUFFIXES = (".txt", ".txt.gz")
 PROMPT_FILE_SUFFIXES = (".jsonl", ".jsonl.gz")
@@ -146,12 +148,12 @@ def parse(text: str) -> SourceSpec:
 
 
 def _not_a_source(text: str, name: str, known: tuple[str, ...]) -> str:
-    near = f" For the texts of this folder write {name}/." if Path(name).is_dir() else did_you_mean(name, known)
+    near = f" For the texts of this folder write {name}/." if os.path.isdir(name) else did_you_mean(name, known)
     return (
-        f"Prompts {text!r}: {name!r} is neither a data set nor a prompt file.{near} "
+        f"Prompts {elided(repr(text), 60)}: {elided(repr(name), 60)} is neither a data set nor a prompt file.{near} "
         f"Allowed: {', '.join(known)}, or a file ending in {', '.join(CORPUS_SUFFIXES)} (plain text) or "
         f"{', '.join(PROMPT_FILE_SUFFIXES)} (one prompt a line). To measure on this very text, give a list "
-        f"of strings: [{text!r}]."
+        f"of strings: [{elided(repr(text), 60)}], or a file that holds it."
     )
 
 
