@@ -208,7 +208,7 @@ def test_wide_pictures_have_rows_of_their_own() -> None:
     run = complete_run(L=3, prompts=2, tokens=60)
     kept = without(run, *(name for name in run.measures if name != "erasure"))
     (picture,) = [attrs for attrs in Reader(rendered([kept])).named("div") if attrs.get("role") == "img"]
-    assert picture["class"] == "panel wide"
+    assert picture["class"] == "panel wide sheet"
     assert (picture["style"] or "").startswith("--width: 7")
     narrow = [
         attrs for attrs in Reader(whole_page()).named("div") if "loss of the lens" in (attrs.get("aria-label") or "")
