@@ -18,16 +18,15 @@ class Declaration:
     """A measure before its code, and with it torch, is loaded.
 
     Args:
-        name: group of its dataset in a run.
+        name: group of its dataset in a run; its code stands in the module of that name.
         summary: what it measures, in one line.
         options_type: dataclass of its options; the single definition of them.
         table: its variables; None = unknown (a measure from outside the package).
         requires: measures that are computed along with it.
         needs_answers: it looks at the prompts' answers, so that prompts without one have no value.
         derived: computed once from the merged datasets of ``requires``, not by observing the wavefront.
-        code: its class; None = that of its name, in its module, imported when it is made.
+        code: its class; None = that of its name, in the module of its name, imported when it is made.
         made: the measure itself, where a caller gave an instance.
-        module: where its code stands; that of its name where empty.
     """
 
     name: str
@@ -39,7 +38,6 @@ class Declaration:
     derived: bool = False
     code: type | None = None
     made: Any = None
-    module: str = ""
 
     def dataset(self, values: Mapping[str, Any], coords: Mapping[str, Any], **texts: object) -> xr.Dataset:
         """Results labelled as the table says; a name that is not in it is a KeyError."""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 GROUP: Final = "bathyscope.measures"
 """Of the entry points: ``my_measure = "my_package.my_module:MyMeasure"``."""
-_MODULES: Final = (
+_NAMES: Final = (
     "residual",
     "lens",
     "translated_lens",
@@ -41,7 +41,9 @@ _MODULES: Final = (
     "patching",
     "integrated_gradients",
     "gradient",
-    "schedules",
+    "drop",
+    "swap",
+    "repeat",
     "pairs",
     "swap_cosine",
     "cka",
@@ -52,10 +54,7 @@ _MODULES: Final = (
     "stages",
 )
 MEASURES: Final[Mapping[str, Declaration]] = {
-    one.name: one
-    for module in _MODULES
-    for one in vars(importlib.import_module(f"bathyscope.measures.declared.{module}")).values()
-    if isinstance(one, Declaration)
+    name: importlib.import_module(f"bathyscope.measures.declared.{name}").DECLARATION for name in _NAMES
 }
 DEFAULT = ("residual", "lens", "skip", "tokens", "effective_depth")
 _RESERVED = frozenset(("all", "noise"))
@@ -131,8 +130,7 @@ def make(one: Declaration, options: object = None) -> Measure[Any]:
     """A declared measure with its options (anything that ``options.coerce`` takes); its code is imported here."""
     code = one.code
     if code is None:
-        module = importlib.import_module(f"bathyscope.measures.{one.module or one.name}")
-        code = getattr(module, one.name.title().replace("_", ""))
+        code = getattr(importlib.import_module(f"bathyscope.measures.{one.name}"), one.name.title().replace("_", ""))
     measure: Measure[Any] = code(options) if one.made is None else one.made
     return measure
 

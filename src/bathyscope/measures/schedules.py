@@ -1,4 +1,4 @@
-"""Drop, swap and repeat: next-token statistics of the model under other schedules of its blocks.
+"""What drop, swap and repeat share: next-token statistics of the model under other schedules of its blocks.
 
 Per token: KL(normal ‖ intervened), top-1 agreement, entropy and cross-entropy of the next token, averaged over the
 positions that have a next token. Source: lad2024, layer interventions and layer repetition.
@@ -15,14 +15,13 @@ from torch import Tensor
 from bathyscope.errors import ModelError, OptionError, warn
 from bathyscope.labels import labelled
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, Options, require_range
-from bathyscope.measures.declared.schedules import DROP, REPEAT, SWAP, DropOptions, RepeatOptions, SwapOptions
 from bathyscope.measures.finite import require_finite
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.schedule import Schedule
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.compare import compare, same_or
 from bathyscope.wavefront.probe import FinalStates
-from bathyscope.wavefront.rows import Request, ScheduleRow, SkipRow
+from bathyscope.wavefront.rows import Request
 
 _VARIABLES = {"kl": "kl_from_reference", "top1_agreement": "top1_agreement", "entropy": "entropy", "loss": "loss"}
 
@@ -39,55 +38,6 @@ class ScheduleMeasure(Measure[Options]):
 
     def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
         return ScheduleProbe(self, facts, batch)
-
-
-class Drop(ScheduleMeasure[DropOptions], declared=DROP):
-    """Next-token statistics without each block in turn."""
-
-    dimension = "dropped"
-
-    def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
-        first = protected(self, prompts)
-        self.rows = {block: SkipRow(block, first) for block in changed(self, Schedule.drop, facts.n_blocks, facts)}
-
-
-class Swap(ScheduleMeasure[SwapOptions], declared=SWAP):
-    """Next-token statistics with blocks ℓ and ℓ+1 exchanged, for each ℓ."""
-
-    dimension = "swapped"
-
-    def unavailable(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> str | None:
-        return "this model has one block only" if facts.n_blocks < 2 else None
-
-    def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
-        kept, first = swapped(self, facts), protected(self, prompts)
-        self.rows = {block: ScheduleRow(schedule, first) for block, schedule in kept.items()}
-
-
-class Repeat(ScheduleMeasure[RepeatOptions], declared=REPEAT):
-    """Next-token statistics with each window of blocks repeated block by block."""
-
-    dimension = "start"
-
-    def unavailable(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> str | None:
-        length, blocks = self.options.length, facts.n_blocks
-        return (
-            None if length <= blocks else f"its window of {length} blocks is longer than the model, which has {blocks}"
-        )
-
-    def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
-        length, times = self.options.length, self.options.times
-        if length > facts.n_blocks:
-            raise OptionError(
-                f"repeat: length={length} does not fit a model of {facts.n_blocks} blocks; "
-                f"allowed: 1 to {facts.n_blocks}."
-            )
-        standard = Schedule.standard(facts.n_blocks)
-        starts = range(facts.n_blocks - length + 1)
-        self.rows = {start: ScheduleRow(standard.repeat(start, length, times)) for start in starts}
-
-    def rows_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
-        return (facts.n_blocks - self.options.length + 1) / 2 + self.options.length
 
 
 def changed(

@@ -1,12 +1,10 @@
-"""Declarations of drop, swap and repeat, which share a table; their code is ``measures.schedules``."""
+"""What the declarations of drop, swap and repeat share: their choices, and the table of their variables."""
 
-from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
 from bathyscope.labels import Label
-from bathyscope.measures.declaration import Declaration
-from bathyscope.options import Distinct, Range
+from bathyscope.options import Distinct
 
 Positions = Literal["next", "published"]
 """Over which positions of a prompt of T tokens the means go: ``next``, 0 … T−2, those with a next token;
@@ -15,53 +13,7 @@ Blocks = Annotated[tuple[int, ...] | None, Distinct()]
 """Which blocks are changed, one at a time; None = each."""
 
 
-@dataclass(frozen=True)
-class DropOptions:
-    """Options of drop.
-
-    Args:
-        blocks: which blocks are left out, one at a time; None = each.
-        protect_first: how many first tokens keep the dropped block's real output.
-        positions: what means are over: "next" = the positions with a next token; "published" = these for the loss,
-            and all but the first for KL, agreement and entropy, as lad2024's published code has it.
-    """
-
-    blocks: Blocks = None
-    protect_first: Annotated[int, Range(0)] = 0
-    positions: Positions = "next"
-
-
-@dataclass(frozen=True)
-class SwapOptions:
-    """Options of swap.
-
-    Args:
-        blocks: the first block of each exchanged pair; None = each but the last.
-        protect_first: how many first tokens keep the standard schedule's residual stream.
-        positions: what means are over, "next" or "published"; as drop's.
-    """
-
-    blocks: Blocks = None
-    protect_first: Annotated[int, Range(0)] = 0
-    positions: Positions = "next"
-
-
-@dataclass(frozen=True)
-class RepeatOptions:
-    """Options of repeat.
-
-    Args:
-        length: blocks in the window.
-        times: how often each block of the window is repeated (1 = it runs twice).
-        positions: what means are over, "next" or "published"; as drop's.
-    """
-
-    length: Annotated[int, Range(1)] = 5
-    times: Annotated[int, Range(1, 100)] = 1
-    positions: Positions = "next"
-
-
-def _table(index: str) -> dict[str, Label]:
+def schedule_table(index: str) -> dict[str, Label]:
     """Next-token statistics along ``dropped``, ``swapped`` or ``start``, and those of the normal prediction."""
     source = "lad2024, layer interventions"
     mean = "mean over tokens of "
@@ -78,26 +30,3 @@ def _table(index: str) -> dict[str, Label]:
         ),
         "n_averaged": plain("tokens that a prompt's means are over", "token"),
     }
-
-
-DROP: Final = Declaration(
-    "drop",
-    "Next-token statistics without each block in turn.",
-    DropOptions,
-    _table("dropped"),
-    module="schedules",
-)
-SWAP: Final = Declaration(
-    "swap",
-    "Next-token statistics with blocks ℓ and ℓ+1 exchanged, for each ℓ.",
-    SwapOptions,
-    _table("swapped"),
-    module="schedules",
-)
-REPEAT: Final = Declaration(
-    "repeat",
-    "Next-token statistics with each window of blocks repeated block by block.",
-    RepeatOptions,
-    _table("start"),
-    module="schedules",
-)

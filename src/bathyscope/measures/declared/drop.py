@@ -1,0 +1,29 @@
+"""Declaration of drop; its code is ``measures.drop``."""
+
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+from bathyscope.measures.declaration import Declaration
+from bathyscope.measures.declared.schedules import Blocks, Positions, schedule_table
+from bathyscope.options import Range
+
+
+@dataclass(frozen=True)
+class DropOptions:
+    """Options of drop.
+
+    Args:
+        blocks: which blocks are left out, one at a time; None = each.
+        protect_first: how many first tokens keep the dropped block's real output.
+        positions: what means are over: "next" = the positions with a next token; "published" = these for the loss,
+            and all but the first for KL, agreement and entropy, as lad2024's published code has it.
+    """
+
+    blocks: Blocks = None
+    protect_first: Annotated[int, Range(0)] = 0
+    positions: Positions = "next"
+
+
+DECLARATION: Final = Declaration(
+    "drop", "Next-token statistics without each block in turn.", DropOptions, schedule_table("dropped")
+)

@@ -1,0 +1,28 @@
+"""Declaration of swap; its code is ``measures.swap``."""
+
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+from bathyscope.measures.declaration import Declaration
+from bathyscope.measures.declared.schedules import Blocks, Positions, schedule_table
+from bathyscope.options import Range
+
+
+@dataclass(frozen=True)
+class SwapOptions:
+    """Options of swap.
+
+    Args:
+        blocks: the first block of each exchanged pair; None = each but the last.
+        protect_first: how many first tokens keep the standard schedule's residual stream.
+        positions: what means are over, "next" or "published"; as drop's.
+    """
+
+    blocks: Blocks = None
+    protect_first: Annotated[int, Range(0)] = 0
+    positions: Positions = "next"
+
+
+DECLARATION: Final = Declaration(
+    "swap", "Next-token statistics with blocks ℓ and ℓ+1 exchanged, for each ℓ.", SwapOptions, schedule_table("swapped")
+)

@@ -1,0 +1,20 @@
+"""Drop: the model without one block. Source: lad2024, layer interventions."""
+
+from collections.abc import Sequence
+
+from bathyscope.measures.base import ModelFacts
+from bathyscope.measures.declared.drop import DECLARATION, DropOptions
+from bathyscope.measures.schedules import ScheduleMeasure, changed, protected
+from bathyscope.prompts.prompt import TokenizedPrompt
+from bathyscope.schedule import Schedule
+from bathyscope.wavefront.rows import SkipRow
+
+
+class Drop(ScheduleMeasure[DropOptions], declared=DECLARATION):
+    """Next-token statistics without each block in turn."""
+
+    dimension = "dropped"
+
+    def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
+        first = protected(self, prompts)
+        self.rows = {block: SkipRow(block, first) for block in changed(self, Schedule.drop, facts.n_blocks, facts)}
