@@ -131,7 +131,7 @@ class EffectMaps:
         self._reduced_all: list[Reduced] = []
         self._reduced_later: list[Reduced] = []
         self._noise = torch.zeros(batch.size, dtype=torch.float64, device=batch.ids_BT.device)
-        self._wrong = torch.zeros((), dtype=torch.bool, device=batch.ids_BT.device)
+        self._finite = torch.ones((), dtype=torch.bool, device=batch.ids_BT.device)
 
     @property
     def all(self) -> NDArray[np.float64]:
@@ -186,13 +186,14 @@ class EffectMaps:
         """What waits is reduced over tokens."""
         if self._full.calls:
             values_RBT = relative(self._full.calls)
-            self._wrong |= (went_wrong(values_RBT) & self._batch.valid_BT).any()
+            # NaN is below nothing, and what is left out below everything
+            self._finite &= ((values_RBT.amax(0) < torch.inf) | ~self._batch.valid_BT).all()
             reduced = over_prompts(values_RBT, self._batch)
             self._reduced_all += [(prompt, self._full.places, own) for prompt, own in enumerate(reduced)]
         for prompt, by_start in self._tails.items():
             several = [(own.places, relative(own.calls)[:, 0, : self._end]) for own in by_start.values()]
             places, values_RN = pooled(several)
-            self._wrong |= went_wrong(values_RN).any()
+            self._finite &= (values_RN.amax(0) < torch.inf).all()
             self._reduced_later.append((prompt, places, reduce_tokens(values_RN)))
         for (owner, _), calls in self._control.items():
             self._raise_noise(owner, relative(calls).clamp_min(0.0))
@@ -208,7 +209,7 @@ class EffectMaps:
 
     def _filled(self, empty: NDArray[np.float64], found: Sequence[Reduced]) -> NDArray[np.float64]:
         self._reduce()
-        if bool(self._wrong):
+        if not bool(self._finite):
             raise overflow("The model with a block left out", "contributions")
         for prompt, places, values_KR in found:
             parts, skipped = [part for _, (part, _) in places], [s for _, (_, s) in places]
@@ -281,11 +282,6 @@ class EffectProbe(MeasureProbe):
         coords |= {"reduction": list(REDUCTIONS), "skipped": blocks, "block": blocks}
         data["positions"] = padded_positions(self._positions, self._samples)
         return declaration.dataset(data, {**coords, "sample": np.arange(self._samples)})
-
-
-def went_wrong(values: Tensor) -> Tensor:
-    """Where a change is NaN or infinite; a token that is ``LEFT_OUT`` is not."""
-    return values.isnan() | (values == torch.inf)
 
 
 def over_prompts(values_RBT: Tensor, batch: Batch) -> Sequence[Tensor]:

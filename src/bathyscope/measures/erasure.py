@@ -113,7 +113,7 @@ class ErasureProbe(AnsweredProbe):
         self._effect = torch.full(shape, torch.nan, dtype=torch.float64, device=device)
         self._future = torch.full(shape, torch.nan, dtype=torch.float64, device=device)
         self._noise: Tensor = torch.full((batch.size,), torch.nan, dtype=torch.float64, device=device)
-        self._wrong = torch.zeros((), dtype=torch.bool, device=device)
+        self._finite = torch.ones((), dtype=torch.bool, device=device)
         for prompt in self._measured:
             self._effect[prompt, :, : batch.lengths[prompt]] = 0
             self._future[prompt, :, : batch.lengths[prompt] - 1] = 0
@@ -148,11 +148,11 @@ class ErasureProbe(AnsweredProbe):
         change = at_one_position(readout, control, torch.cat([rows.flatten(0, 1), others]), l2, vocabulary=vocabulary)
         noise = self._noise[states.replacement.prompt]
         noise.copy_(torch.maximum(noise, change[-1]))
-        self._wrong |= ~torch.isfinite(change).all()
+        self._finite &= torch.isfinite(change).all()
         return change[:-2].unflatten(0, rows.shape[:2]), change[-2]
 
     def result(self) -> xr.Dataset:
-        if bool(self._wrong):
+        if not bool(self._finite):
             raise overflow("The model with a token erased")
         data: dict[str, Any] = {"effect": self._effect}
         if self._options.future:
