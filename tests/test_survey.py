@@ -193,10 +193,8 @@ def killed_and_resumed(folder: Path, kills: int, seed: int, measures: str) -> li
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the driver forks the processes it kills")
-@pytest.mark.parametrize(
-    ("kills", "measures"),
-    [(3, "skip,erasure"), pytest.param(10, "all", marks=pytest.mark.thorough)],
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize(("kills", "measures"), [(3, "skip,erasure"), (10, "all")])
 def test_killed_at_random_moments_and_resumed(tmp_path: Path, kills: int, measures: str) -> None:
     shards = killed_and_resumed(tmp_path, kills, kills, measures)
     assert len(shards) == kills

@@ -76,7 +76,8 @@ def test_what_is_left_at_equal_steps_is_found(found: xr.Dataset) -> None:
     assert (own.same_steps_low > 0.4).all()
 
 
-@pytest.mark.parametrize(("per_level", "share"), [(10, 0.3), pytest.param(25, 0.08, marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize(("per_level", "share"), [(10, 0.3), (25, 0.08)])
 def test_the_interval_at_equal_steps_covers_the_difference(per_level: int, share: float) -> None:
     draw = np.random.default_rng(3)
     steps = np.repeat([1, 2, 3, 4], per_level)
