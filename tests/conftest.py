@@ -53,8 +53,12 @@ if threading.current_thread() is threading.main_thread() and signal.getsignal(si
 
 
 def pytest_collection_finish() -> None:
-    """Hides what lives to the end from the garbage collector, which some libraries have look through everything."""
+    """Hides what lives to the end from the garbage collector, which some libraries have look through everything.
+
+    Models that tests have done with are not left lying for long: two processes of tests fit into little memory.
+    """
     gc.freeze()
+    gc.set_threshold(20_000)
 
 
 @pytest.hookimpl(tryfirst=True)
