@@ -11,7 +11,6 @@ from support import waves, zoo
 import bathyscope
 from bathyscope import ModelError
 from bathyscope.measures.effects import EffectMaps
-from bathyscope.measures.finite import require_finite
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.probe import RowsView
 from bathyscope.wavefront.rows import SkipRow
@@ -67,10 +66,6 @@ def test_a_stream_that_overflows_where_a_block_is_left_out_is_no_missing_value()
         after[1, 1, 0] = wrong
         with pytest.raises(ModelError, match="The model with a block left out gives NaN or Inf contributions"):
             _ = changed(after).all
-
-
-def test_finite_numbers_pass() -> None:
-    require_finite("The lens", [torch.zeros(3), torch.ones(2, 2)])
 
 
 def test_a_model_in_full_precision_is_measured() -> None:
