@@ -17,8 +17,8 @@ import bathyscope
 ROOT = Path(bathyscope.__file__).parent
 RINGS = (
     ("arrays", "errors", "interrupts", "lazy", "strict", "text"),
-    ("plug_ins", "recipes"),
-    ("schedule", "statistics", "options", "labels"),
+    ("plug_ins", "recipes", "labels"),
+    ("schedule", "statistics", "options"),
     ("streaming",),
     ("anatomy",),
     ("wavefront",),

@@ -3,7 +3,6 @@
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,36 +13,16 @@ from numpy.typing import NDArray
 
 from bathyscope.arrays import FloatArray
 from bathyscope.errors import OptionError, did_you_mean, warn
-from bathyscope.labels import Label, Table, interval, labelled
+from bathyscope.labels import Label, labelled
 from bathyscope.options import checked
 from bathyscope.prompts.files import read_rows
-from bathyscope.statistics.depth_performance import CONDITION_LIMIT, LAYERS, VIF_LIMIT, Regression, regress
+from bathyscope.statistics.depth_performance import CONDITION_LIMIT, LAYERS, VIF_LIMIT, regress
 
 FEW_FAMILIES: Final = 10
 """Families below which clustered errors are known to be too small."""
 
 _TEXTS: Final = ("name", "family")
 _POSITIVE: Final = (LAYERS, "d_model", "d_ff")
-_SOURCE: Final = "least squares over models"
-_PER_UNIT: Final = "score per unit of the term"
-_by_term = partial(Label, "term", source=_SOURCE)
-_by_errors = partial(Label, "errors term", units=_PER_UNIT, formula="Student's t", source=_SOURCE)
-_band = partial(Label, "errors point", units="score", formula="x'β ± t·√(x'Vx)", source=_SOURCE)
-_by_model = partial(Label, "model", formula="residual on covariates and families + mean", source=_SOURCE)
-_MEAN: Final = "score to be expected of a model of so many layers, covariates at their means"
-_TABLE: Final[Table] = {
-    "coefficient": _by_term("coefficient", _PER_UNIT, "least squares"),
-    "partial_r2": _by_term("share that a term explains of what the others leave", "1", "t²/(t² + df)"),
-    "vif": _by_term("variance inflation factor", "1", "1/(1 − R² of the term on the other terms)"),
-    "standard_error": _by_errors("standard error of the coefficient"),
-    **interval("ci", _by_errors, "the coefficient's interval"),
-    "p_value": _by_errors("two-sided p-value of a coefficient of 0", units="1"),
-    "degrees_of_freedom": Label("errors", "degrees of freedom of Student's t", source=_SOURCE),
-    "mean_response": Label("point", _MEAN, "score", "x'β", _SOURCE),
-    **interval("band", _band, "the confidence band of the regression"),
-    "adjusted_layers": _by_model("layers, covariates held constant", "layer"),
-    "adjusted_score": _by_model("score, covariates held constant", "score"),
-}
 _ROWS: Final = "Rows are counted from 1, the header left out."
 
 
@@ -96,7 +75,7 @@ def depth_performance(
     names, families = (_texts(rows, column) for column in _TEXTS)
     _require_different(names)
     numbers = {column: _numbers(rows, column) for column in wanted if column not in _TEXTS}
-    fit = regress(
+    fit, exact = regress(
         numbers[score],
         numbers[LAYERS],
         {name: numbers[name] for name in covariates},
@@ -105,43 +84,20 @@ def depth_performance(
         clustered=clustered,
         level=level,
     )
-    _warn(fit, names, len(set(families)) if clustered else None)
+    _warn(fit, [names[place] for place in exact], len(set(families)) if clustered else None)
     by_model = {"score" if name == score else name: values for name, values in numbers.items()}
-    attrs = {"score": score, "fixed_effects": int(fixed_effects), "level": level}
-    return _dataset(fit, names, families, by_model).assign_attrs(attrs)
+    given = labelled({name: Label("model", name, "", source="given") for name in by_model}, by_model)
+    counts = {"models": len(names), "families": len(set(families))}
+    asked = {"score": score, "fixed_effects": int(fixed_effects), "level": level}
+    return (
+        fit.assign(given.data_vars).assign_coords(model=names, family=("model", families)).assign_attrs(counts | asked)
+    )
 
 
 def counted(data: xr.Dataset) -> str:
     """``24 models of 4 families``."""
     families = data.attrs["families"]
     return f"{data.attrs['models']} models of {families} {'family' if families == 1 else 'families'}"
-
-
-def _dataset(
-    fit: Regression, names: Sequence[str], families: Sequence[str], by_model: Mapping[str, FloatArray]
-) -> xr.Dataset:
-    coords = {
-        "term": list(fit.terms),
-        "errors": list(fit.errors),
-        "point": fit.points,
-        "model": list(names),
-        "family": ("model", list(families)),
-    }
-    attrs = {
-        "models": len(names),
-        "families": len(set(families)),
-        "r2": fit.r2,
-        "r2_adjusted": fit.r2_adjusted,
-        "residual_degrees_of_freedom": fit.residual_degrees_of_freedom,
-        "condition_number": fit.condition_number,
-    }
-    kinds = fit.errors.values()
-    values: dict[str, Any] = {
-        name: getattr(fit, name) if hasattr(fit, name) else np.array([getattr(errors, name) for errors in kinds])
-        for name in _TABLE
-    }
-    given = {name: Label("model", name, "", source="given") for name in by_model}
-    return labelled({**_TABLE, **given}, {**values, **by_model}, coords).assign_attrs(attrs)
 
 
 def _rows(table: str | Path | pd.DataFrame) -> Sequence[Mapping[Any, Any]]:
@@ -231,19 +187,19 @@ def _require_different(names: Sequence[str]) -> None:
             )
 
 
-def _warn(fit: Regression, names: Sequence[str], families: int | None) -> None:
-    if fit.collinear or fit.condition_number > CONDITION_LIMIT:
-        factors = ", ".join(f"{name} {factor:.3g}" for name, factor in zip(fit.terms[1:], fit.vif[1:]))
+def _warn(fit: xr.Dataset, exact: Sequence[str], families: int | None) -> None:
+    vif, condition = fit["vif"][1:], fit.attrs["condition_number"]
+    if (vif > VIF_LIMIT).any() or condition > CONDITION_LIMIT:
+        factors = ", ".join(f"{name} {factor:.3g}" for name, factor in zip(vif["term"].values, vif.values))
         warn(
             f"Layers and covariates grow together: variance inflation factors {factors} (large above {VIF_LIMIT:g}), "
-            f"condition number {fit.condition_number:.3g} (large above {CONDITION_LIMIT:g}). Their coefficients can "
+            f"condition number {condition:.3g} (large above {CONDITION_LIMIT:g}). Their coefficients can "
             "hardly be told apart, which their intervals show; models of unequal shape would tell more.",
         )
-    if fit.full_leverage:
-        alone = ", ".join(names[place] for place in fit.full_leverage)
+    if exact:
         warn(
-            f"The regression meets {alone} exactly whatever the score (the only model of its family?); robust errors "
-            "(hc3) do not exist then.",
+            f"The regression meets {', '.join(exact)} exactly whatever the score (the only model of its family?); "
+            "robust errors (hc3) do not exist then.",
         )
     if families is not None and families < FEW_FAMILIES:
         warn(

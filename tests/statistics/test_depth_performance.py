@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.formula.api as smf
+import xarray as xr
 from scipy import stats
 
 from bathyscope.errors import OptionError
-from bathyscope.statistics.depth_performance import CONDITION_LIMIT, VIF_LIMIT, Regression, regress
+from bathyscope.statistics.depth_performance import CONDITION_LIMIT, VIF_LIMIT, regress
 
 N = 40
 
@@ -33,7 +34,14 @@ TABLE = a_table()
 
 def regressed(
     table: pd.DataFrame = TABLE, covariates: tuple[str, ...] = ("d_model", "d_ff"), **options: Any
-) -> Regression:
+) -> xr.Dataset:
+    found, _ = regressed_and_met(table, covariates, **options)
+    return found
+
+
+def regressed_and_met(
+    table: pd.DataFrame, covariates: tuple[str, ...] = ("d_model", "d_ff"), **options: Any
+) -> tuple[xr.Dataset, list[int]]:
     return regress(
         table["score"].to_numpy(),
         table["layers"].to_numpy(),
@@ -54,14 +62,17 @@ def test_coefficients_and_errors_are_those_of_the_formula(kind: str, level: floa
         "clustered": lambda: model.fit(cov_type="cluster", cov_kwds={"groups": codes}, use_t=True),
     }[kind]()
     found = regressed(clustered=True, level=level)
-    assert found.terms == ("intercept", "layers", "d_model", "d_ff")
+    assert found["term"].values.tolist() == ["intercept", "layers", "d_model", "d_ff"]
     np.testing.assert_allclose(found.coefficient, fit.params, rtol=1e-8)
-    errors = found.errors[kind]
+    errors = found.sel(errors=kind)
     np.testing.assert_allclose(errors.standard_error, fit.bse, rtol=1e-7)
     np.testing.assert_allclose(np.stack([errors.ci_low, errors.ci_high], 1), fit.conf_int(1 - level), rtol=1e-6)
     np.testing.assert_allclose(errors.p_value, fit.pvalues, rtol=1e-6)
     assert errors.degrees_of_freedom == (11 if kind == "clustered" else N - 4)
-    assert (found.r2, found.r2_adjusted) == (pytest.approx(fit.rsquared), pytest.approx(fit.rsquared_adj))
+    assert (found.attrs["r2"], found.attrs["r2_adjusted"]) == (
+        pytest.approx(fit.rsquared),
+        pytest.approx(fit.rsquared_adj),
+    )
 
 
 def test_constants_of_families_leave_differences_within_families() -> None:
@@ -69,15 +80,15 @@ def test_constants_of_families_leave_differences_within_families() -> None:
     found = regressed(fixed_effects=True)
     np.testing.assert_allclose(found.coefficient[1:], fit.params[["layers", "d_model", "d_ff"]], rtol=1e-8)
     np.testing.assert_allclose(
-        found.errors["plain"].standard_error[1:], fit.bse[["layers", "d_model", "d_ff"]], rtol=1e-8
+        found.sel(errors="plain").standard_error[1:], fit.bse[["layers", "d_model", "d_ff"]], rtol=1e-8
     )
     demeaned = TABLE.drop(columns="family") - TABLE.groupby("family").transform("mean")
     within = np.linalg.lstsq(demeaned[["layers", "d_model", "d_ff"]].to_numpy(), demeaned["score"].to_numpy())[0]
     np.testing.assert_allclose(found.coefficient[1:], within, rtol=1e-8)
-    assert found.residual_degrees_of_freedom == N - 4 - 11
+    assert found.attrs["residual_degrees_of_freedom"] == N - 4 - 11
     # the intercept is that of the average model
     mean = TABLE[["layers", "d_model", "d_ff"]].mean().to_numpy()
-    assert found.coefficient[0] + found.coefficient[1:] @ mean == pytest.approx(TABLE["score"].mean())
+    assert found.coefficient[0] + found.coefficient.values[1:] @ mean == pytest.approx(TABLE["score"].mean())
 
 
 @pytest.mark.parametrize("fixed_effects", [False, True])
@@ -100,18 +111,18 @@ def test_the_band_is_that_of_the_mean_response_by_its_closed_formula() -> None:
     leverage = np.einsum("ni,ij,nj->n", x, inverse, x)
     hc3 = inverse @ (x.T * (residual / (1 - leverage)) ** 2) @ x @ inverse
     t = stats.t.ppf(0.95, N - 4)
-    np.testing.assert_array_equal(found.points, np.linspace(TABLE["layers"].min(), TABLE["layers"].max(), 7))
-    for place, layers in enumerate(found.points):
+    np.testing.assert_array_equal(found["point"], np.linspace(TABLE["layers"].min(), TABLE["layers"].max(), 7))
+    for place, layers in enumerate(found["point"]):
         at = np.array([1, layers, TABLE["d_model"].mean(), TABLE["d_ff"].mean()])
         assert found.mean_response[place] == pytest.approx(at @ beta)
         for kind, covariance in (("plain", sigma2 * inverse), ("hc3", hc3)):
             reach = t * np.sqrt(at @ covariance @ at)
-            assert found.errors[kind].band_low[place] == pytest.approx(at @ beta - reach)
-            assert found.errors[kind].band_high[place] == pytest.approx(at @ beta + reach)
+            assert found.sel(errors=kind).band_low[place] == pytest.approx(at @ beta - reach)
+            assert found.sel(errors=kind).band_high[place] == pytest.approx(at @ beta + reach)
     # narrowest in the middle, unlike a band made of the coefficient's interval alone, which has no width there
-    width = found.errors["plain"].band_high - found.errors["plain"].band_low
+    width = found.sel(errors="plain").band_high - found.sel(errors="plain").band_low
     assert 0 < width.min() < width[0]
-    assert width.argmin() not in (0, 6)
+    assert width.values.argmin() not in (0, 6)
 
 
 def test_partial_r2_is_what_a_term_adds_and_vif_what_others_know_of_it() -> None:
@@ -125,7 +136,7 @@ def test_partial_r2_is_what_a_term_adds_and_vif_what_others_know_of_it() -> None
         assert found.vif[place] == pytest.approx(1 / (1 - smf.ols(f"{name} ~ {others}", TABLE).fit().rsquared))
     assert np.isnan([found.partial_r2[0], found.vif[0]]).all()
     eigenvalues = np.linalg.eigvalsh(TABLE[names].corr())
-    assert found.condition_number == pytest.approx(np.sqrt(eigenvalues[-1] / eigenvalues[0]))
+    assert found.attrs["condition_number"] == pytest.approx(np.sqrt(eigenvalues[-1] / eigenvalues[0]))
 
 
 @pytest.mark.parametrize("fixed_effects", [False, True])
@@ -133,37 +144,38 @@ def test_the_line_through_the_adjusted_points_is_the_mean_response(fixed_effects
     found = regressed(fixed_effects=fixed_effects)
     slope, offset = np.polyfit(found.adjusted_layers, found.adjusted_score, 1)
     assert slope == pytest.approx(found.coefficient[1])
-    np.testing.assert_allclose(offset + slope * found.points, found.mean_response)
+    np.testing.assert_allclose(offset + slope * found["point"], found.mean_response)
 
 
 def test_sizes_that_grow_together_are_known_as_collinear() -> None:
-    assert regressed().collinear == []
+    assert not (regressed().vif > VIF_LIMIT).any()
     draw = np.random.default_rng(1)
     grown = TABLE.assign(d_model=64 * TABLE["layers"] + 20 * draw.normal(size=N))
     found = regressed(grown, ("d_model",))
-    assert found.collinear == ["layers", "d_model"]
-    assert found.vif[1] > VIF_LIMIT
-    assert found.condition_number > CONDITION_LIMIT
+    assert (found.vif[1:] > VIF_LIMIT).all()
+    assert found.attrs["condition_number"] > CONDITION_LIMIT
 
 
 def test_the_only_model_of_a_family_leaves_no_robust_errors() -> None:
     table = TABLE.assign(family=["alone", *TABLE["family"][1:]])
-    found = regressed(table, fixed_effects=True)
-    assert found.full_leverage == (0,)
-    assert np.isnan(found.errors["hc3"].standard_error).all()
-    assert np.isnan(found.errors["hc3"].band_low).all()
+    found, met = regressed_and_met(table, fixed_effects=True)
+    assert met == [0]
+    assert np.isnan(found.sel(errors="hc3").standard_error).all()
+    assert np.isnan(found.sel(errors="hc3").band_low).all()
     rest = regressed(table[1:], fixed_effects=True)
     np.testing.assert_allclose(found.coefficient[1:], rest.coefficient[1:], rtol=1e-8)
-    np.testing.assert_allclose(found.errors["plain"].standard_error[1:], rest.errors["plain"].standard_error[1:])
-    assert np.isfinite(rest.errors["hc3"].standard_error).all()
+    np.testing.assert_allclose(
+        found.sel(errors="plain").standard_error[1:], rest.sel(errors="plain").standard_error[1:]
+    )
+    assert np.isfinite(rest.sel(errors="hc3").standard_error).all()
 
 
 def test_intervals_cover_the_planted_slope() -> None:
     covered = []
     for seed in range(1000):
         table = TABLE.assign(score=0.004 * TABLE["layers"] + 0.05 * np.random.default_rng([seed, 1]).normal(size=N))
-        errors = regressed(table).errors["plain"]
-        covered.append(errors.ci_low[1] <= 0.004 <= errors.ci_high[1])
+        found = regressed(table, points=2)
+        covered.append(found["ci_low"].values[0, 1] <= 0.004 <= found["ci_high"].values[0, 1])
     assert 0.93 <= np.mean(covered) <= 0.97
 
 
@@ -203,6 +215,6 @@ def test_too_few_models() -> None:
         OptionError, match=r"12 models .* 15 parameters .* and 11 constants of families\); give at least 16"
     ):
         regressed(TABLE[:12], fixed_effects=True)
-    assert regressed(TABLE[:5]).residual_degrees_of_freedom == 1
+    assert regressed(TABLE[:5]).attrs["residual_degrees_of_freedom"] == 1
     with pytest.raises(OptionError, match="Families were asked for and not given"):
         regress(TABLE["score"].to_numpy(), TABLE["layers"].to_numpy(), {}, fixed_effects=True)

@@ -8,16 +8,18 @@ not known of every coefficient at once.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
+import xarray as xr
 from numpy.typing import NDArray
 from statsmodels.regression.linear_model import OLS
 from statsmodels.stats.outliers_influence import variance_inflation_factor
 
 from bathyscope.arrays import FloatArray
 from bathyscope.errors import OptionError
+from bathyscope.labels import Label, Table, interval, labelled
 from bathyscope.statistics.bootstrap import check_resampling
 
 LAYERS: Final = "layers"
@@ -29,58 +31,26 @@ CONDITION_LIMIT: Final = 30.0
 
 _LEVERAGE_ONE = 1 - 1e-9
 
-
-@dataclass(frozen=True)
-class Errors:
-    """Coefficients' standard errors of one kind, and what follows from them. Order of terms as in the regression."""
-
-    standard_error: FloatArray
-    """``[terms]``"""
-    ci_low: FloatArray
-    ci_high: FloatArray
-    p_value: FloatArray
-    """Two-sided, of a coefficient of 0."""
-    band_low: FloatArray
-    """``[points]``, ends of the band of the mean response."""
-    band_high: FloatArray
-    degrees_of_freedom: float
-
-
-@dataclass(frozen=True)
-class Regression:
-    """Score on layers and covariates."""
-
-    terms: tuple[str, ...]
-    """Intercept, layers, covariates; the constants of families are not among them. With families the intercept is
-    that of the average model."""
-    coefficient: FloatArray
-    """``[terms]``"""
-    errors: Mapping[str, Errors]
-    """``plain``; ``hc3``, robust against unequal variances; ``clustered`` by family, where it was asked for."""
-    partial_r2: FloatArray
-    """``[terms]``, share of what the others leave unexplained that a term explains; NaN for the intercept."""
-    vif: FloatArray
-    """``[terms]``, variance inflation factors; NaN for the intercept."""
-    condition_number: float
-    """Of the standardised predictors, constants of families included."""
-    r2: float
-    r2_adjusted: float
-    residual_degrees_of_freedom: int
-    points: FloatArray
-    """``[points]``, layers at which the band is given, from the fewest to the most."""
-    mean_response: FloatArray
-    """``[points]``, E[score | layers], covariates at their means."""
-    adjusted_layers: FloatArray
-    """``[models]``, what covariates leave of the layers, plus their mean: the partial-regression plot's x."""
-    adjusted_score: FloatArray
-    """``[models]``, what covariates leave of the score, plus its mean. The line through both is the mean response."""
-    full_leverage: tuple[int, ...]
-    """Models that the regression meets exactly whatever their score, so that ``hc3`` does not exist."""
-
-    @property
-    def collinear(self) -> list[str]:
-        """Terms whose variance inflation factor is above its limit."""
-        return [name for name, factor in zip(self.terms, self.vif) if factor > VIF_LIMIT]
+_SOURCE: Final = "least squares over models"
+_PER_UNIT: Final = "score per unit of the term"
+_by_term = partial(Label, "term", source=_SOURCE)
+_by_errors = partial(Label, "errors term", units=_PER_UNIT, formula="Student's t", source=_SOURCE)
+_band = partial(Label, "errors point", units="score", formula="x'β ± t·√(x'Vx)", source=_SOURCE)
+_by_model = partial(Label, "model", formula="residual on covariates and families + mean", source=_SOURCE)
+_MEAN: Final = "score to be expected of a model of so many layers, covariates at their means"
+_TABLE: Final[Table] = {
+    "coefficient": _by_term("coefficient", _PER_UNIT, "least squares"),
+    "partial_r2": _by_term("share that a term explains of what the others leave", "1", "t²/(t² + df)"),
+    "vif": _by_term("variance inflation factor", "1", "1/(1 − R² of the term on the other terms)"),
+    "standard_error": _by_errors("standard error of the coefficient"),
+    **interval("ci", _by_errors, "the coefficient's interval"),
+    "p_value": _by_errors("two-sided p-value of a coefficient of 0", units="1"),
+    "degrees_of_freedom": Label("errors", "degrees of freedom of Student's t", source=_SOURCE),
+    "mean_response": Label("point", _MEAN, "score", "x'β", _SOURCE),
+    **interval("band", _band, "the confidence band of the regression"),
+    "adjusted_layers": _by_model("layers, covariates held constant", "layer"),
+    "adjusted_score": _by_model("score, covariates held constant", "score"),
+}
 
 
 def regress(
@@ -93,7 +63,7 @@ def regress(
     clustered: bool = False,
     level: float = 0.95,
     points: int = 101,
-) -> Regression:
+) -> tuple[xr.Dataset, list[int]]:
     """Least squares of ``score`` on ``layers`` and covariates, all ``[models]``.
 
     Args:
@@ -102,6 +72,12 @@ def regress(
         clustered: standard errors that allow models of one family to deviate together; they need many families.
         level: coverage of intervals and band, in (0, 1).
         points: where the band is computed, evenly spaced.
+
+    Returns:
+        By ``term`` (intercept, layers, covariates; with constants of families the intercept is that of the average
+        model), by ``errors`` (``plain``, ``hc3`` and, where asked for, ``clustered``), by ``point`` (layers, from the
+        fewest to the most) and by ``model``. And the models that the regression meets exactly whatever their score, so
+        that ``hc3`` does not exist.
 
     Raises:
         OptionError: where something does not vary, predictors are exactly collinear, or there are no more models than
@@ -113,29 +89,31 @@ def regress(
     design, terms = _design(predictors, members if fixed_effects else None)
     _check(score, predictors, design, len(terms))
     fit = OLS(score, design).fit()
-    full = tuple(np.flatnonzero(fit.get_influence().hat_matrix_diag > _LEVERAGE_ONE).tolist())
+    full = np.flatnonzero(fit.get_influence().hat_matrix_diag > _LEVERAGE_ONE).tolist()
     robust = None if full else fit.get_robustcov_results("HC3", use_t=True)
     kinds = {"plain": fit, "hc3": robust, **(_by_family(fit, members) if clustered else {})}
     at = np.tile(design.mean(axis=0), (points, 1))
     at[:, 1] = np.linspace(layers.min(), layers.max(), points)
     others, slopes = np.delete(design, 1, axis=1), list(range(1, len(terms)))
     t = fit.tvalues[slopes]
-    return Regression(
-        terms=terms,
-        coefficient=fit.params[: len(terms)],
-        errors={kind: _errors(one, at, len(terms), level) for kind, one in kinds.items()},
-        partial_r2=np.array([math.nan, *(t**2 / (t**2 + fit.df_resid))]),
-        vif=np.array([math.nan, *(variance_inflation_factor(design, place) for place in slopes)]),
-        condition_number=_condition_number(design),
-        r2=float(fit.rsquared),
-        r2_adjusted=float(fit.rsquared_adj),
-        residual_degrees_of_freedom=int(fit.df_resid),
-        points=at[:, 1],
-        mean_response=at @ fit.params,
-        adjusted_layers=layers.mean() + OLS(layers, others).fit().resid,
-        adjusted_score=score.mean() + OLS(score, others).fit().resid,
-        full_leverage=full,
-    )
+    errors = [_errors(one, at, len(terms), level) for one in kinds.values()]
+    values = {
+        "coefficient": fit.params[: len(terms)],
+        "partial_r2": np.array([math.nan, *(t**2 / (t**2 + fit.df_resid))]),
+        "vif": np.array([math.nan, *(variance_inflation_factor(design, place) for place in slopes)]),
+        **{name: np.array([one[name] for one in errors]) for name in errors[0]},
+        "mean_response": at @ fit.params,
+        "adjusted_layers": layers.mean() + OLS(layers, others).fit().resid,
+        "adjusted_score": score.mean() + OLS(score, others).fit().resid,
+    }
+    attrs = {
+        "r2": float(fit.rsquared),
+        "r2_adjusted": float(fit.rsquared_adj),
+        "residual_degrees_of_freedom": int(fit.df_resid),
+        "condition_number": _condition_number(design),
+    }
+    coords = {"term": list(terms), "errors": list(kinds), "point": at[:, 1]}
+    return labelled(_TABLE, {name: values[name] for name in _TABLE}, coords).assign_attrs(attrs), full
 
 
 def _members(families: Sequence[str] | None) -> NDArray[np.intp]:
@@ -191,21 +169,22 @@ def _by_family(fit: Any, members: NDArray[np.intp] | None) -> dict[str, Any]:
     return {"clustered": fit.get_robustcov_results("cluster", groups=members, use_t=True)}
 
 
-def _errors(fit: Any, at: FloatArray, terms: int, level: float) -> Errors:
+def _errors(fit: Any, at: FloatArray, terms: int, level: float) -> dict[str, Any]:
     """What one kind of covariance gives; NaN where it does not exist."""
     if fit is None:
         none, nowhere = np.full(terms, np.nan), np.full(len(at), np.nan)
-        return Errors(none, none, none, none, nowhere, nowhere, math.nan)
+        by_term = dict.fromkeys(("standard_error", "ci_low", "ci_high", "p_value"), none)
+        return {**by_term, "band_low": nowhere, "band_high": nowhere, "degrees_of_freedom": math.nan}
     ends, band = fit.conf_int(1 - level), fit.t_test(at).conf_int(1 - level)
-    return Errors(
-        standard_error=fit.bse[:terms],
-        ci_low=ends[:terms, 0],
-        ci_high=ends[:terms, 1],
-        p_value=fit.pvalues[:terms],
-        band_low=band[:, 0],
-        band_high=band[:, 1],
-        degrees_of_freedom=float(getattr(fit, "df_resid_inference", None) or fit.df_resid),
-    )
+    return {
+        "standard_error": fit.bse[:terms],
+        "ci_low": ends[:terms, 0],
+        "ci_high": ends[:terms, 1],
+        "p_value": fit.pvalues[:terms],
+        "band_low": band[:, 0],
+        "band_high": band[:, 1],
+        "degrees_of_freedom": float(getattr(fit, "df_resid_inference", None) or fit.df_resid),
+    }
 
 
 def _condition_number(design: FloatArray) -> float:
