@@ -175,6 +175,20 @@ def test_a_threshold_needs_prompts_and_keeps_its_bound() -> None:
     assert "Leaving for good at exit 2 where its likeliest token has a probability of" in many.text
 
 
+def test_no_threshold_is_given_that_no_token_reaches() -> None:
+    """Where the surest tokens are wrong, what keeps the bound is to let none of them leave."""
+    rng = np.random.default_rng(0)
+    made = []
+    for _ in range(200):
+        agrees, probability = rng.random((2, 20)) < 0.5, rng.uniform(0.2, 0.7, (2, 20))
+        agrees[:, 0], probability[:, 0] = False, 0.999
+        made.append(Trace(agrees, probability, np.ones(20, dtype=bool)))
+    found = threshold(made, 0.05, 0.95, 0)
+    assert found.prompts > found.fewest
+    assert np.isnan(found.probability)
+    assert (found.ready, found.changed) == (0.0, 0.0)
+
+
 def test_answers_are_no_part_of_what_is_continued() -> None:
     model = waves.loaded("llama")
     ids = zoo.prompts(model.hf, (9, 9))

@@ -92,6 +92,30 @@ def test_equal_candidates_are_told_apart_in_at_most_one_of_twenty(prompts: int) 
     assert errors(prompts, 600) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 600)
 
 
+@pytest.mark.parametrize("prompts", [2, 3, 5])
+def test_few_prompts_tell_nothing_of_many_candidates(prompts: int) -> None:
+    """Of two prompts every draw but their mean stands at the same distance, whatever candidate is looked at."""
+    rng, trials, wrong = np.random.default_rng(prompts), 80, 0
+    for trial in range(trials):
+        found = simultaneous(rng.normal(size=(30, prompts)), resamples=100, seed=trial)
+        outside = (found.low > 0) | (found.high < 0)
+        np.testing.assert_array_equal(found.p_value < 0.05, outside)
+        wrong += outside.any()
+    assert wrong / trials <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / trials)
+
+
+def test_few_prompts_share_the_error_of_students_tests() -> None:
+    values = np.random.default_rng(4).normal(0.5, 1, (6, 4))
+    found = simultaneous(values, resamples=40_000)
+    alone = stats.ttest_1samp(values, 0, axis=1)
+    np.testing.assert_allclose(found.p_value, np.minimum(1, 6 * alone.pvalue), rtol=0.05)
+    reach = stats.t.isf(0.025 / 6, 3) * values.std(axis=1, ddof=1) / 2
+    np.testing.assert_allclose(found.high - found.mean, reach, rtol=0.02)
+    against = compared_with_best(values, resamples=40_000)
+    pairs = [stats.ttest_rel(row, values[against.best]).pvalue for row in np.delete(values, against.best, 0)]
+    np.testing.assert_allclose(np.delete(against.p_value, against.best), np.minimum(1, 15 * np.array(pairs)), rtol=0.1)
+
+
 def test_copies_in_one_cluster_are_one_prompt() -> None:
     rng = np.random.default_rng(2)
     values = rng.normal(0.2, 0.3, (4, 12)) + np.arange(4)[:, None] / 10

@@ -346,6 +346,7 @@ def threshold(
     )
     number = passing(losses, bound, 1 - level)
     found = float(ladders[best][number - 1]) if number else np.nan
+    found = found if np.isfinite(found) else np.nan  # only a threshold that no token reaches keeps the bound
     shares = [float(np.mean(own)) for own in zip(*(_means(own, best, found) for own in tested))]
     return Threshold(best + 1, found, shares[0], shares[1], len(tested), fewest_prompts(bound, 1 - level))
 

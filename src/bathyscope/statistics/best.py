@@ -3,6 +3,8 @@
 The best is chosen on the same prompts that judge it. So a difference from it counts only where it is larger than the
 largest of *all* differences between two candidates would be by chance (single-step maximum statistic, family-wise
 error at most 1 − level whichever candidate turns out best). Resampling is paired: one draw of prompts serves all.
+Of few prompts there are few different draws, and these never lie far out however many candidates there are. So below
+ten, the error is Student's, divided by the number of differences (Bonferroni).
 Source: Westfall and Young 1993 (max statistic); Hsu 1996 (comparisons with the best).
 """
 
@@ -25,6 +27,8 @@ from bathyscope.statistics.bootstrap import (
 )
 
 _ROUNDING = 1e-12
+_FEWEST_DRAWN = 10
+"""Prompts, or clusters, of which draws show how large the largest of many differences is by chance."""
 
 
 @dataclass(frozen=True)
@@ -164,21 +168,27 @@ class _Apart:
         spread = self._error > 0
         moved = np.abs(drawn[spread] - mean[spread, None]) / self._error[spread, None]
         self._largest = moved.max(axis=0) if spread.any() else np.zeros(self._resamples)
+        self._shared_by = int(spread.sum()) if weights.size < _FEWEST_DRAWN else 0
+        """Differences that share the error evenly; 0 = draws show the largest of them."""
         self._shrinkage = math.sqrt(trusted.shrinkage)
 
     def reach(self, level: float) -> FloatArray:
         """How far the intervals reach on either side of the means."""
-        largest = float(np.quantile(self._largest, level))
         # few prompts know their own spread badly: Student's tail instead of the normal one
-        return self._error / self._shrinkage * float(stats.t.isf(stats.norm.sf(largest), self._freedom))
+        tail = stats.norm.sf(float(np.quantile(self._largest, level)))
+        if self._shared_by:
+            tail = (1 - level) / 2 / self._shared_by
+        return self._error / self._shrinkage * float(stats.t.isf(tail, self._freedom))
 
     def p_values(self) -> FloatArray:
-        """Share of the resamples whose largest standardised difference reaches each of the observed ones."""
+        """Share of the resamples whose largest standardised difference reaches each of the observed ones; of few prompts
+        Student's p times the number of differences."""
         found = np.ones(len(self._mean))
         for place, (mean, error) in enumerate(zip(np.abs(self._mean), self._error)):
             if error > 0:
                 tail = stats.t.sf(mean * self._shrinkage / error, self._freedom)
-                found[place] = float((self._largest >= stats.norm.isf(tail)).mean())
+                drawn = float((self._largest >= stats.norm.isf(tail)).mean())
+                found[place] = min(1.0, 2 * self._shared_by * tail) if self._shared_by else drawn
             elif mean > _ROUNDING * max(float(np.abs(self._mean).max()), _ROUNDING):
                 found[place] = 0.0
         return np.maximum(found, 1 / (self._resamples + 1))
