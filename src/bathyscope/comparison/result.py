@@ -60,7 +60,7 @@ class Comparison:
         low, high = self.data["ci_low"].values, self.data["ci_high"].values
         outside = (low > 0) | (high < 0)
         # two readings that are one test count where both exclude 0
-        counted, twins = _one_test_each(self.data["p_value"].values, self.data["estimator"].values.tolist())
+        counted, twins = one_test_each(self.data["p_value"].values, self.data["estimator"].values.tolist())
         there = np.isfinite(counted)
         for one, other in twins:
             outside[..., other] &= outside[..., one] | np.isnan(low[..., one])
@@ -81,7 +81,7 @@ class Comparison:
         """How many differences are shown to be none; empty where none was asked for."""
         if "p_equivalence" not in self.data:
             return ""
-        p, _ = _one_test_each(self.data["p_equivalence"].values, self.data["estimator"].values.tolist())
+        p, _ = one_test_each(self.data["p_equivalence"].values, self.data["estimator"].values.tolist())
         tests, found = int(np.isfinite(p).sum()), int((p < 1 - self.level).sum())
         return f" {tests} tests ask for a {self.change} of more than {self.bound}, and {found} rule it out."
 
@@ -181,7 +181,7 @@ def holm(p_values: NDArray[np.float64], estimators: Sequence[str] = ()) -> NDArr
     the two counts, and both are given what comes of it.
     """
     corrected = np.full(p_values.shape, np.nan)
-    counted, twins = _one_test_each(p_values, estimators)
+    counted, twins = one_test_each(p_values, estimators)
     there = np.isfinite(counted)
     corrected[there] = _holm(counted[there])
     for one, other in twins:
@@ -198,7 +198,7 @@ def _holm(p_values: NDArray[np.float64]) -> NDArray[np.float64]:
     return corrected
 
 
-def _one_test_each(
+def one_test_each(
     p_values: NDArray[np.float64], estimators: Sequence[str]
 ) -> tuple[NDArray[np.float64], list[tuple[int, int]]]:
     """p-values of which a reading that repeats another is NaN, and the places of both: the other has the larger p."""

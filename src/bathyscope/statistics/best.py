@@ -181,8 +181,10 @@ class _Apart:
         return self._error / self._shrinkage * float(stats.t.isf(tail, self._freedom))
 
     def p_values(self) -> FloatArray:
-        """Share of the resamples whose largest standardised difference reaches each of the observed ones; of few prompts
-        Student's p times the number of differences."""
+        """Share of the resamples whose largest standardised difference reaches each of the observed ones.
+
+        Of few prompts Student's p times the number of differences.
+        """
         found = np.ones(len(self._mean))
         for place, (mean, error) in enumerate(zip(np.abs(self._mean), self._error)):
             if error > 0:

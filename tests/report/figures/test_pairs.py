@@ -35,3 +35,14 @@ def test_the_caption_counts_intervals_on_either_side(run: bathyscope.Run) -> Non
     below = int((data["interaction_high"].values[upper] < 0).sum())
     note = FIGURE.drawing(run).note
     assert f"Of 10 pairs the interval over 3 prompts lies above 0 in {above} and below in {below}." in note
+    assert "Each stands for itself: about 0.5 would by chance" in note
+
+
+def test_some_blocks_stand_at_their_own_numbers() -> None:
+    ids = zoo.prompts(zoo.build("llama"), (9, 7, 8))
+    part = bathyscope.survey(waves.loaded("llama"), ids, ["pairs"], pairs={"blocks": [1, 3, 4]}, progress=False)
+    [image] = axes_titled(drawn_from(FIGURE, part), "Cost of two blocks").images
+    shown = np.ma.filled(image.get_array().astype(float), np.nan)
+    wanted = np.full((5, 5), np.nan)
+    wanted[np.ix_([1, 3, 4], [1, 3, 4])] = part["pairs"]["cost"].mean("prompt").values
+    np.testing.assert_allclose(shown, wanted)

@@ -12,6 +12,7 @@ from matplotlib.figure import FigureBase
 from matplotlib.ticker import MaxNLocator
 
 from bathyscope.comparison.grouping import SHARE
+from bathyscope.comparison.result import one_test_each
 from bathyscope.report.figures import style
 from bathyscope.report.figures.forest import name_rows
 from bathyscope.report.figures.kind import Drawing, Panel
@@ -28,8 +29,10 @@ _NAME_LETTERS: Final = 24
 
 def drawing(data: xr.Dataset) -> Drawing:
     """The estimators of all groups under a caption."""
-    tests = int(data["p_value"].notnull().sum())
-    below = int((data["p_holm"] < 1 - data.attrs["level"]).sum())
+    # two readings that are one test count once
+    counted, _ = one_test_each(data["p_value"].values, data["estimator"].values.tolist())
+    tests = int(np.isfinite(counted).sum())
+    below = int((data["p_holm"].values[np.isfinite(counted)] < 1 - data.attrs["level"]).sum())
     note = (
         f"Effective depth ratio, blocks done/L, by {data.attrs['by']}. Dots: each group's own estimate; whiskers: "
         f"{data.attrs['level']:.0%} bootstrap intervals over its prompts. After Holm's correction {below} of {tests} "

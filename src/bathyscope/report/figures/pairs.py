@@ -9,6 +9,7 @@ from bathyscope.report.figures.heat_map import Colours, HeatMap, Side
 from bathyscope.report.figures.kind import Drawing, FigureKind
 from bathyscope.report.figures.multiples import alone
 from bathyscope.report.figures.options import FigureOptions
+from bathyscope.report.provenance import measure_options
 from bathyscope.store.run import Run
 
 _MAPS: Final = (("interaction", "Interaction of two blocks", "interaction"), ("cost", "Cost of two blocks", "cost"))
@@ -18,28 +19,37 @@ def _drawing(run: Run, options: FigureOptions) -> Drawing:
     """A diverging map of interactions, and one of costs."""
     data = run["pairs"]
     panels = [
-        alone(name, _map(data[name].mean("prompt").values, title, short))
+        alone(name, _map(_every_block(data[name].mean("prompt")), title, short))
         for name, title, short in _MAPS
         if name in data
     ]
     note = (
         "Two blocks left out at once, means over prompts. Interaction: what both cost beyond the sum of each alone. "
         "Above 0 either can make up for the other and both are missed more; below 0 the second has less left to do "
-        f"without the first. {_intervals(data)}The diagonal of the costs is each block alone."
+        f"without the first. {_intervals(run)}The diagonal of the costs is each block alone."
     )
     return Drawing(panels, note)
 
 
-def _intervals(data: xr.Dataset) -> str:
+def _every_block(values: xr.DataArray) -> Any:
+    """From block 0 to the last one left out, blank where some in between were not, since axes count places."""
+    every = range(int(values["dropped"].max()) + 1)
+    return values.reindex(dropped=every, other=every).values
+
+
+def _intervals(run: Run) -> str:
     """How many interactions are told from none; empty for a part of a run, which has no intervals."""
+    data = run["pairs"]
     if not {"interaction_low", "interaction_high"} <= set(data):
         return ""
     low, high = data["interaction_low"].values, data["interaction_high"].values
     upper = np.triu_indices(len(low), 1)
     above, below = int((low[upper] > 0).sum()), int((high[upper] < 0).sum())
     prompts = data.sizes["prompt"]
+    chance = len(upper[0]) * (1 - float(measure_options(run, "pairs").get("level", 0.95)))
     return (
         f"Of {len(upper[0])} pairs the interval over {prompts} prompts lies above 0 in {above} and below in {below}. "
+        f"Each stands for itself: about {chance:.2g} would by chance if no two blocks interacted. "
     )
 
 
