@@ -6,6 +6,7 @@ for: KL falls to 0 at the last boundary, E is 0 left of the diagonal and 1 on it
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -80,6 +81,13 @@ def replaced(run: Run, measure: str, dataset: xr.Dataset) -> Run:
     """The same run with one of its groups exchanged."""
     kept = {name: run[name] for name in run.measures}
     return Run(_tree({**kept, measure: dataset}), run.manifest)
+
+
+def told(run: Run, measure: str, **options: Any) -> Run:
+    """The same run whose manifest tells further options of a measure."""
+    manifest = copy.deepcopy(run.manifest)
+    manifest["identity"]["measures"].setdefault(measure, {}).update(options)
+    return Run(_tree({name: run[name] for name in run.measures}), manifest)
 
 
 def small_run(L: int = 3, **options: Any) -> Run:

@@ -40,6 +40,22 @@ def dots(ax: Axes) -> list[np.ndarray]:
     return [np.asarray(line.get_ydata()) for line in ax.get_lines() if line.get_marker() == "o"]
 
 
+def test_the_caption_says_what_diamonds_and_dots_are_reduced_over() -> None:
+    """A level's effects are the largest over tokens whatever they are over prompts; a prompt's are as was asked."""
+    effect = DATA["effect"].sel(reduction="max").values[HOPS == HOPS.min()].mean(0)
+    by_block = effect.sum(1) / np.maximum(len(effect) - 1 - np.arange(len(effect)), 1)
+    centre = float(np.arange(len(effect)) @ by_block / by_block.sum())
+    assert float(DATA["score_layer"].sel(reduction="mean")[0]) == pytest.approx(centre)
+    for reduction, level, prompt in (
+        ("mean", "largest over tokens, mean over prompts", "mean over tokens"),
+        ("p95", "largest over tokens, 95th percentile over prompts", "95th percentile over tokens"),
+        ("max", "largest over tokens and prompts", "largest over tokens"),
+    ):
+        note = FIGURE.drawing(RUN, FigureOptions(reduction=reduction)).note  # type: ignore[arg-type]
+        assert f"scores of levels (effects {level});" in note
+        assert f"prompts, each on its own ({prompt})" in note
+
+
 def test_levels_of_any_name_can_be_told_apart_and_none_acts() -> None:
     names = ["\x1b[31m" + "long " * 2000, "turned\u202eround"]
     run = by("mood", mood=("prompt", np.array([names[0]] * 5 + [names[1]] * 4, dtype=object)))

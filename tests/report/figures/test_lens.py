@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 from matplotlib.figure import Figure
 from support.artists import axes_titled, caption_of, curve, drawn_from
-from support.synthetic import replaced, synthetic_run
+from support.synthetic import replaced, synthetic_run, told
 from support.synthetic_tokens import complete_run
 
 from bathyscope.measures.effective_depth import depth_inputs
@@ -117,3 +117,11 @@ def test_runs_without_settling_say_nothing_of_it() -> None:
     assert names == ["kl", "agreement", "entropy", "cross_entropy"]
     assert "Settle depth" not in caption_of(FIGURE, RUN)
     assert "Settle depth" in caption_of(FIGURE, complete_run(tokens=6))
+
+
+def test_the_caption_names_the_tokens_that_means_are_over() -> None:
+    assert "The tokens are those" not in caption_of(FIGURE, RUN)
+    assert "The tokens are those that predict the prompts' answers." in caption_of(
+        FIGURE, told(RUN, "lens", positions="answer")
+    )
+    assert "the first and the last token are left out" in caption_of(FIGURE, told(RUN, "lens", positions="inner"))

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from support.artists import axes_titled, caption_of, curve, drawn_from
-from support.synthetic import replaced
+from support.synthetic import replaced, told
 from support.synthetic_tokens import complete_run
 
 from bathyscope.report.figures.options import FigureOptions
@@ -42,3 +42,9 @@ def test_the_caption_states_both_depths_and_how_many_prompts_were_read() -> None
 def test_missing_values_leave_no_panel() -> None:
     empty = DATA.assign({name: DATA[name] * np.nan for name in ("kl", "top1_agreement", "prediction_depth")})
     assert FIGURE.panels(replaced(RUN, "translated_lens", empty), FigureOptions()) == []
+
+
+def test_the_caption_names_the_tokens_that_means_are_over() -> None:
+    assert "over the tokens, without position 0, of the 5 prompts" in caption_of(FIGURE, RUN)
+    answers = told(RUN, "translated_lens", positions="answer")
+    assert "over the tokens that predict the answers of the 5 prompts" in caption_of(FIGURE, answers)

@@ -15,7 +15,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from bathyscope.report.figures import style
-from bathyscope.report.figures.block_effects import REDUCTIONS
+from bathyscope.report.figures.block_effects import OVER_TOKENS
 from bathyscope.report.figures.kind import Drawing, FigureKind, Panel
 from bathyscope.report.figures.lines import PLACES, Axis, Series, looks, panel
 from bathyscope.report.figures.options import FigureOptions
@@ -29,6 +29,12 @@ from bathyscope.text import elided
 _TITLES: Final = {"layer": "Depth score by effect on later blocks", "output": "Depth score by effect on the output"}
 _ON: Final = {"layer": "later blocks", "output": "the output"}
 _EFFECTS: Final = {"layer": "mean relative change (dimensionless)", "output": "change of the output (L2, 0 to √2)"}
+_OVER_PROMPTS: Final = {
+    "mean": "largest over tokens, mean over prompts",
+    "p95": "largest over tokens, 95th percentile over prompts",
+    "max": "largest over tokens and prompts",
+}
+"""How a level's effects are reduced; those of a prompt by itself, and so the trend, are reduced over tokens."""
 _LINES_UP_TO: Final = 7
 """Levels that can be told apart as lines."""
 _TREND_POINTS: Final = 8
@@ -52,8 +58,9 @@ def _drawing(run: Run, options: FigureOptions) -> Drawing:
     interval = "bootstrap intervals" if percent is None else f"{percent:.0%} bootstrap intervals"
     note = (
         "Depth score: the centre, in blocks, of the effects that skipped blocks have where the answer is predicted; a "
-        f"higher score is a deeper one. Diamonds: scores of levels ({REDUCTIONS[options.reduction]}); bars: "
-        f"{interval}, resampling prompts; dots: prompts, each on its own. Line: least squares over the dots; p: "
+        f"higher score is a deeper one. Diamonds: scores of levels (effects {_OVER_PROMPTS[options.reduction]}); "
+        f"bars: {interval}, resampling prompts; dots: prompts, each on its own ({OVER_TOKENS[options.reduction]}). "
+        "Line: least squares over the dots; p: "
         "wild bootstrap test over prompts, two-sided; effect size: slope in standard deviations within a level."
     )
     return Drawing(panels, " ".join([note, *_reasons(data)]))

@@ -34,6 +34,11 @@ _TWO_NORMS: Final = (
     "recomputed one does not, that is growth of the norm alone. lad2024 first drew the frozen one."
 )
 
+_TOKENS: Final = {
+    "inner": " Of each prompt the first and the last token are left out.",
+    "answer": " The tokens are those that predict the prompts' answers.",
+}
+
 _PANELS: Final = {
     "kl": (
         lines.Axis("Distance from the final prediction", lines.BOUNDARY_LABEL, "KL divergence ({unit})"),
@@ -66,11 +71,12 @@ def _drawing(run: Run, options: FigureOptions) -> Drawing:
     k = measure_options(run, "lens").get("k", "k")
     made = [_panel(name, data, axis, curves, options, k) for name, (axis, curves) in _PANELS.items()]
     made += [_settling(data, options), _deep_thinking(data, options)]
-    return Drawing([one for one in made if one is not None], _note(data, options))
+    positions = str(measure_options(run, "lens").get("positions", "all"))
+    return Drawing([one for one in made if one is not None], _note(data, options, _TOKENS.get(positions, "")))
 
 
-def _note(data: xr.Dataset, options: FigureOptions) -> str:
-    """What the lens is and which norms were used."""
+def _note(data: xr.Dataset, options: FigureOptions, tokens: str) -> str:
+    """What the lens is, which norms were used, and which tokens."""
     norms = [str(norm) for norm in data["norm"].values] if "norm" in data.dims else []
     norm = f" Final norm: {' (solid) and '.join(norms)} (broken line).{_TWO_NORMS}" if len(norms) > 1 else ""
     return (
@@ -78,6 +84,7 @@ def _note(data: xr.Dataset, options: FigureOptions) -> str:
         "with the model's own prediction; at the last boundary the two are the same."
         + norm
         + f" {describe(options, data.sizes['prompt'])}"
+        + tokens
         + (_SETTLING if {"settle_depth", "prediction_depth", "deep_thinking_ratio"} & set(data) else "")
     )
 

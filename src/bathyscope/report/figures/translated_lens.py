@@ -13,6 +13,7 @@ from bathyscope.report.figures.lines import BOUNDARY_LABEL, Axis, Look, panel, s
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.strip import Row, Scale
 from bathyscope.report.figures.summary import describe
+from bathyscope.report.provenance import measure_options
 from bathyscope.store.run import Run
 
 _LOOKS: Final = {"translated": Look(style.BLUE), "lens": Look(style.VERMILION, "s", "--")}
@@ -27,9 +28,11 @@ def _drawing(run: Run, options: FigureOptions) -> Drawing:
     data = run["translated_lens"]
     made = [_lines(name, data, options) for name in _PANELS] + [_depths(data, options)]
     read = int((data["n_averaged"] > 0).sum())
+    answers = measure_options(run, "translated_lens").get("positions") == "answer"
+    tokens = " that predict the answers" if answers else ", without position 0,"
     note = (
         "Translated: the stream at each boundary, mapped to the last one by least squares on other prompts, and read "
-        "out by the model itself. Lens: read as it is. Means are over the tokens, without position 0, of the "
+        f"out by the model itself. Lens: read as it is. Means are over the tokens{tokens} of the "
         f"{read} prompts that no map was fitted to. {describe(options, read)} Prediction depth: the first boundary "
         f"from which on the top-1 token is the final one; on average over prompts {_said(data, 'decodable')} "
         f"translated (decodable) and {_said(data, 'readable')} by the lens (readable). What is decodable need not be "
