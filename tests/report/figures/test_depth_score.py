@@ -42,7 +42,7 @@ def dots(ax: Axes) -> list[np.ndarray]:
 
 def test_the_caption_says_what_diamonds_and_dots_are_reduced_over() -> None:
     """A level's effects are the largest over tokens whatever they are over prompts; a prompt's are as was asked."""
-    effect = DATA["effect"].sel(reduction="max").values[HOPS == HOPS.min()].mean(0)
+    effect = DATA["effect"].sel(reduction="max").values[HOPS.min() == HOPS].mean(0)
     by_block = effect.sum(1) / np.maximum(len(effect) - 1 - np.arange(len(effect)), 1)
     centre = float(np.arange(len(effect)) @ by_block / by_block.sum())
     assert float(DATA["score_layer"].sel(reduction="mean")[0]) == pytest.approx(centre)
