@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +31,8 @@ def page(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return bathyscope.report([run], tmp_path_factory.mktemp("page") / "page.html", title="half\udc80 <b>x</b>")
 
 
-@pytest.fixture
-def show(chromium: Any) -> Iterator[Show]:
+@contextmanager
+def shows(chromium: Any) -> Iterator[Show]:
     """Opens pages, and holds in the end that none said anything or asked for anything but itself."""
     windows = []
 
@@ -47,3 +48,29 @@ def show(chromium: Any) -> Iterator[Show]:
         window.__exit__(None, None, None)
         assert one.said == []
         assert {asked.partition("#")[0] for asked in one.asked} == {f"file://{path}"}
+
+
+@pytest.fixture
+def show(chromium: Any) -> Iterator[Show]:
+    """A window of a test's own."""
+    with shows(chromium) as show:
+        yield show
+
+
+@pytest.fixture(scope="module")
+def look(chromium: Any) -> Iterator[Show]:
+    """One window a page for all tests that change its width and medium alone, which are put back for the next."""
+    with shows(chromium) as show:
+        windows: dict[tuple[Path, bool], Opened] = {}
+
+        def looked(path: Path, *, unfolded: bool = False, **options: Any) -> Opened:
+            if (path, unfolded) not in windows:
+                one = windows[path, unfolded] = show(path, **options)
+                if unfolded:
+                    one.unfold()
+            one = windows[path, unfolded]
+            one.page.emulate_media(media="screen", color_scheme="light")
+            one.page.set_viewport_size({"width": 1280, "height": 800})
+            return one
+
+        yield looked

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from matplotlib.figure import FigureBase
-from support.browser import Show, opened
+from support.browser import Opened, Show, opened
 from support.compared import a_run
 from support.explored import LENGTHS
 from support.synthetic import replaced, synthetic_run, without
@@ -48,38 +48,56 @@ def full_page(full: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return bathyscope.report([full], tmp_path_factory.mktemp("full") / "page.html")
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (400, "dark")])
-def test_every_picture_is_legible(show: Show, page: Path, width: int, scheme: str) -> None:
-    one = show(page, width=width, color_scheme=scheme, hash_="#block=2&token=5&boundary=3")
-    one.unfold()
+HUB_NAMES = (
+    "deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B-base",
+    "deepseek-ai/DeepSeek-R1-Distill-Qwen-14B-Instruct",
+    "/data/models/checkpoints/depth_6",
+)
+
+
+@pytest.fixture(scope="module")
+def several_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three runs with long names."""
+    runs = [without(synthetic_run(6 + n, 3, model=name), "repeat", "swap", "drop") for n, name in enumerate(HUB_NAMES)]
+    return bathyscope.report(runs, tmp_path_factory.mktemp("several") / "page.html")
+
+
+@pytest.fixture
+def chosen(look: Show, page: Path) -> Opened:
+    """The page with all unfolded and a block and a token chosen; for who changes its width and medium alone."""
+    return look(page, unfolded=True, hash_="#block=2&token=5&boundary=3")
+
+
+@pytest.fixture
+def whole(look: Show, full_page: Path) -> Opened:
+    """The page of every measure with all unfolded; for who changes its width and medium alone."""
+    return look(full_page, unfolded=True)
+
+
+def assert_legible(one: Opened, width: int) -> None:
+    one.page.set_viewport_size({"width": width, "height": 800})
     one.page.wait_for_timeout(200)
     assert one.page.evaluate(_UNSEEN) == 0
     assert one.geometry() == []
     assert one.page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (400, "dark")])
+def test_every_picture_is_legible(chosen: Opened, width: int, scheme: str) -> None:
+    chosen.page.emulate_media(color_scheme=scheme)
+    assert_legible(chosen, width)
+
+
 @pytest.mark.parametrize("width", [1280, 400])
-def test_pictures_of_every_measure_are_legible(show: Show, full_page: Path, width: int) -> None:
-    one = show(full_page, width=width)
-    one.unfold()
-    assert one.page.evaluate(_UNSEEN) == 0
-    assert one.geometry() == []
-    assert one.page.evaluate("document.documentElement.scrollWidth") <= width
+def test_pictures_of_every_measure_are_legible(whole: Opened, width: int) -> None:
+    assert_legible(whole, width)
 
 
-def test_pictures_of_several_runs_are_legible_on_a_telephone(show: Show, tmp_path: Path) -> None:
-    runs = [without(synthetic_run(6 + n, 3, model=name), "repeat", "swap", "drop") for n, name in enumerate(HUB_NAMES)]
-    one = show(bathyscope.report(runs, tmp_path / "page.html"), width=400)
+def test_pictures_of_several_runs_are_legible_on_a_telephone(show: Show, several_page: Path) -> None:
+    one = show(several_page, width=400)
     one.unfold()
     assert one.geometry() == []
     assert one.page.evaluate("document.documentElement.scrollWidth") <= 400
-
-
-HUB_NAMES = (
-    "deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B-base",
-    "deepseek-ai/DeepSeek-R1-Distill-Qwen-14B-Instruct",
-    "/data/models/checkpoints/depth_6",
-)
 
 
 def picture(names: tuple[str, ...], *, fixed: bool) -> str:
@@ -130,10 +148,9 @@ def test_small_texts_and_texts_over_each_other_are_found(chromium: Any, tmp_path
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing(show: Show, page: Path, scheme: str) -> None:
-    one = show(page, color_scheme=scheme, hash_="#block=2&token=5&boundary=3")
-    one.unfold()
-    assert one.axe() == []
+def test_axe_finds_nothing(chosen: Opened, scheme: str) -> None:
+    chosen.page.emulate_media(color_scheme=scheme)
+    assert chosen.axe() == []
 
 
 def test_a_keyboard_reaches_and_moves_everything(show: Show, page: Path, run: Run) -> None:
@@ -306,8 +323,8 @@ def test_prompts_are_searched_sorted_and_sifted(show: Show, page: Path) -> None:
     assert rows.count() == 2
 
 
-def test_hostile_text_is_text(show: Show, page: Path) -> None:
-    one = show(page)
+def test_hostile_text_is_text(look: Show, page: Path) -> None:
+    one = look(page)
     assert one.page.title() != "taken"
     assert one.page.locator("img").count() == 0
     assert "<script>document.title='taken'</script>" in one.page.locator(".prompts tbody").inner_text()
@@ -317,8 +334,8 @@ def test_hostile_text_is_text(show: Show, page: Path) -> None:
     assert max(len(text) for text in one.page.locator(".prompts td").all_inner_texts()) <= 200
 
 
-def test_print_shows_everything_that_is_folded(show: Show, page: Path) -> None:
-    one = show(page)
+def test_print_shows_everything_that_is_folded(look: Show, page: Path) -> None:
+    one = look(page)
     hidden = _UNSEEN
     assert one.page.evaluate(hidden) > 0
     one.page.emulate_media(media="print")
@@ -329,10 +346,8 @@ def test_print_shows_everything_that_is_folded(show: Show, page: Path) -> None:
     assert one.page.evaluate(hidden) > 0
 
 
-def test_pictures_stand_side_by_side_where_there_is_room(show: Show, page: Path) -> None:
-    one = show(page)
-    one.unfold()
-    places = one.page.evaluate(
+def test_pictures_stand_side_by_side_where_there_is_room(chosen: Opened) -> None:
+    places = chosen.page.evaluate(
         """[...document.querySelectorAll('.panels')].map(all => [...all.querySelectorAll('.panel:not(.wide)')])
         .filter(own => own.length > 1).map(own => own.slice(0, 2).map(panel => panel.getBoundingClientRect()))
         .map(([a, b]) => [a.top - b.top, b.left - a.right])"""
@@ -345,43 +360,36 @@ _LETTERS = """which => [...document.querySelectorAll(`${which} svg text`)].map(t
   parseFloat(getComputedStyle(text).fontSize) * Math.hypot(text.getScreenCTM().a, text.getScreenCTM().b))"""
 
 
-def test_letters_of_a_printed_page_are_large_enough(show: Show, page: Path) -> None:
+def test_letters_of_a_printed_page_are_large_enough(chosen: Opened) -> None:
     """Pictures stand one under another, and the widest on sheets of their own across: 8 px of 96 to the inch."""
-    one = show(page)
-    one.unfold()
-    one.page.emulate_media(media="print")
+    chosen.page.emulate_media(media="print")
     # an A4 sheet is 210 × 297 mm; its margins are the style sheet's
     for which, millimetres in ((".panel:not(.sheet)", 210 - 24), (".panel.sheet", 297 - 20)):
-        one.page.set_viewport_size({"width": int(millimetres / 25.4 * 96), "height": 700})
-        sizes = one.page.evaluate(_LETTERS, which)
+        chosen.page.set_viewport_size({"width": int(millimetres / 25.4 * 96), "height": 700})
+        sizes = chosen.page.evaluate(_LETTERS, which)
         assert sizes
         assert min(sizes) >= 8, which
-    sheets = set(re.findall(rb"/MediaBox \[0 0 (\d+)[\d.]* (\d+)", one.page.pdf(prefer_css_page_size=True)))
+    sheets = set(re.findall(rb"/MediaBox \[0 0 (\d+)[\d.]* (\d+)", chosen.page.pdf(prefer_css_page_size=True)))
     assert {int(width) > int(height) for width, height in sheets} == {True, False}
 
 
-def test_tables_of_a_printed_page_end_on_the_paper(show: Show, tmp_path: Path) -> None:
+def test_tables_of_a_printed_page_end_on_the_paper(whole: Opened) -> None:
     """Those of many columns on sheets of their own across; those that no sheet holds say so in place of being cut."""
-    run = complete_run(L=12, prompts=3, tokens=12)
-    kept = without(run, *(name for name in run if name not in ("residual", "lens", "pairs", "cka", "effective_depth")))
-    one = show(bathyscope.report([kept], tmp_path / "page.html"))
-    one.unfold()
-    one.page.emulate_media(media="print")
+    whole.page.emulate_media(media="print")
     beyond = """([which, sheet]) => [...document.querySelectorAll(which)].map(table => table.getBoundingClientRect())
       .filter(box => box.width).map(box => Math.round(box.right - sheet))"""
     for which, millimetres in ((".scroll:not(.many) table", 210 - 24), (".many table", 297 - 20)):
         width = int(millimetres / 25.4 * 96)
-        one.page.set_viewport_size({"width": width, "height": 700})
-        found = one.page.evaluate(beyond, [which, width])
+        whole.page.set_viewport_size({"width": width, "height": 700})
+        found = whole.page.evaluate(beyond, [which, width])
         assert found
         assert max(found) <= 0, which
-    assert one.page.locator(".on-paper").count() == one.page.locator(".endless").count()
+    assert whole.page.locator(".on-paper").count() == whole.page.locator(".endless").count()
 
 
-def test_pictures_of_a_printed_page_fit_their_sheet(show: Show, tmp_path: Path) -> None:
+def test_pictures_of_a_printed_page_fit_their_sheet(show: Show, several_page: Path) -> None:
     """None is cut or goes on on the next sheet, none is blown up, and a heading stands on the sheet of its picture."""
-    runs = [without(synthetic_run(6 + n, 3, model=f"m{n}"), "repeat", "swap", "drop") for n in range(3)]
-    one = show(bathyscope.report(runs, tmp_path / "page.html"))
+    one = show(several_page)
     one.unfold()
     one.page.emulate_media(media="print")
     boxes = """which => [...document.querySelectorAll(`${which} svg`)].map(svg =>
@@ -403,8 +411,8 @@ def test_pictures_of_a_printed_page_fit_their_sheet(show: Show, tmp_path: Path) 
     assert {heading for heading, _ in headed} == {"auto", "wide"}
 
 
-def test_paper_leaves_out_what_a_reader_may_click(show: Show, page: Path) -> None:
-    one = show(page)
+def test_paper_leaves_out_what_a_reader_may_click(look: Show, page: Path) -> None:
+    one = look(page)
     words = "document.querySelector('#explorer').innerText.match(/choose|click/gi)"
     assert one.page.evaluate(words)
     one.page.emulate_media(media="print")
@@ -431,9 +439,8 @@ def test_without_scripts_the_answer_and_all_sections_are_there(chromium: Any, pa
         assert one.page.locator(".folded svg").first.count() == 1
 
 
-def test_headings_are_in_order(show: Show, page: Path) -> None:
-    one = show(page)
-    levels = one.page.evaluate("[...document.querySelectorAll('h1, h2, h3, h4')].map(head => Number(head.tagName[1]))")
+def test_headings_are_in_order(look: Show, page: Path) -> None:
+    levels = look(page).page.evaluate("[...document.querySelectorAll('h1, h2, h3, h4')].map(head => Number(head.tagName[1]))")
     assert levels[0] == 1
     assert levels.count(1) == 1
     assert all(after <= before + 1 for before, after in pairwise(levels))
@@ -469,7 +476,8 @@ def test_every_kind_of_run_has_its_page(show: Show, tmp_path: Path, which: str) 
 
 def test_several_runs_are_switched(show: Show, run: Run, tmp_path: Path) -> None:
     kept = without(run, *(name for name in run if name not in ("drop", "lens", "tokens")))
-    other = without(synthetic_run(3, 2, model="other"), "repeat", "swap", "skip", "lens")
+    other = synthetic_run(3, 2, model="other")
+    other = without(other, *(name for name in other if name != "drop"))
     one = show(bathyscope.report([kept, other], tmp_path / "page.html"))
     assert one.page.locator("#token-3").count() == 1
     one.page.locator("#explorer > label select").select_option(index=1)
@@ -535,16 +543,12 @@ def test_a_page_of_a_deep_model_is_a_megabyte_and_its_data(tmp_path: Path) -> No
     assert own["whole"] - own["packed"] - own["tables"] - own["maps"] <= _MEGABYTE
 
 
-def test_signed_maps_are_dark_in_the_dark(show: Show, tmp_path: Path) -> None:
+def test_signed_maps_are_dark_in_the_dark(whole: Opened) -> None:
     """Their middle is white, which on a dark page outshines everything."""
-    run = complete_run(L=3, prompts=2, tokens=8)
-    kept = without(run, *(name for name in run if name != "integrated_gradients"))
-    path = bathyscope.report([kept], tmp_path / "page.html")
     lightness = {}
     for scheme in ("light", "dark"):
-        one = show(path, color_scheme=scheme)
-        one.unfold()
-        picture = one.page.locator(".panel svg .signed").first.screenshot()
+        whole.page.emulate_media(color_scheme=scheme)
+        picture = whole.page.locator("[aria-label*='Attribution to'] svg .signed").first.screenshot()
         lightness[scheme] = float(plt.imread(io.BytesIO(picture))[..., :3].mean())
     assert lightness["light"] > 0.6
     assert lightness["dark"] < 0.4
