@@ -440,7 +440,9 @@ def test_without_scripts_the_answer_and_all_sections_are_there(chromium: Any, pa
 
 
 def test_headings_are_in_order(look: Show, page: Path) -> None:
-    levels = look(page).page.evaluate("[...document.querySelectorAll('h1, h2, h3, h4')].map(head => Number(head.tagName[1]))")
+    levels = look(page).page.evaluate(
+        "[...document.querySelectorAll('h1, h2, h3, h4')].map(head => Number(head.tagName[1]))"
+    )
     assert levels[0] == 1
     assert levels.count(1) == 1
     assert all(after <= before + 1 for before, after in pairwise(levels))
