@@ -3,10 +3,12 @@
 Source: lad2024 (attention to the previous tokens).
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 from bathyscope.report.figures import multiples, style
 from bathyscope.report.figures.colours import Colours
@@ -19,6 +21,7 @@ from bathyscope.statistics.reduce import weighted_mean
 from bathyscope.store.run import Run
 
 PREVIOUS: Final = 5
+_PREVIOUS: Final = range(1, PREVIOUS + 1)
 _WEIGHT: Final = "attention (dimensionless)"
 _OFFSETS: Final = (
     Look(style.BLUE, "o"),
@@ -29,9 +32,9 @@ _OFFSETS: Final = (
     Look(style.INK, "x", "--"),
 )
 _PLACES: Final = (
-    Curve("total_prev5", "five tokens before, together", Look(style.BLUE, "o"), "rest"),
-    Curve("self_weight", "token itself", Look(style.VERMILION, "s", "--"), "rest"),
-    Curve("first_key", "first token", Look(style.MUTED, "D", ":"), "rest"),
+    Curve("total_prev5", "five tokens before, together", Look(style.BLUE, "o")),
+    Curve("self_weight", "token itself", Look(style.VERMILION, "s", "--")),
+    Curve("first_key", "first token", Look(style.MUTED, "D", ":")),
 )
 _WHERE: Final = Axis("Where attention goes", BLOCK_LABEL, _WEIGHT)
 
@@ -39,20 +42,34 @@ _WHERE: Final = Axis("Where attention goes", BLOCK_LABEL, _WEIGHT)
 def _drawing(run: Run, options: FigureOptions) -> Drawing:
     """Weights by place, by offset, and by head."""
     data = run["attention_locality"]
-    panels = [chart("places", data, _WHERE, _PLACES, options), _offsets(data, options), _heads(data, options)]
+    placed = _weighed(data, "total_prev5", _PREVIOUS)
+    placed = _weighed(_weighed(placed, "self_weight", [0]), "first_key", [1])
+    panels = [chart("places", placed, _WHERE, _PLACES, options), _offsets(data, options), _heads(data, options)]
     without = [int(block) for block in data["block"] if not np.isfinite(data["total_prev5"].sel(block=block)).any()]
     blank = f" Blocks {', '.join(map(str, without))} show no attention weights." if without else ""
     note = (
         "Attention weights, means over heads and queries; the total over the five tokens before is five times the mean "
         "over such pairs. Near the start of a prompt the first token is also one of those before, and it often is an "
-        f"attention sink, so it is shown apart.{blank} {describe(options, data.sizes['prompt'])}"
+        f"attention sink, so it is shown apart.{blank} {describe(options, data.sizes['prompt'])} A prompt has as many "
+        "tokens there as have the key in question."
     )
     return Drawing([one for one in panels if one is not None], note)
 
 
+def _queries(data: xr.Dataset, offsets: Sequence[int]) -> NDArray[np.int64]:
+    """(P,), how many pairs of a query and a key that many tokens before it each prompt has: what its means are over."""
+    lengths_P = data["n_tokens"].values
+    return np.asarray(sum(np.maximum(lengths_P - offset, 0) for offset in offsets), dtype=np.int64)
+
+
+def _weighed(data: xr.Dataset, name: str, offsets: Sequence[int]) -> xr.Dataset:
+    """The dataset with what ``labels.token_weights`` reads for a variable."""
+    return data.assign({f"n_averaged_{name}": ("prompt", _queries(data, offsets))})
+
+
 def _offsets(data: xr.Dataset, options: FigureOptions) -> Panel | None:
     curves = [
-        series(data.sel(offset=offset), "weight", f"i = {offset}", look, options, "rest")
+        series(_weighed(data.sel(offset=offset), "weight", [offset]), "weight", f"i = {offset}", look, options)
         for offset, look in zip(data["offset"].values.tolist(), _OFFSETS)
     ]
     return panel("offsets", curves, Axis("Attention to the token i before", BLOCK_LABEL, _WEIGHT, "auto"))
@@ -60,8 +77,8 @@ def _offsets(data: xr.Dataset, options: FigureOptions) -> Panel | None:
 
 def _heads(data: xr.Dataset, options: FigureOptions) -> Panel | None:
     total = PREVIOUS * data["head_prev5"].transpose("prompt", "block", "head").values
-    tokens = data["n_tokens"].values - 1
-    mean = weighted_mean(total, np.sign(tokens) if options.weighting == "prompts" else tokens)
+    pairs = _queries(data, _PREVIOUS)
+    mean = weighted_mean(total, np.sign(pairs) if options.weighting == "prompts" else pairs)
     if not np.isfinite(mean).any():
         return None
     shown = HeatMap(
