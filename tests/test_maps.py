@@ -29,6 +29,7 @@ from bathyscope.errors import OptionError, PromptError, StoreError
 from bathyscope.measures.normal_equations import NormalEquations
 from bathyscope.model import Model
 from bathyscope.prompts.prompt import TokenizedPrompt
+from bathyscope.report.figures import maps
 from bathyscope.statistics.least_squares import RIDGE
 from bathyscope.statistics.splits import split
 
@@ -245,6 +246,20 @@ def test_names_dimensions_and_documentation() -> None:
     deal = split(len(LENGTHS), 0.1, 0.2, 0)
     assert got.attrs["fit_tokens"] == sum(LENGTHS[n] - 1 for n in deal.fit)
     assert (got.attrs["source_model"], got.attrs["target_model"]) == ("GPT2LMHeadModel", "LlamaForCausalLM")
+
+
+def test_copies_in_clusters_are_dealt_out_and_resampled_as_one_prompt_each() -> None:
+    copies = [bathyscope.Prompt(ids=one, labels={"book": f"b{n}"}) for n, one in enumerate(ids()) for _ in range(2)]
+    together, apart = mapped(prompts=copies, cluster="book"), mapped(prompts=copies)
+    for name in found().data_vars:
+        np.testing.assert_allclose(together[name], found()[name], rtol=1e-6, atol=1e-9, err_msg=str(name))
+    assert (together.attrs["cluster"], together.attrs["test_prompts"]) == ("book", 2 * found().attrs["test_prompts"])
+    assert not np.allclose(apart["relative_error"], together["relative_error"], rtol=1e-3)
+    notes = [maps.drawing(one).note for one in (together, apart)]
+    assert "intervals resample clusters of prompts by book" in notes[0]
+    assert "intervals resample prompts." in notes[1]
+    with pytest.raises(OptionError, match="have no label 'page'"):
+        mapped(prompts=copies, cluster="page")
 
 
 def test_saved_and_opened_again(tmp_path: Path) -> None:

@@ -35,14 +35,14 @@ def show(
     Args:
         run: a run, or the folder of one.
         measure: which measure, or ``verdict`` for its readings; None = a row for every variable of every measure.
-        cluster: of the verdict: label of prompts that belong together, such as document; they are resampled as one.
+        cluster: label of prompts that belong together, such as document; intervals resample them as one.
         raw: every value of every prompt instead (:meth:`Run.to_dataframe`).
         partial: read an unfinished run: the prompts that are done.
         prompts, variables, blocks: a part of the run alone (:meth:`Run.select`), such as ``prompts="level=2"``.
 
     Raises:
         OptionError: the run does not hold the measure, or nothing that is called as what is selected; a cluster
-            without the verdict, or that makes no clusters.
+            where nothing is resampled, or that makes no clusters.
         StoreError: there is no run, or it is not finished.
 
     Example:
@@ -64,23 +64,34 @@ def show(
         opened = opened.select(prompts=prompts, variables=variables, blocks=blocks)
     if measure == "verdict":
         return pd.DataFrame(opened.verdict_by(cluster).rows())
-    if cluster is not None:
+    if cluster is not None and (measure is None or raw):
         raise OptionError(
-            f"cluster={cluster!r} (--cluster) belongs to the verdict's intervals; give measure='verdict' (--measure "
-            "verdict) with it. Those of effective_depth and depth_score are a survey's options."
+            f"cluster={cluster!r} (--cluster) is of intervals, and {'raw values have' if raw else 'a list has'} none; "
+            "name a measure, or measure='verdict' (--measure verdict), with it."
         )
     if measure is None:
         return pd.DataFrame(contents(opened))
-    rows = [] if raw else summary(opened, measure)
+    rows = [] if raw else summary(opened, measure, cluster)
+    if cluster is not None and not rows:
+        raise OptionError(
+            f"cluster={cluster!r} (--cluster): the intervals of {measure} were made by the survey; survey with its own "
+            f"option, {measure}={{'cluster': {cluster!r}}} (--{measure}.cluster {cluster}), where it has one."
+        )
     return pd.DataFrame(rows) if rows else opened.to_dataframe(measure)
 
 
-def summary(run: Run, measure: str) -> list[dict[str, Any]]:
+def summary(run: Run, measure: str, cluster: str | None = None) -> list[dict[str, Any]]:
     """A row for every variable and block or boundary of a measure: mean over prompts and its interval.
 
+    Args:
+        cluster: label of prompts that are resampled as one.
+
     Raises:
-        OptionError: the run does not hold the measure.
+        OptionError: the run does not hold the measure; a label that makes no clusters.
     """
+    results = run[measure]
+    if cluster is not None:
+        run.prompts.clusters(cluster)
     return [
         {
             "variable": one.key,
@@ -91,7 +102,7 @@ def summary(run: Run, measure: str) -> list[dict[str, Any]]:
             "ci_high": interval.high,
             "units": one.units,
         }
-        for one in by_place(run[measure], run.identity.seed)
+        for one in by_place(results, run.identity.seed, cluster)
         for place, mean, interval in zip(one.places, one.mean, one.intervals, strict=True)
     ]
 

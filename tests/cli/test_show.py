@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.synthetic import in_books, synthetic_run
 
 import bathyscope
 from bathyscope.cli import main
@@ -120,12 +121,37 @@ def test_the_verdict_comes_first(run_folder: Path, capsys: pytest.CaptureFixture
     assert f"<strong>{run.verdict.text}</strong>" in run._repr_html_()
 
 
-def test_a_cluster_belongs_to_the_verdict(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["show", str(run_folder), "--measure", "verdict", "--cluster", "book"]) == 2
-    assert "The prompts of this run have no label 'book'" in capsys.readouterr().err
-    for arguments in (["--cluster", "book"], ["--measure", "effective_depth", "--cluster", "book"]):
-        assert main(["show", str(run_folder), *arguments]) == 2
-        assert "cluster='book' (--cluster) belongs to the verdict's intervals" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--measure", "verdict"], "The prompts of this run have no label 'book'"),
+        (["--measure", "lens"], "The prompts of this run have no label 'book'"),
+        ([], "cluster='book' (--cluster) is of intervals, and a list has none; name a measure"),
+        (["--measure", "lens", "--raw"], "cluster='book' (--cluster) is of intervals, and raw values have none"),
+    ],
+)
+def test_a_cluster_of_nothing_is_refused(
+    arguments: list[str], said: str, run_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["show", str(run_folder), *arguments, "--cluster", "book"]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_intervals_resample_clusters(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    run = in_books(synthetic_run(4, prompts=7), "aabbbca")
+    monkeypatch.setattr(bathyscope, "open", lambda path, *, partial: run)
+    found = bathyscope.show(run, "drop", cluster="book").set_index(["variable", "place"]).loc[("kl", 1)]
+    member = np.array([0, 0, 1, 1, 1, 2, 0])
+    wanted = mean_interval(run["drop"].kl.values[:, 1], cluster=member)
+    assert (found["ci_low"], found["ci_high"]) == pytest.approx(wanted)
+    assert wanted != pytest.approx(mean_interval(run["drop"].kl.values[:, 1]), rel=1e-3)
+    told = printed(capsys, "runs/books", "--measure", "drop", "--cluster", "book")
+    assert f"{wanted.low:.3g} to {wanted.high:.3g}" in told
+    assert told.endswith("Intervals resample clusters of prompts by book.\n")
+    assert printed(capsys, "runs/books", "--measure", "drop").endswith("Intervals resample prompts.\n")
+    assert main(["show", "runs/books", "--measure", "effective_depth", "--cluster", "book"]) == 2
+    said = "the intervals of effective_depth were made by the survey; survey with its own option, "
+    assert f"{said}effective_depth={{'cluster': 'book'}} (--effective_depth.cluster book)" in capsys.readouterr().err
 
 
 def test_the_readings_behind_the_verdict(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,6 +17,7 @@ from bathyscope.errors import OptionError
 from bathyscope.measures.signatures import SIGNATURES
 from bathyscope.measures.stages import STAGES, Stages, StagesOptions
 from bathyscope.model import Model, load
+from bathyscope.prompts.prompt import TokenizedPrompt
 
 OBSERVED = ("residual", "lens", "drop", "attention_locality")
 Regime = tuple[float, float, float]
@@ -53,6 +54,25 @@ def of_regimes(*regimes: Regime, blocks: int = 8, seed: int = 0) -> Model:
             for layer in layers[number * blocks + 1 : (number + 1) * blocks]:
                 layer.load_state_dict(first.state_dict())
     return load(model)
+
+
+def test_prompts_of_a_cluster_are_resampled_and_held_out_as_one() -> None:
+    once = synthetic_stages.planted((3, 7), 10, prompts=6, noise=0.6)
+    numbers = np.repeat(np.arange(6), 3)
+    copies = {name: one.isel(prompt=numbers) if "prompt" in one.sizes else one for name, one in once.items()}
+    labelled = {
+        name: one.assign_coords(book=("prompt", [f"b{n}" for n in numbers])) if "prompt" in one.sizes else one
+        for name, one in copies.items()
+    }
+    alone, together, apart = derived(once, 10), derived(labelled, 10, cluster="book"), derived(copies, 10)
+    for name in ("signature_low", "signature_high", "ci_low", "ci_high", "resample_share", "heldout_stderr", "best_k"):
+        np.testing.assert_allclose(together[name], alone[name], rtol=1e-9, err_msg=name)
+    assert together.attrs["cluster"] == "book"
+    widths = [float((one.signature_high - one.signature_low).mean()) for one in (together, apart)]
+    assert widths[1] < 0.7 * widths[0]
+    given = [TokenizedPrompt(str(n), (1, 2), None, {"book": book}) for n, book in enumerate("abbc")]
+    with pytest.raises(OptionError, match=r"no label 'boo'. Did you mean 'book'\?"):
+        Stages(StagesOptions(cluster="boo")).prepare(SimpleNamespace(n_blocks=10), given, seed=0)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import xarray as xr
 
 from bathyscope.errors import OptionError
-from bathyscope.prompts.parts import clusters, label_values, parts
+from bathyscope.prompts.parts import clusters, clusters_in, label_values, parts
 from bathyscope.prompts.prompt import TokenizedPrompt
 
 
@@ -51,3 +52,15 @@ def test_labels_that_make_no_clusters(books: Any, label: str, said: str) -> None
     with pytest.raises(OptionError) as caught:
         clusters(prompts(*books), label)
     assert said in str(caught.value)
+
+
+def test_results_hold_the_label_by_which_their_prompts_lie_in_clusters() -> None:
+    books = xr.Dataset({"kl": ("prompt", [1.0, 2.0, 3.0])}, {"book": ("prompt", ["b", "a", "b"])})
+    np.testing.assert_array_equal(clusters_in(books, "book"), [0, 1, 0])
+    np.testing.assert_array_equal(clusters_in(books["kl"], "book"), [0, 1, 0])
+    assert clusters_in(books, None) is None
+    # a result of that name stands in its place, and another beside it
+    level = xr.Dataset(coords={"level": ("level", [1, 2]), "prompt_level": ("prompt", [2, 1, 2])})
+    np.testing.assert_array_equal(clusters_in(level, "level"), [0, 1, 0])
+    with pytest.raises(OptionError, match=r"cluster='page' \(--cluster\): results of prompt do not hold that label"):
+        clusters_in(books, "page")

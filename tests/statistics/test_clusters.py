@@ -10,8 +10,8 @@ import pytest
 from scipy import stats
 from statsmodels.regression.linear_model import OLS
 
-from bathyscope.errors import OptionError
-from bathyscope.statistics.bootstrap import mean_interval, mean_variance
+from bathyscope.errors import OptionError, PromptError
+from bathyscope.statistics.bootstrap import mean_interval, mean_intervals, mean_variance
 from bathyscope.statistics.depth_inputs import DepthInputs
 from bathyscope.statistics.depth_score import depth_score
 from bathyscope.statistics.difference import (
@@ -21,9 +21,13 @@ from bathyscope.statistics.difference import (
     paired_difference,
     two_sample_difference,
 )
+from bathyscope.statistics.drop_and_swap import drop_and_swap
 from bathyscope.statistics.effective_depth import effective_depth
 from bathyscope.statistics.permutation import permutation_p
+from bathyscope.statistics.prediction_fall import prediction_fall
 from bathyscope.statistics.reading import Reading
+from bathyscope.statistics.splits import split
+from bathyscope.statistics.stages import Curves, held_out_errors, mean_band, stage_boundaries
 from bathyscope.statistics.trend import trend
 
 SIZES = (3, 1, 4, 1, 5, 2, 6)
@@ -68,6 +72,67 @@ def test_clusters_of_one_prompt_change_no_bit() -> None:
     assert trend(values, HARD, cluster=alone, permutations=99) == trend(values, HARD, permutations=99)
     effects = np.abs(noise((22, 5), 3))
     assert depth_score(effects, "max", cluster=alone, resamples=99) == depth_score(effects, "max", resamples=99)
+
+
+def test_columns_have_the_clustered_interval_that_each_has_alone() -> None:
+    values = noise((22, 3), 11)
+    values[4:9, 1] = np.nan
+    for column, found in enumerate(mean_intervals(values, cluster=CLUSTER)):
+        there = ~np.isnan(values[:, column])
+        assert found == pytest.approx(mean_interval(values[there, column], cluster=CLUSTER[there]), rel=1e-12)
+        assert found != pytest.approx(mean_interval(values[there, column]), rel=1e-3)
+
+
+def stages_of(copies: int, cluster: np.ndarray | None = None) -> list[np.ndarray]:
+    """All that is told of the stages of six prompts, each so many times in a row."""
+    level = np.repeat([[0.0, 2.0, 1.0], [1.0, -1.0, 0.5]], 4, axis=1)
+    by_prompt = np.repeat(level + noise((6, 1, 1), 7) + 0.9 * noise((6, 2, 12), 8), copies, axis=0)
+    curves = Curves(by_prompt, np.empty((0, 12)), cluster)
+    cut = stage_boundaries(curves, 3, 2, resamples=60, level=0.95, seed=1)
+    held = held_out_errors(curves, 4, 2, folds=3, seed=1)
+    band = mean_band(by_prompt, resamples=60, level=0.95, seed=1, cluster=cluster)
+    return [np.asarray(one, dtype=float) for one in (*cut[:-1], *held[:-1], *band)]
+
+
+def test_stages_of_copies_are_those_of_one_prompt_each() -> None:
+    alone, together, apart = stages_of(1), stages_of(4, np.repeat(np.arange(6), 4)), stages_of(4)
+    for one, other in zip(alone, together, strict=True):
+        np.testing.assert_allclose(other, one, atol=1e-12)
+    widths = [found[-1] - found[-2] for found in (together, apart)]
+    assert (widths[1] < 0.7 * widths[0]).all()
+
+
+def test_curves_within_one_cluster_have_no_intervals() -> None:
+    curves = Curves(noise((3, 2, 12), 8), np.empty((0, 12)), np.zeros(3, dtype=np.intp))
+    cut = stage_boundaries(curves, 3, 2, resamples=60, level=0.95, seed=1)
+    assert np.isfinite(cut.block).all()
+    assert np.isnan(cut.ci_low).all()
+    assert cut.reason == "an interval needs at least two clusters, and there is one"
+    held = held_out_errors(curves, 4, 2, folds=3, seed=1)
+    assert held.reason == "holding clusters out needs at least two of them, and there is one"
+
+
+def test_contrasts_of_figures_of_copies_are_those_of_one_prompt_each() -> None:
+    together, tokens = np.repeat(np.arange(6), 4), np.array([3.0, 9.0, 4.0, 7.0, 5.0, 8.0])
+    drop, swap, share = noise((6, 5), 1) ** 2, noise((6, 4), 2) ** 2, noise(5, 3)
+    kl = np.cumsum(noise((6, 6), 4) ** 2, axis=1)[:, ::-1]
+    copied = [np.repeat(one, 4, axis=0) for one in (drop, swap, tokens, kl)]
+    wanted = drop_and_swap(drop, swap, tokens)
+    for one, other in zip(drop_and_swap(*copied[:3], cluster_P=together), wanted, strict=True):
+        assert numbers(one)[:4] == pytest.approx(numbers(other)[:4])
+    rho = prediction_fall(copied[3], share, copied[2], together)
+    assert numbers(rho)[:3] == pytest.approx(numbers(prediction_fall(kl, share, tokens))[:3])
+
+
+def test_splits_deal_out_whole_clusters() -> None:
+    found = split(CLUSTER.size, 0.2, 0.3, 0, CLUSTER)
+    assert sorted([*found.fit, *found.choose, *found.test]) == list(range(CLUSTER.size))
+    sides = [set(CLUSTER[list(part)]) for part in (found.fit, found.choose, found.test)]
+    assert [len(side) for side in sides] == [4, 1, 2]
+    assert len(set.union(*sides)) == 7
+    assert split(9, 0.2, 0.3, 5, np.arange(9)) == split(9, 0.2, 0.3, 5)
+    with pytest.raises(PromptError, match=r"at least 4 clusters of prompts \(to fit, .*; 3 given"):
+        split(9, 0.2, 0.3, 5, np.repeat(np.arange(3), 3))
 
 
 def test_clusters_of_copies_are_one_prompt_each() -> None:

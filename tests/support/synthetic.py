@@ -90,6 +90,13 @@ def told(run: Run, measure: str, **options: Any) -> Run:
     return Run(_tree({name: run[name] for name in run.measures}), manifest)
 
 
+def in_books(run: Run, books: Sequence[str]) -> Run:
+    """The same run, each prompt of which has the label ``book``."""
+    for name in [one for one in run.measures if "prompt" in run[one].sizes]:
+        run = replaced(run, name, run[name].assign_coords(book=("prompt", np.array(list(books), dtype=object))))
+    return run
+
+
 def small_run(L: int = 3, **options: Any) -> Run:
     """A run of two small figures: effective depth, and the KL of drop."""
     run = synthetic_run(L, **options)

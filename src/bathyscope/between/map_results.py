@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
+from bathyscope.arrays import IntArray
 from bathyscope.errors import StoreError
 from bathyscope.labels import Label, Table, interval, labelled
-from bathyscope.statistics.bootstrap import bootstrap_interval, resample_counts
+from bathyscope.statistics.bootstrap import bootstrap_interval, cluster_weights, resample_counts
 from bathyscope.statistics.diagonal import alignment, deviation_by_chance, deviation_of_one_partner, relative_depths
 from bathyscope.statistics.least_squares import Array
 from bathyscope.statistics.splits import Splits
@@ -85,19 +86,29 @@ _TABLE: Table = {
 
 
 def dataset(
-    errors: MapErrors, ridge_ST: Array, streams: Streams, splits: Splits, *, resamples: int, level: float, seed: int
+    errors: MapErrors,
+    ridge_ST: Array,
+    streams: Streams,
+    splits: Splits,
+    *,
+    resamples: int,
+    level: float,
+    seed: int,
+    cluster: IntArray | None = None,
 ) -> xr.Dataset:
     """All arrays of the maps.
 
     Args:
         errors: on the test prompts.
         ridge_ST: the penalty of each pair.
+        cluster: [prompts], prompts of one number are resampled as one; None = each for itself.
     """
     tested = splits.test
-    resampled = resample_counts(len(tested), resamples, np.random.default_rng([seed, 1]))
+    own = None if cluster is None else cluster[list(tested)]
+    resampled = resample_counts(len(tested), resamples, np.random.default_rng([seed, 1]), own)
     metrics = errors.metrics(np.concatenate([np.ones((1, len(tested))), resampled]))
-    tokens_P = np.array([streams.tokens([number]) for number in tested], dtype=np.float64)
-    ends = partial(_with_ends, tokens_P=tokens_P, level=level)
+    tokens_U = cluster_weights([streams.tokens([number]) for number in tested], own)
+    ends = partial(_with_ends, tokens_U=tokens_U, level=level)
     error_WST = metrics["relative_error"]
     best = [alignment(error_WST), alignment(np.swapaxes(error_WST, -2, -1))]
     sizes = [error_WST.shape[1:], error_WST.shape[:0:-1]]
@@ -122,19 +133,20 @@ def dataset(
 
 
 def _with_ends(
-    name: str, values_W: Array, limits: tuple[float, float], *, tokens_P: Array, level: float, grouped: bool = False
+    name: str, values_W: Array, limits: tuple[float, float], *, tokens_U: Array, level: float, grouped: bool = False
 ) -> dict[str, Array]:
     """The estimate of the first weighting, and the two ends of its interval from the others.
 
     Args:
         values_W: [W, …].
+        tokens_U: of what is resampled, test prompts or clusters of them.
         grouped: the estimate chooses between places (see ``bootstrap_interval``).
     """
     ends = np.empty((2, *values_W.shape[1:]))
     for place in np.ndindex(values_W.shape[1:]):
         estimate, resampled = float(values_W[(0, *place)]), values_W[(slice(1, None), *place)]
         ends[(slice(None), *place)] = bootstrap_interval(
-            estimate, resampled, tokens_P, level=level, limits=limits, grouped=grouped
+            estimate, resampled, tokens_U, level=level, limits=limits, grouped=grouped
         )
     return {name: values_W[0], f"{name}_low": ends[0], f"{name}_high": ends[1]}
 

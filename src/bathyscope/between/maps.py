@@ -47,6 +47,7 @@ def maps(
     sources_per_pass: int | None = None,
     resamples: Resamples = 1000,
     level: Coverage = 0.95,
+    cluster: str | None = None,
     seed: int = 0,
     beyond_context: bool | None = None,
     progress: bool = True,
@@ -66,6 +67,8 @@ def maps(
         sources_per_pass: boundaries of the source in one block; None = as many as ``memory`` allows, at least one.
         resamples: bootstrap resamples of the test prompts.
         level: coverage of the intervals.
+        cluster: label of prompts that belong together, such as document; they are dealt to fitting, choosing and
+            testing, and resampled, as one.
         seed: of the split of the prompts and of resampling.
         beyond_context: as for ``survey``.
         progress: show a progress bar on standard error when it takes long.
@@ -92,12 +95,13 @@ def maps(
         read, other = (tokenized(model, given, seed=seed, beyond_context=beyond_context) for model in (first, second))
         _require_same_tokens(first, read, second, other)
         streams = Streams(first, second, read)
-        splits = split(len(streams.prompts), choose_share, test_share, seed)
+        together = None if cluster is None else read.clusters(cluster)
+        splits = split(len(streams.prompts), choose_share, test_share, seed, together)
         require_tokens(splits, streams.tokens, streams.widths[0])
         block = _block(streams, memory, sources_per_pass)
         errors, ridge_ST = _Mapping(streams, splits, penalties, progress).run(block)
         asked: Any = {"resamples": resamples, "level": level, "seed": seed}
-        return dataset(errors, ridge_ST, streams, splits, **asked).assign_attrs(
+        return dataset(errors, ridge_ST, streams, splits, **asked, cluster=together).assign_attrs(
             source_model=first.name,
             target_model=second.name,
             prompts=read.dataset,
@@ -105,6 +109,7 @@ def maps(
             sources_per_pass=block,
             passes=-(-streams.boundaries[0] // block),
             **asked,
+            **({} if cluster is None else {"cluster": cluster}),
         )
 
 

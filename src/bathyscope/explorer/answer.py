@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from bathyscope.explorer.places import ByPlace, cost_of_leaving_out
+from bathyscope.prompts.parts import resampled
 
 if TYPE_CHECKING:
     from bathyscope.store.run import Run
@@ -46,13 +47,20 @@ class Answer:
     blocks: tuple[int, ...] = ()
 
 
-def answer(run: Run) -> Answer:
-    """The answer of a run, whatever measures it has."""
+def answer(run: Run, cluster: str | None = None) -> Answer:
+    """The answer of a run, whatever measures it has.
+
+    Args:
+        cluster: label of prompts that are resampled as one.
+    """
     trust = [run.caption()]
-    headline = run.headline() or "No verdict: it needs the lens and skip effects of blocks."
+    headline = "No verdict: it needs the lens and skip effects of blocks."
     if run.judged:
-        trust += run.verdict.details
-    cost = cost_of_leaving_out(run)
+        verdict = run.verdict_by(cluster)
+        headline, trust = verdict.text, [*trust, *verdict.details]
+    if cluster is not None:
+        trust.append(f"Intervals resample {resampled(cluster)}.")
+    cost = cost_of_leaving_out(run, cluster)
     if cost is None:
         return Answer(
             headline, "Which blocks could go is not known: drop was not measured.", "", tuple(trust), _again(run)

@@ -12,6 +12,7 @@ from bathyscope.errors import PromptError, StoreError
 from bathyscope.explorer.answer import CHEAP
 from bathyscope.explorer.pack import Pack
 from bathyscope.explorer.places import by_block, check_whole_depth
+from bathyscope.prompts.parts import resampled
 from bathyscope.text import elided, shown, visible
 
 if TYPE_CHECKING:
@@ -31,21 +32,25 @@ _BETWEEN: Final = {
 _AT_TOKENS: Final = {"erasure": ("effect", "boundary"), "integrated_gradients": ("attribution", "block")}
 
 
-def content(run: Run, name: str, *, text: bool = True) -> str:
+def content(run: Run, name: str, *, text: bool = True, cluster: str | None = None) -> str:
     """A run's data for its page.
 
     Args:
         name: what the run is called there.
         text: with the words of prompts and predictions; False = token ids alone.
+        cluster: label of prompts that are resampled as one.
 
     Raises:
-        OptionError: a part of a run with some of its blocks.
+        OptionError: a part of a run with some of its blocks; a label that makes no clusters.
     """
     check_whole_depth(run)
+    if cluster is not None:
+        run.prompts.clusters(cluster)
     pack = Pack()
     meta: dict[str, Any] = {
         "name": shown(name),
         "cheap": CHEAP,
+        "resampled": shown(resampled(cluster)),
         "blocks": [
             {
                 "key": one.key,
@@ -56,7 +61,7 @@ def content(run: Run, name: str, *, text: bool = True) -> str:
                 "low": [interval.low for interval in one.intervals],
                 "high": [interval.high for interval in one.intervals],
             }
-            for one in by_block(run)
+            for one in by_block(run, cluster)
         ],
         "prompts": _prompts(run),
         "tokens": _tokens(run, pack, text),

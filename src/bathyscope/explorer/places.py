@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bathyscope.arrays import FloatArray
+from bathyscope.arrays import FloatArray, IntArray
 from bathyscope.errors import OptionError
+from bathyscope.prompts.parts import clusters_in
 from bathyscope.statistics.bootstrap import Interval, mean_intervals
 from bathyscope.store.selecting import PLACES
 
@@ -45,6 +46,7 @@ class ByPlace:
         places: [X], whole numbers.
         by_prompt: [P, X]; NaN where a prompt has no value.
         seed: of the resampling.
+        cluster: [P], prompts of one number are resampled as one; None = each for itself.
     """
 
     key: str
@@ -53,6 +55,7 @@ class ByPlace:
     places: tuple[int, ...]
     by_prompt: FloatArray
     seed: int = 0
+    cluster: IntArray | None = None
 
     @cached_property
     def mean(self) -> FloatArray:
@@ -64,25 +67,35 @@ class ByPlace:
 
     @cached_property
     def intervals(self) -> list[Interval]:
-        """95 % intervals over prompts; NaN ends with fewer than two."""
-        return mean_intervals(self.by_prompt, seed=self.seed)
+        """95 % intervals over prompts, or clusters; NaN ends with fewer than two."""
+        return mean_intervals(self.by_prompt, seed=self.seed, cluster=self.cluster)
 
 
-def by_block(run: Run) -> list[ByPlace]:
-    """What is known of each block, the cost of leaving it out first."""
+def by_block(run: Run, cluster: str | None = None) -> list[ByPlace]:
+    """What is known of each block, the cost of leaving it out first.
+
+    Args:
+        cluster: label of prompts that are resampled as one.
+    """
     seed = run.identity.seed
-    return [ByPlace(key, label, units, *_both(values, dim), seed) for key, label, units, dim, values in _of_blocks(run)]
+    return [
+        ByPlace(key, label, units, *_both(values, dim), seed, clusters_in(values, cluster))
+        for key, label, units, dim, values in _of_blocks(run)
+    ]
 
 
-def cost_of_leaving_out(run: Run) -> ByPlace | None:
+def cost_of_leaving_out(run: Run, cluster: str | None = None) -> ByPlace | None:
     """The loss that leaving out one block adds; None without drop."""
-    return next((one for one in by_block(run) if one.key == "drop"), None)
+    return next((one for one in by_block(run, cluster) if one.key == "drop"), None)
 
 
-def by_place(dataset: xr.Dataset, seed: int) -> Iterator[ByPlace]:
+def by_place(dataset: xr.Dataset, seed: int, cluster: str | None = None) -> Iterator[ByPlace]:
     """Every variable of a measure that has a value for each prompt and place, and no place beside.
 
     Where it has more dimensions (parts, reductions, norms), each of their places is a quantity of its own.
+
+    Args:
+        cluster: label of prompts that are resampled as one.
     """
     for name, values in dataset.data_vars.items():
         along = [str(dim) for dim in values.dims if dim in PLACES]
@@ -97,7 +110,7 @@ def by_place(dataset: xr.Dataset, seed: int) -> Iterator[ByPlace]:
         for chosen in product(*(values[dim].values.tolist() for dim in others)):
             own = values.sel(dict(zip(others, chosen, strict=True)))
             said = ", ".join([label, *(f"{dim} {place}" for dim, place in zip(others, chosen))])
-            yield ByPlace(str(name), said, units, *_both(own, along[0]), seed)
+            yield ByPlace(str(name), said, units, *_both(own, along[0]), seed, clusters_in(values, cluster))
 
 
 def _of_blocks(run: Run) -> Iterator[tuple[str, str, str, str, xr.DataArray]]:

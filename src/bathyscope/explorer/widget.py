@@ -18,14 +18,16 @@ if TYPE_CHECKING:
     from bathyscope.store.run import Run
 
 
-def explorer(runs: Sequence[Run], *, names: Sequence[str] | None = None, text: bool = True) -> AnyWidget:
+def explorer(
+    runs: Sequence[Run], *, names: Sequence[str] | None = None, text: bool = True, cluster: str | None = None
+) -> AnyWidget:
     """The widget behind ``Run.explore``.
 
     Args:
         runs: what can be switched between.
 
     Raises:
-        OptionError: anywidget is not installed; not as many names as runs.
+        OptionError: anywidget is not installed; not as many names as runs; a label that makes no clusters.
     """
     if find_spec("anywidget") is None:
         raise OptionError(
@@ -35,7 +37,10 @@ def explorer(runs: Sequence[Run], *, names: Sequence[str] | None = None, text: b
     names = run_names(runs) if names is None else list(names)
     if len(names) != len(runs):
         raise OptionError(f"names={names} is not allowed; give {len(runs)} names, one a run.")
-    held = [{"name": name, "text": content(run, name, text=text)} for run, name in zip(runs, names, strict=True)]
+    held = [
+        {"name": name, "text": content(run, name, text=text, cluster=cluster)}
+        for run, name in zip(runs, names, strict=True)
+    ]
     return _widget()(runs=held)
 
 

@@ -11,7 +11,7 @@ import xarray as xr
 from bathyscope.errors import OptionError, did_you_mean, warn
 from bathyscope.labels import REDUCTIONS
 from bathyscope.measures.declared.depth_score import DECLARATION, DepthScoreOptions
-from bathyscope.prompts.parts import parts
+from bathyscope.prompts.parts import clusters_in
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.statistics.depth_score import DepthScore, depth_score
 from bathyscope.statistics.trend import trend
@@ -85,11 +85,11 @@ def level_results(merged: xr.Dataset, by: str | None, options: DepthScoreOptions
     levels = Levels.of(merged, by)
     largest = merged.sel(reduction="max")
     effects = {"layer": largest["effect"].values, "output": largest["output_effect"].values}
-    member = np.arange(len(levels.of_prompt)) if cluster is None else parts(merged[cluster].values.tolist())[1]
+    member = clusters_in(merged, cluster)
 
     def score(kind: str, level: int, how: str) -> DepthScore:
         own = levels.of_prompt == level
-        together = None if cluster is None else member[own]
+        together = None if member is None else member[own]
         return depth_score(effects[kind][own], how, cluster=together, resamples=resamples, coverage=coverage, seed=seed)
 
     scores = [

@@ -16,7 +16,7 @@ import xarray as xr
 from bathyscope.measures.base import Measure, ModelFacts
 from bathyscope.measures.curves import depth_inputs
 from bathyscope.measures.declared.effective_depth import DECLARATION, EffectiveDepthOptions
-from bathyscope.prompts.parts import clusters, parts
+from bathyscope.prompts.parts import clusters, clusters_in
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.statistics.effective_depth import effective_depth
 
@@ -42,7 +42,7 @@ class EffectiveDepth(Measure[EffectiveDepthOptions], declared=DECLARATION):
         inputs = depth_inputs(merged["residual"], merged["lens"], merged["skip"])
         options = self.options
         if options.cluster is not None:
-            inputs = replace(inputs, cluster=parts(merged["residual"][options.cluster].values.tolist())[1])
+            inputs = replace(inputs, cluster=clusters_in(merged["residual"], options.cluster))
         found = effective_depth(
             inputs,
             resamples=options.resamples,

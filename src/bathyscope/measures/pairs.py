@@ -16,7 +16,7 @@ from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
 from bathyscope.measures.costs import Values, tree_costs
 from bathyscope.measures.declared.pairs import DECLARATION, PairsOptions
 from bathyscope.measures.schedules import changed
-from bathyscope.prompts.parts import clusters, parts
+from bathyscope.prompts.parts import clusters, clusters_in
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.schedule import Schedule
 from bathyscope.statistics.bootstrap import bootstrap_interval, cluster_weights, resample_counts
@@ -59,7 +59,7 @@ class Pairs(Measure[PairsOptions], declared=DECLARATION):
     def summarise(self, facts: ModelFacts, merged: xr.Dataset, seed: int) -> xr.Dataset | None:
         values_PAB, label = merged["interaction"].values, self.options.cluster
         prompts = len(values_PAB)
-        together = None if label is None else parts(merged[label].values.tolist())[1]
+        together = clusters_in(merged, label)
         weights = cluster_weights(np.ones(prompts), together)
         counts = resample_counts(prompts, self.options.resamples, np.random.default_rng(seed), together)
         sizes = counts.sum(axis=1)

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 import xarray as xr
 
-from bathyscope.arrays import FloatArray
+from bathyscope.arrays import FloatArray, IntArray
 from bathyscope.statistics.reduce import prompt_weighted_mean
 from bathyscope.statistics.stages import Curves
 
@@ -74,8 +74,12 @@ def read_signatures(merged: Mapping[str, xr.Dataset], n_blocks: int) -> dict[str
     return {name: _read(one, merged, n_blocks) for name, one in SIGNATURES.items()}
 
 
-def joint_curves(read: Mapping[str, Read]) -> tuple[Curves, list[str]]:
-    """The usable signatures of the prompts that have all of them, as they are compared, and their names in order."""
+def joint_curves(read: Mapping[str, Read], cluster: IntArray | None = None) -> tuple[Curves, list[str]]:
+    """The usable signatures of the prompts that have all of them, as they are compared, and their names in order.
+
+    Args:
+        cluster: [prompt], prompts of one number belong together.
+    """
     used = {name: _compared(name, found.values) for name, found in read.items() if not found.reason}
     varying = [name for name, values in used.items() if values.ndim == 2]
     fixed = [name for name, values in used.items() if values.ndim == 1]
@@ -83,9 +87,10 @@ def joint_curves(read: Mapping[str, Read]) -> tuple[Curves, list[str]]:
     by_prompt = np.empty((0, 0, n_blocks))
     if varying:
         by_prompt = np.stack([used[name] for name in varying], axis=1)
-        by_prompt = by_prompt[np.isfinite(by_prompt).all(axis=(1, 2))]
+        there = np.isfinite(by_prompt).all(axis=(1, 2))
+        by_prompt, cluster = by_prompt[there], None if cluster is None else cluster[there]
     weights = np.array([used[name] for name in fixed]).reshape(-1, n_blocks)
-    return Curves(by_prompt, weights), [*varying, *fixed]
+    return Curves(by_prompt, weights, cluster), [*varying, *fixed]
 
 
 def _read(one: Signature, merged: Mapping[str, xr.Dataset], n_blocks: int) -> Read:

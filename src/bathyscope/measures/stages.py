@@ -12,9 +12,12 @@ from typing import Any, Final
 import numpy as np
 import xarray as xr
 
+from bathyscope.arrays import IntArray
 from bathyscope.measures.base import Measure, ModelFacts
 from bathyscope.measures.declared.stages import DECLARATION, StagesOptions
 from bathyscope.measures.signatures import SIGNATURES, Read, joint_curves, read_signatures
+from bathyscope.prompts.parts import clusters, clusters_in
+from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.statistics.stages import (
     Curves,
     HeldOut,
@@ -32,17 +35,22 @@ STAGES: Final = ("detokenization", "feature engineering", "prediction ensembling
 class Stages(Measure[StagesOptions], declared=DECLARATION):
     """Signatures by block, boundaries of stages, and the evidence for their number."""
 
+    def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
+        if self.options.cluster is not None:
+            clusters(prompts, self.options.cluster)
+
     def derive(self, facts: ModelFacts, merged: Mapping[str, xr.Dataset], seed: int) -> xr.Dataset:
         options, n_blocks = self.options, facts.n_blocks
         read = read_signatures(merged, n_blocks)
-        curves, order = joint_curves(read)
+        cluster = clusters_in(merged["residual"], options.cluster)
+        curves, order = joint_curves(read, cluster)
         cut = stage_boundaries(
             curves, options.stages, options.shortest, resamples=options.resamples, level=options.level, seed=seed
         )
         held = held_out_errors(curves, options.most, options.shortest, folds=options.folds, seed=seed)
         dataset = DECLARATION.dataset(
             {
-                **_signatures(read, options, seed),
+                **_signatures(read, options, seed, cluster),
                 "standardised": _standardised(read, curves, order),
                 "boundary": cut.block,
                 "ci_low": cut.ci_low,
@@ -66,16 +74,20 @@ class Stages(Measure[StagesOptions], declared=DECLARATION):
             dataset = dataset.assign_coords(stage_name=("stage", list(STAGES[1:])))
         dataset.attrs |= {"n_blocks": n_blocks, "n_prompts": len(curves.by_prompt), "level": options.level}
         dataset.attrs |= {"resamples": options.resamples, "shortest": options.shortest}
+        if options.cluster is not None:
+            dataset.attrs["cluster"] = options.cluster
         return dataset
 
 
-def _signatures(read: Mapping[str, Read], options: StagesOptions, seed: int) -> dict[str, Any]:
+def _signatures(
+    read: Mapping[str, Read], options: StagesOptions, seed: int, cluster: IntArray | None
+) -> dict[str, Any]:
     """[curve, block] means with intervals, and why a curve takes no part."""
     none = np.full(next(iter(read.values())).values.shape[-1], np.nan)
     bands = [
         (none, none)
         if found.values.ndim == 1
-        else mean_band(found.values, resamples=options.resamples, level=options.level, seed=seed)
+        else mean_band(found.values, resamples=options.resamples, level=options.level, seed=seed, cluster=cluster)
         for found in read.values()
     ]
     return {

@@ -1,13 +1,18 @@
 """Prompts in parts by the value of a label: groups to compare, levels of difficulty, clusters to resample."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.prompts.prompt import TokenizedPrompt
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 FEWEST_CLUSTERS: Final = 3
 """Clusters below which their spread is not told at all."""
@@ -76,6 +81,32 @@ def clusters(prompts: Sequence[TokenizedPrompt], label: str) -> list[Any]:
             "give a label that several prompts share."
         )
     return values
+
+
+def clusters_in(results: xr.Dataset | xr.DataArray, label: str | None) -> NDArray[np.intp] | None:
+    """The number of the cluster of each prompt that results have, [prompts]; None without a label.
+
+    Args:
+        label: one that :func:`clusters` takes; where a result has its name, ``prompt_`` stands before it.
+
+    Raises:
+        OptionError: the results do not hold the label, as those of other packages may.
+    """
+    if label is None:
+        return None
+    by_prompt = [name for name in (label, f"prompt_{label}") if name in results.coords]
+    own = next((name for name in by_prompt if results[name].dims == ("prompt",)), None)
+    if own is None:
+        raise OptionError(
+            f"cluster={label!r} (--cluster): results of {', '.join(map(str, results.sizes))} do not hold that label of "
+            "their prompts, so that it is not known which belong together; leave out the cluster, or these results."
+        )
+    return parts(results[own].values.tolist())[1]
+
+
+def resampled(label: str | None) -> str:
+    """What intervals resample, in words."""
+    return "prompts" if label is None else f"clusters of prompts by {label}"
 
 
 SOLVED_BY: Final = "solved_by"

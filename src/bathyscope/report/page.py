@@ -56,7 +56,8 @@ def report(
             gives may stand among them, and has a section of its own.
         out: the HTML file; it is wholly there or absent.
         title: of the page; default: model and data.
-        options: weighting and bands of the curves, reduction and scale of the maps, prompts with own maps.
+        options: weighting and bands of the curves, reduction and scale of the maps, prompts with own maps, and the
+            label of prompts that all intervals resample as one (``cluster``).
         names: of the runs, in place of their models and data.
         prompts: draw some prompts of every run alone, by number (``"0-4,7"``), id or label (``"level=2"``).
         variables: draw the figures of some alone, such as ``"kl,entropy"``; answer, views and tables are the run's.
@@ -79,6 +80,7 @@ def report(
     runs = runs if prompts is None else [run.select(prompts=prompts) for run in runs]
     names = named(runs, names)
     runs = runs if text else [_without_words(run) for run in runs]
+    cluster = None if options is None else options.cluster
     # each figure of each run is computed once, for its section and for what stands side by side
     drawn = [drawings(run if variables is None else run.select(variables=variables), options) for run in runs]
     path = Path(out).expanduser()
@@ -86,7 +88,7 @@ def report(
         "page.html.j2",
         path,
         title=title or (names[0] if len(runs) == 1 else f"{len(runs)} runs compared"),
-        sections=[_section(run, f"run-{i + 1}", names[i], drawn[i], text) for i, run in enumerate(runs)],
+        sections=[_section(run, f"run-{i + 1}", names[i], drawn[i], text, cluster) for i, run in enumerate(runs)],
         plans=[_plan_section(plan, f"plan-{i + 1}") for i, plan in enumerate(plans)],
         script=Markup(assets.script()),
         script_policy=Markup(assets.policy()),
@@ -94,7 +96,7 @@ def report(
         library_names=assets.library_names(),
         legend=table.LEGEND,
         comparison=_comparison(runs, names),
-        **_differences(runs, names),
+        **_differences(runs, names, cluster),
         side_by_side=[html.figure(one, f"s{n}") for n, one in enumerate(together(drawn, names).values())],
     )
     return path
@@ -124,21 +126,23 @@ def _without_words(run: Run) -> Run:
     return replace(run, tree=xr.DataTree.from_dict(groups), files=kept)
 
 
-def _section(run: Run, anchor: str, name: str, drawn: Mapping[str, Drawing], text: bool) -> dict[str, Any]:
+def _section(
+    run: Run, anchor: str, name: str, drawn: Mapping[str, Drawing], text: bool, cluster: str | None
+) -> dict[str, Any]:
     headings, rows, count = provenance.prompts(run)
     depths = _depth_rows(run)
     return {
         "anchor": anchor,
         "name": name,
-        "answer": answer(run),
-        "content": content(run, name, text=text),
+        "answer": answer(run, cluster),
+        "content": content(run, name, text=text, cluster=cluster),
         "caption": run.caption(),
         "noise": _noise_note(run),
         "depth_headings": table.depth_headings(run) if depths else [],
         "depth_rows": [table.depth_cells(row) for row in depths],
         "remarks": table.remarks(depths),
         "figures": [
-            html.figure(drawing, f"r{anchor.rpartition('-')[2]}-{n}", *_numbers(run, figure))
+            html.figure(drawing, f"r{anchor.rpartition('-')[2]}-{n}", *_numbers(run, figure, cluster))
             for n, (figure, drawing) in enumerate(drawn.items())
         ],
         "configuration": provenance.configuration(run),
@@ -160,10 +164,11 @@ def _plan_section(plan: Plan, anchor: str) -> dict[str, Any]:
     }
 
 
-def _numbers(run: Run, figure: str) -> tuple[list[str], list[list[str]]]:
+def _numbers(run: Run, figure: str, cluster: str | None) -> tuple[list[str], list[list[str]]]:
     """Means and intervals behind a figure's curves: headings, and a row for each block or boundary."""
     kind = figures_of(run)[figure]
-    found = [one for one in by_place(run[kind.measure], run.identity.seed) if not kind.needs or one.key in kind.needs]
+    every = by_place(run[kind.measure], run.identity.seed, cluster)
+    found = [one for one in every if not kind.needs or one.key in kind.needs]
     if not found:
         return [], []
     places = sorted({place for one in found for place in one.places})
@@ -211,9 +216,9 @@ def _comparison(runs: Sequence[Run], names: Sequence[str]) -> dict[str, Any] | N
     return {"names": names, "rows": rows}
 
 
-def _differences(runs: Sequence[Run], names: Sequence[str]) -> dict[str, Any]:
+def _differences(runs: Sequence[Run], names: Sequence[str], cluster: str | None) -> dict[str, Any]:
     """The picture of them, or the reason why there is none; neither for one run."""
-    found = differences(runs, names) if len(runs) > 1 else ""
+    found = differences(runs, names, cluster) if len(runs) > 1 else ""
     picture = None if isinstance(found, str) else html.figure(found, "differences")
     return {"differences": picture, "not_compared": found if isinstance(found, str) else ""}
 

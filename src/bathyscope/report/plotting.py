@@ -86,6 +86,7 @@ def save_panels(
         written.append(Path(folder).expanduser() / name)
         write_output(written[-1], content)
 
+    cluster = None if options is None else options.cluster
     kinds = figures_of(run)
     for name, drawing in drawings(run, options).items():
         for panel in drawing.panels:
@@ -94,7 +95,7 @@ def save_panels(
                 keep(f"{name}.{panel.name}.{format_}", render(drawn, format_))
         keep(f"{name}.txt", f"{drawing.note} {run.caption()}\n".encode())
         needs = kinds[name].needs
-        rows = [row for row in summary(run, kinds[name].measure) if not needs or row["variable"] in needs]
+        rows = [row for row in summary(run, kinds[name].measure, cluster) if not needs or row["variable"] in needs]
         if rows:
             keep(f"{name}.csv", pd.DataFrame(rows).to_csv(index=False).encode())
     return written

@@ -32,10 +32,10 @@ def side_by_side(
     return together([drawings(run, options) for run in runs], named(runs, names))
 
 
-def differences(runs: Sequence[Run], names: Sequence[str]) -> Drawing | str:
+def differences(runs: Sequence[Run], names: Sequence[str], cluster: str | None = None) -> Drawing | str:
     """How far the effective depths of the runs are from the first one's, or why that is not known."""
     try:
-        found = compare(runs, resamples=1000)
+        found = compare(runs, resamples=1000, cluster=cluster)
     # which runs cannot be compared, and why, is said on the page, whose other parts need no comparison
     except OptionError as error:
         return str(error)

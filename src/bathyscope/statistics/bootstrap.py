@@ -191,16 +191,23 @@ def mean_variance(values: ArrayLike, cluster: IntArray | None = None) -> tuple[f
 
 
 def mean_intervals(
-    values_PX: ArrayLike, *, resamples: int = 1000, level: float = 0.95, seed: int = 0
+    values_PX: ArrayLike,
+    *,
+    resamples: int = 1000,
+    level: float = 0.95,
+    seed: int = 0,
+    cluster: IntArray | None = None,
 ) -> list[Interval]:
     """:func:`mean_interval` of every column of ``values`` [prompts, X], prompts without a value left out of it."""
     given = np.asarray(values_PX, dtype=np.float64)
     known = ~np.isnan(given)
     whole = np.flatnonzero(known.all(0))
     found = [Interval(math.nan, math.nan)] * given.shape[1]
-    if len(given) > 1 and whole.size:
-        drawn = resample_counts(len(given), resamples, np.random.default_rng(seed)) @ given[:, whole] / len(given)
-        shrinkage, degrees_of_freedom = small_sample(np.ones(len(given)))
+    weights = cluster_weights(np.ones(len(given)), cluster)
+    if weights.size > 1 and whole.size:
+        counts = resample_counts(len(given), resamples, np.random.default_rng(seed), cluster)
+        drawn = counts @ given[:, whole] / counts.sum(axis=1, keepdims=True)
+        shrinkage, degrees_of_freedom = small_sample(weights)
         reach = stats.t.ppf((1 + level) / 2, degrees_of_freedom) * drawn.std(0, ddof=1) / math.sqrt(shrinkage)
         mean = given[:, whole].mean(0)
         bias = BIAS_FACTOR * (np.median(drawn, axis=0) - mean)
@@ -208,8 +215,9 @@ def mean_intervals(
         for column, ends in zip(whole, zip(low.tolist(), high.tolist())):
             found[column] = Interval(*ends)
     for column in np.flatnonzero(~known.all(0)):
-        own = given[known[:, column], column]
-        found[column] = mean_interval(own, resamples=resamples, level=level, seed=seed)
+        there = known[:, column]
+        own = None if cluster is None else cluster[there]
+        found[column] = mean_interval(given[there, column], resamples=resamples, level=level, seed=seed, cluster=own)
     return found
 
 

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bathyscope.arrays import FloatArray
+from bathyscope.arrays import FloatArray, IntArray
 from bathyscope.statistics.difference import Contrast, Reading, Term, contrast, paired_difference
 
 Over = Literal["mean", "median"]
@@ -23,7 +23,13 @@ class DropAndSwap(NamedTuple):
     difference: Contrast
 
 
-def drop_and_swap(drop_PX: ArrayLike, swap_PX: ArrayLike, weights_P: ArrayLike, over: Over = "mean") -> DropAndSwap:
+def drop_and_swap(
+    drop_PX: ArrayLike,
+    swap_PX: ArrayLike,
+    weights_P: ArrayLike,
+    over: Over = "mean",
+    cluster_P: IntArray | None = None,
+) -> DropAndSwap:
     """The mean or median over places of the prompts' mean curves, with bootstrap intervals over prompts.
 
     Args:
@@ -31,9 +37,13 @@ def drop_and_swap(drop_PX: ArrayLike, swap_PX: ArrayLike, weights_P: ArrayLike, 
         swap_PX: the same with each pair of neighbours swapped.
         weights_P: tokens of each prompt.
         over: how places are reduced; the median where few places (the first block) outweigh all others.
+        cluster_P: prompts of one number are resampled as one; None = each for itself.
     """
     locate = partial(_reduced, over=over)
-    readings = [Reading(np.asarray(one, dtype=np.float64), np.asarray(weights_P), locate) for one in (drop_PX, swap_PX)]
+    readings = [
+        Reading(np.asarray(one, dtype=np.float64), np.asarray(weights_P), locate, cluster=cluster_P)
+        for one in (drop_PX, swap_PX)
+    ]
     drop, swap = (contrast([[Term(one, 1.0)]]) for one in readings)
     return DropAndSwap(drop, swap, paired_difference(*readings))
 

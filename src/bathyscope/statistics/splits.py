@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bathyscope.arrays import IntArray
 from bathyscope.errors import OptionError, PromptError, warn
 
 FEWEST = 4
@@ -23,17 +24,19 @@ class Splits:
     test: tuple[int, ...]
 
 
-def split(prompts: int, choose_share: float, test_share: float, seed: int) -> Splits:
-    """Deals out whole prompts at random.
+def split(prompts: int, choose_share: float, test_share: float, seed: int, cluster: IntArray | None = None) -> Splits:
+    """Deals out whole prompts, or clusters of them, at random.
 
     Args:
         prompts: how many there are.
         choose_share, test_share: of all prompts, rounded, but at least one to choose by and two to test; the rest
             are fitted to.
+        cluster: [prompts], prompts of one number are dealt out as one, and shares are of the clusters; None = each for
+            itself.
 
     Raises:
         OptionError: shares that are not above 0 or leave nothing to fit.
-        PromptError: fewer than four prompts.
+        PromptError: fewer than four prompts, or clusters.
     """
     for name, share in (("choose_share", choose_share), ("test_share", test_share)):
         if not 0 < share < 1:
@@ -43,16 +46,18 @@ def split(prompts: int, choose_share: float, test_share: float, seed: int) -> Sp
             f"choose_share={choose_share} and test_share={test_share} leave no prompts to fit maps to; together they "
             "must be below 1."
         )
-    if prompts < FEWEST:
+    _, of = np.unique(np.arange(prompts) if cluster is None else cluster, return_inverse=True)
+    units, what = len(set(of.tolist())), "prompts" if cluster is None else "clusters of prompts"
+    if units < FEWEST:
         raise PromptError(
-            f"Maps need at least {FEWEST} prompts (to fit, to choose the ridge penalty by, and two to test); {prompts} "
+            f"Maps need at least {FEWEST} {what} (to fit, to choose the ridge penalty by, and two to test); {units} "
             "given. Give more prompts, or cut a text into more windows (corpus.txt?window=256)."
         )
-    test = min(max(2, round(prompts * test_share)), prompts - 2)
-    choose = min(max(1, round(prompts * choose_share)), prompts - test - 1)
-    order = np.random.default_rng(seed).permutation(prompts)
-    parts = np.split(order, [prompts - choose - test, prompts - test])
-    return Splits(*(tuple(sorted(part.tolist())) for part in parts))
+    test = min(max(2, round(units * test_share)), units - 2)
+    choose = min(max(1, round(units * choose_share)), units - test - 1)
+    order = np.random.default_rng(seed).permutation(units)
+    parts = np.split(order, [units - choose - test, units - test])
+    return Splits(*(tuple(np.flatnonzero(np.isin(of, part)).tolist()) for part in parts))
 
 
 def require_tokens(splits: Splits, tokens: Callable[[Sequence[int]], int], width: int) -> None:

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bathyscope.arrays import FloatArray
-from bathyscope.statistics.bootstrap import resample_counts, widened
+from bathyscope.arrays import FloatArray, IntArray
+from bathyscope.statistics.bootstrap import cluster_weights, mean_variance, resample_counts, widened
 from bathyscope.statistics.reduce import weighted_mean
 
 Breaks = tuple[int, ...]
@@ -24,11 +24,12 @@ class Curves(NamedTuple):
     """Curves over L blocks that are to be cut together.
 
     ``by_prompt`` is ``[P, C, L]``, one set of C curves a prompt, ``fixed`` ``[D, L]`` those that no prompt changes
-    (properties of weights). All values are finite.
+    (properties of weights). All values are finite. ``cluster`` is ``[P]``, prompts of one number belong together.
     """
 
     by_prompt: FloatArray
     fixed: FloatArray
+    cluster: IntArray | None = None
 
     @property
     def n_blocks(self) -> int:
@@ -123,13 +124,15 @@ def stage_boundaries(
         resamples, level: number of bootstrap resamples; coverage of the intervals.
     """
     missing = np.full(stages - 1, np.nan)
-    n_prompts = len(curves.by_prompt)
+    n_prompts, cluster = len(curves.by_prompt), curves.cluster
+    weights = cluster_weights(np.ones(n_prompts), cluster)
     if reason := _no_values(curves) or _too_few_blocks(stages, shortest, curves.n_blocks):
         return Boundaries(missing, missing, missing, missing, reason)
     block = np.array(segmentations(standardised(curves.mean()), stages, shortest)[-1], dtype=np.float64)
-    if n_prompts < 2:
-        return Boundaries(block, missing, missing, missing, "an interval needs at least two prompts, and there is one")
-    counts = resample_counts(n_prompts, resamples, np.random.default_rng(seed))
+    if weights.size < 2:
+        what = "prompts" if cluster is None else "clusters"
+        return Boundaries(block, missing, missing, missing, f"an interval needs at least two {what}, and there is one")
+    counts = resample_counts(n_prompts, resamples, np.random.default_rng(seed), cluster)
     drawn = np.array(
         [
             segmentations(standardised(np.concatenate([mean, curves.fixed])), stages, shortest)[-1]
@@ -137,33 +140,38 @@ def stage_boundaries(
         ],
         dtype=np.float64,
     )
-    ends = np.array([_interval(place, own, n_prompts, level) for place, own in zip(block, drawn.T)])
+    ends = np.array([_interval(place, own, weights, level) for place, own in zip(block, drawn.T)])
     return Boundaries(block, ends[:, 0], ends[:, 1], (drawn == block).mean(axis=0), "")
 
 
-def mean_band(values: FloatArray, *, resamples: int, level: float, seed: int) -> tuple[FloatArray, FloatArray]:
+def mean_band(
+    values: FloatArray, *, resamples: int, level: float, seed: int, cluster: IntArray | None = None
+) -> tuple[FloatArray, FloatArray]:
     """Interval of the mean over prompts of ``[P, ...]``, entry by entry, ``[...]`` each; NaN for a single prompt."""
-    if len(values) < 2:
+    weights = cluster_weights(np.ones(len(values)), cluster)
+    if weights.size < 2:
         return np.full(values.shape[1:], np.nan), np.full(values.shape[1:], np.nan)
-    counts = resample_counts(len(values), resamples, np.random.default_rng(seed))
-    low, high = np.quantile(weighted_mean(values, counts), widened(np.ones(len(values)), level), axis=0)
+    counts = resample_counts(len(values), resamples, np.random.default_rng(seed), cluster)
+    low, high = np.quantile(weighted_mean(values, counts), widened(weights, level), axis=0)
     return low, high
 
 
 def held_out_errors(curves: Curves, most: int, shortest: int, *, folds: int, seed: int) -> HeldOut:
     """How well 1 … ``most`` stages, cut and levelled on some prompts, describe others.
 
-    Prompts are dealt into folds by ``seed``. Curves that no prompt changes take part in the choice of the breaks,
-    but not in the error: nothing of them can be held out.
+    Prompts, or clusters of them, are dealt into folds by ``seed``. Curves that no prompt changes take part in the
+    choice of the breaks, but not in the error: nothing of them can be held out.
 
     Args:
-        folds: at most; no more than there are prompts.
+        folds: at most; no more than there are prompts, or clusters.
     """
     n_prompts, varying, _ = curves.by_prompt.shape
     missing = np.full(most, np.nan)
-    if reason := _no_values(curves) or _not_held_out(n_prompts, varying):
+    _, unit = np.unique(np.arange(n_prompts) if curves.cluster is None else curves.cluster, return_inverse=True)
+    n_units, what = len(set(unit.tolist())), "prompts" if curves.cluster is None else "clusters"
+    if reason := _no_values(curves) or _not_held_out(n_units, varying, what):
         return HeldOut(missing, missing, missing, missing, math.nan, math.nan, reason)
-    fold = np.random.default_rng(seed).permutation(n_prompts) % min(folds, n_prompts)
+    fold = (np.random.default_rng(seed).permutation(n_units) % min(folds, n_units))[unit]
     errors = np.full((n_prompts, most), np.nan)
     floor = np.empty(n_prompts)
     for number in np.unique(fold):
@@ -178,10 +186,10 @@ def held_out_errors(curves: Curves, most: int, shortest: int, *, folds: int, see
     error = errors.mean(axis=0)
     lowest = int(np.nanargmin(error))
     over = errors - errors[:, [lowest]]
-    excess, excess_stderr = over.mean(axis=0), _stderr(over)
+    excess, excess_stderr = over.mean(axis=0), _stderr(over, curves.cluster)
     # numbers of stages that do not fit are NaN, which is never small enough
     best = 1 + int(np.flatnonzero(excess <= excess_stderr)[0])
-    return HeldOut(error, _stderr(errors), excess, excess_stderr, float(floor.mean()), float(best), "")
+    return HeldOut(error, _stderr(errors, curves.cluster), excess, excess_stderr, float(floor.mean()), float(best), "")
 
 
 def left_by_ramp(n_blocks: int, most: int) -> FloatArray:
@@ -197,13 +205,13 @@ def left_by_ramp(n_blocks: int, most: int) -> FloatArray:
     return found
 
 
-def _interval(place: float, drawn: FloatArray, n_prompts: int, level: float) -> tuple[float, float]:
+def _interval(place: float, drawn: FloatArray, weights: FloatArray, level: float) -> tuple[float, float]:
     """Whole blocks that hold the middle ``level`` of the resampled places, and the estimate.
 
     An interval about the estimate by the resamples' standard error would hold the truth no more often and be up to
     twice as wide, since a break jumps between places that may be far apart.
     """
-    below, above = widened(np.ones(n_prompts), level)
+    below, above = widened(weights, level)
     low, high = np.quantile(drawn, below, method="lower"), np.quantile(drawn, above, method="higher")
     return min(float(low), place), max(float(high), place)
 
@@ -240,8 +248,10 @@ def _in_units_of(train: FloatArray, curves: FloatArray) -> FloatArray:
     return np.divide(centred, spread, out=np.zeros_like(centred), where=spread > 0)
 
 
-def _stderr(values: FloatArray) -> FloatArray:
-    """Standard error of the mean over the first axis."""
+def _stderr(values: FloatArray, cluster: IntArray | None) -> FloatArray:
+    """Standard error of the mean over the first axis, prompts."""
+    if cluster is not None:
+        return np.sqrt([mean_variance(column, cluster)[0] for column in values.T])
     return np.asarray(values.std(axis=0, ddof=1) / math.sqrt(len(values)), dtype=np.float64)
 
 
@@ -258,7 +268,7 @@ def _too_few_blocks(stages: int, shortest: int, n_blocks: int) -> str:
     return f"{stages} stages of at least {shortest} blocks need {need} blocks, and the model has {n_blocks}"
 
 
-def _not_held_out(n_prompts: int, varying: int) -> str:
+def _not_held_out(units: int, varying: int, what: str) -> str:
     if not varying:
         return "no curve differs between prompts, so that nothing can be held out"
-    return "" if n_prompts > 1 else "holding prompts out needs at least two of them, and there is one"
+    return "" if units > 1 else f"holding {what} out needs at least two of them, and there is one"

@@ -297,26 +297,32 @@ class Run:
         elsewhere while the control row, equal to the plain forward, rounds as that does."""
         return self.identity.dtype in ("float32", "float64")
 
-    def explore(self, *others: Run, names: Sequence[str] | None = None, text: bool = True) -> AnyWidget:
+    def explore(
+        self, *others: Run, names: Sequence[str] | None = None, text: bool = True, cluster: str | None = None
+    ) -> AnyWidget:
         """The views of a page (blocks, prompts, tokens, lens, maps) in a notebook, with the selection in Python.
 
         Args:
             others: runs that can be switched to.
             names: of the runs, in place of their models and data.
             text: show the words of prompts and predictions; False leaves them out and shows token ids.
+            cluster: label of prompts that belong together, such as document; intervals resample them as one.
 
         Returns:
             The widget; its ``selection`` is what is chosen, such as ``{"block": 3, "prompt": 0, "token": 7}``.
 
         Raises:
-            OptionError: anywidget is not installed; not as many names as runs; a run cut to some blocks.
+            OptionError: anywidget is not installed; not as many names as runs; a run cut to some blocks; a
+                label that makes no clusters.
 
         Example:
             >>> views = run.explore()  # doctest: +SKIP
             >>> views.selection = {"block": 3}  # doctest: +SKIP
         """
         # the views are drawn of runs, and stand in a ring around them that nothing here waits for
-        shown: AnyWidget = import_module("bathyscope.explorer.widget").explorer([self, *others], names=names, text=text)
+        shown: AnyWidget = import_module("bathyscope.explorer.widget").explorer(
+            [self, *others], names=names, text=text, cluster=cluster
+        )
         return shown
 
     def __repr__(self) -> str:

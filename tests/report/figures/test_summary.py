@@ -60,6 +60,17 @@ def test_bootstrap_band_is_as_wide_as_the_normal_interval() -> None:
     assert ((summary.low < summary.mean) & (summary.mean < summary.high)).all()
 
 
+def test_copies_in_clusters_have_the_band_of_one_prompt_each() -> None:
+    once = summarise(CURVES, TOKENS, FigureOptions())
+    copied = [np.repeat(one, 5, axis=0) for one in (CURVES, TOKENS)]
+    clustered = summarise(*copied, FigureOptions(), np.repeat(np.arange(3), 5))
+    for name in ("mean", "low", "high"):
+        np.testing.assert_allclose(getattr(clustered, name), getattr(once, name))
+    apart = summarise(*copied, FigureOptions())
+    assert (apart.high - apart.low < 0.7 * (clustered.high - clustered.low)).all()  # type: ignore[operator]
+    assert summarise(CURVES, TOKENS, FigureOptions(), np.zeros(3, dtype=np.intp)).low is None
+
+
 def test_equal_prompts_have_a_band_of_no_width() -> None:
     summary = summarise(np.full((4, 2), 7.0), np.ones(4), FigureOptions())
     np.testing.assert_allclose([summary.low, summary.high], 7.0)
@@ -79,6 +90,8 @@ def test_no_band(curves: np.ndarray, options: FigureOptions) -> None:
     [
         (FigureOptions(), 5, ["each token counts the same", "95% bootstrap interval of the mean"]),
         (FigureOptions(weighting="prompts"), 5, ["each prompt counts the same"]),
+        (FigureOptions(), 5, ["resampling prompts."]),
+        (FigureOptions(cluster="book"), 5, ["resampling clusters of prompts by book."]),
         (FigureOptions(band="quartiles"), 5, ["quartiles of the prompts"]),
         (FigureOptions(), 1, ["one prompt, so no band"]),
     ],

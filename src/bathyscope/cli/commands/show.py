@@ -12,6 +12,7 @@ from bathyscope.cli.arguments import Given, Partial, Records, as_app
 from bathyscope.cli.console import Format, width, write, write_data, write_rows, write_table
 from bathyscope.cli.summary import write_effective_depth, write_headline
 from bathyscope.errors import OptionError
+from bathyscope.prompts.parts import resampled
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,7 +27,7 @@ later: the same of the effect on the output at later tokens only."""
 _EXAMPLES = """\
 Examples:
   bathyscope show runs/qwen
-  bathyscope show runs/qwen --measure verdict --cluster document
+  bathyscope show runs/books --measure verdict --cluster document
   bathyscope show runs/qwen --measure effective_depth
   bathyscope show runs/qwen --measure lens
   bathyscope show runs/qwen --measure lens --prompts level=2 --blocks 0-5 --raw --format csv > lens.csv
@@ -51,7 +52,7 @@ def show_command(
     Args:
         run: folder that a survey, or prune, wrote.
         measure: which measure, or verdict for the readings behind the verdict; without it, everything is listed.
-        cluster: of the verdict: label of prompts that belong together, such as document; they are resampled as one.
+        cluster: label of prompts that belong together, such as document; intervals resample them as one.
         raw: every value of every prompt, in place of means by block with their intervals.
         prompts: some of them, by number (0-4,7), id, or label (level=2).
         variables: some of them, such as kl,entropy.
@@ -82,7 +83,7 @@ def show_command(
                 write(said)
         frame = bathyscope.show(opened, measure, cluster=cluster, raw=raw)
         if format == "table" and "what" in frame:
-            _show_summary(frame)
+            _show_summary(frame, cluster)
         elif measure == "verdict":
             write_rows(opened.verdict_by(cluster).rows(), format, _READINGS)
         elif not write_data(frame, format):
@@ -90,7 +91,7 @@ def show_command(
     return 0
 
 
-def _show_summary(frame: pd.DataFrame) -> None:
+def _show_summary(frame: pd.DataFrame, cluster: str | None) -> None:
     """A table for every variable, its means as bars too."""
     for (_, what, units), own in frame.groupby(["variable", "what", "units"], sort=False):
         write(f"{what} ({units})" if units != "1" else str(what))
@@ -101,6 +102,7 @@ def _show_summary(frame: pd.DataFrame) -> None:
             for place, mean, low, high in zip(*columns, strict=True)
         ]
         write_table(["Place", "Mean", "95 % interval", ""], cells)
+    write(f"Intervals resample {resampled(cluster)}.")
 
 
 def _between(low: float, high: float) -> str:

@@ -50,7 +50,7 @@ function stripView(data, selection) {
     plot.setAttribute("aria-hidden", "true");
     scaleX = plot.scale("x");
     holder.replaceChildren(plot);
-    note.replaceChildren("Mean over prompts, lines: 95 % interval.", rows.some(cheap) ? ` Green under a diamond: costs at most ${shown(data.cheap, 1)} nats, interval included.` : "", hint(" Choose a block with a click or the arrow keys; Escape lets it go."));
+    note.replaceChildren(`Mean over prompts, lines: 95 % interval over ${data.resampled}.`, rows.some(cheap) ? ` Green under a diamond: costs at most ${shown(data.cheap, 1)} nats, interval included.` : "", hint(" Choose a block with a click or the arrow keys; Escape lets it go."));
     const at = rows.findIndex(row => row.place === selection.block);
     holder.setAttribute("aria-valuemin", "0");
     holder.setAttribute("aria-valuemax", String(rows.length - 1));

@@ -26,6 +26,8 @@ class StagesOptions:
         folds: into which prompts are dealt to be held out (no more than there are prompts).
         resamples: bootstrap resamples of the prompts.
         level: coverage of the intervals.
+        cluster: the prompts' label of what belongs together, such as document; such prompts are resampled, and held
+            out, as one. None = each for itself.
     """
 
     stages: Annotated[int, Range(2, 50)] = 4
@@ -34,6 +36,7 @@ class StagesOptions:
     folds: Annotated[int, Range(2, 1000)] = 10
     resamples: Annotated[int, Range(1, 1_000_000)] = 1000
     level: Coverage = 0.95
+    cluster: str | None = None
 
 
 DECLARATION: Final = Declaration(

@@ -35,9 +35,10 @@ def drawing(comparison: Comparison) -> Drawing:
         if shown is not None:
             made.append(mark(shown, _ratios(comparison, name), "effective depth ratio by this curve"))
     prompts = min(len(side.prompts) for side in comparison.sides)
+    options = FigureOptions(cluster=comparison.data.attrs.get("cluster"))
     note = (
         "Each curve is one run, over the share of its blocks that are done, so that models of different size lie on "
-        f"each other. {describe(FigureOptions(), prompts)} KL is divided by its largest value, since its threshold is "
+        f"each other. {describe(options, prompts)} KL is divided by its largest value, since its threshold is "
         "a share of that."
     )
     return Drawing(made, note, heading="Curves of the runs")
@@ -57,7 +58,7 @@ def _ratios(comparison: Comparison, estimator: str) -> dict[str, float]:
 
 def _curve(side: Side, name: str, look: Look) -> Series:
     values: NDArray[np.float64] = getattr(side.curves, name)
-    found = summarise(values, side.curves.weights(name), FigureOptions())
+    found = summarise(values, side.curves.weights(name), FigureOptions(), side.curves.cluster)
     largest = np.nanmax(found.mean, initial=0.0) if name == "kl" else 1.0
     if largest > 0:
         found = Summary(

@@ -13,6 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from bathyscope.comparison import Comparison
+from bathyscope.prompts.parts import resampled
 from bathyscope.report.comparison.table import signed, title
 from bathyscope.report.figures import style
 from bathyscope.report.figures.forest import Mark, Row, draw_rows
@@ -34,7 +35,8 @@ def drawing(comparison: Comparison) -> Drawing:
             size = (style.PANEL_SIZE[0] + 0.6, _FRAME_INCHES + _ROW_INCHES * one.sizes["estimator"])
             made.append(Panel(f"forest-{number}", partial(_draw, one=one, axis=comparison.quantity), _alt(one), size))
     note = (
-        f"Dots: {comparison.quantity}; whiskers: {comparison.level:.0%} bootstrap intervals over prompts. Filled: "
+        f"Dots: {comparison.quantity}; whiskers: {comparison.level:.0%} bootstrap intervals over "
+        f"{resampled(comparison.data.attrs.get('cluster'))}. Filled: "
         f"the interval excludes 0. {comparison.summary()}"
     )
     return Drawing(made, note, heading="Differences")

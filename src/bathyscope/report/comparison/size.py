@@ -14,6 +14,7 @@ from matplotlib.ticker import NullFormatter
 
 from bathyscope.arrays import FloatArray
 from bathyscope.comparison import Comparison
+from bathyscope.prompts.parts import resampled
 from bathyscope.report.figures import style
 from bathyscope.report.figures.kind import Drawing, Panel
 from bathyscope.report.table import estimator_name
@@ -35,7 +36,8 @@ def drawing(comparison: Comparison) -> Drawing:
             made.append(Panel(f"size-{len(made)}", partial(_draw, own=own, shown=shown, dataset=dataset), alt))
     note = (
         "Each mark is one model, placed by its number of blocks (logarithmic); whiskers: "
-        f"{comparison.level:.0%} intervals over prompts; lines: least squares. A level line means that models use "
+        f"{comparison.level:.0%} intervals over "
+        f"{resampled(comparison.data.attrs.get('cluster'))}; lines: least squares. A level line means that models use "
         "the same share of their depth whatever their size."
     )
     return Drawing(made, note, heading="Ratio against size")

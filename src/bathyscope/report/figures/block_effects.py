@@ -12,6 +12,7 @@ from matplotlib.figure import FigureBase
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 
+from bathyscope.prompts.parts import clusters_in
 from bathyscope.report.figures import heat_map, multiples, style
 from bathyscope.report.figures.colours import Colours
 from bathyscope.report.figures.heat_map import HeatMap, Side
@@ -142,8 +143,9 @@ def _influence(name: str, effects: Effects, options: FigureOptions) -> Panel | N
     every = _every(effects.effect)
     chosen = _chosen(effects, options).reindex(skipped=every, block=every)
     effect_PSL = chosen.transpose("prompt", "skipped", "block").values
+    cluster = clusters_in(chosen, options.cluster)
     curves = [
-        Series(label, every, summarise(values, np.ones(len(values)), options), look)
+        Series(label, every, summarise(values, np.ones(len(values)), options, cluster), look)
         for label, values, look in (
             ("given to later blocks", influence_given(effect_PSL), Look(style.BLUE, "o")),
             ("received from earlier blocks", influence_received(effect_PSL), Look(style.VERMILION, "s", "--")),
@@ -161,7 +163,8 @@ def _output_by_block(name: str, effects: Effects, options: FigureOptions) -> Pan
     if options.reduction == "max":
         summary = Summary(output_PS.max("prompt").values, None, None)
     else:
-        summary = summarise(output_PS.values, np.ones(len(output_PS)), options)
+        cluster = clusters_in(output_PS, options.cluster)
+        summary = summarise(output_PS.values, np.ones(len(output_PS)), options, cluster)
     curve = Series("output", output_PS["skipped"].values, summary, Look(style.VERMILION), f"output_{name}")
     reach = REACHES.get(name.rpartition("_")[2], "")
     axis = Axis(

@@ -86,7 +86,7 @@ def _dots(variants: list[tuple[str, xr.Dataset]], name: str, options: FigureOpti
         return None
     values = np.concatenate([one[name].values.astype(float) for _, one in variants])
     low, high = min(float(np.nanmin(values)), 0.0), float(np.nanmax(values))
-    rows = [Row(label or name.replace("_", " "), one[name].values.astype(float)) for label, one in variants]
+    rows = [Row(label or name.replace("_", " "), one[name].astype(float)) for label, one in variants]
     scale = Scale(
         _title(first[name]), f"{name.replace('_', ' ')} ({unit(first, name)})", low, high if high > low else 1
     )

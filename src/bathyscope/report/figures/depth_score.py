@@ -14,6 +14,7 @@ from matplotlib.figure import FigureBase
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+from bathyscope.prompts.parts import clusters_in, resampled
 from bathyscope.report.figures import style
 from bathyscope.report.figures.block_effects import OVER_TOKENS
 from bathyscope.report.figures.kind import Drawing, FigureKind, Panel
@@ -54,14 +55,15 @@ def _drawing(run: Run, options: FigureOptions) -> Drawing:
         if f"score_{kind}" in data and np.isfinite(data[f"score_{kind}"]).any()
     ]
     panels += [one for one in [_by_level(data, score.name, options) for score in panels] if one is not None]
-    percent = measure_options(run, "depth_score").get("coverage")
+    asked = measure_options(run, "depth_score")
+    percent, units = asked.get("coverage"), resampled(asked.get("cluster"))
     interval = "bootstrap intervals" if percent is None else f"{percent:.0%} bootstrap intervals"
     note = (
         "Depth score: the centre, in blocks, of the effects that skipped blocks have where the answer is predicted; a "
         f"higher score is a deeper one. Diamonds: scores of levels (effects {_OVER_PROMPTS[options.reduction]}); "
-        f"bars: {interval}, resampling prompts; dots: prompts, each on its own ({OVER_TOKENS[options.reduction]}). "
+        f"bars: {interval}, resampling {units}; dots: prompts, each on its own ({OVER_TOKENS[options.reduction]}). "
         "Line: least squares over the dots; p: "
-        "wild bootstrap test over prompts, two-sided; effect size: slope in standard deviations within a level."
+        f"wild bootstrap test over {units}, two-sided; effect size: slope in standard deviations within a level."
     )
     return Drawing(panels, " ".join([note, *_reasons(data)]))
 
@@ -95,12 +97,15 @@ def _by_level(data: xr.Dataset, kind: str, options: FigureOptions) -> Panel | No
     if f"{kind}_effect" not in data or not 1 < data.sizes["level"] <= _LINES_UP_TO:
         return None
     effect_PS, member = data[f"{kind}_effect"].transpose("prompt", "skipped"), _member(data)
+    cluster = clusters_in(effect_PS, options.cluster)
     curves = []
     for place, (level, look) in enumerate(zip(data["level"].values, looks(data.sizes["level"]))):
         own = effect_PS.values[member == place]
+        together = None if cluster is None else cluster[member == place]
         if len(own):
             label = f"{elided(_label(data) or 'level', _LEVEL_LETTERS)} {_on_axis(level)}"
-            curves.append(Series(label, effect_PS["skipped"].values, summarise(own, np.ones(len(own)), options), look))
+            summary = summarise(own, np.ones(len(own)), options, together)
+            curves.append(Series(label, effect_PS["skipped"].values, summary, look))
     title = f"Effect of each block on {_ON[kind]}, by level"
     return panel(f"by_level_{kind}", curves, Axis(title, PLACES["skipped"], _EFFECTS[kind], "auto"))
 

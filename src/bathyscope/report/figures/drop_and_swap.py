@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 from matplotlib.figure import FigureBase
 
+from bathyscope.prompts.parts import clusters_in, resampled
 from bathyscope.report.figures import legend, style
 from bathyscope.report.figures.forest import name_rows
 from bathyscope.report.figures.kind import Drawing, FigureKind, Member, Panel, Shared
@@ -30,25 +31,27 @@ def _drawing(run: Run, options: FigureOptions) -> Drawing:
     """Share of top-1 tokens kept, and KL: a row a model, with the paired difference beside it."""
     panels = []
     for name, (over, _, _) in _SHOWN.items():
-        found = _found(run, name, over)
+        found = _found(run, name, over, options.cluster)
         if found is not None:
             panels.append(_panel(name, [Member("this model", 0, found)]))
     note = (
         "What leaving one block out does on average over blocks, and what exchanging two neighbours does over pairs; "
-        "bars: 95 % bootstrap intervals over prompts. The difference, swapped − dropped, pairs the prompts. The KL is "
-        "a median over blocks, since the first block often outweighs all others."
+        f"bars: 95 % bootstrap intervals over {resampled(options.cluster)}. The difference, swapped − "
+        "dropped, pairs the prompts. The KL is a median over blocks, since the first block often outweighs all others."
     )
     return Drawing(panels, note, f"{note} A row is a model.")
 
 
-def _found(run: Run, name: str, over: Over) -> DropAndSwap | None:
+def _found(run: Run, name: str, over: Over, label: str | None) -> DropAndSwap | None:
     drop, swap = run["drop"], run["swap"]
     if name not in drop or name not in swap:
         return None
     values = [data[name].transpose("prompt", ...).values for data in (drop, swap)]
     weights = token_weights(drop, name)
     kept = (weights > 0) & np.all([np.isfinite(one).any(axis=1) for one in values], axis=0)
-    return drop_and_swap(values[0][kept], values[1][kept], weights[kept], over) if kept.any() else None
+    cluster = clusters_in(drop, label)
+    own = None if cluster is None else cluster[kept]
+    return drop_and_swap(values[0][kept], values[1][kept], weights[kept], over, own) if kept.any() else None
 
 
 def _panel(name: str, members: Sequence[Member]) -> Panel:

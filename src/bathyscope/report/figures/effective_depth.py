@@ -11,12 +11,14 @@ from typing import Final
 
 from matplotlib.figure import FigureBase
 
+from bathyscope.prompts.parts import resampled
 from bathyscope.report import table
 from bathyscope.report.figures import style
 from bathyscope.report.figures.axes import block_axis
 from bathyscope.report.figures.forest import Mark, Row, draw_rows
 from bathyscope.report.figures.kind import Drawing, FigureKind, Panel
 from bathyscope.report.figures.options import FigureOptions
+from bathyscope.report.provenance import measure_options
 from bathyscope.store.run import Run
 
 _LINE_INCHES: Final = 0.2
@@ -58,8 +60,9 @@ def _drawing(run: Run, options: FigureOptions) -> Drawing:
     note = (
         "Effective depth: where predictions begin to be refined rather than formed, by several criteria. "
         "Dots: estimates in blocks done, grouped by the curve they are read off; "
-        f"whiskers: {table.interval_level(run):.0%} bootstrap intervals, resampling prompts; numbers at the "
-        f"right: share of resamples in which the criterion is met at all. {' '.join(table.remarks(rows))}"
+        f"whiskers: {table.interval_level(run):.0%} bootstrap intervals, resampling "
+        f"{resampled(measure_options(run, table.MEASURE).get('cluster'))}; numbers at the right: share of "
+        f"resamples in which the criterion is met at all. {' '.join(table.remarks(rows))}"
     )
     if all(row["depth"] is None for row in rows):
         return Drawing([], note)

@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
 
 from bathyscope.exits.result import best_drafts
+from bathyscope.prompts.parts import resampled
 from bathyscope.report.figures import style
 from bathyscope.report.figures.kind import Drawing, Panel
 
@@ -19,9 +20,9 @@ def drawing(data: xr.Dataset) -> Drawing:
     attrs = data.attrs
     note = (
         f"Greedy continuations of {attrs['prompts']} prompts, {attrs['tokens']} tokens; bands and whiskers: "
-        f"{float(attrs['level']):.0%} intervals over prompts. Left: share of the tokens that the readout behind a "
-        "block foretells, and of the drafts that are right where drafting was run on other prompts. Right: speed of "
-        "greedy decoding with drafts, of the length that pays most (number above the mark), over that without; above "
+        f"{float(attrs['level']):.0%} intervals over {resampled(attrs.get('cluster'))}. Left: share of the tokens "
+        "that the readout behind a block foretells, and of the drafts that are right where drafting was run "
+        "on other prompts. Right: speed of greedy decoding with drafts, of the length that pays most (number above the mark), over that without; above "
         "1 it pays."
     )
     told = ", ".join(f"{exit_}: {value:.3g}" for exit_, value in zip(data["exit"].values, data["acceptance"].values))

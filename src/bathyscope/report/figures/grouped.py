@@ -13,6 +13,7 @@ from matplotlib.ticker import MaxNLocator
 
 from bathyscope.comparison.grouping import SHARE
 from bathyscope.comparison.result import one_test_each
+from bathyscope.prompts.parts import resampled
 from bathyscope.report.figures import style
 from bathyscope.report.figures.forest import name_rows
 from bathyscope.report.figures.kind import Drawing, Panel
@@ -35,7 +36,8 @@ def drawing(data: xr.Dataset) -> Drawing:
     below = int((data["p_holm"].values[np.isfinite(counted)] < 1 - data.attrs["level"]).sum())
     note = (
         f"Effective depth ratio, blocks done/L, by {data.attrs['by']}. Dots: each group's own estimate; whiskers: "
-        f"{data.attrs['level']:.0%} bootstrap intervals over its prompts. After Holm's correction {below} of {tests} "
+        f"{data.attrs['level']:.0%} bootstrap intervals over "
+        f"its {resampled(data.attrs.get('cluster'))}. After Holm's correction {below} of {tests} "
         f"differences between groups have a p-value below {1 - data.attrs['level']:.2g}. {data.attrs['run']}"
     )
     inches = _GAP_INCHES + _POINT_INCHES * data.sizes["group"]

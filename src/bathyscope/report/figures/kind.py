@@ -135,7 +135,8 @@ class FigureKind:
         """Panels and note, which also says which published fault the run reproduces.
 
         Raises:
-            OptionError: the run lacks the measure, or is cut to some of the variables that the figure shows together.
+            OptionError: the run lacks the measure, or is cut to some of the variables that the figure shows together;
+                a label that makes no clusters.
         """
         if not self.drawable(run):
             needed = " and ".join(map(repr, (self.measure, *self.others)))
@@ -143,8 +144,11 @@ class FigureKind:
                 f"Figure {self.name!r} needs the measure {needed}; this run holds: "
                 f"{', '.join(run.measures) or 'nothing'}. Survey again with that measure."
             )
+        options = options or FigureOptions()
+        if options.cluster is not None:
+            run.prompts.clusters(options.cluster)
         try:
-            made = self.make(run, options or FigureOptions())
+            made = self.make(run, options)
         except KeyError as error:
             if "variables" not in run.cut:
                 raise

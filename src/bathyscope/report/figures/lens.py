@@ -122,8 +122,8 @@ def _rows(data: xr.Dataset, name: str, label: str) -> list[Row]:
         return []
     weights = lines.token_weights(data, name)
     if "norm" not in data[name].dims:
-        return [Row(label, data[name].values, weights)]
-    return [Row(f"{label},\n{norm}", data[name].sel(norm=norm).values, weights) for norm in data["norm"].values]
+        return [Row(label, data[name], weights)]
+    return [Row(f"{label},\n{norm}", data[name].sel(norm=norm), weights) for norm in data["norm"].values]
 
 
 def _lines(data: xr.Dataset, curve: lines.Curve, options: FigureOptions, k: object) -> list[lines.Series]:

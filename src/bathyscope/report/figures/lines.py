@@ -16,6 +16,7 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from bathyscope import labels
+from bathyscope.prompts.parts import clusters_in
 from bathyscope.report.figures import legend, style
 from bathyscope.report.figures.axes import bent_axis, block_axis, log_axis
 from bathyscope.report.figures.kind import Member, Panel, Shared
@@ -143,7 +144,8 @@ def series(
     (place,) = (dim for dim in variable.dims if dim != "prompt")
     weights_P = token_weights(dataset, name, positions)
     x = variable[place].values
-    return Series(label, x, summarise(variable.values, weights_P, options), look, name)
+    cluster = clusters_in(variable, options.cluster)
+    return Series(label, x, summarise(variable.values, weights_P, options, cluster), look, name)
 
 
 @dataclass(frozen=True)

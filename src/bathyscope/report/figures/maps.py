@@ -11,6 +11,7 @@ import xarray as xr
 from matplotlib.figure import Figure, FigureBase
 
 from bathyscope.arrays import FloatArray
+from bathyscope.prompts.parts import resampled
 from bathyscope.report.figures import style
 from bathyscope.report.figures.colours import Colours
 from bathyscope.report.figures.heat_map import HeatMap, Side, describe_largest, draw_colour_bar, draw_heat
@@ -42,8 +43,9 @@ def drawing(data: xr.Dataset) -> Drawing:
         f"{attrs['source_model']} (source) → {attrs['target_model']} (target), {attrs['prompts']}: least-squares "
         f"affine maps between residual streams at the same token, position 0 left out. Fitted to {attrs['fit_tokens']} "
         f"tokens, ridge chosen on {attrs['choose_tokens']}, errors on {attrs['test_tokens']} tokens of "
-        f"{attrs['test_prompts']} other prompts. {_statistics(data)}. Dots: the best target of each source; squares: "
-        "the best source of each target; dashed: equal relative depth."
+        f"{attrs['test_prompts']} other prompts. {_statistics(data)}; intervals resample "
+        f"{resampled(attrs.get('cluster'))}. Dots: the best target of each source; squares: the best source "
+        "of each target; dashed: equal relative depth."
     )
     made = []
     for name in _SHOWN:

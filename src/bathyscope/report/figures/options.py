@@ -21,6 +21,7 @@ class FigureOptions:
             too, the others are averaged over prompts.
         scale: of the colours in maps without negative values.
         prompts_shown: how many prompts, the first ones, get maps of their own.
+        cluster: label of prompts that belong together, such as document; intervals and bands resample them as one.
 
     Raises:
         OptionError: a value that is not one of these.
@@ -31,6 +32,7 @@ class FigureOptions:
     reduction: Literal["mean", "p95", "max"] = "max"
     scale: Literal["linear", "log"] = "linear"
     prompts_shown: Annotated[int, Range(0, PROMPTS_SHOWN_UP_TO)] = 4
+    cluster: str | None = None
 
     def __post_init__(self) -> None:
         require_allowed(self, "figures")

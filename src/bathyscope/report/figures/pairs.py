@@ -5,6 +5,7 @@ from typing import Any, Final
 import numpy as np
 import xarray as xr
 
+from bathyscope.prompts.parts import resampled
 from bathyscope.report.figures.heat_map import Colours, HeatMap, Side
 from bathyscope.report.figures.kind import Drawing, FigureKind
 from bathyscope.report.figures.multiples import alone
@@ -45,10 +46,12 @@ def _intervals(run: Run) -> str:
     low, high = data["interaction_low"].values, data["interaction_high"].values
     upper = np.triu_indices(len(low), 1)
     above, below = int((low[upper] > 0).sum()), int((high[upper] < 0).sum())
-    prompts = data.sizes["prompt"]
-    chance = len(upper[0]) * (1 - float(measure_options(run, "pairs").get("level", 0.95)))
+    asked = measure_options(run, "pairs")
+    cluster = asked.get("cluster")
+    units = f"{data.sizes['prompt']} prompts" if cluster is None else resampled(cluster)
+    chance = len(upper[0]) * (1 - float(asked.get("level", 0.95)))
     return (
-        f"Of {len(upper[0])} pairs the interval over {prompts} prompts lies above 0 in {above} and below in {below}. "
+        f"Of {len(upper[0])} pairs the interval over {units} lies above 0 in {above} and below in {below}. "
         f"Each stands for itself: about {chance:.2g} would by chance if no two blocks interacted. "
     )
 

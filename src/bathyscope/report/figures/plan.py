@@ -6,6 +6,7 @@ from typing import Final
 import xarray as xr
 from matplotlib.figure import FigureBase
 
+from bathyscope.prompts.parts import resampled
 from bathyscope.report.figures import style
 from bathyscope.report.figures.kind import Drawing, Panel
 from bathyscope.surgery.plan import Plan
@@ -22,7 +23,8 @@ def drawing(plan: Plan) -> Drawing:
     size = (style.PANEL_SIZE[0], _AROUND_INCHES + _ROW_INCHES * len(names))
     note = (
         f"Cost of leaving out {int(data.attrs['size'])} of {int(data.attrs['n_units'])} on {data.sizes['prompt']} test "
-        f"prompts, by the rule that chose them; whiskers: {float(data.attrs['level']):.0%} intervals over prompts. "
+        f"prompts, by the rule that chose them; whiskers: {float(data.attrs['level']):.0%} intervals over "
+        f"{resampled(data.attrs.get('cluster'))}. "
         "Hollow marks can be told from the best (paired bootstrap, corrected for all pairs)."
     )
     panel = Panel("costs", partial(_draw, data=data), f"Test costs in nats per token: {told}.", size)

@@ -9,6 +9,7 @@ from matplotlib.figure import FigureBase
 from numpy.typing import NDArray
 
 from bathyscope.measures.curves import one_norm
+from bathyscope.prompts.parts import clusters_in, resampled
 from bathyscope.report.figures import legend, style
 from bathyscope.report.figures.kind import Drawing, FigureKind, Member, Panel, Shared
 from bathyscope.report.figures.lines import looks, token_weights
@@ -43,8 +44,8 @@ def _drawing(run: Run, options: FigureOptions) -> Drawing:
     note = (
         "A dot is a block: its share of prediction neurons, and by how much the lens's KL from the final prediction "
         "falls between its two boundaries, mean over tokens. ρ: rank correlation over the blocks; its interval "
-        "resamples prompts. Blocks are no sample, and neighbours are alike, so that ρ describes this model and tests "
-        "nothing."
+        f"resamples {resampled(options.cluster)}. Blocks are no sample, and neighbours are alike, so "
+        "that ρ describes this model and tests nothing."
     )
     if "kl_lens_final" not in lens or "prediction_fraction" not in run["neurons"]:
         return Drawing([], note)
@@ -53,7 +54,9 @@ def _drawing(run: Run, options: FigureOptions) -> Drawing:
     kept = (weights > 0) & np.isfinite(kl).all(axis=1)
     if not kept.any() or not np.isfinite(share).all() or len(share) + 1 != kl.shape[1]:
         return Drawing([], note)
-    found = _Found(share, fall(weighted_mean(kl[kept], weights[kept])), prediction_fall(kl[kept], share, weights[kept]))
+    cluster = clusters_in(lens, options.cluster)
+    rho = prediction_fall(kl[kept], share, weights[kept], None if cluster is None else cluster[kept])
+    found = _Found(share, fall(weighted_mean(kl[kept], weights[kept])), rho)
     return Drawing([_panel("fall", [Member("", 0, found)])], note, note)
 
 

@@ -14,6 +14,7 @@ from matplotlib.figure import FigureBase
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+from bathyscope.prompts.parts import resampled
 from bathyscope.report.figures import stages_together, style
 from bathyscope.report.figures.axes import block_axis, log_axis, whole_numbers
 from bathyscope.report.figures.kind import Drawing, FigureKind, Panel, Shared
@@ -46,7 +47,8 @@ def _note(data: xr.Dataset) -> str:
     said = [
         "Signatures of how the model works at each block, all cut at the same boundaries: where the curves, "
         "standardised over the blocks, are nearest to steps. Lines: means over prompts, each counting the same, with "
-        f"{data.attrs['level']:.0%} bootstrap intervals; upright lines: boundaries, shaded over their intervals.",
+        f"{data.attrs['level']:.0%} bootstrap intervals over "
+        f"{resampled(data.attrs.get('cluster'))}; upright lines: boundaries, shaded over their intervals.",
         _names(data),
         _left_out(data),
         str(data["boundary_reason"].values),

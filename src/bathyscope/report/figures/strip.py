@@ -9,11 +9,13 @@ from functools import partial
 from typing import Any, Final
 
 import numpy as np
+import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
 from numpy.typing import NDArray
 
 from bathyscope.arrays import FloatArray
+from bathyscope.prompts.parts import clusters_in
 from bathyscope.report.figures import style
 from bathyscope.report.figures.axes import whole_numbers
 from bathyscope.report.figures.forest import name_rows
@@ -37,13 +39,18 @@ class Row:
     """
 
     label: str
-    values: NDArray[Any]
+    values: xr.DataArray
     weights: NDArray[Any] | None = None
+
+    @property
+    def numbers(self) -> NDArray[Any]:
+        """Of the prompts that have one."""
+        return self.values.values[np.isfinite(self.values.values)]
 
     def summary(self, options: FigureOptions) -> Summary:
         """Mean and band over prompts that have a value."""
         weights = np.ones(len(self.values)) if self.weights is None else self.weights
-        return summarise(self.values[:, None], weights, options)
+        return summarise(self.values.values[:, None], weights, options, clusters_in(self.values, options.cluster))
 
 
 @dataclass(frozen=True)
@@ -67,7 +74,7 @@ class Scale:
 
 def panel(name: str, rows: Sequence[Row], scale: Scale, options: FigureOptions) -> Panel | None:
     """A panel of these rows, or None where none of them has a value."""
-    shown = [row for row in rows if np.isfinite(row.values).any()]
+    shown = [row for row in rows if row.numbers.size]
     if not shown:
         return None
     summaries = [row.summary(options) for row in shown]
@@ -86,7 +93,7 @@ def spread(count: int) -> FloatArray:
 def _draw(figure: FigureBase, rows: Sequence[Row], summaries: Sequence[Summary], scale: Scale) -> None:
     ax = figure.subplots()
     for place, (row, summary) in enumerate(zip(rows, summaries)):
-        kept = row.values[np.isfinite(row.values)]
+        kept = row.numbers
         ax.plot(kept, place + spread(len(kept)), "o", color=style.BLUE, alpha=0.55, markersize=3.5, label="prompts")
         _draw_mean(ax, place, summary)
     name_rows(ax, [row.label for row in rows])
@@ -106,5 +113,5 @@ def _draw_mean(ax: Axes, place: float, summary: Summary) -> None:
 
 
 def _said(row: Row, summary: Summary) -> str:
-    kept = row.values[np.isfinite(row.values)]
+    kept = row.numbers
     return f"mean {summary.mean[0]:.3g}, from {kept.min():.3g} to {kept.max():.3g} over {len(kept)} prompts"

@@ -9,9 +9,10 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bathyscope.arrays import FloatArray
+from bathyscope.arrays import FloatArray, IntArray
+from bathyscope.prompts.parts import resampled
 from bathyscope.report.figures.options import FigureOptions
-from bathyscope.statistics.bootstrap import resample_counts, widened
+from bathyscope.statistics.bootstrap import cluster_weights, resample_counts, widened
 from bathyscope.statistics.reduce import weighted_mean
 
 RESAMPLES: Final = 1000
@@ -30,7 +31,9 @@ class Summary:
     high: FloatArray | None
 
 
-def summarise(values: ArrayLike, weights: ArrayLike, options: FigureOptions) -> Summary:
+def summarise(
+    values: ArrayLike, weights: ArrayLike, options: FigureOptions, cluster: IntArray | None = None
+) -> Summary:
     """Weighted mean over prompts and the band around it; missing values are left out place by place.
 
     Args:
@@ -38,6 +41,7 @@ def summarise(values: ArrayLike, weights: ArrayLike, options: FigureOptions) -> 
         weights: (P,), the tokens behind each prompt's value; for ``weighting="prompts"`` it only counts
             whether there are any.
         options: gives the weighting and the kind of band.
+        cluster: (P,), prompts of one number are resampled as one; None = each for itself.
     """
     values_PX: FloatArray = np.asarray(values, dtype=np.float64)
     weights_P: FloatArray = np.maximum(np.asarray(weights, dtype=np.float64), 0.0)
@@ -50,17 +54,22 @@ def summarise(values: ArrayLike, weights: ArrayLike, options: FigureOptions) -> 
     values_PX, weights_P = values_PX[kept_P], weights_P[kept_P]
     if options.band == "quartiles":
         return Summary(mean_X, *_quantiles(values_PX, 0.25, 0.75))
-    return Summary(mean_X, *_bootstrap(values_PX, weights_P))
+    own_P = None if cluster is None else cluster[kept_P]
+    if own_P is not None and np.unique(own_P).size < 2:
+        return Summary(mean_X, None, None)
+    return Summary(mean_X, *_bootstrap(values_PX, weights_P, own_P))
 
 
-def _bootstrap(values_PX: FloatArray, weights_P: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _bootstrap(
+    values_PX: FloatArray, weights_P: FloatArray, cluster_P: IntArray | None
+) -> tuple[FloatArray, FloatArray]:
     """Percentile interval at levels widened for few prompts (Hesterberg 2015): it never leaves the range that
     means of these prompts can take, as a Student interval would."""
     # The same draws at every call: the curves of a figure are resampled alike, and a figure never changes
     # from one drawing to the next.
-    counts_RP = resample_counts(len(values_PX), RESAMPLES, np.random.default_rng(_SEED))
+    counts_RP = resample_counts(len(values_PX), RESAMPLES, np.random.default_rng(_SEED), cluster_P)
     means_RX = weighted_mean(values_PX, counts_RP * weights_P)
-    return _quantiles(means_RX, *widened(weights_P, LEVEL))
+    return _quantiles(means_RX, *widened(cluster_weights(weights_P, cluster_P), LEVEL))
 
 
 def _quantiles(values_NX: FloatArray, low: float, high: float) -> tuple[FloatArray, FloatArray]:
@@ -85,7 +94,7 @@ def describe(options: FigureOptions, prompts: int, weighting: Weighting | None =
     if prompts < 2:
         return f"{mean}; one prompt, so no band."
     band = {
-        "bootstrap": f"; bands: {LEVEL:.0%} bootstrap interval of the mean, resampling prompts",
+        "bootstrap": f"; bands: {LEVEL:.0%} bootstrap interval of the mean, resampling {resampled(options.cluster)}",
         "quartiles": "; bands: quartiles of the prompts",
         "none": "",
     }[options.band]

@@ -49,7 +49,7 @@ def _lines(name: str, data: xr.Dataset, options: FigureOptions) -> Panel | None:
 
 def _depths(data: xr.Dataset, options: FigureOptions) -> Panel | None:
     depths, weights = data["prediction_depth"], token_weights(data, "prediction_depth")
-    rows = [Row(reader, depths.sel(reader=reader).values, weights) for reader in _LOOKS]
+    rows = [Row(reader, depths.sel(reader=reader), weights) for reader in _LOOKS]
     last = int(data["boundary"].values[-1])
     scale = Scale("Where predictions settle", "boundary (index, mean over tokens)", 0, last, whole=True)
     return strip.panel("prediction_depth", rows, scale, options)
