@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import xarray as xr
 from matplotlib.collections import LineCollection, PolyCollection
 from support.synthetic import in_books, replaced
 from support.synthetic_tokens import complete_run
@@ -72,7 +73,8 @@ def test_the_rank_correlation_of_copies_is_that_of_one_prompt_each() -> None:
     said = []
     for run, options in ((ONCE, None), (copied(), BOOKS), (copied(), None)):
         noisy = np.repeat(noise, len(run["lens"].prompt_id) // 5, axis=0)
-        lens = run["lens"].assign(kl_lens_final=run["lens"]["kl_lens_final"] + (("prompt", "boundary"), noisy))
+        kl = run["lens"]["kl_lens_final"] + xr.Variable(("prompt", "boundary"), noisy)
+        lens = run["lens"].assign(kl_lens_final=kl)
         drawing = kind.drawing(replaced(run, "lens", lens), options)
         said.append(drawing.panels[0].alt)
     assert said[1] == said[0] != said[2]
@@ -87,7 +89,8 @@ def test_levels_of_copies_have_the_bands_of_one_prompt_each() -> None:
     assert once
     edges = [ends(Drawing(panels, "")) for panels in (once, together, apart)]
     np.testing.assert_allclose(edges[1], edges[0], rtol=1e-6)
-    assert not np.allclose(edges[2], edges[0], rtol=1e-3)
+    # copies of the only prompt of a level would be given a band
+    assert len(edges[2]) > len(edges[0])
 
 
 def test_every_interval_of_a_page_resamples_clusters_and_says_so(tmp_path: Path) -> None:

@@ -22,8 +22,8 @@ def drawing(data: xr.Dataset) -> Drawing:
         f"Greedy continuations of {attrs['prompts']} prompts, {attrs['tokens']} tokens; bands and whiskers: "
         f"{float(attrs['level']):.0%} intervals over {resampled(attrs.get('cluster'))}. Left: share of the tokens "
         "that the readout behind a block foretells, and of the drafts that are right where drafting was run "
-        "on other prompts. Right: speed of greedy decoding with drafts, of the length that pays most (number above the mark), over that without; above "
-        "1 it pays."
+        "on other prompts. Right: speed of greedy decoding with drafts, of the length that pays most (number above the "
+        "mark), over that without; above 1 it pays."
     )
     told = ", ".join(f"{exit_}: {value:.3g}" for exit_, value in zip(data["exit"].values, data["acceptance"].values))
     panels = [
