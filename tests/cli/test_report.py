@@ -39,7 +39,7 @@ def test_two_runs_get_a_folder_of_figures_each(lens_run: Path, tmp_path: Path) -
     [
         (["--out", "x.html"], 2, "No run given"),
         (["{run}"], 2, "Nothing to write"),
-        (["{run}", "--out", "{tmp}/x.html", "--interactive"], 2, "no option interactive any more"),
+        (["{run}", "--out", "{tmp}/x.html", "--interactive"], 2, "Unknown option: --interactive"),
         (["{run}", "--figures", "{tmp}", "--formats", "gif"], 2, "gif"),
         (["{run}", "--figures", "{tmp}", "--no-text"], 2, "--no-text is for the page alone"),
         (["{run}", "--figures", "{tmp}", "--variables", "kl"], 2, "--variables is for the page alone"),

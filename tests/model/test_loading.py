@@ -214,7 +214,7 @@ def test_attention_is_computed_as_asked(attn: str, saved: Path) -> None:
 
 
 def test_attention_that_there_is_not(saved: Path) -> None:
-    with pytest.raises(ModelError) as caught:
+    with pytest.raises(bathyscope.OptionError) as caught:
         load(saved, attn="spda")  # type: ignore[arg-type]
     assert str(caught.value) == (
         "attn='spda' is unknown. Did you mean 'sdpa'? Allowed: eager, sdpa, flash_attention_2, flash_attention_3, "

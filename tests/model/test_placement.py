@@ -16,7 +16,7 @@ from support import streamed, zoo
 
 import bathyscope.model.checkpoint as checkpoint
 import bathyscope.model.placement as placement
-from bathyscope.errors import ModelError
+from bathyscope.errors import ModelError, OptionError
 from bathyscope.model import load
 
 CPU = torch.device("cpu")
@@ -93,14 +93,18 @@ def test_stream_is_short_for_a_placement(tmp_path: Path) -> None:
 
 
 def test_unknown_placements_and_windows(tmp_path: Path) -> None:
-    with pytest.raises(ModelError) as caught:
+    with pytest.raises(OptionError) as caught:
         load(tmp_path, placement="streamed")  # type: ignore[arg-type]
     assert str(caught.value) == (
-        "placement='streamed' is unknown. Did you mean 'stream'? Allowed: auto (streamed where it does not fit), "
-        "resident (all in memory), stream (block by block from disk)."
+        "placement='streamed' is unknown. Did you mean 'stream'? Allowed: auto, resident, stream."
     )
-    for window in (0, -1, 1.5, True):
-        with pytest.raises(ModelError, match=f"window={window!r} is not allowed; give a number of blocks, 1 or more"):
+    for window, words in (
+        (0, "=0 is out of range; allowed: 1 or more"),
+        (-1, "=-1 is out of range"),
+        (1.5, " takes a whole number; 1.5 given"),
+        (True, " takes a whole number; True"),
+    ):
+        with pytest.raises(OptionError, match=f"window{words}"):
             load(tmp_path, window=window)  # type: ignore[arg-type]
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from bathyscope.controls import Control
 from bathyscope.distributed.cluster import connected
@@ -12,7 +12,7 @@ from bathyscope.distributed.pool import Pool, Task
 from bathyscope.distributed.worker import Call, Planned
 from bathyscope.errors import OptionError
 from bathyscope.model import AnyModel, Model
-from bathyscope.model.devices import ATTENTIONS
+from bathyscope.model.devices import Attention
 from bathyscope.progress import ProgressBar
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import Source
@@ -121,5 +121,5 @@ def by_name(model: AnyModel, loading: Mapping[str, Any]) -> tuple[str, Mapping[s
     own |= {"device": model.device.type, "placement": model.placement, "tokenizer": model.given_tokenizer}
     own |= {"trust_remote_code": model.trust_remote_code}
     attn = str(getattr(model.hf.config, "_attn_implementation", None))
-    own |= {"attn": attn if attn in ATTENTIONS else None}
+    own |= {"attn": attn if attn in get_args(Attention) else None}
     return model.name, {**own, **loading}, model.weight_hash

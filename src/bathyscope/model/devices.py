@@ -1,25 +1,13 @@
-"""Names of dtypes and devices."""
+"""Names of dtypes, devices and implementations of attention."""
 
-from typing import Any, Final, Literal, get_args
+from typing import Any, Literal
 
 import torch
 
-from bathyscope.errors import ModelError, did_you_mean
+from bathyscope.errors import ModelError
 from bathyscope.wavefront.memory import free_bytes
 
 Attention = Literal["eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention"]
-ATTENTIONS: Final[tuple[Attention, ...]] = get_args(Attention)
-
-
-def require_attention(attn: str | None) -> None:
-    """Refuses what is no implementation of attention, before anything is looked for.
-
-    Raises:
-        ModelError: another word.
-    """
-    if attn is not None and attn not in ATTENTIONS:
-        raise ModelError(f"attn={attn!r} is unknown.{did_you_mean(attn, ATTENTIONS)} Allowed: {', '.join(ATTENTIONS)}.")
-
 
 __all__ = ["as_device", "as_dtype", "free_bytes"]
 

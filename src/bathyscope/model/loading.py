@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -28,10 +28,11 @@ from bathyscope.model.admission import (
     without_compilation,
 )
 from bathyscope.model.checkpoint import load_config, read_checkpoint
-from bathyscope.model.devices import Attention, as_device, as_dtype, require_attention
+from bathyscope.model.devices import Attention, as_device, as_dtype
 from bathyscope.model.model import Model
-from bathyscope.model.placement import Placement, blocks_of, require_placement
+from bathyscope.model.placement import Placement, blocks_of
 from bathyscope.model.weights import WeightReading, Weights
+from bathyscope.options import Range, checked
 from bathyscope.streaming.offloaded import is_offloaded, store_of, take_over
 from bathyscope.wavefront.calls import out_of_memory
 
@@ -42,6 +43,7 @@ AnyModel = Model | PreTrainedModel | str | Path
 """What every part takes as a model."""
 
 
+@checked
 def load(
     model: str | Path | PreTrainedModel,
     dtype: str | torch.dtype | None = None,
@@ -51,7 +53,7 @@ def load(
     tokenizer: Any = None,
     family: Family | None = None,
     placement: Placement = "auto",
-    window: int | None = None,
+    window: Annotated[int, Range(1)] | None = None,
     stream: bool = False,
     attn: Attention | None = None,
 ) -> Model:
@@ -77,6 +79,7 @@ def load(
             library's choice. It is written into a run's identity.
 
     Raises:
+        OptionError: an argument of another type, or a value that is not allowed.
         ModelError: nothing there, not a causal language model, no safetensors, missing weights, NaN or Inf in them,
             hooks on modules, a refused family, or a check that fails (with the measured gap).
 
@@ -85,16 +88,13 @@ def load(
         4
     """
     _require_objects(model, tokenizer, family)
-    wanted_placement = "stream" if stream else placement
-    require_placement(wanted_placement, window)
-    require_attention(attn)
     if isinstance(model, nn.Module):
         hf = _in_memory(model, dtype, device, attn)
         name = str(getattr(hf.config, "_name_or_path", "") or type(hf).__name__)
     else:
         name, wanted = str(model), None if dtype is None else as_dtype(dtype)
-        place = as_device(device)
-        hf = read_checkpoint(name, wanted, revision, trust_remote_code, place, wanted_placement, window, attn)
+        kept: Placement = "stream" if stream else placement
+        hf = read_checkpoint(name, wanted, revision, trust_remote_code, as_device(device), kept, window, attn)
     with alone(hf):
         if is_offloaded(hf):
             take_over(hf, blocks_of(hf) if family is None else family.blocks, window)

@@ -3,7 +3,7 @@
 import json
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal
 
 import torch
 from torch import nn
@@ -12,30 +12,14 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from bathyscope.anatomy.anatomy import config_of
 from bathyscope.anatomy.registry import family_for
 from bathyscope.anatomy.sites import submodule
-from bathyscope.errors import ModelError, did_you_mean, warn
+from bathyscope.errors import ModelError, warn
 from bathyscope.model.devices import free_bytes
 from bathyscope.model.files import INDEX, SINGLE, indexed
 from bathyscope.streaming.files import CheckpointFile, Place
 
 Placement = Literal["auto", "resident", "stream"]
-PLACEMENTS: Final[tuple[Placement, ...]] = get_args(Placement)
 STATE_BYTES: Final = 512 << 20
 """Room for rows, readouts and scratch space beside the weights, at least."""
-
-
-def require_placement(placement: str, window: int | None) -> None:
-    """Refuses what is no placement, before anything is looked for.
-
-    Raises:
-        ModelError: another word, or a window below 1.
-    """
-    if placement not in PLACEMENTS:
-        raise ModelError(
-            f"placement={placement!r} is unknown.{did_you_mean(placement, PLACEMENTS)} Allowed: auto (streamed where "
-            "it does not fit), resident (all in memory), stream (block by block from disk)."
-        )
-    if window is not None and (isinstance(window, bool) or not isinstance(window, int) or window < 1):
-        raise ModelError(f"window={window!r} is not allowed; give a number of blocks, 1 or more, or leave it out.")
 
 
 def is_streamed(name: str, folder: Path, placement: str, dtype: torch.dtype | None, device: torch.device) -> bool:

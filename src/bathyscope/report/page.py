@@ -9,11 +9,12 @@ from typing import Any, Final
 import xarray as xr
 from markupsafe import Markup
 
-from bathyscope.errors import OptionError, did_you_mean
+from bathyscope.errors import OptionError
 from bathyscope.explorer import assets
 from bathyscope.explorer.answer import answer
 from bathyscope.explorer.content import content
 from bathyscope.explorer.places import by_place
+from bathyscope.options import checked
 from bathyscope.report import html, provenance, table
 from bathyscope.report.arguments import check, check_options, named, parted
 from bathyscope.report.figures import plan as plan_figure
@@ -28,15 +29,11 @@ from bathyscope.surgery.plan import HEADINGS, Plan, cells
 from bathyscope.surgery.task_table import HEADINGS as TASK_HEADINGS
 from bathyscope.surgery.task_table import task_cells
 
-NO_LONGER: Final = {
-    "interactive": "There is no option interactive any more: pages hold pictures that need no script. The values "
-    "behind them are given by `bathyscope show RUN --measure MEASURE --format csv`, or by run[measure] in Python."
-}
-"""What is said to who gives an option that there was."""
 _SUFFIXES: Final = (".html", ".htm")
 """Of a page, which overwrites what has its name: no prompts, no results."""
 
 
+@checked
 def report(
     runs: Run | Plan | Sequence[Run | Plan],
     out: str | Path,
@@ -47,7 +44,6 @@ def report(
     names: Sequence[str] | None = None,
     prompts: str | Sequence[int] | Sequence[str] | None = None,
     variables: str | Sequence[str] | None = None,
-    **gone: object,
 ) -> Path:
     """Write a page and give back its path. The same runs give the same bytes.
 
@@ -65,7 +61,7 @@ def report(
 
     Raises:
         OptionError: no run; a run with nothing to draw; a part of one with some of its blocks; an argument of another
-            type; an option that is not known, or no longer.
+            type.
         StoreError: the file cannot be written.
 
     Example:
@@ -73,7 +69,7 @@ def report(
         >>> bathyscope.report([run], "page.html", names=["mine"]).name
         'page.html'
     """
-    _check(out, title, options, gone)
+    _check(out, options)
     runs, plans = parted(runs)
     if not runs:
         raise OptionError("A report needs at least one run; give a list such as [run].")
@@ -102,20 +98,14 @@ def report(
     return path
 
 
-def _check(out: object, title: object, options: object, gone: Mapping[str, object]) -> None:
+def _check(out: object, options: object) -> None:
     """Arguments are what they should be, before anything is drawn."""
-    for name in gone:
-        if name in NO_LONGER:
-            raise OptionError(NO_LONGER[name])
-        known = ("runs", "out", "title", "options", "text", "names", "prompts", "variables")
-        raise OptionError(f"A report takes no {name!r}; allowed: {', '.join(known)}.{did_you_mean(name, known)}")
     check("out", out, (str, Path), "the path of an HTML file, such as 'page.html'")
     if Path(str(out)).suffix.lower() not in _SUFFIXES:
         raise OptionError(
             f"out={str(out)!r} is no name of a page, which is HTML; give one such as 'page.html'. Pictures are files "
             "of their own: bathyscope report RUN --figures FOLDER --formats pdf."
         )
-    check("title", title, (str, type(None)), "a text, or None")
     check_options(options)
 
 

@@ -31,7 +31,6 @@ def report_command(
     prompts: Given = None,
     variables: Given = None,
     partial: Partial = False,
-    interactive: Annotated[bool | None, Parameter(show=False)] = None,
     **given: Any,
 ) -> int:
     """Draw runs.
@@ -45,12 +44,10 @@ def report_command(
         panels: with --figures, every panel as a file of a journal's width, with captions as text and numbers as csv.
     """
     from bathyscope.report.export import save_figures, save_side_by_side
-    from bathyscope.report.page import NO_LONGER, report
+    from bathyscope.report.page import report
     from bathyscope.report.plotting import save_panels
     from bathyscope.surgery.plan import is_plan
 
-    if interactive is not None:
-        raise OptionError(NO_LONGER["interactive"])
     options = FigureOptions(**taken(FigureOptions, given))
     files, page = taken(_FILES, given), taken(_PAGE, given)
     if not runs:
