@@ -32,7 +32,6 @@ from bathyscope.wavefront.memory import bytes_per_token
 from bathyscope.wavefront.probe import BaselineView, Probe
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
-QUICK = {"llama": "all", "gpt2": ["residual", "lens", "skip", "swap_cosine", "gradient", "attention_locality"]}
 THOROUGH = (
     *(
         "gpt2",
@@ -97,13 +96,9 @@ def assert_same(one: Run, other: Run) -> None:
             np.testing.assert_array_equal(other[measure][name].values, values.values, err_msg=f"{measure}.{name}")
 
 
-@pytest.mark.parametrize(
-    ("name", "measures"),
-    [*QUICK.items(), *(pytest.param(name, "all", id=name, marks=pytest.mark.thorough) for name in THOROUGH)],
-)
-def test_every_measure_is_the_cpus_and_no_block_waits(name: str, measures: Any, device: Accelerator) -> None:
-    options = OPTIONS if measures == "all" else {"progress": False}
-    plain, there, counts = both(device, zoo.entry(name).build(), measures, options)
+@pytest.mark.parametrize("name", ["llama", *(pytest.param(name, marks=pytest.mark.thorough) for name in THOROUGH)])
+def test_every_measure_is_the_cpus_and_no_block_waits(name: str, device: Accelerator) -> None:
+    plain, there, counts = both(device, zoo.entry(name).build(), "all", OPTIONS)
     assert_same(plain, there)
     assert max(counts.in_block.values(), default=0) <= 2, counts.lines_in_block
     assert not counts.out_of_block

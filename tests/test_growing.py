@@ -19,7 +19,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:(skip|direct|attention_locality|
 
 LENGTHS = (20, 9, 21, 26, 9, 15, 30)
 """The last prompt but two has room in a batch of the second; the last one makes dimensions longer."""
-MEASURES = ("residual", "lens", "skip", "drop", "tokens")
+MEASURES = ("lens", "drop", "tokens")
 
 
 def prompts(count: int = len(LENGTHS)) -> list[Prompt]:
@@ -63,9 +63,9 @@ def at_once(tmp_path_factory: pytest.TempPathFactory) -> bathyscope.Run:
 @pytest.mark.parametrize(
     ("count", "measures"),
     [
-        pytest.param(7, ("residual", "lens", "skip", "tokens"), marks=pytest.mark.thorough),
+        pytest.param(7, ("lens", "tokens"), marks=pytest.mark.thorough),
         pytest.param(5, MEASURES, marks=pytest.mark.thorough),
-        (3, ("lens", "skip")),
+        (3, ("lens", "drop")),
     ],
 )
 def test_a_grown_run_is_the_run_asked_for_at_once(
@@ -84,18 +84,18 @@ def test_a_grown_run_is_the_run_asked_for_at_once(
 
 
 def test_only_new_measures_are_computed(tmp_path: Path, calls: list[int]) -> None:
-    surveyed(tmp_path / "run", measures=["lens", "skip"])
+    surveyed(tmp_path / "run", measures=["lens", "drop"])
     calls.clear()
     surveyed(None, measures=["swap"])
     alone = calls.copy()
     calls.clear()
-    surveyed(tmp_path / "run", measures=["lens", "skip", "swap"], grow=True)
+    surveyed(tmp_path / "run", measures=["lens", "drop", "swap"], grow=True)
     assert calls == alone != []
 
 
 def test_only_new_prompts_are_computed(tmp_path: Path, calls: list[int]) -> None:
     """Of seven prompts two are new, in a shard that holds one of before too."""
-    measures = ["lens", "skip"]
+    measures = ["lens", "drop"]
     surveyed(tmp_path / "run", 5, measures)
     calls.clear()
     bathyscope.survey(waves.loaded("llama"), prompts()[5:], measures, progress=False, batch_tokens=52)

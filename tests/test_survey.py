@@ -52,12 +52,12 @@ def surveyed(prompts: Any = None, measures: Any = "all", **options: Any) -> bath
 
 @pytest.fixture(scope="module")
 def in_memory() -> bathyscope.Run:
-    return surveyed(batch_tokens=40)
+    return surveyed(batch_tokens=80)
 
 
 @pytest.fixture(scope="module")
 def on_disk(tmp_path_factory: pytest.TempPathFactory) -> bathyscope.Run:
-    return surveyed(batch_tokens=40, out=tmp_path_factory.mktemp("runs") / "run")
+    return surveyed(batch_tokens=80, out=tmp_path_factory.mktemp("runs") / "run")
 
 
 def assert_same_bits(one: bathyscope.Run, other: bathyscope.Run) -> None:
@@ -101,7 +101,7 @@ def test_memory_and_disk_hold_the_same_bits(in_memory: bathyscope.Run, on_disk: 
 
 
 def test_the_size_of_shards_changes_nothing(in_memory: bathyscope.Run) -> None:
-    assert in_memory.manifest["identity"]["plan"] == [[0, 2], [2, 3], [3, 5], [5, 6]]
+    assert in_memory.manifest["identity"]["plan"] == [[0, 4], [4, 6]]
     for batch_tokens, shards in ((1, 6), (10_000, 1)):
         other = surveyed(batch_tokens=batch_tokens)
         assert len(other.manifest["identity"]["plan"]) == shards
@@ -121,7 +121,7 @@ def test_prompts_keep_their_order_though_batches_go_by_length(in_memory: bathysc
 
 def test_a_finished_run_is_read_and_not_computed(on_disk: bathyscope.Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Wavefront, "run_convoy", lambda *_, **__: pytest.fail("a block ran"))
-    assert_same_bits(surveyed(batch_tokens=40, out=on_disk.path), on_disk)
+    assert_same_bits(surveyed(batch_tokens=80, out=on_disk.path), on_disk)
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_another_configuration_is_refused(
 ) -> None:
     monkeypatch.setattr(Wavefront, "run_convoy", lambda *_, **__: pytest.fail("a block ran"))
     with pytest.raises(StoreError) as caught:
-        surveyed(**{"batch_tokens": 40, "out": on_disk.path, **changes})
+        surveyed(**{"batch_tokens": 80, "out": on_disk.path, **changes})
     assert "belongs to another configuration" in str(caught.value)
     assert line in str(caught.value)
 
@@ -148,33 +148,33 @@ def test_another_configuration_is_refused(
 def test_another_models_weights_are_refused(on_disk: bathyscope.Run) -> None:
     other = zoo.entry("llama").build(seed=1)
     with pytest.raises(StoreError, match="weight_hash: run has"):
-        bathyscope.survey(other, answered(), "all", on_disk.path, batch_tokens=40, repeat={"length": 2}, progress=False)
+        bathyscope.survey(other, answered(), "all", on_disk.path, batch_tokens=80, repeat={"length": 2}, progress=False)
 
 
 def test_an_interrupted_survey_keeps_what_is_finished_and_goes_on(
     in_memory: bathyscope.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ctrl-C during the third of four shards; the resumed run computes only two more."""
+    """Ctrl-C during the second of two shards; the resumed run computes only that one, from its beginning."""
     run, calls = Wavefront.run_convoy, 0
 
     def interrupted(wave: Wavefront, convoy: Any, *more: Any) -> None:
         nonlocal calls
         [(_, probes)] = convoy  # of a model in memory each batch is computed by itself
         calls += len(probes) > 1  # a reference set is run before the first shard, for one measure alone
-        if calls == 4:  # two batches of one prompt each, then one
+        if calls == 6:  # four batches of one prompt each, then one
             raise KeyboardInterrupt
         run(wave, convoy, *more)
 
     monkeypatch.setattr(Wavefront, "run_convoy", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        surveyed(batch_tokens=40, out=tmp_path / "run")
+        surveyed(batch_tokens=80, out=tmp_path / "run")
     kept = sorted(path.name for path in (tmp_path / "run").glob("shard-*.nc"))
-    assert kept == ["shard-00000.nc", "shard-00001.nc"]
-    with pytest.raises(StoreError, match="is not finished: 2 of 4 shards are there"):
+    assert kept == ["shard-00000.nc"]
+    with pytest.raises(StoreError, match="is not finished: 1 of 2 shards are there"):
         bathyscope.open(tmp_path / "run")
     calls = -100
-    resumed = surveyed(batch_tokens=40, out=tmp_path / "run")
-    assert calls == -97
+    resumed = surveyed(batch_tokens=80, out=tmp_path / "run")
+    assert calls == -98
     assert_same_bits(resumed, in_memory)
 
 
@@ -258,7 +258,7 @@ def test_the_callers_gradients_do_not_matter(
 ) -> None:
     with mode():
         before = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
-        run = surveyed(batch_tokens=40)
+        run = surveyed(batch_tokens=80)
         assert (torch.is_grad_enabled(), torch.is_inference_mode_enabled()) == before
     assert_same_bits(run, in_memory)
 

@@ -48,7 +48,7 @@ def relative(found: xr.DataArray, wanted: np.ndarray, scale: float) -> float:
 
 
 @pytest.mark.filterwarnings("ignore:integrated_gradients. this .* has no separable")
-@pytest.mark.parametrize("name", zoo.swept([*NAMES, *WITHOUT_PARTS]))
+@pytest.mark.parametrize("name", zoo.swept([*NAMES, *WITHOUT_PARTS], zoo.FEWER))
 def test_parity_with_one_pass_per_step(name: str) -> None:
     model = zoo.build(name)
     (ids,) = zoo.prompts(model, (5,))

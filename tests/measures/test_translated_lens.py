@@ -115,7 +115,13 @@ def by_hand(model: Any, name: str, counted: slice = slice(1, None)) -> dict[str,
 
 @pytest.mark.parametrize(
     "name",
-    ["llama", "gpt2", "gpt_neox", "falcon", "recurrent_gemma", "lfm2", "mamba", "llama_tied", "gemma2", "universal"],
+    [
+        *("falcon", "lfm2", "llama_tied", "gemma2", "universal"),
+        *(
+            pytest.param(name, marks=pytest.mark.thorough)
+            for name in ("llama", "gpt2", "gpt_neox", "recurrent_gemma", "mamba")
+        ),
+    ],
 )
 def test_equals_least_squares_on_the_models_own_states(name: str) -> None:
     """Sequential and parallel blocks, recurrent ones, tied embeddings, shared weights; in double precision."""
@@ -180,7 +186,7 @@ def test_other_measures_keep_their_numbers() -> None:
         xr.testing.assert_identical(together[name], alone[name])
 
 
-@pytest.mark.parametrize("batch_tokens", [1, 60, 10_000])
+@pytest.mark.parametrize("batch_tokens", [1, pytest.param(60, marks=pytest.mark.thorough), 10_000])
 def test_shards_change_nothing(batch_tokens: int) -> None:
     """The maps not a bit; what is read with them as far as a forward depends on the prompts beside it."""
     double = waves.load(zoo.entry("llama").build().double())

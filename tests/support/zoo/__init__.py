@@ -16,7 +16,7 @@ from support.zoo import classic, dense, hybrid, moe, postnorm, refused, relative
 from support.zoo.entry import Entry
 from transformers import PreTrainedModel
 
-__all__ = ["Entry", "build", "entries", "entry", "names", "prompts", "swept"]
+__all__ = ["FEWER", "Entry", "build", "entries", "entry", "names", "prompts", "swept"]
 
 PLAIN = (*dense.ENTRIES, *classic.ENTRIES, *postnorm.ENTRIES, *moe.ENTRIES, *hybrid.ENTRIES, *shared.ENTRIES)
 _TABLE: dict[str, Entry] = {}
@@ -40,13 +40,22 @@ REPRESENTATIVES: Final = frozenset(
 """An entry of every way to add to the stream, to read it out, to attend and to be given arguments."""
 
 
-def swept(chosen: Iterable[str]) -> list[Any]:
-    """These entries as values of a test's parameter; all but ``REPRESENTATIVES`` are for ``make test-all`` alone.
+FEWER: Final = frozenset(
+    (
+        *("llama", "llama_dynamic", "gpt2", "falcon", "gemma2", "granite", "bloom", "gemma4"),
+        *("lfm2", "mamba", "openai-gpt", "moeut"),
+    )
+)
+"""An entry of every way to add to the stream; one without parts, one without tails, one that depends on lengths."""
+
+
+def swept(chosen: Iterable[str], quick: frozenset[str] = REPRESENTATIVES) -> list[Any]:
+    """These entries as values of a test's parameter; all but ``quick`` are for ``make test-all`` alone.
 
     For checks that cost a second or so of computing for each family. What every family needs of its own, the checks at
     load and the standard schedule, is tested of all of them by ``make test`` too.
     """
-    return [pytest.param(one, marks=() if one in REPRESENTATIVES else pytest.mark.thorough) for one in chosen]
+    return [pytest.param(one, marks=() if one in quick else pytest.mark.thorough) for one in chosen]
 
 
 def entries(*, plain: bool = False, refused: bool = False) -> tuple[Entry, ...]:
