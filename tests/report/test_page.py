@@ -16,6 +16,7 @@ from html.parser import HTMLParser
 from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -157,20 +158,29 @@ def test_table_captions_noise_and_provenance_are_there() -> None:
         assert part in text
 
 
+@pytest.mark.parametrize("weighting", ["tokens", "prompts"])
 @pytest.mark.parametrize(
-    ("heading", "measure", "variables"),
-    [("One block dropped", "drop", ("kl", "top1_agreement")), ("Logit lens", "lens", ("kl_lens_final", "entropy"))],
+    ("heading", "measure", "last", "curves"),
+    [
+        ("One block dropped", "drop", 1, {"KL (nats)": "kl", "agreement (1)": "top1_agreement"}),
+        ("Logit lens", "lens", 0, {"KL(lens ‖ final) (nats)": "kl_lens_final", "entropy (bits)": "entropy"}),
+    ],
 )
-def test_numbers_of_tables_are_those_of_the_run(heading: str, measure: str, variables: tuple[str, ...]) -> None:
-    """Means over prompts, of which each counts the same, at every block or boundary."""
-    table = whole_page().partition(f"<h3>{heading}</h3>")[2].partition("<summary>The numbers as a table</summary>")[2]
+def test_numbers_of_tables_are_those_of_the_picture_above(
+    heading: str, measure: str, last: int, curves: dict[str, str], weighting: Literal["tokens", "prompts"]
+) -> None:
+    """Means over all tokens of all prompts, or over prompts where these were asked for, at every place."""
+    run = without(RUN, *(name for name in RUN.measures if name != measure))
+    text = rendered([run], options=FigureOptions(weighting=weighting))
+    table = text.partition(f"<h3>{heading}</h3>")[2].partition("<summary>The numbers as a table</summary>")[2]
     headings, *rows = [
         re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row)
         for row in re.findall(r"<tr>.*?</tr>", table.partition("</table>")[0])
     ]
-    for variable in variables:
-        (column,) = [n for n, told in enumerate(headings) if told.startswith(f"{variable.replace('_', ' ')} (")]
-        wanted = RUN[measure][variable].mean("prompt").values
+    weights = RUN[measure]["n_tokens"].values - last if weighting == "tokens" else np.ones(RUN.identity.prompts)
+    for said, variable in curves.items():
+        (column,) = [n for n, told in enumerate(headings) if told.endswith(f": {said}")]
+        wanted = weights @ RUN[measure][variable].values / weights.sum()
         assert [int(row[0]) for row in rows] == list(range(len(wanted)))
         np.testing.assert_allclose(
             [float(row[column].partition(" (")[0]) for row in rows], wanted, rtol=6e-4, atol=1e-12

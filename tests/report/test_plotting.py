@@ -68,4 +68,6 @@ def test_panels_are_files_of_a_journals_width_with_caption_and_numbers(tmp_path:
     assert "qwen on" in caption
     rows = list(csv.DictReader((tmp_path / "lens.csv").open()))
     own = [float(row["mean"]) for row in rows if row["variable"] == "entropy"]
-    np.testing.assert_allclose(own, run["lens"].entropy.mean("prompt"))
+    tokens = run["lens"]["n_tokens"].values
+    np.testing.assert_allclose(own, tokens @ run["lens"]["entropy"].values / tokens.sum())
+    assert all(float(row["low"]) <= float(row["mean"]) <= float(row["high"]) for row in rows)

@@ -13,7 +13,6 @@ from bathyscope.errors import OptionError
 from bathyscope.explorer import assets
 from bathyscope.explorer.answer import answer
 from bathyscope.explorer.content import content
-from bathyscope.explorer.places import by_place
 from bathyscope.options import checked
 from bathyscope.report import html, provenance, table
 from bathyscope.report.arguments import check, check_options, named, parted
@@ -21,8 +20,8 @@ from bathyscope.report.figures import plan as plan_figure
 from bathyscope.report.figures.kind import Drawing
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.registry import drawings, figures_of
+from bathyscope.report.numbers import Row, numbers
 from bathyscope.report.side_by_side import differences, together
-from bathyscope.statistics.bootstrap import Interval
 from bathyscope.store.prompts import PROMPTS
 from bathyscope.store.run import Run
 from bathyscope.surgery.plan import HEADINGS, Plan, cells
@@ -132,7 +131,7 @@ def _section(
         "depth_rows": [table.depth_cells(row) for row in depths],
         "remarks": table.remarks(depths),
         "figures": [
-            html.figure(drawing, f"r{anchor.rpartition('-')[2]}-{n}", *_numbers(run, figure, cluster))
+            html.figure(drawing, f"r{anchor.rpartition('-')[2]}-{n}", *_numbers(run, figure, drawing))
             for n, (figure, drawing) in enumerate(drawn.items())
         ],
         "configuration": provenance.configuration(run),
@@ -154,23 +153,20 @@ def _plan_section(plan: Plan, anchor: str) -> dict[str, Any]:
     }
 
 
-def _numbers(run: Run, figure: str, cluster: str | None) -> tuple[list[str], list[list[str]]]:
-    """Means and intervals behind a figure's curves: headings, and a row for each block or boundary."""
-    kind = figures_of(run)[figure]
-    every = by_place(run[kind.measure], run.identity.seed, cluster)
-    found = [one for one in every if not kind.needs or one.key in kind.needs]
-    if not found:
-        return [], []
-    places = sorted({place for one in found for place in one.places})
-    told = [dict(zip(one.places, zip(one.mean.tolist(), one.intervals), strict=True)) for one in found]
-    rows = [[str(place), *(_mean_of(own.get(place)) for own in told)] for place in places]
-    return ["place", *(f"{one.label} ({one.units})" for one in found)], rows
+def _numbers(run: Run, figure: str, drawing: Drawing) -> tuple[list[str], list[list[str]]]:
+    """Means and bands of a figure's curves: headings, and a row for each block or boundary."""
+    found = numbers(drawing, run[figures_of(run)[figure].measure])
+    curves = list(dict.fromkeys((one["what"], one["units"]) for one in found))
+    told = {(one["what"], one["units"], one["place"]): _mean_of(one) for one in found}
+    places = sorted({one["place"] for one in found})
+    rows = [[str(place), *(told.get((*curve, place), "–") for curve in curves)] for place in places]
+    return ["place", *(f"{what} ({units})" for what, units in curves)] if found else [], rows
 
 
-def _mean_of(found: tuple[float, Interval] | None) -> str:
-    if found is None or math.isnan(found[0]):
+def _mean_of(found: Row) -> str:
+    mean, low, high = found["mean"], found["low"], found["high"]
+    if math.isnan(mean):
         return "–"
-    mean, (low, high) = found
     return f"{mean:.4g}" if math.isnan(low) else f"{mean:.4g} ({low:.3g} to {high:.3g})"
 
 

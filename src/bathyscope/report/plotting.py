@@ -8,7 +8,6 @@ from typing import Final
 from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
 
-from bathyscope.contents import summary
 from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.report.arguments import check_options, runs_of
 from bathyscope.report.export import check_formats, write_output
@@ -16,6 +15,7 @@ from bathyscope.report.figures import style
 from bathyscope.report.figures.kind import Panel, draw_panel, fill
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.registry import drawings, figures_of
+from bathyscope.report.numbers import numbers
 from bathyscope.report.render import FORMATS, render
 from bathyscope.store.run import Run
 
@@ -70,7 +70,7 @@ def save_panels(
 ) -> list[Path]:
     """Every panel as a file of its own, ``folder/lens.kl.pdf``: 3.3 inches wide, or 6.75 where it has a row of its own.
 
-    Beside them the caption of each figure (``lens.txt``) and the means and intervals behind it (``lens.csv``).
+    Beside them the caption of each figure (``lens.txt``) and the means and bands that it draws (``lens.csv``).
 
     Raises:
         OptionError: nothing to draw; a format that is not one of png, svg, pdf; an argument of another type.
@@ -86,7 +86,6 @@ def save_panels(
         written.append(Path(folder).expanduser() / name)
         write_output(written[-1], content)
 
-    cluster = None if options is None else options.cluster
     kinds = figures_of(run)
     for name, drawing in drawings(run, options).items():
         for panel in drawing.panels:
@@ -94,9 +93,7 @@ def save_panels(
             for format_ in formats:
                 keep(f"{name}.{panel.name}.{format_}", render(drawn, format_))
         keep(f"{name}.txt", f"{drawing.note} {run.caption()}\n".encode())
-        needs = kinds[name].needs
-        rows = [row for row in summary(run, kinds[name].measure, cluster) if not needs or row["variable"] in needs]
-        if rows:
+        if rows := numbers(drawing, run[kinds[name].measure]):
             keep(f"{name}.csv", pd.DataFrame(rows).to_csv(index=False).encode())
     return written
 

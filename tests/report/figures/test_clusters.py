@@ -22,6 +22,7 @@ from bathyscope.explorer.answer import answer
 from bathyscope.report.figures.kind import Drawing, draw_panel
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.registry import FIGURES
+from bathyscope.report.figures.summary import summarise
 from bathyscope.report.page import report
 from bathyscope.statistics.bootstrap import mean_interval
 from bathyscope.store.run import Run
@@ -98,10 +99,12 @@ def test_every_interval_of_a_page_resamples_clusters_and_says_so(tmp_path: Path)
     member = np.array([0, 0, 1, 1, 2])
     path = report(run, tmp_path / "page.html", options=FigureOptions(prompts_shown=0, cluster="book"))
     page = re.sub(r"<svg.*?</svg>", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
-    low, high = mean_interval(run["drop"]["kl"].values[:, 1], cluster=member)
-    assert f"({low:.3g} to {high:.3g})" in page
-    low, high = mean_interval(run["drop"]["kl"].values[:, 1])
-    assert f"({low:.3g} to {high:.3g})" not in page
+    tokens = run["drop"]["n_tokens"].values - 1
+    for cluster in (member, None):
+        band = summarise(run["drop"]["kl"].values, tokens, MEAN, cluster)
+        assert band.low is not None
+        assert band.high is not None
+        assert (f"({band.low[1]:.3g} to {band.high[1]:.3g})" in page) == (cluster is not None)
     found = answer(run, "book")
     assert found.headline == run.verdict_by("book").text
     assert found.trust[-1] == "Intervals resample clusters of prompts by book."

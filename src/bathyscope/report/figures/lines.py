@@ -209,13 +209,16 @@ def panel(name: str, curves: Sequence[Series], axis: Axis) -> Panel | None:
     return Panel(name, partial(_draw, curves=shown, axis=axis), _alt(shown, axis), size, _shared(name, shown, axis))
 
 
+def curves_of(shown: Panel) -> tuple[Sequence[Series], Axis]:
+    """The curves of a panel along the depth, with what stands on its axes; no curve where it shows something else."""
+    found = (shared.shown for shared in shown.shared if shared.together is _over_runs)
+    return next(found, ((), Axis("", "", "")))
+
+
 def only(shown: Panel, name: str) -> Panel | None:
     """The curve of one variable of a panel, under the variable's name; None where the panel has none of it."""
-    for shared in shown.shared:
-        if shared.together is _over_runs:
-            curves, axis = shared.shown
-            return panel(name, [curve for curve in curves if curve.name == name], axis)
-    return None
+    curves, axis = curves_of(shown)
+    return panel(name, [curve for curve in curves if curve.name == name], axis)
 
 
 def mark(shown: Panel, places: Mapping[str, float], said: str) -> Panel:
