@@ -49,7 +49,8 @@ def test_blocks_until_a_share_lie_between_blocks_by_proportion() -> None:
     # evenly spread effects are done at the share itself
     np.testing.assert_allclose(blocks_until(np.ones((1, 7)), 0.5), [3.5])
     assert np.isnan(blocks_until([[0.0, 0.0], [np.nan, np.nan]])).all()
-    np.testing.assert_allclose(blocks_until([[np.nan, 1.0, 1.0]]), [2.8])
+    # an effect that is not known is not none: all others may be small beside it
+    assert np.isnan(blocks_until([[np.nan, 1.0, 1.0], [1.0, 1.0, np.nan]])).all()
 
 
 def test_each_reading_is_a_mean_over_prompts_with_an_interval() -> None:

@@ -361,9 +361,9 @@ def _by_prompt(measures: Datasets) -> dict[str, FloatArray]:
 def blocks_until(effect: ArrayLike, share: float = SHARE) -> FloatArray:
     """Blocks until ``share`` of the summed effect ``[..., L]`` is reached, [...]: 0 … L, between blocks by proportion.
 
-    NaN where the effects are none, or sum to nothing.
+    NaN where an effect is not known, and where they sum to nothing.
     """
-    values = np.nan_to_num(np.asarray(effect, dtype=np.float64))
+    values = np.asarray(effect, dtype=np.float64)
     total = values.sum(-1, keepdims=True)
     with np.errstate(invalid="ignore", divide="ignore"):
         done = np.cumsum(values, -1) / total

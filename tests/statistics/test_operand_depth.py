@@ -16,8 +16,10 @@ def test_a_token_is_left_where_less_than_a_tenth_of_its_effect_is_found_behind()
         [1.0, 1.0, 1.0, 1.0, 1.0],  # it is never left
         [1e-8, 0.0, 0.0, 0.0, 0.0],  # it never mattered
         [np.nan] * 5,
+        [1.0, 1.0, 1.0, np.nan, 0.0],  # it may be left here, or not yet
+        [1.0, np.nan, 0.0, 0.0, 0.0],
     ]
-    np.testing.assert_array_equal(left_at(effects), [3, 3, 4, np.nan, np.nan, np.nan])
+    np.testing.assert_array_equal(left_at(effects), [3, 3, 4, *[np.nan] * 5])
 
 
 def test_operands_are_read_in_the_order_of_the_steps() -> None:

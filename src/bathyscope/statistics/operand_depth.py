@@ -27,9 +27,9 @@ def left_at(effect: ArrayLike) -> FloatArray:
         effect: [..., boundaries 0 … L]; NaN = not measured.
 
     Returns:
-        [...], NaN where no effect is larger than ``FLOOR``, and where much of it is left at L.
+        [...], NaN where an effect is not known, none is larger than ``FLOOR``, and much of it is left at L.
     """
-    values = np.nan_to_num(np.asarray(effect, dtype=np.float64))
+    values = np.asarray(effect, dtype=np.float64)
     most = values.max(-1)
     matters = values >= (1 - SHARE) * most[..., None]
     boundaries = values.shape[-1]
