@@ -154,7 +154,8 @@ def test_unfinished_run_is_refused_with_counts_and_the_way_on(unfinished: Path) 
     assert str(caught.value) == (
         f"The run in {str(unfinished)!r} is not finished: 2 of 3 shards are there. Resume it by "
         f"repeating the survey of 'tiny/llama' on 'stories:6' with out={str(unfinished)!r}, or read what is "
-        f"there with bathyscope.open({str(unfinished)!r}, partial=True)."
+        f"there with bathyscope.open({str(unfinished)!r}, partial=True). "
+        "Parts (part=..., --part) are joined instead (bathyscope join)."
     )
 
 

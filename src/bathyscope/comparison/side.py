@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -113,7 +115,7 @@ def sides_of(runs: Sequence[Run], cluster: str | None = None) -> list[Side]:
         cluster: label of the prompts that are resampled as one, in whichever run they are; None = each for itself.
 
     Raises:
-        OptionError: a run given twice, or without the measures that the estimators read; a label that makes no
+        OptionError: a run given twice, parts of one, or a run without the measures that the estimators read; a label that makes no
             clusters.
     """
     _refuse_repeated(runs)
@@ -226,4 +228,20 @@ def _refuse_repeated(runs: Sequence[Run]) -> None:
             where = "one in memory" if run.path is None else repr(str(run.path))
             raise OptionError(
                 f"The same run was given twice ({where}); a run does not differ from itself. Give each run once."
+            )
+    _refuse_parts(runs)
+
+
+def _refuse_parts(runs: Sequence[Run]) -> None:
+    """Parts of one survey are one run, whose halves differ in their prompts alone."""
+    unfinished = [run for run in runs if run.manifest["record"].get("finished", "") is None]
+    for run, other in combinations(unfinished, 2):
+        if run.manifest["identity"] == other.manifest["identity"]:
+            folders = [shlex.quote(str(one.path)) for one in (run, other)]
+            own, others = (one.manifest["record"]["shards"] for one in (run, other))
+            raise OptionError(
+                f"{folders[0]} and {folders[1]} hold {len(own)} and {len(others)} of the {len(run.identity.plan)} shards "
+                "of one survey (--part): they are one run, of one model on one set of prompts. Join them "
+                f"(bathyscope join {' '.join(folders)} --out RUN), and compare that run with others, or groups of its "
+                "prompts with each other (bathyscope group RUN --by LABEL)."
             )

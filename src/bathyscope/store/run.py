@@ -429,7 +429,7 @@ def _unfinished(manifest: Manifest, folder: Path, there: int) -> str:
     read = f", or read what is there with bathyscope.open({str(folder)!r}, partial=True)" if there else ""
     return (
         f"The run in {str(folder)!r} is not finished: {there} of {len(identity.plan)} shards are there"
-        f"{missing}. Resume it by {again}{read}."
+        f"{missing}. Resume it by {again}{read}. Parts (part=..., --part) are joined instead (bathyscope join)."
     )
 
 
