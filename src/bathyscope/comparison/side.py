@@ -115,8 +115,8 @@ def sides_of(runs: Sequence[Run], cluster: str | None = None) -> list[Side]:
         cluster: label of the prompts that are resampled as one, in whichever run they are; None = each for itself.
 
     Raises:
-        OptionError: a run given twice, parts of one, or a run without the measures that the estimators read; a label that makes no
-            clusters.
+        OptionError: a run given twice, parts of one, or a run without the measures that the estimators read; a label
+            that makes no clusters.
     """
     _refuse_repeated(runs)
     names = run_names(runs)
@@ -240,8 +240,8 @@ def _refuse_parts(runs: Sequence[Run]) -> None:
             folders = [shlex.quote(str(one.path)) for one in (run, other)]
             own, others = (one.manifest["record"]["shards"] for one in (run, other))
             raise OptionError(
-                f"{folders[0]} and {folders[1]} hold {len(own)} and {len(others)} of the {len(run.identity.plan)} shards "
-                "of one survey (--part): they are one run, of one model on one set of prompts. Join them "
+                f"{folders[0]} and {folders[1]} hold {len(own)} and {len(others)} of the {len(run.identity.plan)} "
+                "shards of one survey (--part): they are one run, of one model on one set of prompts. Join them "
                 f"(bathyscope join {' '.join(folders)} --out RUN), and compare that run with others, or groups of its "
                 "prompts with each other (bathyscope group RUN --by LABEL)."
             )
