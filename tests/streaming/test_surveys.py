@@ -213,6 +213,26 @@ def test_controls_that_copy_the_weights_are_refused(tmp_path: Path) -> None:
             survey(model, streamed.prompts(model), ["residual"], control=control, progress=False)
 
 
+def test_a_streamed_model_is_neither_moved_nor_saved_and_stays_as_it_is(tmp_path: Path) -> None:
+    model = streamed.streamed(streamed.saved("llama", tmp_path / "model"))
+    before = {name: (tensor.dtype, tensor.device) for name, tensor in model.hf.named_parameters()}
+    for ask in (
+        model.hf.half,
+        model.hf.cuda,
+        model.hf.model.double,
+        model.hf.model.layers[1].bfloat16,
+        lambda: model.hf.to("cpu"),
+        lambda: model.hf.to(torch.float64),
+    ):
+        with pytest.raises(ModelError, match=r"neither moved nor cast .* dtype='float16', .* placement='resident'\."):
+            ask()
+    for ask in (model.hf.save_pretrained, model.hf.push_to_hub):
+        with pytest.raises(ModelError, match=r"cannot be saved .*; copy the files .* by bathyscope\.export, or"):
+            ask(str(tmp_path / "saved"))
+    assert not (tmp_path / "saved").exists()
+    assert {name: (tensor.dtype, tensor.device) for name, tensor in model.hf.named_parameters()} == before
+
+
 def test_a_streamed_model_cannot_be_copied(tmp_path: Path) -> None:
     import copy
 

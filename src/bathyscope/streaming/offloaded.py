@@ -8,7 +8,7 @@ its hooks are taken off.
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor, nn
@@ -63,7 +63,34 @@ def take_over(hf: nn.Module, blocks: str, window: int | None = None) -> BlockSto
             _take_off(module)
     for name in _WARNINGS:
         hf.__dict__.pop(name, None)
+    _refuse_what_needs_weights(hf, blocks)
     return BlockStore(tuple(listed.children()), paths, inside, device, window)
+
+
+def _refuse_what_needs_weights(hf: nn.Module, blocks: str) -> None:
+    """Whoever moves, casts or saves the model is told that its blocks' weights are not there, before others have moved."""
+    names = blocks.split(".")
+    around = [hf.get_submodule(".".join(names[:count])) for count in range(len(names) + 1)]
+    for module in (*around, *around[-1].children()):
+        module.__dict__["_apply"] = _refuse_move
+    for name in ("save_pretrained", "push_to_hub"):
+        hf.__dict__[name] = _refuse_saving
+
+
+def _refuse_move(*_: object, **__: object) -> NoReturn:
+    raise ModelError(
+        "A model whose blocks are streamed can be neither moved nor cast (half, to, cuda, …), since its weights are "
+        "not in memory; load it with the dtype and device that it should have (bathyscope.load(..., dtype='float16', "
+        "device='cuda')), or with placement='resident'."
+    )
+
+
+def _refuse_saving(*_: object, **__: object) -> NoReturn:
+    raise ModelError(
+        "A model whose blocks are streamed cannot be saved by save_pretrained or push_to_hub, since its weights are "
+        "not in memory; copy the files that it was loaded from, write it with its blocks in another order by "
+        "bathyscope.export, or load it with placement='resident'."
+    )
 
 
 def _offloading(module: nn.Module) -> Iterator[Any]:
