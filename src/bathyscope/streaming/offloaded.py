@@ -68,7 +68,7 @@ def take_over(hf: nn.Module, blocks: str, window: int | None = None) -> BlockSto
 
 
 def _refuse_what_needs_weights(hf: nn.Module, blocks: str) -> None:
-    """Whoever moves, casts or saves the model is told that its blocks' weights are not there, before others have moved."""
+    """Whoever moves, casts or saves the model is told that weights are elsewhere, before any other has moved."""
     names = blocks.split(".")
     around = [hf.get_submodule(".".join(names[:count])) for count in range(len(names) + 1)]
     for module in (*around, *around[-1].children()):
