@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -71,6 +73,20 @@ def test_copies_in_clusters_have_the_band_of_one_prompt_each() -> None:
     assert summarise(CURVES, TOKENS, FigureOptions(), np.zeros(3, dtype=np.intp)).low is None
 
 
+@pytest.mark.parametrize("prompts", [2, 3, 4, 5])
+def test_a_band_of_few_prompts_holds_the_truth_no_more_often_than_is_said(prompts: int) -> None:
+    """Drawn again and again: a place is a draw of its own."""
+    drawn = np.random.default_rng(prompts).normal(size=(prompts, 3000))
+    found = summarise(drawn, np.ones(prompts), FigureOptions())
+    assert found.low is not None
+    assert found.high is not None
+    covered = float(((found.low <= 0) & (found.high >= 0)).mean())
+    share = re.search(r"at most (\d+)% of cases", describe(FigureOptions(), prompts))
+    assert share is not None
+    assert covered <= int(share[1]) / 100 + 3 * 0.01
+    assert covered >= int(share[1]) / 100 - 0.06
+
+
 def test_equal_prompts_have_a_band_of_no_width() -> None:
     summary = summarise(np.full((4, 2), 7.0), np.ones(4), FigureOptions())
     np.testing.assert_allclose([summary.low, summary.high], 7.0)
@@ -90,7 +106,8 @@ def test_no_band(curves: np.ndarray, options: FigureOptions) -> None:
     [
         (FigureOptions(), 5, ["each token counts the same", "95% bootstrap interval of the mean"]),
         (FigureOptions(weighting="prompts"), 5, ["each prompt counts the same"]),
-        (FigureOptions(), 5, ["resampling prompts."]),
+        (FigureOptions(), 6, ["resampling prompts."]),
+        (FigureOptions(), 3, ["resampling prompts (no wider than these 3 prompts lie apart", "at most 75% of cases)."]),
         (FigureOptions(cluster="book"), 5, ["resampling clusters of prompts by book."]),
         (FigureOptions(band="quartiles"), 5, ["quartiles of the prompts"]),
         (FigureOptions(), 1, ["one prompt, so no band"]),

@@ -21,6 +21,7 @@ from bathyscope.report.figures.kind import Drawing, FigureKind, Panel, Shared
 from bathyscope.report.figures.lines import BLOCK_LABEL
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.stages_together import ROW_INCHES, WIDTH, row_label, said_of, usable
+from bathyscope.report.figures.summary import of_few
 from bathyscope.store.run import Run
 
 _AROUND_INCHES: Final = 1.1
@@ -44,11 +45,13 @@ def _drawing(run: Run, options: FigureOptions) -> Drawing:
 
 def _note(data: xr.Dataset) -> str:
     """What is cut and how, what the stages are called, which signatures are missing, how many stages there are."""
+    prompts, cluster = int(data.attrs["n_prompts"]), data.attrs.get("cluster")
+    few = "" if cluster or prompts < 2 else of_few(prompts)
     said = [
         "Signatures of how the model works at each block, all cut at the same boundaries: where the curves, "
         "standardised over the blocks, are nearest to steps. Lines: means over prompts, each counting the same, with "
         f"{data.attrs['level']:.0%} bootstrap intervals over "
-        f"{resampled(data.attrs.get('cluster'))}; upright lines: boundaries, shaded over their intervals.",
+        f"{resampled(cluster)}{few}; upright lines: boundaries, shaded over their intervals.",
         _names(data),
         _left_out(data),
         str(data["boundary_reason"].values),

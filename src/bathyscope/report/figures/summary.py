@@ -18,6 +18,8 @@ from bathyscope.statistics.reduce import weighted_mean
 RESAMPLES: Final = 1000
 LEVEL: Final = 0.95
 _SEED: Final = 0
+_MANY: Final = 6
+"""Prompts of which the range holds the mean of all like them at ``LEVEL``."""
 
 Weighting = Literal["tokens", "prompts"]
 
@@ -93,9 +95,24 @@ def describe(options: FigureOptions, prompts: int, weighting: Weighting | None =
     )
     if prompts < 2:
         return f"{mean}; one prompt, so no band."
+    units = resampled(options.cluster) + ("" if options.cluster else of_few(prompts))
     band = {
-        "bootstrap": f"; bands: {LEVEL:.0%} bootstrap interval of the mean, resampling {resampled(options.cluster)}",
+        "bootstrap": f"; bands: {LEVEL:.0%} bootstrap interval of the mean, resampling {units}",
         "quartiles": "; bands: quartiles of the prompts",
         "none": "",
     }[options.band]
     return f"{mean}{band}."
+
+
+def of_few(prompts: int) -> str:
+    """What a percentile interval of few prompts is worth, to stand behind what it is called; empty for more.
+
+    Means of resamples never leave the range of the prompts, and the mean of all like them lies outside of it wherever
+    they are on one side of it together: of n prompts once in 2^(n−1), where either side is as likely.
+    """
+    if prompts >= _MANY:
+        return ""
+    return (
+        f" (no wider than these {prompts} prompts lie apart, so that it holds what more of them would give in at most "
+        f"{1 - 2.0 ** (1 - prompts):.0%} of cases)"
+    )
