@@ -258,16 +258,6 @@ def test_several_runs_are_compared_and_linked() -> None:
     assert row[1] == "7 (6 to 8), 0.58 of L 7 (6 to 8), 0.58 of L –"
 
 
-def test_what_runs_differ_in_comes_first() -> None:
-    """Before the curves side by side, the views and the single runs."""
-    runs = [complete_run(3, 3, tokens=8, model=name) for name in ("example/one", "example/other")]
-    kept = [without(run, *(name for name in run if name not in ("residual", "lens", "skip"))) for run in runs]
-    text = rendered(kept, names=["first", "second"])
-    places = [text.index(part) for part in ("Forest plot, second − first: ", 'id="explorer"', 'id="run-1"')]
-    assert text.index('id="compared"') < places[0]
-    assert places == sorted(places)
-
-
 def test_why_runs_are_not_compared_is_said() -> None:
     text = " ".join(" ".join(Reader(rendered([small_run(), small_run(model="example/other")])).text).split())
     assert "No differences are drawn. model-12 lacks residual, lens, skip (it holds: drop, " in text
@@ -300,9 +290,12 @@ def test_options_that_there_are_not_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("first", ["bathyscope.report", "import bathyscope.report.table"])
 def test_package_is_the_call_whatever_was_imported_first(first: str) -> None:
+    """And a table is had without the drawing library."""
     program = f"""
+import sys
 import bathyscope
 {first}
+print("matplotlib" in sys.modules)
 import bathyscope.report.figures.curves
 try:
     bathyscope.report([], "page.html")
@@ -310,13 +303,8 @@ except bathyscope.OptionError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("False\n")
     assert "at least one run" in done.stdout
-
-
-def test_table_is_had_without_the_drawing_library() -> None:
-    program = "import sys, bathyscope.report.table; print('matplotlib' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
 
 
 def test_single_run_needs_no_list(tmp_path: Path) -> None:
@@ -372,7 +360,10 @@ def test_depth_that_does_not_exist_leaves_the_table_and_its_reason() -> None:
     assert "interpolated; centre of mass: no crossing here." in "".join(page.text)
 
 
-def test_every_figure_of_every_run_is_computed_and_drawn_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_of_several_runs_draws_everything_once_and_their_differences_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Differences stand before the curves side by side, the views and the single runs."""
     computed, drawn = Counter[tuple[str, int]](), Counter[tuple[str, int, str]]()
 
     def counted(kind: FigureKind) -> FigureKind:
@@ -395,12 +386,16 @@ def test_every_figure_of_every_run_is_computed_and_drawn_once(tmp_path: Path, mo
     for name in FIGURES:
         monkeypatch.setitem(FIGURES, name, counted(FIGURES[name]))
     kept = ("skip", "residual", "lens", "gradient", "erasure")
-    runs = [complete_run(L=L, prompts=3, tokens=8, model=f"model-{L}") for L in (3, 4)]
+    runs = [complete_run(L=3, prompts=3, tokens=8, model=name) for name in ("example/one", "example/other")]
     runs = [without(run, *(name for name in run.measures if name not in kept)) for run in runs]
-    report(runs, tmp_path / "page.html", options=ONE)
+    page = report(runs, tmp_path / "page.html", options=ONE, names=["first", "second"])
     assert dict(computed) == {(name, id(run)): 1 for run in runs for name in kept}
     assert set(drawn.values()) == {1}
     assert len(drawn) == sum(len(drawing.panels) for run in runs for drawing in drawings(run, ONE).values())
+    text = page.read_text(encoding="utf-8")
+    places = [text.index(part) for part in ("Forest plot, second − first: ", 'id="explorer"', 'id="run-1"')]
+    assert text.index('id="compared"') < places[0]
+    assert places == sorted(places)
 
 
 HOSTILE = "red\x1b[31m\x07 turned\u202eround <i>\n" + "long " * 2000

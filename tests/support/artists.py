@@ -14,7 +14,9 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
-from bathyscope.report.figures.kind import FigureKind, compose
+from bathyscope.report.figures import style
+from bathyscope.report.figures.kind import FigureKind, Panel, compose, fill
+from bathyscope.report.figures.layout import MeasuredOnce
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.store.run import Run
 
@@ -64,9 +66,25 @@ def _is_rule(ax: Axes, line: Line2D) -> bool:
 
 
 def drawn_from(kind: FigureKind, run: Run, options: FigureOptions | None = None, panels: Sequence[str] = ()) -> Figure:
-    """A figure of a run with all its panels, or with the named ones."""
+    """What a figure of a run shows, in all its panels or in the named ones; where it lies is not decided."""
+    chosen = _chosen(kind, run, options, panels)
+    with style.applied():
+        figure = Figure(layout=MeasuredOnce())
+        for panel, cell in zip(chosen, figure.subfigures(len(chosen), 1, squeeze=False).flat):
+            fill(cell, panel)
+    return figure
+
+
+def laid_out_from(
+    kind: FigureKind, run: Run, options: FigureOptions | None = None, panels: Sequence[str] = ()
+) -> Figure:
+    """The figure under its heading, with everything in its place: most of what drawing costs."""
+    return compose(run, _chosen(kind, run, options, panels))
+
+
+def _chosen(kind: FigureKind, run: Run, options: FigureOptions | None, panels: Sequence[str]) -> list[Panel]:
     offered = {panel.name: panel for panel in kind.panels(run, options)}
-    return compose(run, [offered[name] for name in panels or offered])
+    return [offered[name] for name in panels or offered]
 
 
 def caption_of(kind: FigureKind, run: Run, options: FigureOptions | None = None) -> str:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import xarray as xr
-from support.artists import axes_titled, caption_of, drawn_from, visible_texts
+from support.artists import axes_titled, caption_of, drawn_from, laid_out_from, visible_texts
 from support.synthetic import replaced, synthetic_run
 
 from bathyscope.report.figures.effective_depth import FIGURE
@@ -99,14 +99,14 @@ def test_a_run_with_fewer_estimators_has_no_empty_lines() -> None:
 
 
 def test_shares_of_resamples_stand_beside_their_estimates() -> None:
-    figure = drawn_from(FIGURE, RUN)
+    figure = laid_out_from(FIGURE, RUN)
     texts = [text for text, _ in visible_texts(figure)]
     assert [text for text in texts if text.endswith("%")].count("100%") == 1
     assert sum(text.endswith("%") for text in texts) == len(ESTIMATORS)
 
 
 def test_missing_estimate_is_said_in_picture_and_caption() -> None:
-    figure = drawn_from(FIGURE, RUN)
+    figure = laid_out_from(FIGURE, RUN)
     assert "no estimate" in [text for text, _ in visible_texts(figure)]
     assert "Cosine, interpolated: interpolated_cosine is missing." in caption_of(FIGURE, RUN)
 
@@ -134,7 +134,7 @@ def test_axis_spans_all_boundaries() -> None:
 @pytest.mark.parametrize("n_blocks", [2, 126])
 def test_no_two_texts_overlap(n_blocks: int) -> None:
     run = replaced(RUN, "effective_depth", DATA.assign_attrs(n_blocks=n_blocks))
-    boxes = list(visible_texts(drawn_from(FIGURE, run)))
+    boxes = list(visible_texts(laid_out_from(FIGURE, run)))
     for number, (text, box) in enumerate(boxes):
         for other, beside in boxes[:number]:
             assert not box.overlaps(beside), (text, other)

@@ -8,7 +8,7 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from support import waves, zoo
-from support.artists import axes_titled, caption_of, drawn_from
+from support.artists import axes_titled, caption_of, drawn_from, laid_out_from
 from support.synthetic import replaced
 from support.synthetic_tokens import ANSWER, PIECES, complete_run
 
@@ -43,12 +43,13 @@ def test_cells_are_the_effects_without_the_last_token(prompt: int) -> None:
 
 
 def test_every_token_has_its_text() -> None:
-    labels = [label.get_text() for label in of_prompt(drawn(), 1).get_xticklabels()]
+    shown = of_prompt(laid_out_from(FIGURE, RUN, panels=["prompt_1"]), 1).get_xticklabels()
+    labels = [label.get_text() for label in shown]
     assert labels[:6] == ["␣spouse", "␣of", "⏎", "⇥", "$x_1$", "<b>&"]
     assert len(labels) == LENGTHS[1] - 1
-    assert all(label.get_rotation() == 90 for label in of_prompt(drawn(), 1).get_xticklabels())
+    assert all(label.get_rotation() == 90 for label in shown)
     # a dollar sign is no mathematics
-    assert not any(label.get_parse_math() for label in of_prompt(drawn(), 1).get_xticklabels())
+    assert not any(label.get_parse_math() for label in shown)
 
 
 @pytest.mark.parametrize("prompt", [1, 2, 3, 4])
@@ -85,7 +86,7 @@ def test_effect_on_all_later_positions_stands_below() -> None:
 
 def test_long_prompt_labels_some_tokens_that_do_not_overlap() -> None:
     run = complete_run(L=5, prompts=2, tokens=200)
-    figure = drawn_from(FIGURE, run)
+    figure = laid_out_from(FIGURE, run)
     (ax,) = [ax for ax in figure.axes if ax.get_images()]
     places = ax.get_xticks()
     assert len(places) <= LABELLED_TOKENS
@@ -97,7 +98,7 @@ def test_long_prompt_labels_some_tokens_that_do_not_overlap() -> None:
 
 
 def test_labels_of_a_full_page_do_not_overlap() -> None:
-    figure = drawn_from(FIGURE, complete_run(L=64, prompts=2, tokens=64))
+    figure = laid_out_from(FIGURE, complete_run(L=64, prompts=2, tokens=64))
     (ax,) = [ax for ax in figure.axes if ax.get_images()]
     boxes = [label.get_window_extent() for label in ax.get_xticklabels()]
     assert len(boxes) == 63

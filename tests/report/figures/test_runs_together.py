@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,9 +12,8 @@ from support.synthetic import replaced, without
 from support.synthetic_tokens import complete_run
 
 from bathyscope.report.figures import lines
-from bathyscope.report.figures.kind import Member, Panel, draw_panel
+from bathyscope.report.figures.kind import Drawing, Member, Panel, draw_panel
 from bathyscope.report.figures.lines import PLACES
-from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.registry import FIGURES
 from bathyscope.report.figures.summary import Summary
 from bathyscope.report.side_by_side import side_by_side
@@ -22,8 +22,15 @@ from bathyscope.store.run import Run
 RUNS = [complete_run(L=blocks, prompts=3, tokens=6, model=name) for blocks, name in ((3, "small"), (6, "large"))]
 
 
-def panel_of(measure: str, name: str, runs: Sequence[Run] = RUNS) -> Panel:
-    return next(panel for panel in side_by_side(runs)[measure].panels if panel.name == name)
+@functools.cache
+def together() -> dict[str, Drawing]:
+    return side_by_side(RUNS)
+
+
+def panel_of(measure: str, name: str, runs: Sequence[Run] = ()) -> Panel:
+    """Of the two runs, or of these, of which the other measures are not looked at."""
+    alone = [without(run, *(set(run) - {measure})) for run in runs]
+    return next(panel for panel in (side_by_side(alone) if alone else together())[measure].panels if panel.name == name)
 
 
 @pytest.mark.parametrize(
@@ -142,6 +149,7 @@ def test_many_long_names_stay_inside_of_the_picture() -> None:
 
 def test_curves_of_deep_models_keep_their_marks() -> None:
     deep = [complete_run(L=60, prompts=2, tokens=4, model=name) for name in ("one", "other")]
+    deep = [without(run, *(set(run) - {"lens"})) for run in deep]
     for run in (deep[:1], deep):
         panels = FIGURES["lens"].panels(run[0]) if len(run) == 1 else side_by_side(run)["lens"].panels
         (ax,) = draw_panel(next(panel for panel in panels if panel.name == "kl")).axes
@@ -152,8 +160,10 @@ def test_curves_of_deep_models_keep_their_marks() -> None:
 
 
 def test_a_variable_that_one_run_alone_holds_is_left_out() -> None:
-    few = replaced(RUNS[0], "residual", RUNS[0]["residual"].drop_vars("largest"))
-    both = [panel.name for panel in side_by_side(RUNS)["residual"].panels]
+    few = replaced(
+        without(RUNS[0], *(set(RUNS[0]) - {"residual"})), "residual", RUNS[0]["residual"].drop_vars("largest")
+    )
+    both = [panel.name for panel in together()["residual"].panels]
     assert both == [panel.name for panel in FIGURES["residual"].panels(RUNS[0])]
     assert "largest" in both
     alone = [panel.name for panel in side_by_side([few, RUNS[1]])["residual"].panels]
@@ -163,7 +173,8 @@ def test_a_variable_that_one_run_alone_holds_is_left_out() -> None:
 def test_a_run_looks_the_same_in_all_panels() -> None:
     third = complete_run(L=4, prompts=3, tokens=6, model="third")
     few = replaced(RUNS[0], "residual", RUNS[0]["residual"].drop_vars("largest"))
-    panels = [one for one in side_by_side([few, RUNS[1], third])["residual"].panels if one.name != "neighbour"]
+    alone = [without(run, *(set(run) - {"residual"})) for run in (few, RUNS[1], third)]
+    panels = [one for one in side_by_side(alone)["residual"].panels if one.name != "neighbour"]
     found = {panel.name: draw_panel(panel).axes[0] for panel in panels}
     for name in ("large", "third"):
         looks = {
@@ -177,7 +188,8 @@ def test_a_run_looks_the_same_in_all_panels() -> None:
 
 
 def test_one_run_with_a_value_is_no_comparison() -> None:
-    none = replaced(RUNS[0], "residual", RUNS[0]["residual"].assign(largest=RUNS[0]["residual"]["largest"] * np.nan))
+    few = without(RUNS[0], *(set(RUNS[0]) - {"residual"}))
+    none = replaced(few, "residual", few["residual"].assign(largest=few["residual"]["largest"] * np.nan))
     assert "largest" not in [panel.name for panel in side_by_side([none, RUNS[1]])["residual"].panels]
 
 
@@ -192,5 +204,5 @@ def test_norms_are_means_over_tokens() -> None:
 
 
 def test_the_caption_says_what_lines_are() -> None:
-    assert "over the share of its depth" in side_by_side(RUNS, FigureOptions())["gradient"].note
-    assert "largest activations over prompts" in side_by_side(RUNS, FigureOptions())["residual"].note
+    assert "over the share of its depth" in together()["gradient"].note
+    assert "largest activations over prompts" in together()["residual"].note

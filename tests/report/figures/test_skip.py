@@ -7,7 +7,7 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm, to_hex
 from matplotlib.figure import Figure
-from support.artists import axes_titled, bands, caption_of, curve, drawn_from
+from support.artists import axes_titled, bands, caption_of, curve, drawn_from, laid_out_from
 from support.synthetic import replaced, synthetic_run
 
 from bathyscope.report.figures import style
@@ -109,7 +109,7 @@ def test_logarithmic_colours_on_request() -> None:
 @pytest.mark.parametrize(("value", "scale"), [(0.0, "log"), (0.0, "linear"), (0.25, "log")])
 def test_all_effects_equal_or_zero_can_be_drawn(value: float, scale: str) -> None:
     run = with_effect(RUN, "effect_all", None, value)
-    figure = drawn_from(FIGURE, run, FigureOptions(scale=scale), panels=["all"])
+    figure = laid_out_from(FIGURE, run, FigureOptions(scale=scale), panels=["all"])
     assert np.isfinite(shown(axes_titled(figure, "Skipping")).compressed()).all()
 
 
@@ -153,7 +153,7 @@ def test_logarithmic_colour_bar_has_at_least_two_numbers(top: float) -> None:
     data = DATA.copy(deep=True)
     data["effect_all"][:] = np.geomspace(0.1, top, 12)
     run = replaced(RUN, "skip", data)
-    figure = drawn_from(FIGURE, run, FigureOptions(scale="log"), panels=["all"])
+    figure = laid_out_from(FIGURE, run, FigureOptions(scale="log"), panels=["all"])
     (bar,) = [ax for ax in figure.axes if ax.get_xlabel().startswith("relative change")]
     low, high = bar.get_xlim()
     shown_at = [tick for tick in bar.get_xticks() if low <= tick <= high]
