@@ -6,8 +6,6 @@ import subprocess
 import sys
 from importlib.metadata import entry_points
 
-import pytest
-
 from bathyscope.cli.app import app
 
 HEAVY = ("torch", "transformers", "xarray", "pandas", "scipy", "matplotlib")
