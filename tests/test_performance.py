@@ -173,6 +173,7 @@ def test_mistakes_in_files(tmp_path: Path) -> None:
         ({"covariates": [["d_model"]]}, r"covariates takes a text; \['d_model'\] given."),
         ({"covariates": None}, "covariates takes a list; None given."),
         ({"level": "0.9"}, "level takes a number; '0.9' given."),
+        ({"level": 95.0}, "level=95.0 is out of range; allowed: 0.01 to 0.9999."),
         ({"fixed_effects": "yes"}, "fixed_effects takes true or false; 'yes' given."),
     ],
 )

@@ -146,24 +146,6 @@ def _bound(
         raise TypeError(f"{function.__name__}(): {error}.{near} See help(bathyscope.{function.__name__}).") from None
 
 
-def is_whole(value: object, least: int = 0, below: int | None = None) -> bool:
-    """Whether a value is a whole number, not a truth value, from ``least`` on and less than ``below``."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        return False
-    return operator.index(value) >= least and (below is None or operator.index(value) < below)
-
-
-def require_whole(**given: tuple[object, int]) -> None:
-    """Refuses arguments that are no whole numbers, or too small ones; each is given with the least that is allowed.
-
-    Raises:
-        OptionError: names the first, its value and what is allowed.
-    """
-    for name, (value, least) in given.items():
-        if not is_whole(value, least):
-            raise OptionError(f"{name}={value!r} is not allowed; give a whole number, {least} or more.")
-
-
 def _is_plain(hint: Any) -> bool:
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is Literal:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bathyscope.arrays import FloatArray
 from bathyscope.errors import OptionError, did_you_mean, warn
 from bathyscope.labels import Label, labelled
-from bathyscope.options import checked
+from bathyscope.options import Coverage, checked
 from bathyscope.prompts.files import read_rows
 from bathyscope.statistics.depth_performance import CONDITION_LIMIT, LAYERS, VIF_LIMIT, regress
 
@@ -34,7 +34,7 @@ def depth_performance(
     covariates: Sequence[str] = ("d_model", "d_ff"),
     fixed_effects: bool = False,
     clustered: bool = False,
-    level: float = 0.95,
+    level: Coverage = 0.95,
 ) -> xr.Dataset:
     """Least squares of a score on the number of layers, with other sizes of the models as covariates.
 

@@ -23,8 +23,8 @@ from bathyscope.errors import OptionError, PromptError
 from bathyscope.labels import variable
 from bathyscope.model import Model, load
 from bathyscope.model.reading import tokenized
+from bathyscope.options import Range
 from bathyscope.prompts.source import Source
-from bathyscope.statistics.bootstrap import check_resampling
 from bathyscope.statistics.difference import Term, contrast
 from bathyscope.store.run import Run
 from studies.depth_family.maps import ARROW, diagonal
@@ -73,7 +73,8 @@ class DepthFamily:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_resampling(self.resamples, self.level)
+        Range(1).check(self.resamples, "resamples")
+        Range(0.01, 0.9999).check(self.level, "level")
         if self.seed < 0 or any(seed < 0 for seed in self.seeds):
             raise OptionError("seed and seeds are whole numbers of at least 0.")
         for name in ("recipes", "seeds", "models", "measures"):

@@ -196,11 +196,12 @@ def test_texts_that_give_no_contexts(
 @pytest.mark.parametrize(
     ("given", "error", "message"),
     [
-        ({"contexts": 7}, OptionError, "contexts=7 is not allowed; give a whole number, 8 or more"),
-        ({"window": 3}, OptionError, "window=3 is not allowed; give a whole number, 4 or more"),
-        ({"neurons": True}, OptionError, "neurons=True is not allowed"),
+        ({"contexts": 7}, OptionError, "contexts=7 is out of range; allowed: 8 or more"),
+        ({"window": 3}, OptionError, "window=3 is out of range; allowed: 4 or more"),
+        ({"neurons": True}, OptionError, "neurons takes a whole number; True given"),
         ({"C": -1.0}, OptionError, "C=-1.0 is not allowed"),
-        ({"characters": 0}, OptionError, "characters=0 is not allowed; give a whole number, 1 or more"),
+        ({"resamples": 0}, OptionError, "resamples=0 is out of range; allowed: 1 to 10000000"),
+        ({"characters": 0}, OptionError, "characters=0 is out of range; allowed: 1 or more"),
         ({"characters": 400}, PromptError, "give a longer text"),
         (
             {"window": 258},

@@ -69,8 +69,6 @@ def test_one_prompt_tells_nothing() -> None:
 def test_what_cannot_be_compared_is_refused() -> None:
     with pytest.raises(OptionError, match=r"\[candidates, prompts\]; an array of shape \(0,\)"):
         compared_with_best([])
-    with pytest.raises(OptionError, match="level is 1"):
-        compared_with_best([[1.0, 2.0]], level=1.0)
 
 
 def errors(prompts: int, trials: int) -> float:

@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bathyscope.errors import OptionError
 from bathyscope.statistics.bootstrap import (
     BIAS_FACTOR,
     bootstrap_interval,
-    check_resampling,
     mean_interval,
     resample_counts,
     small_sample,
@@ -143,14 +141,6 @@ def test_resamples_without_a_value_are_left_out() -> None:
 def test_no_interval_without_an_estimate_or_two_values(estimate: float, resampled: list[float]) -> None:
     interval = bootstrap_interval(estimate, np.array(resampled), np.ones(4), level=0.95, limits=ANYWHERE)
     assert np.isnan(interval).all()
-
-
-def test_options_out_of_range_are_refused() -> None:
-    with pytest.raises(OptionError, match="resamples is 0; give a whole number of at least 1"):
-        check_resampling(0, 0.95)
-    for level in (0.0, 1.0, 95.0, math.nan):
-        with pytest.raises(OptionError, match=f"level is {level}; .* between 0 and 1"):
-            check_resampling(1000, level)
 
 
 def test_grouped_resamples_are_held_by_their_interval() -> None:

@@ -197,7 +197,6 @@ def test_intervals_cover_the_planted_slope() -> None:
             "layers follows exactly from the families",
         ),
         ({"family": "one"}, {"clustered": True}, "All models are of one family; clustered errors need at least two"),
-        ({}, {"level": 95.0}, "level is 95.0; it is the wanted coverage"),
     ],
 )
 def test_mistakes(changed: dict[str, Any], options: dict[str, Any], said: str) -> None:

@@ -15,7 +15,7 @@ from torch import Tensor
 from bathyscope.anatomy.anatomy import Anatomy
 from bathyscope.anatomy.checks import Checks
 from bathyscope.anatomy.plain import home_of
-from bathyscope.errors import ModelError, OptionError
+from bathyscope.errors import ModelError
 from bathyscope.labels import Table
 from bathyscope.measures.declaration import Declaration
 from bathyscope.options import NoOptions, coerce
@@ -245,13 +245,3 @@ class Measure(abc.ABC, Generic[Options]):
     def derive(self, facts: ModelFacts, merged: Mapping[str, xr.Dataset], seed: int) -> xr.Dataset:
         """A derived measure's dataset from the merged datasets of ``requires``."""
         raise TypeError(f"{self.name} observes the wavefront; it is not derived from other measures")
-
-
-def require_range(name: str, value: float, low: float, high: float) -> None:
-    """Refuses an option outside its range.
-
-    Raises:
-        OptionError: names the option, the value and the range.
-    """
-    if not low <= value <= high:
-        raise OptionError(f"{name}={value} is out of range; allowed: {low} to {high}.")

@@ -9,11 +9,12 @@ from collections.abc import Sequence
 
 import xarray as xr
 
-from bathyscope.measures.base import MeasureProbe, ModelFacts, require_range
+from bathyscope.measures.base import MeasureProbe, ModelFacts
 from bathyscope.measures.declared.direct import DECLARATION, DirectOptions
 from bathyscope.measures.declared.skip import REACHES
 from bathyscope.measures.effects import Cell, EffectMeasure, EffectProbe
 from bathyscope.measures.positions import COUNT, chosen_positions
+from bathyscope.options import Range
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.rows import DirectBefore, DirectRow, Request
@@ -26,7 +27,7 @@ class Direct(EffectMeasure[DirectOptions], declared=DECLARATION):
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
         lengths = [len(p) for p in prompts]
-        require_range("direct: protect_first", self.options.protect_first, 0, min(lengths))
+        Range(0, min(lengths)).check(self.options.protect_first, "direct: protect_first")
         self.positions = chosen_positions(self.options.positions, lengths, seed, self.name)
 
     def rows_per_prompt(self, facts: ModelFacts, tokens: int) -> float:

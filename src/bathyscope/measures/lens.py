@@ -15,11 +15,12 @@ from torch import Tensor
 from bathyscope.anatomy.plain import home_of
 from bathyscope.errors import PromptError
 from bathyscope.measures.answered import require_answers
-from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, require_range
+from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
 from bathyscope.measures.declared.lens import DECLARATION, LensOptions
 from bathyscope.measures.finite import require_finite
 from bathyscope.measures.settling import is_deep, prediction_depth, settle_depth
 from bathyscope.measures.token_values import TokenValues
+from bathyscope.options import Range
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.compare import compare
@@ -59,7 +60,7 @@ class Lens(Measure[LensOptions], declared=DECLARATION):
                 f"lens: prompt {short.id!r} has {len(short)} tokens, and positions='inner' leaves out the first and "
                 "the last; leave that prompt out, or give positions='all'."
             )
-        require_range("lens: k", self.options.k, 1, facts.anatomy.vocabulary)
+        Range(1, facts.anatomy.vocabulary).check(self.options.k, "lens: k")
         if "frozen" in self.options.norm:
             width = torch.zeros(1, facts.anatomy.width, dtype=next(facts.anatomy.model.parameters()).dtype)
             width = width.to(home_of(facts.anatomy.model))

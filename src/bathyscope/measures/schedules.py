@@ -14,8 +14,9 @@ from torch import Tensor
 
 from bathyscope.errors import ModelError, OptionError, warn
 from bathyscope.labels import labelled
-from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, Options, require_range
+from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, Options
 from bathyscope.measures.finite import require_finite
+from bathyscope.options import Range
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.schedule import Schedule
 from bathyscope.wavefront.batch import Batch
@@ -72,7 +73,7 @@ def swapped(measure: Measure[Any], facts: ModelFacts) -> dict[int, Schedule]:
 def protected(measure: Measure[Any], prompts: Sequence[TokenizedPrompt], kept: int = 0) -> int:
     """How many first tokens of each prompt are left as they are; an OptionError where a prompt is too short for it."""
     first: int = measure.options.protect_first
-    require_range(f"{measure.name}: protect_first", first, 0, min(map(len, prompts)) - kept)
+    Range(0, min(map(len, prompts)) - kept).check(first, f"{measure.name}: protect_first")
     return first
 
 

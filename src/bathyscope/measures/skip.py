@@ -14,12 +14,13 @@ import xarray as xr
 from torch import Tensor
 
 from bathyscope.labels import REDUCTIONS
-from bathyscope.measures.base import MeasureProbe, ModelFacts, require_range
+from bathyscope.measures.base import MeasureProbe, ModelFacts
 from bathyscope.measures.declared.skip import DECLARATION, REACHES, SkipOptions
 from bathyscope.measures.effects import EPS, Cell, EffectMeasure, EffectProbe, over_prompts, pooled
 from bathyscope.measures.finite import require_finite
 from bathyscope.measures.over_tokens import reduce_tokens
 from bathyscope.measures.positions import COUNT, chosen_positions
+from bathyscope.options import Range
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.statistics.influence import influence_given, influence_received
 from bathyscope.wavefront.batch import Batch
@@ -35,7 +36,7 @@ class Skip(EffectMeasure[SkipOptions], declared=DECLARATION):
         lengths = [len(p) for p in prompts]
         if set(self.options.parts) != {"block"}:
             facts.require_parts("skip of attention or mlp")
-        require_range("skip: protect_first", self.options.protect_first, 0, min(lengths))
+        Range(0, min(lengths)).check(self.options.protect_first, "skip: protect_first")
         self.positions = chosen_positions(self.options.positions, lengths, seed, self.name)
 
     def rows_per_prompt(self, facts: ModelFacts, tokens: int) -> float:

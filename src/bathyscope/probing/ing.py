@@ -7,7 +7,7 @@ that suppress apart, and a logistic probe is fitted to one or several of them. S
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from bathyscope.measures.neurons import directions_by_place, effects_by_block, r
 from bathyscope.measures.token_classes import CLASSES, members
 from bathyscope.measures.unembedding import Unembedding
 from bathyscope.model import AnyModel, Model, alone, loaded
-from bathyscope.options import require_whole
+from bathyscope.options import Coverage, Range, Resamples, checked
 from bathyscope.probing.activations import last_activations, visible_neurons
 from bathyscope.probing.contexts import Contexts, balanced_contexts
 from bathyscope.probing.gather import require_room
@@ -55,17 +55,18 @@ _TABLE: Table = {
 Array = NDArray[np.float32]
 
 
+@checked
 def ing_probe(
     model: AnyModel,
     corpus: str | Path,
     *,
-    contexts: int = 2000,
-    window: int = 24,
-    neurons: int = 32,
-    characters: int | None = 2_000_000,
+    contexts: Annotated[int, Range(8)] = 2000,
+    window: Annotated[int, Range(4)] = 24,
+    neurons: Annotated[int, Range(1)] = 32,
+    characters: Annotated[int, Range(1)] | None = 2_000_000,
     C: float = 1.0,
-    resamples: int = 1000,
-    level: float = 0.95,
+    resamples: Resamples = 1000,
+    level: Coverage = 0.95,
     seed: int = 0,
     progress: bool = True,
 ) -> xr.Dataset:
@@ -95,13 +96,7 @@ def ing_probe(
         ModelError: the model cannot be ready, or has no tokenizer, no such token, or no neurons to be read.
     """
     with alone(model):
-        require_whole(
-            contexts=(contexts, 8),
-            window=(window, 4),
-            neurons=(neurons, 1),
-            characters=(1 if characters is None else characters, 1),
-        )
-        settings = Settings(float(C), resamples, level, seed)
+        settings = Settings(C, resamples, level, seed)
         ready = loaded(model)
         require_room(ready, window - 1, window)
         in_class_V, weights, chosen = _choose(ready, neurons)

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bathyscope.errors import OptionError, PromptError
-from bathyscope.options import is_whole
-from bathyscope.statistics.bootstrap import check_resampling, mean_interval
+from bathyscope.statistics.bootstrap import mean_interval
 from bathyscope.statistics.shares import share_interval
 
 STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
@@ -46,9 +45,6 @@ class Settings:
     def __post_init__(self) -> None:
         if self.C is not None and not (self.C > 0 and math.isfinite(self.C)):
             raise OptionError(f"C={self.C!r} is not allowed; give a number above 0, or leave it out.")
-        check_resampling(self.resamples, self.level)
-        if not is_whole(self.seed, below=1 << 32):
-            raise OptionError(f"seed={self.seed!r} is not allowed; give a whole number from 0 to {(1 << 32) - 1}.")
         if importlib.util.find_spec("sklearn") is None:
             raise OptionError("Probes need scikit-learn, which is not installed: pip install 'bathyscope[probes]'.")
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
 import numpy as np
 import torch
@@ -22,10 +22,9 @@ from bathyscope.arrays import FloatArray
 from bathyscope.errors import ModelError, OptionError
 from bathyscope.labels import Label, Table, interval, labelled
 from bathyscope.model import AnyModel, Model, alone, loaded
-from bathyscope.options import is_whole, require_whole
+from bathyscope.options import Coverage, Range, Resamples, checked
 from bathyscope.probing.gather import require_room, run_batches
 from bathyscope.probing.words import CONTEXT, Placed, place_words, read_words
-from bathyscope.statistics.bootstrap import check_resampling
 from bathyscope.statistics.difference import Contrast, two_sample_difference
 from bathyscope.statistics.reading import Reading
 from bathyscope.wavefront.batch import Batch
@@ -58,18 +57,19 @@ _TABLE: Final[Table] = {
 }
 
 
+@checked
 def subjoiner(
     model: AnyModel,
     words: str | Path | Sequence[str],
     *,
-    pieces: int = 4,
+    pieces: Annotated[int, Range(2)] = 4,
     context: str = CONTEXT,
     window: int = 16,
-    count: int = 200,
-    top: int = 10,
-    characters: int | None = 2_000_000,
-    resamples: int = 1000,
-    level: float = 0.95,
+    count: Annotated[int, Range(LEAST)] = 200,
+    top: Annotated[int, Range(1)] = 10,
+    characters: Annotated[int, Range(1)] | None = 2_000_000,
+    resamples: Resamples = 1000,
+    level: Coverage = 0.95,
     seed: int = 0,
     progress: bool = True,
 ) -> xr.Dataset:
@@ -103,16 +103,8 @@ def subjoiner(
         ModelError: the model cannot be ready, has no tokenizer, or shows no attention weights.
     """
     with alone(model):
-        require_whole(
-            pieces=(pieces, 2),
-            count=(count, LEAST),
-            top=(top, 1),
-            seed=(seed, 0),
-            characters=(1 if characters is None else characters, 1),
-        )
-        if not is_whole(window, pieces + 1):
-            raise OptionError(f"window={window!r} is not allowed; give a whole number, more than the {pieces} pieces.")
-        check_resampling(resamples, level)
+        if window <= pieces:
+            raise OptionError(f"window={window} is not allowed; give a whole number, more than the {pieces} pieces.")
         ready = loaded(model)
         if ready.tokenizer is None:
             raise ModelError("Words are text, and this model has no tokenizer; load it with tokenizer=.")

@@ -6,7 +6,7 @@ both (Words in Context; Pilehvar and Camacho-Collados 2019). Source: lad2024, pr
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 import xarray as xr
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from bathyscope.errors import ModelError, OptionError, did_you_mean
 from bathyscope.labels import Label, Table, interval, labelled
 from bathyscope.model import AnyModel, Model, alone, loaded
+from bathyscope.options import Coverage, Range, Resamples, checked
 from bathyscope.probing.gather import token_states
 from bathyscope.probing.logistic import Fit, Settings, accuracy, fit
 from bathyscope.probing.wic_rows import Pair, Rows, read_pairs
@@ -34,16 +35,17 @@ _TABLE: Final[Table] = {
 Array = NDArray[np.float32]
 
 
+@checked
 def wic_probe(
     model: AnyModel,
     train: Rows = None,
     validation: Rows = None,
     *,
     features: Sequence[str] = ("concatenation",),
-    train_rows: int | None = None,
+    train_rows: Annotated[int, Range(1)] | None = None,
     C: float | None = None,
-    resamples: int = 1000,
-    level: float = 0.95,
+    resamples: Resamples = 1000,
+    level: Coverage = 0.95,
     seed: int = 0,
     progress: bool = True,
 ) -> xr.Dataset:
@@ -74,8 +76,6 @@ def wic_probe(
     with alone(model):
         chosen = _checked_features(features)
         settings = Settings(C, resamples, level, seed)
-        if train_rows is not None and train_rows < 1:
-            raise OptionError(f"train_rows={train_rows} is out of range; give a whole number, 1 or more.")
         ready = loaded(model)
         if ready.tokenizer is None:
             raise ModelError("WiC rows are text, and this model has no tokenizer; load it with tokenizer=.")

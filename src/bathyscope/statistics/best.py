@@ -20,7 +20,6 @@ from bathyscope.arrays import FloatArray, IntArray
 from bathyscope.errors import OptionError
 from bathyscope.statistics.bootstrap import (
     bootstrap_interval,
-    check_resampling,
     cluster_weights,
     resample_counts,
     small_sample,
@@ -59,7 +58,7 @@ def compared_with_best(
         cluster: [prompts], prompts of one number are drawn together; None = each for itself.
 
     Raises:
-        OptionError: no candidate or no prompt; an option out of its range.
+        OptionError: no candidate or no prompt.
     """
     mean, drawn, weights = _resampled(values, resamples, level, seed, cluster)
     best = int(np.argmin(mean))
@@ -103,7 +102,7 @@ def simultaneous(
         resamples, level, cluster: as in :func:`compared_with_best`.
 
     Raises:
-        OptionError: no candidate or no prompt; an option out of its range.
+        OptionError: no candidate or no prompt.
     """
     mean, drawn, weights = _resampled(values, resamples, level, seed, cluster)
     if weights.size < 2:
@@ -140,7 +139,6 @@ def _resampled(
     values: ArrayLike, resamples: int, level: float, seed: int, cluster: IntArray | None
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Means, those of each resample [candidates, resamples], and the weights of what is drawn."""
-    check_resampling(resamples, level)
     given = np.asarray(values, dtype=np.float64)
     if given.ndim != 2 or 0 in given.shape:
         raise OptionError(f"Values to compare are [candidates, prompts]; an array of shape {given.shape} was given.")

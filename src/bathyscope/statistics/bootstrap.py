@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from bathyscope.arrays import FloatArray, IntArray
-from bathyscope.errors import OptionError
 
 BIAS_FACTOR = 2.0
 """Bias of a crossing over what resampling shows of it: 1 on a smooth curve, up to about 2.4 where many equal
@@ -219,17 +218,3 @@ def mean_intervals(
         own = None if cluster is None else cluster[there]
         found[column] = mean_interval(given[there, column], resamples=resamples, level=level, seed=seed, cluster=own)
     return found
-
-
-def check_resampling(resamples: int, level: float) -> None:
-    """An OptionError where there are no resamples or ``level`` is not in (0, 1)."""
-    if resamples < 1:
-        raise OptionError(f"resamples is {resamples}; give a whole number of at least 1 (usual: 1000).")
-    if not 0 < level < 1:
-        raise OptionError(f"level is {level}; it is the wanted coverage: give a number between 0 and 1 (usual: 0.95).")
-
-
-def check_permutations(permutations: int) -> None:
-    """An OptionError where there are no permutations."""
-    if permutations < 1:
-        raise OptionError(f"permutations is {permutations}; give a whole number of at least 1 (usual: 9999).")

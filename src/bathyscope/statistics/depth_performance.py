@@ -20,7 +20,6 @@ from statsmodels.stats.outliers_influence import variance_inflation_factor
 from bathyscope.arrays import FloatArray
 from bathyscope.errors import OptionError
 from bathyscope.labels import Label, Table, interval, labelled
-from bathyscope.statistics.bootstrap import check_resampling
 
 LAYERS: Final = "layers"
 INTERCEPT: Final = "intercept"
@@ -83,7 +82,6 @@ def regress(
         OptionError: where something does not vary, predictors are exactly collinear, or there are no more models than
             parameters.
     """
-    check_resampling(1, level)
     predictors = {LAYERS: layers, **covariates}
     members = _members(families) if fixed_effects or clustered else None
     design, terms = _design(predictors, members if fixed_effects else None)

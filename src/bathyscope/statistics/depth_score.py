@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from bathyscope.arrays import FloatArray
 from bathyscope.errors import OptionError, did_you_mean
-from bathyscope.statistics.bootstrap import bootstrap_interval, check_resampling, cluster_weights
+from bathyscope.statistics.bootstrap import bootstrap_interval, cluster_weights
 from bathyscope.statistics.crossing import centre_of_mass, layer_effect
 
 _OVER_PROMPTS: Mapping[str, Callable[[FloatArray], FloatArray]] = {
@@ -61,9 +61,8 @@ def depth_score(
         resamples, coverage, seed: of the bootstrap; equal inputs and seed give equal results.
 
     Raises:
-        OptionError: an unknown reduction, effects of another shape, or an option out of its range.
+        OptionError: an unknown reduction, or effects of another shape.
     """
-    check_resampling(resamples, coverage)
     if reduction not in _OVER_PROMPTS:
         raise OptionError(
             f"reduction {reduction!r} is unknown.{did_you_mean(reduction, _OVER_PROMPTS)} "

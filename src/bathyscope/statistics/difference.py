@@ -27,7 +27,6 @@ from bathyscope.statistics.bootstrap import (
     BIAS_FACTOR,
     SmallSample,
     bias_of,
-    check_resampling,
     cluster_weights,
     extended,
     resample_counts,
@@ -126,9 +125,8 @@ def contrast(
         bound: above 0: values within ±bound are as good as none; None = not asked.
 
     Raises:
-        OptionError: no terms; runs of one cohort with different numbers of prompts; an option out of its range.
+        OptionError: no terms; runs of one cohort with different numbers of prompts; a bound below 0.
     """
-    check_resampling(resamples, level)
     check_bound(bound)
     if not cohorts or not all(cohorts):
         raise OptionError("A contrast needs at least one run in every cohort; an empty one was given.")

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bathyscope.arrays import FloatArray
-from bathyscope.statistics.bootstrap import bootstrap_interval, check_resampling, cluster_weights, resample_counts
+from bathyscope.statistics.bootstrap import bootstrap_interval, cluster_weights, resample_counts
 from bathyscope.statistics.change_point import change_point, change_point_reason
 from bathyscope.statistics.crossing import (
     KL_FRACTION,
@@ -198,11 +198,7 @@ def effective_depth(
         kl_fraction: share of the largest KL below which the kl criterion is met, in (0, 1].
         overlap_threshold: overlap above which the overlap criterion is met, in [0, 1).
         seed: seed of the resampling.
-
-    Raises:
-        OptionError: where an option is out of its range.
     """
-    check_resampling(resamples, level)
     means: dict[str, Means] = {}
     found: dict[str, DepthEstimate] = {}
     for name, one in estimators(curves, kl_fraction, overlap_threshold).items():

@@ -13,7 +13,6 @@ from scipy import stats
 
 from bathyscope.arrays import FloatArray
 from bathyscope.errors import OptionError
-from bathyscope.statistics.bootstrap import check_permutations
 from bathyscope.statistics.reading import Reading
 
 _CHUNK = 1 << 22
@@ -38,9 +37,8 @@ def permutation_p(first: Reading, second: Reading, *, permutations: int = 9999, 
         NaN where a group has fewer than two prompts (clusters) with a value, or no estimate.
 
     Raises:
-        OptionError: where ``permutations`` is below 1, or a cluster has prompts in both groups.
+        OptionError: where a cluster has prompts in both groups.
     """
-    check_permutations(permutations)
     groups = [reading.take(reading.has_value) for reading in (first, second)]
     if share_clusters(*groups):
         raise OptionError("Clusters have prompts in both groups, and cannot be dealt out to them whole.")

@@ -19,7 +19,7 @@ from scipy import stats
 
 from bathyscope.arrays import FloatArray, IntArray
 from bathyscope.errors import OptionError
-from bathyscope.statistics.bootstrap import Interval, check_permutations, check_resampling
+from bathyscope.statistics.bootstrap import Interval
 
 FEWEST = 3
 """Prompts below which a slope is not told from chance at all: two points always lie on a line."""
@@ -70,10 +70,8 @@ def trend(
         seed: seed of the signs; equal inputs and seed give equal results.
 
     Raises:
-        OptionError: where the lengths differ or an option is out of its range.
+        OptionError: where the lengths differ.
     """
-    check_resampling(1, coverage)
-    check_permutations(permutations)
     y, x, member = _paired(scores, difficulty, cluster)
     what, units = ("prompts", y.size) if member is None else ("clusters of prompts", int(member.max(initial=-1)) + 1)
     if units < FEWEST:

@@ -319,5 +319,5 @@ def test_mistakes(recipes: dict[str, str], tmp_path: Path) -> None:
         members_of([], [0], [], [], tmp_path)
     with pytest.raises(ModelError, match=r"holds no recipe\.yaml and no training\.json; give folders that bathyscope"):
         members_of([], [], [str(tmp_path)], [], tmp_path)
-    with pytest.raises(OptionError, match="resamples is 0"):
+    with pytest.raises(OptionError, match="resamples=0 is out of range; allowed: 1 or more"):
         DepthFamily(resamples=0)
