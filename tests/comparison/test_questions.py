@@ -127,7 +127,7 @@ def test_difficulty_within_a_run_goes_by_a_label() -> None:
     assert asked.label == "level Level 10 − level Level 2"
     assert [side.prompts.tolist() for side in asked.sides] == [[2], [0, 3]]
     hops = sides_of([a_run(prompts=4, labels={"hops": [3.0, np.nan, 2.0, 3.0]})])
-    assert plan_comparisons(hops, "difficulty", **DEFAULTS).asked[0].label == "hops 3.0 − hops 2.0"
+    assert plan_comparisons(hops, "difficulty", **DEFAULTS).asked[0].label == "hops 3 − hops 2"  # as groups are
     with pytest.raises(OptionError, match=r"All prompts of .* have the same hops \(\[1\]\); a comparison needs two"):
         plan_comparisons(sides, "difficulty", **{**DEFAULTS, "by": "hops"})
     with pytest.raises(

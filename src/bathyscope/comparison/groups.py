@@ -48,7 +48,7 @@ class Groups:
                 f"pair; at most {MOST} are allowed. Give a label with fewer values."
             )
         of_prompt = np.array([*map(levels.index, appearing), -1], dtype=np.intp)[member]
-        found = cls(by, [_name(level) for level in levels], of_prompt)
+        found = cls(by, [level_name(level) for level in levels], of_prompt)
         found._warn_of_what_is_missing(int((member < 0).sum()))
         return found
 
@@ -82,7 +82,8 @@ def rank(level: Any) -> tuple[int, float, str]:
     return 2, float(number[0]) if number else np.inf, level
 
 
-def _name(level: Any) -> str:
+def level_name(level: Any) -> str:
+    """A label's value as it is called: 3.0, which stands for 3 where another prompt has no label, is 3."""
     if isinstance(level, str):
         return level
     short = f"{level:g}"
@@ -90,4 +91,4 @@ def _name(level: Any) -> str:
 
 
 def _listed(levels: list[Any]) -> str:
-    return ", ".join(map(_name, levels)) or "none"
+    return ", ".join(map(level_name, levels)) or "none"

@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from bathyscope.comparison.groups import rank
+from bathyscope.comparison.groups import level_name, rank
 from bathyscope.comparison.side import Side
 from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.papers.hu2025 import DIFFICULTY, REASONING_PAIRS, difficulty_rank
@@ -221,7 +221,7 @@ def _by_level(side: Side, by: str | None, alone: bool) -> list[Side]:
     if len(levels) < 2:
         raise OptionError(f"All prompts of {side.name} have the same {name} ({levels}); a comparison needs two.")
     prefix = "" if alone else f"{side.name}, "
-    return [side.where(values == level, f"{prefix}{name} {level}") for level in levels]
+    return [side.where(values == level, f"{prefix}{name} {level_name(level)}") for level in levels]
 
 
 def _grouped(sides: Sequence[Side], key: Callable[[Side], str]) -> dict[str, list[Side]]:

@@ -81,6 +81,10 @@ def test_two_places_in_depth_give_a_heat_map_of_the_mean() -> None:
     bar = ax.get_images()[0].colorbar.ax
     assert bar.get_xlabel() == "pull (nats), mean over prompts"
     assert "5 dropped blocks by 5 blocks" in panel.alt
+    (panel,) = drawings(run)["wobble"].panels
+    image = draw_panel(panel).axes[0].get_images()[0]
+    np.testing.assert_allclose(np.ma.getdata(image.get_array()), np.tensordot(LENGTHS, array, 1) / LENGTHS.sum())
+    assert image.colorbar.ax.get_xlabel() == "pull (nats), mean over tokens"
 
 
 def test_a_number_for_each_prompt_gives_dots() -> None:

@@ -107,19 +107,19 @@ def _lines(variants: list[tuple[str, xr.Dataset]], name: str, options: FigureOpt
 
 
 def _map(one: xr.Dataset, name: str, label: str, options: FigureOptions) -> Panel:
-    values = one[name]
+    values, over = one[name], "prompts"
     rows, columns = (str(dim) for dim in values.dims if dim != "prompt")
     shown = values.transpose(..., rows, columns).values.astype(float)
     if "prompt" in values.dims:
-        n_tokens = token_weights(one, name) if "n_tokens" in one.coords else np.ones(len(shown))
-        shown = weighted_mean(shown, n_tokens if options.weighting == "tokens" else np.ones(len(shown)))
+        over = "tokens" if "n_tokens" in one.coords and options.weighting == "tokens" else over
+        shown = weighted_mean(shown, token_weights(one, name) if over == "tokens" else np.ones(len(shown)))
     signed = bool((shown[np.isfinite(shown)] < 0).any())
     heat = HeatMap(
         values=shown,
         title=f"{_title(values)}{f', {label}' if label else ''}",
         rows=_side(rows),
         columns=_side(columns),
-        quantity=f"{_quantity(values, name)}, mean over prompts"
+        quantity=f"{_quantity(values, name)}, mean over {over}"
         if "prompt" in values.dims
         else _quantity(values, name),
         short=name.replace("_", " "),
