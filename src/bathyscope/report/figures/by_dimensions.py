@@ -119,9 +119,7 @@ def _map(one: xr.Dataset, name: str, label: str, options: FigureOptions) -> Pane
         title=f"{_title(values)}{f', {label}' if label else ''}",
         rows=_side(rows),
         columns=_side(columns),
-        quantity=f"{_quantity(values, name)}, mean over {over}"
-        if "prompt" in values.dims
-        else _quantity(values, name),
+        quantity=f"{_quantity(values, name)}, mean over {over}" if "prompt" in values.dims else _quantity(values, name),
         short=name.replace("_", " "),
         colours=Colours.spanning(shown, "signed" if signed else options.scale),
     )
