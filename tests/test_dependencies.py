@@ -21,8 +21,8 @@ DISTRIBUTIONS = {
     "huggingface_hub": "huggingface-hub",
 }
 """Where a package is imported by another name than it is installed."""
-ENGINES = {"h5netcdf", "accelerate"}
-"""Declared without an import: what xarray reads and writes files with, and what transformers places models with."""
+ENGINES = {"accelerate"}
+"""Declared without an import: what transformers places models with."""
 
 
 def imports(path: Path) -> Iterator[tuple[str, bool]]:

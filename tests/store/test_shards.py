@@ -58,6 +58,22 @@ def test_any_values_come_back_bit_for_bit(values: np.ndarray, text: np.ndarray) 
     assert bits(decode(encode({"m": kept}))["m"]) == bits(kept)
 
 
+def test_bytes_are_those_of_xarrays_own_writer() -> None:
+    """To every byte, also where coordinates take the places of lengths that variables refer to already."""
+    root = xr.Dataset({"at_the_root": ("side", [1.5, 2.5])}, {"side": ["left", "right"], "label": ("side", ["", "é"])})
+    kept = {"": root, **shard(0, 3), "of_no_length": xr.Dataset({"none": ("pair", np.zeros(0))})}
+    datasets, marks = {name: canonical(one, name or "root") for name, one in kept.items()}, {"kept_shard": "3"}
+    plain = {
+        f"/{name}": {v: {"_FillValue": None} for v in one.variables if one[v].dtype.kind == "f"}
+        for name, one in datasets.items()
+    }
+    tree = xr.DataTree.from_dict({f"/{name}": one for name, one in datasets.items()})
+    tree.attrs |= marks
+    wanted = tree.to_netcdf(engine="h5netcdf", encoding=plain)
+    assert wanted is not None
+    assert encode(datasets, marks) == bytes(wanted)
+
+
 def test_xarrays_own_reader_finds_the_same() -> None:
     """Every kind of variable that a run holds: by its dimension, by others, of none, of no length, and text."""
     dataset = xr.Dataset(
