@@ -27,7 +27,7 @@ from bathyscope.store.run import Run
 
 FIRST_CROSSINGS = ("kl", "overlap")
 TOKEN_DEPTHS = ("settle", "prediction")
-PROMPTS, TOKENS = 4, 24
+PROMPTS, TOKENS = 3, 24
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Trio:
         return int(self.short["residual"].sizes["block"])
 
 
-@pytest.fixture(scope="module", params=["bundled", "stories260K"])
+@pytest.fixture(scope="module", params=["bundled", pytest.param("stories260K", marks=pytest.mark.thorough)])
 def trio(request: pytest.FixtureRequest, shared: Callable[[str], Path]) -> Trio:
     if request.param == "bundled":
         folder = model_path()

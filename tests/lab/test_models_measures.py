@@ -135,7 +135,6 @@ def test_a_survey_of_all_measures_runs_on_a_folder(name: str, tmp_path: Path) ->
         bathyscope.load(tmp_path / name, device="cpu"),
         [Prompt(ids=ids, answer_tokens=2) for ids in zoo.prompts(zoo.build(name), (16,) * 4)],
         measures="all",
-        out=tmp_path / "runs",
         progress=False,
         repeat={"length": 2},
         integrated_gradients={"steps": 2},

@@ -83,7 +83,13 @@ def test_planted_stages_are_found_with_their_number(edges: tuple[int, ...]) -> N
     assert held.excess[held.best == np.arange(1, 7)] <= held.excess_stderr[held.best == np.arange(1, 7)]
 
 
-@pytest.mark.parametrize(("noise", "prompts"), [(1.0, 5), (2.5, 10), (2.5, 40)])
+@pytest.mark.parametrize(
+    ("noise", "prompts"),
+    [
+        (2.5, 10),
+        *(pytest.param(noise, prompts, marks=pytest.mark.thorough) for noise, prompts in ((1.0, 5), (2.5, 40))),
+    ],
+)
 def test_intervals_hold_planted_boundaries_as_often_as_they_say(noise: float, prompts: int) -> None:
     truth, held = np.array([8.0, 16.0]), []
     for seed in range(40):

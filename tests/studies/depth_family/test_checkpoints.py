@@ -20,7 +20,7 @@ import bathyscope
 FAMILY = Path(__file__).parents[3] / "checkpoints"
 MEMBERS = ("depth_6", "depth_12", "depth_24")
 MB = 10**6
-FEWER = 8192
+FEWER = 4096
 """Tokens on which every member is tried; the shallowest, where there is time, on all that its card speaks of."""
 
 
