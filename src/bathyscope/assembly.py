@@ -1,45 +1,16 @@
 """From what batches give to a run's datasets: labels of the prompts, noise, run-level results."""
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import xarray as xr
 
-from bathyscope.errors import OptionError, PromptError
 from bathyscope.labels import variable
 from bathyscope.measures.base import MeasureProbe
 
 NOISE: Final = "noise"
 """The dataset of a run that holds the noise of its measures."""
-
-
-def require_free_labels(coords: Mapping[str, Any], found: Mapping[str, xr.Dataset]) -> None:
-    """Refuses a label that would take the place of a result or of one of its dimensions."""
-    for measure, dataset in found.items():
-        taken = set(coords) & (set(dataset.variables) | set(dataset.dims))
-        if taken:
-            raise PromptError(
-                f"A label cannot be called {min(taken)!r}, which is the name of a result of {measure}; rename it."
-            )
-
-
-def require_by_prompt(found: Mapping[str, xr.Dataset], prompts: int) -> None:
-    """Refuses a batch's results that are not by prompt, which could not be put together with those of other batches.
-
-    Results of some of the prompts have their numbers as the coordinate ``prompt``.
-
-    Raises:
-        OptionError: names the measure, the variable and its dimensions.
-    """
-    for measure, dataset in found.items():
-        count = dataset.sizes["prompt"] if "prompt" in dataset.coords else prompts
-        for name, values in dataset.data_vars.items():
-            if values.attrs.get("merge") != "sum" and values.sizes.get("prompt") != count:
-                raise OptionError(
-                    f"{measure} gives {name} with the dimensions {dict(values.sizes)}; allowed: a dimension 'prompt' "
-                    f"of {prompts}, the prompts of the batch in order, and others beside it."
-                )
 
 
 def with_summary(merged: xr.Dataset, summary: xr.Dataset) -> xr.Dataset:

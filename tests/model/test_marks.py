@@ -116,7 +116,7 @@ def test_only_what_has_changed_is_read_again(monkeypatch: pytest.MonkeyPatch) ->
     assert second == weights.weight_hash(fresh) != first
     hf.get_parameter(changed).data[0, 0] = torch.nan
     for _ in range(2):  # what was found bad is found again
-        assert str(weights.read_weights(hf).bad).startswith(changed)
+        assert str(weights.WeightReading(hf).bad).startswith(changed)
 
 
 def test_names_and_kinds_of_tensors_count() -> None:

@@ -10,7 +10,7 @@ from support import zoo
 from torch import Tensor, nn
 
 from bathyscope.model import weight_hash
-from bathyscope.model.weights import read_weights
+from bathyscope.model.weights import WeightReading
 
 
 def one(weight: Tensor) -> nn.Module:
@@ -63,23 +63,23 @@ def test_tensors_without_values_or_dimensions() -> None:
 
 def test_bad_weights_are_counted() -> None:
     hf = zoo.entry("llama").build()
-    assert read_weights(hf).bad is None
+    assert WeightReading(hf).bad is None
     with torch.no_grad():
         hf.model.layers[3].mlp.up_proj.weight[:2, 5] = float("nan")
         hf.model.layers[3].mlp.up_proj.weight[4, 6] = float("-inf")
-    assert read_weights(hf).bad == f"model.layers.3.mlp.up_proj.weight (3 of {96 * 64} values)"
+    assert WeightReading(hf).bad == f"model.layers.3.mlp.up_proj.weight (3 of {96 * 64} values)"
 
 
 def test_bad_weights_are_counted_beyond_the_first_chunk() -> None:
     weight = torch.zeros((5 << 20) + 3)
     weight[0] = weight[-1] = float("inf")
-    assert read_weights(one(weight)).bad == f"weight (2 of {(5 << 20) + 3} values)"
+    assert WeightReading(one(weight)).bad == f"weight (2 of {(5 << 20) + 3} values)"
 
 
 def test_numbers_of_eight_bits() -> None:
     weight = torch.tensor([1.0, 2.0, float("nan")]).to(torch.float8_e4m3fn)
-    assert read_weights(one(weight)).bad == "weight (1 of 3 values)"
-    assert read_weights(one(weight[:2])).bad is None
+    assert WeightReading(one(weight)).bad == "weight (1 of 3 values)"
+    assert WeightReading(one(weight[:2])).bad is None
 
 
 def test_no_tensor_is_copied_whole(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,6 +87,6 @@ def test_no_tensor_is_copied_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
     isfinite = torch.isfinite
     monkeypatch.setattr(torch, "isfinite", lambda value: (seen.append(value.numel()), isfinite(value))[1])
-    assert read_weights(one(torch.zeros(5, 1 << 21))).bad is None
+    assert WeightReading(one(torch.zeros(5, 1 << 21))).bad is None
     assert max(seen) * 4 <= 1 << 24
     assert sum(seen) == 5 << 21

@@ -56,8 +56,8 @@ def test_whole_numbers_that_would_be_rounded_are_refused() -> None:
 
 
 def test_names_of_results_are_taken() -> None:
-    require_free(prompts({"level": 1}), {"lens": ["entropy"]})
+    require_free(["level"], {"lens": ["entropy"]})
     with pytest.raises(
         PromptError, match="label cannot be called 'entropy', which is the name of a result of lens; re"
     ):
-        require_free(prompts({"level": 1}, {"entropy": 1}), {"residual": ["norm"], "lens": ["entropy"]})
+        require_free(["level", "entropy"], {"residual": ["norm"], "lens": ["entropy"]})

@@ -9,9 +9,9 @@ import pytest
 import xarray as xr
 from support.synthetic_runs import bits, length, shard
 
-from bathyscope.errors import StoreError
+from bathyscope.errors import OptionError, StoreError
 from bathyscope.store.canonical import canonical
-from bathyscope.store.merge import check_mergeable, merge
+from bathyscope.store.merge import merge, require_by_prompt
 
 
 def kept(first: int, last: int) -> dict[str, xr.Dataset]:
@@ -110,8 +110,8 @@ def test_shards_of_different_form_are_refused(first: dict, second: dict, found: 
     [(("block",), np.zeros(4)), (("block", "prompt"), np.zeros((4, 3))), (("prompt",), np.zeros(3))],
 )
 def test_variable_without_its_prompts_is_refused(variable: tuple) -> None:
-    with pytest.raises(StoreError, match=r"skip\.x of a shard of 2 prompts has dimensions .*merge='sum'"):
-        check_mergeable("skip", xr.Dataset({"x": variable}), 2)
+    with pytest.raises(OptionError, match=r"skip gives x with the dimensions .*; allowed: a dimension 'prompt' of 2"):
+        require_by_prompt({"skip": xr.Dataset({"x": variable})}, 2)
 
 
 def test_per_prompt_variables_and_partial_sums_are_accepted() -> None:
@@ -120,7 +120,7 @@ def test_per_prompt_variables_and_partial_sums_are_accepted() -> None:
         "y": (("norm", "prompt"), np.zeros((3, 2))),
         "s": (("a",), np.zeros(3), {"merge": "sum"}),
     }
-    assert check_mergeable("skip", xr.Dataset(variables), 2) is None
+    require_by_prompt({"skip": xr.Dataset(variables)}, 2)
 
 
 def test_prompts_of_parts_come_back_in_their_order() -> None:

@@ -12,7 +12,7 @@ import pytest
 import xarray as xr
 from support.synthetic_runs import bits, identity, shard, summary
 
-from bathyscope.errors import StoreError
+from bathyscope.errors import OptionError, StoreError
 from bathyscope.store import Run, RunWriter, open_run
 from bathyscope.store.manifest import library_versions
 
@@ -269,7 +269,7 @@ def test_misuse_is_refused(tmp_path: Path, path: str | None) -> None:
             writer.write(0, shard(0, 2))
         with pytest.raises(StoreError, match="Shard 3 is not to be computed"):
             writer.write(3, shard(4, 6))
-        with pytest.raises(StoreError, match=r"skip\.effect_all of a shard of 2 prompts has dimensions"):
+        with pytest.raises(OptionError, match=r"skip gives effect_all with the dimensions .* 'prompt' of 2, in"):
             writer.write(1, shard(2, 5))
         with pytest.raises(StoreError, match=r"merged once every shard is there; missing: \[1, 2\]"):
             writer.finish({})

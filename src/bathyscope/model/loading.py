@@ -31,7 +31,7 @@ from bathyscope.model.checkpoint import load_config, read_checkpoint
 from bathyscope.model.devices import Attention, as_device, as_dtype
 from bathyscope.model.model import Model
 from bathyscope.model.placement import Placement, blocks_of
-from bathyscope.model.weights import WeightReading, Weights
+from bathyscope.model.weights import WeightReading
 from bathyscope.options import Range, checked
 from bathyscope.streaming.offloaded import is_offloaded, store_of, take_over
 from bathyscope.wavefront.calls import out_of_memory
@@ -100,8 +100,8 @@ def load(
             take_over(hf, blocks_of(hf) if family is None else family.blocks, window)
         require_measurable(hf)
         warn_of_quantisation(hf)
-        weights, anatomy, checks = _read_and_checked(name, hf, family)
-    return Model(name, revision, anatomy, checks, weights.sha256, trust_remote_code, tokenizer)
+        sha256, anatomy, checks = _read_and_checked(name, hf, family)
+    return Model(name, revision, anatomy, checks, sha256, trust_remote_code, tokenizer)
 
 
 def loaded(model: AnyModel) -> Model:
@@ -117,14 +117,14 @@ def loaded(model: AnyModel) -> Model:
     hf = model.hf
     with alone(hf):
         require_measurable(hf)
-        weights = _readable(model.name, hf).result()
+        sha256 = _readable(model.name, hf).sha256()
         listed = submodule(hf, model.anatomy.family.blocks)
         same_blocks = isinstance(listed, nn.ModuleList) and tuple(listed) == model.anatomy.blocks
-        if weights.sha256 == model.weight_hash and same_blocks:
+        if sha256 == model.weight_hash and same_blocks:
             return model
         warn(f"The weights of {model.name} have changed since it was loaded; it is measured as it is now.")
         anatomy, checks = _checked(model.name, hf, model.anatomy.family)
-    return replace(model, anatomy=anatomy, checks=checks, weight_hash=weights.sha256)
+    return replace(model, anatomy=anatomy, checks=checks, weight_hash=sha256)
 
 
 def anatomy_of(hf: nn.Module) -> Anatomy:
@@ -192,8 +192,8 @@ def _require_finite(name: str, reading: WeightReading) -> None:
         )
 
 
-def _read_and_checked(name: str, hf: nn.Module, family: Family | None) -> tuple[Weights, Anatomy, Checks]:
-    """One reading of the weights: streamed blocks are looked at when the checks bring them."""
+def _read_and_checked(name: str, hf: nn.Module, family: Family | None) -> tuple[str, Anatomy, Checks]:
+    """The weights' hash from one reading of them: streamed blocks are looked at when the checks bring them."""
     reading = _readable(name, hf)
 
     def look(tensors: Mapping[str, Tensor]) -> None:
@@ -203,7 +203,7 @@ def _read_and_checked(name: str, hf: nn.Module, family: Family | None) -> tuple[
     store = store_of(hf)
     with nullcontext() if store is None else store.inspected(look):
         anatomy, checks = _checked(name, hf, family)
-    return reading.result(), anatomy, checks
+    return reading.sha256(), anatomy, checks
 
 
 def _checked(name: str, hf: nn.Module, family: Family | None) -> tuple[Anatomy, Checks]:

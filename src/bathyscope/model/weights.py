@@ -7,7 +7,6 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -23,19 +22,6 @@ _CHUNK_BYTES = 1 << 24
 _THREADS = 4
 _READ: WeakKeyDictionary[nn.Module, dict[str, tuple[Mark, bytes]]] = WeakKeyDictionary()
 """Of the tensors in memory that a model had when it was last read, all of them finite."""
-
-
-@dataclass(frozen=True)
-class Weights:
-    """What one reading of all weights finds.
-
-    Args:
-        sha256: over names, shapes, dtypes and every byte of all parameters, and of the buffers a checkpoint carries.
-        bad: the first parameter that holds NaN or Inf, with how many; None if all are finite.
-    """
-
-    sha256: str
-    bad: str | None
 
 
 class WeightReading:
@@ -82,24 +68,22 @@ class WeightReading:
         """The first parameter seen so far that holds NaN or Inf, with how many; None if all are finite."""
         return next((self._bad[name] for name in self._order if name in self._bad), None)
 
-    def result(self) -> Weights:
-        """What has been found; blocks that nobody has run are brought now."""
+    def sha256(self) -> str:
+        """Over names, shapes, dtypes and every byte of all parameters, and of the buffers a checkpoint carries.
+
+        Blocks that nobody has run are brought now.
+        """
         missing = [name for name in self._order if name not in self._digests]
         if self._store is not None:
             if missing:
                 self._store.bring_all(self.look)
             self._store.digests |= {name: self._digests[name] for name in self._store.lasting & set(self._order)}
-        return Weights(hashlib.sha256(b"".join(self._digests[name] for name in self._order)).hexdigest(), self.bad)
-
-
-def read_weights(hf: nn.Module) -> Weights:
-    """Hash and finiteness of a model's weights, wherever they lie."""
-    return WeightReading(hf).result()
+        return hashlib.sha256(b"".join(self._digests[name] for name in self._order)).hexdigest()
 
 
 def weight_hash(hf: nn.Module) -> str:
-    """``Weights.sha256`` of a model."""
-    return read_weights(hf).sha256
+    """The hash of a model's weights, wherever they lie."""
+    return WeightReading(hf).sha256()
 
 
 def _named(hf: nn.Module) -> Iterator[tuple[str, Tensor]]:

@@ -1,6 +1,6 @@
 """Labels of prompts, checked before any compute: every one can be kept, and none takes the place of a result."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Final
 
 from bathyscope.errors import PromptError
@@ -70,7 +70,7 @@ def require_exact(prompts: Sequence[TokenizedPrompt]) -> None:
             )
 
 
-def require_free(prompts: Sequence[TokenizedPrompt], results: Mapping[str, Collection[str]]) -> None:
+def require_free(labels: Iterable[str], results: Mapping[str, Collection[Hashable]]) -> None:
     """Refuses a label that would take the place of a result or of one of its dimensions.
 
     Args:
@@ -79,12 +79,11 @@ def require_free(prompts: Sequence[TokenizedPrompt], results: Mapping[str, Colle
     Raises:
         PromptError: such a label.
     """
-    names = {name for prompt in prompts for name in prompt.labels}
-    for measure, taken in results.items():
-        if names & set(taken):
+    for measure, names in results.items():
+        taken = set(labels) & set(names)
+        if taken:
             raise PromptError(
-                f"A label cannot be called {min(names & set(taken))!r}, which is the name of a result of {measure}; "
-                "rename it."
+                f"A label cannot be called {min(taken)!r}, which is the name of a result of {measure}; rename it."
             )
 
 

@@ -5,31 +5,33 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import xarray as xr
 
-from bathyscope.errors import StoreError
+from bathyscope.errors import OptionError, StoreError
 
 PROMPT = "prompt"
 MERGE = "merge"
 
 
-def check_mergeable(name: str, dataset: xr.Dataset, prompts: int) -> None:
-    """Every data variable has the dimension ``prompt`` of the shard's length, or is a partial sum.
+def require_by_prompt(found: Mapping[str, xr.Dataset], prompts: int) -> None:
+    """Refuses results that are not by prompt, nor partial sums, and could not be put together with those of others.
 
-    A dataset of some of the shard's prompts has the numbers of these as the coordinate ``prompt``.
+    Results of some of the prompts have their numbers as the coordinate ``prompt``.
+
+    Args:
+        found: measure → its results.
+        prompts: how many these are.
 
     Raises:
-        StoreError: which variable is neither.
+        OptionError: names the measure, the variable and its dimensions.
     """
-    if PROMPT in dataset.coords and dataset.sizes[PROMPT] <= prompts:
-        prompts = dataset.sizes[PROMPT]
-    for label, variable in dataset.data_vars.items():
-        if variable.attrs.get(MERGE) == "sum" and PROMPT not in variable.dims:
-            continue
-        if variable.sizes.get(PROMPT) != prompts:
-            raise StoreError(
-                f"{name}.{label} of a shard of {prompts} prompts has dimensions {dict(variable.sizes)}; "
-                f"allowed: a dimension 'prompt' of length {prompts}, or no such dimension and the "
-                "attribute merge='sum' (a partial sum, added over the shards)."
-            )
+    for measure, dataset in found.items():
+        count = min(prompts, dataset.sizes[PROMPT]) if PROMPT in dataset.coords else prompts
+        for name, values in dataset.data_vars.items():
+            is_sum = values.attrs.get(MERGE) == "sum" and PROMPT not in values.dims
+            if not is_sum and values.sizes.get(PROMPT) != count:
+                raise OptionError(
+                    f"{measure} gives {name} with the dimensions {dict(values.sizes)}; allowed: a dimension 'prompt' "
+                    f"of {prompts}, in the order of the prompts, and others beside it."
+                )
 
 
 def merge(parts: Sequence[Mapping[str, xr.Dataset]], prompts: Sequence[int] | None = None) -> dict[str, xr.Dataset]:

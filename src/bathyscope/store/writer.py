@@ -17,7 +17,7 @@ from bathyscope.store.canonical import canonical
 from bathyscope.store.difference import listed, require_same, version_difference
 from bathyscope.store.folder import Folder, folder_path, plain_name, reason, verified
 from bathyscope.store.manifest import RUN, FileEntry, Identity, Manifest, Record, now
-from bathyscope.store.merge import check_mergeable, merge
+from bathyscope.store.merge import merge, require_by_prompt
 from bathyscope.store.run import DERIVED, Run, assemble, shard_file
 from bathyscope.store.shards import encode, read_shard
 
@@ -100,14 +100,14 @@ class RunWriter:
                 ``merge="sum"``).
 
         Raises:
-            StoreError: no such shard or it is there already; variables of another form; the disk is full.
+            StoreError: no such shard or it is there already; a type that cannot be kept; the disk is full.
+            OptionError: results that are not by prompt.
         """
         if index not in self.missing:
             raise StoreError(f"Shard {index} is not to be computed; the shards still missing are {self.missing}.")
         first, last = self._manifest.identity.plan[index]
         kept = {name: canonical(dataset, name) for name, dataset in datasets.items()}
-        for name, dataset in kept.items():
-            check_mergeable(name, dataset, last - first)
+        require_by_prompt(kept, last - first)
         what = f"shard {index} (prompts {first} to {last - 1})"
         self._keep(what, shard_file(index), kept, index)
 

@@ -66,7 +66,7 @@ class Survey:
         facts = ModelFacts(ready.anatomy, ready.checks, found.tokenizer, self.keep_text)
         by_name = {one if isinstance(one, str) else one.name for one in named}
         measures = _possible(measures, facts, found, {*by_name, *self.options})
-        require_free(found, {m.name: _names(m) for m in measures if not m.derived})
+        require_free(found.labels, {m.name: _names(m) for m in measures if not m.derived})
         for measure in measures:
             if facts.has_weights or not measure.looks_at_weights:
                 measure.prepare(facts, found, seed)

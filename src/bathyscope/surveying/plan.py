@@ -17,8 +17,6 @@ from bathyscope.assembly import (
     joined_noise,
     noise_by_prompt,
     noise_floor,
-    require_by_prompt,
-    require_free_labels,
     with_summary,
 )
 from bathyscope.errors import ModelError, is_out_of_memory
@@ -26,12 +24,13 @@ from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
 from bathyscope.measures.registry import MEASURES
 from bathyscope.model import Model, adapters_of, config_hash, free_bytes
 from bathyscope.progress import ProgressBar
+from bathyscope.prompts.label_checks import require_free
 from bathyscope.prompts.prompts import Prompts, prompts_hash
 from bathyscope.sharding import batch_room, call_size, convoys_of, shards_of
 from bathyscope.store.canonical import canonical
 from bathyscope.store.folder import folder_path
 from bathyscope.store.growth import Growth
-from bathyscope.store.merge import PROMPT, merge
+from bathyscope.store.merge import PROMPT, merge, require_by_prompt
 from bathyscope.store.parts import Part
 from bathyscope.store.prompts import PROMPTS, PROMPTS_FILE, encode_prompts
 from bathyscope.store.run import Run, open_run
@@ -400,7 +399,7 @@ class SurveyPlan:
         if noise is not None:
             found[NOISE] = noise
         require_by_prompt(found, len(picked))
-        require_free_labels(self.prompts.coords(picked), found)
+        require_free(self.prompts.coords(picked), {name: {*one.variables, *one.dims} for name, one in found.items()})
         return {name: self._with_labels(dataset, picked) for name, dataset in found.items()}
 
     def _with_labels(self, dataset: xr.Dataset, picked: Sequence[int]) -> xr.Dataset:
