@@ -32,7 +32,7 @@ function mapsView(data, selection) {
     const kinds = d3.group(there, one => `${one.map.columns} ${one.map.units}`);
     panels.replaceChildren(...there.map(one => panel(one, kinds.get(`${one.map.columns} ${one.map.units}`))));
     note.replaceChildren(...there.length
-      ? ["Panels of one kind share their scale. Cells beyond it carry a mark. Bars beside and above: sums of rows and columns.", hint(" Click a cell to choose its block.")]
+      ? ["Panels of one kind share their scale. Cells beyond it carry a mark. Bars beside and above: sums of the sizes in rows and columns, whatever their signs.", hint(" Click a cell to choose its block.")]
       : ["Nothing is there for this prompt; choose another, or all prompts."]);
   }
 
