@@ -86,6 +86,13 @@ def test_rows_readouts_time_and_memory_add_up(tmp_path: Path) -> None:
     assert drop.peak_bytes > drop.weight_bytes + drop.workspace_bytes
 
 
+def test_nobody_is_told_of_copies_of_prompts_that_were_not_given(
+    tmp_path: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    given("llama", tmp_path, tokens=24, count=3)
+    assert [str(one.message) for one in recwarn] == []
+
+
 def test_a_notebook_shows_work_memory_and_time_in_a_line(tmp_path: Path) -> None:
     found = given("llama", tmp_path, tokens=24, count=3)
     shown = repr(

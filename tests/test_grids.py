@@ -48,6 +48,10 @@ def found(here: Path) -> bathyscope.grids.Grid:
     return bathyscope.grid(here / "grid.yaml", here / "runs", progress=False)
 
 
+def test_a_notebook_shows_what_became_of_a_grid_in_a_line(found: bathyscope.grids.Grid) -> None:
+    assert repr(found) == "<Grid of 8 surveys: 4 failed, 4 done>"
+
+
 def test_the_grid_of_the_page(here: Path, found: bathyscope.grids.Grid) -> None:
     names = [f"{m}-{p}-{o}" for m in ("nowhere", "qwen") for p in ("ten.jsonl", "stories") for o in ("usual", "early")]
     assert found.table["cell"].tolist() == names

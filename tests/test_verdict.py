@@ -19,7 +19,7 @@ import bathyscope
 from bathyscope.errors import OptionError
 from bathyscope.model import load
 from bathyscope.model.reading import tokenized
-from bathyscope.verdict import blocks_until, verdict_of
+from bathyscope.verdict import Null, blocks_until, verdict_of
 
 CHECKPOINTS = Path(__file__).parents[1] / "checkpoints"
 EARLY = [4.0, 1.0, 0.0, 0.0]
@@ -155,6 +155,12 @@ def test_the_lens_whose_norm_is_recomputed_is_read() -> None:
 def beside(given: float, effects: list[float], prompts: int = 8) -> dict[str, xr.Dataset]:
     """A run whose prompts read ``given`` boundaries, each a little more than the one before."""
     return run([given + 0.01 * number for number in range(prompts)], [effects] * prompts)
+
+
+def test_nothing_moved_has_no_sign_of_less() -> None:
+    assert str(Null(np.array([[1.0]]), np.array([[-0.01]]))) == "+0.0"
+    low = Null(np.array([[1.0, 1.0]]), np.array([[-0.01, -0.01]]))
+    assert str(low) == "+0.0 (+0.0 to +0.0)"
 
 
 def test_what_training_moved_is_the_difference_to_untrained_models() -> None:

@@ -59,6 +59,10 @@ def show(
                 "prompts, variables and blocks."
             )
         return open_plan(run).table
+    if raw and measure in (None, "verdict"):
+        raise OptionError(
+            "raw=True (--raw) gives every value of one measure; name it with measure= (--measure), such as lens."
+        )
     opened = run if isinstance(run, Run) else open_run(run, partial=partial)
     if selected:
         opened = opened.select(prompts=prompts, variables=variables, blocks=blocks)

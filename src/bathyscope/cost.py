@@ -187,7 +187,7 @@ def estimate(
     # prompts of one length cost the same, so that a few stand for all
     planned = min(count, _PLANNED)
     source: Source = [[0] * (tokens or 0)] * planned if prompts is None else prompts
-    plan = Survey(measures, preset=preset, chat=chat, options=options).plan(outlined, source)
+    plan = Survey(measures, preset=preset, chat=chat, options=options).plan(outlined, source, told=prompts is not None)
     found = (rates or measure_rates)(outlined.dtype, as_device(device), outlined.anatomy.vocabulary)
     return _count(plan, found, count / planned if prompts is None else 1, as_device(device))
 

@@ -1,5 +1,6 @@
 """``survey``: what a model and prompts are asked for, and who computes it, this process or workers elsewhere."""
 
+import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,8 @@ from bathyscope.store.run import CONTROLS, Run, controls_in, load_manifest
 from bathyscope.surgery.copying import reordered
 from bathyscope.surveying import Measures, Survey
 from bathyscope.wavefront.memory import as_bytes
+
+_OF_LOADING = frozenset(inspect.signature(load).parameters) - {"model"}
 
 
 @checked
@@ -113,6 +116,11 @@ def survey(
         >>> dict(run["drop"].loss.sizes)
         {'prompt': 2, 'dropped': 4}
     """
+    if misplaced := next((name for name in options if name in _OF_LOADING), None):
+        raise OptionError(
+            f"survey() has no option {misplaced!r}, which is one of load(): give loading={{{misplaced!r}: …}} beside a "
+            f"model's name, or the model as load(model, {misplaced}=…) returns it."
+        )
     controls = controls_of(control)
     share = None if part is None else Part.parse(part)
     _require_one_way(model, share, engine, workers, address, loading)

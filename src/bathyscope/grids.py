@@ -3,6 +3,7 @@
 import inspect
 import re
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -58,11 +59,16 @@ class Cell:
         return "" if self.run is None else self.run.headline()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Grid:
     """What became of every survey of a grid, in the order of the file."""
 
     cells: tuple[Cell, ...]
+
+    def __repr__(self) -> str:
+        states = Counter(cell.state for cell in self.cells)
+        said = ", ".join(f"{number} {state}" for state, number in states.items())
+        return f"<Grid of {len(self.cells)} survey{'s' * (len(self.cells) != 1)}: {said}>"
 
     @property
     def failed(self) -> tuple[Cell, ...]:

@@ -114,7 +114,7 @@ class Null:
 
     def __str__(self) -> str:
         low, high = self.interval
-        return f"{self.moved:+.1f}" if math.isnan(low) else f"{self.moved:+.1f} ({low:+.1f} to {high:+.1f})"
+        return f"{self.moved:+z.1f}" if math.isnan(low) else f"{self.moved:+z.1f} ({low:+z.1f} to {high:+z.1f})"
 
 
 @dataclass(frozen=True)

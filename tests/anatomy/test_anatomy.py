@@ -16,6 +16,7 @@ from bathyscope.model import load
 def test_sizes() -> None:
     anatomy = waves.loaded("opt_post_norm").anatomy
     assert (anatomy.n_blocks, anatomy.width, anatomy.vocabulary) == (5, 64, 120)
+    assert repr(anatomy) == "<Anatomy of opt (OPTForCausalLM): 5 blocks × width 64>"
     # the embedding is narrower than the stream there
     assert anatomy.model.get_input_embeddings().weight.shape == (120, 32)
 

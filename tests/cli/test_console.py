@@ -100,6 +100,18 @@ def test_numbers_stand_right_and_missing_ones_are_dashes(capsys: pytest.CaptureF
     assert lines[6] == "Below."
 
 
+@pytest.mark.parametrize("columns", [60, 200])
+def test_a_long_list_ends_its_lines_behind_commas(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the blocks that a third of a model's are: no number is cut in two."""
+    monkeypatch.setattr(sys, "stdout", out := Terminal())
+    monkeypatch.setenv("COLUMNS", str(columns))
+    blocks = ",".join(f"drop:{block}" for block in range(5, 31))
+    console.write_table(("candidate", "left out", "cost"), [["choice", blocks, 0.25], ["last", "drop:30", 0.5]])
+    lines = [re.sub(r"\x1b\[[\d;]*m", "", line) for line in out.getvalue().splitlines()]
+    assert max(map(len, lines)) <= columns
+    assert re.findall(r"drop:\d+\b", " ".join(lines)) == [f"drop:{block}" for block in [*range(5, 31), 30]]
+
+
 def test_words_are_whole_in_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """The widest column gives way; where not even all words fit, they are broken and nothing is lost."""
     out = Terminal()

@@ -165,10 +165,21 @@ def test_tasks_that_cannot_be_asked_are_refused_before_the_search(
 
 
 def test_what_is_wrong_is_said_before_the_model_is_loaded(
-    sources: tuple[str, str], capsys: pytest.CaptureFixture[str]
+    sources: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    (odd := tmp_path / "odd.jsonl").write_text('{"question": "1 + 1?", "reply": "2"}\n')
     for model, given, words, code, said in (
         ("none", sources, (), 2, "Say how much may go"),
+        ("none", sources, ("--drop", "2.5"), 2, "drop='2.5' is neither a number of blocks nor a share"),
+        ("none", sources, ("--drop", "0"), 2, "drop='0' is out of range; give 1 or more, or a share"),
+        ("none", sources, ("--drop", "250%"), 2, "drop='250%' is out of range; a share lies between"),
+        (
+            "none",
+            (sources[0], str(odd)),
+            ("--drop", "1"),
+            3,
+            "neither given. Fields of this line: 'question', 'reply'.",
+        ),
         ("none", (sources[0], "none.jsonl"), ("--drop", "1"), 3, "none.jsonl does not exist"),
     ):
         assert main(arguments(Path(model), given, *words)) == code

@@ -14,7 +14,7 @@ import pytest
 import bathyscope
 from bathyscope.cli import main
 from bathyscope.cli.commands import repair as command
-from bathyscope.surgery.repairing import _budget
+from bathyscope.surgery.repairing import require_budget
 
 ROOT = Path(__file__).parents[2]
 
@@ -64,6 +64,24 @@ def test_an_interrupted_training_says_how_it_goes_on(
 
 
 @pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--how", "heal"], "Healing takes a budget of tokens or of minutes"),
+        (["--how", "scale", "--tokens", "9"], "how='scale' trains nothing and takes no budget"),
+        (["--state", "s"], "how='linear' trains nothing and has no state"),
+    ],
+)
+def test_a_wrong_budget_is_refused_before_the_model_is_loaded(
+    words: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (text := tmp_path / "a.jsonl").write_text('{"text": "a"}\n')
+    sources = ["--calibration", str(text), "--test", str(text)]
+    assert main(["repair", "none", "--schedule", "drop:1", *sources, *words]) == 2
+    assert said in (err := capsys.readouterr().err)
+    assert "Loading" not in err
+
+
+@pytest.mark.parametrize(
     "text", [command._EXAMPLES, *((ROOT / name).read_text() for name in ("README.md", "docs/schedules.md"))]
 )
 def test_examples_that_train_have_a_budget(text: str) -> None:
@@ -73,4 +91,6 @@ def test_examples_that_train_have_a_budget(text: str) -> None:
         words = shlex.split(line)
         flags = dict(pairwise(words))
         minutes = flags.get("--minutes")
-        _budget(flags.get("--how", "linear"), None, None if minutes is None else float(minutes), flags.get("--state"))
+        require_budget(
+            flags.get("--how", "linear"), None, None if minutes is None else float(minutes), flags.get("--state")
+        )

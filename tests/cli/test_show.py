@@ -15,6 +15,7 @@ import pytest
 from support.synthetic import in_books, synthetic_run
 
 import bathyscope
+from bathyscope import OptionError
 from bathyscope.cli import main
 from bathyscope.statistics.bootstrap import mean_interval
 from bathyscope.store.run import open_run
@@ -146,7 +147,7 @@ def test_intervals_resample_clusters(capsys: pytest.CaptureFixture[str], monkeyp
     assert (found["ci_low"], found["ci_high"]) == pytest.approx(wanted)
     assert wanted != pytest.approx(mean_interval(run["drop"].kl.values[:, 1]), rel=1e-3)
     told = printed(capsys, "runs/books", "--measure", "drop", "--cluster", "book")
-    assert f"{wanted.low:.3g} to {wanted.high:.3g}" in told
+    assert f"{wanted.low:.4g} to {wanted.high:.4g}" in told
     assert told.endswith("Intervals resample clusters of prompts by book.\n")
     assert printed(capsys, "runs/books", "--measure", "drop").endswith("Intervals resample prompts.\n")
     assert main(["show", "runs/books", "--measure", "effective_depth", "--cluster", "book"]) == 2
@@ -181,7 +182,9 @@ def test_wrong_runs_and_measures(run_folder: Path, tmp_path: Path, capsys: pytes
     assert main(["show", str(run_folder), "--measure", "lenz"]) == 2
     assert "Did you mean 'lens'?" in capsys.readouterr().err
     assert main(["show", str(run_folder), "--raw"]) == 2
-    assert "--raw gives every value of one measure; name it with --measure" in capsys.readouterr().err
+    assert "(--raw) gives every value of one measure; name it with measure= (--measure)" in capsys.readouterr().err
+    with pytest.raises(OptionError, match=r"^raw=True \(--raw\) gives every value of one measure"):
+        bathyscope.show(run_folder, "verdict", raw=True)
     assert main(["show", str(tmp_path)]) == 5
     assert "There is no run in" in capsys.readouterr().err
 

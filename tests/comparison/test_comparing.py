@@ -145,10 +145,13 @@ def test_what_differs_besides_is_said() -> None:
     }
     found = bathyscope.compare([ONE, a_run(model="own/two", measures=measures, dtype="bfloat16")], resamples=50)
     assert found.notes == (
-        "one and two were measured differently: dtype 'float32' and 'bfloat16'; lens.k None and 10; "
-        "effective_depth.kl_fraction None and 0.3",
+        "one and two were measured differently: dtype 'float32' and 'bfloat16'; effective_depth.kl_fraction 0.5 and "
+        "0.3; lens.k None and 10",
     )
     assert found.sides[1].options.kl_fraction == 0.5
+    unasked = a_run(model="own/b", measures={one: {} for one in ("residual", "lens", "skip")})
+    asked = a_run(measures={**unasked.identity.measures, "effective_depth": {"kl_fraction": 0.5, "level": 0.9}})
+    assert bathyscope.compare([asked, unasked], resamples=50).notes == ()
     own = bathyscope.compare([a_run(measures=measures), a_run(model="own/b", measures=measures)], resamples=50)
     assert [side.options.kl_fraction for side in own.sides] == [0.3, 0.3]
 

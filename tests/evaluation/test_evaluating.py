@@ -155,6 +155,8 @@ def test_labels(finished: tuple[Evaluation, Path]) -> None:
     assert list(frame.columns[:6]) == ["schedule", "kind", "block", "length", "task", "metric"]
     assert len(frame) == 4 * 9
     assert repr(finished[0]).endswith(": 4 schedules, 3 tasks>")
+    one = replace(finished[0], data=data.isel(schedule=[0], task=[0]))
+    assert repr(one).endswith(": 1 schedule, 1 task>")
 
 
 def test_the_folder_holds_it_all(finished: tuple[Evaluation, Path]) -> None:

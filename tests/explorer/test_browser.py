@@ -22,7 +22,7 @@ from support.synthetic import replaced, synthetic_run, without
 from support.synthetic_tokens import complete_run, with_tokens
 
 import bathyscope
-from bathyscope.report.figures import legend
+from bathyscope.report.figures import legend, style
 from bathyscope.report.figures.kind import Panel
 from bathyscope.report.side_by_side import differences
 from bathyscope.report.svg import inline_svg
@@ -294,6 +294,22 @@ def test_a_picture_that_is_saved_looks_as_it_does_on_the_page(show: Show, chromi
         assert alone.geometry() == []
     assert (found[0].replace('"', "'"), found[2]) == (wanted[0].replace('"', "'"), wanted[2])
     assert found[1] == "pixelated"
+
+
+def test_an_outline_that_several_marks_share_is_drawn(chromium: Any, tmp_path: Path) -> None:
+    """A mark is drawn where it is used, where no rule of its picture reaches it; hollow ones were not seen."""
+
+    def draw(figure: FigureBase) -> None:
+        ax = figure.subplots()
+        for size in (6, 9):
+            ax.plot([1], [size], "o", markersize=size, color=style.BLUE, markerfacecolor=style.PAPER)
+
+    text = inline_svg(Panel("hollow", draw, "Two hollow marks.", (3.0, 2.0)), "f0-0")
+    (own := tmp_path / "hollow.html").write_text(f"<body>{text}</body>", encoding="utf-8")
+    with opened(chromium, own) as alone:
+        seen = plt.imread(io.BytesIO(alone.page.locator("svg").screenshot()))[..., :3]
+    wanted = np.array([int(style.BLUE[at : at + 2], 16) / 255 for at in (1, 3, 5)])
+    assert (np.abs(seen - wanted).max(-1) < 0.2).sum() > 20
 
 
 def test_paper_is_light_where_the_screen_is_dark(show: Show, page: Path) -> None:

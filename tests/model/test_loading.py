@@ -197,6 +197,11 @@ def test_what_is_no_model_is_refused_without_asking_the_hub(given: Any) -> None:
         load(given)
 
 
+def test_what_is_no_model_is_named_in_a_line() -> None:
+    with pytest.raises(ModelError, match=r"^load\(\) was given a LlamaConfig, which is no model; give"):
+        load(transformers.LlamaConfig())  # type: ignore[arg-type]
+
+
 def test_a_loaded_model_is_not_loaded_again() -> None:
     with pytest.raises(ModelError, match=r"load\(\) was given a Model, which is loaded already; give"):
         load(load(zoo.build("llama")))

@@ -147,6 +147,22 @@ def test_what_the_noise_floor_holds_depends_on_the_precision() -> None:
     text = " ".join(" ".join(Reader(rendered([Run(few.tree, manifest)], options=ONE)).text).split())
     assert "effects of that size are rounding" not in text
     assert "In bfloat16 both round alike, but changed rows round elsewhere" in text
+    with pytest.warns(UserWarning, match="Of all prompts together"):
+        some = RUN.select(prompts="0-1")
+    text = " ".join(Reader(rendered([some], options=ONE)).text)
+    assert "no measure that intervenes" not in text
+    assert "No noise floor: where a run has one, it is of all its prompts together." in text
+
+
+def test_means_lie_in_the_intervals_beside_them() -> None:
+    """A mean of four digits beside ends of three, 11.48 (11.5 to 11.5), lay outside of its own interval."""
+    run = small_run()
+    kl = run["drop"].kl
+    spread = np.random.default_rng(0).normal(11.483, 0.002, kl.shape)
+    narrow = replaced(run, "drop", run["drop"].assign(kl=kl.copy(data=spread)))
+    found = re.findall(r"(\d[\d.]*) \((\d[\d.]*) to (\d[\d.]*)\)", rendered([narrow]))
+    assert [one for one in found if one[0].startswith("11.48")]
+    assert [one for one in found if not float(one[1]) <= float(one[0]) <= float(one[2])] == []
 
 
 def test_table_captions_noise_and_provenance_are_there() -> None:
@@ -459,6 +475,17 @@ def test_names_stand_wherever_runs_are_named() -> None:
     assert "/home/somebody" not in own
     with pytest.raises(OptionError, match=r"names=\['x'\] is not allowed; give 2 different names, one a run"):
         report(runs, "page.html", names=["x"])
+    with pytest.raises(
+        OptionError, match=r"names=\['x', 'y'\] is not allowed; give one name; what prune chose has none"
+    ):
+        report(runs[:1], "page.html", names=["x", "y"])
+
+
+def test_every_answer_has_a_name_of_its_own() -> None:
+    """As regions of a page do, by which a screen reader goes."""
+    one, other = small_run(model="own/one"), small_run(model="own/two")
+    for runs, names in (([one], ["Answer"]), ([one, other], ["Answer of one", "Answer of two"])):
+        assert re.findall(r'role="region" aria-label="(Answer[^"]*)"', rendered(runs)) == names
 
 
 def test_figures_of_some_variables_alone() -> None:

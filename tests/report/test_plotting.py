@@ -39,9 +39,9 @@ def test_a_panel_is_drawn_alone_or_in_the_place_of_axes() -> None:
 @pytest.mark.parametrize(
     ("what", "words"),
     [
-        ("lenz.kl", "There is no figure 'lenz' of this run; it has .*Did you mean 'lens'"),
+        ("lenz.kl", "There is no figure 'lenz' of this run; it has .*Did you mean 'lens'.* such as lens.kl"),
         ("lens.kll", "'lens.kll' is no panel of this run; allowed: lens.kl, .*Did you mean 'kl'"),
-        ("lens", "'lens' is no panel of this run; allowed: lens.kl, "),
+        ("lens", "'lens' is a figure of [0-9]+ panels; name one; allowed: lens.kl, "),
     ],
 )
 def test_what_there_is_not_is_refused(what: str, words: str) -> None:

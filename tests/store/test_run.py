@@ -154,9 +154,16 @@ def test_unfinished_run_is_refused_with_counts_and_the_way_on(unfinished: Path) 
     assert str(caught.value) == (
         f"The run in {str(unfinished)!r} is not finished: 2 of 3 shards are there. Resume it by "
         f"repeating the survey of 'tiny/llama' on 'stories:6' with out={str(unfinished)!r}, or read what is "
-        f"there with bathyscope.open({str(unfinished)!r}, partial=True). "
+        f"there with bathyscope.open({str(unfinished)!r}, partial=True) (--partial). "
         "Parts (part=..., --part) are joined instead (bathyscope join)."
     )
+
+
+@pytest.mark.parametrize(("name", "verb"), [("evaluation.json", "open_evaluation"), ("prune.json", "open_plan")])
+def test_a_folder_of_another_kind_says_what_opens_it(tmp_path: Path, name: str, verb: str) -> None:
+    (tmp_path / name).write_text("{}")
+    with pytest.raises(StoreError, match=rf"^There is no run in .* is opened by bathyscope\.{verb}\('.*'\)\.$"):
+        open_run(tmp_path)
 
 
 def test_unfinished_run_names_the_command_that_began_it(tmp_path: Path) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import xarray as xr
 from support import waves, zoo
+from support.word_tokenizer import word_tokenizer
 
 import bathyscope
 from bathyscope import OptionError
@@ -44,6 +48,36 @@ def test_what_is_of_all_prompts_is_left_out_and_named(run: bathyscope.Run) -> No
 def test_nothing_is_not_selected(run: bathyscope.Run, asked: dict[str, Any]) -> None:
     with pytest.raises(OptionError, match=r"selects nothing; name what is wanted, or leave it out for everything\."):
         run.select(**asked)
+
+
+def test_one_number_is_a_prompt_or_a_block(run: bathyscope.Run) -> None:
+    with pytest.warns(UserWarning, match="Of all prompts together"):
+        some = run.select(prompts=3, blocks=1)
+    assert [len(some.prompts), some["drop"].sizes["dropped"]] == [1, 1]
+    np.testing.assert_array_equal(some["drop"].loss, run["drop"].loss[[3]].sel(dropped=[1]))
+    with pytest.raises(OptionError, match=r"^No prompt of this run is '1\.5'"):
+        run.select(prompts=1.5)  # type: ignore[arg-type]
+
+
+def test_a_range_far_beyond_is_refused_at_its_first_number(run: bathyscope.Run) -> None:
+    last = run["lens"].sizes["boundary"] - 1
+    with pytest.raises(OptionError, match=f"^There is no block or boundary {last + 1}; there are 0 to {last}"):
+        run.select(blocks="0-9999999999")
+    with pytest.raises(OptionError, match=r"^No prompt of this run is '0-9999999999'"):
+        run.select(prompts="0-9999999999")
+
+
+def test_texts_of_tokens_stay_with_some_of_the_prompts() -> None:
+    """They name ids of whichever prompts, and a page without them showed numbers in the place of words."""
+    words = word_tokenizer(["she", "sells", "the", "eggs", "at"])
+    model = bathyscope.load(waves.loaded("llama").hf, tokenizer=words)
+    texts = ["she sells the eggs", "sells she at the eggs"]
+    whole = bathyscope.survey(model, texts, ["lens", "tokens"], progress=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # nothing of all prompts together is left out
+        some = whole.select(prompts=1)
+    assert some["tokens"].sizes["prompt"] == 1
+    xr.testing.assert_identical(some["tokens"].piece, whole["tokens"].piece)
 
 
 @pytest.mark.filterwarnings("ignore:Of all prompts together")

@@ -26,7 +26,7 @@ from bathyscope.streaming.lending import lender_of
 _OBSERVED = (1, 2)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Anatomy:
     """Everything the rest of the program knows about a model.
 
@@ -60,6 +60,9 @@ class Anatomy:
     def __str__(self) -> str:
         """Family and class, for messages."""
         return f"{self.family.name} ({type(self.model).__name__})"
+
+    def __repr__(self) -> str:
+        return f"<Anatomy of {self}: {self.n_blocks} blocks × width {self.width}>"
 
     @property
     def sites(self) -> Mapping[str, Site]:

@@ -22,6 +22,7 @@ from bathyscope.text import shown
 
 if TYPE_CHECKING:
     import pandas as pd
+    from rich.text import Text
 
 Format = Literal["table", "csv", "json"]
 """Of a command's results."""
@@ -173,7 +174,7 @@ def write_table(
             width=widths[number],
         )
     for line in cells:
-        table.add_row(*line)
+        table.add_row(*(_fitting(cell, room) for cell, room in zip(line, widths, strict=True)))
     drawn = io.StringIO()
     terminal = sys.stdout.isatty()
     Console(file=drawn, width=columns, force_terminal=terminal, safe_box=True, emoji=False).print(table)
@@ -226,12 +227,26 @@ def _widths(texts: Sequence[Sequence[str]], room: int) -> Sequence[int | None]:
     from rich.cells import cell_len
 
     widths = [max(cell_len(text) for text in own) for own in texts]
-    least = [max(cell_len(word) for text in own for word in text.split() or [""]) for own in texts]
+    least = [max(cell_len(word) for text in own for word in _breakable(text).split() or [""]) for own in texts]
     if sum(least) > room:
         return [None] * len(texts)
     while sum(widths) > room:
         widths[max(range(len(widths)), key=lambda one: (widths[one] > least[one], widths[one]))] -= 1
     return widths
+
+
+def _breakable(text: str) -> str:
+    """With blanks behind the commas of a list, at which a line may end."""
+    return re.sub(r",(?=\S)", ", ", text)
+
+
+def _fitting(cell: Text, room: int | None) -> Text:
+    """A cell whose lists of one word end their lines behind commas where they take several."""
+    from rich.cells import cell_len
+    from rich.text import Text
+
+    too_long = room is None or any(cell_len(word) > room for word in cell.plain.split())
+    return Text(_breakable(cell.plain), style=cell.style) if too_long and "," in cell.plain else cell
 
 
 def _cell(value: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from itertools import combinations
 from typing import Any
 
@@ -198,8 +198,11 @@ def _clusters(runs: Sequence[Run], names: Sequence[str], label: str | None) -> l
 
 def _flat(identity: Identity) -> dict[str, Any]:
     settings: dict[str, Any] = {"dtype": identity.dtype, "seed": identity.seed}
+    # depths are read off runs that were not asked for them too, with the usual thresholds
+    usual = {DECLARATION.name: asdict(EffectiveDepthOptions())}
     for measure in (*DECLARATION.requires, DECLARATION.name):
-        settings |= {f"{measure}.{key}": value for key, value in (identity.measures.get(measure) or {}).items()}
+        given = {**usual.get(measure, {}), **(identity.measures.get(measure) or {})}
+        settings |= {f"{measure}.{key}": value for key, value in given.items()}
     return {key: value for key, value in settings.items() if key.split(".")[-1] not in _OF_INTERVALS}
 
 

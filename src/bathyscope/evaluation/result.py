@@ -50,7 +50,8 @@ class Evaluation:
 
     def __repr__(self) -> str:
         sizes = self.data.sizes
-        return f"<Evaluation of {self.data.attrs['model']}: {sizes['schedule']} schedules, {sizes['task']} tasks>"
+        schedules, tasks = (f"{sizes[name]} {name}{'s' * (sizes[name] != 1)}" for name in ("schedule", "task"))
+        return f"<Evaluation of {self.data.attrs['model']}: {schedules}, {tasks}>"
 
     def to_dataframe(self) -> pd.DataFrame:
         """One row a schedule, task and metric that the task has."""

@@ -147,8 +147,13 @@ def _require_objects(model: Any, tokenizer: Any, family: Any) -> None:
             f"family={family!r} is no Family; give bathyscope.Family(name, model_types, …) or leave it out."
         )
     if not isinstance(model, nn.Module | str | os.PathLike):
-        shown = "a Model, which is loaded already" if isinstance(model, Model) else f"{model!r}, which is no model"
+        shown = "a Model, which is loaded already" if isinstance(model, Model) else _no_model(model)
         raise ModelError(f"load() was given {shown}; give a checkpoint folder, a hub name, or a model in memory.")
+
+
+def _no_model(given: object) -> str:
+    said = repr(given)
+    return f"{said if len(said) <= 80 else f'a {type(given).__name__}'}, which is no model"
 
 
 def _in_memory(

@@ -194,7 +194,12 @@ def _prompt(row: Row, where: str) -> Prompt:
         )
     except PromptError as error:
         hint = "".join(f" Did you mean {meant!r} by {name!r}?" for name, meant in _misspelt(row).items())
-        raise PromptError(f"{where}: {error}{hint}") from error
+        named = (
+            ""
+            if hint or {"text", "ids"} & row.keys()
+            else f" Fields of this line: {', '.join(map(repr, row)) or 'none'}."
+        )
+        raise PromptError(f"{where}: {error}{hint}{named}") from error
 
 
 def _misspelt(row: Row) -> dict[str, str]:

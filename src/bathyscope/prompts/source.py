@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
 from pathlib import Path
@@ -98,7 +99,7 @@ def label_of(source: Source) -> str:
 
 
 def require_there(source: object) -> None:
-    """Refuses texts that are no source and files that are not there, and looks at nothing else.
+    """Refuses texts that are no source, files that are not there and prompt files that cannot be read.
 
     For what takes minutes before it reads prompts, such as loading a model.
 
@@ -109,6 +110,10 @@ def require_there(source: object) -> None:
         source = parse(_written(source))
     if isinstance(source, SourceSpec) and source.path is not None and not source.path.startswith(HUB):
         (require_folder if source.is_folder else check_exists)(Path(source.path))
+        if source.kind == "prompt file" and Path(source.path).is_file():  # a pipe is read once
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # they come when the prompts are taken
+                read_prompts(source.path, count=source.count)
     elif isinstance(source, (list, tuple)):
         for number, item in enumerate(source):
             if _is_named(item):

@@ -52,7 +52,9 @@ def named(runs: Sequence[Run], names: Sequence[str] | str | None) -> list[str]:
         return run_names(runs)
     given = [names] if isinstance(names, str) else list(names)
     if len(given) != len(runs) or len(set(given)) < len(given) or not all(isinstance(one, str) for one in given):
-        raise OptionError(f"names={given} is not allowed; give {len(runs)} different names, one a run.")
+        one = "one name; what prune chose has none" if len(runs) == 1 else ""
+        wanted = one or f"{len(runs)} different names, one a run"
+        raise OptionError(f"names={given} is not allowed; give {wanted}.")
     return given
 
 

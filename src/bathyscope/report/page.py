@@ -167,7 +167,7 @@ def _mean_of(found: Row) -> str:
     mean, low, high = found["mean"], found["low"], found["high"]
     if math.isnan(mean):
         return "–"
-    return f"{mean:.4g}" if math.isnan(low) else f"{mean:.4g} ({low:.3g} to {high:.3g})"
+    return f"{mean:.4g}" if math.isnan(low) else f"{mean:.4g} ({low:.4g} to {high:.4g})"
 
 
 def _noise_note(run: Run) -> str:
@@ -182,6 +182,8 @@ def _noise_note(run: Run) -> str:
             f"{what}. In {run.identity.dtype} both round alike, but changed rows round elsewhere: effects well above "
             "this floor can still be rounding. A survey in float32 (--dtype float32) of some prompts tells how large."
         )
+    if "prompts" in run.cut:
+        return "No noise floor: where a run has one, it is of all its prompts together."
     return "No noise floor: this run has no measure that intervenes in the model."
 
 

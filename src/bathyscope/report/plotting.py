@@ -108,11 +108,15 @@ def _panel(run: Run, what: str, options: FigureOptions | None) -> Panel:
     if name not in kinds:
         raise OptionError(
             f"There is no figure {name!r} of this run; it has {', '.join(kinds) or 'none'}.{did_you_mean(name, kinds)}"
+            " A panel is named behind its figure, such as lens.kl."
         )
     panels = {panel.name: panel for panel in kinds[name].panels(run, options)}
     if not wanted and len(panels) == 1:
         return next(iter(panels.values()))
     if wanted not in panels:
         listed = ", ".join(f"{name}.{one}" for one in panels)
-        raise OptionError(f"{what!r} is no panel of this run; allowed: {listed}.{did_you_mean(wanted, panels)}")
+        said = (
+            f"{what!r} is no panel of this run" if wanted else f"{what!r} is a figure of {len(panels)} panels; name one"
+        )
+        raise OptionError(f"{said}; allowed: {listed}.{did_you_mean(wanted, panels)}")
     return panels[wanted]

@@ -105,7 +105,7 @@ def _ungrouped(text: str) -> str:
 
 def _styled(text: str, name: str) -> str:
     """Looks that several elements share are said once, for this picture alone."""
-    counts = Counter(look for tag in _TAG.findall(text) for look in _STYLE.findall(tag))
+    counts = Counter(look for tag in _TAG.findall(text) if not _ID.search(tag) for look in _STYLE.findall(tag))
     shared = {look: f"c{number}" for number, look in enumerate(look for look, times in counts.items() if times > 1)}
     if not shared:
         return text
@@ -113,7 +113,8 @@ def _styled(text: str, name: str) -> str:
 
     def classed(tag: re.Match[str]) -> str:
         found = _STYLE.search(tag[0])
-        if found is None or found[1] not in shared or " class=" in tag[0]:
+        # a mark is drawn where it is used, and no rule of what stands around it reaches it there
+        if found is None or found[1] not in shared or " class=" in tag[0] or _ID.search(tag[0]):
             return tag[0]
         return f'{tag[0][: found.start()]} class="{shared[found[1]]}"{tag[0][found.end() :]}'
 

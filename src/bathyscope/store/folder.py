@@ -6,7 +6,7 @@ import os
 import socket
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from filelock import FileLock, Timeout
 
@@ -59,6 +59,10 @@ class FolderLock:
 
 
 _ANOTHER = "give another folder (out=..., --out ...)"
+
+
+_OPENS: Final = {"manifest.json": "open", "prune.json": "open_plan", "evaluation.json": "open_evaluation"}
+"""Manifest → the call that reads what lies beside it."""
 
 
 @dataclass(frozen=True)
@@ -177,9 +181,15 @@ def read_manifest(folder: Path, kind: Kind) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise StoreError(
             f"There is no {kind.noun} in {str(folder)!r}: {kind.manifest} cannot be read ({reason(error)}). Give the "
-            f"folder that {kind.made_by} wrote (its out=..., --out ...)."
+            f"folder that {kind.made_by} wrote (its out=..., --out ...).{_holds(folder)}"
         ) from error
     return parsed(content, str(path), kind)
+
+
+def _holds(folder: Path) -> str:
+    """What opens a folder that is of another kind; empty where none does."""
+    opens = next((verb for name, verb in _OPENS.items() if (folder / name).is_file()), None)
+    return "" if opens is None else f" What this one holds is opened by bathyscope.{opens}({str(folder)!r})."
 
 
 def parsed(content: bytes, where: str, kind: Kind) -> dict[str, Any]:

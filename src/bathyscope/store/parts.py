@@ -47,7 +47,7 @@ class Part:
         if self.of > count:
             raise OptionError(
                 f"part={self}: the survey has {count} shard{'s' * (count > 1)} and cannot be cut into {self.of} parts. "
-                f"Give at most {count} parts, or smaller shards (batch_tokens=..., --batch-tokens ...)."
+                f"Give fewer (at most {count}), or smaller shards (batch_tokens=..., --batch-tokens ...)."
             )
         return range((self.number - 1) * count // self.of, self.number * count // self.of)
 

@@ -426,7 +426,7 @@ def _unfinished(manifest: Manifest, folder: Path, there: int) -> str:
         else f"running again: {command}"
     )
     missing = "" if there < len(identity.plan) else ", but not the run-level results"
-    read = f", or read what is there with bathyscope.open({str(folder)!r}, partial=True)" if there else ""
+    read = f", or read what is there with bathyscope.open({str(folder)!r}, partial=True) (--partial)" if there else ""
     joined = " Parts (part=..., --part) are joined instead (bathyscope join)." if there else ""
     return (
         f"The run in {str(folder)!r} is not finished: {there} of {len(identity.plan)} shards are there"

@@ -17,9 +17,11 @@ PLACES: Final = ("block", "boundary", "skipped", "dropped", "swapped", "start")
 _BOTH: Final = (*PLACES, "other", "boundary_other")
 """The same, with the second of two blocks or boundaries in results of pairs."""
 _NUMBERS = re.compile(r"(\d+)(?:-(\d+))?")
+_OF_NAMES: Final = ("id",)
+"""Dimensions of what tells the names of numbers, such as texts of tokens: of whichever prompts."""
 
-Some = str | Sequence[int] | Sequence[str]
-"""``"0-4,7"``, or a list of the same."""
+Some = int | str | Sequence[int] | Sequence[str]
+"""``"0-4,7"``, a number, or a list of the same."""
 
 
 def prompts_named(prompts: Prompts, some: Some) -> list[int]:
@@ -37,7 +39,7 @@ def prompts_named(prompts: Prompts, some: Some) -> list[int]:
         elif separator and label in prompts.labels:
             own = [number for number, held in enumerate(prompts.label(label)) if str(held) == value]
         elif numbers and numbers[-1] < len(prompts):
-            own = numbers
+            own = list(numbers)
         else:
             own = []
         if not own:
@@ -55,8 +57,10 @@ def of_prompts(datasets: Mapping[str, xr.Dataset], numbers: Sequence[int]) -> di
     """What results say of some prompts; what they say of all together is not among it."""
     found = {}
     for name, dataset in datasets.items():
-        names = [one for one, values in dataset.data_vars.items() if PROMPT in values.dims]
-        if not names:  # labels of prompts may stand beside results of all of them
+        names = [one for one, values in dataset.data_vars.items() if PROMPT in values.dims or values.dims == _OF_NAMES]
+        if not any(
+            PROMPT in dataset[one].dims for one in names
+        ):  # labels of prompts may stand beside results of all of them
             continue
         by_prompt = dataset[names]
         if PROMPT not in dataset.coords:
@@ -72,8 +76,9 @@ def of_all_prompts(datasets: Mapping[str, xr.Dataset]) -> list[str]:
     """What results say of all prompts together: names of measures, and of variables of those that say more."""
     found = []
     for name, dataset in datasets.items():
-        own = [str(one) for one, values in dataset.data_vars.items() if PROMPT not in values.dims]
-        if own and len(own) == len(dataset.data_vars):
+        together = {one: values for one, values in dataset.data_vars.items() if values.dims != _OF_NAMES}
+        own = [str(one) for one, values in together.items() if PROMPT not in values.dims]
+        if own and len(own) == len(together):
             found.append(name)
         elif own:
             found.append(f"{name}.{own[0]}" + (f" and {len(own) - 1} more" if len(own) > 1 else ""))
@@ -108,16 +113,16 @@ def of_places(datasets: Mapping[str, xr.Dataset], some: Some) -> dict[str, xr.Da
     Raises:
         OptionError: no number of a block, or one that is not there.
     """
+    places = {int(place) for one in datasets.values() for dim in _BOTH if dim in one.dims for place in one[dim].values}
     wanted: set[int] = set()
     for part in _parts(some):
         numbers = _range(part)
         if not numbers:
             raise OptionError(f"blocks={part!r} is no number of a block; give numbers or ranges such as 0-5,7.")
-        wanted.update(numbers)
-    places = {int(place) for one in datasets.values() for dim in _BOTH if dim in one.dims for place in one[dim].values}
-    if places and not wanted <= places:
-        beyond = ", ".join(map(str, sorted(wanted - places)))
-        raise OptionError(f"There is no block or boundary {beyond}; there are {min(places)} to {max(places)}.")
+        beyond = next((number for number in numbers if number not in places), None)
+        if places and beyond is not None:
+            raise OptionError(f"There is no block or boundary {beyond}; there are {min(places)} to {max(places)}.")
+        wanted.update(numbers if places else ())
     found = {}
     for name, dataset in datasets.items():
         own = {dim: np.isin(dataset[dim].values, list(wanted)) for dim in _BOTH if dim in dataset.dims}
@@ -126,14 +131,16 @@ def of_places(datasets: Mapping[str, xr.Dataset], some: Some) -> dict[str, xr.Da
 
 
 def _parts(some: Some) -> list[str]:
-    given: Iterable[object] = some.split(",") if isinstance(some, str) else some
+    given: Iterable[object] = (
+        some.split(",") if isinstance(some, str) else some if isinstance(some, Iterable) else [some]
+    )
     found = [part for one in given if (part := str(one).strip())]
     if not found:
         raise OptionError(f"{some!r} selects nothing; name what is wanted, or leave it out for everything.")
     return found
 
 
-def _range(text: str) -> list[int]:
+def _range(text: str) -> range:
     """``3`` and ``0-4`` as numbers; nothing for another text."""
     found = _NUMBERS.fullmatch(text)
-    return [] if found is None or len(text) > 12 else list(range(int(found[1]), int(found[2] or found[1]) + 1))
+    return range(0) if found is None or len(text) > 12 else range(int(found[1]), int(found[2] or found[1]) + 1)

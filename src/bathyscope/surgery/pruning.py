@@ -181,17 +181,10 @@ def size_of(drop: int | str, units: int, what: str) -> int:
     Raises:
         OptionError: neither, or out of range.
     """
-    text = str(drop).strip()
-    share = text.endswith("%")
-    try:
-        number = float(text[:-1]) if share else int(text)
-    except ValueError as error:
-        raise OptionError(f"drop={drop!r} is neither a number of {what} nor a share such as '25%'.") from error
+    number, share = _number_of(drop)
     if share:
-        if not 0 < number < 100:
-            raise OptionError(f"drop={drop!r} is out of range; a share lies between 0 % and 100 %, such as '25%'.")
         return min(max(1, math.ceil(units * number / 100 - 0.5)), units - 1)
-    if isinstance(drop, bool) or not 1 <= number < units:
+    if not 1 <= number < units:
         raise OptionError(
             f"drop={drop} is out of range: {units} {what} may be left out, and one has to stay; allowed: 1 to "
             f"{units - 1}, or a share such as '25%'."
@@ -199,11 +192,28 @@ def size_of(drop: int | str, units: int, what: str) -> int:
     return int(number)
 
 
+def _number_of(drop: int | str) -> tuple[float, bool]:
+    """The number in what was asked for, and whether it is a share in hundredths."""
+    text = str(drop).strip()
+    share = text.endswith("%")
+    try:
+        number = float(text[:-1]) if share else int(text)
+    except ValueError as error:
+        raise OptionError(f"drop={drop!r} is neither a number of blocks nor a share such as '25%'.") from error
+    if share and not 0 < number < 100:
+        raise OptionError(f"drop={drop!r} is out of range; a share lies between 0 % and 100 %, such as '25%'.")
+    if not share and number < 1:
+        raise OptionError(f"drop={drop!r} is out of range; give 1 or more, or a share such as '25%'.")
+    return number, share
+
+
 def require_size(drop: int | str | None, max_cost: float | None) -> None:
-    """Refuses what does not say in one way how much may go."""
+    """Refuses what does not say in one way how much may go; it asks for no model."""
     if (drop is None) == (max_cost is None):
         both = "both were given" if drop is not None else "neither was given"
         raise OptionError(f"Say how much may go: drop=6, drop='25%', or max_cost=0.05 in nats per token; {both}.")
+    if drop is not None:
+        _number_of(drop)
     if max_cost is not None and not 0 < max_cost < math.inf:
         raise OptionError(f"max_cost={max_cost:g} is out of range; give nats per token above 0, such as 0.05.")
 

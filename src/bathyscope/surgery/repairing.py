@@ -177,7 +177,7 @@ def repair(
         'repaired'
     """
     with alone(model):
-        budget = _budget(how, tokens, minutes, state)
+        budget = require_budget(how, tokens, minutes, state)
         if not 0 < rate < inf:
             raise OptionError(f"rate={rate:g} is out of range; give a learning rate above 0, such as 1e-3.")
         whole = loaded(model)
@@ -299,7 +299,10 @@ def losses(hf: PreTrainedModel, prompts: Sequence[Sequence[int]]) -> Array:
     return found
 
 
-def _budget(how: str, tokens: int | None, minutes: float | None, state: str | Path | None) -> Budget | None:
+def require_budget(
+    how: str, tokens: int | None = None, minutes: float | None = None, state: str | Path | None = None
+) -> Budget | None:
+    """The budget of healing, None without it; refuses one that is not asked for, or none where one is."""
     if how == "heal":
         return Budget(tokens, minutes)
     if tokens is not None or minutes is not None:

@@ -53,8 +53,12 @@ class Survey:
         paper: Preset | None = preset_of(self.preset) if self.preset else None
         return chosen(_named(self.measures, paper), self.options, paper.options if paper else None)
 
-    def plan(self, model: AnyModel, prompts: Source | Prompts) -> SurveyPlan:
-        """All decisions and checks, before any compute (see ``survey``)."""
+    def plan(self, model: AnyModel, prompts: Source | Prompts, *, told: bool = True) -> SurveyPlan:
+        """All decisions and checks, before any compute (see ``survey``).
+
+        Args:
+            told: whether prompts that stand twice are told of; they are none of the caller's where one stands for all.
+        """
         paper: Preset | None = preset_of(self.preset) if self.preset else None
         named = _named(self.measures, paper)
         measures = tuple(make(one, own) for one, own in self.declared.values())
@@ -62,7 +66,8 @@ class Survey:
         ready = loaded(model)
         read = partial(tokenized, ready, seed=seed, add_special_tokens=self.add_special_tokens, chat=self.chat)
         found = read(prompts, beyond_context=self.beyond_context)
-        _tell_of_copies(found)
+        if told:
+            _tell_of_copies(found)
         facts = ModelFacts(ready.anatomy, ready.checks, found.tokenizer, self.keep_text)
         by_name = {one if isinstance(one, str) else one.name for one in named}
         measures = _possible(measures, facts, found, {*by_name, *self.options})

@@ -86,4 +86,8 @@ def test_a_run_without_a_crossing_has_no_mark() -> None:
     late = bathyscope.compare([RUNS[0], a_run(model="own/b", shift=9)], resamples=50)
     (panel,) = (panel for panel in curves.drawing(late).panels if panel.name == "kl")
     assert "Effective depth ratio by this curve: m8 (L = 8)" in panel.alt
+    assert "hollow, at the top" in drawn(panel).axes[0].get_xlabel()
+    none = bathyscope.compare([a_run(shift=9), a_run(model="own/b", shift=9)], resamples=50)
+    (bare,) = (panel for panel in curves.drawing(none).panels if panel.name == "kl")
+    assert "ffective depth ratio" not in bare.alt + drawn(bare).axes[0].get_xlabel()
     assert sum(line.get_linestyle() == "None" for line in drawn(panel).axes[0].get_lines()) == 1

@@ -38,6 +38,9 @@ def repair_command(
         test: other prompts, that each repair is measured on.
         out: folder to write the repaired model to, as a checkpoint for plain transformers.
     """
+    from bathyscope.surgery.repairing import require_budget
+
+    require_budget(given.get("how", "linear"), given.get("tokens"), given.get("minutes"), given.get("state"))
     if out is not None:
         from bathyscope.surgery.exporting import require_free
 

@@ -11,7 +11,6 @@ import bathyscope
 from bathyscope.cli.arguments import Given, Partial, Records, as_app
 from bathyscope.cli.console import Format, width, write, write_data, write_rows, write_table
 from bathyscope.cli.summary import write_effective_depth, write_headline
-from bathyscope.errors import OptionError
 from bathyscope.prompts.parts import resampled
 
 if TYPE_CHECKING:
@@ -67,27 +66,25 @@ def show_command(
         bathyscope.show(run, measure, cluster=cluster, raw=raw, prompts=prompts, variables=variables, blocks=blocks)
         show_plan(bathyscope.open_plan(run), format)
         return 0
-    if raw and measure in (None, "verdict"):
-        raise OptionError("--raw gives every value of one measure; name it with --measure, such as --measure lens.")
     opened = bathyscope.open(run, partial=partial)
     if any(one is not None for one in (prompts, variables, blocks)):
         opened = opened.select(prompts=prompts, variables=variables, blocks=blocks)
-    if measure is None and cluster is None:
+    if measure is None and cluster is None and not raw:
         _show_contents(opened, format)
-    elif format == "table" and measure == "effective_depth" and cluster is None:
+    elif format == "table" and measure == "effective_depth" and cluster is None and not raw:
         write_effective_depth(opened)
     else:
+        frame = bathyscope.show(opened, measure, cluster=cluster, raw=raw)
         if format == "table" and measure == "verdict":
             verdict = opened.verdict_by(cluster)
             for said in (verdict.text, *verdict.details):
                 write(said)
-        frame = bathyscope.show(opened, measure, cluster=cluster, raw=raw)
         if format == "table" and "what" in frame:
             _show_summary(frame, cluster)
         elif measure == "verdict":
             write_rows(opened.verdict_by(cluster).rows(), format, _READINGS)
         elif not write_data(frame, format):
-            write(frame.to_string(index=False, na_rep="–"))
+            write(frame.to_string(index=False, na_rep="–", float_format="{:.4g}".format))
     return 0
 
 
@@ -106,7 +103,7 @@ def _show_summary(frame: pd.DataFrame, cluster: str | None) -> None:
 
 
 def _between(low: float, high: float) -> str:
-    return "–" if low != low else f"{low:.3g} to {high:.3g}"
+    return "–" if low != low else f"{low:.4g} to {high:.4g}"
 
 
 def _bar(mean: float, most: float, longest: int) -> str:

@@ -33,7 +33,8 @@ def drawing(comparison: Comparison) -> Drawing:
         curves = [_curve(side, name, look) for side, look in zip(comparison.sides, looks(len(comparison.sides)))]
         shown = panel(name, curves, axis)
         if shown is not None:
-            made.append(mark(shown, _ratios(comparison, name), "effective depth ratio by this curve"))
+            ratios = _ratios(comparison, name)
+            made.append(mark(shown, ratios, "effective depth ratio by this curve") if ratios else shown)
     prompts = min(len(side.prompts) for side in comparison.sides)
     options = FigureOptions(cluster=comparison.data.attrs.get("cluster"))
     note = (

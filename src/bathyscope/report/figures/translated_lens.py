@@ -34,9 +34,7 @@ def _drawing(run: Run, options: FigureOptions) -> Drawing:
         "Translated: the stream at each boundary, mapped to the last one by least squares on other prompts, and read "
         f"out by the model itself. Lens: read as it is. Means are over the tokens{tokens} of the "
         f"{read} prompts that no map was fitted to. {describe(options, read)} Prediction depth: the first boundary "
-        f"from which on the top-1 token is the final one; on average over prompts {_said(data, 'decodable')} "
-        f"translated (decodable) and {_said(data, 'readable')} by the lens (readable). What is decodable need not be "
-        "used yet."
+        f"from which on the top-1 token is the final one{_means(data)}. What is decodable need not be used yet."
     )
     return Drawing([one for one in made if one is not None], note)
 
@@ -55,8 +53,12 @@ def _depths(data: xr.Dataset, options: FigureOptions) -> Panel | None:
     return strip.panel("prediction_depth", rows, scale, options)
 
 
-def _said(data: xr.Dataset, name: str) -> str:
-    return f"{float(data[name]):.1f}"
+def _means(data: xr.Dataset) -> str:
+    """The depths of both readers, which a part of a run with some of its prompts has none of."""
+    if "decodable" not in data:
+        return ""
+    decodable, readable = (f"{float(data[name]):.1f}" for name in ("decodable", "readable"))
+    return f"; on average over prompts {decodable} translated (decodable) and {readable} by the lens (readable)"
 
 
 FIGURE: Final = FigureKind("translated_lens", "Translated lens", tuple(_PANELS), _drawing)
