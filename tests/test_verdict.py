@@ -189,8 +189,23 @@ def test_no_difference_is_said_only_within_a_block() -> None:
     assert "Nothing here depends on training: 4 untrained" in verdict_of(beside(2.0, EARLY), same).text
     apart = {f"untrained-{seed}": beside(2.0 + (-1) ** seed, EARLY) for seed in range(4)}
     assert "Whether training matters here is open: against 4 untrained" in verdict_of(beside(2.0, EARLY), apart).text
-    one = verdict_of(beside(2.0, EARLY), {"untrained-0": beside(2.0, EARLY)})
-    assert one.text.endswith("an untrained model of its shape differs by less than a block.")
+
+
+def test_one_untrained_model_says_nothing_of_training() -> None:
+    """Its interval knows of prompts alone: a model drawn as it was lies outside far more often than once in 20."""
+    rng, outside = np.random.default_rng(0), 0
+    for _ in range(200):
+        prompts, (own, other) = rng.normal(size=8), rng.normal(size=2)
+        control = prompts + other + 0.3 * rng.normal(size=8)
+        null = Null(control[None], prompts + own + 0.3 * rng.normal(size=8) - control[None])
+        outside += null.differs
+    assert outside > 100
+    for given in (2.0, 3.5):
+        text = verdict_of(beside(given, EARLY), {"untrained-0": beside(2.0, EARLY)}).text
+        assert "It differs from one untrained model of its shape in the point where the likeliest token stands" in text
+        assert text.endswith("three would tell what training moved.")
+        assert "training moved the" not in text
+        assert "Nothing here depends" not in text
 
 
 def test_without_controls_a_row_is_a_reading() -> None:

@@ -288,12 +288,17 @@ class Verdict:
         if not nulls:
             return ""
         seeds = next(iter(nulls.values())).seeds
-        models = "an untrained model of its shape" if seeds == 1 else f"{seeds} untrained models of its shape"
+        models = f"{seeds} untrained models of its shape"
         listed = " and ".join(f"{_SAYS[name]} by {null}" for name, null in nulls.items())
+        if seeds == 1:  # which shows nothing of how far untrained models lie apart
+            return (
+                f"It differs from one untrained model of its shape in {listed} blocks; three would tell what training "
+                "moved."
+            )
         if any(null.differs for null in nulls.values()):
             return f"Against {models}, training moved {listed} blocks."
         if all(null.same for null in nulls.values()):
-            return f"Nothing here depends on training: {models} differ{'s' * (seeds == 1)} by less than a block."
+            return f"Nothing here depends on training: {models} differ by less than a block."
         return f"Whether training matters here is open: against {models}, it moved {listed} blocks."
 
     def __str__(self) -> str:
