@@ -1,14 +1,15 @@
 """What there is to choose from: measures, data sets, presets, families and estimators."""
 
 from collections.abc import Callable
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
-from bathyscope.errors import OptionError, did_you_mean
+from bathyscope.options import checked
 
 Kind = Literal["measures", "datasets", "presets", "families", "estimators"]
 Row = dict[str, Any]
 
 
+@checked
 def names(kind: Kind) -> list[Row]:
     """Everything of one kind that may be named, with a word about each.
 
@@ -23,11 +24,6 @@ def names(kind: Kind) -> list[Row]:
         >>> [row["name"] for row in bathyscope.names("presets")][:3]
         ['csordas2025', 'hu2025', 'lad2024']
     """
-    if kind not in _KINDS:
-        allowed = get_args(Kind)
-        raise OptionError(
-            f"Nothing is called {kind!r}.{did_you_mean(str(kind), allowed)} Allowed: {', '.join(allowed)}."
-        )
     return _KINDS[kind]()
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from transformers import AutoModelForCausalLM
 
 from bathyscope.anatomy.anatomy import Anatomy, config_of
@@ -206,16 +206,14 @@ def measure_rates(dtype: torch.dtype, device: torch.device, vocabulary: int) -> 
 
         def compared() -> Any:
             reference_NV, *others = logits_RNV
-            return compare(_as_it_is, reference_NV, others, metrics, vocabulary=entries, targets_N=targets_N)
+            return compare(
+                lambda logits_NV: logits_NV, reference_NV, others, metrics, vocabulary=entries, targets_N=targets_N
+            )
 
         return rows * tokens * entries * _per_second(compared, device)
 
     usual = per_second(_COMPARED, 64, 1)
     return Rates(matrix, usual, str(device), in_all_ways=per_second(tuple(METRICS), 8, _BOUNDARIES))
-
-
-def _as_it_is(logits_NV: Tensor) -> Tensor:
-    return logits_NV
 
 
 def _per_second(work: Callable[[], Any], device: torch.device) -> float:
@@ -309,7 +307,8 @@ def _count(plan: SurveyPlan, rates: Rates, copies: float, device: torch.device) 
     ]
     state_bytes = max(plan.state_bytes(picked, plan.measures) for picked in batches)
     free = free_bytes(device)
-    in_wave = max(round(_rows_in_wave(plan, longest) * sum(lengths[i] for i in p)) for p in batches)
+    in_wave_rows = 1 + sum(m.rows_per_prompt(plan.facts, longest) for m in plan.measures)
+    in_wave = max(round(in_wave_rows * sum(lengths[i] for i in p)) for p in batches)
     # a call takes whole rows, one at least, and where they are many there is a control beside them
     in_call = max(longest, call_tokens // longest * longest) + longest * policy.control_in_every_call
     called = min(in_call, in_wave) * bytes_per_token(anatomy, longest, device)
@@ -350,10 +349,6 @@ def _count(plan: SurveyPlan, rates: Rates, copies: float, device: torch.device) 
         convoys=_convoys(plan, batches, copies, free),
         dominates=max(parts, key=lambda name: parts[name]),
     )
-
-
-def _rows_in_wave(plan: SurveyPlan, tokens: int) -> float:
-    return 1 + sum(m.rows_per_prompt(plan.facts, tokens) for m in plan.measures)
 
 
 def _streamed_bytes(anatomy: Anatomy) -> int:

@@ -39,5 +39,5 @@ def test_everything_of_a_kind_is_listed(kind: Kind, capsys: pytest.CaptureFixtur
 
 
 def test_another_kind_is_refused() -> None:
-    with pytest.raises(OptionError, match=r"Nothing is called 'measure'\. Did you mean 'measures'\?"):
+    with pytest.raises(OptionError, match=r"kind='measure' is unknown\. Did you mean 'measures'\?"):
         bathyscope.names("measure")  # type: ignore[arg-type]

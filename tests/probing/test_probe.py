@@ -24,6 +24,6 @@ def test_each_name_is_its_probe(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_another_name_is_refused() -> None:
     with pytest.raises(
-        OptionError, match=r"Unknown probe 'wicc'\. Did you mean 'wic'\? Allowed: wic, ing, subjoiner\."
+        OptionError, match=r"kind='wicc' is unknown\. Did you mean 'wic'\? Allowed: wic, ing, subjoiner\."
     ):
         bathyscope.probe("wicc", "model")  # type: ignore[arg-type]

@@ -91,7 +91,6 @@ def test_reasons(effect: np.ndarray, reason: str) -> None:
 @pytest.mark.parametrize(
     ("shape", "reduction", "message"),
     [
-        ((3, 4), "maxx", "reduction 'maxx' is unknown. Did you mean 'max'? Allowed: mean, p95, max."),
         ((4,), "max", "Effects of shape [4] were given; they are [prompts, skipped, block] or [prompts, skipped]."),
         ((2, 4, 3), "max", "as many skipped blocks as blocks"),
     ],

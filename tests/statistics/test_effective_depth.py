@@ -316,16 +316,6 @@ def test_inputs_that_do_not_fit_are_refused() -> None:
         replace(curves, n_tokens=np.array([3, 0, 2]))
 
 
-def test_options_out_of_range_are_refused() -> None:
-    curves = inputs(3)
-    for options, message in (
-        ({"kl_fraction": 0.0}, "kl_fraction is 0"),
-        ({"overlap_threshold": 30}, "overlap_threshold is 30"),
-    ):
-        with pytest.raises(OptionError, match=message):
-            effective_depth(curves, **options)
-
-
 def test_all_estimators_stand_on_one_scale() -> None:
     """The criteria of one place: block l − 1 is the last one below, so that l blocks are done."""
     blocks, place = 12, 5

@@ -175,7 +175,8 @@ class _Work:
         fitting = batch_size if all(one.written for one in self._benchmarks) else _fitting(self._model, batch_size)
         scores: list[Score] = []
         for variant in plan:
-            finished = {one.name: self._find(variant, one) for one in self._benchmarks}
+            names = [one.name for one in self._benchmarks]
+            finished = {name: self._shelf.score(variant.name, name) if self._shelf else None for name in names}
             missing = [one for one in self._benchmarks if finished[one.name] is None]
             self._advance(sum(self._requests[name] for name, score in finished.items() if score is not None))
             if missing:
@@ -183,9 +184,6 @@ class _Work:
                 finished |= self._computed(lm, variant, missing)
             scores += [score for score in finished.values() if score is not None]
         return scores
-
-    def _find(self, variant: Variant, one: Benchmark) -> Score | None:
-        return None if self._shelf is None else self._shelf.score(variant.name, one.name)
 
     def _computed(self, lm: LoadedLM, variant: Variant, missing: Sequence[Benchmark]) -> dict[str, Score]:
         from bathyscope.evaluation.harness import score

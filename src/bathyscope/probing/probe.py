@@ -1,24 +1,21 @@
 """All probes by name."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal
 
-from bathyscope.errors import OptionError, did_you_mean
+import xarray as xr
+
+from bathyscope.model import AnyModel
+from bathyscope.options import checked
 from bathyscope.probing.ing import ing_probe
 from bathyscope.probing.subjoiner import subjoiner
 from bathyscope.probing.wic import wic_probe
-
-if TYPE_CHECKING:
-    import xarray as xr
-
-    from bathyscope.model import AnyModel
 
 Kind = Literal["wic", "ing", "subjoiner"]
 _PROBES: dict[str, Callable[..., xr.Dataset]] = {"wic": wic_probe, "ing": ing_probe, "subjoiner": subjoiner}
 
 
+@checked
 def probe(kind: Kind, model: AnyModel, *data: Any, **options: Any) -> xr.Dataset:
     """Probes a model with labelled data.
 
@@ -36,7 +33,4 @@ def probe(kind: Kind, model: AnyModel, *data: Any, **options: Any) -> xr.Dataset
     Example:
         >>> bathyscope.probe("subjoiner", model, "words.txt", window=8)  # doctest: +SKIP
     """
-    if kind not in _PROBES:
-        allowed = get_args(Kind)
-        raise OptionError(f"Unknown probe {kind!r}.{did_you_mean(str(kind), allowed)} Allowed: {', '.join(allowed)}.")
     return _PROBES[kind](model, *data, **options)

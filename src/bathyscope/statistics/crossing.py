@@ -46,24 +46,24 @@ def cosine_depth(cosine: ArrayLike, *, interpolate: bool = False) -> FloatArray:
 
 
 def kl_depth(kl: ArrayLike, *, fraction: float = KL_FRACTION, interpolate: bool = False) -> FloatArray:
-    """The first block input b ≤ L−2 whose KL is below ``fraction`` of the curve's maximum.
+    """The first block input b ≤ L−2 whose KL is below ``fraction``, in (0, 1], of the curve's maximum.
 
     ``kl`` is ``[..., L]``: KL(p_b‖p_L) in nats (any unit gives the same depth). A single high entry, KL_0 for
     example, raises the maximum and so moves the depth to the front. Interpolated, the position lies between
-    b−1 and b, and is 0 where the curve begins below. An OptionError where ``fraction`` is not in (0, 1].
+    b−1 and b, and is 0 where the curve begins below.
     """
     curve = _curve(kl)
-    threshold = check_kl_fraction(fraction) * curve.max(axis=-1, keepdims=True)
+    threshold = fraction * curve.max(axis=-1, keepdims=True)
     return _first_below_zero(curve - threshold, interpolate)
 
 
 def overlap_depth(overlap: ArrayLike, *, threshold: float = OVERLAP_THRESHOLD, interpolate: bool = False) -> FloatArray:
-    """The first block input b ≤ L−2 whose top-k overlap with the final prediction is above ``threshold``.
+    """The first block input b ≤ L−2 whose top-k overlap with the final prediction is above ``threshold``, in [0, 1).
 
     ``overlap`` is ``[..., L]``: shares in [0, 1]. Interpolated, the position lies between b−1 and b, and is 0
-    where the curve begins above. An OptionError where ``threshold`` is not in [0, 1).
+    where the curve begins above.
     """
-    return _first_below_zero(check_overlap_threshold(threshold) - _curve(overlap), interpolate)
+    return _first_below_zero(threshold - _curve(overlap), interpolate)
 
 
 def block_at(position: ArrayLike) -> FloatArray:
@@ -126,28 +126,8 @@ def crossing_reason(
     if criterion == "cosine":
         return _cosine_reason(values)
     if criterion == "kl":
-        return _kl_reason(values, check_kl_fraction(kl_fraction))
-    return _overlap_reason(values, check_overlap_threshold(overlap_threshold))
-
-
-def check_kl_fraction(fraction: float) -> float:
-    """``fraction`` itself; an OptionError where it is not in (0, 1]."""
-    if not 0 < fraction <= 1:
-        raise OptionError(
-            f"kl_fraction is {fraction}; it is a share of the largest KL: give a number above 0 and at most "
-            "1 (the paper has 0.5)."
-        )
-    return fraction
-
-
-def check_overlap_threshold(threshold: float) -> float:
-    """``threshold`` itself; an OptionError where it is not in [0, 1)."""
-    if not 0 <= threshold < 1:
-        raise OptionError(
-            f"overlap_threshold is {threshold}; overlaps are shares: give a number from 0 to below 1 "
-            "(the paper has 0.3)."
-        )
-    return threshold
+        return _kl_reason(values, kl_fraction)
+    return _overlap_reason(values, overlap_threshold)
 
 
 def _first_below_zero(curve: FloatArray, interpolate: bool) -> FloatArray:

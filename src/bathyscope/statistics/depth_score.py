@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bathyscope.arrays import FloatArray
-from bathyscope.errors import OptionError, did_you_mean
+from bathyscope.errors import OptionError
 from bathyscope.statistics.bootstrap import bootstrap_interval, cluster_weights
 from bathyscope.statistics.crossing import centre_of_mass, layer_effect
 
@@ -61,13 +61,8 @@ def depth_score(
         resamples, coverage, seed: of the bootstrap; equal inputs and seed give equal results.
 
     Raises:
-        OptionError: an unknown reduction, or effects of another shape.
+        OptionError: effects of another shape.
     """
-    if reduction not in _OVER_PROMPTS:
-        raise OptionError(
-            f"reduction {reduction!r} is unknown.{did_you_mean(reduction, _OVER_PROMPTS)} "
-            f"Allowed: {', '.join(_OVER_PROMPTS)}."
-        )
     values = np.asarray(effect, dtype=np.float64)
     if values.ndim not in (2, 3):
         raise OptionError(

@@ -115,7 +115,7 @@ class SurveyPlan:
 
     def identity(self) -> dict[str, Any]:
         """The configuration that a resumed run must share."""
-        hf = self.model.hf
+        hf, device = self.model.hf, self.model.device
         return {
             "model": self.model.name + (f" ({self.model.schedule})" if self.model.schedule else ""),
             "revision": self.model.revision,
@@ -127,7 +127,7 @@ class SurveyPlan:
             "measures": {m.name: self._options(m) for m in self.measures},
             "dtype": str(self.model.dtype).removeprefix("torch."),
             "attention": str(getattr(hf.config, "_attn_implementation", None)),
-            "device": _device_name(self.model.device),
+            "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
             "seed": self.seed,
             "preset": self.preset,
             "batch_tokens": self.batch_tokens,
@@ -141,7 +141,7 @@ class SurveyPlan:
         }
 
     def _options(self, measure: Measure[Any]) -> dict[str, Any]:
-        options: dict[str, Any] = _plain(dataclasses.asdict(measure.options))
+        options: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(measure.options), default=list))
         if measure.name not in MEASURES:  # a name that no option can have
             options["class"] = f"{type(measure).__module__}:{type(measure).__qualname__}"
         if measure.name in self.references:
@@ -410,11 +410,3 @@ class SurveyPlan:
 
 def _advance(bar: ProgressBar, done: float, weight: float, share: float) -> None:
     bar.advance_to(done + weight * share)
-
-
-def _device_name(device: torch.device) -> str:
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
-
-
-def _plain(options: dict[str, Any]) -> Any:
-    return json.loads(json.dumps(options, default=list))

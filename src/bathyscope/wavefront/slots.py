@@ -146,7 +146,7 @@ class Slots:
             with (
                 while_memory_lasts(),
                 self._silenced(block, silent or {}, instead or {}, picked),
-                tapped(block, self._only(taps)) as taken,
+                tapped(block, {part: self._sites[part] for part in taps}) as taken,
             ):
                 out = self._replay.run(
                     block,
@@ -192,9 +192,6 @@ class Slots:
             self._kept = [(torch.cat(keys), torch.cat(values))]
         kept = self._kept[0] if self._kept else (None, None)
         return Lender(kept[0], kept[1], [place[donor] for donor in donors], prompt, start, self._attends)
-
-    def _only(self, parts: Collection[str]) -> dict[str, Site]:
-        return {part: self._sites[part] for part in parts}
 
     def _silenced(
         self, block: nn.Module, silent: Mapping[str, Tensor], instead: Mapping[str, Tensor], picked: list[int]
