@@ -56,6 +56,13 @@ def test_csv_and_what_is_written(folder: Path, tmp_path: Path, capsys: pytest.Ca
     assert len(list(out.glob("results/*/lambada_openai.json"))) == 9
 
 
+def test_one_document_has_no_error(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments(folder, "--schedules", "drop:1", "--limit", "1", "--out", str(tmp_path), "--quiet")) == 0
+    printed = capsys.readouterr().out
+    assert "drop:1" in printed
+    assert "nan" not in printed
+
+
 def test_table_and_json(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     asked = arguments(folder, "--schedules", "drop:1", "--limit", "3", "--out", str(tmp_path), "--quiet")
     assert main(asked) == 0

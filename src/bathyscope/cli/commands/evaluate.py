@@ -104,10 +104,15 @@ def _table(frame: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
 def _cell(row: Any, normal: bool) -> str:
     if row is None:
         return "–"
-    text = f"{row.value:.4g}" + ("" if math.isnan(row.stderr) else f" ± {row.stderr:.2g}")
+    text = f"{row.value:.4g}{_error(row.stderr)}"
     if normal or math.isnan(row.difference):
         return text
-    return f"{text} ({row.difference:+.3g} ± {row.difference_stderr:.2g})"
+    return f"{text} ({row.difference:+.3g}{_error(row.difference_stderr)})"
+
+
+def _error(stderr: float) -> str:
+    """Nothing where there is none, as of one document."""
+    return "" if math.isnan(stderr) else f" ± {stderr:.2g}"
 
 
 app = as_app(evaluate_command, _EXAMPLES, "bathyscope:evaluate", loading=LOADING, texts=_IN_A_SHELL, repeated=("data",))
