@@ -25,10 +25,11 @@ from bathyscope.store.saving import save_folder
 from bathyscope.store.selecting import Some, of_all_prompts, of_places, of_prompts, of_variables, prompts_named
 from bathyscope.store.shards import read_shard
 from bathyscope.store.table import tidy
-from bathyscope.verdict import Verdict, verdict_of
 
 if TYPE_CHECKING:
     from anywidget import AnyWidget
+
+    from bathyscope.verdict import Verdict
 
 DERIVED = "derived.nc"
 CONTROLS = "controls"
@@ -264,6 +265,8 @@ class Run:
         Raises:
             OptionError: the run has no lens, or is cut to some blocks; no such label; a label that makes no clusters.
         """
+        from bathyscope.verdict import verdict_of  # what it counts with takes longer to import than all of reading
+
         if "blocks" in self.cut:
             raise OptionError("A verdict is of all blocks, and this part of a run has some of them; ask the whole run.")
         member = None if cluster is None else self.prompts.clusters(cluster)
