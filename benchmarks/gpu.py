@@ -87,7 +87,7 @@ class Shape:
         return 2.0 * tokens * weights + 4.0 * tokens * keys * self.width
 
 
-TINY = Shape(6, 64, 176, 4, 2, 1024)
+TINY = Shape(4, 64, 176, 4, 2, 1024)
 HALF = Shape(24, 896, 4864, 14, 2, 151_936)
 EIGHT = Shape(32, 4096, 14336, 32, 8, 128_256)
 

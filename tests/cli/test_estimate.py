@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 from support import zoo
 
+from bathyscope import cost
 from bathyscope.cli import main
+
+
+@pytest.fixture
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rates are not looked at, and a hundredth of a second each is enough."""
+    monkeypatch.setattr(cost, "SECONDS", 0.01)
 
 
 @pytest.fixture(scope="module")
@@ -19,6 +26,7 @@ def config_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.usefixtures("_soon")
 def test_json_from_the_configuration_alone(config_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["estimate", str(config_folder), "--tokens", "30", "--count", "4", "--format", "json"]
     assert main([*arguments, "--measures", "drop,repeat", "--repeat.length", "2"]) == 0
@@ -37,12 +45,14 @@ def test_table_says_what_was_measured(config_folder: Path, capsys: pytest.Captur
     assert "of a matrix product in float32, measured just now for 0.3 s on" in printed
 
 
+@pytest.mark.usefixtures("_soon")
 def test_prompts_are_tokenized(model_folder: Path, prompts_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["estimate", str(model_folder), "--prompts", str(prompts_file), "--format", "json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["prompts"], found["tokens"], found["longest"]) == (3, 45, 22)
 
 
+@pytest.mark.usefixtures("_soon")
 def test_prompts_given_several_times_are_counted_together(
     model_folder: Path, prompts_file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

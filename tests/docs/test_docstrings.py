@@ -19,7 +19,9 @@ from transformers import LlamaConfig, LlamaForCausalLM, set_seed
 
 import bathyscope
 import bathyscope.report.page
+from bathyscope import cost
 from bathyscope.bundled import model_path
+from bathyscope.exits import times
 
 LETTERS = {"model": "abcdefghijkl", "test": "nopqrstuvwxy"}
 """What the prompts of both files are of."""
@@ -104,6 +106,8 @@ def documented() -> Iterator[tuple[str, str]]:
 @pytest.mark.parametrize("name", [name for name, text in documented() if ">>>" in text and name not in SAME])
 def test_examples_run(name: str, names: dict[str, Any], shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(shelf)
+    monkeypatch.setattr(cost, "SECONDS", 0.01)
+    monkeypatch.setattr(times, "_REPEATS", 1)
     text = dict(documented())[name]
     test = doctest.DocTestParser().get_doctest(text, dict(names), name, None, None)
     said: list[str] = []

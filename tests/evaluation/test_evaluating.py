@@ -84,7 +84,7 @@ def test_scores_are_those_of_a_model_edited_by_hand(
     assert_scores_by_hand(finished[0], bundled, load_benchmarks(TASKS, files))
 
 
-@pytest.mark.parametrize("documents", [4, pytest.param(50, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("documents", [2, pytest.param(50, marks=pytest.mark.thorough)])
 def test_scores_of_the_real_benchmarks(bundled: Model, shared: Callable[[str], Path], documents: int) -> None:
     data = {
         "hellaswag": shared("data/hellaswag/validation_first2000.jsonl"),

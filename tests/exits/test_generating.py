@@ -50,7 +50,7 @@ def test_a_run_takes_what_a_plain_forward_foretells() -> None:
     made = [generated(model, ids, 12).tokens for ids in questions]
     assert {len(own) < 12 for own in made} == {True, False}
     found = traces(model, [TokenizedPrompt(str(n), (*q, *a), len(a)) for n, (q, a) in enumerate(zip(questions, made))])
-    for exit_ in range(1, model.n_blocks):
+    for exit_ in (1, 3):
         for draft in (1, 3, 20):
             for ids, trace in zip(questions, found):
                 own = generated(model, ids, 12, exit_, draft)

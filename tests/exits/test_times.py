@@ -6,8 +6,15 @@ import numpy as np
 import pytest
 from support import waves
 
+from bathyscope.exits import times as module
 from bathyscope.exits.drafting import Counts
 from bathyscope.exits.times import Times, measured
+
+
+@pytest.fixture
+def _twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How small the least of some repeats is, is not looked at."""
+    monkeypatch.setattr(module, "_REPEATS", 2)
 
 
 def test_speed_is_plain_seconds_over_drafting_and_checking() -> None:
@@ -19,6 +26,7 @@ def test_speed_is_plain_seconds_over_drafting_and_checking() -> None:
     assert times.speed(counts, 4, 2, bare=True) == pytest.approx(30 * 12 / (20 * 6 + 12 * 15))
 
 
+@pytest.mark.usefixtures("_twice")
 def test_prompts_longer_than_a_sliding_window_are_timed_too() -> None:
     model = waves.loaded("mixtral")
     window = model.hf.config.sliding_window
@@ -26,6 +34,7 @@ def test_prompts_longer_than_a_sliding_window_are_timed_too() -> None:
     assert min(*found.block, *found.rest) > 0
 
 
+@pytest.mark.usefixtures("_twice")
 def test_all_times_are_measured_and_no_hook_stays() -> None:
     model = waves.loaded("llama")
     found = measured(model, [5, 6, 7, 8], longest=2)

@@ -53,10 +53,11 @@ def llama(tmp_path: Path) -> Path:
 @pytest.mark.filterwarnings("ignore:.*without a tokenizer")
 def test_a_reloaded_export_is_the_scheduled_model_bit_for_bit(tmp_path: Path) -> None:
     cases = []
-    for name in FEW:
+    for name in FEW[:2]:
+        cases.append(exported.case(name, "drop:1", tmp_path / f"{name}-memory"))
+    for name in FEW[2:]:
         source = tmp_path / name
         zoo.build(name).save_pretrained(source)
-        cases.append(exported.case(name, "drop:1", tmp_path / f"{name}-memory"))
         with pytest.warns(UserWarning, match="came without a tokenizer, so there is none here"):
             cases.append(exported.case(name, "repeat:1+2", tmp_path / f"{name}-folder", source))
     assert exported.differing(cases, tmp_path) == []

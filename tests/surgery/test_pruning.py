@@ -33,6 +33,12 @@ def prompts(seed: int) -> list[list[int]]:
 CALIBRATION, TEST = prompts(1), prompts(2)
 
 
+@pytest.fixture(scope="module")
+def plan(model: Model) -> Plan:
+    """Two of five blocks left out."""
+    return pruned(model, drop=2)
+
+
 def pruned(model: Model | LlamaForCausalLM, **options: object) -> Plan:
     return bathyscope.prune(model, CALIBRATION, TEST, **{"random": 3, "progress": False, **options})  # type: ignore[arg-type]
 
@@ -49,8 +55,7 @@ def one_by_one(given: Sequence[list[int]], dropped: Sequence[int]) -> np.ndarray
     return np.array(found)
 
 
-def test_the_choice_is_the_cheapest_of_all_subsets(model: Model) -> None:
-    plan = pruned(model, drop=2)
+def test_the_choice_is_the_cheapest_of_all_subsets(model: Model, plan: Plan) -> None:
     every = {own: one_by_one(CALIBRATION, own).mean() for own in combinations(range(model.n_blocks), 2)}
     cheapest = min(every, key=lambda own: every[own])
     assert plan.left_out == ",".join(f"drop:{block}" for block in cheapest)
@@ -67,7 +72,7 @@ def test_the_choice_is_the_cheapest_of_all_subsets(model: Model) -> None:
     ]
 
 
-def test_baselines_are_what_their_papers_say(model: Model) -> None:
+def test_baselines_are_what_their_papers_say(model: Model, plan: Plan) -> None:
     hf = zoo.build("llama")
     streams = [naive.boundaries(hf, naive.blocks_of(hf), ids).double() for ids in CALIBRATION]
     cosine = torch.nn.functional.cosine_similarity
@@ -81,7 +86,7 @@ def test_baselines_are_what_their_papers_say(model: Model) -> None:
     first = int(singles.argmin())
     second = {b: one_by_one(CALIBRATION, [first, b]).mean() for b in range(model.n_blocks) if b != first}
     greedy = sorted([first, min(second, key=lambda block: second[block])])
-    subsets = pruned(model, drop=2).table.set_index("candidate")["subset"]
+    subsets = plan.table.set_index("candidate")["subset"]
     assert subsets["block influence"] == named(wanted)
     assert subsets["angular distance"] == named([start, start + 1])
     assert subsets["one-shot loss"] == named(sorted(singles.argsort()[:2].tolist()))
@@ -145,8 +150,7 @@ def test_max_cost_takes_as_many_as_its_bound_allows(model: Model) -> None:
     assert f"can go within {bound:g} nats" in plan.text
 
 
-def test_the_choice_is_exported_with_what_was_found(model: Model, tmp_path: Path) -> None:
-    plan = pruned(model, drop=2)
+def test_the_choice_is_exported_with_what_was_found(model: Model, plan: Plan, tmp_path: Path) -> None:
     plan.export(tmp_path / "smaller")
     config = json.loads((tmp_path / "smaller" / "config.json").read_text())
     assert config["num_hidden_layers"] == model.n_blocks - 2
@@ -157,11 +161,11 @@ def test_the_choice_is_exported_with_what_was_found(model: Model, tmp_path: Path
     assert f"| block influence | {plan.table['subset'][1]} |" in card
 
 
-def test_the_choice_does_not_know_the_test_prompts(model: Model) -> None:
-    one, other = pruned(model, drop=2), bathyscope.prune(model, CALIBRATION, prompts(7), drop=2, random=3)
+def test_the_choice_does_not_know_the_test_prompts(model: Model, plan: Plan) -> None:
+    other = bathyscope.prune(model, CALIBRATION, prompts(7), drop=2, random=3)
     names = ["candidate", "subset", "calibration_cost"]
-    assert one.table[names].equals(other.table[names])
-    assert not np.isclose(one.table["test_cost"], other.table["test_cost"]).any()
+    assert plan.table[names].equals(other.table[names])
+    assert not np.isclose(plan.table["test_cost"], other.table["test_cost"]).any()
 
 
 def test_costs_are_never_written_beside_other_weights(tmp_path: Path) -> None:

@@ -133,7 +133,7 @@ def test_the_standard_schedule_is_the_untouched_model_bit_for_bit(name: str) -> 
         assert torch.equal(logits_of(hf, ids), expected)
 
 
-@pytest.mark.parametrize("name", ALTERNATING)
+@pytest.mark.parametrize("name", zoo.swept(ALTERNATING))
 @pytest.mark.parametrize("text", ["drop:1", "swap:2"])
 def test_arguments_follow_the_block_or_the_slot(name: str, text: str) -> None:
     """By block, as with the list of window types permuted along; by slot, as with the list of blocks edited alone."""
