@@ -137,6 +137,30 @@ def test_weights_that_are_no_numbers(value: float, tmp_path: Path) -> None:
         survey(str(tmp_path), IDS, progress=False)
 
 
+def test_a_model_that_overflows_in_its_dtype_is_told_so() -> None:
+    hf = zoo.entry("llama").build().half()
+    with torch.no_grad():
+        for part in (hf.model.layers[2].mlp.up_proj, hf.model.layers[2].mlp.down_proj):
+            part.weight.fill_(6e4)
+    with pytest.raises(
+        ModelError, match=r"block 2 gives NaN or Inf for ordinary tokens in float16\. .* bfloat16 or float32"
+    ):
+        load(hf)
+
+
+def test_a_model_without_its_head_is_told_so() -> None:
+    with pytest.raises(ModelError, match=r"LlamaModel is a model without a head; give the causal one, such as Auto"):
+        load(zoo.entry("llama").build().model)
+
+
+def test_a_tokenizer_that_has_no_token_for_a_word() -> None:
+    words = Tokenizer(models.WordLevel({"the": 0, "old": 1, "house": 2}, unk_token="<unk>"))
+    words.pre_tokenizer = pre_tokenizers.Whitespace()
+    model = load(zoo.build("llama"), tokenizer=PreTrainedTokenizerFast(tokenizer_object=words))
+    with pytest.raises(PromptError, match=r"^Prompt '1': its tokenizer refuses the text \(WordLevel error: Missing"):
+        survey(model, ["the old house", "the zebra house"], progress=False)
+
+
 @pytest.mark.usefixtures("nothing_runs")
 def test_text_without_a_tokenizer(tmp_path: Path) -> None:
     zoo.entry("llama").build().save_pretrained(tmp_path)

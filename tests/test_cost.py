@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -164,10 +165,23 @@ def test_refusals(tmp_path: Path) -> None:
         estimate(str(tmp_path))
     with pytest.raises(OptionError, match="tokens=1000000000000 is out of range; allowed: 2 to 1000000"):
         estimate(str(tmp_path), tokens=10**12)
+    with pytest.raises(OptionError, match=r"tokens takes a whole number; 20\.5 was given"):
+        estimate(str(tmp_path), tokens=20.5)  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match=r"count takes a whole number; True was given"):
+        estimate(str(tmp_path), tokens=9, count=True)
+    with pytest.raises(ModelError, match=r"estimate\(\) reads a configuration, .*; LlamaForCausalLM was given"):
+        estimate(zoo.build("llama"), tokens=9)  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="count=0 is out of range; allowed: 1 to 1000000000"):
         estimate(str(tmp_path), tokens=9, count=0)
     with pytest.raises(OptionError, match="either prompts"):
         estimate(str(tmp_path), "gsm8k:10", tokens=9)
+
+
+@pytest.mark.filterwarnings("error")
+def test_made_up_prompts_are_told_apart_and_a_path_is_a_folder(tmp_path: Path) -> None:
+    zoo.entry("llama").config().save_pretrained(tmp_path)
+    asked: Any = {"tokens": 9, "measures": "lens", "rates": lambda *_: RATES}
+    assert estimate(tmp_path, **asked).flops == estimate(str(tmp_path), **asked).flops
 
 
 def test_rates_of_this_machine_are_measured() -> None:

@@ -53,10 +53,10 @@ def show(
 
     selected = any(one is not None for one in (prompts, variables, blocks))
     if not isinstance(run, Run) and is_plan(run):
-        if measure is not None or cluster is not None or raw or selected:
+        if measure is not None or cluster is not None or raw or partial or selected:
             raise OptionError(
                 f"{str(run)!r} holds a choice that prune made, whose table is one; leave out measure, cluster, raw, "
-                "prompts, variables and blocks."
+                "partial, prompts, variables and blocks."
             )
         return open_plan(run).table
     if raw and measure in (None, "verdict"):

@@ -8,6 +8,7 @@ floor, work over the rate of a matrix product on this machine, plus what compari
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
@@ -142,7 +143,7 @@ class Estimate:
 
 
 def estimate(
-    model: str,
+    model: str | Path,
     prompts: Source | None = None,
     measures: Sequence[str] | str | None = None,
     *,
@@ -181,9 +182,16 @@ def estimate(
     if (prompts is None) == (tokens is None):
         raise OptionError("Give either prompts (--prompts gsm8k:10) or their length (--tokens 200 --count 10).")
     for what, value, allowed in (("tokens", tokens, _TOKENS), ("count", count, _COUNT)):
+        if isinstance(value, bool) or not isinstance(value, int | None):
+            raise OptionError(f"{what} takes a whole number; {value!r} was given.")
         if value is not None:
             allowed.check(value, what)
-    outlined = outline(model, dtype, revision, trust_remote_code)
+    if not isinstance(model, str | Path):
+        raise ModelError(
+            "estimate() reads a configuration, of a hub name or a folder; "
+            f"{type(model).__name__} was given. Of a model in memory, survey a few prompts."
+        )
+    outlined = outline(str(model), dtype, revision, trust_remote_code)
     # prompts of one length cost the same, so that a few stand for all
     planned = min(count, _PLANNED)
     source: Source = [[0] * (tokens or 0)] * planned if prompts is None else prompts

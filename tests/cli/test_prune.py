@@ -80,6 +80,21 @@ def test_the_table_is_that_of_the_call_and_is_shown_again(
     assert " ".join(plan.text.split()) in shown
     assert "candidate left out calibration test (interval) KL top-1 p" in shown
     assert bathyscope.show(out).equals(plan.table)
+    for option, value in {
+        "measure": "drop",
+        "cluster": "book",
+        "raw": True,
+        "partial": True,
+        "prompts": "0-1",
+        "variables": "kl",
+        "blocks": "0",
+    }.items():
+        told = [f"--{option}"] if value is True else [f"--{option}", str(value)]
+        assert main(["show", str(out), *told]) == 2
+        said = "holds a choice that prune made, whose table is one; leave out measure, cluster, raw, partial, prompts,"
+        assert said in capsys.readouterr().err
+        with pytest.raises(bathyscope.OptionError, match=f"leave out .*{option}"):
+            bathyscope.show(out, **{option: value})  # type: ignore[arg-type]
 
 
 def test_a_report_has_a_section_of_it(

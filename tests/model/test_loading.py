@@ -13,6 +13,8 @@ import torch
 import transformers
 import xarray as xr
 from support import unknown, zoo
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
 
 import bathyscope
 from bathyscope import ModelError, StoreError
@@ -45,6 +47,12 @@ def test_a_tokenizer_given_as_text() -> None:
     assert str(caught.value) == (
         "tokenizer='gpt2' is a text; give the tokenizer itself (transformers.AutoTokenizer.from_pretrained('gpt2'))."
     )
+
+
+@pytest.mark.parametrize("given", [3, len, transformers.PreTrainedTokenizerFast, Tokenizer(WordLevel({"a": 0}))])
+def test_what_is_no_tokenizer(given: Any) -> None:
+    with pytest.raises(ModelError, match=r"^tokenizer=.* is no tokenizer of transformers; give what .*from_pretrained"):
+        load(zoo.build("llama"), tokenizer=given)
 
 
 # --- families ------------------------------------------------------------------------------------------

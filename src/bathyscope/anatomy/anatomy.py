@@ -163,6 +163,11 @@ def resolve(model: nn.Module, family: Family) -> Anatomy:
 def _require(model: nn.Module, path: str, family: Family) -> nn.Module:
     found = submodule(model, path)
     if found is None:
+        if getattr(model, "base_model", None) is model:
+            raise ModelError(
+                f"{type(model).__name__} is a model without a head; give the causal one, such as "
+                "AutoModelForCausalLM.from_pretrained gives."
+            )
         raise ModelError(
             f"{family.name}: this model has no {path}. Its layout differs from the family's declaration "
             f"(bathyscope/anatomy/families); declare that of {type(model).__name__}: load(model, family=Family(...))."

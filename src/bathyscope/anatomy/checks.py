@@ -220,7 +220,7 @@ def check(anatomy: Anatomy, tokens: int = CHECK_TOKENS) -> Checks:
         plain.run(replayed, later, padded, tailed)
     gaps, sources, state = replayed.result()
     no_op = [gap(own, real) for own, real in zip(boundaries[1:], plain.seen)]
-    _require_replay(anatomy, no_op, allowed)
+    _require_replay(anatomy, no_op, plain.seen, allowed)
     readout = readout_gap(anatomy, ids, plain.seen[-1], plain.behind)
     _require_readout(anatomy, readout, tolerance(torch.promote_types(parameter.dtype, torch.float32)))
     # one block at a time in batches of one shape, so that rounding is the same nearly everywhere
@@ -330,9 +330,15 @@ class _Plain:
                 self.logits = logits_of(plain_forward(anatomy.model, self._ids_BT, anatomy.family.name))
 
 
-def _require_replay(anatomy: Anatomy, no_op: Sequence[float], allowed: float) -> None:
+def _require_replay(anatomy: Anatomy, no_op: Sequence[float], seen: Sequence[Tensor], allowed: float) -> None:
     """Refuses a model whose replayed blocks differ from its own forward."""
     for index, one in enumerate(no_op):
+        if not one <= allowed and not seen[index].isfinite().all():
+            dtype = str(seen[index].dtype).removeprefix("torch.")
+            raise ModelError(
+                f"{anatomy}: block {index} gives NaN or Inf for ordinary tokens in {dtype}. Where its numbers are too "
+                "large for that dtype, load it in bfloat16 or float32; otherwise its weights are damaged."
+            )
         if not one <= allowed:
             raise ModelError(
                 f"{anatomy}: no-op parity fails at block {index}: replaying the recorded block differs from the "

@@ -142,18 +142,24 @@ def _require_objects(model: Any, tokenizer: Any, family: Any) -> None:
             f"tokenizer={str(tokenizer)!r} is a text; give the tokenizer itself "
             f"(transformers.AutoTokenizer.from_pretrained({str(tokenizer)!r}))."
         )
+    if tokenizer is not None and (isinstance(tokenizer, type) or not hasattr(tokenizer, "convert_ids_to_tokens")):
+        raise ModelError(
+            f"tokenizer={_said(tokenizer)} is no tokenizer of transformers; give what AutoTokenizer.from_pretrained "
+            "gives, or PreTrainedTokenizerFast(tokenizer_object=...) of one of tokenizers."
+        )
     if family is not None and not isinstance(family, Family):
         raise ModelError(
             f"family={family!r} is no Family; give bathyscope.Family(name, model_types, …) or leave it out."
         )
     if not isinstance(model, nn.Module | str | os.PathLike):
-        shown = "a Model, which is loaded already" if isinstance(model, Model) else _no_model(model)
+        shown = "a Model, which is loaded already" if isinstance(model, Model) else f"{_said(model)}, which is no model"
         raise ModelError(f"load() was given {shown}; give a checkpoint folder, a hub name, or a model in memory.")
 
 
-def _no_model(given: object) -> str:
-    said = repr(given)
-    return f"{said if len(said) <= 80 else f'a {type(given).__name__}'}, which is no model"
+def _said(given: object) -> str:
+    """An argument in a line; one that shows itself in many letters by its type."""
+    shown = repr(given)
+    return shown if len(shown) <= 80 else f"a {type(given).__name__}"
 
 
 def _in_memory(

@@ -127,7 +127,11 @@ class Encoder:
         asked: dict[str, Any] = {} if special else {"add_special_tokens": False}
         if with_spans:
             asked |= {"return_offsets_mapping": True, "return_special_tokens_mask": True}
-        encoded = self.tokenizer(text, verbose=False, **asked)
+        try:
+            encoded = self.tokenizer(text, verbose=False, **asked)
+        # the library of tokenizers raises plain Exceptions
+        except Exception as error:
+            raise PromptError(f"its tokenizer refuses the text ({error}); give another text, or token ids.") from error
         ids = list(encoded["input_ids"])
         begins_twice = special and self._begins_twice(text, ids)
         spans: tuple[Span, ...] = ()

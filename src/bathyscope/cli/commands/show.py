@@ -63,7 +63,8 @@ def show_command(
         from bathyscope.cli.commands.prune import show_plan
 
         # refuses what a choice does not have
-        bathyscope.show(run, measure, cluster=cluster, raw=raw, prompts=prompts, variables=variables, blocks=blocks)
+        some = {"prompts": prompts, "variables": variables, "blocks": blocks}
+        bathyscope.show(run, measure, cluster=cluster, raw=raw, partial=partial, **some)
         show_plan(bathyscope.open_plan(run), format)
         return 0
     opened = bathyscope.open(run, partial=partial)
