@@ -192,6 +192,14 @@ def test_clusters_are_those_of_the_statistics() -> None:
     assert own.done_low != effective_depth(sides_of(runs)[0].curves, resamples=200)["settle"].done_low
 
 
+def test_clusters_that_read_alike_are_the_same_whatever_they_are_written_as() -> None:
+    books = ["abcd".index(book) for book in BOOKS]
+    written = [booked("own/one", books), booked("own/two", [str(book) for book in books], shift=0.1)]
+    alike = [booked("own/one", books), booked("own/two", books, shift=0.1)]
+    one, other = (bathyscope.compare(runs, cluster="book", resamples=50).data for runs in (written, alike))
+    assert one.equals(other)
+
+
 def test_other_prompts_of_the_same_clusters_are_drawn_together() -> None:
     """Two samples of the same three books, and of other books."""
     one, two = booked("own/one"), booked("own/two", seed=1, dataset="b.jsonl")

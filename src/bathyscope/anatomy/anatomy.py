@@ -163,7 +163,8 @@ def resolve(model: nn.Module, family: Family) -> Anatomy:
 def _require(model: nn.Module, path: str, family: Family) -> nn.Module:
     found = submodule(model, path)
     if found is None:
-        if getattr(model, "base_model", None) is model:
+        # as transformers names them: LlamaModel, GPT2Model
+        if getattr(model, "base_model", None) is model and type(model).__name__.endswith("Model"):
             raise ModelError(
                 f"{type(model).__name__} is a model without a head; give the causal one, such as "
                 "AutoModelForCausalLM.from_pretrained gives."

@@ -54,14 +54,17 @@ def label_values(prompts: Sequence[TokenizedPrompt], label: str) -> list[Any]:
     return [value if value is None else str(value) for value in values]
 
 
-def clusters(prompts: Sequence[TokenizedPrompt], label: str) -> list[Any]:
-    """The cluster of each prompt: its label, of which prompts with the same one belong together.
+def clusters(prompts: Sequence[TokenizedPrompt], label: str) -> list[str | None]:
+    """The cluster of each prompt: its label as text, of which prompts with the same one belong together.
+
+    Numbers that are equal have one text, so that 1, 1.0 and "1" are one cluster, of one run or of several.
 
     Raises:
         OptionError: no such label; a prompt without it; fewer than three clusters; a cluster for every prompt.
     """
     values = label_values(prompts, label)
-    names, member = parts(values)
+    texts = [_written(value) if there >= 0 else None for value, there in zip(values, parts(values)[1])]
+    names, member = parts(texts)
     of = f"cluster={label!r} (--cluster)"
     if (member < 0).any():
         first = prompts[int(np.argmax(member < 0))].id
@@ -72,7 +75,7 @@ def clusters(prompts: Sequence[TokenizedPrompt], label: str) -> list[Any]:
     if len(names) < FEWEST_CLUSTERS:
         raise OptionError(
             f"{of}: the {len(prompts)} prompts lie in {len(names)} {'cluster' if len(names) == 1 else 'clusters'} "
-            f"({', '.join(map(str, names))}), and {FEWEST_CLUSTERS} at least are needed to tell how far clusters lie "
+            f"({', '.join(names)}), and {FEWEST_CLUSTERS} at least are needed to tell how far clusters lie "
             "apart. Give prompts of more of them, or another label."
         )
     if len(names) == len(prompts):
@@ -80,7 +83,13 @@ def clusters(prompts: Sequence[TokenizedPrompt], label: str) -> list[Any]:
             f"{of}: every prompt has a {label} of its own, so that there is nothing to draw together. Leave it out, or "
             "give a label that several prompts share."
         )
-    return values
+    return texts
+
+
+def _written(value: Any) -> str:
+    """A label as a reader sees it, whole numbers without a point."""
+    whole = isinstance(value, float) and value.is_integer()
+    return str(int(value)) if whole else str(value)
 
 
 def clusters_in(results: xr.Dataset | xr.DataArray, label: str | None) -> NDArray[np.intp] | None:
