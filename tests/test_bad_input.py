@@ -148,11 +148,6 @@ def test_a_model_that_overflows_in_its_dtype_is_told_so() -> None:
         load(hf)
 
 
-def test_a_model_without_its_head_is_told_so() -> None:
-    with pytest.raises(ModelError, match=r"LlamaModel is a model without a head; give the causal one, such as Auto"):
-        load(zoo.entry("llama").build().model)
-
-
 def test_a_tokenizer_that_has_no_token_for_a_word() -> None:
     words = Tokenizer(models.WordLevel({"the": 0, "old": 1, "house": 2}, unk_token="<unk>"))
     words.pre_tokenizer = pre_tokenizers.Whitespace()
@@ -208,7 +203,7 @@ def test_pickled_weights_are_not_read(checkpoint: Path, tmp_path: Path) -> None:
 
 
 def test_models_that_are_no_causal_language_models(checkpoint: Path, tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"llama: this model has no model\.layers"):
+    with pytest.raises(ModelError, match="LlamaModel is a model without a head; give the causal one"):
         load(AutoModel.from_pretrained(checkpoint))
     small = BertConfig(vocab_size=50, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=16)
     with pytest.raises(ModelError, match="bert is an unknown family and has no output embeddings"):
