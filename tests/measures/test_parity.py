@@ -136,7 +136,8 @@ def test_schedules(name: str, measure: str) -> None:
 
     def reference(ids: list[int]) -> Curves:
         base = naive.logits(model, ids)
-        runs = [naive.run_schedule(model, blocks, ids, order)[0] for order in orders]
+        recorded = naive.record(model, blocks, ids)
+        runs = [naive.run_schedule(model, blocks, ids, order, recorded)[0] for order in orders]
         return {
             "kl": np.array([naive.kl(base, run)[:-1].mean() for run in runs]),
             "top1_agreement": np.array([naive.agreement(base, run)[:-1].mean() for run in runs]),

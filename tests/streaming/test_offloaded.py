@@ -12,7 +12,7 @@ from bathyscope.errors import ModelError
 from bathyscope.model import load
 from bathyscope.streaming.offloaded import is_offloaded
 
-QUICK = ("llama", "bloom", "gemma4")
+QUICK = ("llama", "gemma4")
 # accelerate cannot place weights that blocks share in two places
 SHARED = ("universal", "moeut")
 THOROUGH = [

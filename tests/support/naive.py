@@ -165,14 +165,21 @@ def skipping(
 
 
 def run_schedule(
-    model: PreTrainedModel, blocks: Blocks, ids: Sequence[int], order: Sequence[int]
+    model: PreTrainedModel,
+    blocks: Blocks,
+    ids: Sequence[int],
+    order: Sequence[int],
+    recorded: tuple[list[inspect.BoundArguments], list[Any]] | None = None,
 ) -> tuple[Tensor, list[Tensor]]:
     """Run the blocks in ``order``, each with the arguments it gets in the plain forward.
 
     The whole chain runs in the place of block 0; the other blocks hand their input on.
     Returns the logits [T, V] and the stream [T, d] after each executed step.
+
+    Args:
+        recorded: what ``record`` gave of these ids, where they are run in several orders.
     """
-    plain, results = _record(model, blocks, ids)
+    plain, results = recorded or record(model, blocks, ids)
     originals = [block.forward for block in blocks]
     steps: list[Tensor] = []
 
@@ -325,7 +332,7 @@ def _submodule(block: nn.Module, path: str) -> nn.Module | None:
         return None
 
 
-def _record(
+def record(
     model: PreTrainedModel, blocks: Blocks, ids: Sequence[int]
 ) -> tuple[list[inspect.BoundArguments], list[Any]]:
     """Each block's arguments, bound by its signature, and its result in the plain forward."""

@@ -47,7 +47,8 @@ def integrated(
         mean = torch.zeros_like(x)
         for alpha, weight in points:
             mean += weight * gradient(model, ids, answer, index, site, alpha * x + (1 - alpha) * start)[1]
-        at_start, _ = gradient(model, ids, answer, index, site, start)
+        with placed(model, index, site, start[None].to(model.dtype)):
+            at_start = float(probability(model, ids, answer).detach())
         own = ((x - start) * mean).sum(-1)
         attribution.append(own.numpy())
         completeness.append(float(own.sum()) - (clean - at_start))

@@ -106,9 +106,10 @@ def test_rows_that_fall_behind_catch_up(name: str) -> None:
     ids = zoo.prompts(model, RAGGED)
     schedules = [Schedule.parse(text, len(blocks)) for text in EXOTIC]
     final = swept(name, ids, [ScheduleRow(schedule) for schedule in schedules]).final
-    for schedule in schedules:
-        for prompt, own in enumerate(ids):
-            expected, _ = naive.run_schedule(model, blocks, own, list(schedule))
+    for prompt, own in enumerate(ids):
+        recorded = naive.record(model, blocks, own)
+        for schedule in schedules:
+            expected, _ = naive.run_schedule(model, blocks, own, list(schedule), recorded)
             got = logits(name, final.full[ScheduleRow(schedule)][prompt, : len(own)])
             torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-5, msg=lambda m, s=schedule: f"{s}: {m}")
 
