@@ -29,7 +29,8 @@ def _drawing(run: Run, options: FigureOptions) -> Drawing:
     data = run["gradient"]
     norms = chart("norms", data, _AXIS, _CURVES, options)
     note = (
-        "Norm of the gradient of the mean loss with respect to the residual stream at every boundary; a token's own "
+        "Norm of the gradient of a prompt's mean loss with respect to one token's residual stream at every boundary, "
+        "mean over its tokens, among which the mean shares the loss: longer prompts have smaller ones. A token's own "
         "position: what reaches the readout of the same token without passing through another one; other positions: "
         "the rest, which is 0 at the last boundary and has no place on a logarithmic axis there. "
         f"{describe(options, data.sizes['prompt'], weighting='prompts')}"
