@@ -38,6 +38,8 @@ SHARE = 0.9
 CLOSE = 1.0
 """Blocks by which two readings may differ and still agree; also the width of an interval that says enough."""
 RESAMPLES = 1000
+LEVEL = 0.95
+"""Coverage of every interval."""
 
 _SAYS = {"readable": "the point where the likeliest token stands", "own": "the work of blocks on the output"}
 _OPEN = {
@@ -55,13 +57,11 @@ class Null:
     Args:
         by_control: [S, P], a row a seed.
         difference: [S, P], the run less its control, paired by prompt.
-        level: coverage of the interval.
         cluster: [P], prompts of one number count as one; None = each for itself.
     """
 
     by_control: FloatArray
     difference: FloatArray
-    level: float = 0.95
     cluster: IntArray | None = None
 
     @property
@@ -99,7 +99,7 @@ class Null:
         if total == 0:
             return Interval(self.moved, self.moved)
         freedom = total**2 / sum(variance**2 / own for variance, own in parts)
-        reach = float(stats.t.ppf((1 + self.level) / 2, freedom)) * math.sqrt(total)
+        reach = float(stats.t.ppf((1 + LEVEL) / 2, freedom)) * math.sqrt(total)
         return Interval(self.moved - reach, self.moved + reach)
 
     @property
@@ -125,7 +125,6 @@ class Reading:
         name: ``readable``, ``own`` or ``later``.
         by_prompt: [P], NaN for a prompt that has none.
         n_blocks: L.
-        level: coverage of the interval.
         seed: of the resampling.
         nulls: what controls read, by kind.
         cluster: [P], prompts of one number are resampled as one; None = each for itself.
@@ -134,7 +133,6 @@ class Reading:
     name: str
     by_prompt: FloatArray
     n_blocks: int
-    level: float = 0.95
     seed: int = 0
     nulls: Mapping[str, Null] = field(default_factory=dict)
     cluster: IntArray | None = None
@@ -154,9 +152,7 @@ class Reading:
         there, limits = ~np.isnan(self.by_prompt), (0.0, float(self.n_blocks))
         cluster = None if self.cluster is None else self.cluster[there]
         known = self.by_prompt[there]
-        return mean_interval(
-            known, resamples=RESAMPLES, level=self.level, seed=self.seed, limits=limits, cluster=cluster
-        )
+        return mean_interval(known, resamples=RESAMPLES, level=LEVEL, seed=self.seed, limits=limits, cluster=cluster)
 
     @property
     def low(self) -> float:
@@ -310,7 +306,6 @@ class Verdict:
 def verdict_of(
     measures: Datasets,
     controls: Mapping[str, Datasets] | None = None,
-    level: float = 0.95,
     seed: int = 0,
     cluster: IntArray | None = None,
     n_blocks: int | None = None,
@@ -320,7 +315,6 @@ def verdict_of(
     Args:
         measures: the run's datasets by name.
         controls: those of its controls, under names such as ``untrained-0``; on the same prompts in the same order.
-        level: coverage of intervals.
         seed: of resampling.
         cluster: [P], prompts of one number are resampled as one; None = each for itself.
         n_blocks: L; None = as the lens's boundaries tell.
@@ -346,8 +340,8 @@ def verdict_of(
     readings = {}
     for name, values in found.items():
         rows = {kind: np.stack([one[name] for one in every]) for kind, every in beside.items()}
-        nulls = {kind: Null(row, values - row, level, cluster) for kind, row in rows.items()}
-        readings[name] = Reading(name, values, n_blocks, level, seed, nulls, cluster)
+        nulls = {kind: Null(row, values - row, cluster) for kind, row in rows.items()}
+        readings[name] = Reading(name, values, n_blocks, seed, nulls, cluster)
     return Verdict(**readings, n_blocks=n_blocks)
 
 

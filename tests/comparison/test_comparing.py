@@ -228,6 +228,8 @@ def test_other_prompts_of_the_same_clusters_are_drawn_together() -> None:
         ({"cluster": "dataset"}, r"one: .* the 9 prompts lie in 1 cluster \(made up\)"),
         ({"equivalence": 0}, "The bound of equivalence is 0; differences smaller than it count as none"),
         ({"equivalence": -0.1}, "The bound of equivalence is -0.1"),
+        ({"equivalence": float("nan")}, "The bound of equivalence is nan"),
+        ({"equivalence": float("inf")}, "The bound of equivalence is inf"),
         ({"equivalence": 1}, "in ratio holds every difference there can be; give less than 1, or equivalence_unit="),
         ({"equivalence": 10, "equivalence_unit": "blocks"}, "give less than all blocks"),
         (

@@ -275,12 +275,6 @@ def test_equivalence_without_any_spread() -> None:
     assert (near.p_equivalence, far.p_equivalence) == (1 / 100, 1.0)
 
 
-@pytest.mark.parametrize("bound", [0.0, -0.1, math.nan, math.inf])
-def test_a_bound_of_equivalence_is_above_zero(bound: float) -> None:
-    with pytest.raises(OptionError, match="differences smaller than it count as none: give a number above 0"):
-        paired_difference(mean_of(symmetric(4, 0)), mean_of(symmetric(4, 1)), bound=bound)
-
-
 @pytest.mark.thorough
 def test_a_difference_as_large_as_the_bound_seldom_counts_as_none() -> None:
     draw = np.random.default_rng(8)

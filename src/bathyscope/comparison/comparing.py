@@ -17,7 +17,7 @@ from bathyscope.comparison.side import Side, chosen_estimators, differing_option
 from bathyscope.errors import OptionError
 from bathyscope.options import Coverage, Resamples, checked
 from bathyscope.prompts.parts import FEWEST_CLUSTERS
-from bathyscope.statistics.difference import Contrast, Term, check_bound, contrast
+from bathyscope.statistics.difference import Contrast, Term, contrast
 from bathyscope.statistics.effective_depth import ESTIMATORS, DepthEstimate
 from bathyscope.store.run import Run, open_run
 
@@ -228,9 +228,13 @@ def equivalence_bounds(plan: Plan, question: str | None, equivalence: float | No
         OptionError: a bound that is not above 0 or that holds every difference there can be; an unknown unit; blocks
             for a slope, or for models of unequal numbers of blocks.
     """
-    check_bound(equivalence)
     if equivalence is None:
         return [None if question is None else OF_A_QUESTION] * len(plan.asked)
+    if not (equivalence > 0 and math.isfinite(equivalence)):
+        raise OptionError(
+            f"The bound of equivalence is {equivalence:g}; differences smaller than it count as none: give a number "
+            "above 0."
+        )
     bounds = [equivalence / (_blocks(asked) if unit == "blocks" else 1) for asked in plan.asked]
     if max(bounds) >= 1:
         raise OptionError(

@@ -125,9 +125,8 @@ def contrast(
         bound: above 0: values within ±bound are as good as none; None = not asked.
 
     Raises:
-        OptionError: no terms; runs of one cohort with different numbers of prompts; a bound below 0.
+        OptionError: no terms; runs of one cohort with different numbers of prompts.
     """
-    check_bound(bound)
     if not cohorts or not all(cohorts):
         raise OptionError("A contrast needs at least one run in every cohort; an empty one was given.")
     usable = [_usable(terms) for terms in cohorts]
@@ -141,14 +140,6 @@ def contrast(
     if any(term.reading.whole is not None for terms in cohorts for term in terms):
         found = _whole_numbered(found, parts, level)
     return _in_order(found, [number for own in together for number in own], list(map(len, cohorts)))
-
-
-def check_bound(bound: float | None) -> None:
-    """An OptionError where a bound of equivalence is not above 0."""
-    if bound is not None and not (bound > 0 and math.isfinite(bound)):
-        raise OptionError(
-            f"The bound of equivalence is {bound:g}; differences smaller than it count as none: give a number above 0."
-        )
 
 
 def _real_valued(

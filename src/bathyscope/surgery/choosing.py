@@ -4,7 +4,7 @@ Two of the baselines leave nothing out: block influence, and the angle over a wi
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Final
@@ -46,15 +46,12 @@ class Influence:
         return frozenset(Unit(block) for block in range(first, first + count))
 
 
-def influence(
-    wave: Wavefront, batches: Sequence[Batch], units: Sequence[Unit], step: Callable[[], None] = lambda: None
-) -> Influence:
+def influence(wave: Wavefront, batches: Sequence[Batch], units: Sequence[Unit]) -> Influence:
     """Both scores from one plain forward of every batch."""
     probe = _Cosines(units, wave.anatomy.n_blocks + 1)
     for batch in batches:
         probe.batch = batch
         wave.run(batch, [probe])
-        step()
     return Influence({unit: 1 - total / probe.tokens for unit, total in probe.totals.items()}, probe.angles())
 
 

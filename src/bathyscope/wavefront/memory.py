@@ -17,7 +17,7 @@ _SCORES: Final = 3
 """Float32 copies of attention's weights that live at once where they are formed in the open."""
 
 
-def as_bytes(given: str | int, what: str = "memory") -> int:
+def as_bytes(given: str | int) -> int:
     """A number of bytes from a text such as ``"20GB"`` or ``"512MiB"``.
 
     Raises:
@@ -28,7 +28,7 @@ def as_bytes(given: str | int, what: str = "memory") -> int:
     scale = {**_UNITS, **_UNITS_OF_1024}.get(unit if unit in ("", "B") or unit.endswith("B") else f"{unit}B")
     scale = 1 if unit == "B" else scale
     if found is None or scale is None or isinstance(given, bool) or int(float(found[1]) * scale) < 1:
-        raise OptionError(f"{what}={given!r} is no amount of memory; give it as 20GB, 512MiB or a number of bytes.")
+        raise OptionError(f"memory={given!r} is no amount of memory; give it as 20GB, 512MiB or a number of bytes.")
     return int(float(found[1]) * scale)
 
 

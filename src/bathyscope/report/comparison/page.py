@@ -25,7 +25,7 @@ def check_out(out: str | Path) -> None:
         )
 
 
-def write_comparison(comparison: Comparison, out: str | Path, title: str | None = None) -> Path:
+def write_comparison(comparison: Comparison, out: str | Path) -> Path:
     """Write a page or a figure, by the ending of ``out``. The same comparison gives the same page, byte for byte.
 
     A figure holds the forest plots and, where models differ in size, the ratio against size; a page also the
@@ -43,7 +43,7 @@ def write_comparison(comparison: Comparison, out: str | Path, title: str | None 
             "There is nothing to draw: no estimator has a difference in any comparison. The table says why "
             "(bathyscope compare RUN RUN without --out)."
         )
-    heading = title or _title(comparison)
+    heading = _title(comparison)
     if path.suffix == _PAGE:
         _write_page(comparison, heading, drawn, path)
     else:
