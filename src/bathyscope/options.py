@@ -121,16 +121,26 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def call(*args: P.args, **options: P.kwargs) -> R:
-        hints = typing.get_type_hints(function, include_extras=True)
         bound = _bound(function, signature, args, options)
-        for name, value in bound.arguments.items():
-            if name in hints and _is_plain(hints[name]):
-                bound.arguments[name] = _as(hints[name], value, name)
-            if name == "seed" and bound.arguments[name] is not None:
-                Range(0, (1 << 32) - 1).check(bound.arguments[name], name)
+        bound.arguments.update(checked_arguments(function, bound.arguments))
         return function(*bound.args, **bound.kwargs)
 
     return call
+
+
+def checked_arguments(function: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments by their names as a ``checked`` function takes them; those that it does not have stay as they are.
+
+    Raises:
+        OptionError: one of another type than it is annotated with, or out of its range.
+    """
+    hints, found = typing.get_type_hints(function, include_extras=True), dict(given)
+    for name, value in given.items():
+        if name in hints and _is_plain(hints[name]):
+            found[name] = _as(hints[name], value, name)
+        if name == "seed" and found[name] is not None:
+            Range(0, (1 << 32) - 1).check(found[name], name)
+    return found
 
 
 def _bound(

@@ -63,7 +63,7 @@ def test_the_table_says_where_the_diagonal_is_and_files_are_written(
 def test_mistakes_are_told_before_a_model_is_loaded(prompts: Path, capsys: pytest.CaptureFixture[str]) -> None:
     nowhere = Path("no-such-model")
     for out, said in (
-        ("maps.gif", "Figure format 'gif' is not known; allowed: png, svg, pdf."),
+        ("maps.gif", "--out 'maps.gif' says no kind of file; allowed: .nc, .png, .svg, .pdf."),
         ("maps", "--out 'maps' says no kind of file; allowed: .nc, .png, .svg, .pdf."),
     ):
         assert main(arguments(nowhere, prompts, "--out", out)) == 2

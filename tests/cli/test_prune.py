@@ -186,6 +186,9 @@ def test_what_is_wrong_is_said_before_the_model_is_loaded(
     for model, given, words, code, said in (
         ("none", sources, (), 2, "Say how much may go"),
         ("none", sources, ("--drop", "2.5"), 2, "drop='2.5' is neither a number of blocks nor a share"),
+        ("none", sources, ("--drop", "1", "--level", "95"), 2, "level=95.0 is out of range; allowed: 0.01 to 0.9999"),
+        ("none", sources, ("--drop", "1", "--parts", "head"), 2, "parts: 'head' is unknown"),
+        ("none", sources, ("--drop", "1", "--out", str(tmp_path)), 5, "is no pruning but not empty either"),
         ("none", sources, ("--drop", "0"), 2, "drop='0' is out of range; give 1 or more, or a share"),
         ("none", sources, ("--drop", "250%"), 2, "drop='250%' is out of range; a share lies between"),
         (

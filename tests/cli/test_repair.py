@@ -69,9 +69,10 @@ def test_an_interrupted_training_says_how_it_goes_on(
         (["--how", "heal"], "Healing takes a budget of tokens or of minutes"),
         (["--how", "scale", "--tokens", "9"], "how='scale' trains nothing and takes no budget"),
         (["--state", "s"], "how='linear' trains nothing and has no state"),
+        (["--level", "95"], "level=95.0 is out of range; allowed: 0.01 to 0.9999"),
     ],
 )
-def test_a_wrong_budget_is_refused_before_the_model_is_loaded(
+def test_a_wrong_number_is_refused_before_the_model_is_loaded(
     words: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (text := tmp_path / "a.jsonl").write_text('{"text": "a"}\n')

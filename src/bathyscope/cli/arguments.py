@@ -21,6 +21,7 @@ from bathyscope.cli.console import Format, quiet_libraries, say
 from bathyscope.cli.declared import Call
 from bathyscope.cli.flags import command, flags, options_of, whole_number
 from bathyscope.errors import OptionError, did_you_mean
+from bathyscope.options import checked_arguments
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -106,9 +107,16 @@ def on_models(
     verb: Callable[..., R], models: Sequence[str], *data: Any, given: dict[str, Any], quiet: bool, **told: Any
 ) -> R:
     """What a Python call finds in models, which are loaded as the flags say; the other flags go to the call."""
+    require_plain(verb, given)
     loaded = load_all(models, given, quiet)
     with quiet_libraries(downloads=not quiet):
         return verb(*loaded, *data, progress=not quiet, **told, **given)
+
+
+def require_plain(verb: Callable[..., Any], given: dict[str, Any]) -> None:
+    """Refuses, before a model is loaded, numbers and choices that a Python call would refuse after it."""
+    if hasattr(verb, "__wrapped__"):  # it is ``checked``
+        checked_arguments(verb, given)
 
 
 def load_all(models: Sequence[str], given: dict[str, Any], quiet: bool) -> list[bathyscope.Model]:

@@ -110,7 +110,7 @@ def prune(
         require_size(drop, max_cost)
         if not evaluate and (data or limit is not None):
             raise OptionError("data and limit are of tasks, and none is asked; name some by evaluate=['arc_easy'].")
-        kinds = _kinds(parts)
+        kinds = kinds_of(parts)
         ready = loaded(model)
         units = units_of(ready, kinds)
         size = None if drop is None else size_of(drop, len(units), "blocks" if kinds == ("block",) else "parts")
@@ -218,7 +218,8 @@ def require_size(drop: int | str | None, max_cost: float | None) -> None:
         raise OptionError(f"max_cost={max_cost:g} is out of range; give nats per token above 0, such as 0.05.")
 
 
-def _kinds(parts: Sequence[str] | str) -> tuple[str, ...]:
+def kinds_of(parts: Sequence[str] | str) -> tuple[str, ...]:
+    """Which parts may be left out; refuses what is none. It asks for no model."""
     found = tuple(part.strip() for part in parts.split(",")) if isinstance(parts, str) else tuple(parts)
     unknown = next((part for part in found if part not in get_args(Part)), None)
     if unknown is not None:

@@ -67,14 +67,12 @@ def pair_rows(found: xr.Dataset) -> list[dict[str, Any]]:
 
 
 def _check(files: Sequence[Path]) -> None:
-    from bathyscope.report.render import FORMATS, check_format
+    from bathyscope.report.render import FORMATS
 
+    known = (ARRAYS, *(f".{one}" for one in FORMATS))
     for file in files:
-        format_ = file.suffix.removeprefix(".")
-        if not format_:
-            raise OptionError(f"--out {str(file)!r} says no kind of file; allowed: .nc, .{', .'.join(FORMATS)}.")
-        if file.suffix != ARRAYS:
-            check_format(format_)
+        if file.suffix not in known:
+            raise OptionError(f"--out {str(file)!r} says no kind of file; allowed: {', '.join(known)}.")
 
 
 def _save(found: xr.Dataset, file: Path, quiet: bool) -> None:

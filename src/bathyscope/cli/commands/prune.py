@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 import bathyscope
-from bathyscope.cli.arguments import LOADING, ModelName, Quiet, Records, as_app, interruptible, load_all
+from bathyscope.cli.arguments import LOADING, ModelName, Quiet, Records, as_app, interruptible, load_all, require_plain
 from bathyscope.cli.commands.evaluate import files_by_task
 from bathyscope.cli.commands.survey import one_source
 from bathyscope.cli.console import Format, quiet_libraries, say, write, write_data, write_table
@@ -42,11 +42,17 @@ def prune_command(
     **given: Any,
 ) -> int:
     """Choose blocks to leave out."""
-    from bathyscope.surgery.pruning import require_size
+    from bathyscope.store.folder import folder_path, refuse_foreign
+    from bathyscope.surgery.plan import PRUNING
+    from bathyscope.surgery.pruning import kinds_of, require_size
 
     if given.get("data"):
         given["data"] = files_by_task(given["data"])
+    require_plain(bathyscope.prune, given)
     require_size(given.get("drop"), given.get("max_cost"))
+    kinds_of(given.get("parts", "block"))
+    if given.get("out") is not None:
+        refuse_foreign(folder_path(given["out"], "out"), PRUNING)
     sources = one_source(calibration), one_source(test)
     [loaded] = load_all([model], given, quiet)
     out = given.get("out")
