@@ -57,7 +57,7 @@ def test_other_data_are_two_samples_without_a_word() -> None:
 @pytest.mark.parametrize(
     ("first", "second", "why"),
     [
-        ({}, {"prompt_hash": "2"}, "but the prompts differ (another seed, split, file or label?)"),
+        ({}, {"prompt_hash": "2"}, "but the prompts differ (another seed, split, file, label or chat template?)"),
         (
             {},
             {"prompt_hash": "2", "prompts": 5, "n_tokens": [50, 61, 70, 40, 30]},

@@ -76,8 +76,8 @@ def _contradiction(first: Side, second: Side, shared: list[str]) -> str:
     if first.identity.tokenizer_hash == second.identity.tokenizer_hash:
         if len(first.prompt_ids) == len(second.prompt_ids):
             return (
-                f"{both} name the same data and prompts, but the prompts differ (another seed, split, file or label, "
-                "or a chat template?)"
+                f"{both} name the same data and prompts, but the prompts differ "
+                "(another seed, split, file, label or chat template?)"
             )
         if source == GIVEN:
             return f"{both} were given different lists of prompts, whose ids mean nothing outside of them"
