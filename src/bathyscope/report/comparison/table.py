@@ -19,9 +19,9 @@ LEGEND: Final = (
 )
 GROUP_LEGEND: Final = (
     "Ratio: blocks done/L of L blocks; the deep-thinking ratio is a share of tokens. p: two-sided, prompts dealt out "
-    "to the two groups anew; Holm: corrected for all rows of all tables. d: difference over the spread of single "
-    "prompts. Whole-numbered estimators (cosine, KL, top-k overlap) have no p of their own; see their interpolated "
-    "forms."
+    "to the two groups anew, or that of the interval where a cluster has prompts in both; Holm: corrected for all rows "
+    "of all tables. d: difference over the spread of single prompts. Whole-numbered estimators (cosine, KL, top-k "
+    "overlap) have no p of their own; see their interpolated forms."
 )
 
 
