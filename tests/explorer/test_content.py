@@ -12,13 +12,15 @@ from typing import Any
 import numpy as np
 import pytest
 from support import waves, zoo
-from support.synthetic import synthetic_run
+from support.synthetic import in_books, synthetic_run
 from support.word_tokenizer import word_tokenizer
 
 import bathyscope
+from bathyscope.errors import OptionError
 from bathyscope.explorer import assets
 from bathyscope.explorer.content import content
 from bathyscope.explorer.pack import Pack
+from bathyscope.statistics.bootstrap import mean_interval
 from bathyscope.store.run import Run
 
 
@@ -103,6 +105,19 @@ def test_maps_and_means_of_the_page_are_those_of_the_run(run: Run) -> None:
     (drop,) = [one for one in meta["blocks"] if one["key"] == "drop"]
     np.testing.assert_allclose(drop["mean"], (run["drop"].loss - run["drop"].baseline_loss).mean("prompt"))
     assert meta["prompts"]["ids"] == ["0", "1", "2"]
+
+
+def test_intervals_of_the_page_resample_clusters_and_the_page_says_so() -> None:
+    run, member = in_books(synthetic_run(3, prompts=6), "aabbbc"), np.array([0, 0, 1, 1, 1, 2])
+    (meta, _), (plain, _) = read(content(run, "x", cluster="book")), read(content(run, "x"))
+    assert (meta["resampled"], plain["resampled"]) == ("clusters of prompts by book", "prompts")
+    added = (run["drop"].loss - run["drop"].baseline_loss).values
+    own, alone = ({one["key"]: one for one in told["blocks"]}["drop"] for told in (meta, plain))
+    for block in range(3):
+        assert (own["low"][block], own["high"][block]) == pytest.approx(mean_interval(added[:, block], cluster=member))
+    assert own["low"] != alone["low"]
+    with pytest.raises(OptionError, match="have no label 'page'"):
+        content(run, "x", cluster="page")
 
 
 def test_words_stand_in_a_page_only_where_they_are_wanted() -> None:
