@@ -27,7 +27,7 @@ from bathyscope.store.run import Run
 
 FIRST_CROSSINGS = ("kl", "overlap")
 TOKEN_DEPTHS = ("settle", "prediction")
-PROMPTS, TOKENS = 3, 24
+PROMPTS, TOKENS = 4, 24
 
 
 @dataclasses.dataclass(frozen=True)
