@@ -436,9 +436,11 @@ def test_paper_leaves_out_what_a_reader_may_click(look: Show, page: Path) -> Non
 
 
 def test_a_table_that_no_paper_holds_says_so(show: Show, tmp_path: Path) -> None:
-    run = complete_run(L=16, prompts=2, tokens=12)
-    kept = without(run, *(name for name in run if name not in ("drop", "pairs")))
-    one = show(bathyscope.report([kept], tmp_path / "page.html"))
+    run = synthetic_run(3, 2)
+    kept = without(run, *(name for name in run if name != "drop"))
+    labels = {f"label_{number}": ("prompt", ["a", "b"]) for number in range(30)}
+    labelled = replaced(kept, "drop", kept["drop"].assign_coords(labels))
+    one = show(bathyscope.report([labelled], tmp_path / "page.html"))
     one.unfold()
     said, table = one.page.locator(".on-paper"), one.page.locator(".endless table")
     assert (said.is_visible(), table.is_visible()) == (False, True)

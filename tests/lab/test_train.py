@@ -5,7 +5,8 @@ import json
 import math
 import os
 import signal
-from functools import partial
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,9 @@ from bathyscope_lab.folder import RunFolder
 from bathyscope_lab.recipe import Recipe
 from bathyscope_lab.train import Trained, train
 from safetensors.torch import load_file
-from support.forked import forked
 from transformers import AutoModelForCausalLM
 
 import bathyscope
-from bathyscope.cli import main
 from bathyscope.errors import OptionError, PromptError, StoreError
 from bathyscope.prompts.tasks import task
 
@@ -179,16 +178,21 @@ def test_the_same_seed_gives_the_same_run_and_another_does_not(
 DROPOUT = {"type": "gpt2", "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64, "resid_pdrop": 0.2}
 
 
-def training_that_is_killed(recipe: Path, out: Path) -> None:
-    log = RunFolder.log
+KILLED = """
+import os, signal, sys
+from bathyscope.cli import main
+from bathyscope_lab.folder import RunFolder
 
-    def last(self: RunFolder, record: dict[str, Any]) -> None:
-        log(self, record)
-        if record["step"] == 13:
-            os.kill(os.getpid(), signal.SIGKILL)
+log = RunFolder.log
 
-    RunFolder.log = last  # type: ignore[method-assign]
-    main(["lab", "train", str(recipe), "--out", str(out), "--device", "cpu", "--quiet"])
+def last(self, record):
+    log(self, record)
+    if record["step"] == 13:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+RunFolder.log = last
+main(sys.argv[1:])
+"""
 
 
 def test_killed_and_resumed_equals_uninterrupted(task_recipe: Any, tmp_path: Path) -> None:
@@ -198,8 +202,9 @@ def test_killed_and_resumed_equals_uninterrupted(task_recipe: Any, tmp_path: Pat
     path = tmp_path / "recipe.yaml"
     path.write_text(recipe.to_yaml(), encoding="utf-8")
     out = tmp_path / "killed"
-    ended = os.waitpid(forked(partial(training_that_is_killed, path, out)), 0)[1]
-    assert os.waitstatus_to_exitcode(ended) == -signal.SIGKILL
+    command = [sys.executable, "-c", KILLED, "lab", "train", str(path), "--out", str(out), "--device", "cpu", "--quiet"]
+    ended = subprocess.run(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, check=False)
+    assert ended.returncode == -signal.SIGKILL
     assert not (out / "training.json").exists()
     assert RunFolder(out, recipe).metrics()[-1]["step"] == 13
     resumed = train(recipe, out, device="cpu", progress=False)

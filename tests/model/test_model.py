@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 from support import waves, zoo
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from transformers import PreTrainedTokenizerFast
 
 from bathyscope.model import load, loaded
 
@@ -42,7 +45,7 @@ def test_what_is_printed() -> None:
 
 def test_a_model_made_in_memory_has_no_tokenizer() -> None:
     assert load(zoo.build("llama")).tokenizer is None
-    given = object()
+    given = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(WordLevel({"a": 0})))
     assert load(zoo.build("llama"), tokenizer=given).tokenizer is given
 
 

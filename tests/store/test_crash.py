@@ -7,16 +7,12 @@ import os
 import signal
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support import waves, zoo
-from support.forked import forked
 from support.synthetic_runs import bits, identity, small_shard, small_summary
 
-import bathyscope
 from bathyscope.store import Run, RunWriter, open_run
 
 DRIVER = Path(__file__).resolve().parents[1] / "support" / "crash_driver.py"
@@ -57,35 +53,16 @@ def files_listed(folder: Path) -> list[Any]:
     return [*record["shards"], record["derived"], record["finished"] is not None]
 
 
-def survey_that_waits(folder: Path, said: int) -> None:
-    """A survey that stands still behind its first shard, until a signal ends it."""
-    write = RunWriter.write
-
-    def waiting(self: RunWriter, *arguments: Any) -> None:
-        write(self, *arguments)
-        os.write(said, b"kept\n")
-        signal.pause()
-
-    RunWriter.write = waiting  # type: ignore[method-assign, assignment]
-    model = waves.loaded("llama")
-    try:
-        ids = zoo.prompts(model.hf, (9, 9, 9))
-        bathyscope.survey(model, ids, ["residual"], out=folder, batch_tokens=9, progress=False)
-    except KeyboardInterrupt:
-        os.write(said, b"answered\n")
-
-
 @pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.thorough), signal.SIGTERM])
 def test_a_program_that_is_ended_amid_a_survey_keeps_what_is_finished(tmp_path: Path, number: signal.Signals) -> None:
     """SIGTERM, which batch schedulers send, is answered as Ctrl-C is; the folder is let go in order."""
-    heard, said = os.pipe()
-    program = forked(partial(survey_that_waits, tmp_path / "run", said))
-    os.close(said)
-    with os.fdopen(heard) as lines:
-        assert lines.readline() == "kept\n"
-        os.kill(program, number)
-        assert lines.readline() == "answered\n"
-    assert os.waitpid(program, 0)[1] == 0
+    command = [sys.executable, str(DRIVER.with_name("ended_driver.py")), str(tmp_path / "run")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "kept\n"
+        program.send_signal(number)
+        assert program.stdout.readline() == "answered\n"
+    assert program.returncode == 0
     left = sorted(path.name for path in (tmp_path / "run").iterdir())
     assert left == [".lock", "manifest.json", "prompts.jsonl", "shard-00000.nc"]
     assert open_run(tmp_path / "run", partial=True)["residual"].sizes["prompt"] == 1

@@ -11,6 +11,7 @@ from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from importlib import metadata
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from bathyscope.errors import StoreError, did_you_mean
@@ -183,6 +184,23 @@ class Manifest:
             return cls(identity, _record_from(tree["record"], identity), tree["schema"])
         except (ValueError, KeyError, TypeError, RecursionError, StoreError) as error:
             raise unreadable(where, RUN, error) from error
+
+    def unfinished(self, folder: Path, there: int) -> str:
+        """What is said of a run of which some shards are there: what is missing, and how it is resumed or read."""
+        identity, command = self.identity, self.record.command
+        again = (
+            f"repeating the survey of {identity.model!r} on {identity.dataset!r} with out={str(folder)!r}"
+            if command is None
+            else f"running again: {command}"
+        )
+        missing = "" if there < len(identity.plan) else ", but not the run-level results"
+        opened = f"bathyscope.open({str(folder)!r}, partial=True) (--partial)"
+        read = f", or read what is there with {opened}" if there else ""
+        joined = " Parts (part=..., --part) are joined instead (bathyscope join)." if there else ""
+        return (
+            f"The run in {str(folder)!r} is not finished: {there} of {len(identity.plan)} shards are there"
+            f"{missing}. Resume it by {again}{read}.{joined}"
+        )
 
     def with_record(self, **changes: Any) -> Manifest:
         """A copy whose record has other values."""

@@ -362,7 +362,7 @@ def open_run(path: str | Path, *, partial: bool = False) -> Run:
     there = {i: entry for i, entry in record.shards.items() if (folder / entry.file).exists()}
     complete = record.finished is not None and len(there) == len(identity.plan)
     if not complete and (not partial or not there):
-        raise StoreError(_unfinished(manifest, folder, len(there)))
+        raise StoreError(manifest.unfinished(folder, len(there)))
     merged = merge([read_shard(folder / e.file, e.sha256, identity.marks(i)) for i, e in there.items()])
     derived: dict[str, xr.Dataset] = {}
     if complete and record.derived is not None:
@@ -419,22 +419,6 @@ def assemble(
 def shard_file(index: int) -> str:
     """Name of the file of shard ``index`` in the run's folder."""
     return f"shard-{index:05d}.nc"
-
-
-def _unfinished(manifest: Manifest, folder: Path, there: int) -> str:
-    identity, command = manifest.identity, manifest.record.command
-    again = (
-        f"repeating the survey of {identity.model!r} on {identity.dataset!r} with out={str(folder)!r}"
-        if command is None
-        else f"running again: {command}"
-    )
-    missing = "" if there < len(identity.plan) else ", but not the run-level results"
-    read = f", or read what is there with bathyscope.open({str(folder)!r}, partial=True) (--partial)" if there else ""
-    joined = " Parts (part=..., --part) are joined instead (bathyscope join)." if there else ""
-    return (
-        f"The run in {str(folder)!r} is not finished: {there} of {len(identity.plan)} shards are there"
-        f"{missing}. Resume it by {again}{read}.{joined}"
-    )
 
 
 def push(run: Run | str | Path, to: str, *, private: bool = True) -> str:
