@@ -45,6 +45,8 @@ sys.path.insert(0, _DECLARED.name)
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (_DECLARED.name, os.environ.get("PYTHONPATH"))))
 # no file of a test has to outlast a loss of power, and to wait for the disk leaves a processor idle
 os.fsync = lambda descriptor: None  # type: ignore[assignment]
+# some compare bits, which several threads may round differently; read when torch is first imported
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 # nothing in the tests may depend on the network; read when transformers is first imported
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 # a shell that starts tests in the background has them and their programs ignore the Ctrl-C that some of them send

@@ -148,7 +148,7 @@ def test_what_the_noise_floor_holds_depends_on_the_precision() -> None:
     assert "effects of that size are rounding" not in text
     assert "In bfloat16 both round alike, but changed rows round elsewhere" in text
     with pytest.warns(UserWarning, match="Of all prompts together"):
-        some = RUN.select(prompts="0-1")
+        some = few.select(prompts="0-1")
     text = " ".join(Reader(rendered([some], options=ONE)).text)
     assert "no measure that intervenes" not in text
     assert "No noise floor: where a run has one, it is of all its prompts together." in text
