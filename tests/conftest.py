@@ -63,12 +63,6 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(20_000)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_unconfigure() -> None:
-    """Has nothing looked through again when all is done: what is left goes with the process."""
-    gc.freeze()
-
-
 @pytest.fixture(scope="session")
 def shared() -> Callable[[str], Path]:
     """Path of a file of the shared reference material; the test is skipped where it is absent."""
