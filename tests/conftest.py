@@ -63,6 +63,13 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(20_000)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _known_to_stay() -> None:
+    """Clears up after the module before and hides what it left: trainings have everything looked through again."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(scope="session")
 def shared() -> Callable[[str], Path]:
     """Path of a file of the shared reference material; the test is skipped where it is absent."""
