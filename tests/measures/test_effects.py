@@ -9,8 +9,9 @@ import xarray as xr
 from support import idle, waves, zoo
 
 from bathyscope.measures import effects
-from bathyscope.measures.effects import EffectMaps, control_changes, relative, row_changes
+from bathyscope.measures.effects import relative
 from bathyscope.measures.over_tokens import LEFT_OUT
+from bathyscope.measures.skip import SkipProbe
 from bathyscope.model import load
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.probe import RowsView
@@ -75,15 +76,27 @@ def view(**changes: torch.Tensor) -> RowsView:
     return RowsView(1, [[SkipRow(0)]], **{**given, **changes})
 
 
+def changes(of: RowsView) -> list[list[list[float]]]:
+    """What the rows of a call change, by row, prompt and token."""
+    found: list[list[list[float]]] = relative(of.gap_RBT, of.size_BT, of.stream_BT).tolist()
+    return found
+
+
+def noise(probe: SkipProbe) -> list[float]:
+    found = probe.noise()
+    assert found is not None
+    return list(found)
+
+
 def test_effects_are_relative_to_the_control() -> None:
-    assert relative([row_changes(view(), [0])]).tolist() == [[[1.0] * 3] * 2]
+    assert changes(view()) == [[[1.0] * 3] * 2]
     still = torch.full((2, 3, 4), 10.0)
-    assert relative([row_changes(view(control_after=still), [0])]).tolist() == [[[LEFT_OUT] * 3] * 2]
+    assert changes(view(control_after=still)) == [[[LEFT_OUT] * 3] * 2]
     # over a stream of thousands the last digit of a float32 is hundreds of 1e-6
     large = torch.full((2, 3, 4), 4096.0)
     digit = {"before": large[None], "control_before": large, "control_after": large, "after": large[None] + 2**-11}
-    assert relative([row_changes(view(**digit), [0])]).tolist() == [[[LEFT_OUT] * 3] * 2]
-    assert relative([row_changes(view(control_after=still, after=still[None]), [0])]).tolist() == [[[0.0] * 3] * 2]
+    assert changes(view(**digit)) == [[[LEFT_OUT] * 3] * 2]
+    assert changes(view(control_after=still, after=still[None])) == [[[0.0] * 3] * 2]
 
 
 def test_the_noise_is_the_largest_deviation_of_any_token() -> None:
@@ -93,26 +106,27 @@ def test_the_noise_is_the_largest_deviation_of_any_token() -> None:
     after[1, 0] += 0.125
     after[1, 2] += 4.0  # beyond the second prompt's end
     shown = view(control_after=after)
-    assert relative([control_changes(shown)])[0, 0].tolist() == [0.0, 0.5, 0.25]
+    plain = relative(shown.control_gap_BT, shown.baseline_size_BT, shown.baseline_stream_BT)
+    assert plain[0].tolist() == [0.0, 0.5, 0.25]
     batch = Batch.of([[5, 6, 7], [5, 6]])
-    maps = EffectMaps(batch, 3, {SkipRow(0): (0, 0)}, {}, [[], []])
-    maps.rows(shown)
-    assert maps.noise.tolist() == [0.5, 0.125]
-    maps.rows(view())
-    assert maps.noise.tolist() == [0.5, 0.125]
+    probe = waves.skipping(batch, [(), ()])
+    probe.rows(shown)
+    assert noise(probe) == [0.5, 0.125]
+    probe.rows(view())
+    assert noise(probe) == [0.5, 0.125]
 
 
 def test_noise_of_a_later_call_counts_too() -> None:
     batch = Batch.of([[5, 6, 7]])
-    maps = EffectMaps(batch, 3, {SkipRow(0): (0, 0)}, {}, [[1]])
+    probe = waves.skipping(batch, [(1,)])
     one = torch.full((1, 2, 4), 10.0)
     shifted = one + 1
     shifted[0, 1] += 0.5
     tail = RowsView(1, [[]], one[None], one[None], one, shifted, one, one + 1, prompt=0, start=1)
-    maps.rows(tail)
-    assert maps.noise.tolist() == pytest.approx([0.5])
-    maps.rows(RowsView(2, [[]], one[None], one[None], one, one + 1, one, one + 1, prompt=0, start=1))
-    assert maps.noise.tolist() == pytest.approx([0.5])  # a quiet call takes nothing back
+    probe.rows(tail)
+    assert noise(probe) == pytest.approx([0.5])
+    probe.rows(RowsView(2, [[]], one[None], one[None], one, one + 1, one, one + 1, prompt=0, start=1))
+    assert noise(probe) == pytest.approx([0.5])  # a quiet call takes nothing back
 
 
 def test_effects_that_do_not_wait_are_those_that_do(monkeypatch: pytest.MonkeyPatch) -> None:

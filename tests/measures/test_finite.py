@@ -10,7 +10,7 @@ from support import waves, zoo
 
 import bathyscope
 from bathyscope import ModelError
-from bathyscope.measures.effects import EffectMaps
+from bathyscope.measures.skip import SkipProbe
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.probe import RowsView
 from bathyscope.wavefront.rows import SkipRow
@@ -50,22 +50,22 @@ def test_what_overflows_solves_nothing(overflowing: bathyscope.Model) -> None:
         bathyscope.solved(overflowing, PROMPTS, progress=False)
 
 
-def changed(after: torch.Tensor) -> EffectMaps:
+def changed(after: torch.Tensor) -> SkipProbe:
     """Effects of one row on two prompts of 3 and 2 tokens."""
     before = torch.full((2, 3, 4), 10.0)
-    maps = EffectMaps(Batch.of([[5, 6, 7], [5, 6]]), 3, {SkipRow(0): (0, 0)}, {}, [[], []])
-    maps.rows(RowsView(1, [[SkipRow(0)]], before[None], after[None], before, before + 1, before, before + 1))
-    return maps
+    probe = waves.skipping(Batch.of([[5, 6, 7], [5, 6]]), [(), ()])
+    probe.rows(RowsView(1, [[SkipRow(0)]], before[None], after[None], before, before + 1, before, before + 1))
+    return probe
 
 
 def test_a_stream_that_overflows_where_a_block_is_left_out_is_no_missing_value() -> None:
     after = torch.full((2, 3, 4), 12.0)
     after[1, 2] = torch.inf  # beyond the second prompt's end
-    assert changed(after).all[:, 0, 2, 0, 1].tolist() == [1.0, 1.0]
+    assert changed(after).effect("all")[:, 0, 2, 0, 1].tolist() == [1.0, 1.0]
     for wrong in (torch.inf, torch.nan):
         after[1, 1, 0] = wrong
         with pytest.raises(ModelError, match="The model with a block left out gives NaN or Inf contributions"):
-            _ = changed(after).all
+            changed(after).effect("all")
 
 
 def test_a_model_in_full_precision_is_measured() -> None:

@@ -113,8 +113,8 @@ _MEASURES = (
     _measures(
         "skip",
         "an-unprotected-first-token-loses-nothing",
-        "gone_LBT[..., : self._options.protect_first] = 0",
-        "gone_LBT[..., :1] = 0",
+        "gone_BT[:, : self._options.protect_first] = 0",
+        "gone_BT[:, :1] = 0",
         "measures/test_skip.py::test_the_skipped_block_loses_its_whole_contribution",
     ),
     _measures(

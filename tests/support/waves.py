@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import xarray as xr
 from support import zoo
 
 from bathyscope.measures.base import Measure, ModelFacts
 from bathyscope.measures.registry import MEASURES, make
+from bathyscope.measures.skip import Skip, SkipProbe
 from bathyscope.model import Model, load
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.wavefront.batch import Batch
@@ -45,6 +47,13 @@ def reference_of(measure: Measure[Any]) -> list[TokenizedPrompt]:
 def measures(options: Mapping[str, Mapping[str, Any] | None]) -> dict[str, Measure[Any]]:
     """Measures with their options, by name."""
     return {name: make(MEASURES[name], given) for name, given in options.items()}
+
+
+def skipping(batch: Batch, positions: Sequence[tuple[int, ...]]) -> SkipProbe:
+    """What observes skips in a model of three blocks, to be shown views by hand."""
+    measure, three_blocks = Skip(), SimpleNamespace(n_blocks=3)
+    measure.positions = positions
+    return SkipProbe(measure, cast(ModelFacts, three_blocks), batch, range(batch.size))
 
 
 def run(

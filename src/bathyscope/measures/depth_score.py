@@ -12,23 +12,17 @@ from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
-import torch
 import xarray as xr
-from torch import Tensor
 
 from bathyscope.errors import PromptError, warn
-from bathyscope.labels import REDUCTIONS
 from bathyscope.measures.base import MeasureProbe, ModelFacts
 from bathyscope.measures.declared.depth_score import DECLARATION, DepthScoreOptions
 from bathyscope.measures.depth_score_levels import check_label, level_results
-from bathyscope.measures.effects import Cell, EffectMeasure, EffectProbe, pooled
-from bathyscope.measures.finite import require_finite
-from bathyscope.measures.over_tokens import reduce_tokens
+from bathyscope.measures.effects import Cell, EffectMeasure, EffectProbe
 from bathyscope.prompts.parts import clusters
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.statistics.crossing import centre_of_mass, layer_effect
 from bathyscope.wavefront.batch import Batch
-from bathyscope.wavefront.compare import compare, same_or
 from bathyscope.wavefront.probe import FinalStates, RowsView
 from bathyscope.wavefront.rows import Request, SkipBefore
 
@@ -84,34 +78,18 @@ class DepthScoreProbe(EffectProbe):
 
     def __init__(self, measure: DepthScore, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> None:
         # the last token predicts nothing of the answer, and is measured only where a fault is repeated
-        self._end = -1 if measure.options.first_answer_token else None
-        super().__init__(measure, facts, batch, indices, end=self._end)
-        self._output = np.zeros((batch.size, len(REDUCTIONS), facts.n_blocks))
-        self._output[[not starts for starts in self._positions]] = np.nan
+        super().__init__(measure, facts, batch, indices, end=-1 if measure.options.first_answer_token else None)
+        self._output = np.empty(0)
 
     def rows(self, view: RowsView) -> None:
         if view.prompt is not None:
             super().rows(view)
 
     def finish(self, final: FinalStates) -> None:
-        noise = self._effects.noise
-        tails: dict[int, list[tuple[list[Cell], Tensor]]] = {}
-        for tail in final.tails:
-            mine = {self._later[r]: state[: self._end] for r, state in tail.rows.items() if r in self._later}
-            if not mine:
-                continue
-            control = tail.control_ND[: self._end]
-            rows = [*mine.values(), same_or(control, tail.baseline_ND[: self._end])]
-            change = compare(final.readout, control, rows, ["l2"], vocabulary=self._facts.anatomy.vocabulary)["l2"]
-            tails.setdefault(tail.prompt, []).append((list(mine), change[:-1]))
-            noise[tail.prompt] = torch.maximum(noise[tail.prompt], change[-1].max())
-        for prompt, several in tails.items():
-            cells, change_RN = pooled(several)
-            require_finite("The model with a block left out", [change_RN])
-            self._output[prompt, :, [s for _, s in cells]] = reduce_tokens(change_RN).T.cpu().numpy()
+        self._output = self.output_later(final, control=True)[:, 0]
 
     def result(self) -> xr.Dataset:
-        effect, output = self._effects.future[:, 0], self._output
+        effect, output = self.effect("future")[:, 0], self._output
         layer = layer_effect(effect)
         data = {
             "effect": effect,

@@ -50,5 +50,4 @@ class DirectProbe(EffectProbe):
     """Direct effects of one batch."""
 
     def result(self) -> xr.Dataset:
-        effects = {f"effect_{reach}": getattr(self._effects, reach)[:, 0] for reach in REACHES}
-        return self.dataset(DECLARATION, effects)
+        return self.dataset(DECLARATION, {f"effect_{reach}": self.effect(reach)[:, 0] for reach in REACHES})

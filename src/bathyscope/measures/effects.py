@@ -6,6 +6,7 @@ contribution is nothing beside the stream, a change of it is no multiple of it: 
 """
 
 import abc
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
@@ -19,12 +20,14 @@ from torch import Tensor
 from bathyscope.labels import REDUCTIONS
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, Options
 from bathyscope.measures.declaration import Declaration
-from bathyscope.measures.finite import overflow
+from bathyscope.measures.declared.skip import REACHES
+from bathyscope.measures.finite import overflow, require_finite
 from bathyscope.measures.over_tokens import LEFT_OUT, reduce_tokens
 from bathyscope.measures.positions import padded_positions
 from bathyscope.wavefront.batch import Batch
+from bathyscope.wavefront.compare import compare, same_or
 from bathyscope.wavefront.places import at
-from bathyscope.wavefront.probe import RowsView
+from bathyscope.wavefront.probe import FinalStates, RowsView
 from bathyscope.wavefront.rows import Request
 
 EPS = 1e-6
@@ -35,186 +38,36 @@ _AT_ONCE: Final = 1 << 22
 
 Cell = tuple[int, int]
 """(index of the part, block that is left out)."""
-Place = TypeVar("Place", Cell, tuple[int, Cell])
+Place = TypeVar("Place")
+Places = list[tuple[int, Cell]]
+"""(block, cell) that each of some rows fills."""
 
 
-@dataclass(frozen=True)
-class Changes:
-    """Norms of some rows of one call.
-
-    Args:
-        gap_RBT: of how much each row's contribution differs.
-        size_BT: of the contribution that it differs from.
-        stream_BT: of the residual stream that that is added to.
-    """
-
-    gap_RBT: Tensor
-    size_BT: Tensor
-    stream_BT: Tensor
-
-
-def relative(calls: Sequence[Changes]) -> Tensor:
-    """‖c̄ − c‖₂ / max(‖c‖₂, 1e-6) of the rows of several calls of one shape, [rows of all calls, batch, tokens].
+def relative(gap_RBT: Tensor, size_RBT: Tensor, stream_RBT: Tensor) -> Tensor:
+    """‖c̄ − c‖₂ / max(‖c‖₂, 1e-6) of every row and token.
 
     ``LEFT_OUT`` where the contribution vanishes in the stream (see ``FLOOR``), unless a row changes none of those.
+
+    Args:
+        gap_RBT: of how much each row's contribution differs, the norm.
+        size_RBT: of the contribution that it differs from.
+        stream_RBT: of the residual stream that that is added to.
     """
-    gap_RBT = torch.cat([one.gap_RBT for one in calls])
-    size_RBT, stream_RBT = (
-        torch.cat([norm_BT.expand(len(one.gap_RBT), -1, -1) for one, norm_BT in zip(calls, norms)])
-        for norms in ([one.size_BT for one in calls], [one.stream_BT for one in calls])
-    )
     vanishes = size_RBT <= FLOOR * stream_RBT
     rounding = (vanishes & (gap_RBT > 0)).any(-1, keepdim=True)
     return (gap_RBT / size_RBT.clamp_min(EPS)).masked_fill(vanishes & rounding, LEFT_OUT)
 
 
-def row_changes(view: RowsView, rows: Sequence[int]) -> Changes:
-    """How far the contributions of the given rows are from the control's."""
-    gap_RBT = view.gap_RBT if len(rows) == len(view.gap_RBT) else view.gap_RBT[at(rows, view.gap_RBT.device)]
-    return Changes(gap_RBT, view.size_BT, view.stream_BT)
-
-
-def control_changes(view: RowsView) -> Changes:
-    """How far the control's contribution is from the plain forward's, as one row."""
-    return Changes(view.control_gap_BT[None], view.baseline_size_BT, view.baseline_stream_BT)
-
-
 @dataclass
 class _Calls:
-    """Calls on rows of one shape, one behind the other, with what they fill: (block, cell) of every row."""
+    """Norms of calls on rows of one shape, as ``relative`` takes them, with what they fill."""
 
-    calls: list[Changes] = field(default_factory=list)
-    places: list[tuple[int, Cell]] = field(default_factory=list)
+    norms: list[tuple[Tensor, Tensor, Tensor]] = field(default_factory=list)
+    places: Places = field(default_factory=list)
 
-
-Reduced = tuple[int, Sequence[tuple[int, Cell]], Tensor]
-"""A prompt, the places of its rows, and their values [reduction, rows]."""
-
-
-class EffectMaps:
-    """Effects on all tokens and on later tokens of one batch, both [batch, part, reduction, skipped, block].
-
-    What the definition fixes is 0 from the start and never observed: blocks before the one left out and, at later
-    tokens, that block itself. A prompt without positions has NaN at later tokens.
-
-    While rows pass, norms of single tokens are noted. They are reduced many blocks at a time, on the model's device,
-    and brought from it once: no waiting for an accelerator on the way.
-
-    Args:
-        everywhere: rows that are changed at all tokens, with the cell they fill.
-        later: rows that are seen from a token on.
-        positions: per prompt the tokens t of the later effects; all of them are pooled.
-        diagonal: whether block s itself is observed (a row that leaves out a part of it passes through it).
-        parts: how many parts cells tell apart.
-        end: at later tokens, where in a prompt they end; None = at its last token, that one among them.
-    """
-
-    def __init__(
-        self,
-        batch: Batch,
-        n_blocks: int,
-        everywhere: Mapping[Request, Cell],
-        later: Mapping[Request, Cell],
-        positions: Sequence[Sequence[int]],
-        diagonal: bool = False,
-        *,
-        parts: int = 1,
-        end: int | None = None,
-    ) -> None:
-        self._batch, self._everywhere, self._later, self._diagonal = batch, everywhere, later, diagonal
-        self._end, self._positions = end, positions
-        self._shape = (batch.size, parts, len(REDUCTIONS), n_blocks, n_blocks)
-        self._full = _Calls()
-        self._tails: dict[int, dict[int, _Calls]] = {}
-        self._control: dict[tuple[int | None, int], list[Changes]] = {}
-        self._waiting = 0
-        self._reduced_all: list[Reduced] = []
-        self._reduced_later: list[Reduced] = []
-        self._noise = torch.zeros(batch.size, dtype=torch.float64, device=batch.ids_BT.device)
-        self._finite = torch.ones((), dtype=torch.bool, device=batch.ids_BT.device)
-
-    @property
-    def all(self) -> NDArray[np.float64]:
-        """Effects at all tokens."""
-        return self._filled(np.zeros(self._shape), self._reduced_all)
-
-    @property
-    def future(self) -> NDArray[np.float64]:
-        """Effects at later tokens."""
-        empty = np.zeros(self._shape)
-        empty[[not starts for starts in self._positions]] = np.nan
-        return self._filled(empty, self._reduced_later)
-
-    @property
-    def noise(self) -> Tensor:
-        """Per prompt the largest relative gap between the control and the plain forward, float64 [batch]."""
-        self._reduce()
-        return self._noise
-
-    def rows(self, view: RowsView) -> None:
-        """Takes in one call of a block."""
-        self._control.setdefault((view.prompt, view.start), []).append(control_changes(view))
-        wanted = self._everywhere if view.prompt is None else self._later
-        found = [(i, wanted[r]) for i, served in enumerate(view.requests) for r in served if r in wanted]
-        found = [(i, cell) for i, cell in found if self._is_observed(view, cell)]
-        if found:
-            changes = row_changes(view, [i for i, _ in found])
-            self._keep(view.prompt, view.start, view.block, [cell for _, cell in found], changes)
-
-    def add_later(self, prompt: int, start: int, block: int, cell: Cell, effect_N: Tensor) -> None:
-        """Per-token effects that somebody knows by itself, from one starting token on."""
-        one = torch.ones_like(effect_N)[None]
-        self._keep(prompt, start, block, [cell], Changes(effect_N[None, None], one, torch.zeros_like(one)))
-
-    def block_done(self, block: int) -> None:
-        """All rows of a block have been seen."""
-        if self._waiting > _AT_ONCE:
-            self._reduce()
-
-    def _keep(self, prompt: int | None, start: int, block: int, cells: Sequence[Cell], changes: Changes) -> None:
-        calls = self._full if prompt is None else self._tails.setdefault(prompt, {}).setdefault(start, _Calls())
-        calls.calls.append(changes)
-        calls.places += [(block, cell) for cell in cells]
-        self._waiting += changes.gap_RBT.numel()
-
-    def _is_observed(self, view: RowsView, cell: Cell) -> bool:
-        if view.block != cell[1]:
-            return True
-        return self._diagonal and view.prompt is None
-
-    def _reduce(self) -> None:
-        """What waits is reduced over tokens."""
-        if self._full.calls:
-            values_RBT = relative(self._full.calls)
-            # NaN is below nothing, and what is left out below everything
-            self._finite &= ((values_RBT.amax(0) < torch.inf) | ~self._batch.valid_BT).all()
-            reduced = over_prompts(values_RBT, self._batch)
-            self._reduced_all += [(prompt, self._full.places, own) for prompt, own in enumerate(reduced)]
-        for prompt, by_start in self._tails.items():
-            several = [(own.places, relative(own.calls)[:, 0, : self._end]) for own in by_start.values()]
-            places, values_RN = pooled(several)
-            self._finite &= (values_RN.amax(0) < torch.inf).all()
-            self._reduced_later.append((prompt, places, reduce_tokens(values_RN)))
-        for (owner, _), calls in self._control.items():
-            self._raise_noise(owner, relative(calls).clamp_min(0.0))
-        self._full, self._tails, self._control, self._waiting = _Calls(), {}, {}, 0
-
-    def _raise_noise(self, prompt: int | None, gap_RBT: Tensor) -> None:
-        if prompt is None:
-            largest_B = gap_RBT.masked_fill(~self._batch.valid_BT, 0.0).amax((0, 2))
-            self._noise = torch.maximum(self._noise, largest_B.double())
-        else:
-            largest = gap_RBT[:, 0, : self._end].amax().double()
-            self._noise[prompt] = torch.maximum(self._noise[prompt], largest)
-
-    def _filled(self, empty: NDArray[np.float64], found: Sequence[Reduced]) -> NDArray[np.float64]:
-        self._reduce()
-        if not bool(self._finite):
-            raise overflow("The model with a block left out", "contributions")
-        for prompt, places, values_KR in found:
-            parts, skipped = [part for _, (part, _) in places], [s for _, (_, s) in places]
-            empty[prompt, parts, :, skipped, [block for block, _ in places]] = values_KR.T.cpu().numpy()
-        return empty
+    def relative(self) -> Tensor:
+        """The effects, [rows of all calls, batch, tokens]."""
+        return relative(*map(torch.cat, zip(*self.norms)))
 
 
 class EffectMeasure(Measure[Options]):
@@ -245,14 +98,28 @@ class EffectMeasure(Measure[Options]):
 
 
 class EffectProbe(MeasureProbe):
-    """One batch's effects on contributions, with the coordinates that all such measures have.
+    """One batch's effects on all tokens and on later tokens, with the coordinates that all such measures have.
+
+    What the definition fixes is 0 from the start and never observed: blocks before the one left out and, at later
+    tokens, that block itself. A prompt without positions has NaN at later tokens; those of several are pooled.
+
+    While rows pass, norms of single tokens are noted. They are reduced many blocks at a time, on the model's device,
+    and brought from it once: no waiting for an accelerator on the way.
 
     Args:
-        how: further options of ``EffectMaps``.
+        parts: how many parts cells tell apart.
+        end: at later tokens, where in a prompt they end; None = at its last token, that one among them.
     """
 
     def __init__(
-        self, measure: EffectMeasure[Any], facts: ModelFacts, batch: Batch, indices: Sequence[int], **how: Any
+        self,
+        measure: EffectMeasure[Any],
+        facts: ModelFacts,
+        batch: Batch,
+        indices: Sequence[int],
+        *,
+        parts: int = 1,
+        end: int | None = None,
     ) -> None:
         cells, positions = measure.cells(facts.n_blocks), [measure.positions[i] for i in indices]
         self._all = {row: cell for cell in cells if (row := measure.everywhere(cell)) is not None}
@@ -264,17 +131,82 @@ class EffectProbe(MeasureProbe):
         }
         super().__init__([*self._all, *self._later])
         self._facts, self._batch, self._positions, self._samples = facts, batch, positions, measure.extents["sample"]
-        self._effects = EffectMaps(batch, facts.n_blocks, self._all, self._later, positions, **how)
+        self._end = end
+        self._shape = (batch.size, parts, len(REDUCTIONS), facts.n_blocks, facts.n_blocks)
+        # by prompt (None = all) and starting token
+        self._waiting: defaultdict[tuple[int | None, int], _Calls] = defaultdict(_Calls)
+        self._control: defaultdict[tuple[int | None, int], _Calls] = defaultdict(_Calls)
+        self._values = 0
+        self._reduced: dict[str, list[tuple[int, Places, Tensor]]] = {reach: [] for reach in REACHES}
+        self._noise: Tensor = torch.zeros(batch.size, dtype=torch.float64, device=batch.ids_BT.device)
+        self._finite = torch.ones((), dtype=torch.bool, device=batch.ids_BT.device)
 
     def rows(self, view: RowsView) -> None:
-        self._effects.rows(view)
+        control = view.control_gap_BT[None], view.baseline_size_BT[None], view.baseline_stream_BT[None]
+        self._control[view.prompt, view.start].norms.append(control)
+        wanted = self._all if view.prompt is None else self._later
+        found = [(i, wanted[r]) for i, served in enumerate(view.requests) for r in served if r in wanted]
+        found = [(i, cell) for i, cell in found if view.prompt is None or cell[1] != view.block]
+        if found:
+            gap_RBT = view.gap_RBT[at([i for i, _ in found], view.gap_RBT.device)]
+            places = [(view.block, cell) for _, cell in found]
+            self.note((view.prompt, view.start), places, gap_RBT, view.size_BT, view.stream_BT)
+
+    def note(
+        self, begun: tuple[int | None, int], places: Places, gap_RBT: Tensor, size_BT: Tensor, stream_BT: Tensor
+    ) -> None:
+        """Takes in norms, as ``relative`` does, of rows of one prompt (None = of all) and starting token."""
+        calls = self._waiting[begun]
+        calls.norms.append((gap_RBT, size_BT.expand_as(gap_RBT), stream_BT.expand_as(gap_RBT)))
+        calls.places += places
+        self._values += gap_RBT.numel()
 
     def block_done(self, block: int) -> None:
-        self._effects.block_done(block)
+        if self._values > _AT_ONCE:
+            self._reduce()
 
-    def noise(self) -> NDArray[np.float64]:
-        noise: NDArray[np.float64] = self._effects.noise.cpu().numpy()
-        return noise
+    def noise(self) -> NDArray[np.float64] | None:
+        self._reduce()
+        return super().noise()
+
+    def effect(self, reach: str) -> NDArray[np.float64]:
+        """Effects at all tokens, or at later ones (``future``), [batch, part, reduction, skipped, block]."""
+        self._reduce()
+        if not bool(self._finite):
+            raise overflow("The model with a block left out", "contributions")
+        found = np.zeros(self._shape) if reach == "all" else self._unseen(self._shape)
+        for prompt, places, values_KR in self._reduced[reach]:
+            parts, skipped = [part for _, (part, _) in places], [s for _, (_, s) in places]
+            found[prompt, parts, :, skipped, [block for block, _ in places]] = values_KR.T.cpu().numpy()
+        return found
+
+    def output_later(self, final: FinalStates, *, control: bool = False) -> NDArray[np.float64]:
+        """Change of the output at later tokens, ‖y − ȳ‖₂, [batch, part, reduction, skipped].
+
+        Args:
+            control: the control's from the plain forward's is noise.
+        """
+        found = self._unseen(self._shape[:-1])
+        tails: dict[int, list[tuple[list[Cell], Tensor]]] = {}
+        for tail in final.tails:
+            mine = {self._later[r]: state[: self._end] for r, state in tail.rows.items() if r in self._later}
+            if not mine:
+                continue
+            control_ND, rows = tail.control_ND[: self._end], list(mine.values())
+            if control:
+                rows.append(same_or(control_ND, tail.baseline_ND[: self._end]))
+            change = compare(final.readout, control_ND, rows, ["l2"], vocabulary=self._facts.anatomy.vocabulary)["l2"]
+            tails.setdefault(tail.prompt, []).append((list(mine), change[: len(mine)]))
+            if control:
+                self._noise[tail.prompt] = torch.maximum(self._noise[tail.prompt], change[-1].max())
+        for prompt, several in tails.items():
+            # the last block has no tail: skipping it before t changes nothing from t on
+            cells, change_RN = pooled(several)
+            require_finite("The model with a block left out", [change_RN])
+            found[prompt, [part for part, _ in cells], :, [s for _, s in cells]] = (
+                reduce_tokens(change_RN).T.cpu().numpy()
+            )
+        return found
 
     def dataset(self, declaration: Declaration, data: dict[str, Any], **coords: Any) -> xr.Dataset:
         """A measure's variables, and the positions beside them; ``coords`` are its own dimensions."""
@@ -282,6 +214,42 @@ class EffectProbe(MeasureProbe):
         coords |= {"reduction": list(REDUCTIONS), "skipped": blocks, "block": blocks}
         data["positions"] = padded_positions(self._positions, self._samples)
         return declaration.dataset(data, {**coords, "sample": np.arange(self._samples)})
+
+    def _unseen(self, shape: tuple[int, ...]) -> NDArray[np.float64]:
+        """What later tokens have where nothing was observed."""
+        empty = np.zeros(shape)
+        empty[[not starts for starts in self._positions]] = np.nan
+        return empty
+
+    def _reduce(self) -> None:
+        """What waits is reduced over tokens."""
+        tails: dict[int, list[tuple[Places, Tensor]]] = {}
+        for (prompt, _), calls in self._waiting.items():
+            values_RBT = calls.relative()
+            if prompt is not None:
+                tails.setdefault(prompt, []).append((calls.places, values_RBT[:, 0, : self._end]))
+                continue
+            # NaN is below nothing, and what is left out below everything
+            self._finite &= ((values_RBT.amax(0) < torch.inf) | ~self._batch.valid_BT).all()
+            reduced = over_prompts(values_RBT, self._batch)
+            self._reduced["all"] += [(number, calls.places, own) for number, own in enumerate(reduced)]
+        for prompt, several in tails.items():
+            places, values_RN = pooled(several)
+            self._finite &= (values_RN.amax(0) < torch.inf).all()
+            self._reduced["future"].append((prompt, places, reduce_tokens(values_RN)))
+        for (prompt, _), calls in self._control.items():
+            self._raise_noise(prompt, calls.relative().clamp_min(0.0))
+        self._waiting.clear()
+        self._control.clear()
+        self._values = 0
+
+    def _raise_noise(self, prompt: int | None, gap_RBT: Tensor) -> None:
+        if prompt is None:
+            largest_B = gap_RBT.masked_fill(~self._batch.valid_BT, 0.0).amax((0, 2))
+            self._noise = torch.maximum(self._noise, largest_B.double())
+        else:
+            largest = gap_RBT[:, 0, : self._end].amax().double()
+            self._noise[prompt] = torch.maximum(self._noise[prompt], largest)
 
 
 def over_prompts(values_RBT: Tensor, batch: Batch) -> Sequence[Tensor]:
@@ -291,7 +259,7 @@ def over_prompts(values_RBT: Tensor, batch: Batch) -> Sequence[Tensor]:
     return [reduce_tokens(values_RBT[:, prompt, :length]) for prompt, length in enumerate(batch.lengths)]
 
 
-def pooled(several: Sequence[tuple[Sequence[Place], Tensor]]) -> tuple[Sequence[Place], Tensor]:
+def pooled(several: Sequence[tuple[list[Place], Tensor]]) -> tuple[list[Place], Tensor]:
     """Values [rows, tokens] that fill the same places from several starting tokens on, joined along the tokens."""
     first = several[0][0]
     if all(places == first for places, _ in several):

@@ -11,12 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 import xarray as xr
-from torch import Tensor
 
-from bathyscope.labels import REDUCTIONS
 from bathyscope.measures.base import MeasureProbe, ModelFacts
 from bathyscope.measures.declared.skip import DECLARATION, REACHES, SkipOptions
-from bathyscope.measures.effects import EPS, Cell, EffectMeasure, EffectProbe, over_prompts, pooled
+from bathyscope.measures.effects import Cell, EffectMeasure, EffectProbe
 from bathyscope.measures.finite import require_finite
 from bathyscope.measures.over_tokens import reduce_tokens
 from bathyscope.measures.positions import COUNT, chosen_positions
@@ -65,76 +63,50 @@ class SkipProbe(EffectProbe):
     """Effects on contributions and on the output of one batch."""
 
     def __init__(self, measure: Skip, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> None:
-        self._options, parts = measure.options, len(measure.options.parts)
-        super().__init__(measure, facts, batch, indices, diagonal=True, parts=parts)
-        self._gone: list[Tensor] = []
-        shape = (batch.size, parts, len(REDUCTIONS), facts.n_blocks)
-        self._output_all, self._output_future = np.zeros(shape), np.zeros(shape)
-        self._output_future[[not starts for starts in self._positions]] = np.nan
+        self._options = measure.options
+        super().__init__(measure, facts, batch, indices, parts=len(measure.options.parts))
+        self._output: dict[str, np.ndarray] = {}
 
     def baseline(self, view: BaselineView) -> None:
         if "block" in self._options.parts:
-            self._note_size(view)
+            self._note_skipped(view)
         if self._options.axis == "channels":
-            self._add_lost_channels(view)
+            self._note_lost_channels(view)
 
-    def _note_size(self, view: BaselineView) -> None:
+    def _note_skipped(self, view: BaselineView) -> None:
         """Where a whole block is skipped, all of its contribution is gone at every token that skips it."""
-        self._gone.append(torch.linalg.vector_norm(view.after_BTD.float() - view.before_BTD.float(), dim=-1))
+        size_BT = torch.linalg.vector_norm(view.after_BTD.float() - view.before_BTD.float(), dim=-1)
+        gone_BT = size_BT.clone()
+        gone_BT[:, : self._options.protect_first] = 0
+        cell = self._options.parts.index("block"), view.block
+        self.note((None, 0), [(view.block, cell)], gone_BT[None], size_BT, size_BT.new_zeros(()))
 
-    def _add_lost_channels(self, view: BaselineView) -> None:
+    def _note_lost_channels(self, view: BaselineView) -> None:
         # the skipped block itself loses these channels of its contribution at later tokens too
         change_BTD = (view.after_BTD - view.before_BTD).float()
         for prompt, starts in enumerate(self._positions):
             for t in dict.fromkeys(starts):
                 own = change_BTD[prompt, t : self._batch.lengths[prompt]]
-                size = torch.linalg.vector_norm(own, dim=-1).clamp_min(EPS)
-                lost = torch.linalg.vector_norm(own[:, 1:t], dim=-1) / size
-                self._effects.add_later(prompt, t, view.block, (0, view.block), lost)
+                lost_N, size_N = (torch.linalg.vector_norm(values, dim=-1) for values in (own[:, 1:t], own))
+                place = view.block, (0, view.block)
+                self.note((prompt, t), [place], lost_N[None, None], size_N, size_N.new_zeros(()))
 
     def finish(self, final: FinalStates) -> None:
-        vocabulary = self._facts.anatomy.vocabulary
-        batch, noise = self._batch, self._effects.noise
+        batch, vocabulary = self._batch, self._facts.anatomy.vocabulary
         control = batch.flat(final.control_BTD)
         rows = [batch.flat(final.full[r]) for r in self._all] + [same_or(control, batch.flat(final.baseline_BTD))]
         change = compare(final.readout, control, rows, ["l2"], vocabulary=vocabulary)["l2"]
         require_finite("The model with a block left out", [change])
         reduced_PKR = torch.stack([reduce_tokens(piece) for piece in batch.split(change)])
-        noise.copy_(torch.maximum(noise, reduced_PKR[:, 2, -1]))
+        self._noise = torch.maximum(self._noise, reduced_PKR[:, 2, -1])
         # by part and block, the reductions before them
         by_cell = reduced_PKR[..., :-1].unflatten(2, (len(self._options.parts), -1)).transpose(1, 2)
-        self._output_all = by_cell.cpu().numpy()
-        tails: dict[int, list[tuple[list[Cell], Tensor]]] = {}
-        for tail in final.tails:
-            mine = {self._later[r]: state for r, state in tail.rows.items() if r in self._later}
-            if mine:
-                rows = list(mine.values())
-                found = compare(final.readout, tail.control_ND, rows, ["l2"], vocabulary=vocabulary)["l2"]
-                tails.setdefault(tail.prompt, []).append((list(mine), found))
-        for prompt, several in tails.items():
-            # the last block has no tail: skipping it before t changes nothing from t on
-            cells, change_RN = pooled(several)
-            require_finite("The model with a block left out", [change_RN])
-            parts, skipped = [part for part, _ in cells], [s for _, s in cells]
-            self._output_future[prompt, parts, :, skipped] = reduce_tokens(change_RN).T.cpu().numpy()
-
-    def _fill_diagonal(self, effect_all: np.ndarray) -> None:
-        size_LBT = torch.stack(self._gone)
-        gone_LBT = size_LBT / size_LBT.clamp_min(EPS)  # all of what there is
-        gone_LBT[..., : self._options.protect_first] = 0
-        part, blocks = self._options.parts.index("block"), np.arange(len(self._gone))
-        for prompt, reduced_KL in enumerate(over_prompts(gone_LBT, self._batch)):
-            effect_all[prompt, part, :, blocks, blocks] = reduced_KL.T.cpu().numpy()
+        self._output = {"all": by_cell.cpu().numpy(), "future": self.output_later(final)}
 
     def result(self) -> xr.Dataset:
-        effects = {reach: getattr(self._effects, reach) for reach in REACHES}
-        if self._gone:
-            self._fill_diagonal(effects["all"])
-        data = {
-            **{f"effect_{reach}": effect for reach, effect in effects.items()},
-            "output_all": self._output_all,
-            "output_future": self._output_future,
-        }
+        effects = {reach: self.effect(reach) for reach in REACHES}
+        data = {f"effect_{reach}": effect for reach, effect in effects.items()}
+        data |= {f"output_{reach}": output for reach, output in self._output.items()}
         for reach, effect in effects.items():
             data |= {f"given_{reach}": influence_given(effect), f"received_{reach}": influence_received(effect)}
         return self.dataset(DECLARATION, data, part=list(self._options.parts))
