@@ -216,7 +216,7 @@ _MEASURES = (
         "measures/test_cka.py::test_a_model_beside_itself_is_the_measure",
     ),
     _measures(
-        "depth_score",
+        "effects",
         "the-first-effect-is-taken-for-noise",
         "change[-1].max()",
         "change[0].max()",
