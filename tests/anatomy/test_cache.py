@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from bathyscope.anatomy.cache import CaptureCache, TailCache
-from bathyscope.anatomy.replay import tail_cache
+from bathyscope.anatomy.cache import CaptureCache
 
 KEYS = torch.arange(2 * 3 * 5 * 2.0).view(2, 3, 5, 2)
 VALUES = -KEYS
@@ -24,7 +23,9 @@ def test_capture_hands_through_and_keeps() -> None:
 def test_a_tail_gets_its_donors_prefix_in_front() -> None:
     captured = CaptureCache()
     captured.update(KEYS, VALUES)
-    tail = tail_cache(captured, [1, 0, 1], start=2)
+    assert captured.keys is not None
+    assert captured.values is not None
+    tail = CaptureCache(captured.keys[[1, 0, 1]], captured.values[[1, 0, 1]], start=2)
     own = torch.full((3, 3, 3, 2), 9.0)
     keys, values = tail.update(own, -own, layer_idx=4)
     assert tail.get_seq_length() == 2
@@ -35,6 +36,6 @@ def test_a_tail_gets_its_donors_prefix_in_front() -> None:
 
 
 def test_a_tail_without_a_prefix_fails() -> None:
-    for cache in (tail_cache(CaptureCache(), slice(None), 2), TailCache(KEYS, None, 2)):
+    for cache in (CaptureCache(start=2), CaptureCache(KEYS, None, 2)):
         with pytest.raises(RuntimeError, match="a block whose donor rows gave no keys and values"):
             cache.update(KEYS, VALUES)

@@ -312,8 +312,8 @@ _ANATOMY = (
     _anatomy(
         "cache",
         "keys-stand-in-for-the-lent-values",
-        "torch.cat([self._prefix_values[",
-        "torch.cat([self._prefix_keys[",
+        "torch.cat([self.values[",
+        "torch.cat([self.keys[",
         "anatomy/test_cache.py",
     ),
 )

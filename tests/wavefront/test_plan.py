@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from bathyscope.errors import OptionError
 from bathyscope.schedule import Schedule
 from bathyscope.wavefront.plan import Birth, Fork, Track, compile_tracks
-from bathyscope.wavefront.rows import Request, ScheduleRow, SkipBefore, SkipChannels, SkipRow
+from bathyscope.wavefront.rows import Request, ScheduleRow, SkipBefore, SkipRow
 
 
 def executed(tracks: Sequence[Track]) -> int:
@@ -155,7 +155,7 @@ def test_protection_needs_a_slot_for_every_boundary(order: tuple[int, ...], give
 def test_rows_that_differ_in_more_than_the_start_are_not_packed() -> None:
     late: list[Request] = [
         *(SkipBefore(1, 0, 3), SkipBefore(1, 1, 4, protect=0), SkipBefore(1, 1, 4, part="mlp")),
-        *(SkipBefore(2, 1, 4), SkipChannels(1, 1, 4)),
+        *(SkipBefore(2, 1, 4), SkipBefore(1, 1, 4, part="channels")),
     ]
     tracks = compile_tracks(late, 4, batch=2)
     assert [track.requests for track in tracks] == [[request] for request in late]

@@ -1,4 +1,4 @@
-"""Stand-ins for the library's cache: one that copies keys and values out, one that lends a tail its prefix.
+"""A stand-in for the library's cache: it copies keys and values out, and lends a tail its prefix.
 
 Every attention block calls ``update(keys, values, layer)`` exactly once, after rotary embedding, and attends
 over what comes back. The layer index is ignored: the object belongs to one call of one block.
@@ -11,53 +11,34 @@ from torch import Tensor
 
 
 class CaptureCache:
-    """Hands keys and values through and keeps them: ``keys``, ``values`` [rows, heads, tokens, head width]."""
+    """Keeps what the block attends over: ``keys``, ``values`` [rows, heads, tokens, head width].
+
+    Args:
+        keys, values: [rows, heads, ≥ start, head width] of donor rows, which are put in front of a tail's own.
+        start: first token the rows own; those before it are the donors'.
+    """
 
     # some families ask the cache whether it may hold compiled or sliding layers
     is_compileable = False
 
-    def __init__(self) -> None:
-        self.keys: Tensor | None = None
-        self.values: Tensor | None = None
+    def __init__(self, keys: Tensor | None = None, values: Tensor | None = None, start: int = 0) -> None:
+        self.keys, self.values = keys, values
         self.calls = 0
-
-    def update(
-        self, key_states: Tensor, value_states: Tensor, layer_idx: int = 0, *_: Any, **__: Any
-    ) -> tuple[Tensor, Tensor]:
-        """Notes and returns the keys and values as they are."""
-        self.keys, self.values = key_states, value_states
-        self.calls += 1
-        return key_states, value_states
-
-    def get_seq_length(self, layer_idx: int = 0) -> int:
-        """Tokens before the ones being computed: none."""
-        return 0
-
-
-class TailCache(CaptureCache):
-    """Puts a donor's keys and values of the tokens before ``start`` in front of a tail's own.
-
-    Args:
-        keys, values: [rows, heads, ≥ start, head width] of the donor rows.
-        start: first token the tail owns.
-    """
-
-    def __init__(self, keys: Tensor | None, values: Tensor | None, start: int) -> None:
-        super().__init__()
-        self._prefix_keys, self._prefix_values = keys, values
         self._start = start
 
     def update(
         self, key_states: Tensor, value_states: Tensor, layer_idx: int = 0, *_: Any, **__: Any
     ) -> tuple[Tensor, Tensor]:
-        """Prefix and own keys and values, joined along the tokens."""
+        """Prefix and own keys and values, joined along the tokens; without a prefix, the own ones as they are."""
         self.calls += 1
-        if self._prefix_keys is None or self._prefix_values is None:
-            raise RuntimeError("a tail was run on a block whose donor rows gave no keys and values")
-        self.keys = torch.cat([self._prefix_keys[:, :, : self._start], key_states], dim=2)
-        self.values = torch.cat([self._prefix_values[:, :, : self._start], value_states], dim=2)
-        return self.keys, self.values
+        if self._start:
+            if self.keys is None or self.values is None:
+                raise RuntimeError("a tail was run on a block whose donor rows gave no keys and values")
+            key_states = torch.cat([self.keys[:, :, : self._start], key_states], dim=2)
+            value_states = torch.cat([self.values[:, :, : self._start], value_states], dim=2)
+        self.keys, self.values = key_states, value_states
+        return key_states, value_states
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
-        """Tokens before the tail."""
+        """Tokens before the ones being computed."""
         return self._start

@@ -23,7 +23,7 @@ from bathyscope.anatomy.gaps import CHECK_TOKENS, gap, random_ids, token_gap, to
 from bathyscope.anatomy.independence import gaps_by_later_tokens, gaps_by_neighbours, gaps_by_order
 from bathyscope.anatomy.plain import home_of, logits_of, plain_forward, vocabulary
 from bathyscope.anatomy.recording import replaced_forwards
-from bathyscope.anatomy.replay import Replay, State, tail_cache, unwrap
+from bathyscope.anatomy.replay import Replay, State, unwrap
 from bathyscope.anatomy.sites import tapped
 from bathyscope.anatomy.steps import Steps, Work
 from bathyscope.errors import ModelError, is_out_of_memory
@@ -102,7 +102,8 @@ def tail_gaps(anatomy: Anatomy, replay: Replay, boundaries: Sequence[Tensor]) ->
         for t in starts:
             own = rows[t][:, t:].contiguous()
             rows[t] = replay.run(block, index, rows[t], every, state=row_states[t])
-            lend = partial(replay.run, cache=tail_cache(captured, slice(None), t), start=t, attends=attends)
+            lent_keys = CaptureCache(captured.keys, captured.values, t)
+            lend = partial(replay.run, cache=lent_keys, start=t, attends=attends)
             tail = _attempt(partial(lend, block, index, own, every, state=tail_states[t]))
             if isinstance(tail, str):
                 return dict.fromkeys(starts, float("nan")), f"block {index} cannot run a tail: {tail}"

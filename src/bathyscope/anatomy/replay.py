@@ -1,12 +1,11 @@
 """Replaying recorded blocks on other histories of the residual stream."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from bathyscope.anatomy.cache import CaptureCache, TailCache
+from bathyscope.anatomy.cache import CaptureCache
 from bathyscope.anatomy.recording import Recording
 from bathyscope.errors import ModelError
 
@@ -100,10 +99,3 @@ class Replay:
             full = torch.ones(self.tokens, self.tokens, dtype=torch.bool, device=device).tril()
             self._causal[key] = full[start:][None, None]
         return self._causal[key]
-
-
-def tail_cache(captured: CaptureCache, rows: Sequence[int] | slice | Tensor, start: int) -> TailCache:
-    """The prefix that donor ``rows`` of a captured call lend to a tail."""
-    if captured.keys is None or captured.values is None:
-        return TailCache(None, None, start)
-    return TailCache(captured.keys[rows], captured.values[rows], start)

@@ -17,7 +17,7 @@ from bathyscope.measures.positions import COUNT, chosen_positions
 from bathyscope.options import Range
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.wavefront.batch import Batch
-from bathyscope.wavefront.rows import DirectBefore, DirectRow, Request
+from bathyscope.wavefront.rows import Request, SkipBefore, SkipRow
 
 
 class Direct(EffectMeasure[DirectOptions], declared=DECLARATION):
@@ -37,10 +37,10 @@ class Direct(EffectMeasure[DirectOptions], declared=DECLARATION):
         return 0.0
 
     def everywhere(self, cell: Cell) -> Request:
-        return DirectRow(cell[1], self.options.protect_first)
+        return SkipRow(cell[1], self.options.protect_first, "direct")
 
     def before(self, cell: Cell, prompt: int, t: int) -> Request:
-        return DirectBefore(cell[1], prompt, t, self.options.protect_first)
+        return SkipBefore(cell[1], prompt, t, self.options.protect_first, "direct")
 
     def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
         return DirectProbe(self, facts, batch, indices)

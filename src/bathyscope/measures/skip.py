@@ -24,7 +24,7 @@ from bathyscope.statistics.influence import influence_given, influence_received
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.compare import compare, same_or
 from bathyscope.wavefront.probe import BaselineView, FinalStates
-from bathyscope.wavefront.rows import Request, SkipBefore, SkipChannels, SkipRow
+from bathyscope.wavefront.rows import Request, SkipBefore, SkipRow
 
 
 class Skip(EffectMeasure[SkipOptions], declared=DECLARATION):
@@ -52,7 +52,7 @@ class Skip(EffectMeasure[SkipOptions], declared=DECLARATION):
     def before(self, cell: Cell, prompt: int, t: int) -> Request:
         part, s = cell
         if self.options.axis == "channels":
-            return SkipChannels(s, prompt, t)
+            return SkipBefore(s, prompt, t, part="channels")
         return SkipBefore(s, prompt, t, self.options.protect_first, self.options.parts[part])
 
     def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:

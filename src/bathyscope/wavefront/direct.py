@@ -19,7 +19,7 @@ from bathyscope.wavefront.calls import CallPolicy
 from bathyscope.wavefront.plain import PlainForward
 from bathyscope.wavefront.plan import packed
 from bathyscope.wavefront.probe import BaselineView, RowsView
-from bathyscope.wavefront.rows import DirectBefore, DirectRow, Request
+from bathyscope.wavefront.rows import Request, SkipBefore, SkipRow
 from bathyscope.wavefront.slots import Lender, Slots
 from bathyscope.wavefront.tail import group_tails
 
@@ -44,7 +44,7 @@ class DirectRows:
 
     def __init__(
         self,
-        requests: Sequence[DirectRow | DirectBefore],
+        requests: Sequence[SkipRow | SkipBefore],
         plain: PlainForward,
         replay: Replay,
         batch: Batch,
@@ -53,8 +53,8 @@ class DirectRows:
         tails: bool,
     ) -> None:
         self._plain, self._replay, self._batch, self._policy = plain, replay, batch, policy
-        late = [r for r in requests if isinstance(r, DirectBefore)]
-        everywhere = [r for r in requests if isinstance(r, DirectRow)]
+        late = [r for r in requests if isinstance(r, SkipBefore)]
+        everywhere = [r for r in requests if isinstance(r, SkipRow)]
         self._tails = group_tails(late if tails else [])
         donors = [r.donor for group in self._tails for r in group]
         rows = [_Row(r.block, r.protect, batch.lengths, (r,)) for r in dict.fromkeys([*everywhere, *donors])]
@@ -91,7 +91,7 @@ class DirectRows:
                 yield from self._run_tails(block, plain, born, slots.lender(donors, born[0].prompt, born[0].start))
 
     def _run_tails(
-        self, block: nn.Module, plain: BaselineView, requests: Sequence[DirectBefore], lender: Lender
+        self, block: nn.Module, plain: BaselineView, requests: Sequence[SkipBefore], lender: Lender
     ) -> Iterator[RowsView]:
         """Tails own the plain residual stream from ``start`` on; only the lent keys and values differ."""
         prompt, start = lender.prompt, lender.start

@@ -1,7 +1,6 @@
 """The wavefront: all rows of all measures advance together, block by block, in one visit of each block."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -25,16 +24,7 @@ from bathyscope.wavefront.probe import (
     TailStates,
 )
 from bathyscope.wavefront.replace import ReplacedRows
-from bathyscope.wavefront.rows import (
-    DirectBefore,
-    DirectRow,
-    Late,
-    Request,
-    ScheduleRow,
-    SkipBefore,
-    SkipChannels,
-    SkipRow,
-)
+from bathyscope.wavefront.rows import Request, ScheduleRow, SkipBefore, SkipRow
 from bathyscope.wavefront.tail import TailRows, group_tails
 
 Step = Callable[[int, int], None]
@@ -104,14 +94,6 @@ class Wavefront:
                         step(visit + 1, n_blocks * sweeps)
 
 
-class _Rows(Protocol):
-    """Rows that advance with the wave."""
-
-    def advance(self, block: nn.Module, index: int, plain: BaselineView) -> Iterator[RowsView | RowPartsView]:
-        """Moves them over one block, which the plain forward has passed, and shows its calls one after another."""
-        ...
-
-
 class _Sweep:
     """One batch's pass."""
 
@@ -126,17 +108,18 @@ class _Sweep:
             weights=any(probe.wants_weights for probe in probes),
         )
         requests = list(dict.fromkeys(r for probe in probes for r in probe.requests))
-        in_full, tails = _shared_out(requests, anatomy.n_blocks, wave.tails)
+        direct = [r for r in requests if not isinstance(r, ScheduleRow) and r.part == "direct"]
+        carried = [r for r in requests if isinstance(r, ScheduleRow) or r.part != "direct"]
+        in_full, tails = _shared_out(carried, anatomy.n_blocks, wave.tails)
         self._tracks = tracks = compile_tracks(in_full, anatomy.n_blocks, batch.size)
         parts = PartTaps(_part_steps(probes), tracks)
-        self._late_in_full = group_tails([r for r in in_full if isinstance(r, Late)])
+        self._late_in_full = group_tails([r for r in in_full if isinstance(r, SkipBefore)])
         donors = [request.donor for request in tails]
         self._full = FullRows(tracks, replay, batch, policy, anatomy, parts, donors=donors)
         self._tails = [
             TailRows(group, replay, policy, self._full, lengths[group[0].prompt]) for group in group_tails(tails)
         ]
-        direct = [r for r in requests if isinstance(r, DirectRow | DirectBefore)]
-        self._rows: list[_Rows] = [
+        self._rows: list[DirectRows | FullRows | TailRows] = [
             DirectRows(direct, self._plain, replay, batch, policy, tails=wave.tails),
             *([self._full] if tracks else []),
             *self._tails,
@@ -217,11 +200,12 @@ class _Sweep:
 
 def _shared_out(requests: Sequence[Request], n_blocks: int, tails: bool) -> tuple[list[Request], list[SkipBefore]]:
     """What is computed in full rows, and what in tails."""
+    late = [r for r in requests if isinstance(r, SkipBefore)]
     # skipping the last block before a token changes nothing at that token or later
-    befores = [r for r in requests if isinstance(r, SkipBefore) and r.block < n_blocks - 1]
-    full: list[Request] = [r for r in requests if isinstance(r, ScheduleRow | SkipRow)]
+    befores = [r for r in late if r.part != "channels" and r.block < n_blocks - 1]
+    full: list[Request] = [r for r in requests if not isinstance(r, SkipBefore)]
     full += [r.donor for r in befores] if tails else []
-    full += [r for r in requests if isinstance(r, SkipChannels)]
+    full += [r for r in late if r.part == "channels"]
     full += [] if tails else befores
     # skip rows first: their blocks are observed, so they must own all their steps; others may fork from them
     return sorted(dict.fromkeys(full), key=lambda r: not isinstance(r, SkipRow)), befores if tails else []

@@ -8,11 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
 
-from bathyscope.wavefront.rows import DirectBefore, Late, Request, ScheduleRow, SkipRow
-
-LateT = TypeVar("LateT", Late, DirectBefore)
+from bathyscope.wavefront.rows import Request, ScheduleRow, SkipBefore, SkipRow
 
 
 @dataclass(frozen=True)
@@ -66,29 +63,30 @@ class Track:
 def compile_tracks(requests: Iterable[Request], n_blocks: int, batch: int) -> list[Track]:
     """Tracks for full rows, sharing every common prefix.
 
-    Requests seen from a token on are served by full rows here (``SkipBefore`` where tails cannot share keys and
-    values): one row takes one starting token from every prompt.
+    Requests seen from a token on are served by full rows here: one row takes one starting token from every prompt.
     """
     roots: dict[Birth, _Node] = {}
     tracks: list[Track] = []
-    late: list[Late] = []
+    late: list[SkipBefore] = []
     for request in requests:
-        if isinstance(request, Late):
+        if isinstance(request, SkipBefore):
             late.append(request)
-        elif isinstance(request, ScheduleRow | SkipRow):
+        else:
             _place(tracks, roots, [request], *_program(request, n_blocks))
     for like, served, before in packed(late, batch):
         _place(tracks, roots, served, *_skipping(like.block, like.part, n_blocks, like.protect, before))
     return tracks
 
 
-def packed(late: Iterable[LateT], batch: int) -> Iterator[tuple[LateT, list[LateT], tuple[int, ...]]]:
+def packed(
+    late: Iterable[SkipBefore], batch: int
+) -> Iterator[tuple[SkipBefore, list[SkipBefore], tuple[int, ...]]]:
     """Requests packed into full rows, each of which serves one start of every prompt at most.
 
     Yields for every row a request that stands for all (but for prompt and start), those served, and per prompt the
     start; a prompt that has none left is not changed at all.
     """
-    queues: dict[LateT, dict[int, list[LateT]]] = {}
+    queues: dict[SkipBefore, dict[int, list[SkipBefore]]] = {}
     for request in late:
         queues.setdefault(replace(request, prompt=0, start=0), {}).setdefault(request.prompt, []).append(request)
     for like, by_prompt in queues.items():

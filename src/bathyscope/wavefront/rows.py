@@ -6,7 +6,6 @@ control row, in which nothing is changed.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from torch import Tensor
 
@@ -40,7 +39,8 @@ class ScheduleRow:
 class SkipRow:
     """Block ``block`` is skipped at every token from ``protect`` on: h̄_{s+1}[t] := h_s[t].
 
-    With ``part`` "attention" or "mlp" only that contribution is left out: a_s := 0 or m_s := 0.
+    With ``part`` "attention" or "mlp" only that contribution is left out: a_s := 0 or m_s := 0. With "direct" no state
+    is carried from block to block: each later block l alone sees h_l − c_s, and all other contributions stay as they are.
     """
 
     block: int
@@ -54,7 +54,10 @@ class SkipBefore:
 
     Only tokens from ``start`` on are observed. Tokens before it equal those of ``donor`` at every block, so
     that row's keys and values serve this one (a tail row); where a family cannot lend keys and values, the
-    full row is computed and its tail shown.
+    full row is computed and its tail shown. As full rows, one takes a start from every prompt.
+
+    With ``part`` "channels" the block is skipped in the channels ``protect … start−1`` of every token. This is hu2025's
+    published slip, where an index meant for tokens met the channels; its row is always full.
     """
 
     block: int
@@ -67,46 +70,6 @@ class SkipBefore:
     def donor(self) -> SkipRow:
         """The full row whose tokens before ``start`` this row shares."""
         return SkipRow(self.block, self.protect, self.part)
-
-
-@dataclass(frozen=True)
-class SkipChannels:
-    """Block ``block`` is skipped in the channels 1 … start−1 of every token; seen from token ``start`` on.
-
-    This is hu2025's published slip, where an index meant for tokens met the channels.
-    """
-
-    block: int
-    prompt: int
-    start: int
-    protect: ClassVar[int] = 1
-    part: ClassVar[str] = "channels"
-
-
-@dataclass(frozen=True)
-class DirectRow:
-    """Each later block alone sees its input without block ``block``'s contribution: h_l − c_s from ``protect`` on.
-
-    No state is carried from block to block: all other contributions stay as they are.
-    """
-
-    block: int
-    protect: int = 1
-
-
-@dataclass(frozen=True)
-class DirectBefore:
-    """As ``DirectRow`` at tokens ``protect … start−1`` of one prompt, seen from ``start`` on."""
-
-    block: int
-    prompt: int
-    start: int
-    protect: int = 1
-
-    @property
-    def donor(self) -> DirectRow:
-        """The row whose keys and values serve this one."""
-        return DirectRow(self.block, self.protect)
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,6 +95,4 @@ class Replacement:
     part: str = "block"
 
 
-Late = SkipBefore | SkipChannels
-"""Requests that are seen from a token of one prompt on; as full rows, one takes a start from every prompt."""
-Request = ScheduleRow | SkipRow | SkipBefore | SkipChannels | DirectRow | DirectBefore
+Request = ScheduleRow | SkipRow | SkipBefore

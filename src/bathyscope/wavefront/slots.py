@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from bathyscope.anatomy.cache import CaptureCache, TailCache
+from bathyscope.anatomy.cache import CaptureCache
 from bathyscope.anatomy.family import Site
 from bathyscope.anatomy.replay import Replay, State
 from bathyscope.anatomy.sites import replaced, tapped
@@ -38,12 +38,12 @@ class Lender:
     start: int
     attends: bool
 
-    def cache(self, tails: Sequence[int]) -> TailCache:
+    def cache(self, tails: Sequence[int]) -> CaptureCache:
         """The cache for a call of some tails, given by their places in ``donors``."""
         if self.keys is None or self.values is None:
-            return TailCache(None, None, self.start)
+            return CaptureCache(start=self.start)
         rows = [self.donors[tail] for tail in tails]
-        return TailCache(self._of(self.keys, rows), self._of(self.values, rows), self.start)
+        return CaptureCache(self._of(self.keys, rows), self._of(self.values, rows), self.start)
 
     def _of(self, kept: Tensor, rows: list[int]) -> Tensor:
         if len(set(rows)) == 1:

@@ -5,7 +5,6 @@ All tails of one prompt and start have the same shape and run together, with a c
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TypeVar
 
 from torch import Tensor, nn
 
@@ -14,7 +13,7 @@ from bathyscope.wavefront import views
 from bathyscope.wavefront.calls import CallPolicy
 from bathyscope.wavefront.full import FullRows
 from bathyscope.wavefront.probe import BaselineView, RowsView, TailStates
-from bathyscope.wavefront.rows import DirectBefore, Request, SkipBefore, SkipChannels
+from bathyscope.wavefront.rows import Request, SkipBefore
 from bathyscope.wavefront.slots import Slots
 
 
@@ -67,12 +66,9 @@ class TailRows(Slots):
             self.copy(0, self._born)
 
 
-LateT = TypeVar("LateT", SkipBefore, DirectBefore, SkipBefore | SkipChannels)
-
-
-def group_tails(requests: Iterable[LateT]) -> list[list[LateT]]:
+def group_tails(requests: Iterable[SkipBefore]) -> list[list[SkipBefore]]:
     """Requests by prompt and start, each group sorted by block."""
-    groups: dict[tuple[int, int], list[LateT]] = {}
+    groups: dict[tuple[int, int], list[SkipBefore]] = {}
     for request in requests:
         groups.setdefault((request.prompt, request.start), []).append(request)
     return [sorted(group, key=lambda r: r.block) for _, group in sorted(groups.items())]
