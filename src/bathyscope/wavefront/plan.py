@@ -78,9 +78,7 @@ def compile_tracks(requests: Iterable[Request], n_blocks: int, batch: int) -> li
     return tracks
 
 
-def packed(
-    late: Iterable[SkipBefore], batch: int
-) -> Iterator[tuple[SkipBefore, list[SkipBefore], tuple[int, ...]]]:
+def packed(late: Iterable[SkipBefore], batch: int) -> Iterator[tuple[SkipBefore, list[SkipBefore], tuple[int, ...]]]:
     """Requests packed into full rows, each of which serves one start of every prompt at most.
 
     Yields for every row a request that stands for all (but for prompt and start), those served, and per prompt the
