@@ -40,7 +40,7 @@ class SkipRow:
     """Block ``block`` is skipped at every token from ``protect`` on: h̄_{s+1}[t] := h_s[t].
 
     With ``part`` "attention" or "mlp" only that contribution is left out: a_s := 0 or m_s := 0. With "direct" no state
-    is carried from block to block: each later block l alone sees h_l − c_s, all other contributions staying as they are.
+    is carried from block to block: each later block l alone sees h_l − c_s, other contributions staying as they are.
     """
 
     block: int
