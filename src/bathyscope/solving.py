@@ -5,7 +5,7 @@ where the most probable token is right at every answer token with the right ones
 tells it: up to the first mistake, greedy decoding has seen the same tokens.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -26,7 +26,7 @@ from bathyscope.prompts.label_checks import RESERVED_LABELS
 from bathyscope.prompts.parts import SOLVED_BY, class_of
 from bathyscope.prompts.prompt import Prompt, PromptSet, TokenizedPrompt
 from bathyscope.prompts.prompts import Prompts
-from bathyscope.prompts.source import Source, needs_tokenizer, resolve
+from bathyscope.prompts.source import Source, needs_tokenizer, resolve, sources
 from bathyscope.text import without_folders
 from bathyscope.wavefront.batch import Batch, plan_batches
 from bathyscope.wavefront.engine import Wavefront
@@ -133,7 +133,7 @@ def solved_by(
             )
         models = [loaded(model) for model in (shallow, deep)]
         _require_order(*models)
-        given: Source = list(prompts) if isinstance(prompts, Iterator) else prompts
+        given = sources(prompts)
         tokenizer = models[0].tokenizer if needs_tokenizer(given) else None
         resolved = resolve(given, seed=seed, tokenizer=tokenizer, window=models[0].max_tokens)
         _require_free(resolved, label)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from bathyscope.errors import ModelError, PromptError, warn
 from bathyscope.model.model import Model
 from bathyscope.prompts.prompts import Prompts
-from bathyscope.prompts.source import Source, needs_tokenizer, resolve
+from bathyscope.prompts.source import Source, needs_tokenizer, resolve, sources
 from bathyscope.prompts.tokenize import tokenize
 from bathyscope.prompts.tokenizer import tokenizer_hash
 
@@ -45,7 +45,7 @@ def tokenized(
         tokenizer, chat = _same_tokenizer(model, prompts), False
         resolved = prompts.as_given()
     else:
-        given: Source = list(prompts) if isinstance(prompts, Iterator) else prompts  # it is looked at more than once
+        given = sources(prompts)  # they are looked at more than once
         tokenizer = model.tokenizer if needs_tokenizer(given) else None
         resolved = resolve(
             given, seed=seed, tokenizer=tokenizer, window=model.max_tokens, add_special_tokens=add_special_tokens

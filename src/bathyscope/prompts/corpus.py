@@ -10,13 +10,15 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from io import StringIO
-from itertools import chain, islice, zip_longest
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TextIO
 
 from bathyscope.errors import PromptError, warn
 from bathyscope.prompts.files import check_exists, open_text, require_folder
+from bathyscope.prompts.levels import in_turn
 from bathyscope.prompts.prompt import Prompt
+from bathyscope.prompts.spec import CORPUS_SUFFIXES
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -38,35 +40,50 @@ def corpus_prompts(
     limit: int | None = None,
     tokens: int | None = None,
     count: int | None = None,
+    separator: str | None = None,
     add_special_tokens: bool = True,
 ) -> tuple[Prompt, ...]:
-    """Cut a text file into prompts of token ids.
+    """Cut texts into prompts of token ids.
 
-    The text is one contiguous stream; windows do not stop at paragraphs. What is left over at the end and fills no
-    whole window (or piece) is dropped. No more of the file is read than the prompts need.
+    A text is one contiguous stream; windows do not stop at paragraphs. What is left over at the end and fills no
+    whole window (or piece) is dropped. No more of a file is read than the prompts need.
+
+    Documents take turns, the first window of each and then the second, and each has its name as the label
+    ``document``. One that fills no window is left out, and one warning counts these.
 
     Args:
-        path: UTF-8 text, gzipped where the name ends in ``.gz``.
+        path: UTF-8 text, gzipped where the name ends in ``.gz``; or a folder with a slash behind it, whose .txt and
+            .txt.gz files are documents in the order of their names.
         tokenizer: the model's own; its BOS, where it has one, starts every prompt.
         window: tokens per prompt, BOS included.
         context: the window where neither ``window`` nor ``chars`` is given; only then a shorter text is one short
             prompt. One of the three is needed.
         chars: characters per prompt; each piece is tokenised for itself. Goes before ``window``.
-        limit: only the first ``limit`` characters of the file.
+        limit: only the first ``limit`` characters of a text.
         tokens: as many prompts as have at most this many tokens altogether, BOS included; all prompts of a text that
             has fewer, with a warning.
         count: how many prompts; None = all there are.
+        separator: the line that stands between the documents of a file, such as ``<|endoftext|>``.
         add_special_tokens: begin every prompt with BOS.
 
     Raises:
         PromptError: no tokenizer, no size, a size too small, a text or a limit shorter than one prompt, fewer prompts
-            in the text than asked for, or a file that is no text.
+            in the text than asked for, or a file that is no text; no text in the folder, or a file in which the line
+            does not occur.
     """
-    check_exists(Path(path))
-    cut = Cut.of(path, tokenizer, window, context, chars, add_special_tokens)
+    is_folder = path.endswith("/")
+    (require_folder if is_folder else check_exists)(Path(path))
+    if tokenizer is None:
+        raise PromptError(f"{path} is text, and the model has no tokenizer; give token ids, or a tokenizer.")
+    if chars is None and window is None and context is None:
+        raise PromptError(f"{path}: how long is a window? Write {path}?window=512 (tokens) or ?chars=1000.")
+    bos = tokenizer.bos_token_id if add_special_tokens else None
+    cut = Cut(tokenizer, () if bos is None else (int(bos),), window, context, chars)
+    if is_folder or separator is not None:
+        documents = _in_folder(Path(path)) if separator is None else _in_file(Path(path), separator)
+        return _taken(path, _in_turn(path, documents, cut, limit, tokens, count), tokens, count)
     with open_text(path) as file:
-        made = (Prompt(ids=ids) for ids in cut.prompts(Text(path, file, limit)))
-        return taken(path, made, tokens, count)
+        return _taken(path, (Prompt(ids=ids) for ids in cut.prompts(Text(path, file, limit))), tokens, count)
 
 
 class TooShortError(PromptError):
@@ -75,13 +92,7 @@ class TooShortError(PromptError):
 
 @dataclass(frozen=True)
 class Cut:
-    """How texts are cut into prompts.
-
-    Args:
-        tokenizer: the model's own.
-        start: what every prompt begins with: BOS, or nothing.
-        window, context, chars: as for ``corpus_prompts``.
-    """
+    """How texts are cut into prompts, as arguments of ``corpus_prompts`` say; ``start`` is BOS, or nothing."""
 
     tokenizer: PreTrainedTokenizerBase
     start: tuple[int, ...]
@@ -89,32 +100,11 @@ class Cut:
     context: int | None
     chars: int | None
 
-    @classmethod
-    def of(
-        cls,
-        path: str,
-        tokenizer: PreTrainedTokenizerBase | None,
-        window: int | None,
-        context: int | None,
-        chars: int | None,
-        add_special_tokens: bool,
-    ) -> Cut:
-        """The cut of the text at ``path``; a PromptError where there is no tokenizer or no size."""
-        if tokenizer is None:
-            raise PromptError(f"{path} is text, and the model has no tokenizer; give token ids, or a tokenizer.")
-        if chars is None and window is None and context is None:
-            raise PromptError(f"{path}: how long is a window? Write {path}?window=512 (tokens) or ?chars=1000.")
-        bos = tokenizer.bos_token_id if add_special_tokens else None
-        return cls(tokenizer, () if bos is None else (int(bos),), window, context, chars)
-
     def prompts(self, text: Text) -> Iterator[tuple[int, ...]]:
         """Token ids of every prompt that the text fills; TooShortError where it fills none, or says nothing."""
         if text.is_blank():
             raise TooShortError(f"{text.path} holds blanks alone. Give a file that holds text.")
-        if self.chars is not None:
-            bodies = _pieces(text, self.tokenizer, self.start, self.chars)
-        else:
-            bodies = _windows(text, self.tokenizer, self.start, self.window, self.context)
+        bodies = self._windows(text) if self.chars is None else self._pieces(text, self.chars)
         known: dict[int, int] = {}  # a corpus holds each id many times: once as an object is enough
         some = False
         for body in bodies:
@@ -126,8 +116,41 @@ class Cut:
         if not some:
             raise TooShortError(_TOO_LITTLE.format(text.path))
 
+    def _pieces(self, text: Text, chars: int) -> Iterator[list[int]]:
+        for number, piece in enumerate(text.chunks(chars)):
+            if len(piece) < chars and number:
+                return
+            body = _encode(self.tokenizer, piece)
+            enough = len(self.start) + len(body) >= 2
+            if len(piece) < chars and enough:
+                raise text.too_short(f"{len(piece)} characters", f"piece of {chars}", f"chars={len(piece)}")
+            if len(piece) == chars and not enough:
+                raise PromptError(
+                    f"{text.path}: chars={chars} cuts off a piece of a single token ({piece!r:.40}), and a prompt "
+                    "needs at least two tokens; ask for longer pieces."
+                )
+            yield body
 
-def taken(path: str, prompts: Iterable[Prompt], tokens: int | None, count: int | None) -> tuple[Prompt, ...]:
+    def _windows(self, text: Text) -> Iterator[list[int]]:
+        window, length = self.window, self.window or self.context
+        assert length is not None
+        if length < 2:
+            raise PromptError(f"{text.path}: window={length} leaves nothing to predict; use at least 2 tokens.")
+        size, stream = length - len(self.start), _token_stream(text, self.tokenizer)
+        body = list(islice(stream, size))
+        found = len(self.start) + len(body)
+        if window is not None and 2 <= found < window:
+            raise text.too_short(
+                f"{found} tokens", f"window of {window}", f"window={min(found, self.context or found)}"
+            )
+        yield body
+        while len(body) == size:
+            body = list(islice(stream, size))
+            if len(body) == size:
+                yield body
+
+
+def _taken(path: str, prompts: Iterable[Prompt], tokens: int | None, count: int | None) -> tuple[Prompt, ...]:
     """The first ``count`` prompts, of at most ``tokens`` tokens altogether; errors are those of ``corpus_prompts``."""
     found = tuple(islice(_within(path, prompts, tokens), count))
     if count is not None and len(found) < count:
@@ -189,45 +212,6 @@ def _within(path: str, prompts: Iterable[Prompt], tokens: int | None) -> Iterato
         )
 
 
-def _pieces(text: Text, tokenizer: PreTrainedTokenizerBase, start: tuple[int, ...], chars: int) -> Iterator[list[int]]:
-    for number, piece in enumerate(text.chunks(chars)):
-        if len(piece) < chars and number:
-            return
-        body = _encode(tokenizer, piece)
-        enough = len(start) + len(body) >= 2
-        if len(piece) < chars and enough:
-            raise text.too_short(f"{len(piece)} characters", f"piece of {chars}", f"chars={len(piece)}")
-        if len(piece) == chars and not enough:
-            raise PromptError(
-                f"{text.path}: chars={chars} cuts off a piece of a single token ({piece!r:.40}), and a prompt needs at "
-                "least two tokens; ask for longer pieces."
-            )
-        yield body
-
-
-def _windows(
-    text: Text,
-    tokenizer: PreTrainedTokenizerBase,
-    start: tuple[int, ...],
-    window: int | None,
-    context: int | None,
-) -> Iterator[list[int]]:
-    length = window or context
-    assert length is not None
-    if length < 2:
-        raise PromptError(f"{text.path}: window={length} leaves nothing to predict; use at least 2 tokens.")
-    size, stream = length - len(start), _token_stream(text, tokenizer)
-    body = list(islice(stream, size))
-    found = len(start) + len(body)
-    if window is not None and 2 <= found < window:
-        raise text.too_short(f"{found} tokens", f"window of {window}", f"window={min(found, context or found)}")
-    yield body
-    while len(body) == size:
-        body = list(islice(stream, size))
-        if len(body) == size:
-            yield body
-
-
 def _encode(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
     return list(tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
 
@@ -261,10 +245,6 @@ def _tokens_of(tokenizer: PreTrainedTokenizerBase, before: str, current: str, af
 
 DOCUMENT: Final = "document"
 """The label that names a prompt's document."""
-SUFFIXES: Final = (".txt", ".txt.gz")
-
-Window = tuple[str, tuple[int, ...]]
-"""A document's name, and the token ids of one of its windows."""
 
 
 class Document(NamedTuple):
@@ -275,33 +255,10 @@ class Document(NamedTuple):
     open: Callable[[], AbstractContextManager[TextIO]]
 
 
-def spread_prompts(
-    path: str,
-    cut: Cut,
-    *,
-    separator: str | None = None,
-    limit: int | None = None,
-    tokens: int | None = None,
-    count: int | None = None,
-) -> tuple[Prompt, ...]:
-    """Prompts of the documents of a folder or file, which take turns: the first window of each, then the second.
-
-    A document's windows are those that ``corpus_prompts`` cuts from it alone, in their order; none reaches over its
-    end, and each has its name as the label ``document``. A document that fills no window is left out, and one warning
-    counts these.
-
-    Args:
-        path: a folder, whose .txt and .txt.gz files are documents in the order of their names, or a text file.
-        cut: how long prompts are.
-        separator: the line that stands between the documents of a file, such as ``<|endoftext|>``; None = a folder.
-        limit: only the first ``limit`` characters of each document.
-        tokens: as many prompts as have at most this many tokens altogether.
-        count: how many prompts; None = all there are.
-
-    Raises:
-        PromptError: as ``corpus_prompts``; no text in the folder; a file in which the line does not occur.
-    """
-    documents = _in_folder(Path(path)) if separator is None else _in_file(Path(path), separator)
+def _in_turn(
+    path: str, documents: list[Document], cut: Cut, limit: int | None, tokens: int | None, count: int | None
+) -> list[Prompt]:
+    """The first window of each document, then the second."""
     windows = _enough(documents, cut, limit, tokens, count)
     short = [document.name for document, own in zip(documents, windows) if not own]
     if len(short) == len(documents):
@@ -311,41 +268,39 @@ def spread_prompts(
             f"{path}: {len(short)} of {len(documents)} documents fill no prompt and are left out, the first of them "
             f"{short[0]!r}.",
         )
-    turns = chain.from_iterable(zip_longest(*windows))
-    made = (Prompt(ids=one[1], labels={DOCUMENT: one[0]}) for one in turns if one is not None)
-    return taken(path, made, tokens, count)
+    return in_turn(windows)
 
 
 def _enough(
     documents: list[Document], cut: Cut, limit: int | None, tokens: int | None, count: int | None
-) -> list[list[Window]]:
+) -> list[list[Prompt]]:
     """Each document's first windows: as many turns as are needed, or all there are."""
     turns = None if tokens is None and count is None else max(1, -(-(count or 1) // len(documents)))
     while True:
         found = [list(islice(_of_document(document, cut, limit), turns)) for document in documents]
-        sizes = [len(ids) for own in found for _, ids in own]
+        sizes = [len(prompt.ids or ()) for own in found for prompt in own]
         over = tokens is not None and sum(sizes) > tokens
         if turns is None or over or (count is not None and len(sizes) >= count) or max(map(len, found)) < turns:
             return found
         turns *= 2
 
 
-def _of_document(document: Document, cut: Cut, limit: int | None) -> Iterator[Window]:
+def _of_document(document: Document, cut: Cut, limit: int | None) -> Iterator[Prompt]:
     with document.open() as file:
         try:
             for ids in cut.prompts(Text(document.path, file, limit)):
-                yield document.name, ids
+                yield Prompt(ids=ids, labels={DOCUMENT: document.name})
         except TooShortError:
             return
 
 
 def _in_folder(folder: Path) -> list[Document]:
-    require_folder(folder)
-    files = sorted(file for file in folder.iterdir() if file.name.endswith(SUFFIXES) and not file.name.startswith("."))
+    files = sorted(
+        file for file in folder.iterdir() if file.name.endswith(CORPUS_SUFFIXES) and not file.name.startswith(".")
+    )
     if not files:
-        raise PromptError(
-            f"The folder {str(folder)!r} holds no text; its documents are files ending in {' or '.join(SUFFIXES)}."
-        )
+        endings = " or ".join(CORPUS_SUFFIXES)
+        raise PromptError(f"The folder {str(folder)!r} holds no text; its documents are files ending in {endings}.")
     return [Document(_stem(file), str(file), partial(open_text, file)) for file in files]
 
 

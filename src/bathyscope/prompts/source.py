@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bathyscope.errors import PromptError, warn
-from bathyscope.prompts.corpus import Cut, corpus_prompts, spread_prompts
+from bathyscope.prompts.corpus import corpus_prompts
 from bathyscope.prompts.datasets import data_set, names
 from bathyscope.prompts.files import check_exists, is_token_ids, read_prompts, require_folder
 from bathyscope.prompts.generators import GENERATORS
@@ -51,51 +52,23 @@ def resolve(
     Raises:
         PromptError: no such data set or file, too few prompts, or something in the list that is no prompt.
     """
-    if isinstance(source, PromptSet):
-        return source
-    if isinstance(source, (str, PathLike)):
-        source = parse(_written(source))
-    if isinstance(source, SourceSpec):
-        prompts = _from_spec(source, seed, tokenizer, window, add_special_tokens)
-        return PromptSet(prompts, source.label, is_data_set=source.kind in ("data set", "generated", "hub data set"))
-    return PromptSet.union(
-        [
-            PromptSet(tuple(part), GIVEN)
-            if isinstance(part, list)
-            else resolve(part, seed=seed, tokenizer=tokenizer, window=window, add_special_tokens=add_special_tokens)
-            for part in _parts(source)
-        ]
-    )
+    sets = []
+    for part in sources(source):
+        if isinstance(part, SourceSpec):
+            prompts = _from_spec(part, seed, tokenizer, window, add_special_tokens)
+            part = PromptSet(prompts, part.label, is_data_set=part.kind in ("data set", "generated", "hub data set"))
+        sets.append(part)
+    return PromptSet.union(sets)
 
 
 def needs_tokenizer(source: Source) -> bool:
     """Whether anything but token ids is given; for these alone no tokenizer has to be loaded."""
-    if isinstance(source, PromptSet):
-        return any(prompt.ids is None for prompt in source.prompts)
-    if isinstance(source, Prompt):
-        return source.ids is None
-    items = _plain(source)
-    if not isinstance(items, (list, tuple)):
-        return True
-    return any(
-        needs_tokenizer(item) if isinstance(item, (Prompt, PromptSet)) else _is_named(item) or isinstance(item, str)
-        for item in items
-    )
+    return any(isinstance(part, SourceSpec) or any(p.ids is None for p in part.prompts) for part in sources(source))
 
 
 def label_of(source: Source) -> str:
-    """The ``dataset`` that ``source`` will have, without reading anything.
-
-    Raises:
-        PromptError: a text or an item is no source.
-    """
-    if isinstance(source, PromptSet):
-        return source.dataset
-    if isinstance(source, SourceSpec):
-        return source.label
-    if isinstance(source, (str, PathLike)):
-        return parse(_written(source)).label
-    return " + ".join(GIVEN if isinstance(part, list) else label_of(part) for part in _parts(source))
+    """The ``dataset`` that ``source`` will have, without reading anything; a PromptError where it is no source."""
+    return " + ".join(part.label if isinstance(part, SourceSpec) else part.dataset for part in sources(source))
 
 
 def require_there(source: object) -> None:
@@ -155,16 +128,6 @@ def _from_spec(
         )
     if spec.kind == "prompt file":
         return read_prompts(spec.path, count=spec.count)
-    separator = spec.text("documents")
-    if spec.is_folder or separator is not None:
-        return spread_prompts(
-            spec.path,
-            Cut.of(spec.path, tokenizer, spec.number("window"), window, spec.number("chars"), add_special_tokens),
-            separator=separator,
-            limit=spec.number("limit"),
-            tokens=spec.number("tokens"),
-            count=spec.count,
-        )
     return corpus_prompts(
         spec.path,
         tokenizer=tokenizer,
@@ -174,6 +137,7 @@ def _from_spec(
         limit=spec.number("limit"),
         tokens=spec.number("tokens"),
         count=spec.count,
+        separator=spec.text("documents"),
         add_special_tokens=add_special_tokens,
     )
 
@@ -184,11 +148,21 @@ def _written(source: str | PathLike[str]) -> str:
     return f"{text}/" if isinstance(source, PathLike) and not text.endswith("/") and Path(text).is_dir() else text
 
 
-def _parts(source: Any) -> list[list[Prompt] | str | Named]:
-    """What a list holds: runs of prompts, and the sources between them."""
+def sources(source: Source | Iterator[Item]) -> list[PromptSet | SourceSpec]:
+    """What is given, in order: runs of prompts as sets, and between them what has to be read.
+
+    The list is a source of the same prompts, for whoever looks at what can be gone through once.
+
+    Raises:
+        PromptError: a text or an item is no source.
+    """
+    if isinstance(source, (PromptSet, SourceSpec)):
+        return [source]
+    if isinstance(source, (str, PathLike)):
+        return [parse(_written(source))]
     if isinstance(source, Prompt):
-        return [[source]]
-    items = _plain(source)
+        return [PromptSet((source,), GIVEN)]
+    items = list(source) if isinstance(source, Iterator) else _plain(source)
     if not isinstance(items, (list, tuple)):
         raise PromptError(
             f"Prompts must be a data set's name, a file, or a list of texts, Prompt objects or token-id "
@@ -198,17 +172,13 @@ def _parts(source: Any) -> list[list[Prompt] | str | Named]:
         raise PromptError("The list of prompts is empty; give at least one prompt.")
     if is_token_ids(list(items)):
         raise PromptError("A flat list of numbers is one prompt, not a list of prompts; write [[…]].")
-    parts: list[list[Prompt] | str | Named] = []
-    for number, item in enumerate(items):
-        if _is_named(item):
-            parts.append(_named(item, number))
-            continue
-        if not parts or not isinstance(parts[-1], list):
-            parts.append([])
-        run = parts[-1]
-        assert isinstance(run, list)
-        run.append(_from_item(item, number))
-    return parts
+    found: list[PromptSet | SourceSpec] = []
+    for named, run in groupby(enumerate(items), key=lambda numbered: _is_named(numbered[1])):
+        if named:
+            found += [part for number, item in run for part in sources(_named(item, number))]
+        else:
+            found.append(PromptSet(tuple(_from_item(item, number) for number, item in run), GIVEN))
+    return found
 
 
 def _is_named(item: Any) -> bool:
