@@ -226,7 +226,7 @@ _MEASURES = (
         "neurons",
         "fractions-of-the-widest-block",
         "(kurtotic & signed).sum(1) / neurons",
-        "(kurtotic & signed).sum(1) / width",
+        "(kurtotic & signed).sum(1) / kurtotic.shape[1]",
         "measures/test_neurons.py",
     ),
     _measures(
