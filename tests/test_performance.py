@@ -46,6 +46,7 @@ def test_every_number_is_that_of_the_statistics() -> None:
         TABLE["score"].to_numpy(float),
         LAYERS.astype(float),
         {"d_model": D_MODEL.astype(float), "d_ff": D_FF.astype(float)},
+        TABLE["family"].tolist(),
         level=0.9,
     )
     assert found["term"].values.tolist() == ["intercept", "layers", "d_model", "d_ff"]

@@ -8,7 +8,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from bathyscope.errors import OptionError
 from bathyscope.statistics.crossing import (
     centre_of_mass,
     cosine_depth,
@@ -251,10 +250,3 @@ def test_there_is_a_reason_exactly_where_there_is_no_depth(curve: np.ndarray) ->
     kl = np.abs(curve)
     assert bool(crossing_reason("kl", kl, kl_fraction=0.25)) == bool(np.isnan(kl_depth(kl, fraction=0.25)))
     assert bool(crossing_reason("overlap", kl)) == bool(np.isnan(overlap_depth(kl)))
-
-
-def test_shapes_out_of_range_are_refused() -> None:
-    with pytest.raises(OptionError, match=r"depth curve of shape \[2, 0\]"):
-        cosine_depth(np.empty((2, 0)))
-    with pytest.raises(OptionError, match=r"Skip effects of shape \[3, 4\]"):
-        layer_effect(np.zeros((3, 4)))

@@ -6,7 +6,6 @@ from dataclasses import astuple
 import numpy as np
 import pytest
 
-from bathyscope.errors import OptionError
 from bathyscope.statistics.depth_score import depth_score
 
 BLOCKS = 8
@@ -86,16 +85,3 @@ def test_reasons(effect: np.ndarray, reason: str) -> None:
     assert math.isnan(found.ci_low)
     assert math.isnan(found.ci_high)
     assert math.isnan(found.score) == (reason != "an interval needs at least two prompts, and there is one")
-
-
-@pytest.mark.parametrize(
-    ("shape", "reduction", "message"),
-    [
-        ((4,), "max", "Effects of shape [4] were given; they are [prompts, skipped, block] or [prompts, skipped]."),
-        ((2, 4, 3), "max", "as many skipped blocks as blocks"),
-    ],
-)
-def test_errors(shape: tuple[int, ...], reduction: str, message: str) -> None:
-    with pytest.raises(OptionError) as caught:
-        depth_score(np.ones(shape), reduction)
-    assert message in str(caught.value)

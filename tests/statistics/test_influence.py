@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
-from bathyscope.errors import OptionError
 from bathyscope.statistics.crossing import layer_effect
 from bathyscope.statistics.influence import influence_given, influence_received
 
@@ -44,10 +42,3 @@ def test_missing_cells_are_left_out_prompt_by_prompt() -> None:
     np.testing.assert_allclose(given[1], [0.3, 0.2, 0.2, np.nan])
     assert np.isnan(received[2]).all()
     assert np.isnan(given[2]).all()
-
-
-def test_rows_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(OptionError, match=r"shape \[2, 4\] were given; .* with as many skipped blocks as blocks"):
-        influence_given(EFFECT[:2])
-    with pytest.raises(OptionError, match=r"shape \[4\] were given; they are \[..., skipped, block\]"):
-        influence_received(EFFECT[0])

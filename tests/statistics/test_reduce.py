@@ -3,7 +3,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bathyscope.errors import OptionError
 from bathyscope.statistics.reduce import prompt_weighted_mean, weighted_mean
 
 
@@ -50,14 +49,3 @@ def test_resamples_agree_with_a_loop_over_them(missing: bool) -> None:
         picked, weight = values[row], np.broadcast_to(tokens[row][:, None, None], (6, 2, 3))
         weight = np.where(np.isnan(picked), 0.0, weight)
         np.testing.assert_allclose(mean, np.nansum(picked * weight, axis=0) / weight.sum(axis=0), rtol=1e-12)
-
-
-def test_one_weight_for_each_prompt_is_demanded() -> None:
-    with pytest.raises(OptionError, match=r"shape \[3, 4\] and weights of shape \[2\].*one weight for each"):
-        weighted_mean(np.zeros((3, 4)), [1.0, 2.0])
-
-
-@pytest.mark.parametrize("weight", [-1.0, np.nan, np.inf])
-def test_weights_that_are_no_counts_are_refused(weight: float) -> None:
-    with pytest.raises(OptionError, match="negative, NaN or infinite; weights are token counts"):
-        weighted_mean([1.0, 2.0], [1.0, weight])

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.regression.linear_model import OLS
 
-from bathyscope.errors import OptionError
 from bathyscope.statistics.trend import trend
 
 HOPS = np.repeat([2.0, 3.0, 4.0], 20)
@@ -204,16 +203,3 @@ def test_no_trend_can_be_told(y: list[float], x: list[float], reason: str) -> No
     found = trend(y, x)
     assert reason in found.reason
     assert all(math.isnan(value) for value in astuple(found)[:-1])
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (([1, 2, 3], [1, 2]), "Scores of shape [3] and difficulties of shape [2] do not fit"),
-        (([[1, 2, 3]], [[1, 2, 3]]), "give one difficulty for each score"),
-    ],
-)
-def test_errors(arguments: tuple, message: str) -> None:
-    with pytest.raises(OptionError) as caught:
-        trend(*arguments)
-    assert message in str(caught.value)

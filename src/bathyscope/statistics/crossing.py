@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bathyscope.arrays import FloatArray
-from bathyscope.errors import OptionError
 
 Criterion = Literal["cosine", "kl", "overlap"]
 
@@ -81,22 +80,11 @@ def layer_effect(effect: ArrayLike) -> FloatArray:
     """e_s = Σ_l E[s, l] / max(L−1−s, 1): the mean effect of skipping block s on the blocks after it.
 
     ``effect`` is ``[..., L, L]`` (skipped × block), relative changes of block contributions; returns
-    ``[..., L]``. An OptionError where it is not square. Source: csordas2025, depth score.
+    ``[..., L]``. Source: csordas2025, depth score.
     """
-    effect = skip_effects(effect)
-    n_blocks = effect.shape[-1]
-    return effect.sum(axis=-1) / np.maximum(n_blocks - 1 - np.arange(n_blocks), 1)
-
-
-def skip_effects(effect: ArrayLike) -> FloatArray:
-    """``[..., L, L]`` (skipped × block) as an array; an OptionError where it is not square."""
     values = np.asarray(effect, dtype=np.float64)
-    if values.ndim < 2 or values.shape[-1] != values.shape[-2] or values.shape[-1] == 0:
-        raise OptionError(
-            f"Skip effects of shape {list(values.shape)} were given; they are [..., skipped, block], with as "
-            "many skipped blocks as blocks."
-        )
-    return values
+    n_blocks = values.shape[-1]
+    return values.sum(axis=-1) / np.maximum(n_blocks - 1 - np.arange(n_blocks), 1)
 
 
 def centre_of_mass(effect_by_block: ArrayLike) -> FloatArray:
@@ -174,10 +162,6 @@ def _overlap_reason(overlap: FloatArray, threshold: float) -> str:
 
 def _curve(values: ArrayLike) -> FloatArray:
     curve = np.asarray(values, dtype=np.float64)
-    if curve.ndim == 0 or curve.shape[-1] == 0:
-        raise OptionError(
-            f"A depth curve of shape {list(curve.shape)} was given; it is [..., blocks], at least one block."
-        )
     return np.where(np.isfinite(curve), curve, np.nan)
 
 

@@ -56,7 +56,7 @@ def regress(
     score: FloatArray,
     layers: FloatArray,
     covariates: Mapping[str, FloatArray],
-    families: Sequence[str] | None = None,
+    families: Sequence[str],
     *,
     fixed_effects: bool = False,
     clustered: bool = False,
@@ -66,7 +66,7 @@ def regress(
     """Least squares of ``score`` on ``layers`` and covariates, all ``[models]``.
 
     Args:
-        families: each model's family; needed for the next two.
+        families: each model's family.
         fixed_effects: a constant for each family: only differences within families count.
         clustered: standard errors that allow models of one family to deviate together; they need many families.
         level: coverage of intervals and band, in (0, 1).
@@ -83,7 +83,7 @@ def regress(
             parameters.
     """
     predictors = {LAYERS: layers, **covariates}
-    members = _members(families) if fixed_effects or clustered else None
+    members = np.unique(np.asarray(families), return_inverse=True)[1]
     design, terms = _design(predictors, members if fixed_effects else None)
     _check(score, predictors, design, len(terms))
     fit = OLS(score, design).fit()
@@ -112,13 +112,6 @@ def regress(
     }
     coords = {"term": list(terms), "errors": list(kinds), "point": at[:, 1]}
     return labelled(_TABLE, {name: values[name] for name in _TABLE}, coords).assign_attrs(attrs), full
-
-
-def _members(families: Sequence[str] | None) -> NDArray[np.intp]:
-    """The number of each model's family."""
-    if families is None:
-        raise OptionError("Families were asked for and not given; every model needs one.")
-    return np.unique(np.asarray(families), return_inverse=True)[1]
 
 
 def _design(
@@ -158,8 +151,7 @@ def _check(score: FloatArray, predictors: Mapping[str, FloatArray], design: Floa
             )
 
 
-def _by_family(fit: Any, members: NDArray[np.intp] | None) -> dict[str, Any]:
-    assert members is not None
+def _by_family(fit: Any, members: NDArray[np.intp]) -> dict[str, Any]:
     if members.max() < 1:
         raise OptionError(
             "All models are of one family; clustered errors need at least two, and ten or more to be good."

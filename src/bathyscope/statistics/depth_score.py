@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bathyscope.arrays import FloatArray
-from bathyscope.errors import OptionError
 from bathyscope.statistics.bootstrap import bootstrap_interval, cluster_weights
 from bathyscope.statistics.crossing import centre_of_mass, layer_effect
 
@@ -59,16 +58,8 @@ def depth_score(
         reduction: over prompts, for each entry: ``mean``, ``p95`` (linear quantile) or ``max``.
         cluster: ``[prompts]``, prompts of one number are resampled as one; None = each for itself.
         resamples, coverage, seed: of the bootstrap; equal inputs and seed give equal results.
-
-    Raises:
-        OptionError: effects of another shape.
     """
     values = np.asarray(effect, dtype=np.float64)
-    if values.ndim not in (2, 3):
-        raise OptionError(
-            f"Effects of shape {list(values.shape)} were given; they are [prompts, skipped, block] or "
-            "[prompts, skipped]."
-        )
     known = ~np.isnan(values).any(axis=tuple(range(1, values.ndim)))
     values, member = values[known], None if cluster is None else np.asarray(cluster)[known]
     n_prompts, n_blocks = values.shape[:2]

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from bathyscope.arrays import FloatArray, IntArray
+from bathyscope.arrays import FloatArray
 from bathyscope.errors import OptionError
 from bathyscope.statistics.bootstrap import (
     BIAS_FACTOR,
@@ -76,7 +76,7 @@ class Contrast:
 def paired_difference(first: Reading, second: Reading, **options: Any) -> Contrast:
     """second − first of two runs on the same prompts, in the same order; both see the same resamples.
 
-    Prompts without a value in either run are left out of both. Options and errors are those of :func:`contrast`.
+    Prompts without a value in either run are left out of both. Options are those of :func:`contrast`.
     """
     return contrast([[Term(first, -1.0), Term(second, 1.0)]], **options)
 
@@ -118,17 +118,12 @@ def contrast(
     lies between them.
 
     Args:
-        cohorts: runs on the same prompts, in the same order, stand in one cohort.
+        cohorts: runs on the same prompts, in the same order and the same clusters, stand in one cohort.
         resamples: number of resamples, at least 1.
         level: wanted coverage of the interval, in (0, 1).
         seed: seed of the resampling.
         bound: above 0: values within ±bound are as good as none; None = not asked.
-
-    Raises:
-        OptionError: no terms; runs of one cohort with different numbers of prompts.
     """
-    if not cohorts or not all(cohorts):
-        raise OptionError("A contrast needs at least one run in every cohort; an empty one was given.")
     usable = [_usable(terms) for terms in cohorts]
     together = _drawn_together(usable)
     streams = np.random.SeedSequence(seed).spawn(len(together))
@@ -261,21 +256,8 @@ class _Part:
 
 def _usable(terms: Sequence[Term]) -> list[Term]:
     """One cohort on the prompts that every run of it has a value for."""
-    counts = {len(term.reading.weights) for term in terms}
-    if len(counts) > 1:
-        raise OptionError(
-            f"Runs of one cohort have {' and '.join(map(str, sorted(counts)))} prompts; paired runs have the same "
-            "prompts in the same order. Compare them as two samples instead."
-        )
-    first = terms[0].reading.cluster
-    if not all(_same(first, term.reading.cluster) for term in terms):
-        raise OptionError("Runs of one cohort lie in different clusters; the same prompts belong to the same ones.")
     usable = np.logical_and.reduce([term.reading.has_value for term in terms])
     return [Term(term.reading.take(usable), term.coefficient) for term in terms]
-
-
-def _same(first: IntArray | None, second: IntArray | None) -> bool:
-    return first is second or (first is not None and second is not None and np.array_equal(first, second))
 
 
 def _drawn_together(cohorts: Sequence[Sequence[Term]]) -> list[list[int]]:

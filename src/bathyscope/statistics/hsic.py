@@ -21,8 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from bathyscope.errors import OptionError
-
 Array = NDArray[np.float64]
 
 FEWEST = 4
@@ -70,19 +68,13 @@ class Cka:
 def gram(points_ND: NDArray[np.floating]) -> Array:
     """U(K) of one boundary, [N, N] float64: the Gram matrix without its diagonal and with rows that sum to 0.
 
-    0 throughout where all points are equal.
-
-    Raises:
-        OptionError: fewer than four points.
+    0 throughout where all points are equal; there are at least :data:`FEWEST`.
     """
     points = np.asarray(points_ND, dtype=np.float64)
-    n = len(points)
-    if n < FEWEST:
-        raise OptionError(f"Unbiased HSIC needs at least {FEWEST} points; {n} given.")
     # HSIC₁ does not depend on the origin; near the points it loses fewer digits
     centred = points - points.mean(0)
     if np.linalg.norm(centred) <= _EQUAL * np.linalg.norm(points):
-        return np.zeros((n, n))
+        return np.zeros((len(points), len(points)))
     return _without_means(centred @ centred.T)
 
 

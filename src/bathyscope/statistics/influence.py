@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bathyscope.arrays import FloatArray
-from bathyscope.statistics.crossing import skip_effects
 
 
 def influence_received(effect: ArrayLike) -> FloatArray:
@@ -22,9 +21,6 @@ def influence_received(effect: ArrayLike) -> FloatArray:
 
     Returns:
         ``[..., L]``; NaN where no cell has a value: always at block 0, which has no block before it.
-
-    Raises:
-        OptionError: where there is not one row for each block.
     """
     return _mean(*_later_cells(effect), axis=-2)
 
@@ -32,7 +28,7 @@ def influence_received(effect: ArrayLike) -> FloatArray:
 def influence_given(effect: ArrayLike) -> FloatArray:
     """Mean of each skipped block's row of E over the blocks after it: how much they depend on it.
 
-    Cells, parameters and errors as in :func:`influence_received`; returns ``[..., L]``, NaN at the last block,
+    Cells and parameters as in :func:`influence_received`; returns ``[..., L]``, NaN at the last block,
     which has no block after it. Elsewhere it is the layer effect of the depth score, if E is 0 up to the
     skipped block.
     """
@@ -40,7 +36,7 @@ def influence_given(effect: ArrayLike) -> FloatArray:
 
 
 def _later_cells(effect: ArrayLike) -> tuple[FloatArray, NDArray[np.bool_]]:
-    values = skip_effects(effect)
+    values = np.asarray(effect, dtype=np.float64)
     return values, np.triu(np.ones(values.shape[-2:], dtype=bool), 1) & ~np.isnan(values)
 
 

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from bathyscope.arrays import FloatArray
-from bathyscope.errors import OptionError
 from bathyscope.statistics.reading import Reading
 
 _CHUNK = 1 << 22
@@ -35,13 +34,8 @@ def permutation_p(first: Reading, second: Reading, *, permutations: int = 9999, 
 
     Returns:
         NaN where a group has fewer than two prompts (clusters) with a value, or no estimate.
-
-    Raises:
-        OptionError: where a cluster has prompts in both groups.
     """
     groups = [reading.take(reading.has_value) for reading in (first, second)]
-    if share_clusters(*groups):
-        raise OptionError("Clusters have prompts in both groups, and cannot be dealt out to them whole.")
     clusters = [
         np.arange(len(g.weights)) if g.cluster is None else np.unique(g.cluster, return_inverse=True)[1] for g in groups
     ]

@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bathyscope.arrays import FloatArray
-from bathyscope.errors import OptionError
 
 
 def weighted_mean(values: ArrayLike, weights: ArrayLike) -> FloatArray:
@@ -20,13 +19,9 @@ def weighted_mean(values: ArrayLike, weights: ArrayLike) -> FloatArray:
     Returns:
         ``[...]`` or ``[resamples, ...]``; NaN where no prompt of positive weight has a value, or one has an infinite
         value. All resamples are one matrix product.
-
-    Raises:
-        OptionError: where the numbers of prompts differ or a weight is negative, NaN or infinite.
     """
     values = np.asarray(values, dtype=np.float64)
     weights = np.asarray(weights, dtype=np.float64)
-    _check(values, weights)
     flat = values.reshape(len(values), math.prod(values.shape[1:]))
     finite = np.isfinite(flat)
     if finite.all():
@@ -43,15 +38,3 @@ def prompt_weighted_mean(values: ArrayLike) -> FloatArray:
     """Mean over prompts ``[prompts, ...]``, each counting the same (csordas2025's logit lens)."""
     values = np.asarray(values, dtype=np.float64)
     return weighted_mean(values, np.ones(len(values)))
-
-
-def _check(values: FloatArray, weights: FloatArray) -> None:
-    if values.ndim == 0 or weights.ndim not in (1, 2) or weights.shape[-1] != len(values):
-        raise OptionError(
-            f"Values of shape {list(values.shape)} and weights of shape {list(weights.shape)} do not fit: "
-            "they are [prompts, ...] and [prompts] or [resamples, prompts]. Give one weight for each prompt."
-        )
-    if not (np.isfinite(weights).all() and (weights >= 0).all()):
-        raise OptionError(
-            "A weight is negative, NaN or infinite; weights are token counts or resample counts, 0 or more."
-        )

@@ -18,7 +18,6 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from bathyscope.arrays import FloatArray, IntArray
-from bathyscope.errors import OptionError
 from bathyscope.statistics.bootstrap import Interval
 
 FEWEST = 3
@@ -68,9 +67,6 @@ def trend(
         permutations: number of random signings, at least 1; the smallest p-value is 1 / (1 + ``permutations``).
         coverage: wanted coverage of the interval, in (0, 1).
         seed: seed of the signs; equal inputs and seed give equal results.
-
-    Raises:
-        OptionError: where the lengths differ.
     """
     y, x, member = _paired(scores, difficulty, cluster)
     what, units = ("prompts", y.size) if member is None else ("clusters of prompts", int(member.max(initial=-1)) + 1)
@@ -107,20 +103,10 @@ def _paired(
 ) -> tuple[FloatArray, FloatArray, IntArray | None]:
     """Scores, difficulties and clusters (numbered from 0) of the prompts that have both; None where each is its own."""
     y, x = np.asarray(scores, dtype=np.float64), np.asarray(difficulty, dtype=np.float64)
-    if y.ndim != 1 or y.shape != x.shape:
-        raise OptionError(
-            f"Scores of shape {list(y.shape)} and difficulties of shape {list(x.shape)} do not fit; "
-            "both are [prompts]: give one difficulty for each score."
-        )
     known = np.isfinite(y) & np.isfinite(x)
     if cluster is None:
         return y[known], x[known], None
-    given = np.asarray(cluster)
-    if given.shape != y.shape:
-        raise OptionError(
-            f"Clusters of shape {list(given.shape)} do not fit scores of shape {list(y.shape)}; give one each."
-        )
-    member = np.unique(given[known], return_inverse=True)[1]
+    member = np.unique(np.asarray(cluster)[known], return_inverse=True)[1]
     alone = int(member.max(initial=-1)) + 1 == member.size
     return y[known], x[known], None if alone else member
 
