@@ -226,7 +226,7 @@ _MEASURES = (
         "neurons",
         "fractions-of-the-widest-block",
         "(kurtotic & signed).sum(1) / neurons",
-        "(kurtotic & signed).sum(1) / kurtotic.shape[1]",
+        "(kurtotic & signed).sum(1) / width",
         "measures/test_neurons.py",
     ),
     _measures(

@@ -31,6 +31,7 @@ BINS = 40
 SIDES = ("class", "others")
 MOMENTS = ("mean", "variance", "skew", "kurtosis")
 
+Members = NDArray[np.bool_]
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 
@@ -69,83 +70,99 @@ class Neurons(Measure[NeuronsOptions], declared=DECLARATION):
     @torch.no_grad()
     def derive(self, facts: ModelFacts, merged: Mapping[str, xr.Dataset], seed: int) -> xr.Dataset:
         """The census (needs no prompts): moments, fractions, and the top neurons by class of tokens."""
-        weights, unembedding = self._weights, self._unembedding
-        classes_CV = members(facts.tokenizer, unembedding.kept_V.tolist())
-        towards_CD = unembedding.class_directions(torch.from_numpy(classes_CV))
-        read = [_read(block, unembedding, towards_CD) for block in weights]
-        neurons = np.array([numbers.shape[1] for numbers in read])
-        numbers_KLN = _padded(read, neurons.max(), np.nan)
-        data = _census(numbers_KLN[: len(MOMENTS)], neurons, self.options.kurtosis)
-        data |= _profile(weights, unembedding, classes_CV, numbers_KLN[len(MOMENTS) :], data)
+        found = [_block_moments(weights, self._unembedding) for weights in self._weights]
+        data = _census(found, self.options.kurtosis)
+        ids = self._unembedding.kept_V.tolist()
+        classes = None if facts.tokenizer is None else members(facts.tokenizer, ids)
+        data.update(_profile(self._weights, self._unembedding, classes, data))
+        width = data["mean"].shape[1]
         coords = {
             "block": np.arange(facts.n_blocks),
-            "neuron": np.arange(neurons.max()),
-            "expert": (("block", "neuron"), _padded([_experts(block) for block in weights], neurons.max(), -1)),
+            "neuron": np.arange(width),
+            "expert": (("block", "neuron"), _padded([_experts(weights) for weights in self._weights], width, -1)),
             "token_class": list(CLASSES),
             "rank": np.arange(TOP),
             "side": list(SIDES),
         }
         dataset = DECLARATION.dataset(data, coords, threshold=f"{self.options.kurtosis:g}")
-        dataset.attrs |= {"kurtosis": self.options.kurtosis, "padding_tokens": unembedding.left_out}
+        dataset.attrs |= {"kurtosis": self.options.kurtosis, "padding_tokens": self._unembedding.left_out}
         return dataset
 
 
-def _read(weights: Sequence[OutputWeights], unembedding: Unembedding, towards_CD: Tensor) -> FloatArray:
-    """What is known of each neuron of a block: its ``MOMENTS``, NaN without weights, and its effect on every class of
-    tokens against all others, [4 + classes, neurons]."""
-    found = [np.empty((len(MOMENTS) + len(CLASSES), 0))]
+def _block_moments(weights: Sequence[OutputWeights], unembedding: Unembedding) -> tuple[FloatArray, FloatArray]:
+    """[4, neurons] mean, variance, skew and kurtosis, NaN for neurons without weights, and which have weights."""
+    values: list[FloatArray] = [np.empty((len(MOMENTS), 0))]
+    filled: list[FloatArray] = [np.empty(0, dtype=bool)]
     with at_hand(weights):
         for rows in (one.directions(r) for one in weights for matrix in one.matrices() for r in matrix.split(TILE)):
-            own = moments(rows, unembedding)
-            filled = (rows != 0).any(-1).cpu().numpy()
-            shape = np.where(filled, [own.mean, own.variance, own.skew, own.kurtosis], np.nan)
-            found.append(np.concatenate([shape, class_effects(rows, unembedding, towards_CD)]))
-    return np.concatenate(found, axis=1)
+            found = moments(rows, unembedding)
+            values.append(np.stack([found.mean, found.variance, found.skew, found.kurtosis]))
+            filled.append((rows != 0).any(-1).cpu().numpy())
+    present = np.concatenate(filled)
+    return np.where(present, np.concatenate(values, axis=1), np.nan), present
 
 
-def _census(moments_KLN: FloatArray, neurons: NDArray[np.int64], threshold: float) -> dict[str, FloatArray]:
-    """The moments, and how many of each block's ``neurons`` are prediction and suppression neurons."""
-    data = dict(zip(MOMENTS, moments_KLN))
+def _census(found: Sequence[tuple[FloatArray, FloatArray]], threshold: float) -> dict[str, FloatArray]:
+    width = max(len(present) for _, present in found)
+    data = {name: _padded([values[row] for values, _ in found], width, np.nan) for row, name in enumerate(MOMENTS)}
     kurtotic = data["kurtosis"] > threshold
+    neurons = np.array([len(present) for _, present in found])
     for name, signed in (("prediction", data["skew"] > 0), ("suppression", data["skew"] < 0)):
         with np.errstate(invalid="ignore"):
             data[f"{name}_fraction"] = (kurtotic & signed).sum(1) / neurons
     data["n_neurons"] = neurons
-    data["zero_neurons"] = neurons - np.isfinite(data["mean"]).sum(1)
+    data["zero_neurons"] = np.array([np.count_nonzero(present == 0) for _, present in found])
     return data
 
 
 def _profile(
     weights: Sequence[Sequence[OutputWeights]],
     unembedding: Unembedding,
-    classes_CV: NDArray[np.bool_],
-    effects_CLN: FloatArray,
+    classes_CV: Members | None,
     census: Mapping[str, FloatArray],
 ) -> dict[str, FloatArray]:
-    """The neurons that tell each class of tokens most from the others; missing for a class without tokens."""
+    """The neurons that tell each class of tokens most from the others; missing without a tokenizer."""
     chosen = np.full((2, len(CLASSES), TOP), -1)
     values = np.full((3, len(CLASSES), TOP), np.nan)
     edges = np.full((len(CLASSES), TOP, BINS + 1), np.nan)
     shares = np.full((len(CLASSES), TOP, len(SIDES), BINS), np.nan)
-    top = [ranked(effects_LN)[:TOP] for effects_LN in effects_CLN]
-    directions_at = directions_by_place(weights, {(b, n) for places in top for b, n in places.tolist()})
-    for index, (effects_LN, places) in enumerate(zip(effects_CLN, top)):
-        n = len(places)
-        if not n:
-            continue
-        chosen[:, index, :n] = places.T
-        picked = tuple(places.T)
-        values[:, index, :n] = effects_LN[picked], census["skew"][picked], census["kurtosis"][picked]
-        directions = torch.cat([directions_at[block, neuron] for block, neuron in places.tolist()])
-        on_tokens = token_effects(directions, unembedding)
-        edges[index, :n], shares[index, :n] = histograms(on_tokens, classes_CV[index], BINS)
+    sizes = np.zeros(len(CLASSES), dtype=int) if classes_CV is None else classes_CV.sum(1)
+    if classes_CV is not None:
+        effects = effects_by_block(weights, unembedding, classes_CV)
+        top = [ranked(effects_LN)[:TOP] for effects_LN in effects]
+        directions_at = directions_by_place(weights, {(b, n) for places in top for b, n in places.tolist()})
+        for index, (effects_LN, places) in enumerate(zip(effects, top)):
+            n = len(places)
+            chosen[:, index, :n] = places.T
+            picked = tuple(places.T)
+            values[:, index, :n] = effects_LN[picked], census["skew"][picked], census["kurtosis"][picked]
+            if n:
+                directions = torch.cat([directions_at[block, neuron] for block, neuron in places.tolist()])
+                on_tokens = token_effects(directions, unembedding)
+                edges[index, :n], shares[index, :n] = histograms(on_tokens, classes_CV[index], BINS)
     return {
         **dict(zip(("top_block", "top_neuron"), chosen)),
         **dict(zip(("top_effect", "top_skew", "top_kurtosis"), values)),
-        "class_tokens": classes_CV.sum(1),
+        "class_tokens": sizes,
         "histogram": shares,
         "histogram_edge": edges,
     }
+
+
+def effects_by_block(
+    weights: Sequence[Sequence[OutputWeights]], unembedding: Unembedding, classes_CV: Members
+) -> FloatArray:
+    """Effect of every neuron on every class against all other tokens, [classes, blocks, neurons], NaN padded."""
+    class_directions = unembedding.class_directions(torch.from_numpy(classes_CV))
+    by_block = []
+    for block in weights:
+        parts = [np.empty((len(classes_CV), 0))]
+        with at_hand(block):
+            for rows in (one.directions(r) for one in block for matrix in one.matrices() for r in matrix.split(TILE)):
+                parts.append(class_effects(rows, unembedding, class_directions))
+        by_block.append(np.concatenate(parts, axis=1))
+    width = max(effects.shape[1] for effects in by_block)
+    return np.stack([_padded([effects[c] for effects in by_block], width, np.nan) for c in range(len(classes_CV))])
 
 
 def directions_by_place(
@@ -179,6 +196,8 @@ def _experts(weights: Sequence[OutputWeights]) -> NDArray[np.int64]:
 
 
 def _padded(rows: Sequence[NDArray[Scalar]], width: int, fill: float) -> NDArray[Scalar]:
-    """Arrays of different lengths as one, filled at their ends: [..., row, width]."""
-    ends = [[(0, 0)] * (row.ndim - 1) + [(0, width - row.shape[-1])] for row in rows]
-    return np.stack([np.pad(row, end, constant_values=fill) for row, end in zip(rows, ends)], axis=-2)
+    """Rows of different lengths as one array, filled at their ends."""
+    out = np.full((len(rows), width), fill, dtype=np.result_type(*rows))
+    for row, values in zip(out, rows):
+        row[: len(values)] = values
+    return out
