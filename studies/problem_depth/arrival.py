@@ -20,7 +20,7 @@ import numpy as np
 import xarray as xr
 from scipy import stats
 
-from bathyscope.arrays import FloatArray
+from bathyscope.arrays import FloatArray, IntArray
 from bathyscope.cli.console import write_table
 from bathyscope.engines import survey
 from bathyscope.errors import OptionError
@@ -28,7 +28,7 @@ from bathyscope.model import Model, load
 from bathyscope.model.reading import tokenized
 from bathyscope.prompts.prompt import Prompt
 from bathyscope.solving import solved
-from bathyscope.statistics.bootstrap import mean_interval
+from bathyscope.statistics.bootstrap import Interval
 from bathyscope.store.run import Run
 from studies.common.across_seeds import show_together
 from studies.problem_depth.readings import MEASURES, OPTIONS, READINGS, readings
@@ -112,11 +112,20 @@ def judged(run: Run) -> dict[str, Judged]:
         known = np.isfinite(own) & np.isfinite(truth)
         if known.sum() >= _LEAST:
             apart = (own - truth)[known]
-            missed = mean_interval(apart)
+            low, high = _interval(apart, np.stack([np.arange(len(source)), source], axis=1)[known])
             differ = min(np.ptp(own[known]), np.ptp(truth[known])) > 0
             rank = float(stats.spearmanr(own[known], truth[known]).statistic) if differ else np.nan
-            found[name] = Judged((float(apart.mean()), missed.low, missed.high), float(np.abs(apart).mean()), rank)
+            found[name] = Judged((float(apart.mean()), low, high), float(np.abs(apart).mean()), rank)
     return found
+
+
+def _interval(values: FloatArray, pairs: IntArray) -> Interval:
+    """Student's 95 % interval of a mean over pairs [pairs, 2] of problems, each of which stands in several pairs
+    (Aronow, Samii and Assenova 2015)."""
+    left, shared = values - values.mean(), (pairs[:, None, :, None] == pairs[None, :, None, :]).any((2, 3))
+    error = np.sqrt(max(left @ shared @ left, left @ left) / (values.size * (values.size - 1)))
+    reach = float(stats.t.ppf(0.975, values.size - 1) * error)
+    return Interval(float(values.mean()) - reach, float(values.mean()) + reach)
 
 
 def main(folders: list[str]) -> None:

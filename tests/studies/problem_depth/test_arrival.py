@@ -73,6 +73,15 @@ def test_a_reading_is_judged_by_the_larger_one_of_a_pair(plain: Run) -> None:
     assert found.missed[1] <= found.missed[0] <= found.missed[2]
 
 
+def test_intervals_hold_though_problems_stand_in_two_pairs() -> None:
+    draw, n = np.random.default_rng(0), 60
+    pairs = np.stack([np.arange(n), (np.arange(n) + 1) % n], axis=1)
+    expected = float(np.maximum(*draw.normal(size=(2, 1_000_000))).mean())
+    found = [module._interval(draw.normal(size=n)[pairs].max(1), pairs) for _ in range(1000)]
+    # as if pairs had no problem in common it is 0.86
+    assert 0.92 < np.mean([low <= expected <= high for low, high in found]) < 0.98
+
+
 def test_models_of_equally_many_blocks_are_told_together(
     plain: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
