@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bathyscope.prompts.levels import in_turn, shares
+from bathyscope.prompts.levels import as_range, in_turn, shares
 
 
 @pytest.mark.parametrize(
@@ -26,3 +26,7 @@ def test_groups_take_turns() -> None:
     assert in_turn([[1, 2, 3], [10], [100, 200]]) == [1, 10, 100, 2, 200, 3]
     assert in_turn([[None, 1], [2]]) == [None, 2, 1]
     assert in_turn([]) == []
+
+
+def test_levels_as_they_are_written() -> None:
+    assert (as_range("2-4"), as_range(3), as_range("5")) == (range(2, 5), range(3, 4), range(5, 6))

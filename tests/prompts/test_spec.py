@@ -121,14 +121,14 @@ def test_corpus_round_trip(
 
 def test_options_are_read_by_type() -> None:
     spec = parse("stories.txt?chars=0100&limit=7")
-    assert (spec.number("chars"), spec.number("limit"), spec.number("window")) == (100, 7, None)
-    assert parse("gsm8k?split=train").text("split") == "train"
-    assert parse("gsm8k").text("split") is None
+    assert (spec.option("chars"), spec.option("limit"), spec.option("window")) == (100, 7, None)
+    assert parse("gsm8k?split=train").option("split") == "train"
+    assert parse("gsm8k").option("split") is None
 
 
 def test_levels() -> None:
     spec = parse("sums:9?steps=2-4&digits=03")
-    assert (spec.levels("steps"), spec.levels("digits"), spec.levels("hops")) == (range(2, 5), range(3, 4), None)
+    assert (spec.option("steps"), spec.option("digits"), spec.option("hops")) == ("2-4", 3, None)
     assert str(parse("sums:9?steps=02-04&digits=5-5")) == "sums:9?steps=2-4&digits=5"
 
 

@@ -88,7 +88,7 @@ def _contradiction(first: Side, second: Side, shared: list[str]) -> str:
             return f"{both} name the same data, but prompt {unlike[0]!r} has {counts} under the same tokenizer"
         return ""
     if isinstance(source, SourceSpec):
-        if source.kind == "corpus" and source.number("chars") is None:
+        if source.kind == "corpus" and source.option("chars") is None:
             return (
                 f"{both} cut the same text into windows of tokens, which hold different text under different "
                 "tokenizers; cut it by characters (?chars=1000) to pair them"

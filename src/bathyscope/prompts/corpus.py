@@ -40,7 +40,7 @@ def corpus_prompts(
     limit: int | None = None,
     tokens: int | None = None,
     count: int | None = None,
-    separator: str | None = None,
+    documents: str | None = None,
     add_special_tokens: bool = True,
 ) -> tuple[Prompt, ...]:
     """Cut texts into prompts of token ids.
@@ -63,7 +63,7 @@ def corpus_prompts(
         tokens: as many prompts as have at most this many tokens altogether, BOS included; all prompts of a text that
             has fewer, with a warning.
         count: how many prompts; None = all there are.
-        separator: the line that stands between the documents of a file, such as ``<|endoftext|>``.
+        documents: the line that stands between the documents of a file, such as ``<|endoftext|>``.
         add_special_tokens: begin every prompt with BOS.
 
     Raises:
@@ -79,9 +79,9 @@ def corpus_prompts(
         raise PromptError(f"{path}: how long is a window? Write {path}?window=512 (tokens) or ?chars=1000.")
     bos = tokenizer.bos_token_id if add_special_tokens else None
     cut = Cut(tokenizer, () if bos is None else (int(bos),), window, context, chars)
-    if is_folder or separator is not None:
-        documents = _in_folder(Path(path)) if separator is None else _in_file(Path(path), separator)
-        return _taken(path, _in_turn(path, documents, cut, limit, tokens, count), tokens, count)
+    if is_folder or documents is not None:
+        there = _in_folder(Path(path)) if documents is None else _in_file(Path(path), documents)
+        return _taken(path, _in_turn(path, there, cut, limit, tokens, count), tokens, count)
     with open_text(path) as file:
         return _taken(path, (Prompt(ids=ids) for ids in cut.prompts(Text(path, file, limit))), tokens, count)
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from bathyscope.errors import PromptError, did_you_mean, warn
-from bathyscope.prompts.prompt import Prompt, whole_number
+from bathyscope.prompts.prompt import Prompt
 from bathyscope.strict import read_json
 
 Row = Mapping[str, Any]
@@ -181,7 +181,6 @@ def _prompt(row: Row, where: str) -> Prompt:
     both = sorted(set(extra) & set(labels))
     if both:
         raise PromptError(f"{where}: {both[0]!r} stands both in labels and beside it; keep one.")
-    _check_types(row, where)
     name = row.get("id")
     try:
         return Prompt(
@@ -210,21 +209,3 @@ def _misspelt(row: Row) -> dict[str, str]:
         if name not in FIELDS and close and close[0] not in row:
             found[name] = close[0]
     return found
-
-
-def _check_types(row: Row, where: str) -> None:
-    def wrong(field: str, needed: str) -> PromptError:
-        return PromptError(f"{where}: {field} must be {needed}, not {row[field]!r}.")
-
-    for field in ("text", "answer"):
-        if row.get(field) is not None and not isinstance(row[field], str):
-            raise wrong(field, "a text")
-    if row.get("ids") is not None and not is_token_ids(row["ids"]):
-        raise wrong("ids", "a list of whole numbers")
-    if row.get("answer_tokens") is not None and not is_token_ids([row["answer_tokens"]]):
-        raise wrong("answer_tokens", "a whole number")
-
-
-def is_token_ids(value: Any) -> bool:
-    """Whether this is a list of whole numbers (truth values do not count)."""
-    return isinstance(value, list) and all(whole_number(item) is not None for item in value)

@@ -56,7 +56,7 @@ def column_prompts(
     split: str,
     text: str,
     answer: str | None = None,
-    labels: tuple[str, ...] = (),
+    labels: str = "",
     config: str | None = None,
     count: int | None = None,
 ) -> tuple[Prompt, ...]:
@@ -66,7 +66,7 @@ def column_prompts(
         hub: name of the data set there, or a folder of the same layout.
         text: the column of the text; the answer comes behind it, after a space, where it does not end with it.
         answer: the column of the answer, text or a number; None = prompts have none.
-        labels: columns of texts or numbers that become labels.
+        labels: columns of texts or numbers that become labels, with commas between them.
         config: configuration of the data set; None = the only one.
         count: how many rows; None = all.
 
@@ -75,7 +75,8 @@ def column_prompts(
     """
     where = f"{hub} (split {split!r})"
     rows = hub_rows(hub, config, split, "give a local file (mine.jsonl, one prompt a line)", streaming=True)
-    columns = (text, *([] if answer is None else [answer]), *labels)
+    kept = labels.split(",") if labels else []
+    columns = (text, *([] if answer is None else [answer]), *kept)
     found = []
     for number, row in enumerate(islice(rows, count), start=1):
         missing = next((column for column in columns if column not in row), None)
@@ -84,14 +85,14 @@ def column_prompts(
             raise PromptError(
                 f"{where} has no column {missing!r}; it has {', '.join(there)}.{did_you_mean(missing, there)}"
             )
-        found.append(_prompt(row, text, answer, labels, f"{where}, row {number}"))
+        found.append(_prompt(row, text, answer, kept, f"{where}, row {number}"))
     if not found or (count is not None and len(found) < count):
         asked = "" if count is None else f" and {count} were asked for; ask for at most that"
         raise PromptError(f"{where} has {len(found)} rows{asked}.")
     return tuple(found)
 
 
-def _prompt(row: Row, text: str, answer: str | None, labels: tuple[str, ...], where: str) -> Prompt:
+def _prompt(row: Row, text: str, answer: str | None, labels: Iterable[str], where: str) -> Prompt:
     said = row[text]
     if not isinstance(said, str):
         raise PromptError(f"{where}: column {text!r} must hold text, not {type(said).__name__}.")

@@ -96,6 +96,11 @@ def whole_number(value: Any) -> int | None:
     return int(plain) if isinstance(plain, Integral) and not isinstance(plain, bool) else None
 
 
+def is_token_ids(value: Any) -> bool:
+    """Whether this is a list of whole numbers."""
+    return isinstance(value, list | tuple) and all(whole_number(item) is not None for item in value)
+
+
 def _token_ids(given: Any) -> tuple[int, ...]:
     items = given.tolist() if hasattr(given, "tolist") else given
     if not isinstance(items, Iterable):

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 from bathyscope.errors import PromptError, warn
 from bathyscope.prompts.corpus import corpus_prompts
 from bathyscope.prompts.datasets import data_set, names
-from bathyscope.prompts.files import check_exists, is_token_ids, read_prompts, require_folder
+from bathyscope.prompts.files import check_exists, read_prompts, require_folder
 from bathyscope.prompts.generators import GENERATORS
 from bathyscope.prompts.hub import column_prompts
-from bathyscope.prompts.prompt import Prompt, PromptSet, whole_number
+from bathyscope.prompts.levels import as_range
+from bathyscope.prompts.prompt import Prompt, PromptSet, is_token_ids
 from bathyscope.prompts.spec import HUB, SourceSpec, parse
 
 if TYPE_CHECKING:
@@ -100,45 +101,28 @@ def _from_spec(
     window: int | None,
     add_special_tokens: bool,
 ) -> tuple[Prompt, ...]:
+    options: dict[str, Any] = dict(spec.options)
     if spec.name is not None and spec.name in GENERATORS:
-        return GENERATORS[spec.name].prompts(spec.count, dict(spec.options), seed)
+        return GENERATORS[spec.name].prompts(spec.count, options, seed)
     if spec.name is not None:
         found = data_set(spec.name)
         if found is None:
             raise PromptError(f"There is no data set {spec.name!r}; there are {', '.join(names())}.")
-        return found.prompts(
-            count=spec.count,
-            path=spec.path,
-            split=spec.text("split"),
-            levels=None if found.level is None else spec.levels(found.level),
-            per_level=spec.number("per_level"),
-            max_tokens=spec.number("max_tokens"),
-            tokenizer=tokenizer,
-        )
+        if found.level in options:
+            options["levels"] = as_range(options.pop(found.level))
+        return found.prompts(count=spec.count, path=spec.path, tokenizer=tokenizer, **options)
     assert spec.path is not None
     if spec.kind == "hub data set":
-        return column_prompts(
-            spec.path.removeprefix(HUB),
-            split=spec.text("split") or "",
-            text=spec.text("text") or "",
-            answer=spec.text("answer"),
-            labels=tuple((spec.text("labels") or "").split(",")) if spec.text("labels") else (),
-            config=spec.text("config"),
-            count=spec.count,
-        )
+        return column_prompts(spec.path.removeprefix(HUB), count=spec.count, **options)
     if spec.kind == "prompt file":
         return read_prompts(spec.path, count=spec.count)
     return corpus_prompts(
         spec.path,
         tokenizer=tokenizer,
-        window=spec.number("window"),
         context=window,
-        chars=spec.number("chars"),
-        limit=spec.number("limit"),
-        tokens=spec.number("tokens"),
         count=spec.count,
-        separator=spec.text("documents"),
         add_special_tokens=add_special_tokens,
+        **options,
     )
 
 
@@ -170,7 +154,7 @@ def sources(source: Source | Iterator[Item]) -> list[PromptSet | SourceSpec]:
         )
     if not items:
         raise PromptError("The list of prompts is empty; give at least one prompt.")
-    if is_token_ids(list(items)):
+    if is_token_ids(items):
         raise PromptError("A flat list of numbers is one prompt, not a list of prompts; write [[…]].")
     found: list[PromptSet | SourceSpec] = []
     for named, run in groupby(enumerate(items), key=lambda numbered: _is_named(numbered[1])):
@@ -203,7 +187,7 @@ def _from_item(item: Any, number: int) -> Prompt:
         _warn_of_a_source(item)
         return Prompt(text=item)
     ids = _plain(item)
-    if isinstance(ids, (list, tuple)) and all(whole_number(token) is not None for token in ids):
+    if is_token_ids(ids):
         return Prompt(ids=ids)
     raise PromptError(
         f"Prompt {number} of the list is {item!r:.60}; allowed: a text, a Prompt, or a list of token ids "

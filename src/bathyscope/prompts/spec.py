@@ -33,9 +33,8 @@ from pathlib import Path
 from typing import Literal
 
 from bathyscope.errors import PromptError, did_you_mean
-from bathyscope.prompts.datasets import data_set, names
-from bathyscope.prompts.generators import GENERATORS, TASK_PREFIX
-from bathyscope.prompts.levels import as_range
+from bathyscope.prompts.datasets import DataSet, data_set, names
+from bathyscope.prompts.generators import GENERATORS, TASK_PREFIX, Generator
 from bathyscope.text import elided
 
 CORPUS_SUFFIXES = (".txt", ".txt.gz")
@@ -58,9 +57,9 @@ HUB = "hf:"
 _NAMED = re.compile(
     r"(?P<name>(?:task:)?[A-Za-z][\w-]+)(?::(?P<count>[^?@]*))?(?:\?(?P<options>[^@]*))?(?:@(?P<path>.*))?"
 )
-_HUB = re.compile(rf"(?P<path>{HUB}[^:?]+)(?::(?P<count>[^?]*))?(?:\?(?P<options>.*))?")
-_FOLDER = re.compile(r"(?P<path>.+?/)(?::(?P<count>[^?]*))?(?:\?(?P<options>.*))?")
-_FILE = re.compile(r"(?P<path>.+?\.(?:txt|jsonl)(?:\.gz)?)(?::(?P<count>[^?]*))?(?:\?(?P<options>.*))?")
+_REST = r"(?::(?P<count>[^?]*))?(?:\?(?P<options>.*))?"
+_HUB = re.compile(rf"(?P<path>{HUB}[^:?]+){_REST}")
+_PATH = re.compile(rf"(?P<path>.+?\.(?:txt|jsonl)(?:\.gz)?|.+?/){_REST}")
 
 
 @dataclass(frozen=True)
@@ -93,20 +92,9 @@ class SourceSpec:
         """Whether the texts of a folder are documents."""
         return self.name is None and str(self.path).endswith("/") and not str(self.path).startswith(HUB)
 
-    def number(self, key: str) -> int | None:
-        """A numeric option's value, or None where it was not given."""
-        value = dict(self.options).get(key)
-        return None if value is None else int(value)
-
-    def levels(self, key: str) -> range | None:
-        """The levels that an option chooses, or None where it was not given."""
-        value = self.text(key)
-        return None if value is None else as_range(value)
-
-    def text(self, key: str) -> str | None:
-        """A textual option's value, or None where it was not given."""
-        value = dict(self.options).get(key)
-        return None if value is None else str(value)
+    def option(self, key: str) -> int | str | None:
+        """An option's value, or None where it was not given."""
+        return dict(self.options).get(key)
 
     @property
     def label(self) -> str:
@@ -133,18 +121,24 @@ def parse(text: str) -> SourceSpec:
     Raises:
         PromptError: the text is no source, or its count or options are not allowed.
     """
-    hub = _HUB.fullmatch(text)
-    if hub is not None:
-        return _with_options(text, SourceSpec(None, _count(text, hub["count"]), hub["path"]), hub["options"])
-    named = _NAMED.fullmatch(text)
-    if named is not None and (named["name"] in GENERATORS or data_set(named["name"]) is not None):
-        spec = SourceSpec(named["name"], _count(text, named["count"]), named["path"])
-        return _with_options(text, spec, named["options"])
-    file = _FILE.fullmatch(text) or _FOLDER.fullmatch(text)
-    if file is None or (named is not None and named["path"] is not None):
+    named, found = _NAMED.fullmatch(text), _HUB.fullmatch(text)
+    known = found is None and named is not None and _taker(named["name"]) is not None
+    if known:
+        found = named
+    elif found is None and (named is None or named["path"] is None):
+        found = _PATH.fullmatch(text)
+    if found is None:
         raise PromptError(_not_a_source(text, named["name"] if named else text, (*names(), *GENERATORS)))
-    spec = SourceSpec(None, _count(text, file["count"]), file["path"])
-    return _with_options(text, spec, file["options"])
+    try:
+        spec = SourceSpec(found["name"] if known else None, _count(found["count"]), found["path"])
+        return _with_options(spec, found["options"])
+    except PromptError as error:
+        raise PromptError(f"Prompts {text!r}: {error}") from error
+
+
+def _taker(name: str) -> DataSet | Generator | None:
+    """What takes the options of a source of this name."""
+    return GENERATORS.get(name) or data_set(name)
 
 
 def _not_a_source(text: str, name: str, known: tuple[str, ...]) -> str:
@@ -157,105 +151,88 @@ def _not_a_source(text: str, name: str, known: tuple[str, ...]) -> str:
     )
 
 
-def _positive(text: str, what: str, value: str) -> int:
+def _positive(what: str, value: str) -> int:
     if not re.fullmatch(r"0*[1-9][0-9]*", value):
-        raise PromptError(f"Prompts {text!r}: {what} must be a whole number of at least 1, not {value!r}.")
+        raise PromptError(f"{what} must be a whole number of at least 1, not {value!r}.")
     return int(value)
 
 
-def _count(text: str, count: str | None) -> int | None:
-    return None if count is None else _positive(text, "the count after ':'", count)
+def _count(count: str | None) -> int | None:
+    return None if count is None else _positive("the count after ':'", count)
 
 
-def _levels(text: str, key: str, value: str) -> int | str:
+def _levels(key: str, value: str) -> int | str:
     """One level as a number, several as their range."""
     parts = re.fullmatch(r"(\d+)(?:-(\d+))?", value)
     lowest, highest = (0, 0) if parts is None else (int(parts[1]), int(parts[2] or parts[1]))
     if not 1 <= lowest <= highest:
-        raise PromptError(
-            f"Prompts {text!r}: {key}= must be a whole number of at least 1, or a rising range such as 1-3, "
-            f"not {value!r}."
-        )
+        raise PromptError(f"{key}= must be a whole number of at least 1, or a rising range such as 1-3, not {value!r}.")
     return lowest if lowest == highest else f"{lowest}-{highest}"
 
 
-def _read(text: str, key: str, value: str, name: str | None) -> int | str:
+def _read(key: str, value: str, name: str | None) -> int | str:
     """An option's value: levels, a text, or a number. A task's own stay as they were typed, for the task to read."""
     of_task = (name or "").startswith(TASK_PREFIX)
     if key in LEVELS and not of_task:
-        return _levels(text, key, value)
+        return _levels(key, value)
     if (of_task and key != "count") or key in _TEXT_OPTIONS:
         if not value:
-            raise PromptError(f"Prompts {text!r}: {key}= has no value; write {key}=VALUE.")
+            raise PromptError(f"{key}= has no value; write {key}=VALUE.")
         return value
-    return _positive(text, f"{key}=", value)
+    return _positive(f"{key}=", value)
 
 
-def _allowed_options(spec: SourceSpec) -> tuple[str, ...]:
-    if spec.name is None:
-        return _FILE_OPTIONS[spec.kind]
-    found = GENERATORS.get(spec.name) or data_set(spec.name)
-    return () if found is None else found.options
-
-
-def _with_options(text: str, spec: SourceSpec, options: str | None) -> SourceSpec:
+def _with_options(spec: SourceSpec, options: str | None) -> SourceSpec:
     """``spec`` with its options checked and filled in."""
-    allowed = _allowed_options(spec)
+    taker = None if spec.name is None else _taker(spec.name)
+    allowed = _FILE_OPTIONS[spec.kind] if taker is None else taker.options
     pairs: dict[str, int | str] = {}
     for part in [] if options is None else options.split("&"):
         key, _, value = part.partition("=")
         if key not in allowed:
             listed = ", ".join(f"{name}=" for name in allowed) or "none"
-            taker = f"A {spec.kind} takes" if spec.name is None else f"Options of {spec.name}"
-            hint = did_you_mean(key, allowed)
-            raise PromptError(f"Prompts {text!r}: unknown option {key!r}.{hint} {taker}: {listed}.")
+            whose = f"A {spec.kind} takes" if spec.name is None else f"Options of {spec.name}"
+            raise PromptError(f"unknown option {key!r}.{did_you_mean(key, allowed)} {whose}: {listed}.")
         if key in pairs:
-            raise PromptError(f"Prompts {text!r}: option {key!r} is given twice; give it once.")
-        pairs[key] = _read(text, key, value, spec.name)
+            raise PromptError(f"option {key!r} is given twice; give it once.")
+        pairs[key] = _read(key, value, spec.name)
     count = pairs.pop("count", None)
     if count is not None and spec.count is not None:
-        raise PromptError(f"Prompts {text!r}: say how many, and once, for example {spec.name}:20.")
+        raise PromptError(f"say how many, and once, for example {spec.name}:20.")
     spec = SourceSpec(spec.name, spec.count if count is None else int(count), spec.path, tuple(pairs.items()))
-    _check_combination(text, spec)
+    _check_combination(spec)
     if spec.name is not None and spec.name in GENERATORS:
-        try:
-            GENERATORS[spec.name].check(pairs)
-        except PromptError as error:
-            raise PromptError(f"Prompts {text!r}: {error}") from error
+        GENERATORS[spec.name].check(pairs)
     return spec
 
 
-def _check_combination(text: str, spec: SourceSpec) -> None:
+def _check_combination(spec: SourceSpec) -> None:
     if spec.path == "":
-        raise PromptError(f"Prompts {text!r}: no file after '@'; write {spec.name}@FILE.jsonl (or .csv, .parquet).")
+        raise PromptError(f"no file after '@'; write {spec.name}@FILE.jsonl (or .csv, .parquet).")
     if spec.kind == "generated" and spec.path is not None:
-        raise PromptError(f"Prompts {text!r}: {spec.name} are generated and read no file; leave out '@…'.")
-    lacking = [key for key in ("split", "text") if spec.kind == "hub data set" and spec.text(key) is None]
+        raise PromptError(f"{spec.name} are generated and read no file; leave out '@…'.")
+    lacking = [key for key in ("split", "text") if spec.kind == "hub data set" and spec.option(key) is None]
     if lacking:
         raise PromptError(
-            f"Prompts {text!r}: {' and '.join(f'{key}=' for key in lacking)} {'is' if len(lacking) == 1 else 'are'} "
-            f"missing; write which split, and which column the text is in: {spec.path}:10?split=test&text=question&"
-            "answer=answer."
+            f"{' and '.join(f'{key}=' for key in lacking)} {'is' if len(lacking) == 1 else 'are'} missing; write which "
+            f"split, and which column the text is in: {spec.path}:10?split=test&text=question&answer=answer."
         )
-    per_level = spec.number("per_level")
+    per_level = spec.option("per_level")
     if spec.kind == "generated" and spec.count is None and per_level is None:
-        raise PromptError(f"Prompts {text!r}: say how many, for example {spec.name}:20.")
+        raise PromptError(f"say how many, for example {spec.name}:20.")
     if spec.count is not None and per_level is not None:
         raise PromptError(
-            f"Prompts {text!r}: ':{spec.count}' is the number of prompts altogether and per_level={per_level} that of "
-            "each level; give one of them."
+            f"':{spec.count}' is the number of prompts altogether and per_level={per_level} that of each level; give "
+            "one of them."
         )
-    if spec.name is not None and spec.path is not None and spec.text("split") is not None:
+    if spec.name is not None and spec.path is not None and spec.option("split") is not None:
         raise PromptError(
-            f"Prompts {text!r}: split= chooses a split of the hub's copy, and a local file has none; "
-            "leave out one of split= and '@…'."
+            "split= chooses a split of the hub's copy, and a local file has none; leave out one of split= and '@…'."
         )
-    if spec.is_folder and spec.text("documents") is not None:
+    if spec.is_folder and spec.option("documents") is not None:
         raise PromptError(
-            f"Prompts {text!r}: documents= gives the line between the documents of a file, and those of a folder are "
-            "its files; leave it out."
+            "documents= gives the line between the documents of a file, and those of a folder are its files; leave it "
+            "out."
         )
-    if spec.number("window") is not None and spec.number("chars") is not None:
-        raise PromptError(
-            f"Prompts {text!r}: a corpus is cut by tokens (window=) or by characters (chars=); give one of them."
-        )
+    if spec.option("window") is not None and spec.option("chars") is not None:
+        raise PromptError("a corpus is cut by tokens (window=) or by characters (chars=); give one of them.")

@@ -54,7 +54,7 @@ def localised(source: str, data: Mapping[str, str], count: int | None = None) ->
         spec = replace(spec, path=path)
     if count is None:
         return spec
-    if spec.number("per_level") is not None:
+    if spec.option("per_level") is not None:
         options = tuple((key, count if key == "per_level" else value) for key, value in spec.options)
         return replace(spec, options=options)
     return replace(spec, count=count)
