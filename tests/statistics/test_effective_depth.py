@@ -5,6 +5,9 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 from bathyscope.statistics.depth_inputs import DepthInputs
 from bathyscope.statistics.effective_depth import ESTIMATORS, blocks_done, effective_depth
@@ -269,6 +272,18 @@ def test_prompts_too_short_for_a_skip_position_are_left_out() -> None:
     with_gaps = effective_depth(replace(curves, effect_future=gaps))
     assert with_gaps["centre_of_mass"] == effective_depth(only_kept)["centre_of_mass"]
     assert with_gaps["kl"] == effective_depth(curves)["kl"]
+
+
+@given(arrays(float, st.integers(1, 9), elements=st.sampled_from([-1.0, -0.25, -0.0, 0.0, 0.5, np.nan])))
+@settings(max_examples=60)
+def test_there_is_a_reason_exactly_where_there_is_no_depth(curve: np.ndarray) -> None:
+    cosine = np.array([curve, curve])  # two prompts, so that there is an interval wherever there is a depth
+    effect = np.abs(cosine)[..., None] * np.triu(np.ones((curve.size, curve.size)), k=1)
+    tokens = np.abs(cosine[:, 0])
+    size = np.abs(cosine)
+    inputs = DepthInputs(cosine, cosine, cosine, size, size, np.ones(2), effect, tokens, tokens)
+    for name, one in effective_depth(inputs, resamples=2).items():
+        assert bool(one.reason) == math.isnan(one.depth), name
 
 
 def test_effects_that_tell_nothing_say_why() -> None:

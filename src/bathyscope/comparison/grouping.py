@@ -208,8 +208,8 @@ def _gathered(rows: Sequence[Sequence[Any]], field: str) -> FloatArray:
 
 
 def _why_none(mean: FloatArray) -> str:
-    return "" if np.isfinite(mean).all() else "no prompt of the group has a value"
+    return "no prompt of the group has a value"
 
 
 def _why_no_score(mean: FloatArray) -> str:
-    return _why_none(mean) or ("" if mean.any() else "the effect is zero at every block")
+    return "the effect is zero at every block" if np.isfinite(mean).all() else _why_none(mean)

@@ -51,13 +51,13 @@ def change_point(curve: ArrayLike) -> FloatArray:
 
 
 def change_point_reason(name: str, curve: ArrayLike) -> str:
-    """Why one curve ``[L]`` has no change point, in plain words; empty where it has one."""
+    """Why one curve ``[L]`` has no change point, in plain words."""
     values = np.asarray(curve, dtype=np.float64)
     if missing := int((~np.isfinite(values)).sum()):
         return f"the {name} curve has no finite value at {missing} of {values.size} entries"
     if values.size < FIRST + 2 * FEWEST:
         return f"a change point needs at least {FIRST + 2 * FEWEST} blocks, and the model has {values.size}"
-    return "" if _has_break(values) else f"the {name} curve is a straight line, without a break"
+    return f"the {name} curve is a straight line, without a break"
 
 
 class _Breaks(NamedTuple):

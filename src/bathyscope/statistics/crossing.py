@@ -98,24 +98,27 @@ def centre_of_mass(effect_by_block: ArrayLike) -> FloatArray:
     return _ratio(np.asarray(e @ np.arange(e.shape[-1])), total, where=total > 0, otherwise=np.nan)
 
 
-def crossing_reason(
-    criterion: Criterion,
-    curve: ArrayLike,
-    *,
-    kl_fraction: float = KL_FRACTION,
-    overlap_threshold: float = OVERLAP_THRESHOLD,
-) -> str:
-    """Why one curve ``[L]`` has no depth under ``criterion``, in plain words; empty where it has one."""
+def crossing_reason(criterion: Criterion, limit: float, curve: ArrayLike) -> str:
+    """Why one curve ``[L]`` has no depth under ``criterion``, whose fraction or threshold is ``limit``, in words."""
     values = _curve(curve)
     if missing := int(np.isnan(values).sum()):
         return f"the {criterion} curve has no finite value at {missing} of {values.size} entries"
     if values.size < 2:
         return "the model has a single block, and a depth needs two"
-    if criterion == "cosine":
-        return _cosine_reason(values)
+    before, largest = values[:-1], values.max()
+    if criterion == "overlap":
+        return f"overlap never exceeds {limit:g} before the last block (highest there: {before.max():.2g})"
     if criterion == "kl":
-        return _kl_reason(values, kl_fraction)
-    return _overlap_reason(values, overlap_threshold)
+        if largest <= 0:
+            return "KL is zero at every block input"
+        lowest = before.min() / largest
+        return f"KL never falls below {limit:g} of its maximum before the last block (lowest there: {lowest:.2g} of it)"
+    where = "only falls from positive to negative"
+    if (values >= 0).all():
+        where = "is nowhere below zero"
+    elif (values < 0).all():
+        where = "is below zero at every block"
+    return f"no sign change from negative to positive: the mean cosine {where}"
 
 
 def _first_below_zero(curve: FloatArray, interpolate: bool) -> FloatArray:
@@ -129,35 +132,6 @@ def _first_below_zero(curve: FloatArray, interpolate: bool) -> FloatArray:
         before = _entry(curve, np.maximum(index - 1, 0))
         depth += _ratio(at, before - at, where=index > 0)
     return np.where(below.any(axis=-1), depth, np.nan)
-
-
-def _cosine_reason(mu: FloatArray) -> str:
-    if not np.isnan(cosine_depth(mu)):
-        return ""
-    if (mu >= 0).all():
-        where = "the mean cosine is nowhere below zero"
-    elif (mu < 0).all():
-        where = "the mean cosine is below zero at every block"
-    else:
-        where = "the mean cosine only falls from positive to negative"
-    return f"no sign change from negative to positive: {where}"
-
-
-def _kl_reason(kl: FloatArray, fraction: float) -> str:
-    if not np.isnan(kl_depth(kl, fraction=fraction)):
-        return ""
-    largest = kl.max()
-    if largest <= 0:
-        return "KL is zero at every block input"
-    lowest = kl[:-1].min() / largest
-    return f"KL never falls below {fraction:g} of its maximum before the last block (lowest there: {lowest:.2g} of it)"
-
-
-def _overlap_reason(overlap: FloatArray, threshold: float) -> str:
-    if not np.isnan(overlap_depth(overlap, threshold=threshold)):
-        return ""
-    highest = overlap[:-1].max()
-    return f"overlap never exceeds {threshold:g} before the last block (highest there: {highest:.2g})"
 
 
 def _curve(values: ArrayLike) -> FloatArray:

@@ -119,7 +119,7 @@ class Estimator(Reading):
     curve: str
     """What it is read off; estimators of one curve share values and weights."""
     explain: Callable[[FloatArray], str]
-    """Why a mean curve ``[X]`` has no depth; empty where it has one."""
+    """Why a mean curve ``[X]`` has no depth, where it has none."""
     published: Published | None = None
     """For a whole-numbered estimator, which has its interval from the real-valued one."""
     offset: float = 0.0
@@ -138,7 +138,8 @@ class Estimator(Reading):
 
     def read(self, means: Means, n_blocks: int, level: float) -> DepthEstimate:
         """The depth with its interval, from the means of the estimator's values and weights."""
-        depth, reasons = float(self.locate(means.curve)), [self.explain(means.curve)]
+        depth = float(self.locate(means.curve))
+        reasons = [self.explain(means.curve)] if math.isnan(depth) else []
         low, high, share = math.nan, math.nan, math.nan
         if len(means.weights) == 1:
             reasons.append("an interval needs at least two prompts with values, and there is one")
@@ -156,8 +157,7 @@ class Estimator(Reading):
             depth, offset = float(self.published.locate(means.curve)), self.published.offset
             first, last = self.whole(np.array([low, high]))
             low, high = float(np.minimum(first, depth)), float(np.maximum(np.minimum(last, n_blocks - 2), depth))
-        reason = "; ".join(filter(None, reasons))
-        return DepthEstimate(depth, (depth + offset) / n_blocks, low, high, share, reason, offset)
+        return DepthEstimate(depth, (depth + offset) / n_blocks, low, high, share, "; ".join(reasons), offset)
 
     def ratio(self, n_blocks: int) -> Reading:
         """The reading of blocks done / L."""
@@ -217,17 +217,16 @@ def estimators(
     """
     last = float(curves.n_blocks - 1)
     found: dict[str, Estimator] = {}
-    why = partial(crossing_reason, kl_fraction=kl_fraction, overlap_threshold=overlap_threshold)
     kl, overlap = partial(kl_depth, fraction=kl_fraction), partial(overlap_depth, threshold=overlap_threshold)
-    criteria: tuple[tuple[Criterion, FloatArray, Locate, Locate, Locate], ...] = (
-        ("cosine", curves.cosine, cosine_depth, block_at, loess_fit),
-        ("kl", curves.kl, kl, block_input_at, falling_fit),
-        ("overlap", curves.overlap, overlap, block_input_at, rising_fit),
+    criteria: tuple[tuple[Criterion, float, FloatArray, Locate, Locate, Locate], ...] = (
+        ("cosine", 0.0, curves.cosine, cosine_depth, block_at, loess_fit),
+        ("kl", kl_fraction, curves.kl, kl, block_input_at, falling_fit),
+        ("overlap", overlap_threshold, curves.overlap, overlap, block_input_at, rising_fit),
     )
-    for name, values, locate, whole, smooth in criteria:
+    for name, limit, values, locate, whole, smooth in criteria:
         weights, offset = curves.weights(name), blocks_done(f"interpolated_{name}")
         of = partial(Estimator, values, weights, limits=(0.0, last), curve=name, offset=offset)
-        position, explain = partial(locate, interpolate=True), partial(why, name)
+        position, explain = partial(locate, interpolate=True), partial(crossing_reason, name, limit)
         found |= {
             name: of(position, explain=explain, whole=whole, published=Published(locate, blocks_done(name))),
             f"interpolated_{name}": of(position, explain=explain),
@@ -257,9 +256,7 @@ def _smoothed(smooth: Locate, read: Callable[[FloatArray], Any], curve: FloatArr
 
 
 def _token_reason(name: str, measured: bool, depth: FloatArray) -> str:
-    if not measured:
-        return f"{name} depths of tokens were not measured"
-    return "" if np.isfinite(depth).all() else f"no prompt has a {name} depth"
+    return f"no prompt has a {name} depth" if measured else f"{name} depths of tokens were not measured"
 
 
 def _effects(curves: DepthInputs) -> FloatArray:
@@ -275,4 +272,4 @@ def _effect_reason(measured: bool, effect: FloatArray) -> str:
         return "no prompt has a future skip effect"
     if missing := int((~np.isfinite(effect)).sum()):
         return f"the future skip effect is not finite at {missing} of {effect.size} blocks"
-    return "" if effect.sum() > 0 else "the future skip effect is zero at every block"
+    return "the future skip effect is zero at every block"
