@@ -157,8 +157,8 @@ def test_words(options: dict[str, str], words: int) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"elements": "any"}, "permutations: elements='any' is not allowed.* Allowed: all, generators"),
-        ({"answer": "imag"}, r"answer='imag' is not allowed. Did you mean 'image'\? Allowed: product, image"),
+        ({"elements": "any"}, "permutations: elements='any' is unknown.* Allowed: all, generators"),
+        ({"answer": "imag"}, r"answer='imag' is unknown. Did you mean 'image'\? Allowed: product, image"),
         ({"factors": (0, 2)}, "factors reaches from 0 to 2; allowed: 1 to 512"),
         ({"factors": (1, 4), "beyond": (3, 6)}, r"beyond reaches from 3 to 6; allowed: 5 to 1024 \(more than in"),
     ],

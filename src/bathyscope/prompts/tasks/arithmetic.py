@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from bathyscope.errors import OptionError
 from bathyscope.prompts.tasks.arithmetic_modules import MODULES, ORIGINAL, Entropies
 from bathyscope.prompts.tasks.drawing import Drawn, Task, check_choice, level_range
-from bathyscope.prompts.tasks.problem import Problem, Split
+from bathyscope.prompts.tasks.problem import Labels, Problem, Split
 
 MOST_ENTROPY = 16
 """As in the original's training problems."""
@@ -75,8 +75,7 @@ class Arithmetic(Task[str]):
         asked = MODULES[level].draw(rng, is_hard, self._sizes)
         if asked.is_hard != is_hard:
             return None
-        labels: dict[str, str | int] = {"task": self.name, "split": split, "k": asked.operations, "module": level}
-        labels |= {"terms": asked.terms, "digits": asked.digits}
+        labels: Labels = {"k": asked.operations, "module": level, "terms": asked.terms, "digits": asked.digits}
         return Drawn(Problem(as_question(asked.question), asked.answer, asked.steps, labels), asked.key)
 
 

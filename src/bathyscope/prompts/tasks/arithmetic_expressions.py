@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from decimal import Context, Decimal, Inexact
 from fractions import Fraction
 from typing import NamedTuple, TypeAlias
 
-DIGITS = "0123456789abcdef"
-"""Of numbers in a base up to 16."""
+_EXACT = Context(prec=1_000, traps=[Inexact])
 
 
 def integer(rng: random.Random, entropy: float, *, signed: bool = True, least: int = 0) -> int:
@@ -43,28 +43,15 @@ def split_in_two(rng: random.Random, entropy: float) -> tuple[float, float]:
 
 
 def decimal_text(number: Fraction) -> str:
-    """A number that has finitely many decimal places, all of them written: ``-0.25``.
-
-    Raises:
-        ValueError: it has infinitely many.
-    """
-    places = 0
-    while number * 10**places % 1:
-        places += 1
-        if places > number.denominator.bit_length():
-            raise ValueError(f"{number} has no end as a decimal number")
-    written = str(abs(number.numerator) * 10**places // number.denominator).rjust(places + 1, "0")
-    whole, parts = written[: len(written) - places], written[len(written) - places :]
-    return ("-" if number < 0 else "") + whole + (f".{parts}" if parts else "")
+    """A number that has finitely many decimal places, all of them written: ``-0.25``; decimal.Inexact for others."""
+    return f"{_EXACT.divide(Decimal(number.numerator), number.denominator):f}"
 
 
 def based_text(number: int, base: int) -> str:
     """A whole number in another base, digits above 9 as letters: ``-1a``."""
-    left, written = abs(number), ""
-    while left:
-        left, digit = divmod(left, base)
-        written = DIGITS[digit] + written
-    return ("-" if number < 0 else "") + (written or "0")
+    import numpy as np  # which the help of commands does not wait for
+
+    return np.base_repr(number, base).lower()
 
 
 def nearest_root(value: int, degree: int) -> int:

@@ -8,6 +8,7 @@ every seed, so that training on one seed and testing on another stays clean. Wha
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from hashlib import blake2b
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
@@ -23,7 +24,7 @@ ATTEMPTS = 20_000
 
 
 class Drawn(NamedTuple):
-    """A problem, and what it asks apart from order and wording; the same key is always on the same side."""
+    """A problem with labels of its own, and what it asks apart from order and wording; one key is on one side."""
 
     problem: Problem
     key: str
@@ -74,7 +75,8 @@ class Task(ABC, Generic[Level]):
         for _ in range(ATTEMPTS):
             drawn = self.draw(rng, levels[place], split)
             if drawn is not None and (split == "extrapolate" or is_held_out(drawn.key) == (split == "interpolate")):
-                return drawn.problem
+                labels = {"task": self.name, "split": split, **drawn.problem.labels}
+                return replace(drawn.problem, labels=labels)
         raise OptionError(
             f"{self.name}: no problem of level {levels[place]} is in {split!r} with these options; allow larger "
             "problems, of which there are more."

@@ -12,14 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import gcd
 from operator import add, mul, sub
-from typing import Annotated, NamedTuple
+from typing import Annotated, Literal, NamedTuple, get_args
 
 from bathyscope.errors import OptionError
 from bathyscope.options import Range
 from bathyscope.prompts.tasks.drawing import Drawn, Task, check_choice, level_range
 from bathyscope.prompts.tasks.problem import Problem, Split
 
-OPERATORS = ("+", "-", "*")
+Operator = Literal["+", "-", "*"]
 BY_DEPTH = "depth"
 MAX_LEAVES, MAX_MODULUS = 256, 100
 
@@ -57,7 +57,7 @@ class NestedArithmeticOptions:
     beyond: tuple[int, ...] | None = None
     leaves: Annotated[int, Range(3, MAX_LEAVES)] = 12
     modulus: Annotated[int, Range(2, MAX_MODULUS)] = 10
-    operators: tuple[str, ...] = OPERATORS
+    operators: tuple[Operator, ...] = get_args(Operator)
     held_out: str = BY_DEPTH
 
 
@@ -115,9 +115,8 @@ class NestedArithmetic(Task[int]):
         if self._pair and tree.has_pair != (split == "extrapolate"):
             return None
         steps = " ; ".join(tree.equations).rpartition(" ")[0]
-        labels: dict[str, str | int] = {"task": self.name, "split": split, "k": level}
         question = f"{tree.text} :"
-        return Drawn(Problem(question, str(tree.value), steps, labels), question)
+        return Drawn(Problem(question, str(tree.value), steps, {"k": level}), question)
 
     def _expression(
         self, rng: random.Random, leaves: int, depth: int, outer: str, held_out: str, *, pivotal: bool
@@ -171,8 +170,6 @@ _OPERATIONS: Mapping[str, Callable[[int, int], int]] = {"+": add, "-": sub, "*":
 
 
 def _check_operators(given: tuple[str, ...]) -> None:
-    for sign in given:
-        check_choice("nested_arithmetic: operators", sign, OPERATORS)
     if not set(given) - {"*"}:
         raise OptionError(
             f"nested_arithmetic: operators={given!r} has neither + nor -, and products alone are rarely invertible; "

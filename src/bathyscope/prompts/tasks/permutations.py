@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, combinations, pairwise
 from itertools import permutations as orders
+from typing import Literal
 
-from bathyscope.prompts.tasks.drawing import Drawn, Task, check_choice, level_range
+from bathyscope.prompts.tasks.drawing import Drawn, Task, level_range
 from bathyscope.prompts.tasks.problem import Problem, Split
 
 Permutation = tuple[int, ...]
@@ -19,9 +20,6 @@ Permutation = tuple[int, ...]
 POINTS = range(5)
 IDENTITY: Permutation = tuple(POINTS)
 MAX_FACTORS = 512
-
-ELEMENTS = ("all", "generators")
-ANSWERS = ("product", "image")
 
 _LOWER_BOUND = """\
 Conditional: the word problem of S5, and already the image of one point, is complete for NC1 under AC0 reductions \
@@ -52,8 +50,8 @@ class PermutationsOptions:
 
     factors: tuple[int, ...] = (1, 8)
     beyond: tuple[int, ...] | None = None
-    elements: str = "all"
-    answer: str = "product"
+    elements: Literal["all", "generators"] = "all"
+    answer: Literal["product", "image"] = "product"
 
 
 class Permutations(Task[int]):
@@ -65,8 +63,6 @@ class Permutations(Task[int]):
     controls = _CONTROLS
 
     def __init__(self, options: PermutationsOptions) -> None:
-        check_choice(f"{self.name}: elements", options.elements, ELEMENTS)
-        check_choice(f"{self.name}: answer", options.answer, ANSWERS)
         self._factors = level_range(f"{self.name}: factors", options.factors, 1, MAX_FACTORS)
         most = self._factors[-1]
         beyond = options.beyond or (most + 1, 2 * most)
@@ -88,7 +84,7 @@ class Permutations(Task[int]):
         asked = " ".join(self._elements[factor] for factor in factors)
         products = list(accumulate(factors, then))
         key = " ".join(self._elements[factor] for factor in factors if factor != IDENTITY)
-        labels: dict[str, str | int] = {"task": self.name, "split": split, "k": level}
+        labels = {"k": level}
         if self._asks_image:
             point = rng.choice(POINTS)
             question = f"compose {asked} of {_POINT_WORDS[point]} :"

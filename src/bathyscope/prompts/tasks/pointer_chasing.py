@@ -79,8 +79,7 @@ class PointerChasing(Task[int]):
         path = cycle[: -2 - level : -1]  # every arrow leads one place towards the front
         marks = [HOP] * level + [STAY] * (self._beyond[-1] - level)
         asked = f"start {path[0]} {' '.join(marks)} :"
-        labels: dict[str, str | int] = {"task": self.name, "split": split, "k": level, "hops": level}
-        labels["shortest"] = min(level, len(cycle) - level)
+        labels = {"k": level, "hops": level, "shortest": min(level, len(cycle) - level)}
         steps = " ".join(path[1:-1]) or None
         problem = Problem(f"{' '.join(arrows)} {asked}", path[-1], steps, labels)
         # the nodes in the order of the walk: the same graph with its arrows in another order is the same problem
