@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import UserDict
+from dataclasses import replace
 from typing import NamedTuple
 
 import pytest
@@ -106,15 +107,8 @@ def test_walk_and_rebuild_reach_every_tensor_and_keep_every_type() -> None:
 
 
 def fitted(value: Tensor, axes: Axes, prompts: list[int], start: int = 0, batch: int = 3) -> Tensor:
-    return fit_rows(
-        value,
-        axes,
-        batch=batch,
-        prompts=torch.tensor(prompts),
-        rows=len(prompts),
-        shared=same_for_all(value, axes, batch),
-        start=start,
-    )
+    own = replace(axes, shared=same_for_all(value, axes, batch))
+    return fit_rows(value, own, torch.tensor(prompts), len(prompts), start)
 
 
 def test_rows_get_the_values_of_their_prompt() -> None:
@@ -143,7 +137,7 @@ def test_a_tail_asks_with_its_own_tokens_and_keeps_all_keys() -> None:
 
 def test_a_single_prompt_serves_all_rows() -> None:
     ids = torch.arange(4).view(1, 4)
-    got = fit_rows(ids, Axes(batch=True, query=1), batch=1, prompts=None, rows=3, shared=True, start=1)
+    got = fit_rows(ids, Axes(batch=True, query=1, shared=True), None, rows=3, start=1)
     assert got.tolist() == [[1, 2, 3]] * 3
 
 

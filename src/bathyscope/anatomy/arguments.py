@@ -26,11 +26,13 @@ class Axes:
             ALiBi); otherwise the tensor broadcasts over the batch.
         multiplier: entries of the first axis for each batch entry.
         query: the axis that counts the tokens being computed, which a tail slices; None = none.
+        shared: all sequences of a recording have the same values, so that one serves every row.
     """
 
     batch: bool
     multiplier: int = 1
     query: int | None = None
+    shared: bool = False
 
 
 def walk(value: Any, path: Path = ()) -> Iterator[tuple[Path, Tensor]]:
@@ -98,28 +100,23 @@ def default_axes(value: Tensor, batch: int, tokens: int) -> Axes | None:
     return None
 
 
-def fit_rows(
-    value: Tensor, axes: Axes, *, batch: int, prompts: Tensor | None, rows: int, shared: bool, start: int
-) -> Tensor:
+def fit_rows(value: Tensor, axes: Axes, prompts: Tensor | None, rows: int, start: int) -> Tensor:
     """One recorded argument fitted to ``rows`` sequences that own the tokens from ``start`` on.
 
     Args:
-        value: as recorded with ``batch`` sequences.
-        prompts: for every row the recorded sequence it belongs to, [rows]; unused where ``shared``.
-        shared: all recorded sequences have the same values, so one serves every row.
+        prompts: for every row the recorded sequence it belongs to, [rows]; None = they are the recorded ones, or all of
+            one that is recorded alone.
     """
     if axes.query is not None and start:
         value = value.narrow(axes.query, start, value.shape[axes.query] - start)
     if not axes.batch:
         return value
-    if shared or batch == 1:
+    if axes.shared:
         value = value[: axes.multiplier]
         if axes.multiplier == 1:
             return value.expand(rows, *value.shape[1:])
         return value.repeat(rows, *[1] * (value.ndim - 1))
-    assert prompts is not None
-    grouped = value.view(batch, axes.multiplier, *value.shape[1:])
-    return grouped[prompts].reshape(rows * axes.multiplier, *value.shape[1:])
+    return value if prompts is None else value.unflatten(0, (-1, axes.multiplier))[prompts].flatten(0, 1)
 
 
 def same_for_all(value: Tensor, axes: Axes, batch: int) -> bool:

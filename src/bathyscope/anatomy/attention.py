@@ -223,11 +223,10 @@ def attention_heads(anatomy: Anatomy) -> tuple[int, ...]:
     with evaluating(anatomy.model):
         replay = anatomy.replay(ids_BT)
         resid_BTD = replay.recording.resid0_BTD
-        rows = torch.arange(len(ids_BT), device=ids_BT.device)
         state: State = {}
         for index, block in enumerate(anatomy.blocks):
             with attending(block, *ids_BT.shape) as seen:
-                resid_BTD = replay.run(block, index, resid_BTD, rows, state=state)
+                resid_BTD = replay.run(block, index, resid_BTD, state=state)
             heads.append(0 if seen.attention is None else seen.attention.size[1])
             _require_sound(seen, index, anatomy, tolerance(parameter.dtype))
     if not any(heads):

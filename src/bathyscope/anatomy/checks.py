@@ -86,7 +86,6 @@ def tail_gaps(anatomy: Anatomy, replay: Replay, boundaries: Sequence[Tensor]) ->
     """
     tokens = replay.tokens
     starts = sorted({1, tokens // 2, tokens - 1})
-    every = torch.arange(replay.batch, device=boundaries[0].device)
     rows = {t: torch.cat([boundaries[0][:, :t], boundaries[0].flip(0)[:, t:]], dim=1) for t in starts}
     row_states: dict[int, State] = {t: {} for t in starts}
     tail_states: dict[int, State] = {t: {} for t in starts}
@@ -95,16 +94,16 @@ def tail_gaps(anatomy: Anatomy, replay: Replay, boundaries: Sequence[Tensor]) ->
     yield
     for index, block in enumerate(anatomy.blocks):
         captured = CaptureCache()
-        donor = _attempt(partial(replay.run, block, index, boundaries[index], every, cache=captured, state=donor_state))
+        donor = _attempt(partial(replay.run, block, index, boundaries[index], cache=captured, state=donor_state))
         if isinstance(donor, str):
             return dict.fromkeys(starts, float("nan")), f"block {index} gives no keys and values to share: {donor}"
         attends = replay.attends(index, captured)
         for t in starts:
             own = rows[t][:, t:].contiguous()
-            rows[t] = replay.run(block, index, rows[t], every, state=row_states[t])
+            rows[t] = replay.run(block, index, rows[t], state=row_states[t])
             lent_keys = CaptureCache(captured.keys, captured.values, t)
             lend = partial(replay.run, cache=lent_keys, start=t, attends=attends)
-            tail = _attempt(partial(lend, block, index, own, every, state=tail_states[t]))
+            tail = _attempt(partial(lend, block, index, own, state=tail_states[t]))
             if isinstance(tail, str):
                 return dict.fromkeys(starts, float("nan")), f"block {index} cannot run a tail: {tail}"
             gaps[t] = max(gaps[t], token_gap(tail, rows[t][:, t:]))
@@ -261,12 +260,11 @@ def _replayed(
     gaps: list[float] = []
     sources: list[frozenset[int]] = []
     state = _Passed()
-    every = torch.arange(replay.batch, device=boundaries[0].device)
     yield
     for index, block in enumerate(anatomy.blocks):
         state.block, state.takes = index, set()
         with tapped(block, anatomy.sites) as taken:
-            out = replay.run(block, index, boundaries[-1], every, state=state)
+            out = replay.run(block, index, boundaries[-1], state=state)
         gaps.append(_contribution_gap(boundaries[-1], out, taken, anatomy.block_scale(block)))
         boundaries.append(out)
         sources.append(frozenset(state.takes - {index}))

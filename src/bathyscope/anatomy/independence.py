@@ -42,10 +42,9 @@ def gaps_by_order(anatomy: Blocks, replay: Replay, boundaries: Sequence[Tensor],
         boundaries: the stream before and after every block, as ``replay`` gave it.
         state: what its blocks passed on.
     """
-    rows = torch.arange(replay.batch, device=boundaries[0].device)
     gaps = [0.0] * len(anatomy.blocks)
     for index in reversed(range(len(gaps))):
-        again = replay.run(anatomy.blocks[index], index, boundaries[index], rows, state=dict(state))
+        again = replay.run(anatomy.blocks[index], index, boundaries[index], state=dict(state))
         gaps[index] = token_gap(again, boundaries[index + 1])
     return gaps
 
@@ -88,7 +87,7 @@ def gaps_by_neighbours(anatomy: Blocks, *, padded: bool) -> Steps[list[float]]:
     gaps = [next(strayed)]
     yield
     for index, block in enumerate(anatomy.blocks):
-        kept.append(alone.run(block, index, kept[-1], None, state=state))
+        kept.append(alone.run(block, index, kept[-1], state=state))
         gaps.append(next(strayed))
         yield
     return [float(one.median() if narrow else one.max()) for one in gaps]
@@ -106,7 +105,6 @@ def _strayed(anatomy: Blocks, kept: Sequence[Tensor], shown: tuple[int, int], id
     """
     rows, tokens = shown
     replay = anatomy.replay(ids_BT)
-    every = torch.arange(len(ids_BT), device=ids_BT.device)
     resid_BTD = replay.recording.resid0_BTD
     state: State = {}
     yield token_gaps(resid_BTD[:rows, :tokens], kept[0][:, :tokens])
@@ -117,7 +115,7 @@ def _strayed(anatomy: Blocks, kept: Sequence[Tensor], shown: tuple[int, int], id
         worst = torch.zeros(rows, tokens, device=resid_BTD.device)
         for others_BTD, passed in ((first, dict(before)), (last, dict(before)), (resid_BTD.clone(), state)):
             others_BTD[:rows, :tokens] = own
-            out_BTD = replay.run(block, index, others_BTD, every, state=passed)
+            out_BTD = replay.run(block, index, others_BTD, state=passed)
             worst = worst.maximum(token_gaps(out_BTD[:rows, :tokens], wanted))
         resid_BTD = out_BTD
         yield worst

@@ -98,9 +98,8 @@ def output_weights(anatomy: Anatomy) -> list[tuple[OutputWeights, ...]]:
     with evaluating(anatomy.model), torch.no_grad():
         replay = anatomy.replay(probe_ids(anatomy.model, *_PROBE_SIZE))
         streams, state = [replay.recording.resid0_BTD], State()
-        every = torch.arange(replay.batch, device=streams[0].device)
         for index, block in enumerate(anatomy.blocks):
-            run = partial(replay.run, block, index, streams[-1], every, state=state)
+            run = partial(replay.run, block, index, streams[-1], state=state)
             with lent(block):
                 (calls,) = calls_within([block], lambda run=run: streams.append(run()))  # type: ignore[misc]
                 ends = [_Root(one) for module, _ in site_modules(block, site) for one in calls if one.module is module]

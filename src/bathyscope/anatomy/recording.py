@@ -10,7 +10,7 @@ import inspect
 from collections import UserDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -38,33 +38,23 @@ _PROBE_SIZES = (2, 5, 3, 7)
 class BlockArguments:
     """One block's recorded keyword arguments (the residual stream itself left out).
 
-    ``axes`` says what the axes of each tensor mean; ``shared`` which tensors are the same for every
-    recorded sequence; ``state`` names dictionary arguments through which blocks pass tensors to later
-    blocks (Gemma 4's shared keys and values); ``stream`` the argument that takes the residual stream, None where
-    it is the first.
+    ``axes`` says what the axes of each tensor mean; ``state`` names dictionary arguments through which blocks pass
+    tensors to later blocks (Gemma 4's shared keys and values); ``stream`` the argument that takes the residual stream,
+    None where it is the first.
     """
 
     values: dict[str, Any]
     cache: str | None
     mask: str | None
     axes: dict[Path, Axes] = field(default_factory=dict)
-    shared: dict[Path, bool] = field(default_factory=dict)
     state: str | None = None
     stream: str | None = None
 
-    def fit(self, batch: int, prompts: Tensor | None, rows: int, start: int = 0) -> dict[str, Any]:
+    def fit(self, prompts: Tensor | None, rows: int, start: int = 0) -> dict[str, Any]:
         """The arguments for ``rows`` sequences owning tokens from ``start`` on (``prompts``: [rows])."""
 
         def change(path: Path, value: Tensor) -> Tensor:
-            return fit_rows(
-                value,
-                self.axes[path],
-                batch=batch,
-                prompts=prompts,
-                rows=rows,
-                shared=self.shared[path],
-                start=start,
-            )
+            return fit_rows(value, self.axes[path], prompts, rows, start)
 
         return {name: rebuild(value, change, (name,)) for name, value in self.values.items()}
 
@@ -99,12 +89,11 @@ def replaced_forwards(blocks: Sequence[nn.Module], forwards: Sequence[Callable[.
                 block.__dict__["forward"] = old
 
 
-def _bind(signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """All arguments under their names; those of ``**kwargs`` under their own."""
-    bound = signature.bind(*args, **kwargs)
+def by_name(call: inspect.BoundArguments) -> dict[str, Any]:
+    """All arguments of a block under their names; those of ``**kwargs`` under their own."""
     named: dict[str, Any] = {}
-    for name, value in bound.arguments.items():
-        kind = signature.parameters[name].kind
+    for name, value in call.arguments.items():
+        kind = call.signature.parameters[name].kind
         if kind is inspect.Parameter.VAR_KEYWORD:
             named.update(value)
         elif kind is inspect.Parameter.VAR_POSITIONAL:
@@ -126,7 +115,7 @@ def stub(
     first = next(iter(signature.parameters))
 
     def forward(*args: Any, **kwargs: Any) -> Any:
-        values = _bind(signature, args, kwargs)
+        values = by_name(signature.bind(*args, **kwargs))
         stream = next((name for name, value in values.items() if _is_stream(value)), first)
         hidden = values.pop(stream)
         # empty while no block has run: a dictionary that blocks fill for later blocks
@@ -182,12 +171,7 @@ def _raw(model: nn.Module, blocks: Sequence[nn.Module], returns: Sequence[int | 
 
 
 class Recorder:
-    """Records batches of prompts on one model.
-
-    Args:
-        model: the causal language model.
-        blocks: its blocks, in order.
-        returns: for every block None where it returns a tensor, else the length of the tuple it returns.
+    """Records batches of prompts on one model; its arguments are those of its ``Anatomy``.
 
     Raises:
         ModelError: a block's arguments cannot be read (see ``arguments``).
@@ -214,8 +198,7 @@ class Recorder:
                     )
                 if id(value) not in known:
                     known[id(value)] = same_for_all(value, axes, batch)
-                arguments.axes[path] = axes
-                arguments.shared[path] = known[id(value)]
+                arguments.axes[path] = replace(axes, shared=known[id(value)])
         return recording
 
     def _probe(self) -> list[dict[Path, Axes]]:

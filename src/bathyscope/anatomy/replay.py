@@ -33,8 +33,6 @@ class Replay:
     """Runs single blocks of a recorded batch on any rows of it.
 
     Args:
-        recording: one batch's recording.
-        width: the residual stream's width.
         masks_by_kernel: the attention kernel aligns causal masks to the last key by itself (flash
             attention), so that a tail needs no mask where none was recorded.
     """
@@ -51,7 +49,7 @@ class Replay:
         block: nn.Module,
         index: int,
         resid_NTD: Tensor,
-        prompts_N: Tensor | None,
+        prompts_N: Tensor | None = None,
         *,
         cache: CaptureCache | None = None,
         start: int = 0,
@@ -63,7 +61,8 @@ class Replay:
         Args:
             block: the module; its recorded arguments are those of ``index``.
             resid_NTD: rows of the residual stream, tokens ``start`` … of the recorded length.
-            prompts_N: the recorded sequence each row belongs to; None where the batch holds one.
+            prompts_N: the recorded sequence each row belongs to; None = they are the recorded ones, or all of the only
+                one.
             cache: takes the keys and values out, or lends a tail its prefix.
             attends: the block asked for keys and values when its donors ran (a tail then needs a mask).
             state: keys and values passed between blocks; read, and updated in place.
@@ -72,8 +71,7 @@ class Replay:
             The rows after the block, same shape.
         """
         arguments = self.recording.blocks[index]
-        rows = resid_NTD.shape[0]
-        given = arguments.fit(self.batch, prompts_N, rows, start)
+        given = arguments.fit(prompts_N, resid_NTD.shape[0], start)
         if start and attends and arguments.mask is not None and given.get(arguments.mask) is None:
             given[arguments.mask] = self._tail_mask(start, resid_NTD.device)
         if cache is not None and arguments.cache is not None:

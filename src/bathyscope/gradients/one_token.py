@@ -79,7 +79,7 @@ class OneTokenRows:
         def change(path: Path, value: Tensor) -> Tensor:
             axes = arguments.axes[path]
             if axes.query is None:
-                return fit_rows(value, axes, batch=1, prompts=None, rows=len(tokens), shared=True, start=0)
+                return fit_rows(value, axes, None, len(tokens), start=0)
             return value.transpose(0, axes.query)[tokens.start : tokens.stop]
 
         given = {name: rebuild(value, change, (name,)) for name, value in arguments.values.items()}

@@ -139,11 +139,7 @@ class Folder:
 
 
 def folder_path(path: object, name: str = "path") -> Path:
-    """A folder as a user gives it, with ``~`` understood.
-
-    Raises:
-        OptionError: no text and no path.
-    """
+    """A folder as a user gives it, with ``~`` understood; an OptionError where it is no text and no path."""
     if not isinstance(path, str | Path) or not str(path):
         raise OptionError(f"{name}={path!r} is no folder; give its path as text, such as 'runs/qwen', or as a Path.")
     return Path(path).expanduser()
@@ -170,11 +166,7 @@ def manifest_json(tree: dict[str, Any]) -> bytes:
 
 
 def read_manifest(folder: Path, kind: Kind) -> dict[str, Any]:
-    """The manifest of the results in ``folder``, of a schema that is read.
-
-    Raises:
-        StoreError: there is none, or it cannot be read.
-    """
+    """The manifest of the results in ``folder``; none, or one that cannot be read, is a StoreError."""
     path = folder / kind.manifest
     try:
         content = path.read_bytes()
@@ -217,11 +209,7 @@ def unreadable(where: str, kind: Kind, error: Exception) -> StoreError:
 
 
 def verified(path: Path, sha256: str, noun: str = "run") -> bytes:
-    """The bytes of ``path``, whose SHA-256 must be ``sha256``.
-
-    Raises:
-        StoreError: the file is missing, or its bytes are not those that were written.
-    """
+    """The bytes of ``path``; a StoreError where it is missing, or they are not those that were written."""
     try:
         content = path.read_bytes()
     except OSError as error:

@@ -16,10 +16,6 @@ def require_by_prompt(found: Mapping[str, xr.Dataset], prompts: int) -> None:
 
     Results of some of the prompts have their numbers as the coordinate ``prompt``.
 
-    Args:
-        found: measure → its results.
-        prompts: how many these are.
-
     Raises:
         OptionError: names the measure, the variable and its dimensions.
     """

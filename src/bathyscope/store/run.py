@@ -391,11 +391,7 @@ def controls_in(folder: Path, *, partial: bool = False) -> dict[str, Run]:
 
 
 def load_manifest(folder: Path) -> Manifest:
-    """The manifest of the run in ``folder``.
-
-    Raises:
-        StoreError: there is no run, or its manifest cannot be read.
-    """
+    """The manifest of the run in ``folder``; a StoreError where there is none, or it cannot be read."""
     return Manifest.from_tree(read_manifest(folder, RUN), str(folder / RUN.manifest))
 
 

@@ -23,18 +23,7 @@ from bathyscope.store.shards import encode, read_shard
 
 
 class RunWriter:
-    """The one way into a run, in memory or on disk.
-
-    Example:
-        ::
-
-            with RunWriter.open(path, identity, record) as writer:
-                if not writer.is_finished:
-                    for index in writer.missing:
-                        writer.write(index, measure(index))
-                    return writer.finish(summarise(writer.merged()))
-                return writer.run()
-    """
+    """The one way into a run, in memory or on disk: ``write`` what is ``missing``, and ``finish``."""
 
     def __init__(self, folder: Folder | None, manifest: Manifest) -> None:
         self._folder = folder
@@ -95,7 +84,6 @@ class RunWriter:
         """Keep the results of shard ``index``: wholly or, where this raises, not at all.
 
         Args:
-            index: in the plan; its prompts are those of ``identity.plan[index]``.
             datasets: measure → dataset whose variables have the dimension ``prompt`` (or are partial sums,
                 ``merge="sum"``).
 

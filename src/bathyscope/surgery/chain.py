@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from transformers import Cache
 
 from bathyscope.anatomy.anatomy import Anatomy
-from bathyscope.anatomy.recording import CACHE_NAMES
+from bathyscope.anatomy.recording import CACHE_NAMES, by_name
 from bathyscope.errors import ModelError
 from bathyscope.schedule import Schedule
 
@@ -131,11 +131,9 @@ class Chain:
 
     Args:
         schedule: which block runs in which slot.
-        blocks: the model's blocks, in the model's order.
-        returns: for every block None where it returns a tensor, else the length of the tuple it returns.
+        blocks, returns, dtype: of the model's ``Anatomy``.
         arguments: each block is called with what was meant for it ("block"), or with what was meant for the
             block that stands at its slot's place in the model ("slot").
-        dtype: of the residual stream, where it is wider than the embedding; None = the embedding's.
     """
 
     def __init__(
@@ -198,7 +196,8 @@ class Chain:
         if hidden.shape != _stream(self._calls[-1]).shape:
             raise ModelError("This model shortens its sequence between blocks, so that they cannot change places.")
         hidden = hidden if self._dtype is None else hidden.to(self._dtype)
-        for cache in {id(held): held for call in self._calls for held in _caches(call)}.values():
+        given = [value for call in self._calls for value in by_name(call).values()]
+        for cache in {id(held): held for held in given if isinstance(held, Cache)}.values():
             if not self._cache.lay_out(cache) and self.refuses_cache:
                 raise ModelError(f"{self.refuses_cache} Run it with use_cache=False.")
         out: Any = hidden
@@ -232,23 +231,8 @@ def _answer(hidden: Tensor, length: int | None) -> Any:
     return hidden if length is None else (hidden, *[None] * (length - 1))
 
 
-def _named(call: inspect.BoundArguments) -> Mapping[str, Any]:
-    """All arguments by name, those of ``**kwargs`` too."""
-    named: dict[str, Any] = {}
-    for name, value in call.arguments.items():
-        if call.signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
-            named.update(value)
-        else:
-            named[name] = value
-    return named
-
-
-def _caches(call: inspect.BoundArguments) -> list[Cache]:
-    return [value for value in _named(call).values() if isinstance(value, Cache)]
-
-
 def _refuse_own_state(call: inspect.BoundArguments) -> None:
-    given = _named(call)
+    given = by_name(call)
     own = [name for name in _STATES if given.get(name) is not None and not isinstance(given[name], Cache)]
     if own:
         raise ModelError(

@@ -137,10 +137,9 @@ def _stream(model: Model, boundary: int, batch: Batch) -> Tensor:
 def _before(model: Model, slot: int, batch: Batch) -> tuple[Tensor, Tensor]:
     """What a slot's MLP adds, and the stream behind the slot."""
     replay, passed, stream = _run(model, slot, batch)
-    every = torch.arange(batch.size, device=stream.device)
     block = model.anatomy.blocks[slot]
     with tapped(block, {"mlp": model.anatomy.sites["mlp"]}) as taken:
-        out = replay.run(block, slot, stream, every, state=passed)
+        out = replay.run(block, slot, stream, state=passed)
     return taken["mlp"].reshape(out.shape) * model.anatomy.block_scale(block), out
 
 
@@ -148,9 +147,8 @@ def _run(model: Model, boundary: int, batch: Batch) -> tuple[Replay, State, Tens
     """A batch up to a boundary."""
     replay, passed = model.anatomy.replay(batch.ids_BT), State()
     stream = replay.recording.resid0_BTD
-    every = torch.arange(batch.size, device=stream.device)
     for index in range(boundary):
-        stream = replay.run(model.anatomy.blocks[index], index, stream, every, state=passed)
+        stream = replay.run(model.anatomy.blocks[index], index, stream, state=passed)
     return replay, passed, stream
 
 
@@ -176,9 +174,8 @@ def last_matrix(anatomy: Anatomy, index: int) -> nn.Linear | Conv1D:
 
         matrices = {name: m for name, m in block.named_modules() if isinstance(m, nn.Linear | Conv1D)}
         stream = replay.recording.resid0_BTD
-        every = torch.arange(len(stream), device=stream.device)
         with tapped(block, {"mlp": site}) as taken, called(list(matrices.items()), lambda c: keep(c.path, c)):
-            replay.run(block, index, stream, every, state={})
+            replay.run(block, index, stream, state={})
         for name, module in matrices.items():
             if "mlp" in taken and name in seen and _same_up_to_scale(seen[name], taken["mlp"]):
                 return module

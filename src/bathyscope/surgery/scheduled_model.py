@@ -217,11 +217,10 @@ def expected_logits(anatomy: Anatomy, schedule: Schedule, arguments: Arguments) 
     ids = random_ids(anatomy.model, CHECK_TOKENS, home_of(anatomy.model))
     replay = anatomy.replay(ids)
     stream = replay.recording.resid0_BTD
-    every = torch.arange(len(ids), device=ids.device)
     state: State = {}
     for slot, block in enumerate(schedule):
         source = block if arguments == "block" else slot
-        stream = replay.run(anatomy.blocks[block], source, stream, every, state=state)
+        stream = replay.run(anatomy.blocks[block], source, stream, state=state)
     return anatomy.readout(stream)
 
 

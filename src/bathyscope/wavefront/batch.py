@@ -31,11 +31,7 @@ class Batch:
         device: torch.device | str = "cpu",
         answers: Sequence[int | None] | None = None,
     ) -> Batch:
-        """A batch of token-id lists; pads repeat each prompt's last token (a valid id in every vocabulary).
-
-        Args:
-            answers: per prompt how many of its last tokens are the answer; None = it has none.
-        """
+        """A batch of token-id lists; pads repeat each prompt's last token (a valid id in every vocabulary)."""
         longest = max(len(p) for p in prompts)
         rows = [[*p, *[p[-1]] * (longest - len(p))] for p in prompts]
         known = tuple(answers) if answers is not None else (None,) * len(prompts)

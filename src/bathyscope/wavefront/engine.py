@@ -57,14 +57,7 @@ class Wavefront:
         self.policy = CallPolicy.for_model(parameter.dtype, parameter.device, call_tokens)
 
     def run(self, batch: Batch, probes: Sequence[Probe], step: Step | None = None) -> None:
-        """One pass over the blocks; every probe sees what it asked for.
-
-        Args:
-            step: called after every block with (blocks done, blocks in all).
-
-        Raises:
-            ModelError: a residual stream that is not finite, with the block where it began.
-        """
+        """One pass over the blocks for one batch; every probe sees what it asked for."""
         self.run_convoy([(batch, probes)], step)
 
     @torch.no_grad()
@@ -74,11 +67,10 @@ class Wavefront:
         Every batch has calls of its own, so that its results are those it has alone.
 
         Args:
-            convoy: batches, each with its probes.
-            step: as for ``run``.
+            step: called after every block with (blocks done, blocks in all).
 
         Raises:
-            ModelError: as ``run``.
+            ModelError: a residual stream that is not finite, with the block where it began.
         """
         with evaluating(self.anatomy.model):
             batches = [_Sweep(self, batch, probes) for batch, probes in convoy]
@@ -112,7 +104,7 @@ class _Sweep:
         carried = [r for r in requests if isinstance(r, ScheduleRow) or r.part != "direct"]
         in_full, tails = _shared_out(carried, anatomy.n_blocks, wave.tails)
         self._tracks = tracks = compile_tracks(in_full, anatomy.n_blocks, batch.size)
-        parts = PartTaps(_part_steps(probes), tracks)
+        parts = PartTaps(probes, tracks)
         self._late_in_full = group_tails([r for r in in_full if isinstance(r, SkipBefore)])
         donors = [request.donor for request in tails]
         self._full = FullRows(tracks, replay, batch, policy, anatomy, parts, donors=donors)
@@ -209,12 +201,3 @@ def _shared_out(requests: Sequence[Request], n_blocks: int, tails: bool) -> tupl
     full += [] if tails else befores
     # skip rows first: their blocks are observed, so they must own all their steps; others may fork from them
     return sorted(dict.fromkeys(full), key=lambda r: not isinstance(r, SkipRow)), befores if tails else []
-
-
-def _part_steps(probes: Sequence[Probe]) -> dict[ScheduleRow, set[int]]:
-    """Row → the steps at which any probe looks at its contributions."""
-    wanted: dict[ScheduleRow, set[int]] = {}
-    for probe in probes:
-        for row, steps in probe.part_steps.items():
-            wanted.setdefault(row, set()).update(steps)
-    return wanted

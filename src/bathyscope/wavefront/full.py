@@ -1,6 +1,6 @@
 """Full rows: histories that own every token of their prompts, advanced together block by block."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -13,7 +13,7 @@ from bathyscope.wavefront import views
 from bathyscope.wavefront.batch import Batch, within
 from bathyscope.wavefront.calls import CallPolicy, CallResult
 from bathyscope.wavefront.plan import Birth, Fork, Track
-from bathyscope.wavefront.probe import BaselineView, RowPartsView, RowsView
+from bathyscope.wavefront.probe import BaselineView, Probe, RowPartsView, RowsView
 from bathyscope.wavefront.rows import Request, ScheduleRow
 from bathyscope.wavefront.slots import Slots
 
@@ -23,18 +23,13 @@ Place = tuple[int, int]
 
 
 class PartTaps:
-    """Contributions are read where somebody wants them; other calls stay untouched.
+    """Contributions are read where probes want them (``part_steps``); other calls stay untouched."""
 
-    Args:
-        wanted: row → steps of its schedule, from the first that departs from the standard order.
-        tracks: the compiled histories, of which some serve the rows.
-    """
-
-    def __init__(self, wanted: Mapping[ScheduleRow, Collection[int]], tracks: Sequence[Track]) -> None:
+    def __init__(self, probes: Sequence[Probe], tracks: Sequence[Track]) -> None:
         self._at: dict[Place, list[tuple[ScheduleRow, int]]] = {}
         self._blocks: set[int] = set()
         track_of = {request: index for index, track in enumerate(tracks) for request in track.requests}
-        for row, steps in wanted.items():
+        for row, steps in (wanted for probe in probes for wanted in probe.part_steps.items()):
             for step in steps:
                 self._at.setdefault(_place(tracks, track_of[row], step), []).append((row, step))
                 self._blocks.add(row.schedule.order[step])
@@ -82,8 +77,6 @@ class FullRows(Slots):
     """The control row and all tracks of one batch. A track gets the next slot when it begins.
 
     Args:
-        tracks: compiled histories (see ``plan``).
-        parts: says in which calls contributions are read.
         donors: requests whose rows, beside the control, lend keys and values to tails; empty = there are none.
     """
 

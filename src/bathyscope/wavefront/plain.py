@@ -15,12 +15,7 @@ from bathyscope.wavefront.probe import BaselineView
 
 
 class PlainForward:
-    """One batch, block by block.
-
-    Args:
-        parts: contributions are read.
-        weights: attention weights are read.
-    """
+    """One batch, block by block; contributions of parts, and attention weights, are read where they are wanted."""
 
     def __init__(self, anatomy: Anatomy, replay: Replay, *, parts: bool, weights: bool) -> None:
         self._replay, self._weights = replay, weights
@@ -28,7 +23,6 @@ class PlainForward:
         self.resid_BTD = replay.recording.resid0_BTD
         self.passed: State = {}
         """What blocks have passed on beside the stream, [batch, …] each."""
-        self._prompts_B = torch.arange(replay.batch, device=self.resid_BTD.device)
         self._finite: list[Tensor] = []
 
     def advance(self, block: nn.Module, index: int) -> BaselineView:
@@ -37,7 +31,7 @@ class PlainForward:
         watch = attending(block, self._replay.batch, self._replay.tokens) if self._weights else nullcontext(Seen())
         out = None
         with while_memory_lasts(), tapped(block, self._sites) as taken, watch as seen:
-            out = self._replay.run(block, index, before, self._prompts_B, state=self.passed)
+            out = self._replay.run(block, index, before, state=self.passed)
         if out is None:
             prompts, tokens = before.shape[:2]
             raise out_of_memory(

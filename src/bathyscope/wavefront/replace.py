@@ -94,7 +94,7 @@ def plan_sweeps(
         stops: for every request how many tokens of its prompt are computed.
         vector_bytes: of one token's residual stream.
         tails: rows may own their last tokens only.
-        call_cost: what a call costs beside its tokens, in tokens.
+        call_cost: as for ``group_size``.
     """
     sweeps: list[list[Group]] = [[]]
     used = 0
@@ -116,12 +116,7 @@ def plan_sweeps(
 
 
 class ReplacedRows:
-    """All replaced rows of one batch, sweep after sweep: for each, all blocks in order, then ``land``.
-
-    Args:
-        tails: tail rows may share keys and values.
-        room: bytes that states may take at once; None = by device.
-    """
+    """All replaced rows of one batch, sweep after sweep: for each, all blocks in order, then ``land``."""
 
     def __init__(
         self,

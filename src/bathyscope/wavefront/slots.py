@@ -152,7 +152,7 @@ class Slots:
                     block,
                     index,
                     given.flatten(0, 1),
-                    self._prompts_B.repeat(len(given)) if self._replay.batch > 1 else None,
+                    self._prompts_B.repeat(len(given)),
                     cache=cache,
                     start=self._start,
                     attends=lender is None or lender.attends,

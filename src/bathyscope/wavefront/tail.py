@@ -27,7 +27,6 @@ class TailRows(Slots):
         requests: tails to compute, sorted by block; block L−1 is left out by the caller, since skipping the
             last block earlier changes nothing at later tokens.
         full: the rows that lend.
-        length: tokens of the prompt.
     """
 
     def __init__(

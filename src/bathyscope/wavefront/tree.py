@@ -119,16 +119,11 @@ class TreeRun:
     def _called(self, step: Step, taken: Sequence[_Waiting]) -> list[tuple[Tensor, State]]:
         given = torch.cat([one.resid_BTD for one in taken])
         passed = {key: _joined([one.passed[key] for one in taken]) for key in taken[0].passed}
-        several = self._replay.batch > 1
         with lent(self._wave.anatomy.blocks[step.block]) as block:
             silent = {part: torch.ones(given.shape[:2], dtype=torch.bool, device=given.device) for part in step.silent}
             with silenced(block, self._wave.anatomy.sites, silent):
                 out = self._replay.run(
-                    block,
-                    step.block,
-                    given,
-                    self._prompts_B.repeat(len(taken)) if several else None,
-                    state=passed,
+                    block, step.block, given, self._prompts_B.repeat(len(taken)), state=passed
                 )
         self.calls += len(taken)
         if len(taken) == 1:

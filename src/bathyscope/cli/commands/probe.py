@@ -93,29 +93,18 @@ def ing_command(
 
 def ing_rows(found: xr.Dataset) -> list[Row]:
     """A row for the model's own guess, every neuron alone, and every ensemble."""
-    top1 = {name: float(found[f"top1_{name}"]) for name in ("accuracy", "ci_low", "ci_high")}
+    judged = ("accuracy", "ci_low", "ci_high", "train_accuracy")
+    top1 = {name: float(found[f"top1_{name}"]) for name in judged[:-1]}
     blank = dict.fromkeys(("kind", "size", "block", "neuron", "effect", "skew", "train_accuracy"))
     rows = [{"probe": "the model's top-1", **blank, **top1}]
     for kind in found["kind"].values.tolist():
         one = found.sel(kind=kind)
-        for rank in _filled(one["block"].values >= 0):
-            named = {name: one[name].values[rank].item() for name in ("block", "neuron", "effect", "skew")}
-            rows.append({"probe": "neuron", **blank, "kind": kind, **named, **_judged(one, "", rank)})
-        for size in _filled(one["added"].values >= 0):
-            rows.append(
-                {"probe": "ensemble", **blank, "kind": kind, "size": size + 1, **_judged(one, "ensemble_", size)}
-            )
+        alone, together = one.isel(rank=one["block"].values >= 0), one.isel(size=one["added"].values >= 0)
+        named = ("kind", "block", "neuron", "effect", "skew", *judged)
+        rows += [{"probe": "neuron", **blank, **row} for row in records(alone, named, ("rank",))]
+        of_several = {"kind": "kind", "size": "size", **{f"ensemble_{name}": name for name in judged}}
+        rows += [{"probe": "ensemble", **blank, **row} for row in records(together, of_several, ("size",))]
     return rows
-
-
-def _filled(there: Any) -> range:
-    """Places that hold something: the first so many."""
-    return range(int(there.sum()))
-
-
-def _judged(one: xr.Dataset, prefix: str, place: int) -> Row:
-    columns = ("accuracy", "ci_low", "ci_high", "train_accuracy")
-    return {column: float(one[f"{prefix}{column}"].values[place]) for column in columns}
 
 
 def subjoiner_command(
