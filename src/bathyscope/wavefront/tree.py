@@ -122,9 +122,7 @@ class TreeRun:
         with lent(self._wave.anatomy.blocks[step.block]) as block:
             silent = {part: torch.ones(given.shape[:2], dtype=torch.bool, device=given.device) for part in step.silent}
             with silenced(block, self._wave.anatomy.sites, silent):
-                out = self._replay.run(
-                    block, step.block, given, self._prompts_B.repeat(len(taken)), state=passed
-                )
+                out = self._replay.run(block, step.block, given, self._prompts_B.repeat(len(taken)), state=passed)
         self.calls += len(taken)
         if len(taken) == 1:
             return [(out, passed)]
