@@ -78,7 +78,7 @@ def view(**changes: torch.Tensor) -> RowsView:
 
 def changes(of: RowsView) -> list[list[list[float]]]:
     """What the rows of a call change, by row, prompt and token."""
-    found: list[list[list[float]]] = relative(of.gap_RBT, of.size_BT, of.stream_BT).tolist()
+    found: list[list[list[float]]] = relative(*of.change).tolist()
     return found
 
 
@@ -106,8 +106,8 @@ def test_the_noise_is_the_largest_deviation_of_any_token() -> None:
     after[1, 0] += 0.125
     after[1, 2] += 4.0  # beyond the second prompt's end
     shown = view(control_after=after)
-    plain = relative(shown.control_gap_BT, shown.baseline_size_BT, shown.baseline_stream_BT)
-    assert plain[0].tolist() == [0.0, 0.5, 0.25]
+    plain = relative(*shown.control_change)
+    assert plain[0, 0].tolist() == [0.0, 0.5, 0.25]
     batch = Batch.of([[5, 6, 7], [5, 6]])
     probe = waves.skipping(batch, [(), ()])
     probe.rows(shown)

@@ -270,8 +270,8 @@ _ANATOMY = (
     _anatomy(
         "arguments",
         "every-row-gets-the-first-prompts-arguments",
-        "if shared or batch == 1:",
-        "if shared or batch >= 1:",
+        "if axes.shared:",
+        "if axes.batch:",
         "anatomy/test_arguments.py",
     ),
     _anatomy(

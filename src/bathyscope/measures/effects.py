@@ -142,15 +142,16 @@ class EffectProbe(MeasureProbe):
         self._finite = torch.ones((), dtype=torch.bool, device=batch.ids_BT.device)
 
     def rows(self, view: RowsView) -> None:
-        control = view.control_gap_BT[None], view.baseline_size_BT[None], view.baseline_stream_BT[None]
-        self._control[view.prompt, view.start].norms.append(control)
+        gap_RBT, size_BT, stream_BT = view.control_change
+        self._control[view.prompt, view.start].norms.append((gap_RBT, size_BT[None], stream_BT[None]))
         wanted = self._all if view.prompt is None else self._later
         found = [(i, wanted[r]) for i, served in enumerate(view.requests) for r in served if r in wanted]
         found = [(i, cell) for i, cell in found if view.prompt is None or cell[1] != view.block]
         if found:
-            gap_RBT = view.gap_RBT[at([i for i, _ in found], view.gap_RBT.device)]
+            gap_RBT, size_BT, stream_BT = view.change
             places = [(view.block, cell) for _, cell in found]
-            self.note((view.prompt, view.start), places, gap_RBT, view.size_BT, view.stream_BT)
+            own = at([i for i, _ in found], gap_RBT.device)
+            self.note((view.prompt, view.start), places, gap_RBT[own], size_BT, stream_BT)
 
     def note(
         self, begun: tuple[int | None, int], places: Places, gap_RBT: Tensor, size_BT: Tensor, stream_BT: Tensor

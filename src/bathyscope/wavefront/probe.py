@@ -55,46 +55,27 @@ class RowsView:
     prompt: int | None = None
     start: int = 0
 
-    # norms of contributions, in float32, formed once for all probes
+    @cached_property
+    def change(self) -> tuple[Tensor, Tensor, Tensor]:
+        """How much the rows' contributions differ from the control's, [rows, batch, tokens], the size of the control's,
+        and that of the stream that it is added to, [batch, tokens]: norms in float32, formed once for all probes.
+        """
+        return _change(self.before, self.after, self.control_before, self.control_after)
 
     @cached_property
-    def _control_BTD(self) -> Tensor:
-        return self.control_after.float() - self.control_before.float()
+    def control_change(self) -> tuple[Tensor, Tensor, Tensor]:
+        """The same of the control, as a single row, and the plain forward."""
+        control = self.control_before[None], self.control_after[None]
+        return _change(*control, self.baseline_before, self.baseline_after)
 
-    @cached_property
-    def _baseline_BTD(self) -> Tensor:
-        return self.baseline_after.float() - self.baseline_before.float()
 
-    @cached_property
-    def gap_RBT(self) -> Tensor:
-        """How much the rows' contributions differ from the control's, [rows, batch, tokens]."""
-        change = self.after.float() - self.before.float()
-        return torch.linalg.vector_norm(change.sub_(self._control_BTD), dim=-1)
-
-    @cached_property
-    def size_BT(self) -> Tensor:
-        """Of the control's contribution, [batch, tokens]."""
-        return torch.linalg.vector_norm(self._control_BTD, dim=-1)
-
-    @cached_property
-    def stream_BT(self) -> Tensor:
-        """Of the stream that the control's contribution is added to."""
-        return torch.linalg.vector_norm(self.control_before.float(), dim=-1)
-
-    @cached_property
-    def control_gap_BT(self) -> Tensor:
-        """How much the control's contribution differs from the plain forward's."""
-        return torch.linalg.vector_norm(self._control_BTD - self._baseline_BTD, dim=-1)
-
-    @cached_property
-    def baseline_size_BT(self) -> Tensor:
-        """Of the plain forward's contribution."""
-        return torch.linalg.vector_norm(self._baseline_BTD, dim=-1)
-
-    @cached_property
-    def baseline_stream_BT(self) -> Tensor:
-        """Of the stream that the plain forward's contribution is added to."""
-        return torch.linalg.vector_norm(self.baseline_before.float(), dim=-1)
+def _change(before: Tensor, after: Tensor, plain_before: Tensor, plain_after: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    plain = plain_after.float() - plain_before.float()
+    apart = (after.float() - before.float()).sub_(plain)
+    gap_RBT, size_BT, stream_BT = (
+        torch.linalg.vector_norm(one, dim=-1) for one in (apart, plain, plain_before.float())
+    )
+    return gap_RBT, size_BT, stream_BT
 
 
 @dataclass(frozen=True)
