@@ -5,27 +5,37 @@ later tokens, the other rows and the padding change nothing. Each is tried on ev
 gets the exact stream of the plain forward, so that rounding does not add up from block to block.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from bathyscope.anatomy.gaps import CHECK_TOKENS, random_ids, token_gap, token_gaps
 from bathyscope.anatomy.plain import home_of, vocabulary
 from bathyscope.anatomy.replay import Replay, State
 from bathyscope.anatomy.steps import Steps
 
-if TYPE_CHECKING:
-    from bathyscope.anatomy.anatomy import Anatomy
-
 _ALONE = 8
 _SHORTER = 5
 
 
-def gaps_by_order(anatomy: Anatomy, replay: Replay, boundaries: Sequence[Tensor], state: State) -> list[float]:
+class Blocks(Protocol):
+    """What must be known of an anatomy to try its blocks."""
+
+    @property
+    def model(self) -> nn.Module:
+        """The causal language model."""
+
+    @property
+    def blocks(self) -> tuple[nn.Module, ...]:
+        """Its blocks in order."""
+
+    def replay(self, ids_BT: Tensor) -> Replay:
+        """Records a batch of token ids and returns what replays its blocks."""
+
+
+def gaps_by_order(anatomy: Blocks, replay: Replay, boundaries: Sequence[Tensor], state: State) -> list[float]:
     """By block, how far its result strays when it is run once more, after the blocks that stand behind it.
 
     Args:
@@ -39,7 +49,7 @@ def gaps_by_order(anatomy: Anatomy, replay: Replay, boundaries: Sequence[Tensor]
     return gaps
 
 
-def gaps_by_later_tokens(anatomy: Anatomy, boundaries: Sequence[Tensor], ids_BT: Tensor) -> Steps[list[float]]:
+def gaps_by_later_tokens(anatomy: Blocks, boundaries: Sequence[Tensor], ids_BT: Tensor) -> Steps[list[float]]:
     """By boundary, how far the first half of the tokens strays when the ids of the second half are others.
 
     Args:
@@ -55,7 +65,7 @@ def gaps_by_later_tokens(anatomy: Anatomy, boundaries: Sequence[Tensor], ids_BT:
     return found
 
 
-def gaps_by_neighbours(anatomy: Anatomy, *, padded: bool) -> Steps[list[float]]:
+def gaps_by_neighbours(anatomy: Blocks, *, padded: bool) -> Steps[list[float]]:
     """By boundary, how far a prompt strays from itself alone when two others stand beside it.
 
     Below float32 it is the median token's gap: in a batch of another shape a few tokens may be routed to other experts
@@ -83,7 +93,7 @@ def gaps_by_neighbours(anatomy: Anatomy, *, padded: bool) -> Steps[list[float]]:
     return [float(one.median() if narrow else one.max()) for one in gaps]
 
 
-def _strayed(anatomy: Anatomy, kept: Sequence[Tensor], shown: tuple[int, int], ids_BT: Tensor) -> Iterator[Tensor]:
+def _strayed(anatomy: Blocks, kept: Sequence[Tensor], shown: tuple[int, int], ids_BT: Tensor) -> Iterator[Tensor]:
     """By boundary, gaps of the first rows and tokens of a batch, at which every block gets the stream in ``kept``.
 
     Everything else is tried as it is, and as copies of the first or the last vector that is kept: where tokens
