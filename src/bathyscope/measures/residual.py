@@ -3,6 +3,7 @@
 Source: csordas2025 and hu2025 (residual stream); angular distance of Gromov et al. 2024.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
@@ -45,9 +46,8 @@ class ResidualProbe(MeasureProbe):
         super().__init__(wants_parts=facts.checks.parts)
         self._facts = facts
         self._batch = batch
-        # of every token [batch, tokens], by boundary or block; averaged once all blocks have passed
-        self._boundary: dict[str, list[Tensor]] = {}
-        self._block: dict[str, list[Tensor]] = {}
+        # of every token [batch, tokens], boundary or block after the other; averaged once all blocks have passed
+        self._noted: defaultdict[str, list[Tensor]] = defaultdict(list)
         self._largest: list[list[Tensor]] = []
         self._resid: list[Tensor] = []
         self._angular: Tensor | None = None
@@ -55,9 +55,8 @@ class ResidualProbe(MeasureProbe):
     def baseline(self, view: BaselineView) -> None:
         before, after = view.before_BTD.float(), view.after_BTD.float()
         size = self._add_boundary(view.before_BTD)
-        change = after - before
-        self._add_part("block", change, before, size)
-        self._note(self._block, "cos_neighbour", _cos(before, after))
+        self._add_part("block", after - before, before, size)
+        self._noted["cos_neighbour"].append(_cos(before, after))
         if view.attention_BTD is not None and view.mlp_BTD is not None:
             attention, mlp = view.attention_BTD.float(), view.mlp_BTD.float()
             self._add_part("attn", attention, before, size)
@@ -74,34 +73,28 @@ class ResidualProbe(MeasureProbe):
 
     def _add_part(self, part: str, added: Tensor, stream: Tensor, stream_size: Tensor) -> None:
         norm = torch.linalg.vector_norm(added, dim=-1)
-        self._note_norm(self._block, part, norm)
-        self._note(self._block, f"ratio_{part}", norm / stream_size.clamp_min(_EPS))
-        self._note(self._block, f"cos_{part}", _cos(added, stream))
+        self._note_norm(part, norm)
+        self._noted[f"ratio_{part}"].append(norm / stream_size.clamp_min(_EPS))
+        self._noted[f"cos_{part}"].append(_cos(added, stream))
 
     def _add_boundary(self, resid_BTD: Tensor) -> Tensor:
         """Notes a boundary's stream; its norms [batch, tokens]."""
         size = torch.linalg.vector_norm(resid_BTD.float(), dim=-1)
         self._resid.append(self._batch.flat(resid_BTD))
-        self._note_norm(self._boundary, "resid", size)
+        self._note_norm("resid", size)
         self._largest.append(_largest(resid_BTD, self._batch))
         return size
 
-    def _note_norm(self, where: dict[str, list[Tensor]], part: str, norm_BT: Tensor) -> None:
+    def _note_norm(self, part: str, norm_BT: Tensor) -> None:
         if self.tokens is not None:
             self.tokens.step(f"norm_{part}", norm_BT)
-        self._note(where, f"norm_{part}", norm_BT)
-
-    def _note(self, where: dict[str, list[Tensor]], name: str, values_BT: Tensor) -> None:
-        where.setdefault(name, []).append(values_BT)
+        self._noted[f"norm_{part}"].append(norm_BT)
 
     def _over_tokens(self) -> dict[str, Tensor]:
         """Means and maxima over tokens of all that was noted, [batch, boundaries or blocks]."""
-        names = [*self._boundary, *self._block]
-        # the boundaries of all variables, then the blocks of all, behind one another: one reduction serves them all
-        counts = [len(values) for values in (*self._boundary.values(), *self._block.values())]
-        values_NBT = torch.stack(
-            [one for table in (self._boundary, self._block) for own in table.values() for one in own]
-        )
+        # the boundaries or blocks of all variables behind one another: one reduction serves them all
+        counts = [len(values) for values in self._noted.values()]
+        values_NBT = torch.stack([one for own in self._noted.values() for one in own])
         kinds_KNB = torch.stack(
             [
                 mean_over_tokens(values_NBT, self._batch),
@@ -112,7 +105,7 @@ class ResidualProbe(MeasureProbe):
         return {
             f"{name}{kind}": own.T
             for kind, all_NB in zip(("", "_max", "_rest"), kinds_KNB)
-            for name, own in zip(names, all_NB.split(counts))
+            for name, own in zip(self._noted, all_NB.split(counts))
         }
 
     def result(self) -> xr.Dataset:
@@ -120,7 +113,7 @@ class ResidualProbe(MeasureProbe):
         found = self._over_tokens()
         missing = torch.full((self._batch.size, n_blocks), torch.nan, dtype=torch.float64)
         wanted = {name: label.dims for name, label in (DECLARATION.table or {}).items()}
-        data = {name: found[name] for name, dims in wanted.items() if dims == "prompt boundary" and name in found}
+        data = {name: own for name, own in found.items() if wanted.get(name) == "prompt boundary"}
         data |= {name: found.get(name, missing) for name, dims in wanted.items() if dims == "prompt block"}
         data |= _told(self._largest, resid_width=self._facts.anatomy.width)
         assert self._angular is not None
@@ -166,10 +159,7 @@ def angular_distances(resid_BND: Sequence[Tensor], batch: Batch) -> Tensor:
     Args:
         resid_BND: every boundary, of all real tokens [N, width] each, prompt after prompt.
     """
-    boundaries, tokens = len(resid_BND), len(resid_BND[0])
-    index = torch.arange(boundaries)
-    target = index[:, None] + torch.arange(1, boundaries)[None]
-    inside = target < boundaries
+    boundaries = len(resid_BND)
     found = torch.full((batch.size, 2, boundaries, boundaries - 1), torch.nan, dtype=torch.float64)
     first = 0
     for prompt, length in enumerate(batch.lengths):
@@ -182,11 +172,10 @@ def angular_distances(resid_BND: Sequence[Tensor], batch: Batch) -> Tensor:
             angle_TBB = torch.arccos((unit_TBD @ unit_TBD.transpose(1, 2)).clamp(-1, 1)) / torch.pi
             total_BB, last_BB = total_BB + angle_TBB.sum(0), angle_TBB[-1]
         # from here on on the host, which needs not be told how many distances there are
-        for kind, value in enumerate(torch.stack([last_BB, total_BB / length]).cpu()):
-            picked = value[index[:, None].expand_as(target)[inside], target[inside]]
-            found[prompt, kind][inside] = picked
+        angles_KBB = torch.stack([last_BB, total_BB / length]).cpu()
+        for distance in range(1, boundaries):
+            found[prompt, :, : boundaries - distance, distance - 1] = angles_KBB.diagonal(distance, dim1=1, dim2=2)
         first += length
-    assert first == tokens
     return found
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import xarray as xr
 
 from bathyscope.arrays import FloatArray, IntArray
+from bathyscope.measures.curves import one_norm
 from bathyscope.statistics.reduce import prompt_weighted_mean
 from bathyscope.statistics.stages import Curves
 
@@ -96,9 +97,7 @@ def joint_curves(read: Mapping[str, Read], cluster: IntArray | None = None) -> t
 def _read(one: Signature, merged: Mapping[str, xr.Dataset], n_blocks: int) -> Read:
     if one.measure not in merged:
         return Read(np.full(n_blocks, np.nan), "", f"{one.measure} was not measured")
-    array = merged[one.measure][one.variable]
-    if "norm" in array.dims:
-        array = array.sel(norm="recompute") if "recompute" in array["norm"].values else array.isel(norm=0)
+    array = one_norm(merged[one.measure])[one.variable]
     if one.axis == "boundary":
         array = array.isel(boundary=slice(1, None)).assign_coords(boundary=np.arange(n_blocks))
     # blocks may have been chosen, or left out where the model cannot run without them
