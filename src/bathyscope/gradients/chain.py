@@ -19,12 +19,8 @@ class Chain:
     """One prompt's blocks and readout, for rows that own the tokens up to the last that predicts the answer.
 
     One clean row runs through everything once: it tells what blocks pass on to later blocks beside the stream, and
-    how much memory a row takes until its gradient has been computed.
-
-    Args:
-        blocks: all blocks of the model, in order; they must stay usable as long as the chain is.
-        ids: the prompt's token ids.
-        answer: how many of its last tokens are the answer.
+    how much memory a row takes until its gradient has been computed. The blocks must stay usable as long as the chain
+    is; ``answer`` is how many of the last ``ids`` are the answer.
     """
 
     def __init__(self, anatomy: Anatomy, blocks: Sequence[nn.Module], ids: Tensor, answer: int) -> None:
@@ -41,15 +37,10 @@ class Chain:
         self.row_bytes: list[int] = []
         self.probability = self._run_clean()
 
-    @property
-    def n_blocks(self) -> int:
-        """L, the number of blocks."""
-        return len(self._blocks)
-
     def predict(self, rows_NTD: Tensor, boundary: int) -> Tensor:
         """Σ over the answer's tokens of p(token | all before it), [rows], for rows that begin at a boundary."""
         resid, state = rows_NTD, self._state(boundary, len(rows_NTD))
-        for index in range(boundary, self.n_blocks):
+        for index in range(boundary, len(self._blocks)):
             resid = self._replay.run(self._blocks[index], index, resid, None, state=state)
         return self._answer_probability(resid)
 

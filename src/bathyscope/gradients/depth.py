@@ -6,8 +6,10 @@ token's own loss with respect to the stream at the same token. Since no predicti
 and a token's own prediction is read where the token is, all its paths stay at the token.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Self
 
 import torch
 from torch import Tensor, nn
@@ -33,15 +35,12 @@ Entry = tuple[object, int]
 
 @dataclass
 class _Flow:
-    """A gradient on its way back: with respect to the stream, and to what blocks passed on beside it.
-
-    Args:
-        resid: [rows, tokens, width]; one row of all tokens, or a row for every token.
-        passed: by entry of the state, as far as later blocks read it.
-    """
+    """A gradient on its way back: with respect to the stream, and to what blocks passed on beside it."""
 
     resid: Tensor
+    """[rows, tokens, width]; one row of all tokens, or a row for every token."""
     passed: dict[Entry, Tensor]
+    """By entry of the state, as far as later blocks read it."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +51,13 @@ class _Graph:
     state_in: State
     out: Tensor
     state_out: State
+
+    @classmethod
+    def of(cls, before: Tensor, state: State, run: Callable[..., Tensor]) -> Self:
+        """``run`` from leaves of its own, on rows of the stream and of what earlier blocks passed on to them."""
+        leaf, state_in = _leaf(before), _leaves(state, len(before))
+        state_out = dict(state_in)
+        return cls(leaf, state_in, run(leaf, state=state_out), state_out)
 
     def pull_back(self, flow: _Flow, *, keep: bool = False) -> _Flow:
         """The gradient at the inputs, given the one at the outputs; ``keep`` the graph for another."""
@@ -68,12 +74,7 @@ class _Graph:
 
 @dataclass(frozen=True)
 class DepthGradients:
-    """Gradients of one prompt's mean next-token loss, in nats.
-
-    Args:
-        boundaries: h_0 … h_L of the plain forward, [tokens, width] each.
-        ids: the prompt's token ids, [tokens].
-    """
+    """Gradients of one prompt's mean next-token loss, in nats; ``boundaries`` are h_0 … h_L, [tokens, width] each."""
 
     anatomy: Anatomy
     checks: Checks
@@ -90,7 +91,8 @@ class DepthGradients:
         for index in reversed(range(n_blocks)):
             with lent(self.anatomy.blocks[index]) as block:
                 captured = CaptureCache() if self.checks.tails else None
-                graph = self._run(replay, block, index, states[index], captured)
+                plain = partial(replay.run, block, index, prompts_N=None, cache=captured)
+                graph = _Graph.of(self.boundaries[index][None], states[index], plain)
                 total = graph.pull_back(total, keep=True)
                 rows = self._by_rows(replay, block, index, states[index], captured, own)
                 own = rows if rows is not None else _token_by_token(graph, own)
@@ -121,13 +123,6 @@ class DepthGradients:
             (found_TD[first:last],) = torch.autograd.grad(loss * scale, leaf)
         return found_TD
 
-    def _run(self, replay: Replay, block: nn.Module, index: int, state: State, captured: CaptureCache | None) -> _Graph:
-        """The block on the whole prompt."""
-        leaf, state_in = _leaf(self.boundaries[index][None]), _leaves(state, 1)
-        state_out = dict(state_in)
-        out = replay.run(block, index, leaf, None, cache=captured, state=state_out)
-        return _Graph(leaf, state_in, out, state_out)
-
     def _by_rows(
         self,
         replay: Replay,
@@ -150,13 +145,12 @@ class DepthGradients:
             return None
         found: list[_Flow] = []
         for first, last in even_pieces(length, _rows_per_call(captured, state)):
-            leaf, state_in = _leaf(self.boundaries[index][first:last, None]), _leaves(state, last - first)
-            state_out = dict(state_in)
-            out = rows.run(block, leaf, range(first, last), state_out)
-            if token_gap(out.detach()[:, 0], self.boundaries[index + 1][first:last]) > self.checks.tolerance:
+            run = partial(rows.run, block, tokens=range(first, last))
+            graph = _Graph.of(self.boundaries[index][first:last, None], state, run)
+            if token_gap(graph.out.detach()[:, 0], self.boundaries[index + 1][first:last]) > self.checks.tolerance:
                 return None
             part = _Flow(own.resid[first:last], {entry: g[first:last] for entry, g in own.passed.items()})
-            found.append(_Graph(leaf, state_in, out, state_out).pull_back(part))
+            found.append(graph.pull_back(part))
         return _joined(found)
 
 

@@ -54,9 +54,8 @@ class Integrator:
     """Integrates along the paths of one prompt.
 
     Args:
-        chain: the prompt's blocks.
         rules: where on the paths gradients are taken; those after the first where the ones before are inaccurate.
-        call_tokens: tokens per call, at most.
+        call_tokens: at most.
     """
 
     anatomy: Anatomy

@@ -21,23 +21,22 @@ class OtherTokensCache(CaptureCache):
     """Gives every row the prompt's keys and values, its own token's replaced by the row's own.
 
     Args:
-        keys, values: of the plain forward, [1, heads, tokens, head width]; None = the block asks for none.
+        captured: those of the plain forward; none where the block asks for none.
         own_N1T1: True at each row's own token, [rows, 1, tokens, 1].
     """
 
-    def __init__(self, keys: Tensor | None, values: Tensor | None, own_N1T1: Tensor) -> None:
-        super().__init__()
-        self._all_keys, self._all_values, self._own_N1T1 = keys, values, own_N1T1
+    def __init__(self, captured: CaptureCache, own_N1T1: Tensor) -> None:
+        super().__init__(captured.keys, captured.values)
+        self._own_N1T1 = own_N1T1
 
     def update(
         self, key_states: Tensor, value_states: Tensor, layer_idx: int = 0, *_: Any, **__: Any
     ) -> tuple[Tensor, Tensor]:
         """Keys and values of all tokens, [rows, heads, tokens, head width]."""
-        assert self._all_keys is not None
-        assert self._all_values is not None
-        self.calls += 1
-        self.keys = torch.where(self._own_N1T1, key_states, self._all_keys)
-        self.values = torch.where(self._own_N1T1, value_states, self._all_values)
+        assert self.keys is not None
+        assert self.values is not None
+        self.keys = torch.where(self._own_N1T1, key_states, self.keys.detach())
+        self.values = torch.where(self._own_N1T1, value_states, self.values.detach())
         return self.keys, self.values
 
 
@@ -87,13 +86,7 @@ class OneTokenRows:
             given[arguments.mask] = (position_T <= own_N[:, None])[:, None, None]
         if arguments.cache is not None:
             own_N1T1 = (position_T == own_N[:, None])[:, None, :, None]
-            given[arguments.cache] = OtherTokensCache(*_constant(self.captured), own_N1T1)
+            given[arguments.cache] = OtherTokensCache(self.captured, own_N1T1)
         if arguments.state is not None:
             given[arguments.state] = state
         return unwrap(block(resid_N1D, **given), resid_N1D.shape[-1])
-
-
-def _constant(captured: CaptureCache) -> tuple[Tensor | None, Tensor | None]:
-    if captured.keys is None or captured.values is None:
-        return None, None
-    return captured.keys.detach(), captured.values.detach()
