@@ -110,11 +110,6 @@ class AttentionLocalityProbe(MeasureProbe):
 def summed_weights(attention: Attention, valid_BT: Tensor, offsets: Sequence[int]) -> tuple[Tensor, Tensor]:
     """Sums of weights over each prompt's queries.
 
-    Args:
-        attention: of one block on a batch of prompts.
-        valid_BT: True at real tokens.
-        offsets: how many tokens before the query the key stands, in any order.
-
     Returns:
         Σ A[q, q−i] for every offset i, [batch, heads, offsets], and Σ A[q, 0] over q ≥ 1, [batch, heads]; float64.
     """

@@ -74,12 +74,7 @@ class Levels(NamedTuple):
 
 
 def level_results(merged: xr.Dataset, by: str | None, options: DepthScoreOptions, seed: int) -> xr.Dataset:
-    """Depth scores by level and their trend, from the per-prompt effects and scores of a run.
-
-    Args:
-        merged: ``effect``, ``output_effect`` and the prompts' scores, with the labels ``by`` and the options'
-            ``cluster`` as coordinates.
-    """
+    """Depth scores by level and their trend, from a run's effects and scores by prompt, with the prompts' labels."""
     cluster = options.cluster
     coverage, resamples = options.coverage, options.resamples
     levels = Levels.of(merged, by)

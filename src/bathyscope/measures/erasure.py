@@ -131,12 +131,14 @@ class ErasureProbe(AnsweredProbe):
             if rows:
                 change_LT, final = self._change(states, position, len(rows))
                 if position in predicting:
-                    _raise_to(self._effect[prompt, :-1, rows.start : rows.stop], change_LT)
+                    kept_LT = self._effect[prompt, :-1, rows.start : rows.stop]
+                    torch.maximum(kept_LT, change_LT, out=kept_LT)
                     if position in erased:
                         self._effect[prompt, -1, position] = final
                 if self._options.future:
                     before = len(erased[: position - erased.start])
-                    _raise_to(self._future[prompt, :-1, erased.start : erased.start + before], change_LT[:, :before])
+                    kept_LT = self._future[prompt, :-1, erased.start : erased.start + before]
+                    torch.maximum(kept_LT, change_LT[:, :before], out=kept_LT)
 
     def _change(self, states: ReplacedStates, position: int, tokens: int) -> tuple[Tensor, Tensor]:
         """‖y − ȳ‖₂ at one position: of the rows erased at the first ``tokens``, and where h_L itself is erased."""
@@ -159,8 +161,3 @@ class ErasureProbe(AnsweredProbe):
             data["effect_future"] = self._future
         data["answer_start"] = self.answer_start()
         return DECLARATION.dataset(data, {"boundary": np.arange(self._facts.n_blocks + 1), **self.token_coords()})
-
-
-def _raise_to(kept: Tensor, values: Tensor) -> None:
-    """Elementwise maximum, in place."""
-    torch.maximum(kept, values, out=kept)

@@ -94,6 +94,8 @@ class LensProbe(MeasureProbe):
         def frozen(resid_ND: Tensor, final_ND: Tensor) -> Tensor:
             return readout.frozen(resid_ND, final_ND, bias)
 
+        # the norm whose values of single tokens are kept: the model's own where it was asked for
+        of_tokens = "recompute" if "recompute" in self._options.norm else self._options.norm[0]
         reads: dict[str, Callable[[Tensor, Tensor], Tensor] | None] = {"recompute": None, "frozen": frozen}
         for norm in self._options.norm:
             found = compare(
@@ -113,18 +115,13 @@ class LensProbe(MeasureProbe):
             values["settle_depth"] = settle_depth(found["jsd"])
             values["deep_thinking_ratio"] = is_deep(values["settle_depth"], self._facts.n_blocks)
             values["prediction_depth"] = prediction_depth(found["top1_agreement"])
-            if self.tokens is not None and norm == self._of_tokens:
+            if self.tokens is not None and norm == of_tokens:
                 self._leave(self.tokens, values, found)
             kept = {name: self._per_prompt(own) for name, own in values.items()}
             ranks = found["rank"]
             hits = self._per_prompt((ranks <= index(HITS, ranks.device)[:, None, None]).double())
             self._found.append({**kept, "hits": hits.movedim(1, -1)})
         self._boundaries.clear()
-
-    @property
-    def _of_tokens(self) -> str:
-        """The norm whose values of single tokens are kept: the model's own where it was asked for."""
-        return "recompute" if "recompute" in self._options.norm else self._options.norm[0]
 
     def _leave(self, tokens: TokenValues, values: Mapping[str, Tensor], found: Mapping[str, Tensor]) -> None:
         """Hands over what is known of single tokens."""

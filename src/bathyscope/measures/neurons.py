@@ -31,7 +31,6 @@ BINS = 40
 SIDES = ("class", "others")
 MOMENTS = ("mean", "variance", "skew", "kurtosis")
 
-Members = NDArray[np.bool_]
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 
@@ -72,9 +71,8 @@ class Neurons(Measure[NeuronsOptions], declared=DECLARATION):
         """The census (needs no prompts): moments, fractions, and the top neurons by class of tokens."""
         found = [_block_moments(weights, self._unembedding) for weights in self._weights]
         data = _census(found, self.options.kurtosis)
-        ids = self._unembedding.kept_V.tolist()
-        classes = None if facts.tokenizer is None else members(facts.tokenizer, ids)
-        data.update(_profile(self._weights, self._unembedding, classes, data))
+        classes_CV = members(facts.tokenizer, self._unembedding.kept_V.tolist())
+        data.update(_profile(self._weights, self._unembedding, classes_CV, data))
         width = data["mean"].shape[1]
         coords = {
             "block": np.arange(facts.n_blocks),
@@ -118,39 +116,37 @@ def _census(found: Sequence[tuple[FloatArray, FloatArray]], threshold: float) ->
 def _profile(
     weights: Sequence[Sequence[OutputWeights]],
     unembedding: Unembedding,
-    classes_CV: Members | None,
+    classes_CV: NDArray[np.bool_],
     census: Mapping[str, FloatArray],
 ) -> dict[str, FloatArray]:
-    """The neurons that tell each class of tokens most from the others; missing without a tokenizer."""
+    """The neurons that tell each class of tokens most from the others; missing for a class without tokens."""
     chosen = np.full((2, len(CLASSES), TOP), -1)
     values = np.full((3, len(CLASSES), TOP), np.nan)
     edges = np.full((len(CLASSES), TOP, BINS + 1), np.nan)
     shares = np.full((len(CLASSES), TOP, len(SIDES), BINS), np.nan)
-    sizes = np.zeros(len(CLASSES), dtype=int) if classes_CV is None else classes_CV.sum(1)
-    if classes_CV is not None:
-        effects = effects_by_block(weights, unembedding, classes_CV)
-        top = [ranked(effects_LN)[:TOP] for effects_LN in effects]
-        directions_at = directions_by_place(weights, {(b, n) for places in top for b, n in places.tolist()})
-        for index, (effects_LN, places) in enumerate(zip(effects, top)):
-            n = len(places)
-            chosen[:, index, :n] = places.T
-            picked = tuple(places.T)
-            values[:, index, :n] = effects_LN[picked], census["skew"][picked], census["kurtosis"][picked]
-            if n:
-                directions = torch.cat([directions_at[block, neuron] for block, neuron in places.tolist()])
-                on_tokens = token_effects(directions, unembedding)
-                edges[index, :n], shares[index, :n] = histograms(on_tokens, classes_CV[index], BINS)
+    effects = effects_by_block(weights, unembedding, classes_CV)
+    top = [ranked(effects_LN)[:TOP] for effects_LN in effects]
+    directions_at = directions_by_place(weights, {(b, n) for places in top for b, n in places.tolist()})
+    for index, (effects_LN, places) in enumerate(zip(effects, top)):
+        n = len(places)
+        chosen[:, index, :n] = places.T
+        picked = tuple(places.T)
+        values[:, index, :n] = effects_LN[picked], census["skew"][picked], census["kurtosis"][picked]
+        if n:
+            directions = torch.cat([directions_at[block, neuron] for block, neuron in places.tolist()])
+            on_tokens = token_effects(directions, unembedding)
+            edges[index, :n], shares[index, :n] = histograms(on_tokens, classes_CV[index], BINS)
     return {
         **dict(zip(("top_block", "top_neuron"), chosen)),
         **dict(zip(("top_effect", "top_skew", "top_kurtosis"), values)),
-        "class_tokens": sizes,
+        "class_tokens": classes_CV.sum(1),
         "histogram": shares,
         "histogram_edge": edges,
     }
 
 
 def effects_by_block(
-    weights: Sequence[Sequence[OutputWeights]], unembedding: Unembedding, classes_CV: Members
+    weights: Sequence[Sequence[OutputWeights]], unembedding: Unembedding, classes_CV: NDArray[np.bool_]
 ) -> FloatArray:
     """Effect of every neuron on every class against all other tokens, [classes, blocks, neurons], NaN padded."""
     class_directions = unembedding.class_directions(torch.from_numpy(classes_CV))
@@ -197,7 +193,4 @@ def _experts(weights: Sequence[OutputWeights]) -> NDArray[np.int64]:
 
 def _padded(rows: Sequence[NDArray[Scalar]], width: int, fill: float) -> NDArray[Scalar]:
     """Rows of different lengths as one array, filled at their ends."""
-    out = np.full((len(rows), width), fill, dtype=np.result_type(*rows))
-    for row, values in zip(out, rows):
-        row[: len(values)] = values
-    return out
+    return np.stack([np.pad(row, (0, width - len(row)), constant_values=fill) for row in rows])

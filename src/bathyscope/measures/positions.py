@@ -16,9 +16,6 @@ def sample_positions(lengths: Sequence[int], seed: int) -> list[tuple[int, ...]]
     """Every eighth token, shuffled, the first four, for each prompt in order; empty where a prompt is too short.
 
     One generator runs through all prompts, as in the published code (csordas2025: seed 123).
-
-    Args:
-        lengths: tokens of every prompt.
     """
     generator = random.Random(seed)
     found: list[tuple[int, ...]] = []

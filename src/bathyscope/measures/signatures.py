@@ -24,29 +24,25 @@ class Signature:
     """Where a curve over the blocks comes from.
 
     Args:
-        measure: the dataset.
-        variable: its variable.
         axis: the variable's dimension beside ``prompt``; a boundary counts for the block that ends there.
-        what: the curve in words.
         log: it spans decades, and is compared by its logarithm.
     """
 
     measure: str
     variable: str
     axis: str
-    what: str
     log: bool = False
 
 
 SIGNATURES: Final[Mapping[str, Signature]] = {
-    "drop_kl": Signature("drop", "kl", "dropped", "KL without the block", log=True),
-    "attention_prev5": Signature("attention_locality", "total_prev5", "block", "attention to the previous 5 tokens"),
-    "prediction_neurons": Signature("neurons", "prediction_fraction", "block", "share of prediction neurons"),
-    "suppression_neurons": Signature("neurons", "suppression_fraction", "block", "share of suppression neurons"),
-    "lens_entropy": Signature("lens", "entropy", "boundary", "entropy of the lens behind the block"),
-    "lens_kl": Signature("lens", "kl_lens_final", "boundary", "KL of the lens behind the block from the end"),
+    "drop_kl": Signature("drop", "kl", "dropped", log=True),
+    "attention_prev5": Signature("attention_locality", "total_prev5", "block"),
+    "prediction_neurons": Signature("neurons", "prediction_fraction", "block"),
+    "suppression_neurons": Signature("neurons", "suppression_fraction", "block"),
+    "lens_entropy": Signature("lens", "entropy", "boundary"),
+    "lens_kl": Signature("lens", "kl_lens_final", "boundary"),
     # position 0 is often an attention sink, whose norm would hide all others
-    "mlp_norm": Signature("residual", "norm_mlp_rest", "block", "norm of the MLP's contribution", log=True),
+    "mlp_norm": Signature("residual", "norm_mlp_rest", "block", log=True),
 }
 
 

@@ -40,8 +40,10 @@ def texts_within(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int]) -> list
     return [str(text).removeprefix(before) for text in texts]
 
 
-def members(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int]) -> NDArray[np.bool_]:
-    """[classes, ids]: which tokens belong to which class; special tokens belong to none."""
+def members(tokenizer: PreTrainedTokenizerBase | None, ids: Sequence[int]) -> NDArray[np.bool_]:
+    """[classes, ids]: which tokens belong to which class; special tokens, and all without a tokenizer, to none."""
+    if tokenizer is None:
+        return np.zeros((len(CLASSES), len(ids)), dtype=bool)
     special = set(tokenizer.all_special_ids)
     texts = ["" if i in special else text for i, text in zip(ids, texts_within(tokenizer, ids))]
     return np.array([[belongs(text) for text in texts] for belongs in CLASSES.values()], dtype=bool)
