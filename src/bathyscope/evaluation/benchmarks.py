@@ -24,13 +24,7 @@ _BRACKETS = re.compile(r"\[.*?\]")
 
 @dataclass(frozen=True, eq=False)
 class Benchmark:
-    """A task with its documents.
-
-    Args:
-        name: of the task.
-        task: the harness's own object.
-        source: the file its documents come from; None = as the harness has it.
-    """
+    """A task with its documents; ``source`` is the file that they come from, None = as the harness has it."""
 
     name: str
     task: Any
@@ -54,10 +48,8 @@ def load_benchmarks(
             have ``ctx`` alone instead of the hub's ``ctx_a`` and ``ctx_b``.
 
     Raises:
-        OptionError: the extra is not installed; no task, an unknown one, or one that is scored neither by
-            log-likelihoods of given answers nor by answers that are written; a file for a task that was not asked for.
-        PromptError: the documents cannot be had, or a file lacks a column that the task reads; a YAML file that is
-            missing or tells no task.
+        OptionError: the extra is not installed, or a task or a file for one is not allowed.
+        PromptError: documents, or a YAML file of a task, cannot be had or do not suit.
     """
     require_harness()
     files = {name: Path(path).expanduser() for name, path in (data or {}).items()}
@@ -137,12 +129,9 @@ def _manager(names: tuple[str, ...]) -> Any:
 
 @dataclass(frozen=True)
 class _Own:
-    """A task in a YAML file.
+    """A task in a YAML file, under the name that the file gives it, with a manager of the harness that knows it alone.
 
-    Args:
-        name: that the file gives it.
-        manager: the harness's, which knows this task alone.
-        file: of its documents, where one of this disk's; None = the harness has to find them.
+    ``file`` holds its documents, where it is one of this disk's; None = the harness has to find them.
     """
 
     name: str

@@ -108,11 +108,7 @@ def require_answerable(
     limit: int | None,
     batch_size: int,
 ) -> tuple[Benchmark, ...]:
-    """The tasks, which this model can be asked: all that ``evaluate`` refuses of them without a forward.
-
-    Raises:
-        OptionError, PromptError: as ``evaluate``.
-    """
+    """The tasks, which this model can be asked: refuses all that ``evaluate`` refuses of them without a forward."""
     for name, value in (("limit", limit), ("batch_size", batch_size)):
         if value is not None and value < 1:
             raise OptionError(f"{name}={value} is out of range; allowed: 1 or more.")

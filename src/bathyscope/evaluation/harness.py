@@ -30,11 +30,8 @@ _GREEDY = ("until", "max_gen_toks", "do_sample", "temperature", "top_p", "top_k"
 class LoadedLM(HFLM):
     """A loaded model as the harness takes it, with the harness's own tokenization, truncation and batches.
 
-    Args:
-        model: whatever schedule it runs at the time is what is scored.
-        batch_size: requests in one forward.
-        advance: is told how many requests a forward has answered.
-        writing: answers that are written at once; None = ``batch_size``.
+    Whatever schedule it runs at the time is what is scored. ``advance`` is told how many requests a forward has
+    answered; ``writing`` is how many answers are written at once (None = ``batch_size``).
     """
 
     def __init__(
@@ -82,10 +79,7 @@ class LoadedLM(HFLM):
 
 
 def prepare(benchmark: Benchmark, limit: int | None, window: int | None) -> None:
-    """Builds the requests.
-
-    Args:
-        window: tokens that the model has room for.
+    """Builds the requests, for a model with room for ``window`` tokens.
 
     Raises:
         OptionError: answers are to be written in a way that cannot be.

@@ -62,12 +62,9 @@ class Evaluation:
 
 
 def assemble(variants: Sequence[Variant], scores: Sequence[Score], settings: Mapping[str, Any]) -> Evaluation:
-    """The arrays of finished results.
+    """The arrays of finished results, in the order of ``variants``; those without any result are left out.
 
-    Args:
-        variants: the order of the schedules; those without any result are left out.
-        scores: results with ``schedule`` and ``task``.
-        settings: of the evaluation; what netCDF can hold of them becomes attributes.
+    Of ``settings`` what netCDF can hold becomes attributes.
     """
     by_place = {(score["schedule"], score["task"]): score for score in scores}
     kept = [variant for variant in variants if any(variant.name == schedule for schedule, _ in by_place)]

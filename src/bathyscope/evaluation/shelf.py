@@ -18,16 +18,10 @@ Score = Mapping[str, Any]
 
 
 class Shelf(Pieces):
-    """The folder of an evaluation, opened for writing.
+    """The folder of an evaluation, opened for writing; made where it does not exist.
 
-    More schedules and tasks may be added later; the model and the settings must stay.
-
-    Args:
-        path: made where it does not exist.
-        settings: whatever else could change a number: the model, its weights, the limit …
-
-    Raises:
-        StoreError: the folder holds another evaluation or something else, or another process writes it.
+    More schedules and tasks may be added later; the model and the settings (whatever else could change a number) must
+    stay. A StoreError where the folder holds something else, or another process writes it.
     """
 
     def __init__(self, path: Path, settings: Mapping[str, Any]) -> None:
@@ -43,15 +37,9 @@ class Shelf(Pieces):
         return {"record": {"tasks": self._tasks, "files": files}}
 
     def begin(self, task: str, requests: str, source: str | None) -> None:
-        """Registers a task.
+        """Registers a task, with a hash of all its requests, and for the record where its documents come from.
 
-        Args:
-            task: its name.
-            requests: hash of all its requests.
-            source: where its documents come from, for the record.
-
-        Raises:
-            StoreError: the folder's results of this task come from other requests.
+        A StoreError where the folder's results of this task come from other requests.
         """
         known = self._tasks.setdefault(task, {"requests": requests, "source": source})
         require_same(self.path, EVALUATION, {task: {"requests": known["requests"]}}, {task: {"requests": requests}})
@@ -70,12 +58,7 @@ class Shelf(Pieces):
 
 
 def read_evaluation(folder: str | Path) -> tuple[dict[str, Any], list[Score]]:
-    """The settings of an evaluation, and all its finished results.
-
-    Raises:
-        OptionError: ``folder`` is no path.
-        StoreError: the folder holds no evaluation, or a file of it is damaged.
-    """
+    """The settings of an evaluation, and all its finished results; a StoreError where a file of it is damaged."""
     path = folder_path(folder)
     tree = _current(path, read_manifest(path, EVALUATION))
     files: Mapping[str, str] = tree["record"]["files"]

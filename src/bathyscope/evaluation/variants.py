@@ -38,10 +38,6 @@ def variants(asked: Sequence[str], n_blocks: int) -> tuple[Variant, ...]:
     Args:
         asked: ``drop`` and ``swap`` (at every block), ``repeat:5`` (every window of five blocks, each run twice),
             or single schedules such as ``drop:5``, ``swap:3``, ``repeat:8+5``.
-        n_blocks: L of the model.
-
-    Raises:
-        OptionError: none of these, or a block out of range.
     """
     names = [NORMAL, *(name for text in _texts(asked) for name in _names(text, n_blocks))]
     return tuple(_variant(name, n_blocks) for name in dict.fromkeys(names))
@@ -50,10 +46,7 @@ def variants(asked: Sequence[str], n_blocks: int) -> tuple[Variant, ...]:
 def runnable(found: Sequence[Variant], checks: Checks, asked: Sequence[str]) -> tuple[Variant, ...]:
     """Those in which every block that takes another one's keys and values finds them (Gemma 4).
 
-    The others are left out with a warning, or refused where they were asked for by name.
-
-    Raises:
-        ModelError: an asked schedule cannot run.
+    The others are left out with a warning, or refused (ModelError) where they were asked for by name.
     """
     lacking = {variant.name: gap for variant in found if (gap := checks.lacking(variant.schedule))}
     named = _texts(asked)

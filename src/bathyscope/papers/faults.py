@@ -11,12 +11,9 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Fault:
-    """One fault.
+    """One fault of a paper's code, and the options of a measure that reproduce it, all together.
 
     Args:
-        paper: key of the paper.
-        measure: whose options reproduce it.
-        options: the options that do so, all together.
         what: what the published code does.
         mark: by what it is recognised in results.
     """
@@ -125,9 +122,5 @@ def options_of(paper: str) -> dict[str, dict[str, Any]]:
 
 
 def faults_in(measures: Mapping[str, Mapping[str, Any]]) -> tuple[Fault, ...]:
-    """The faults that a run reproduces.
-
-    Args:
-        measures: measure → its options, as a manifest's identity holds them.
-    """
+    """The faults that a run reproduces, from its measures' options as a manifest's identity holds them."""
     return tuple(fault for fault in FAULTS if fault.holds(measures.get(fault.measure, {})))

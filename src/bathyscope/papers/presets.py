@@ -78,11 +78,7 @@ PRESETS: Mapping[str, Preset] = {
 
 
 def preset(name: str) -> Preset:
-    """A preset by name.
-
-    Raises:
-        OptionError: unknown name.
-    """
+    """A preset by name; an OptionError where there is none."""
     if name not in PRESETS:
         raise OptionError(f"Unknown preset {name!r}.{did_you_mean(name, PRESETS)} Allowed: {', '.join(PRESETS)}.")
     return PRESETS[name]

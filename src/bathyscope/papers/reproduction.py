@@ -96,10 +96,9 @@ class Table:
 
 @dataclass(frozen=True)
 class Reproduction:
-    """A paper.
+    """A paper; its key is also its preset's name.
 
     Args:
-        paper: its key, which is also its preset's name.
         models: names on the hub, in the order in which the paper lists them.
         works: what is computed, for any of its figures or tables.
         figures: by the paper's own numbers.

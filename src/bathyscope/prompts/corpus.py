@@ -43,7 +43,7 @@ def corpus_prompts(
     documents: str | None = None,
     add_special_tokens: bool = True,
 ) -> tuple[Prompt, ...]:
-    """Cut texts into prompts of token ids.
+    """Cut texts into prompts of token ids, by the options of a corpus (``bathyscope.prompts.spec``).
 
     A text is one contiguous stream; windows do not stop at paragraphs. What is left over at the end and fills no
     whole window (or piece) is dropped. No more of a file is read than the prompts need.
@@ -55,21 +55,9 @@ def corpus_prompts(
         path: UTF-8 text, gzipped where the name ends in ``.gz``; or a folder with a slash behind it, whose .txt and
             .txt.gz files are documents in the order of their names.
         tokenizer: the model's own; its BOS, where it has one, starts every prompt.
-        window: tokens per prompt, BOS included.
-        context: the window where neither ``window`` nor ``chars`` is given; only then a shorter text is one short
-            prompt. One of the three is needed.
-        chars: characters per prompt; each piece is tokenised for itself. Goes before ``window``.
-        limit: only the first ``limit`` characters of a text.
-        tokens: as many prompts as have at most this many tokens altogether, BOS included; all prompts of a text that
-            has fewer, with a warning.
-        count: how many prompts; None = all there are.
-        documents: the line that stands between the documents of a file, such as ``<|endoftext|>``.
-        add_special_tokens: begin every prompt with BOS.
-
-    Raises:
-        PromptError: no tokenizer, no size, a size too small, a text or a limit shorter than one prompt, fewer prompts
-            in the text than asked for, or a file that is no text; no text in the folder, or a file in which the line
-            does not occur.
+        window: tokens per prompt, BOS included; ``chars``, characters of pieces tokenised each for itself, go before.
+        context: the window where neither is given; only then a shorter text is one short prompt.
+        tokens: all prompts of a text that has fewer are taken, with a warning.
     """
     is_folder = path.endswith("/")
     (require_folder if is_folder else check_exists)(Path(path))

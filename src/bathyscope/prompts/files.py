@@ -26,9 +26,7 @@ Row = Mapping[str, Any]
 def open_text(path: str | Path) -> Iterator[TextIO]:
     """Open a UTF-8 text file, gzipped where its name ends in ``.gz``; a byte order mark is skipped.
 
-    Raises:
-        PromptError: no such file, unreadable, not UTF-8, or damaged compression; also where that shows only
-            while the file is being read inside the ``with`` block.
+    Whatever is wrong with it is a PromptError, also where that shows only while it is read inside the ``with`` block.
     """
     path = Path(path)
     check_exists(path)
@@ -48,9 +46,6 @@ def read_rows(path: str | Path) -> Iterator[Row]:
     """Rows of a ``.jsonl``, ``.csv`` (either may be gzipped) or ``.parquet`` file, one dict each, in order.
 
     Values of a CSV file are strings; those of the other two have the types the file gives them.
-
-    Raises:
-        PromptError: unknown kind of file, unreadable file, or a line that is not a JSON object.
     """
     path = Path(path)
     readers = {
@@ -68,11 +63,7 @@ def read_rows(path: str | Path) -> Iterator[Row]:
 
 
 def check_exists(path: Path) -> None:
-    """Refuse a path that is no file.
-
-    Raises:
-        PromptError: it is missing (with the likeliest name beside it) or a folder.
-    """
+    """Refuse a path that is missing (with the likeliest name beside it) or a folder."""
     # os.path, not Path, which raises where a name is too long for a file
     if os.path.isdir(path):
         raise PromptError(f"{path} is a folder; give a file.")
@@ -84,11 +75,7 @@ def check_exists(path: Path) -> None:
 
 
 def require_folder(path: Path) -> None:
-    """Refuse a path that is no folder.
-
-    Raises:
-        PromptError: it is missing, or a file.
-    """
+    """Refuse a path that is no folder."""
     if not os.path.isdir(path):
         raise PromptError(f"There is no folder {str(path)!r}; a source that ends in / is a folder of texts.")
 
@@ -140,14 +127,10 @@ FIELDS = ("text", "ids", "answer", "answer_tokens", "id", "labels")
 
 
 def read_prompts(path: str, *, count: int | None = None) -> tuple[Prompt, ...]:
-    """Prompts of a JSONL file, in order.
+    """Prompts of a JSONL file, in order; a PromptError with the number of a line that is none.
 
     Fields: ``text`` or ``ids``, ``answer`` or ``answer_tokens``, ``id``, ``labels`` (an object). Every other
     field that holds a text or a number is a label too; lists, objects and nulls are left aside.
-
-    Raises:
-        PromptError: unreadable file, a line that is no prompt (with its number), no prompts at all, or fewer
-            than ``count``.
     """
     rows = list(islice(read_rows(path), count))
     if not rows:

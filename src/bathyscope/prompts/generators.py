@@ -25,16 +25,11 @@ TASK_OPTIONS = ("count", "split", "written")
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """Arithmetic problems of ``bathyscope.prompts.problems``.
+    """Arithmetic problems of ``bathyscope.prompts.problems``, which differ in difficulty by the labels ``axes``.
 
     The problems of a level (combination of the axes' values) are the same whichever levels stand beside it. An axis
     that is not given has two digits, and a number of steps that is drawn for each problem, or goes through all of them
     with ``per_level``.
-
-    Args:
-        name: for messages.
-        kind: of problem.
-        axes: the labels in which problems differ in difficulty.
     """
 
     name: str
@@ -47,11 +42,7 @@ class Arithmetic:
         return (*self.axes, "per_level")
 
     def check(self, options: Options) -> None:
-        """Refuses options before anything is loaded.
-
-        Raises:
-            PromptError: a value that is not allowed.
-        """
+        """Refuses options before anything is loaded."""
         for axis in self.axes:
             if axis in options and as_range(options[axis])[-1] > (most := _HIGHEST[axis]):
                 raise PromptError(
@@ -65,9 +56,6 @@ class Arithmetic:
             count: how many altogether; None where an option says how many of each level.
             options: numbers, and the others as they were typed.
             seed: of the problems.
-
-        Raises:
-            PromptError: fewer prompts than levels, or as ``check``.
         """
         self.check(options)
         per_level = cast(int | None, options.get("per_level"))
@@ -99,9 +87,6 @@ class OfTask:
     """The first problems of a split of a task; its levels take turns.
 
     The label ``k`` is called ``steps`` here, since results have a dimension of that name.
-
-    Args:
-        task: as ``TASKS`` lists it.
     """
 
     task: str

@@ -15,10 +15,7 @@ def hub_rows(hub: str, config: str | None, split: str | None, local: str, *, str
         hub: name of the data set there, or a folder of the same layout.
         config: its configuration; None = the only one.
         local: how a local file is given instead, for messages.
-        streaming: fetch no more than is looked at.
-
-    Raises:
-        PromptError: the library for it is not installed, or the rows cannot be had; of a stream also while it is read.
+        streaming: fetch no more than is looked at; that rows cannot be had may show while they are.
     """
     try:
         import datasets
@@ -63,15 +60,11 @@ def column_prompts(
     """The first rows of a split as prompts; no more of it is fetched than they need.
 
     Args:
-        hub: name of the data set there, or a folder of the same layout.
+        hub, config: as for ``hub_rows``.
         text: the column of the text; the answer comes behind it, after a space, where it does not end with it.
         answer: the column of the answer, text or a number; None = prompts have none.
         labels: columns of texts or numbers that become labels, with commas between them.
-        config: configuration of the data set; None = the only one.
         count: how many rows; None = all.
-
-    Raises:
-        PromptError: the rows cannot be had, there are fewer, or a column is missing or holds something else.
     """
     where = f"{hub} (split {split!r})"
     rows = hub_rows(hub, config, split, "give a local file (mine.jsonl, one prompt a line)", streaming=True)

@@ -25,11 +25,7 @@ _EXACT = 2**53
 
 
 def checked_labels(labels: Mapping[str, Label]) -> dict[str, Label]:
-    """A prompt's labels as Python's own values.
-
-    Raises:
-        PromptError: a name or a value that results cannot keep.
-    """
+    """A prompt's labels as Python's own values; a PromptError for a name or a value that results cannot keep."""
     checked: dict[str, Label] = {}
     for name, value in labels.items():
         plain = value.item() if hasattr(value, "item") else value
@@ -51,11 +47,7 @@ def checked_labels(labels: Mapping[str, Label]) -> dict[str, Label]:
 
 
 def require_exact(prompts: Sequence[TokenizedPrompt]) -> None:
-    """Refuses whole numbers that would be rounded: beside fractions, or beside prompts without the label.
-
-    Raises:
-        PromptError: such a label, with the first prompt that has it.
-    """
+    """Refuses whole numbers that would be rounded: beside fractions, or beside prompts without the label."""
     for name in dict.fromkeys(name for prompt in prompts for name in prompt.labels):
         values = [prompt.labels.get(name) for prompt in prompts]
         if any(isinstance(value, str) for value in values) or all(isinstance(value, int) for value in values):
@@ -75,9 +67,6 @@ def require_free(labels: Iterable[str], results: Mapping[str, Collection[Hashabl
 
     Args:
         results: measure → the names of its variables and dimensions.
-
-    Raises:
-        PromptError: such a label.
     """
     for measure, names in results.items():
         taken = set(labels) & set(names)

@@ -32,11 +32,7 @@ def parts(values: Iterable[Any]) -> tuple[list[Any], NDArray[np.intp]]:
 
 
 def label_values(prompts: Sequence[TokenizedPrompt], label: str) -> list[Any]:
-    """A label's value for each prompt, or its data set; None where it has none.
-
-    Raises:
-        OptionError: no prompt has the label.
-    """
+    """A label's value for each prompt, or its data set; None where it has none. OptionError where no prompt has it."""
     if label == DATASET:
         return [prompt.dataset for prompt in prompts]
     labels = dict.fromkeys(name for prompt in prompts for name in prompt.labels)

@@ -42,13 +42,9 @@ def generate(kind: Kind, count: int, seed: int, steps: int | None = None, digits
     Args:
         kind: ``word`` for word problems, ``sum`` for plain sums of any operations, ``addition`` and
             ``multiplication`` for one operation of two numbers.
-        count: how many; at least 0.
         seed: of the generator; problem i does not depend on ``count``.
         steps: equations per problem, 1 to 6; None draws the number for each problem. Single operations have 1.
         digits: digits of every operand, 1 to 9; word problems do not use it.
-
-    Raises:
-        PromptError: an unknown kind, or a number out of range.
     """
     _check(kind, count, steps, digits)
     rng = random.Random(f"{kind}/{seed}/{steps}/{digits}")

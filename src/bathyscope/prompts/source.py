@@ -76,9 +76,6 @@ def require_there(source: object) -> None:
     """Refuses texts that are no source, files that are not there and prompt files that cannot be read.
 
     For what takes minutes before it reads prompts, such as loading a model.
-
-    Raises:
-        PromptError: as ``resolve``.
     """
     if isinstance(source, (str, PathLike)):
         source = parse(_written(source))
@@ -136,9 +133,6 @@ def sources(source: Source | Iterator[Item]) -> list[PromptSet | SourceSpec]:
     """What is given, in order: runs of prompts as sets, and between them what has to be read.
 
     The list is a source of the same prompts, for whoever looks at what can be gone through once.
-
-    Raises:
-        PromptError: a text or an item is no source.
     """
     if isinstance(source, (PromptSet, SourceSpec)):
         return [source]

@@ -116,11 +116,7 @@ class SourceSpec:
 
 
 def parse(text: str) -> SourceSpec:
-    """Parse one source.
-
-    Raises:
-        PromptError: the text is no source, or its count or options are not allowed.
-    """
+    """Parse one source; a PromptError where the text is none, or its count or options are not allowed."""
     named, found = _NAMED.fullmatch(text), _HUB.fullmatch(text)
     known = found is None and named is not None and _taker(named["name"]) is not None
     if known:

@@ -39,8 +39,6 @@ def answer_token_count(question: str, answer: str, spans: Sequence[Span]) -> int
     Source: csordas2025, erasure and depth score.
 
     Args:
-        question: the text before the answer.
-        answer: the rest of the text; not blank.
         spans: the characters that each token covers, in order, without special tokens.
 
     Raises:
@@ -84,13 +82,9 @@ class Encoded(NamedTuple):
 
 @dataclass(frozen=True)
 class Encoder:
-    """A tokenizer, and how it is asked.
+    """A tokenizer, and how it is asked (as ``tokenize`` says).
 
-    Args:
-        tokenizer: the model's own.
-        add_special_tokens: put the tokenizer's special tokens around texts; never around turns of a chat, whose
-            template writes them itself.
-        chat: write texts as the user's turn in the tokenizer's chat template, answers as the assistant's.
+    Special tokens are never put around turns of a chat, whose template writes them itself.
     """
 
     tokenizer: PreTrainedTokenizerBase
@@ -98,11 +92,7 @@ class Encoder:
     chat: bool = False
 
     def written(self, question: str, answer: str | None) -> tuple[str, str | None]:
-        """Question and answer as they stand in the text that is measured.
-
-        Raises:
-            PromptError: a chat is asked for, and there is no template that takes it.
-        """
+        """Question and answer as they stand in the text that is measured; a PromptError without a template for them."""
         if not self.chat:
             return question, answer
         turns = [{"role": "user", "content": question.strip()}]
@@ -190,11 +180,6 @@ def tokenize(
         beyond_context: whether prompts may be longer than ``max_tokens``; None = those of data sets.
         add_special_tokens: put the tokenizer's special tokens around texts.
         chat: write texts as the user's turn in the tokenizer's chat template, answers as the assistant's.
-
-    Raises:
-        PromptError: text without a tokenizer, an empty or one-token prompt, one longer than ``max_tokens``, a
-            token id outside of the vocabulary, an id used twice, a label that is not allowed or cannot be kept
-            exactly, a chat without a template, or an answer whose tokens cannot be told from the question's.
     """
     names = _names(prompts)
     encoder = None if tokenizer is None else Encoder(tokenizer, add_special_tokens, chat)

@@ -36,12 +36,8 @@ def load_tokenizer(
     checkpoint's ``tokenizer.json``, which silently changes token ids. Both are loaded here and compared on
     ``PROBE``; where they differ, the checkpoint's own file is used and a warning says so.
 
-    Returns:
-        The tokenizer, or None where a local folder holds no vocabulary at all: such a model can be measured
-        on token ids only, and ``tokenize`` refuses text.
-
-    Raises:
-        ModelError: no such model, the hub cannot be reached, or the tokenizer's files cannot be used.
+    None where a local folder holds no vocabulary at all: such a model can be measured on token ids only. A
+    ModelError where there is no such model, the hub cannot be reached, or the tokenizer's files cannot be used.
     """
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 

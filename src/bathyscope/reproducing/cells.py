@@ -32,13 +32,12 @@ def planned(
     data: Mapping[str, str],
     count: int | None = None,
 ) -> list[Cell]:
-    """All cells, model after model, so that each model is loaded once.
+    """All cells, model after model, so that each model is loaded once; results go to ``out/PRESET/MODEL/WORK``.
 
     Args:
         models: in order; a work of two models takes the first two that it shows.
         figures: those asked for.
         works: names of those that figures or tables are made of → measures of their surveys.
-        out: results go to ``out/PRESET/MODEL/WORK``.
         data: data set → local file.
         count: prompts of each set (of each level) in place of the paper's number.
     """
@@ -72,12 +71,8 @@ def measured(
 ) -> Iterator[Outcome]:
     """Every cell's result, computed where it is not there yet; what cannot be computed is told, and the next begins.
 
-    A model is loaded when the first of its cells needs it, and let go with the last one.
-
-    Args:
-        loading: arguments of ``load``.
-        progress: show a progress bar for each cell.
-        command: the command line to resume by.
+    A model is loaded (``loading`` are the arguments) when the first of its cells needs it, and let go with the last
+    one. ``command`` is the command line to resume by.
     """
     held: dict[NamedModel, Model | ModelError] = {}
     for cell in cells:
@@ -96,11 +91,7 @@ def measured(
 
 
 def _loaded(named: NamedModel, held: dict[NamedModel, Model | ModelError], loading: Mapping[str, Any]) -> Model:
-    """The model, loaded at most once, also where it cannot be.
-
-    Raises:
-        ModelError: it cannot be loaded; every time.
-    """
+    """The model, loaded at most once, also where it cannot be: a ModelError every time."""
     if named not in held:
         try:
             held[named] = load(named.source, **loading)

@@ -22,10 +22,6 @@ def local_data(given: Sequence[str]) -> dict[str, str]:
     Args:
         given: NAME=FILE, or folders that hold files of such names (``gsm8k.jsonl``, ``pile.txt``, ``scores.csv``), or
             folders of a data set's name with a file of the split that the papers used (``gsm8k/test.jsonl``).
-
-    Raises:
-        PromptError: no such file or folder, an unknown name, a file of another kind (a corpus is plain text), or
-            several files that could be meant.
     """
     found: dict[str, str] = {}
     for text in given:
@@ -45,8 +41,7 @@ def local_data(given: Sequence[str]) -> dict[str, str]:
 def localised(source: str, data: Mapping[str, str], count: int | None = None) -> SourceSpec:
     """A source that reads the local file of its data set or corpus, where there is one.
 
-    Args:
-        count: prompts (of each level, where the source says so) in place of the source's own number.
+    ``count`` stands in place of the source's own number (of each level, where the source says so).
     """
     spec = parse(source)
     path = data.get(spec.name or _file_name(spec))

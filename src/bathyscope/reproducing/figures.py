@@ -44,11 +44,7 @@ class Drawn:
 
 
 def chosen_figures(paper: Reproduction, numbers: Sequence[str]) -> tuple[Figure, ...]:
-    """The figures of these published numbers, all where none are given.
-
-    Raises:
-        OptionError: a number that the paper does not have here.
-    """
+    """The figures of these published numbers, all where none are given; an OptionError for one that is not here."""
     if not numbers:
         return paper.figures
     for number in numbers:
@@ -69,12 +65,7 @@ def measures_of(paper: Reproduction, work: str) -> tuple[str, ...]:
 def draw(
     paper: Reproduction, figures: Iterable[Figure], outcomes: Sequence[Outcome], folder: Path, formats: Sequence[str]
 ) -> list[Drawn]:
-    """Every figure for which there is anything, as ``folder/10-12b-22.png``.
-
-    Raises:
-        OptionError: an unknown format.
-        StoreError: the folder cannot be written.
-    """
+    """Every figure for which there is anything, as ``folder/10-12b-22.png``."""
     drawn = []
     for figure in figures:
         there = [

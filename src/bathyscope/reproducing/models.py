@@ -32,9 +32,6 @@ def chosen_models(
         given: names of the paper (with or without their owner), other hub names, folders, or NAME=FOLDER, one a text
             or several separated by commas. A folder that is called as a model of the paper stands for it.
         published: the paper's models by their hub names.
-
-    Raises:
-        OptionError: a text that names nothing, or two models of the same name.
     """
     texts = [part for text in given for part in ([text] if Path(text).expanduser().is_dir() else text.split(","))]
     models = tuple(_model(text.strip(), published) for text in texts or (published if default is None else default))

@@ -70,11 +70,7 @@ class Target:
 
     @classmethod
     def of(cls, text: str) -> Target:
-        """A paper's key, with ``-table1`` or ``-table2`` for a table.
-
-        Raises:
-            OptionError: no such paper or table.
-        """
+        """What a paper's key, with ``-table1`` or ``-table2`` for a table, stands for."""
         targets = {key: cls(paper, None) for key, paper in REPRODUCTIONS.items()}
         for key, paper in REPRODUCTIONS.items():
             targets |= {f"{key}-table{number}": cls(paper, number) for number in paper.tables}
@@ -85,11 +81,7 @@ class Target:
         return targets[text]
 
     def figures(self, numbers: Sequence[object]) -> tuple[Figure, ...]:
-        """The figures that are asked for; a table has none.
-
-        Raises:
-            OptionError: numbers with a table, or one that the paper does not have here.
-        """
+        """The figures that are asked for; a table has none, and refuses numbers."""
         given = [str(number) for number in numbers]
         if self.table is None:
             return chosen_figures(self.paper, given)

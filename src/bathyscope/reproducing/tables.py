@@ -17,15 +17,12 @@ _FIELDS = {"blocks": "num_hidden_layers", "query_heads": "num_attention_heads", 
 
 @dataclass(frozen=True)
 class Pair:
-    """One number of a table: measured and published. None where there is none.
+    """One number of a table, measured and published; None where there is none, or the run does not meet the criterion.
 
     Args:
         data: name of the work it was measured on; empty = the configuration.
         quantity: an estimator of effective depth, or a size.
         blocks: L of the measured model; None where there is no run.
-        measured: the number; None also where the run does not meet the criterion.
-        ci_low: lower end of its interval.
-        ci_high: upper end.
         crossing_share: share of the resamples that meet the criterion.
         reason: why there is no measured number, or no interval.
     """
@@ -58,8 +55,7 @@ class Pair:
 def pairs(table: Table, models: Sequence[NamedModel], outcomes: Iterable[Outcome], read: bool = True) -> list[Pair]:
     """Every number of the table's rows for these models, whether it was measured or not: model, quantity, data.
 
-    Args:
-        read: look at configurations; otherwise only what was published of them is given.
+    Only where ``read``, configurations are looked at; otherwise what was published of them is given.
     """
     if not table.data:
         return [pair for model in models for pair in _sizes(table, model, read)]

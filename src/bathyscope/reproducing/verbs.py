@@ -35,11 +35,9 @@ _ASKED: Final = "asked"
 
 @dataclass(frozen=True)
 class Cell:
-    """One work of the models that it takes.
+    """One work of the models that it takes, and the folder of its run, or of its file of results.
 
     Args:
-        folder: of the run, or of the file of results.
-        preset: of surveys.
         measures: of a survey.
         data: data set → local file.
         count: prompts of each set (of each level) in place of the paper's number.
@@ -86,11 +84,7 @@ class Cell:
         return run if same and set(self.measures) <= set(run.measures) else None
 
     def compute(self, models: Sequence[Model], progress: bool, command: str | None) -> Result:
-        """The result, kept in its folder.
-
-        Raises:
-            BathyscopeError: whatever the command refuses.
-        """
+        """The result, kept in its folder; a BathyscopeError for whatever the command refuses."""
         if self.work.verb == "survey":
             given: dict[str, Any] = {"preset": self.preset, "progress": progress, "command": command, **self.options()}
             return survey(models[0], self.prompts, self.measures, self.folder, **given)

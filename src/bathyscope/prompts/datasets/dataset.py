@@ -28,16 +28,10 @@ class TokenLimit:
     tokenizer: str
 
     def fits(self, data_set: str, asked: int | None, own: PreTrainedTokenizerBase | None) -> Callable[[str], bool]:
-        """Whether a text is short enough.
+        """Whether a text is short enough: of at most ``asked`` tokens of ``own``, or (None) of the papers' limit.
 
-        Args:
-            data_set: its name, for messages.
-            asked: another limit, in tokens of ``own``; None = the papers'.
-            own: the surveyed model's tokenizer. It also counts, with a warning, where the papers' tokenizer can
-                be had neither from the cache nor from the hub.
-
-        Raises:
-            PromptError: ``own`` is needed and there is none.
+        ``own``, the surveyed model's tokenizer, also counts, with a warning, where the papers' can be had neither from
+        the cache nor from the hub. A PromptError where it is needed and there is none.
         """
         if asked is not None:
             return _counted_by(self._required(own, data_set), asked)
@@ -219,11 +213,7 @@ class DataSet:
 
 
 def text_of(row: Row, column: str) -> str:
-    """A column that must hold text.
-
-    Raises:
-        PromptError: it holds something else.
-    """
+    """A column that must hold text; a PromptError where it holds something else."""
     value = row[column]
     if not isinstance(value, str):
         raise PromptError(f"column {column!r} must hold text, not {type(value).__name__}.")
@@ -231,11 +221,7 @@ def text_of(row: Row, column: str) -> str:
 
 
 def filled_text_of(row: Row, column: str) -> str:
-    """A column that must hold text other than white space.
-
-    Raises:
-        PromptError: it holds something else, or is empty.
-    """
+    """A column that must hold text other than white space."""
     text = text_of(row, column)
     if not text.strip():
         raise PromptError(f"column {column!r} is empty.")
@@ -243,11 +229,7 @@ def filled_text_of(row: Row, column: str) -> str:
 
 
 def list_of(row: Row, column: str) -> list[Any]:
-    """A column that must hold a list, or its JSON text, which is how a CSV file can hold one.
-
-    Raises:
-        PromptError: it holds something else.
-    """
+    """A column that must hold a list, or its JSON text, which is how a CSV file can hold one."""
     value = row[column]
     if isinstance(value, str):
         try:

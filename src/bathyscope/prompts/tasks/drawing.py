@@ -93,11 +93,7 @@ def _generator(key: str) -> random.Random:
 
 
 def level_range(where: str, given: Sequence[int], lowest: int, highest: int, reason: str = "") -> range:
-    """Levels from the first to the last number given (a single one stands for itself).
-
-    Raises:
-        OptionError: not one or two rising numbers, or out of range (``reason`` says why the range is as it is).
-    """
+    """Levels from the first to the last number given (one stands for itself); ``reason``: why the range is as it is."""
     if not 1 <= len(given) <= 2 or given[0] > given[-1]:
         raise OptionError(f"{where} takes a number or a rising pair such as (1, 8); {tuple(given)!r} given.")
     if given[0] < lowest or given[-1] > highest:
@@ -109,11 +105,7 @@ def level_range(where: str, given: Sequence[int], lowest: int, highest: int, rea
 
 
 def check_choice(where: str, given: str, allowed: Sequence[str]) -> None:
-    """Refuse a text that is none of those allowed.
-
-    Raises:
-        OptionError: it is none of them.
-    """
+    """Refuse a text that is none of those allowed."""
     if given not in allowed:
         raise OptionError(
             f"{where}={given!r} is not allowed.{did_you_mean(given, allowed)} Allowed: {', '.join(allowed)}."
