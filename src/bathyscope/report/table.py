@@ -1,12 +1,14 @@
 """Effective depth as a table: plain rows for files, cells of text for readers."""
 
 import math
-from collections.abc import Sequence
-from typing import Final, TypedDict
+from collections.abc import Iterable, Sequence
+from typing import Final, TypedDict, TypeVar
 
 from bathyscope.errors import OptionError
 from bathyscope.measures.curves import in_blocks_done
 from bathyscope.store.run import Run
+
+K = TypeVar("K")
 
 MEASURE: Final = "effective_depth"
 _READINGS: Final = {"interpolated_": "interpolated", "smoothed_": "smoothed", "change_point_": "change point"}
@@ -73,11 +75,16 @@ def effective_depth_rows(run: Run) -> list[DepthRow]:
 
 def remarks(rows: Sequence[DepthRow]) -> list[str]:
     """Why numbers are missing, one sentence a reason, estimators with the same reason together."""
-    by_reason: dict[str, list[str]] = {}
-    for row in rows:
-        if row["reason"]:
-            by_reason.setdefault(row["reason"], []).append(estimator_name(row["estimator"]))
-    return [f"{_first_capital('; '.join(names))}: {reason}." for reason, names in by_reason.items()]
+    told = gathered((row["reason"], estimator_name(row["estimator"])) for row in rows if row["reason"])
+    return [f"{_first_capital('; '.join(names))}: {reason}." for reason, names in told.items()]
+
+
+def gathered(told: Iterable[tuple[K, str]]) -> dict[K, list[str]]:
+    """What the same is told of, in order of appearance."""
+    found: dict[K, list[str]] = {}
+    for what, name in told:
+        found.setdefault(what, []).append(name)
+    return found
 
 
 def depth_headings(run: Run) -> list[str]:

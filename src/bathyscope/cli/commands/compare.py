@@ -70,12 +70,12 @@ def _show(found: Comparison, format_: Format) -> None:
 
 
 def _show_tables(found: Comparison) -> None:
-    from bathyscope.report.comparison.table import LEGEND, headings, no_difference, remarks, rows, title
+    from bathyscope.report.comparison.table import LEGEND, difference_rows, no_difference, remarks, title
 
     for number in range(found.data.sizes["comparison"]):
         one = found.data.isel(comparison=number)
         said = [*no_difference(found, number), *remarks(one)]
-        write_table(headings(found, number), rows(found, number), title(one), said)
+        write_table(*difference_rows(found, number), title(one), said)
         write("")
     for note in found.notes:
         write(f"Note: {note}.")

@@ -73,10 +73,11 @@ def _write_page(comparison: Comparison, title: str, drawn: Mapping[str, Drawing]
 
 def _table(comparison: Comparison, number: int) -> dict[str, Any]:
     one = comparison.data.isel(comparison=number)
+    headings, rows = table.difference_rows(comparison, number)
     return {
         "title": table.title(one),
-        "headings": table.headings(comparison, number),
-        "rows": table.rows(comparison, number),
+        "headings": headings,
+        "rows": rows,
         "remarks": [*table.no_difference(comparison, number), *table.remarks(one)],
     }
 

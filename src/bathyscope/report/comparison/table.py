@@ -4,12 +4,14 @@ Groups of prompts as tables, too: one of every group's depths, one of every pair
 """
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 import xarray as xr
 
 from bathyscope.comparison import Comparison
-from bathyscope.report.table import estimator_name
+from bathyscope.report.table import estimator_name, gathered
 
 LEGEND: Final = (
     "Ratio: blocks done/L of L blocks. p: two-sided, of no difference; Holm: corrected for all rows of all tables. "
@@ -32,32 +34,9 @@ def title(one: xr.Dataset) -> str:
     return f"{one['comparison'].item()}: {one['kind'].item()}, {counted}"
 
 
-def headings(comparison: Comparison, number: int) -> list[str]:
-    """Headings of :func:`rows`; differences in blocks only where both models have equally many."""
-    change = comparison.change.capitalize()
-    first = ["Estimator", "Reference", "Other", change, f"{comparison.level:.0%} interval"]
-    blocks, none = ["Blocks"] * _in_blocks(comparison, number), ["p none"] * bool(comparison.bound)
-    return [*first, *blocks, "p", "Holm", *none, "d", "> 0"]
-
-
-def rows(comparison: Comparison, number: int) -> list[list[str]]:
-    """One row an estimator that has a difference."""
-    one = comparison.data.isel(comparison=number)
-    found = []
-    for estimator in one["estimator"].values:
-        values = {str(name): v.item() for name, v in one.sel(estimator=estimator).data_vars.items()}
-        if math.isnan(values["difference"]):
-            continue
-        low, high = values["ci_low"], values["ci_high"]
-        interval = "–" if math.isnan(low) else f"{signed(low)} to {signed(high)}"
-        blocks = [signed(values["depth_difference"], 1)] if _in_blocks(comparison, number) else []
-        ratios = [show_ratio(values[name]) for name in ("reference_ratio", "other_ratio")]
-        none = [show_p(values["p_equivalence"])] if comparison.bound else []
-        tests = [show_p(values["p_value"]), show_p(values["p_holm"]), *none, signed(values["effect_size"], 1)]
-        share = "–" if math.isnan(values["positive_share"]) else f"{values['positive_share']:.0%}"
-        name = estimator_name(str(estimator))
-        found.append([name, *ratios, signed(values["difference"]), interval, *blocks, *tests, share])
-    return found
+def difference_rows(comparison: Comparison, number: int) -> tuple[list[str], list[list[str]]]:
+    """Headings, and every estimator that has a difference; in blocks, too, where both models have equally many."""
+    return _rows(comparison.data.isel(comparison=number), comparison.change.capitalize(), comparison.level)
 
 
 def no_difference(comparison: Comparison, number: int) -> list[str]:
@@ -78,11 +57,9 @@ def _of(p: float) -> str:
 
 def remarks(one: xr.Dataset) -> list[str]:
     """Why differences or intervals are missing, estimators with the same reason together."""
-    by_reason: dict[str, list[str]] = {}
-    for estimator, reason in zip(one["estimator"].values, one["reason"].values):
-        if reason:
-            by_reason.setdefault(str(reason), []).append(estimator_name(str(estimator)))
-    return [f"{'; '.join(names)}: {reason}." for reason, names in by_reason.items()]
+    reasons = one["reason"].to_series()
+    told = gathered((reason, estimator_name(str(name))) for name, reason in reasons.items() if reason)
+    return [f"{'; '.join(names)}: {reason}." for reason, names in told.items()]
 
 
 def signed(value: float, digits: int = 3) -> str:
@@ -93,10 +70,6 @@ def signed(value: float, digits: int = 3) -> str:
     if float(text) == 0:
         return text
     return f"{'−' if value < 0 else '+'}{text}"
-
-
-def _in_blocks(comparison: Comparison, number: int) -> bool:
-    return bool(comparison.data["depth_difference"].isel(comparison=number).notnull().any())
 
 
 def show_ratio(value: float) -> str:
@@ -124,32 +97,46 @@ def group_rows(data: xr.Dataset) -> tuple[list[str], list[list[str]]]:
 
 def pair_rows(data: xr.Dataset, pair: str) -> tuple[list[str], list[list[str]]]:
     """Headings, and the difference of one pair of groups by every estimator that has one."""
-    names = ("difference", "difference_low", "difference_high", "p_value", "p_holm", "effect_size")
-    rows = []
-    for estimator in data["estimator"].values.tolist():
-        one = data.sel(pair=pair, estimator=estimator)
-        difference, low, high, p, holm, effect_size = (float(one[name]) for name in names)
-        if math.isnan(difference):
-            continue
-        interval = "–" if math.isnan(low) else f"{signed(low)} to {signed(high)}"
-        tests = (show_p(p), show_p(holm), signed(effect_size, 1))
-        rows.append([estimator_name(estimator), signed(difference), interval, *tests])
-    return ["Estimator", "Difference", f"{data.attrs['level']:.0%} interval", "p", "Holm", "d"], rows
+    own = data[["difference", "difference_low", "difference_high", "p_value", "p_holm", "effect_size"]].sel(pair=pair)
+    return _rows(own.rename(difference_low="ci_low", difference_high="ci_high"), "Difference", data.attrs["level"])
+
+
+def _rows(one: xr.Dataset, what: str, level: float) -> tuple[list[str], list[list[str]]]:
+    """The columns whose variables are there, of one comparison."""
+    found = one.to_dataframe().dropna(subset="difference")
+    shown: dict[str, tuple[str, Callable[[float], str]]] = {
+        "Reference": ("reference_ratio", show_ratio),
+        "Other": ("other_ratio", show_ratio),
+        what: ("difference", signed),
+        f"{level:.0%} interval": ("interval", str),
+        "Blocks": ("depth_difference", partial(signed, digits=1)),
+        "p": ("p_value", show_p),
+        "Holm": ("p_holm", show_p),
+        "p none": ("p_equivalence", show_p),
+        "d": ("effect_size", partial(signed, digits=1)),
+        "> 0": ("positive_share", lambda share: "–" if math.isnan(share) else f"{share:.0%}"),
+    }
+    ends = zip(found["ci_low"], found["ci_high"])
+    found["interval"] = ["–" if math.isnan(low) else f"{signed(low)} to {signed(high)}" for low, high in ends]
+    if "depth_difference" in found and found["depth_difference"].isna().all():
+        del found["depth_difference"]
+    there = {heading: column for heading, column in shown.items() if column[0] in found}
+    rows = [
+        [estimator_name(str(estimator)), *(said(row[name]) for name, said in there.values())]
+        for estimator, row in found.iterrows()
+    ]
+    return ["Estimator", *there], rows
 
 
 def group_remarks(data: xr.Dataset) -> list[str]:
     """Why values or intervals are missing, estimators with the same reason together."""
-    by_reason: dict[tuple[str, str], list[str]] = {}
-    for estimator in data["estimator"].values.tolist():
-        for group, reason in zip(
-            data["group"].values.tolist(), data["reason"].sel(estimator=estimator).values.tolist()
-        ):
-            if reason:
-                by_reason.setdefault((group, reason), []).append(estimator_name(estimator))
+    found = data["reason"].transpose("estimator", "group").to_dataframe().reset_index()
+    each = zip(found["group"], found["reason"], found["estimator"])
+    told = gathered(((group, reason), estimator_name(name)) for group, reason, name in each if reason)
     every = data.sizes["estimator"]
     return [
         f"{group}, {'all estimators' if len(names) == every else '; '.join(names)}: {reason}."
-        for (group, reason), names in by_reason.items()
+        for (group, reason), names in told.items()
     ]
 
 

@@ -14,7 +14,7 @@ from bathyscope.report.figures import multiples, style
 from bathyscope.report.figures.colours import Colours
 from bathyscope.report.figures.heat_map import HeatMap, Side
 from bathyscope.report.figures.kind import Drawing, FigureKind, Panel
-from bathyscope.report.figures.lines import BLOCK_LABEL, PLACES, Axis, Curve, Look, chart, panel, series
+from bathyscope.report.figures.lines import BLOCK_LABEL, PLACES, Axis, Curve, Look, chart
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.summary import describe
 from bathyscope.statistics.reduce import weighted_mean
@@ -37,14 +37,27 @@ _PLACES: Final = (
     Curve("first_key", "first token", Look(style.MUTED, "D", ":")),
 )
 _WHERE: Final = Axis("Where attention goes", BLOCK_LABEL, _WEIGHT)
+_BEFORE: Final = Axis("Attention to the token i before", BLOCK_LABEL, _WEIGHT, "auto")
 
 
 def _drawing(run: Run, options: FigureOptions) -> Drawing:
     """Weights by place, by offset, and by head."""
     data = run["attention_locality"]
-    placed = _weighed(data, "total_prev5", _PREVIOUS)
-    placed = _weighed(_weighed(placed, "self_weight", [0]), "first_key", [1])
-    panels = [chart("places", placed, _WHERE, _PLACES, options), _offsets(data, options), _heads(data, options)]
+    counted = data.assign(
+        n_averaged_total_prev5=("prompt", _queries(data, _PREVIOUS)),
+        n_averaged_self_weight=("prompt", _queries(data, [0])),
+        n_averaged_first_key=("prompt", _queries(data, [1])),
+        n_averaged_weight=(("offset", "prompt"), [_queries(data, [offset]) for offset in data["offset"].values]),
+    )
+    offsets = [
+        Curve("weight", f"i = {offset}", look, at={"offset": offset})
+        for offset, look in zip(data["offset"].values.tolist(), _OFFSETS)
+    ]
+    panels = [
+        chart("places", counted, _WHERE, _PLACES, options),
+        chart("offsets", counted, _BEFORE, offsets, options),
+        _heads(data, options),
+    ]
     without = [int(block) for block in data["block"] if not np.isfinite(data["total_prev5"].sel(block=block)).any()]
     blank = f" Blocks {', '.join(map(str, without))} show no attention weights." if without else ""
     note = (
@@ -60,19 +73,6 @@ def _queries(data: xr.Dataset, offsets: Sequence[int]) -> NDArray[np.int64]:
     """(P,), how many pairs of a query and a key that many tokens before it each prompt has: what its means are over."""
     lengths_P = data["n_tokens"].values
     return np.asarray(sum(np.maximum(lengths_P - offset, 0) for offset in offsets), dtype=np.int64)
-
-
-def _weighed(data: xr.Dataset, name: str, offsets: Sequence[int]) -> xr.Dataset:
-    """The dataset with what ``labels.token_weights`` reads for a variable."""
-    return data.assign({f"n_averaged_{name}": ("prompt", _queries(data, offsets))})
-
-
-def _offsets(data: xr.Dataset, options: FigureOptions) -> Panel | None:
-    curves = [
-        series(_weighed(data.sel(offset=offset), "weight", [offset]), "weight", f"i = {offset}", look, options)
-        for offset, look in zip(data["offset"].values.tolist(), _OFFSETS)
-    ]
-    return panel("offsets", curves, Axis("Attention to the token i before", BLOCK_LABEL, _WEIGHT, "auto"))
 
 
 def _heads(data: xr.Dataset, options: FigureOptions) -> Panel | None:

@@ -14,11 +14,12 @@ from typing import Final
 import numpy as np
 import xarray as xr
 
+from bathyscope.labels import token_weights
 from bathyscope.report.figures import multiples, strip
 from bathyscope.report.figures.colours import Colours
 from bathyscope.report.figures.heat_map import HeatMap, Side
 from bathyscope.report.figures.kind import Drawing, FigureKind, Panel
-from bathyscope.report.figures.lines import PLACES, Axis, looks, panel, plain, series, token_weights, unit
+from bathyscope.report.figures.lines import PLACES, Axis, Curve, looks, panel, series, unit
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.strip import Row, Scale
 from bathyscope.report.figures.summary import describe
@@ -96,11 +97,9 @@ def _dots(variants: list[tuple[str, xr.Dataset]], name: str, options: FigureOpti
 def _lines(variants: list[tuple[str, xr.Dataset]], name: str, options: FigureOptions) -> Panel | None:
     curves = []
     for (label, one), look in zip(variants, looks(len(variants))):
-        if "prompt" in one[name].dims and "n_tokens" in one.coords:
-            curves.append(series(one, name, label, look, options))
-        else:
-            mean = one[name].mean("prompt") if "prompt" in one[name].dims else one[name]
-            curves.append(plain(mean.astype(float), label, look))
+        weighed = "prompt" not in one[name].dims or "n_tokens" in one.coords
+        drawn = one.astype(float) if weighed else one.mean("prompt")
+        curves.append(series(drawn, Curve(name, label, look), options))
     values = variants[0][1][name]
     (place,) = (str(dim) for dim in values.dims if dim != "prompt")
     return panel(name, curves, Axis(_title(values), _place(place), _quantity(values, name), "auto"))

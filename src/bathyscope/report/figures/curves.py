@@ -12,7 +12,7 @@ import xarray as xr
 
 from bathyscope.report.figures import style
 from bathyscope.report.figures.kind import Drawing, FigureKind, Panel
-from bathyscope.report.figures.lines import PLACES, Axis, Curve, Look, chart, panel, series, unit
+from bathyscope.report.figures.lines import PLACES, Axis, Curve, Look, chart, unit
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.summary import describe
 from bathyscope.report.provenance import measure_options
@@ -61,9 +61,9 @@ def _drawing(measure: str, change: Change, run: Run, options: FigureOptions) -> 
 def _added(name: str, data: xr.Dataset, change: Change, options: FigureOptions) -> Panel | None:
     """By how much a variable differs from the untouched model's, prompt by prompt."""
     added = data.assign({name: data[name] - data[f"baseline_{name}"]})
-    curve = series(added, name, f"{name} difference", Look(_CHANGED[name]), options)
     title, y = f"{name.capitalize()} added {change.circumstance}", f"added {name} ({unit(data, name)})"
-    return panel(name, [curve], Axis(title, change.axis, y, "bent", rules={0.0: ""}))
+    axis = Axis(title, change.axis, y, "bent", rules={0.0: ""})
+    return chart(name, added, axis, [Curve(name, f"{name} difference", Look(_CHANGED[name]))], options)
 
 
 def _repeated(run: Run) -> str:

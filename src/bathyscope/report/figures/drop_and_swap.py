@@ -7,11 +7,12 @@ from typing import Any, Final
 import numpy as np
 from matplotlib.figure import FigureBase
 
+from bathyscope.labels import token_weights
 from bathyscope.prompts.parts import clusters_in, resampled
 from bathyscope.report.figures import legend, style
 from bathyscope.report.figures.forest import name_rows
 from bathyscope.report.figures.kind import Drawing, FigureKind, Member, Panel, Shared
-from bathyscope.report.figures.lines import Look, token_weights
+from bathyscope.report.figures.lines import Look
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.statistics.drop_and_swap import DropAndSwap, Over, drop_and_swap
 from bathyscope.store.run import Run

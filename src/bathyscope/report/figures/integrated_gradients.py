@@ -10,7 +10,7 @@ import xarray as xr
 from bathyscope.report.figures import style
 from bathyscope.report.figures.heat_map import Side
 from bathyscope.report.figures.kind import Drawing, FigureKind, Panel
-from bathyscope.report.figures.lines import BLOCK_LABEL, PARTS, Axis, panel, series
+from bathyscope.report.figures.lines import BLOCK_LABEL, PARTS, Axis, Curve, chart
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.token_map import BLOCK_LABEL as SHORT_BLOCK_LABEL
 from bathyscope.report.figures.token_map import Reading, token_panels
@@ -56,11 +56,11 @@ def _completeness(data: xr.Dataset, options: FigureOptions) -> Panel | None:
         return None
     missing = data.assign(completeness=abs(data["completeness"]))
     curves = [
-        series(missing.sel(site=site), "completeness", style.PART_NAMES[site], PARTS[site], options, "prompts")
+        Curve("completeness", style.PART_NAMES[site], PARTS[site], "prompts", {"site": site})
         for site in map(str, data["site"].values)
     ]
     axis = Axis("How far attributions miss what they explain", BLOCK_LABEL, "missing, in size (dimensionless)", "auto")
-    return panel("completeness", curves, axis)
+    return chart("completeness", missing, axis, curves, options)
 
 
 FIGURE: Final = FigureKind("integrated_gradients", "Integrated gradients", ("attribution", "completeness"), _drawing)

@@ -3,12 +3,12 @@
 Sources: csordas2025 (KL, overlap); lad2024 (entropy); hu2025 (both as criteria of effective depth).
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
 import xarray as xr
 
+from bathyscope.labels import token_weights
 from bathyscope.report.figures import lines, strip, style
 from bathyscope.report.figures.kind import Drawing, FigureKind, Panel
 from bathyscope.report.figures.options import FigureOptions
@@ -55,7 +55,7 @@ _PANELS: Final = {
         ),
     ),
     "entropy": (
-        lines.Axis("Uncertainty of the lens prediction", lines.BOUNDARY_LABEL, "entropy ({unit})"),
+        lines.Axis("Uncertainty of the lens prediction", lines.BOUNDARY_LABEL, "entropy ({unit})", apart=True),
         (lines.Curve("entropy", "entropy", lines.Look(style.BLUE)),),
     ),
     "cross_entropy": (
@@ -68,11 +68,14 @@ _PANELS: Final = {
 def _drawing(run: Run, options: FigureOptions) -> Drawing:
     """KL in both directions, top-k overlap with top-1 agreement, entropy, cross-entropy, where predictions settle."""
     data = run["lens"]
-    k = measure_options(run, "lens").get("k", "k")
-    made = [_panel(name, data, axis, curves, options, k) for name, (axis, curves) in _PANELS.items()]
+    asked = measure_options(run, "lens")
+    k, tokens = asked.get("k", "k"), _TOKENS.get(str(asked.get("positions")), "")
+    made = [
+        lines.chart(name, data, axis, [own for curve in curves for own in _each_norm(data, curve, k)], options)
+        for name, (axis, curves) in _PANELS.items()
+    ]
     made += [_settling(data, options), _deep_thinking(data, options)]
-    positions = str(measure_options(run, "lens").get("positions", "all"))
-    return Drawing([one for one in made if one is not None], _note(data, options, _TOKENS.get(positions, "")))
+    return Drawing([one for one in made if one is not None], _note(data, options, tokens))
 
 
 def _note(data: xr.Dataset, options: FigureOptions, tokens: str) -> str:
@@ -89,16 +92,15 @@ def _note(data: xr.Dataset, options: FigureOptions, tokens: str) -> str:
     )
 
 
-def _panel(
-    name: str, data: xr.Dataset, axis: lines.Axis, curves: Sequence[lines.Curve], options: FigureOptions, k: object
-) -> Panel | None:
-    """Each variable once, or once for each norm; entropies of several norms stand side by side."""
-    there = [one for one in curves if one.name in data]
-    if not there:
-        return None
-    drawn = [one for curve in there for one in _lines(data, curve, options, k)]
-    axis = replace(axis, y=axis.y.format(unit=lines.unit(data, there[0].name)))
-    return lines.apart(name, drawn, axis) if name == "entropy" and len(drawn) > 1 else lines.panel(name, drawn, axis)
+def _each_norm(data: xr.Dataset, curve: lines.Curve, k: object) -> list[lines.Curve]:
+    """The variable once, or once for each norm."""
+    named = replace(curve, label=curve.label.format(k=k))
+    if "norm" not in data.get(curve.name, xr.DataArray()).dims:
+        return [named]
+    return [
+        replace(named, label=f"{named.label}, {norm}", look=replace(curve.look, line=line), at={"norm": norm})
+        for norm, line in zip(data["norm"].values, _NORM_LINES)
+    ]
 
 
 def _settling(data: xr.Dataset, options: FigureOptions) -> Panel | None:
@@ -120,21 +122,10 @@ def _rows(data: xr.Dataset, name: str, label: str) -> list[Row]:
     """The quantity once, or once for each norm."""
     if name not in data:
         return []
-    weights = lines.token_weights(data, name)
+    weights = token_weights(data, name)
     if "norm" not in data[name].dims:
         return [Row(label, data[name], weights)]
     return [Row(f"{label},\n{norm}", data[name].sel(norm=norm), weights) for norm in data["norm"].values]
-
-
-def _lines(data: xr.Dataset, curve: lines.Curve, options: FigureOptions, k: object) -> list[lines.Series]:
-    label = curve.label.format(k=k)
-    if "norm" not in data[curve.name].dims:
-        return [lines.series(data, curve.name, label, curve.look, options)]
-    drawn = []
-    for norm, line in zip(data["norm"].values, _NORM_LINES):
-        own = replace(curve.look, line=line)
-        drawn.append(lines.series(data.sel(norm=norm), curve.name, f"{label}, {norm}", own, options))
-    return drawn
 
 
 FIGURE: Final = FigureKind(

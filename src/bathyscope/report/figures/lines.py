@@ -21,7 +21,7 @@ from bathyscope.report.figures import legend, style
 from bathyscope.report.figures.axes import bent_axis, block_axis, log_axis
 from bathyscope.report.figures.kind import Member, Panel, Shared
 from bathyscope.report.figures.options import FigureOptions
-from bathyscope.report.figures.summary import Summary, summarise
+from bathyscope.report.figures.summary import Summary, Weighting, summarise
 from bathyscope.text import elided
 
 DEPTH_LABEL: Final = "block or boundary (0-based index)"
@@ -112,6 +112,7 @@ class Axis:
             the usual size where a few places outweigh all others, whatever their signs.
         rules: horizontal reference lines, height → name.
         whole: the depth axis counts blocks or boundaries, rather than being a share of the depth.
+        apart: several curves have axes of their own side by side on one scale, with the others behind in grey.
     """
 
     title: str
@@ -120,42 +121,37 @@ class Axis:
     scale: Literal["linear", "log", "auto", "bent"] = "linear"
     rules: dict[float, str] = field(default_factory=dict)
     whole: bool = True
-
-
-Positions = Literal["tokens", "rest", "prompts"]
-
-
-def series(
-    dataset: xr.Dataset,
-    name: str,
-    label: str,
-    look: Look,
-    options: FigureOptions,
-    positions: Positions = "tokens",
-) -> Series:
-    """One variable (prompt, place) as a curve over its place.
-
-    Args:
-        positions: what the per-prompt values are means of, and so what they weigh: the tokens that the dataset says
-            (``labels.token_weights``), or all but position 0; ``"prompts"``: they are no means over tokens, and each
-            prompt counts the same.
-    """
-    variable = dataset[name].transpose("prompt", ...)
-    (place,) = (dim for dim in variable.dims if dim != "prompt")
-    weights_P = token_weights(dataset, name, positions)
-    x = variable[place].values
-    cluster = clusters_in(variable, options.cluster)
-    return Series(label, x, summarise(variable.values, weights_P, options, cluster), look, name)
+    apart: bool = False
 
 
 @dataclass(frozen=True)
 class Curve:
-    """A variable (prompt, place) as a line; what its values are means of is said as for :func:`series`."""
+    """A variable (prompt, place) as a line; without a band where it is (place) alone.
+
+    Args:
+        positions: what the per-prompt values are means of, and so what they weigh: the tokens that the dataset says
+            (``labels.token_weights``); ``"prompts"``: they are no means over tokens, and each prompt counts the same.
+        at: the place along further dimensions.
+    """
 
     name: str
     label: str
     look: Look
-    positions: Positions = "tokens"
+    positions: Weighting = "tokens"
+    at: Mapping[str, Any] = field(default_factory=dict)
+
+
+def series(dataset: xr.Dataset, curve: Curve, options: FigureOptions) -> Series:
+    """A variable of the dataset over its place."""
+    dataset = dataset.sel(curve.at)
+    variable = dataset[curve.name].transpose("prompt", ..., missing_dims="ignore")
+    (place,) = (dim for dim in variable.dims if dim != "prompt")
+    x = variable[place].values
+    if "prompt" not in variable.dims:
+        return Series(curve.label, x, Summary(variable.values, None, None), curve.look)
+    weights_P = np.ones(len(variable)) if curve.positions == "prompts" else labels.token_weights(dataset, curve.name)
+    summary = summarise(variable.values, weights_P, options, clusters_in(variable, options.cluster))
+    return Series(curve.label, x, summary, curve.look, curve.name)
 
 
 def chart(
@@ -173,22 +169,8 @@ def chart(
     there = [one for one in curves if one.name in dataset]
     if not there:
         return None
-    drawn = [series(dataset, one.name, one.label, one.look, options, one.positions) for one in there]
+    drawn = [series(dataset, one, options) for one in there]
     return panel(name, drawn, replace(axis, y=axis.y.format(unit=unit(dataset, there[0].name))))
-
-
-def token_weights(dataset: xr.Dataset, name: str, positions: Positions = "tokens") -> NDArray[Any]:
-    """(P,), the tokens behind a prompt's means; 1 for each where they are no means over tokens."""
-    weights_P = labels.token_weights(dataset, name)
-    if positions == "prompts":
-        return np.ones_like(weights_P)
-    return weights_P - (positions == "rest" and not name.endswith("_rest"))
-
-
-def plain(values: xr.DataArray, label: str, look: Look) -> Series:
-    """Values (place) as a curve without a band."""
-    (place,) = values.dims
-    return Series(label, values[place].values, Summary(values.values, None, None), look)
 
 
 def unit(dataset: xr.Dataset, name: str) -> str:
@@ -203,10 +185,14 @@ def panel(name: str, curves: Sequence[Series], axis: Axis) -> Panel | None:
     if not shown:
         return None
     width, height = style.PANEL_SIZE
-    # two rows of names are part of every panel
-    room = legend.height([*(curve.label for curve in shown), *filter(None, axis.rules.values())], width)
-    size = (width, height + max(0.0, room - legend.height("ab", 0)))
-    return Panel(name, partial(_draw, curves=shown, axis=axis), _alt(shown, axis), size, _shared(name, shown, axis))
+    if axis.apart and len(shown) > 1:
+        draw, size = _draw_apart, (1.6 * width, height)
+    else:
+        # two rows of names are part of every panel
+        room = legend.height([*(curve.label for curve in shown), *filter(None, axis.rules.values())], width)
+        draw, size = _draw, (width, height + max(0.0, room - legend.height("ab", 0)))
+    shared = (Shared(name, f"curves {name}", (shown, axis), _over_runs),) if axis.x in _DEPTHS else ()
+    return Panel(name, partial(draw, curves=shown, axis=axis), _alt(shown, axis), size, shared)
 
 
 def curves_of(shown: Panel) -> tuple[Sequence[Series], Axis]:
@@ -231,10 +217,6 @@ def mark(shown: Panel, places: Mapping[str, float], said: str) -> Panel:
     marks = {elided(run, _NAME_LETTERS): place for run, place in places.items()}
     alt = f"{shown.alt} {said.capitalize()}: {', '.join(f'{run} {place:.2f}' for run, place in marks.items())}."
     return replace(shown, alt=alt, draw=partial(_draw_marked, draw=shown.draw, marks=marks, said=said))
-
-
-def _shared(name: str, curves: Sequence[Series], axis: Axis) -> tuple[Shared, ...]:
-    return (Shared(name, f"curves {name}", (curves, axis), _over_runs),) if axis.x in _DEPTHS else ()
 
 
 def _over_runs(name: str, members: Sequence[Member]) -> Panel | None:
@@ -279,17 +261,6 @@ def _share_of_depth(x: NDArray[Any], label: str, blocks: int | None) -> NDArray[
     return np.asarray((x + span / 2) / (max(last + span, 1) if blocks is None else blocks))
 
 
-def apart(name: str, curves: Sequence[Series], axis: Axis) -> Panel | None:
-    """Each of these curves in axes of its own beside the others', on one scale, with the others behind it in grey."""
-    shown = [curve for curve in curves if not curve.empty]
-    if not shown:
-        return None
-    width, height = style.PANEL_SIZE
-    size = (1.6 * width if len(shown) > 1 else width, height)
-    draw = partial(_draw_apart, curves=shown, axis=axis)
-    return Panel(name, draw, _alt(shown, axis), size, _shared(name, shown, axis))
-
-
 def _draw(figure: FigureBase, curves: Sequence[Series], axis: Axis) -> None:
     ax = figure.subplots()
     _fill(ax, curves, axis, _is_logarithmic(curves, axis))
@@ -322,7 +293,7 @@ def _draw_marked(figure: FigureBase, draw: Callable[[FigureBase], None], marks: 
     draw(figure)
     for ax in figure.findobj(Axes):
         own: dict[str, Any] = {str(line.get_label()).split(", ")[0]: line for line in ax.lines}
-        for run in own.keys() & marks.keys():
+        for run in (run for run in marks if run in own):
             look = {"color": own[run].get_color(), "marker": own[run].get_marker(), "markerfacecolor": style.PAPER}
             top = ax.get_xaxis_transform()
             ax.plot([marks[run]], [1.0], linestyle="", markersize=6, transform=top, clip_on=False, zorder=3, **look)

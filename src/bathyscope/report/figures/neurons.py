@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 
 from bathyscope.report.figures import style
 from bathyscope.report.figures.kind import Drawing, FigureKind, Panel
-from bathyscope.report.figures.lines import BLOCK_LABEL, Axis, Look, panel, plain
+from bathyscope.report.figures.lines import BLOCK_LABEL, Axis, Curve, Look, chart
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.store.run import Run
 
@@ -23,15 +23,16 @@ _FEWEST_TOKENS: Final = 20
 _COLUMNS: Final = 6
 _CELL: Final = (1.5, 1.25)
 _FRAME: Final = (0.5, 0.8)
-_FRACTIONS: Final = {
-    "prediction_fraction": ("prediction", Look(style.BLUE, "o", "-")),
-    "suppression_fraction": ("suppression", Look(style.VERMILION, "s", "--")),
-}
-_QUANTILES: Final = {
-    "largest": (1.0, Look(style.PURPLE, "^", "-")),
-    "99th percentile": (0.99, Look(style.GREEN, "D", "--")),
-    "median": (0.5, Look(style.MUTED, "o", ":")),
-}
+_SHARES: Final = Axis("Prediction and suppression neurons", BLOCK_LABEL, "share of neurons (dimensionless)")
+_FRACTIONS: Final = (
+    Curve("prediction_fraction", "prediction", Look(style.BLUE)),
+    Curve("suppression_fraction", "suppression", Look(style.VERMILION, "s", "--")),
+)
+_QUANTILES: Final = (
+    Curve("kurtosis", "largest", Look(style.PURPLE, "^"), at={"quantile": 1.0}),
+    Curve("kurtosis", "99th percentile", Look(style.GREEN, "D", "--"), at={"quantile": 0.99}),
+    Curve("kurtosis", "median", Look(style.MUTED, "o", ":"), at={"quantile": 0.5}),
+)
 
 
 def _drawing(run: Run, options: FigureOptions) -> Drawing:
@@ -39,7 +40,11 @@ def _drawing(run: Run, options: FigureOptions) -> Drawing:
     data = run["neurons"]
     tokens = int(data["class_tokens"].sel(token_class=_CLASS))
     shown = _shown(data) if tokens >= _FEWEST_TOKENS else None
-    made = [_fractions(data), _kurtosis(data), None if shown is None else _top(shown)]
+    made = [
+        chart("fractions", data, _SHARES, _FRACTIONS, options),
+        _kurtosis(data, options),
+        None if shown is None else _top(shown),
+    ]
     note = (
         "From the weights alone. A neuron whose effect on the tokens' logits has a kurtosis above "
         f"{data.attrs['kurtosis']:g} (normal: 3) acts on few tokens; it predicts them where the effect is skewed to "
@@ -56,20 +61,14 @@ def _drawing(run: Run, options: FigureOptions) -> Drawing:
     return Drawing([one for one in made if one is not None], note)
 
 
-def _fractions(data: xr.Dataset) -> Panel | None:
-    curves = [plain(data[name], label, look) for name, (label, look) in _FRACTIONS.items()]
-    axis = Axis("Prediction and suppression neurons", BLOCK_LABEL, "share of neurons (dimensionless)")
-    return panel("fractions", curves, axis)
-
-
-def _kurtosis(data: xr.Dataset) -> Panel | None:
+def _kurtosis(data: xr.Dataset, options: FigureOptions) -> Panel | None:
     kurtosis = data["kurtosis"]
     if not kurtosis.notnull().any():
         return None
-    curves = [plain(kurtosis.quantile(share, "neuron"), label, look) for label, (share, look) in _QUANTILES.items()]
+    over_neurons = kurtosis.quantile([one.at["quantile"] for one in _QUANTILES], "neuron").to_dataset(name="kurtosis")
     rules = {float(data.attrs["kurtosis"]): "threshold"}
     axis = Axis("How heavy-tailed neurons are", BLOCK_LABEL, "kurtosis of z (dimensionless)", "auto", rules)
-    return panel("kurtosis", curves, axis)
+    return chart("kurtosis", over_neurons, axis, _QUANTILES, options)
 
 
 def _shown(data: xr.Dataset) -> xr.Dataset | None:

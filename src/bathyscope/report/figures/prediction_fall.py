@@ -8,11 +8,12 @@ import numpy as np
 from matplotlib.figure import FigureBase
 from numpy.typing import NDArray
 
+from bathyscope.labels import token_weights
 from bathyscope.measures.curves import one_norm
 from bathyscope.prompts.parts import clusters_in, resampled
 from bathyscope.report.figures import legend, style
 from bathyscope.report.figures.kind import Drawing, FigureKind, Member, Panel, Shared
-from bathyscope.report.figures.lines import looks, token_weights
+from bathyscope.report.figures.lines import looks
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.statistics.difference import Contrast
 from bathyscope.statistics.prediction_fall import fall, prediction_fall

@@ -7,9 +7,10 @@ from typing import Final
 
 import xarray as xr
 
+from bathyscope.labels import token_weights
 from bathyscope.report.figures import strip, style
 from bathyscope.report.figures.kind import Drawing, FigureKind, Panel
-from bathyscope.report.figures.lines import BOUNDARY_LABEL, Axis, Look, panel, series, token_weights, unit
+from bathyscope.report.figures.lines import BOUNDARY_LABEL, Axis, Curve, Look, chart
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.strip import Row, Scale
 from bathyscope.report.figures.summary import describe
@@ -41,8 +42,8 @@ def _drawing(run: Run, options: FigureOptions) -> Drawing:
 
 def _lines(name: str, data: xr.Dataset, options: FigureOptions) -> Panel | None:
     title, height = _PANELS[name]
-    drawn = [series(data.sel(reader=reader), name, reader, look, options) for reader, look in _LOOKS.items()]
-    return panel(name, drawn, Axis(title, BOUNDARY_LABEL, height.format(unit=unit(data, name))))
+    curves = [Curve(name, reader, look, at={"reader": reader}) for reader, look in _LOOKS.items()]
+    return chart(name, data, Axis(title, BOUNDARY_LABEL, height), curves, options)
 
 
 def _depths(data: xr.Dataset, options: FigureOptions) -> Panel | None:
