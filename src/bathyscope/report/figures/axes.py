@@ -5,9 +5,9 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 
-def whole_numbers() -> MaxNLocator:
-    """Ticks at whole numbers, at most about nine."""
-    return MaxNLocator(nbins=9, integer=True, min_n_ticks=1, steps=[1, 2, 4, 5, 8, 10])
+def whole_numbers(most: int = 9) -> MaxNLocator:
+    """Ticks at whole numbers, at most about so many."""
+    return MaxNLocator(nbins=most, integer=True, min_n_ticks=1, steps=[1, 2, 4, 5, 8, 10])
 
 
 def log_ticks(low: float, high: float) -> LogLocator:

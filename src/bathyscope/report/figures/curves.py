@@ -21,14 +21,7 @@ from bathyscope.store.run import Run
 
 @dataclass(frozen=True)
 class Change:
-    """How one kind of changed schedule is named.
-
-    Args:
-        heading: on the page.
-        circumstance: end of every panel's title, e.g. ``"without one block"``.
-        axis: label of the depth axis.
-        what: first sentence of the caption.
-    """
+    """One kind of changed schedule: ``circumstance`` ends every panel's title, ``what`` begins the caption."""
 
     heading: str
     circumstance: str

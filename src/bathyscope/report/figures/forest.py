@@ -12,22 +12,13 @@ from bathyscope.report.figures.token_text import drawn_text
 
 @dataclass(frozen=True)
 class Mark:
-    """An estimate in a row.
-
-    Args:
-        value: NaN = there is none.
-        low: end of the interval, NaN = there is none.
-        high: its other end.
-        aside: how far below the row's middle it stands, in rows.
-        hollow: whether only its outline is drawn.
-    """
+    """An estimate in a row with its interval, NaN where there is none; a ``hollow`` one is an outline."""
 
     value: float
     low: float
     high: float
     colour: str
     marker: str = "o"
-    aside: float = 0.0
     hollow: bool = False
 
 
@@ -41,14 +32,10 @@ class Row:
 
 
 def draw_rows(ax: Axes, rows: Sequence[Row], size: float = 5) -> None:
-    """Fill empty axes with the rows, the first on top; the horizontal axis is left to the caller.
-
-    Args:
-        size: of the marks, in points.
-    """
+    """Fill empty axes with rows of marks (``size`` in points), the first on top; the other axis is the caller's."""
     for place, row in enumerate(rows):
         for mark in row.marks:
-            _draw(ax, place + mark.aside, mark, size)
+            _draw(ax, place, mark, size)
     name_rows(ax, [row.label for row in rows])
     for label, row in zip(ax.get_yticklabels(), rows):
         if not row.marks:

@@ -5,12 +5,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 import numpy as np
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.colorbar import Colorbar
 from matplotlib.figure import FigureBase
 from matplotlib.image import AxesImage
-from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from bathyscope.arrays import FloatArray
 from bathyscope.report.figures import style
@@ -33,19 +32,13 @@ LABELLED_TOKENS: Final = 72
 
 
 SIGNED: Final = "signed"
-"""Name of what has the colours of a signed map in a picture."""
+"""Name of what has the colours of a signed map in a picture, whose white middle a page in the dark turns over."""
 
 
 @dataclass(frozen=True)
 class Side:
-    """What stands along one side of a map.
-
-    Args:
-        label: of the axis, unit included.
-        short: what one place is, for the pointer and in sentences, e.g. ``"skipped block"``.
-        pieces: texts of the places where these are tokens; None where places are plain indices.
-        marked: places that are pointed out.
-    """
+    """What stands along one side of a map: ``short`` is what one place is called in sentences, ``pieces`` are the texts
+    of places that are tokens, and ``marked`` ones are pointed out."""
 
     label: str
     short: str
@@ -59,12 +52,7 @@ class HeatMap:
 
     Args:
         values: (rows, columns), NaN where the map stays blank.
-        title: what is seen.
-        rows: downwards.
-        columns: to the right.
-        quantity: what the colours are, unit included.
-        short: the quantity in a word or two.
-        colours: range of the colour bar.
+        quantity: what the colours are, unit included; ``short`` in a word or two.
         hatched: rows that should have values and have none.
         key: maps with the same key show the same thing in different runs; the title where empty.
     """
@@ -111,12 +99,11 @@ def same_colours(maps: Sequence[HeatMap]) -> list[HeatMap]:
     return [replace(shown, colours=colours) for shown in maps]
 
 
-def draw_heat(ax: Axes, shown: HeatMap, *, labels: bool = True, ticks: int | None = None) -> AxesImage:
-    """Fill empty axes; the colour bar is drawn apart.
+def draw_heat(ax: Axes, shown: HeatMap, *, labels: bool = True, ticks: int = 9) -> AxesImage:
+    """Fill empty axes, with labels of their own or none; the colour bar is drawn apart.
 
     Args:
-        labels: whether the axes carry their own labels.
-        ticks: at most about this many on an axis of indices; as many as fit a large map where None.
+        ticks: at most about this many on an axis of indices.
     """
     rows, columns = shown.values.shape
     image = ax.imshow(
@@ -126,16 +113,17 @@ def draw_heat(ax: Axes, shown: HeatMap, *, labels: bool = True, ticks: int | Non
         aspect="auto",
         interpolation="none",
     )
-    _mark_signed(image, shown)
+    if shown.colours.kind == "signed":
+        image.set_gid(SIGNED)
     for row in shown.hatched:
         ax.axhspan(row - 0.5, row + 0.5, hatch="////", facecolor="none", edgecolor=style.MUTED, linewidth=0)
     ax.set_facecolor(style.VOID)
     ax.grid(visible=False)
     # triangles stand between the map and its title
     ax.set_title(shown.title, pad=_MARKED_PAD if shown.columns.marked else None)
-    ax.yaxis.set_major_locator(_whole(ticks))
+    ax.yaxis.set_major_locator(whole_numbers(ticks))
     if shown.columns.pieces is None:
-        ax.xaxis.set_major_locator(_whole(ticks))
+        ax.xaxis.set_major_locator(whole_numbers(ticks))
     else:
         _label_tokens(ax, shown.columns.pieces)
     _mark(ax, shown.columns.marked)
@@ -197,12 +185,6 @@ def _name_bar(bar: Colorbar, image: AxesImage, location: str) -> None:
         drawn.set_gid(SIGNED)
 
 
-def _mark_signed(drawn: Artist, shown: HeatMap) -> None:
-    """A page in the dark turns the white middle of signed maps over; it knows them by this name."""
-    if shown.colours.kind == "signed":
-        drawn.set_gid(SIGNED)
-
-
 def describe_clipped(shown: HeatMap) -> str:
     """The sentence on values above the colours, empty where there are none."""
     above = shown.colours.beyond(shown.seen)[1]
@@ -228,13 +210,6 @@ def _at(shown: HeatMap, place: Any) -> str:
     token = "" if pieces is None else f" ({pieces[column]})"
     value = shown.values[row, column]
     return f"{value:.3g} at {shown.rows.short} {row}, {shown.columns.short} {column}{token}"
-
-
-def _whole(ticks: int | None) -> MaxNLocator:
-    locator = whole_numbers()
-    if ticks is not None:
-        locator.set_params(nbins=ticks)
-    return locator
 
 
 def _label_tokens(ax: Axes, pieces: Sequence[str]) -> None:

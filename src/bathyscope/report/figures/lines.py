@@ -6,6 +6,7 @@ Suffixes: P prompts, X places along the depth axis.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import cycle
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -62,11 +63,11 @@ class Look:
     line: str = "-"
 
 
-STREAM: Final = Look(style.RESIDUAL, "D", "-.")
+STREAM: Final = Look(style.MUTED, "D", "-.")
 PARTS: Final = {
-    "attention": Look(style.ATTENTION, "o", "--"),
-    "mlp": Look(style.MLP, "s", ":"),
-    "block": Look(style.BLOCK, "^"),
+    "attention": Look(style.BLUE, "o", "--"),
+    "mlp": Look(style.VERMILION, "s", ":"),
+    "block": Look(style.GREEN, "^"),
 }
 """Parts of a block have the same dashes wherever they are drawn, as the stream has."""
 
@@ -76,12 +77,14 @@ _MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X")
 _LINES: Final = ("-", "--", ":", "-.")
 
 
+def nth_look(i: int) -> Look:
+    """Of the i-th of several: colour and marker, which differ for up to 35, and from the sixth on the line too."""
+    return Look(_COLOURS[i % len(_COLOURS)], _MARKERS[i % len(_MARKERS)], _LINES[i // len(_COLOURS) % len(_LINES)])
+
+
 def looks(count: int) -> list[Look]:
-    """Colour and marker, which differ for up to 35 series, and from the sixth on the line too."""
-    return [
-        Look(_COLOURS[i % len(_COLOURS)], _MARKERS[i % len(_MARKERS)], _LINES[i // len(_COLOURS) % len(_LINES)])
-        for i in range(count)
-    ]
+    """Of so many."""
+    return [nth_look(i) for i in range(count)]
 
 
 @dataclass(frozen=True)
@@ -227,23 +230,20 @@ def _over_runs(name: str, members: Sequence[Member]) -> Panel | None:
     axis = members[0].shown[1]
     quantities = list(dict.fromkeys(curve.label for member in members for curve in member.shown[0]))
     together = len(quantities) == 1 or len(members) * len(quantities) <= _TOGETHER
+    dashes = dict(zip(quantities, cycle(_LINES))) if together and len(quantities) > 1 else {}
     rows: dict[str, list[Series]] = {quantity: [] for quantity in quantities}
     names: list[tuple[str, Look]] = []
     for member in members:
-        run, look = elided(member.run, _NAME_LETTERS), looks(member.number + 1)[member.number]
-        if together and len(quantities) > 1:
-            look = replace(look, line="-")
-        names.append((run, look))
+        run, own = elided(member.run, _NAME_LETTERS), nth_look(member.number)
+        names.append((run, replace(own, line="-") if dashes else own))
         for curve in member.shown[0]:
-            dashes = _LINES[quantities.index(curve.label) % len(_LINES)] if together else look.line
-            own = replace(look, line=dashes if len(quantities) > 1 else look.line)
-            label = run if len(quantities) == 1 or not together else f"{run}, {curve.label}"
+            label = f"{run}, {curve.label}" if dashes else run
             x = _share_of_depth(curve.x, axis.x, member.blocks)
-            rows[curve.label].append(replace(curve, label=label, x=x, look=own))
+            dashed = replace(own, line=dashes.get(curve.label, own.line))
+            rows[curve.label].append(replace(curve, label=label, x=x, look=dashed))
+    names += [(said, Look(style.MUTED, "", line)) for said, line in dashes.items()]
     rules = {height: said for height, said in axis.rules.items() if not said}
     shown = Axis(axis.title, SHARE_LABEL, axis.y, axis.scale, rules, whole=False)
-    if together and len(quantities) > 1:
-        names += [(said, Look(style.MUTED, "", _LINES[i % len(_LINES)])) for i, said in enumerate(quantities)]
     parts = [("", [one for own in rows.values() for one in own])] if together else list(rows.items())
     width = _WIDTH_TOGETHER if together else min(_WIDEST, 1.2 + 2.6 * len(parts))
     size = (width, style.PANEL_SIZE[1] + legend.height([said for said, _ in names], width))

@@ -13,7 +13,7 @@ from bathyscope.measures.curves import one_norm
 from bathyscope.prompts.parts import clusters_in, resampled
 from bathyscope.report.figures import legend, style
 from bathyscope.report.figures.kind import Drawing, FigureKind, Member, Panel, Shared
-from bathyscope.report.figures.lines import looks
+from bathyscope.report.figures.lines import nth_look
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.statistics.difference import Contrast
 from bathyscope.statistics.prediction_fall import fall, prediction_fall
@@ -75,7 +75,7 @@ def _draw(figure: FigureBase, members: Sequence[Member], names: Sequence[str]) -
     ax = figure.subplots()
     handles = []
     for member in members:
-        look = looks(member.number + 1)[member.number]
+        look = nth_look(member.number)
         handles += ax.plot(member.shown.share, member.shown.fall, look.marker, color=look.colour, markersize=5)
     ax.axhline(0.0, color=style.MUTED, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
     ax.set_xlabel("prediction neurons (share of the block's, dimensionless)")

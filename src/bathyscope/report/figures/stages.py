@@ -123,15 +123,10 @@ def _value_axis(ax: Axes, one: xr.Dataset) -> None:
 
 def _mark(ax: Axes, data: xr.Dataset) -> None:
     """Boundaries stand between two blocks, half a block before the first one of the stage."""
-    for stage in range(data.sizes["stage"]):
-        one = data.isel(stage=stage)
-        if one["boundary"].isnull():
-            continue
-        ax.vlines(
-            float(one["boundary"]) - 0.5, 0, 1, transform=ax.get_xaxis_transform(), color=style.VERMILION, linewidth=1.2
-        )
-        if one["ci_low"].notnull():
-            low, high = float(one["ci_low"]) - 0.5, float(one["ci_high"]) - 0.5
+    for place, low, high in zip(*(data[name].values - 0.5 for name in ("boundary", "ci_low", "ci_high"))):
+        if np.isfinite(place):
+            ax.vlines(place, 0, 1, transform=ax.get_xaxis_transform(), color=style.VERMILION, linewidth=1.2)
+        if np.isfinite(low):
             ax.axvspan(low, high, color=style.VERMILION, alpha=_INTERVAL_ALPHA, linewidth=0)
 
 

@@ -6,7 +6,7 @@ Source: lad2024 (stages of inference).
 import textwrap
 from collections.abc import Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 import xarray as xr
@@ -16,7 +16,7 @@ from matplotlib.ticker import MaxNLocator
 
 from bathyscope.report.figures import style
 from bathyscope.report.figures.kind import Member, Panel
-from bathyscope.report.figures.lines import Look, looks
+from bathyscope.report.figures.lines import Look, nth_look
 from bathyscope.text import elided
 
 NOTE: Final = (
@@ -45,6 +45,8 @@ _UNITS: Final = {
     "suppression_neurons": "share, dimensionless",
     "mlp_norm": "activation units",
 }
+Model = tuple[str, Look, xr.Dataset]
+"""A model's name, how it looks, and its measure ``stages``."""
 _AROUND_INCHES: Final = 1.0
 _MODEL_INCHES: Final = 0.3
 _NAME_LETTERS: Final = 40
@@ -69,8 +71,8 @@ def row_label(text: str) -> str:
 
 def panel(name: str, members: Sequence[Member]) -> Panel | None:
     """One panel of all models; none where no signature is usable in two of them."""
-    models = [Model(elided(run, _NAME_LETTERS), looks(number + 1)[number], data) for run, number, data, _ in members]
-    there = [str(curve) for model in models for curve in usable(model.data)["curve"].values]
+    models = [(elided(one.run, _NAME_LETTERS), nth_look(one.number), one.shown) for one in members]
+    there = [str(curve) for *_, data in models for curve in usable(data)["curve"].values]
     shown = [curve for curve in NAMES if there.count(curve) > 1]
     if not shown:
         return None
@@ -78,20 +80,12 @@ def panel(name: str, members: Sequence[Member]) -> Panel | None:
     return Panel(name, partial(_draw, models=models, shown=shown), _alt(models, shown), size)
 
 
-class Model(NamedTuple):
-    """A model's name, how it looks, and its measure ``stages``."""
-
-    name: str
-    look: Look
-    data: xr.Dataset
-
-
 def _draw(figure: FigureBase, models: Sequence[Model], shown: Sequence[str]) -> None:
     heights = [ROW_INCHES] * len(shown) + [_MODEL_INCHES * (len(models) + 0.5)]
     axes = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)
     for ax, curve in zip(axes, shown):
-        for model in models:
-            _draw_curve(ax, model.data, curve, model.look)
+        for _, look, data in models:
+            _draw_curve(ax, data, curve, look)
         ax.yaxis.set_major_locator(MaxNLocator(3))
         _label(ax, f"{NAMES[curve]} (standardised, dimensionless)")
         ax.tick_params(axis="x", labelbottom=False)

@@ -55,15 +55,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Scale:
-    """The axis that all rows share.
-
-    Args:
-        title: what is seen.
-        label: of the axis, unit included.
-        low: smallest value there can be.
-        high: largest one.
-        whole: ticks stand at whole numbers.
-    """
+    """The axis that all rows share, from the smallest value there can be to the largest; ``whole`` is of its ticks."""
 
     title: str
     label: str

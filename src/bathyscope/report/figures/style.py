@@ -22,11 +22,6 @@ VERMILION: Final = "#d55e00"
 GREEN: Final = "#009e73"
 PURPLE: Final = "#a65a8a"
 
-RESIDUAL: Final = MUTED
-ATTENTION: Final = BLUE
-MLP: Final = VERMILION
-BLOCK: Final = GREEN
-
 PART_NAMES: Final = {"attention": "attention", "mlp": "MLP", "block": "block"}
 
 EFFECT_MAP: Final = "viridis"

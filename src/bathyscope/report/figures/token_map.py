@@ -44,10 +44,7 @@ class Reading:
     Args:
         values: (prompt, depth, token) in any order, NaN where a prompt was not measured and beyond its end.
         what: begins the title, e.g. ``"Erasing one token"``.
-        rows: the side of the depth axis.
-        quantity: of the colours, unit included.
-        short: the quantity in a word or two.
-        colours: their kind; their range is that of all prompts.
+        quantity: of the colours, whose range is that of all prompts, unit included; ``short`` in a word or two.
     """
 
     values: xr.DataArray
