@@ -118,11 +118,7 @@ def config_of(model: nn.Module) -> Any:
 
 
 def resolve(model: nn.Module, family: Family) -> Anatomy:
-    """The anatomy a family's declaration describes on this model. Nothing is verified yet.
-
-    Raises:
-        ModelError: the family is refused, a declared path does not exist, or the model's own forward fails.
-    """
+    """The anatomy a family's declaration describes on this model, or why there is none. Nothing is verified yet."""
     if family.refused:
         raise ModelError(f"{family.name} models cannot be measured: {family.refused}")
     config = config_of(model)

@@ -65,9 +65,6 @@ def infer_axes(small: Tensor, wider: Tensor, longer: Tensor, sizes: tuple[int, i
     Args:
         small, wider, longer: the argument at batch × tokens B×T, B′×T and B×T′.
         sizes: (B, T, B′, T′).
-
-    Raises:
-        ModelError: an axis grows in a way that has no reading.
     """
     batch, tokens, wide, long = sizes
     per_batch = [i for i, (a, b) in enumerate(zip(small.shape, wider.shape)) if a != b]

@@ -44,11 +44,7 @@ class Attention(abc.ABC):
         """Weights [rows, heads, stop − first, keys] of the queries ``first … stop−1``, in float32 or wider."""
 
     def chunks(self, entries: int = ENTRIES) -> Iterator[tuple[int, Tensor]]:
-        """All queries, some at a time: the first one's index and their weights [rows, heads, queries, keys].
-
-        Args:
-            entries: how many weights a chunk may hold, one query at least.
-        """
+        """All queries, some at a time: the first one's index and their weights [rows, heads, queries, keys]."""
         rows, heads, queries, keys = self.size
         step = max(1, entries // (rows * heads * keys))
         for first in range(0, queries, step):

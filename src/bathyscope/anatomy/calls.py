@@ -15,14 +15,7 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class Call:
-    """One call of a module, as it ends.
-
-    Args:
-        module: what was called.
-        args, kwargs: what it was given.
-        output: what it gave, in the type it gave it.
-        path: the name under which the module was put down.
-    """
+    """One call of a module, as it ends; ``path`` is the name under which the module was put down."""
 
     module: nn.Module
     args: tuple[Any, ...]

@@ -129,9 +129,6 @@ def depends_on_padding(config: Any) -> bool:
 
     Rotary tables that change with the length of a forward (longrope, dynamic NTK), and attention that picks its
     keys by rank (``index_topk``): equal ranks are resolved by where they stand among all padded tokens.
-
-    Args:
-        config: of the text model.
     """
     if getattr(config, "index_topk", None):
         return True

@@ -76,11 +76,7 @@ def _told(ask: Callable[[], Any]) -> Any:
 
 @contextmanager
 def running(model: nn.Module, schedule: str, *, cached: bool) -> Iterator[None]:
-    """The model's own forward runs another order of its blocks inside; ``schedule`` says which.
-
-    Args:
-        cached: it can go on from a cache.
-    """
+    """The model's own forward runs another order of its blocks inside, and can go on from a cache where ``cached``."""
     _RUNNING[model], _WITHOUT_CACHE[model] = schedule, not cached
     try:
         yield
@@ -99,11 +95,7 @@ def goes_on_from_a_cache(model: nn.Module) -> bool:
 
 
 def require_own_order(model: nn.Module) -> None:
-    """Refuses to measure a model while its forward runs another order of its blocks.
-
-    Raises:
-        ModelError: it does.
-    """
+    """Refuses to measure a model while its forward runs another order of its blocks."""
     if model in _RUNNING:
         raise ModelError(
             f"This model runs a schedule at the moment ({_RUNNING[model]}); survey the model outside of scheduled()."

@@ -38,14 +38,7 @@ def vocabulary(model: nn.Module) -> int:
 
 @torch.no_grad()
 def plain_forward(model: nn.Module, ids_BT: Tensor, name: str) -> Any:
-    """What the model makes of token ids by itself, without a cache.
-
-    Args:
-        name: of its family, for the message.
-
-    Raises:
-        ModelError: it fails.
-    """
+    """What the model makes of token ids by itself, without a cache; ``name`` is its family's, for messages."""
     try:
         return model(input_ids=ids_BT, use_cache=False)
     except _FAILURES as error:

@@ -66,10 +66,7 @@ class Readout:
             return self.logits(resid_ND)
         kind, home, there = norm_kind(self.norm), resid_ND.device, _device(self.norm, resid_ND)
         resid_ND, final_ND = resid_ND.to(there), final_ND.to(there)
-        normed = _centred(resid_ND.float(), kind.centred) * kind.inverse_scale(final_ND.float())
-        normed = normed * kind.gain
-        if bias and kind.bias is not None:
-            normed = normed + kind.bias
+        normed = kind.apply(resid_ND.float(), final_ND.float(), bias=bias)
         return self.logits(normed.to(resid_ND.dtype)).to(home)
 
 
@@ -86,10 +83,10 @@ class NormKind:
         """1 / root of the mean square (of the centred vector where the norm centres), [N, 1]."""
         return (_centred(resid_ND, self.centred).pow(2).mean(-1, keepdim=True) + self.eps).rsqrt()
 
-    def apply(self, resid_ND: Tensor) -> Tensor:
-        """The norm itself, rebuilt from its parts."""
-        normed = _centred(resid_ND, self.centred) * self.inverse_scale(resid_ND) * self.gain
-        return normed if self.bias is None else normed + self.bias
+    def apply(self, resid_ND: Tensor, scaled_by_ND: Tensor, *, bias: bool = True) -> Tensor:
+        """The norm rebuilt from its parts; it is the norm itself where vectors are scaled by themselves."""
+        normed = _centred(resid_ND, self.centred) * self.inverse_scale(scaled_by_ND) * self.gain
+        return normed + self.bias if bias and self.bias is not None else normed
 
 
 def _device(module: nn.Module, given: Tensor) -> torch.device:
@@ -99,11 +96,6 @@ def _device(module: nn.Module, given: Tensor) -> torch.device:
 
 def _centred(resid_ND: Tensor, centred: bool) -> Tensor:
     return resid_ND - resid_ND.mean(-1, keepdim=True) if centred else resid_ND
-
-
-def _float_attribute(norm: nn.Module, names: tuple[str, ...]) -> float | None:
-    found: Any = next((getattr(norm, name) for name in names if getattr(norm, name, None) is not None), None)
-    return None if found is None else float(found)
 
 
 @torch.no_grad()
@@ -124,14 +116,15 @@ def norm_kind(norm: nn.Module) -> NormKind:
     gains: list[Tensor | float] = [1.0] if weight is None else [weight.float(), 1 + weight.float()]
     offset = None if bias is None else bias.float()
     tolerance = 1e-4 if dtype == torch.float32 else 5e-2
-    said = _float_attribute(norm, ("eps", "variance_epsilon", "epsilon", "norm_eps"))
+    named: list[Any] = [getattr(norm, name, None) for name in ("eps", "variance_epsilon", "epsilon", "norm_eps")]
+    said = next((float(eps) for eps in named if eps is not None), None)
     for centred in (False, True):
         for gain in gains:
             seen = _seen_epsilon(NormKind(centred, 0.0, gain, offset), probes[1], wanted[1])
             for eps in (seen,) if said is None else (said, seen):
                 kind = NormKind(centred, eps, gain, offset)
                 pairs = zip(probes, wanted)
-                if all(torch.allclose(kind.apply(x), y, atol=tolerance, rtol=tolerance) for x, y in pairs):
+                if all(torch.allclose(kind.apply(x, x), y, atol=tolerance, rtol=tolerance) for x, y in pairs):
                     return kind
     raise ModelError(
         f"The final norm {type(norm).__name__} is neither a LayerNorm nor an RMSNorm, so its scale cannot be "

@@ -61,12 +61,7 @@ class BlockArguments:
 
 @dataclass
 class Recording:
-    """h_0 and every block's arguments for one batch of prompts.
-
-    Args:
-        resid0_BTD: what enters block 0 (batch, tokens, width).
-        blocks: one entry per block.
-    """
+    """h_0, which enters block 0, and every block's arguments for one batch of prompts."""
 
     resid0_BTD: Tensor
     blocks: list[BlockArguments]

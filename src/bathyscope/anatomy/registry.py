@@ -17,11 +17,7 @@ GROUP = "bathyscope.families"
 
 @lru_cache(maxsize=1)
 def families() -> tuple[Family, ...]:
-    """Every family declared here, refused ones included, table by table.
-
-    Raises:
-        ValueError: two families claim one model type or one name (a fault of the package itself).
-    """
+    """Every family declared here, refused ones included, table by table."""
     tables = sorted(module.name for module in pkgutil.iter_modules(package.__path__))
     found = tuple(
         family for name in tables for family in importlib.import_module(f"{package.__name__}.{name}").FAMILIES

@@ -55,7 +55,7 @@ def declared(call: Call) -> list[Argument]:
         found, names = _function(module, name)
     else:
         function = inspect.unwrap(call)
-        found, names = _parsed(textwrap.dedent(inspect.getsource(function))).body[0], _Names(function.__module__)
+        found, names = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0], _Names(function.__module__)
     assert isinstance(found, ast.FunctionDef), call
     texts = descriptions(ast.get_docstring(found) or "")
     own = found.args
@@ -152,8 +152,4 @@ def _source(module: str) -> ast.Module:
         place = place / part
     last = place / parts[-1] if parts else place
     file = last / "__init__.py" if last.is_dir() else place / f"{parts[-1]}.py"
-    return _parsed(file.read_text(encoding="utf-8"))
-
-
-def _parsed(source: str) -> ast.Module:
-    return ast.parse(source)
+    return ast.parse(file.read_text(encoding="utf-8"))

@@ -53,11 +53,7 @@ def print_summary(run: Run) -> None:
 
 
 def write_effective_depth(run: Run) -> None:
-    """Every estimate with its interval, 80 columns wide, and the reasons for missing numbers below them.
-
-    Raises:
-        OptionError: the run does not hold effective_depth.
-    """
+    """Every estimate with its interval, 80 columns wide, and the reasons for missing numbers below them."""
     from bathyscope.report.table import LEGEND, depth_cells, depth_headings, effective_depth_rows, remarks
 
     rows = effective_depth_rows(run)

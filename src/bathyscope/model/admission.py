@@ -112,11 +112,7 @@ def without_compilation(model: nn.Module) -> nn.Module:
 
 
 def require_measurable(hf: nn.Module) -> None:
-    """Refuses kinds of models that no family file could help.
-
-    Raises:
-        ModelError: with the kind.
-    """
+    """Refuses kinds of models that no family file could help."""
     config: Any = hf.config
     kind = f"{getattr(config, 'model_type', '')} ({type(hf).__name__})"
     if getattr(config, "is_encoder_decoder", False):

@@ -131,11 +131,7 @@ def _no_room(name: str, folder: Path, error: Exception) -> str:
 
 
 def load_config(name: str, revision: str | None = None, trust_remote_code: bool = False) -> Any:
-    """Only the configuration of a checkpoint (for estimates).
-
-    Raises:
-        ModelError: there is none.
-    """
+    """Only the configuration of a checkpoint (for estimates)."""
     folder = folder_of(name, revision)
     source = name if folder is None else str(folder)
     try:

@@ -105,11 +105,7 @@ def load(
 
 
 def loaded(model: AnyModel) -> Model:
-    """What ``load`` gives; of a loaded model itself, the same, or one checked anew where its weights have changed.
-
-    Raises:
-        ModelError: what ``load`` refuses.
-    """
+    """What ``load`` gives; of a loaded model itself, the same, or one checked anew where its weights have changed."""
     if not isinstance(model, Model):
         return load(model)
     if not model.weight_hash:  # an outline without weights, for estimates
@@ -128,11 +124,7 @@ def loaded(model: AnyModel) -> Model:
 
 
 def anatomy_of(hf: nn.Module) -> Anatomy:
-    """The anatomy as declared for the model's type, else by search (accepted only if the checks hold).
-
-    Raises:
-        ModelError: refused family, or nothing found.
-    """
+    """The anatomy as declared for the model's type, else by search (accepted only if the checks hold)."""
     return resolve(hf, family_of(hf))
 
 

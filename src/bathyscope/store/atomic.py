@@ -34,11 +34,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def probe(folder: Path) -> None:
-    """Write, sync and remove a small file, so that an unusable folder shows before hours of compute.
-
-    Raises:
-        OSError: what the file system answers.
-    """
+    """Write, sync and remove a small file, so that an unusable folder shows before hours of compute."""
     path = folder / f"{PARTIAL}{os.getpid()}-probe"
     try:
         write_atomically(path, b"bathyscope\n" * 400)

@@ -18,11 +18,7 @@ _ASKED = "asked for"
 
 
 def require_same(folder: Path, kind: Kind, kept: Configuration, asked: Configuration) -> None:
-    """Refuses to go on in a folder with another configuration than its own.
-
-    Raises:
-        StoreError: with every difference, and two ways out.
-    """
+    """Refuses to go on in a folder with another configuration than its own: says every difference, and two ways out."""
     lines = difference(kept, asked, kind.noun)
     if lines:
         raise StoreError(

@@ -14,8 +14,6 @@ class Pieces(Folder):
     """Opened for writing; further pieces may be added later.
 
     Args:
-        path: made where it does not exist.
-        kind: of the folder.
         identity: whatever could change a number.
 
     Raises:

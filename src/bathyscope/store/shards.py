@@ -30,7 +30,6 @@ def read_shard(path: Path, sha256: str, marks: Mapping[str, str]) -> Datasets:
     """Datasets of a run's file, wholly in memory.
 
     Args:
-        sha256: of its bytes.
         marks: what the file has to say of itself. Files of the first schema say nothing.
 
     Raises:

@@ -100,11 +100,7 @@ class RunWriter:
         self._keep(what, shard_file(index), kept, index)
 
     def attach(self, name: str, file: str, content: bytes) -> None:
-        """Keep a further file with the run: ``run.files[name]``. One of that name takes the place of the former.
-
-        Raises:
-            StoreError: ``file`` is no plain name; the disk is full.
-        """
+        """Keep a further file with the run: ``run.files[name]``. One of that name takes the place of the former."""
         self._files[name] = content
         entry = FileEntry(plain_name(file, deep=False), hashlib.sha256(content).hexdigest())
         with uninterrupted(), self._writing(name):
@@ -113,11 +109,7 @@ class RunWriter:
             self._save(self._manifest.with_record(files={**self._manifest.record.files, name: entry}))
 
     def merged(self) -> dict[str, xr.Dataset]:
-        """All shards as one dataset a measure, prompts in order: what run-level results are computed from.
-
-        Raises:
-            StoreError: a shard is missing or altered, or shards disagree in form.
-        """
+        """All shards as one dataset a measure, prompts in order: what run-level results are computed from."""
         if self.missing:
             raise StoreError(f"Results are merged once every shard is there; missing: {self.missing}.")
         if self._merged is None:
@@ -130,9 +122,6 @@ class RunWriter:
 
         Args:
             derived: name → dataset of any dimensions; one with a measure's name takes that measure's place.
-
-        Raises:
-            StoreError: a shard is missing; a type that cannot be kept; the disk is full.
         """
         self.merged()
         kept = {name: canonical(dataset, name) for name, dataset in derived.items()}
@@ -142,11 +131,7 @@ class RunWriter:
         return run
 
     def run(self) -> Run:
-        """The finished run.
-
-        Raises:
-            StoreError: it is not finished.
-        """
+        """The finished run."""
         entry = self._manifest.record.derived
         if entry is None or not self.is_finished:
             raise StoreError(f"The run is not finished; missing shards: {self.missing}, then finish().")

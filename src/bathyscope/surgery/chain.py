@@ -37,7 +37,6 @@ class SlotCache:
         order: the block of every slot.
         kinds: the block, or the position in the model's list, whose kind of cache layer (full, sliding window,
             recurrent state) every slot takes.
-        n_blocks: L, the number of blocks of the model.
     """
 
     def __init__(self, order: Sequence[int], kinds: Sequence[int], n_blocks: int) -> None:
@@ -130,7 +129,6 @@ class Chain:
     """The blocks in the order of a schedule.
 
     Args:
-        schedule: which block runs in which slot.
         blocks, returns, dtype: of the model's ``Anatomy``.
         arguments: each block is called with what was meant for it ("block"), or with what was meant for the
             block that stands at its slot's place in the model ("slot").

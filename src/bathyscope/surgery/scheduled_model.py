@@ -78,11 +78,7 @@ def scheduled(
 
 
 def require_runnable(model: Model, schedule: Schedule | str, arguments: Arguments) -> None:
-    """All that ``scheduled`` refuses without a forward.
-
-    Raises:
-        OptionError, ModelError: as ``scheduled``.
-    """
+    """Refuses all that ``scheduled`` refuses without a forward."""
     _, chosen = _checked(model.anatomy, schedule, arguments)
     _require_sources(model.anatomy, model.checks, chosen)
 

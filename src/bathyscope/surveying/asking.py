@@ -45,11 +45,7 @@ class Survey:
 
     @property
     def declared(self) -> dict[str, tuple[Any, Any]]:
-        """Name → each measure and its options, those that others require included.
-
-        Raises:
-            OptionError: no such measure, option or preset.
-        """
+        """Name → each measure and its options, those that others require included."""
         paper: Preset | None = preset_of(self.preset) if self.preset else None
         return chosen(_named(self.measures, paper), self.options, paper.options if paper else None)
 

@@ -223,7 +223,6 @@ class SurveyPlan:
         """Computes shards.
 
         Args:
-            missing: their indices.
             write: takes the results of each as they come.
             wave: what ``begin`` gave, where shards are computed in several calls.
             kept: what a smaller run has of it, which is taken from there.

@@ -209,11 +209,8 @@ def compare(
 
     Args:
         read: residual vectors [N, width] → logits [N, vocabulary].
-        reference_ND: the reference's final states.
         rows: final states [N, width] of each row, same tokens; a row that is ``reference_ND`` itself is not
             read again.
-        metrics: names in ``METRICS``.
-        vocabulary: for the size of chunks.
         targets_N: ids of the next tokens, −1 where there is none; for ``loss``.
         read_row: (row vectors, reference vectors) → logits, where rows are read otherwise than the reference.
 

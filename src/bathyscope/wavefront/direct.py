@@ -37,7 +37,6 @@ class DirectRows:
     """All direct rows of one batch.
 
     Args:
-        requests: what to show.
         plain: the plain forward, which is a block ahead.
         tails: whether tails may take lent keys and values; otherwise full rows are computed in their place.
     """

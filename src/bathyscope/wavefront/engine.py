@@ -34,7 +34,6 @@ class Wavefront:
     """Runs batches of prompts through a model's blocks for any number of probes.
 
     Args:
-        anatomy: the model.
         tails: tail rows may share keys and values (the check at load decides); otherwise full rows are
             computed in their place.
         call_tokens: tokens per call of a block; None = by device.

@@ -161,11 +161,7 @@ class ReplacedRows:
                 rows.advance(block, index, donor=first if self._tails else None)
 
     def land(self, baseline_BTD: Tensor) -> Iterator[ReplacedStates]:
-        """The final states of this sweep's groups, one after another; each is let go before the next.
-
-        Args:
-            baseline_BTD: the plain forward's h_L.
-        """
+        """The final states of this sweep's groups, one after another; each is let go before the next."""
         self._done += 1
         while self._prompts:
             groups = self._prompts.pop(0)

@@ -55,8 +55,6 @@ class Slots:
     """Rows [slots, batch, tokens, width] of one recorded batch, and what blocks passed on beside their stream.
 
     Args:
-        replay: runs blocks on rows of the recorded batch.
-        policy: size of calls, and where the control rides.
         slots: how many; what they hold is for whoever uses them to say.
         prompt: the only prompt that rows are of; None = each has all prompts of the batch.
         start: the first token that rows own; tokens before it are lent.

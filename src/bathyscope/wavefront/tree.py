@@ -41,10 +41,6 @@ class TreeRun:
     when many do, the latest, which ends histories and frees what they hold: at most some calls' states, and those of
     the first history. Below float32 the product of a row depends on the shape of its call, so that every history has
     calls of its own there, all of one shape.
-
-    Args:
-        wave: the model, and the size of calls.
-        batch: the prompts.
     """
 
     def __init__(self, wave: Wavefront, batch: Batch) -> None:

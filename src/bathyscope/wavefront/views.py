@@ -14,13 +14,7 @@ _ALL: Cut = (slice(None), slice(None))
 
 
 def of_full(plain: BaselineView, served: Served, result: CallResult, lengths: Sequence[int]) -> Iterator[RowsView]:
-    """Rows that own all tokens; then, for those seen from a token on, the views that tails would give.
-
-    Args:
-        plain: the same block of the plain forward.
-        served: the requests of every row.
-        lengths: of the prompts.
-    """
+    """Rows that own all tokens; then, for those seen from a token on, the views that tails would give."""
     yield _shown(plain, served, result, _ALL, _ALL)
     late: dict[tuple[int, int], list[tuple[int, Request]]] = {}
     for row, requests in enumerate(served):

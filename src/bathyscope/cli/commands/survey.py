@@ -100,11 +100,7 @@ def measure_flags(
 
 
 def show_measures(command_name: str, names: Sequence[str]) -> int:
-    """The help of ``--help-measures``, or of ``--help MEASURE``.
-
-    Raises:
-        OptionError: no such measure.
-    """
+    """The help of ``--help-measures``, or of ``--help MEASURE``."""
     others = from_elsewhere(names)
     about = App(name=f"bathyscope {command_name}", help_format="plaintext", help_flags=(), version_flags=())
     about.default(command(lambda **given: 0, measure_flags([*names, *others], others)))
@@ -188,11 +184,7 @@ def _names(measures: object) -> list[str]:
 
 
 def typed_measures(tokens: Sequence[str]) -> dict[str, Declaration]:
-    """The measures from outside the package that a command line names: what ``--measures`` stands before.
-
-    Raises:
-        OptionError: unknown name.
-    """
+    """The measures from outside the package that a command line names: what ``--measures`` stands before."""
     following = [after for token, after in pairwise(tokens) if token == "--measures"]
     joined = [token.partition("=")[2] for token in tokens if token.startswith("--measures=")]
     return from_elsewhere(_names([*following, *joined]))
@@ -230,11 +222,7 @@ def one_source(prompts: Sequence[str]) -> Any:
 
 
 def default_out(model: str, prompts: Any, part: str | None = None) -> str:
-    """``runs/Qwen2.5-1.5B-gsm8k-10`` for the model's name and the prompts' label; a part has a folder of its own.
-
-    Raises:
-        PromptError: the prompts are no source.
-    """
+    """``runs/Qwen2.5-1.5B-gsm8k-10`` for the model's name and the prompts' label; a part has a folder of its own."""
     from bathyscope.prompts.source import label_of
 
     of = "" if part is None else f"-part-{part}"
