@@ -20,6 +20,7 @@ import bathyscope
 from bathyscope.errors import ModelError, OptionError, PromptError
 from bathyscope.measures.patching import Patching
 from bathyscope.prompts.prompt import Prompt
+from bathyscope.statistics.operand_depth import operand_trend
 from bathyscope.wavefront.engine import Wavefront
 
 CLOSE = 1e-5
@@ -411,6 +412,15 @@ def test_operands_are_left_where_the_map_fades() -> None:
                     left = 1 + max(b for b in range(6) if column[b] >= 0.1 * column.max())
                 np.testing.assert_equal(float(got[prompt, step]), left)
         assert np.isnan(float(run[measure]["operand_slope"]))  # two problems of two steps are too few for an interval
+
+
+def test_two_prompts_that_are_patched_from_each_other_are_one_of_the_interval() -> None:
+    prompts = with_operands(*["1 3 5"] * 8)
+    both_ways = [[n, n ^ 1] for n in range(6)]
+    got = surveyed(waves.loaded("llama"), prompts, pairs=[*both_ways, [6, 7], [7, 0]])
+    wanted = operand_trend(got["operand_left"].values, cluster=np.array([0, 0, 2, 2, 4, 4, 6, 7]))
+    assert float(got["operand_slope_low"]) == wanted.ci_low
+    assert wanted.ci_low != operand_trend(got["operand_left"].values).ci_low
 
 
 @pytest.mark.parametrize("given", ["2 x", "9", -1])

@@ -43,6 +43,9 @@ def test_the_slope_is_that_within_problems_and_its_interval_is_by_problems() -> 
     # the same problems again and again are no new ones
     repeated = operand_trend(np.concatenate([left] * 4))
     assert repeated.ci_high - repeated.ci_low < 0.6 * (found.ci_high - found.ci_low)
+    # nor are they where they are said to belong together
+    together = operand_trend(np.concatenate([left] * 4), cluster=np.tile(np.arange(40), 4))
+    assert (together.ci_low, together.ci_high) == pytest.approx((found.ci_low, found.ci_high))
     by_hand = [np.polyfit(np.arange(n), own[:n], 1)[0] for own in left if (n := int(np.isfinite(own).sum())) == 6]
     assert operand_trend(left[np.isfinite(left).sum(1) == 6]).slope == pytest.approx(np.mean(by_hand))
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from bathyscope.arrays import IntArray
 from bathyscope.errors import PromptError
 from bathyscope.measures.declaration import Declaration
 from bathyscope.prompts.prompt import TokenizedPrompt
@@ -44,13 +45,14 @@ def tokens_of(label: Any) -> tuple[int, ...]:
 
 
 def operand_summary(
-    declared: Declaration, merged: xr.Dataset, effect: xr.DataArray | None, seed: int
+    declared: Declaration, merged: xr.Dataset, effect: xr.DataArray | None, seed: int, cluster: IntArray | None = None
 ) -> xr.Dataset | None:
     """When the inputs of steps are left; None where no prompt names any.
 
     Args:
         merged: a measure's results of all prompts, with their labels.
         effect: what replacing a token's stream does, (prompt, boundary, token) in any order.
+        cluster: [prompt], prompts of one number count as one; None = each for itself.
     """
     if effect is None or LABEL not in merged.coords:
         return None
@@ -59,7 +61,7 @@ def operand_summary(
     tokens = effect.sizes["token"]
     operands = [own if all(token < tokens for token in own) else () for own in operands]
     left = operands_left_at(effect.transpose("prompt", "boundary", "token").values, operands)
-    found = operand_trend(left, seed=seed)
+    found = operand_trend(left, cluster=cluster, seed=seed)
     data = {
         "operand_left": left,
         "operand_slope": found.slope,

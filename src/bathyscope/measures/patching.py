@@ -85,7 +85,11 @@ class Patching(Measure[PatchingOptions], declared=DECLARATION):
 
     def summarise(self, facts: ModelFacts, merged: xr.Dataset, seed: int) -> xr.Dataset | None:
         kl = merged["kl"].sel(part="block") if "block" in self.options.parts else None
-        return operand_summary(DECLARATION, merged, kl, seed)
+        source = merged["source"].values
+        number = np.arange(len(source))
+        # what is found in one of two prompts that are patched from each other is largely found in the other
+        mutual = (source >= 0) & (source[source] == number)
+        return operand_summary(DECLARATION, merged, kl, seed, np.where(mutual, np.minimum(number, source), number))
 
     def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
         return PatchingProbe(self, facts, indices)

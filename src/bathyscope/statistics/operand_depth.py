@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bathyscope.arrays import FloatArray
+from bathyscope.arrays import FloatArray, IntArray
 from bathyscope.statistics.trend import Trend, trend
 
 SHARE: Final = 0.9
@@ -50,11 +50,11 @@ def operands_left_at(effect_PBT: ArrayLike, operands: Sequence[Sequence[int]]) -
     return found
 
 
-def operand_trend(left_PJ: ArrayLike, *, seed: int = 0) -> Trend:
+def operand_trend(left_PJ: ArrayLike, *, cluster: IntArray | None = None, seed: int = 0) -> Trend:
     """Boundaries for each step by which later inputs are left later, within problems, with an interval by problems.
 
     Scores and steps are taken from their means in each problem, so that problems which are worked out deeper as a whole
-    have no part in it; a problem is a cluster (``trend``).
+    have no part in it; a problem is a cluster (``trend``), or problems of one number in ``cluster`` [prompts].
     """
     left = np.asarray(left_PJ, dtype=np.float64)
     known = ~np.isnan(left)
@@ -63,4 +63,4 @@ def operand_trend(left_PJ: ArrayLike, *, seed: int = 0) -> Trend:
     if problem.size:
         counts = np.maximum(np.bincount(problem), 1)
         scores, steps = (one - (np.bincount(problem, weights=one) / counts)[problem] for one in (scores, steps))
-    return trend(scores, steps, cluster=problem, seed=seed)
+    return trend(scores, steps, cluster=problem if cluster is None else cluster[problem], seed=seed)
