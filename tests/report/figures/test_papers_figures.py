@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import xarray as xr
+from statsmodels.stats.proportion import proportion_confint
 from support.artists import curve
 from support.synthetic import replaced, synthetic_run, without
 from support.synthetic_tokens import complete_run
@@ -110,10 +111,15 @@ def test_benchmarks_by_block_and_kind() -> None:
     schedules = [("standard", "standard", -1, 0), *((f"drop:{n}", "drop", n, 1) for n in (2, 0, 1))]
     schedules += [(f"repeat:{n}+2", "repeat", n, 2) for n in (0, 1)]
     names, kinds, blocks, lengths = zip(*schedules)
-    value = np.array([0.9, 0.3, 0.1, 0.2, 0.7, 0.6])[:, None, None]
+    value = np.array([0.9, 0.3, 0.0, 0.2, 0.7, 0.6])[:, None, None]
     dims = ("schedule", "task", "metric")
+    correct = np.where(np.arange(12) < 10, np.arange(12) < np.round(10 * value), np.nan)  # another task has two more
     data = xr.Dataset(
-        {"value": (dims, value), "stderr": (dims, np.full_like(value, 0.1))},
+        {
+            "value": (dims, value),
+            "stderr": (dims, np.full_like(value, 0.1)),
+            "correct": (("schedule", "task", "document"), correct),
+        },
         {"schedule": list(names), "task": ["hellaswag"], "metric": ["acc"]}
         | {
             "kind": ("schedule", list(kinds)),
@@ -127,7 +133,9 @@ def test_benchmarks_by_block_and_kind() -> None:
     (ax,) = draw_panel(drawing.panels[0]).axes
     x, y = curve(ax, "one block dropped")
     np.testing.assert_allclose(x, [0, 1, 2])
-    np.testing.assert_allclose(y, [0.1, 0.2, 0.3])
+    np.testing.assert_allclose(y, [0.0, 0.2, 0.3])
     assert 0.9 in [float(np.atleast_1d(line.get_ydata())[0]) for line in ax.lines if line.get_label() == "normal model"]
-    low = min(path.vertices[:, 1].min() for band in ax.collections for path in band.get_paths())
-    assert low == 0.0
+    (band,) = (path.vertices for own in ax.collections for path in own.get_paths())
+    # of none of ten Wilson's interval ends at z² / (10 + z²)
+    assert max(y for x, y in band if x == 0) == pytest.approx(1.96**2 / (10 + 1.96**2), abs=1e-4)
+    assert min(y for x, y in band if x == 1) == pytest.approx(proportion_confint(2, 10, method="wilson")[0])

@@ -86,7 +86,9 @@ def _show(found: Evaluation, format_: Format) -> None:
         for task in dict.fromkeys(frame["task"]):
             write_table(*_table(frame[frame["task"] == task]), title=task)
         write("Value ± standard error over documents; in brackets the difference from the normal model on the same")
-        write("documents, ± its standard error. loglikelihood: of the right answer, in nats.")
+        write(
+            "documents, ± its standard error (none where documents agree). loglikelihood: of the right answer, in nats."
+        )
 
 
 def _table(frame: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
@@ -111,8 +113,8 @@ def _cell(row: Any, normal: bool) -> str:
 
 
 def _error(stderr: float) -> str:
-    """Nothing where there is none, as of one document."""
-    return "" if math.isnan(stderr) else f" ± {stderr:.2g}"
+    """Nothing where there is none, as of one document, and where documents that agree tell of none."""
+    return f" ± {stderr:.2g}" if stderr > 0 else ""
 
 
 app = as_app(evaluate_command, _EXAMPLES, "bathyscope:evaluate", loading=LOADING, texts=_IN_A_SHELL, repeated=("data",))

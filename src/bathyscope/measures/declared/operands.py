@@ -20,5 +20,10 @@ OPERANDS: Final[Table] = {
         formula="least squares over steps within prompts",
         direction="0 = all inputs are left at one depth",
     ),
-    **interval("operand_slope", _slope, "the 95 % interval of the slope", formula="CR3 over prompts, two that are patched from each other as one"),
+    **interval(
+        "operand_slope",
+        _slope,
+        "the 95 % interval of the slope",
+        formula="CR3 over prompts, two that are patched from each other as one",
+    ),
 }

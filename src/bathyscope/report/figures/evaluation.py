@@ -8,10 +8,12 @@ from typing import Final
 import numpy as np
 import xarray as xr
 
+from bathyscope.arrays import FloatArray
 from bathyscope.report.figures import style
 from bathyscope.report.figures.kind import Drawing, Panel
 from bathyscope.report.figures.lines import PLACES, Axis, Look, Series, panel
 from bathyscope.report.figures.summary import Summary
+from bathyscope.statistics.shares import share_interval
 
 _KINDS: Final = {
     "drop": ("one block dropped", PLACES["dropped"]),
@@ -33,8 +35,8 @@ def drawing(data: xr.Dataset) -> Drawing:
         if kind in _KINDS
     ]
     note = (
-        "Score of the model under each schedule; band: 95 % of the normal distribution around it, by the standard "
-        "error over documents. Broken line: the normal model."
+        "Score of the model under each schedule; band: its 95 % interval over documents (Wilson's of an accuracy, by "
+        "the standard error of a log-likelihood). Broken line: the normal model."
     )
     return Drawing([one for one in made if one is not None], note, blocks=data.attrs.get("n_blocks"))
 
@@ -46,9 +48,11 @@ def _panel(data: xr.Dataset, task: str, kind: str, length: int) -> Panel | None:
         return None
     own = own.sel(metric=metric).sortby("block")
     value, reach = own["value"].values, _NORMAL_QUANTILE * own["stderr"].values
-    known = np.isfinite(reach).any()
-    low, high = (0.0, 1.0) if metric == "acc" else (-np.inf, 0.0)
-    ends = [np.clip(value + sign * reach, low, high) if known else None for sign in (-1, 1)]
+    ends: list[FloatArray | None] = [None, None]
+    if metric == "acc":  # the error is 0 where all documents agree
+        ends = list(np.transpose([share_interval(one[np.isfinite(one)]) for one in own["correct"].values]))
+    elif np.isfinite(reach).any():
+        ends = [value - reach, np.minimum(value + reach, 0.0)]
     summary = Summary(value, *ends)
     said, place = _KINDS[kind]
     normal = data["value"].sel(metric=metric).values[data["kind"].values == _NORMAL]
