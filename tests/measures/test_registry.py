@@ -33,6 +33,7 @@ def test_a_measure_is_what_its_declaration_says() -> None:
         stated = (made.name, made.table, made.requires, made.needs_answers, made.derived)
         assert stated == (name, one.table, one.requires, one.needs_answers, one.derived)
         assert one.summary.endswith(".")
+        assert type(made).__doc__ == one.summary or name in ("translated_lens", "pairs", "tokens")
         assert "\n" not in one.summary
 
 

@@ -26,8 +26,6 @@ _SELF: Final = 0
 
 
 class AttentionLocality(Measure[AttentionLocalityOptions], declared=DECLARATION):
-    """Attention weights by offset, from one plain forward."""
-
     by_prompt = True
 
     looks_at_weights = True

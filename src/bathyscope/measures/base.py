@@ -113,8 +113,8 @@ class MeasureProbe(Probe):
 class Measure(abc.ABC, Generic[Options]):
     """One measure with its options.
 
-    A measure of the package takes all of its class attributes from its declaration: ``class Lens(..., declared=...)``.
-    One from outside gives those that differ from the defaults.
+    A measure of the package takes its class attributes and docstring from its declaration: ``class Lens(...,
+    declared=...)``. One from outside gives those that differ from the defaults.
 
     Class attributes:
         name: group of its dataset in a run; the class's name in small letters (``MyMeasure``: my_measure) by default.
@@ -173,7 +173,7 @@ class Measure(abc.ABC, Generic[Options]):
         if declared is not None:
             cls.name, cls.options_type, cls.table = declared.name, declared.options_type, declared.table
             cls.requires, cls.derived = declared.requires, declared.derived
-            cls.needs_answers = declared.needs_answers
+            cls.needs_answers, cls.__doc__ = declared.needs_answers, cls.__doc__ or declared.summary
         elif "name" not in vars(cls):
             cls.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
 

@@ -71,8 +71,6 @@ class Minibatch:
 
 
 class Cka(Measure[CkaOptions], declared=DECLARATION):
-    """Similarity of representations between all pairs of boundaries."""
-
     def unavailable(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> str | None:
         return None if len(prompts) >= FEWEST else f"it needs at least {FEWEST} prompts; {len(prompts)} given"
 

@@ -15,16 +15,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Declaration:
-    """A measure before its code, and with it torch, is loaded.
+    """A measure before its code, and with it torch, is loaded. What is not told of here, ``Measure`` tells of.
 
     Args:
         name: group of its dataset in a run; its code stands in the module of that name.
         summary: what it measures, in one line.
-        options_type: dataclass of its options; the single definition of them.
-        table: its variables; None = unknown (a measure from outside the package).
-        requires: measures that are computed along with it.
-        needs_answers: it looks at the prompts' answers, so that prompts without one have no value.
-        derived: computed once from the merged datasets of ``requires``, not by observing the wavefront.
+        table: None = unknown (a measure from outside the package).
         code: its class; None = that of its name, in the module of its name, imported when it is made.
         made: the measure itself, where a caller gave an instance.
     """

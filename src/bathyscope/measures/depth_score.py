@@ -31,8 +31,6 @@ PROTECT_FIRST = 1
 
 
 class DepthScore(EffectMeasure[DepthScoreOptions], declared=DECLARATION):
-    """Depth scores of prompts and of difficulty levels, and their trend over levels."""
-
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
         options = self.options
         self.positions = answer_positions(prompts, options.positions, options.first_answer_token, seed)

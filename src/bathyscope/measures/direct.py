@@ -21,8 +21,6 @@ from bathyscope.wavefront.rows import Request, SkipBefore, SkipRow
 
 
 class Direct(EffectMeasure[DirectOptions], declared=DECLARATION):
-    """Direct effects on all tokens and on future tokens."""
-
     keeps_boundaries = True
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:

@@ -11,8 +11,6 @@ from bathyscope.wavefront.rows import SkipRow
 
 
 class Drop(ScheduleMeasure[DropOptions], declared=DECLARATION):
-    """Next-token statistics without each block in turn."""
-
     dimension = "dropped"
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:

@@ -32,8 +32,6 @@ _FIELDS = {
 
 
 class EffectiveDepth(Measure[EffectiveDepthOptions], declared=DECLARATION):
-    """All estimators with bootstrap intervals over prompts."""
-
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
         if self.options.cluster is not None:
             clusters(prompts, self.options.cluster)

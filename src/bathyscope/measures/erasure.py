@@ -31,8 +31,6 @@ from bathyscope.wavefront.rows import Replacement
 
 
 class Erasure(AnsweredMeasure[ErasureOptions], declared=DECLARATION):
-    """Effect of erasing one token's residual stream at one boundary on the prediction of the answer."""
-
     growth = "with the square of the length"
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:

@@ -25,8 +25,6 @@ from bathyscope.wavefront.probe import BaselineView
 
 
 class Gradient(Measure[NoOptions], declared=DECLARATION):
-    """Norm of the loss's gradient at every boundary, and its own-position part."""
-
     by_prompt = True
     keeps_boundaries = True
 
@@ -64,13 +62,12 @@ class GradientProbe(MeasureProbe):
             for done, kept in enumerate(self._kept):
                 ids = self._batch.ids_BT[kept.prompt, : kept.length].clone()
                 gradients = DepthGradients(facts.anatomy, facts.checks, kept.boundaries, ids)
-                found: dict[int, Tensor] = {}
+                found: list[Tensor] = []  # from the last boundary to the first
                 for boundary, total_TD, own_TD in gradients.sweep():
                     gradients_KTD = torch.stack([total_TD, own_TD, total_TD - own_TD])
-                    found[boundary] = torch.linalg.vector_norm(gradients_KTD, dim=-1).mean(-1)
+                    found.append(torch.linalg.vector_norm(gradients_KTD, dim=-1).mean(-1))
                     step((done + (boundaries - boundary) / boundaries) / len(self._kept))
-                in_order = torch.stack([found[boundary] for boundary in range(boundaries)], dim=1)
-                self._norms.append(in_order.double().cpu().numpy())
+                self._norms.append(torch.stack(found[::-1], dim=1).double().cpu().numpy())
         self._kept = []
 
     def result(self) -> xr.Dataset:

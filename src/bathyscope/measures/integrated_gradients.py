@@ -28,8 +28,6 @@ from bathyscope.wavefront.probe import BaselineView
 
 
 class IntegratedGradients(AnsweredMeasure[IntegratedGradientsOptions], declared=DECLARATION):
-    """Attribution of the answer's probability to tokens, blocks and sites."""
-
     growth = "with the length and with L²"
     keeps_boundaries = True
 

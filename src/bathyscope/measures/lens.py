@@ -45,8 +45,6 @@ _TOP = ("top_ids", "top_probabilities")
 
 
 class Lens(Measure[LensOptions], declared=DECLARATION):
-    """Readout at every boundary, from one plain forward."""
-
     by_prompt = True
     keeps_boundaries = True
     compares_in_all_ways = True

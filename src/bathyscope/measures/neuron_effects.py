@@ -38,12 +38,6 @@ def moments(directions_ND: Tensor, unembedding: Unembedding) -> Moments:
     return found
 
 
-def class_effects(directions_ND: Tensor, unembedding: Unembedding, class_directions_CD: Tensor) -> FloatArray:
-    """Mean effect on a class's logits minus the mean effect on all others, [classes, neurons]."""
-    own_ND = prepared(directions_ND, unembedding)
-    return (class_directions_CD @ own_ND.T).double().cpu().numpy()
-
-
 def token_effects(directions_ND: Tensor, unembedding: Unembedding) -> FloatArray:
     """w_out·W_U of a few neurons, [neurons, tokens]; tokens are those of ``unembedding.kept_V``."""
     own_ND = prepared(directions_ND, unembedding)

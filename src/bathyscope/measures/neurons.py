@@ -20,7 +20,7 @@ from bathyscope.arrays import FloatArray
 from bathyscope.errors import ModelError, warn
 from bathyscope.measures.base import Measure, ModelFacts
 from bathyscope.measures.declared.neurons import DECLARATION, NeuronsOptions
-from bathyscope.measures.neuron_effects import TILE, class_effects, histograms, moments, token_effects
+from bathyscope.measures.neuron_effects import TILE, histograms, moments, prepared, token_effects
 from bathyscope.measures.token_classes import CLASSES, members
 from bathyscope.measures.unembedding import Unembedding
 from bathyscope.prompts.prompt import TokenizedPrompt
@@ -35,8 +35,6 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 class Neurons(Measure[NeuronsOptions], declared=DECLARATION):
-    """Moments of every neuron's effect on the logits, and the neurons that act most on classes of tokens."""
-
     looks_at_weights = True
 
     def unavailable(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> str | None:
@@ -149,13 +147,13 @@ def effects_by_block(
     weights: Sequence[Sequence[OutputWeights]], unembedding: Unembedding, classes_CV: NDArray[np.bool_]
 ) -> FloatArray:
     """Effect of every neuron on every class against all other tokens, [classes, blocks, neurons], NaN padded."""
-    class_directions = unembedding.class_directions(torch.from_numpy(classes_CV))
+    towards_CD = unembedding.class_directions(torch.from_numpy(classes_CV))
     by_block = []
     for block in weights:
         parts = [np.empty((len(classes_CV), 0))]
         with at_hand(block):
             for rows in (one.directions(r) for one in block for matrix in one.matrices() for r in matrix.split(TILE)):
-                parts.append(class_effects(rows, unembedding, class_directions))
+                parts.append((towards_CD @ prepared(rows, unembedding).T).double().cpu().numpy())
         by_block.append(np.concatenate(parts, axis=1))
     width = max(effects.shape[1] for effects in by_block)
     return np.stack([_padded([effects[c] for effects in by_block], width, np.nan) for c in range(len(classes_CV))])

@@ -41,8 +41,6 @@ _NUMBERS = 3
 
 
 class Patching(Measure[PatchingOptions], declared=DECLARATION):
-    """Effect on the answer of putting one prompt's residual stream into another, by boundary and token."""
-
     def unavailable(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> str | None:
         found = super().unavailable(facts, prompts)
         if found is not None:

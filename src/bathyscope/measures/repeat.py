@@ -12,8 +12,6 @@ from bathyscope.wavefront.rows import ScheduleRow
 
 
 class Repeat(ScheduleMeasure[RepeatOptions], declared=DECLARATION):
-    """Next-token statistics with each window of blocks repeated block by block."""
-
     dimension = "start"
 
     def unavailable(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> str | None:

@@ -22,8 +22,6 @@ _ANGULAR_TOKENS = 64
 
 
 class Residual(Measure[ResidualOptions], declared=DECLARATION):
-    """Norms, ratios and cosines of contributions, from one plain forward."""
-
     by_prompt = True
     keeps_boundaries = True
 

@@ -28,8 +28,6 @@ from bathyscope.wavefront.rows import Request, SkipBefore, SkipRow
 
 
 class Skip(EffectMeasure[SkipOptions], declared=DECLARATION):
-    """Skip effects on all tokens and on future tokens."""
-
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
         lengths = [len(p) for p in prompts]
         if set(self.options.parts) != {"block"}:

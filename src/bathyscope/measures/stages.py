@@ -33,8 +33,6 @@ STAGES: Final = ("detokenization", "feature engineering", "prediction ensembling
 
 
 class Stages(Measure[StagesOptions], declared=DECLARATION):
-    """Signatures by block, boundaries of stages, and the evidence for their number."""
-
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
         if self.options.cluster is not None:
             clusters(prompts, self.options.cluster)

@@ -10,8 +10,6 @@ from bathyscope.wavefront.rows import ScheduleRow
 
 
 class Swap(ScheduleMeasure[SwapOptions], declared=DECLARATION):
-    """Next-token statistics with blocks ℓ and ℓ+1 exchanged, for each ℓ."""
-
     dimension = "swapped"
 
     def unavailable(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> str | None:

@@ -26,8 +26,6 @@ PARTS = ("attention", "mlp")
 
 
 class SwapCosine(Measure[SwapCosineOptions], declared=DECLARATION):
-    """Cosines between contributions of the normal run and of runs in which two neighbouring blocks are swapped."""
-
     by_prompt = True
 
     def unavailable(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> str | None:
