@@ -1,6 +1,6 @@
 """Declaration of the residual measure; its code is ``measures.residual``."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, Literal
@@ -13,6 +13,7 @@ _SYMBOL = {"resid": "h_b", "attn": "a_l", "mlp": "m_l", "block": "c_l"}
 _REDUCED = {"": "mean", "_max": "maximum", "_rest": "mean without position 0"}
 _SOURCE = "csordas2025, residual stream"
 _label = partial(Label, source=f"{_SOURCE}; hu2025, residual cosine")
+_largest = partial(Label, "prompt boundary", source=_SOURCE)
 
 
 @dataclass(frozen=True)
@@ -31,62 +32,45 @@ class ResidualOptions:
     mean_contributions: Literal["tokens", "width"] = "tokens"
 
 
-def _boundary() -> Iterator[tuple[str, Label]]:
-    for suffix, how in _REDUCED.items():
-        text = f"norm of the residual stream ({how} over tokens)"
-        yield f"norm_resid{suffix}", _label("prompt boundary", text, formula="‖h_b‖₂")
-    for name, text, formula in (
-        ("largest", "largest activation", "max over tokens and channels of |h_b|"),
-        ("largest_token", "token of the largest activation", "argmax |h_b|"),
-        ("largest_channel", "channel of the largest activation", "argmax |h_b|"),
-        ("largest_ratio", "largest activation over the median", "max |h_b| / median |h_b|"),
-    ):
-        yield name, Label("prompt boundary", text, formula=formula, source=_SOURCE)
+def _norms(part: str, what: str, dims: str) -> dict[str, Label]:
+    return {
+        f"norm_{part}{suffix}": _label(dims, f"norm of the {what} ({how} over tokens)", formula=f"‖{_SYMBOL[part]}‖₂")
+        for suffix, how in _REDUCED.items()
+    }
 
 
-def _part(part: str, what: str) -> Iterator[tuple[str, Label]]:
+def _part(part: str, what: str) -> dict[str, Label]:
     symbol, stream = _SYMBOL[part], "{stream=(h_l + a_l)}" if part == "mlp" else "h_l"
-    block = partial(_label, "prompt block")
-    for suffix, how in _REDUCED.items():
-        yield f"norm_{part}{suffix}", block(f"norm of the {what} ({how} over tokens)", formula=f"‖{symbol}‖₂")
-    for suffix in ("", "_max"):
-        formula = f"‖{symbol}‖₂ / max(‖{stream}‖₂, 1e-6)"
-        yield f"ratio_{part}{suffix}", block(f"relative {what} ({_REDUCED[suffix]} over tokens)", formula=formula)
-    yield (
-        f"cos_{part}",
-        block(
+    ratio = partial(_label, "prompt block", formula=f"‖{symbol}‖₂ / max(‖{stream}‖₂, 1e-6)")
+    return {
+        **_norms(part, what, "prompt block"),
+        **{f"ratio_{part}{end}": ratio(f"relative {what} ({_REDUCED[end]} over tokens)") for end in ("", "_max")},
+        f"cos_{part}": _label(
+            "prompt block",
             f"cosine of the {what} with the residual stream (mean over tokens)",
             formula=f"cos({symbol}, {stream})",
             direction="0 = new direction, negative = erasure, positive = strengthening",
         ),
-    )
+    }
 
 
-def _published() -> Iterator[tuple[str, Label]]:
-    for part, what in {"resid": "residual stream", "attn": PARTS["attn"], "mlp": PARTS["mlp"]}.items():
-        yield (
-            f"published_norm_{part}",
-            Label(
-                "boundary" if part == "resid" else "block",
-                f"norm of the {what} (mean as published)",
-                formula=f"Σ ‖{_SYMBOL[part]}‖₂ over the last prompt's tokens / tokens of all prompts",
-                source="csordas2025, published code",
-                optional=True,
-            ),
+_STREAM = _norms("resid", "residual stream", "prompt boundary")
+_PARTS = {name: label for part, what in PARTS.items() for name, label in _part(part, what).items()}
+
+
+def _published(kind: str, parts: Iterable[str], over: str, paper: str) -> dict[str, Label]:
+    """Means over tokens as a paper's code has them."""
+    means = {name: {**_STREAM, **_PARTS}[name] for name in (f"{kind}_{part}" for part in parts)}
+    return {
+        f"published_{name}": Label(
+            mean.dims.removeprefix("prompt "),
+            mean.long_name.replace("mean over tokens", "mean as published"),
+            formula=f"Σ {mean.formula} over {over}",
+            source=f"{paper}, published code",
+            optional=True,
         )
-    for kind in ("ratio", "cos"):
-        for part, what in PARTS.items():
-            mean = dict(_part(part, what))[f"{kind}_{part}"]
-            yield (
-                f"published_{kind}_{part}",
-                Label(
-                    "block",
-                    f"{mean.long_name.removesuffix(' (mean over tokens)')} (mean as published)",
-                    formula=f"Σ {mean.formula} over all tokens / (prompts · d_model)",
-                    source="hu2025, published code",
-                    optional=True,
-                ),
-            )
+        for name, mean in means.items()
+    }
 
 
 DECLARATION: Final = Declaration(
@@ -94,8 +78,12 @@ DECLARATION: Final = Declaration(
     "Norms, ratios and cosines of contributions, from one plain forward.",
     ResidualOptions,
     {
-        **dict(_boundary()),
-        **{name: label for part, what in PARTS.items() for name, label in _part(part, what)},
+        **_STREAM,
+        "largest": _largest("largest activation", formula="max over tokens and channels of |h_b|"),
+        "largest_token": _largest("token of the largest activation", formula="argmax |h_b|"),
+        "largest_channel": _largest("channel of the largest activation", formula="argmax |h_b|"),
+        "largest_ratio": _largest("largest activation over the median", formula="max |h_b| / median |h_b|"),
+        **_PARTS,
         "cos_neighbour": Label(
             "prompt block",
             "cosine of neighbouring boundaries",
@@ -109,6 +97,10 @@ DECLARATION: Final = Declaration(
             source="Gromov et al. 2024, angular distance",
             direction="0 = same direction, 0.5 = orthogonal, 1 = opposite",
         ),
-        **dict(_published()),
+        **_published(
+            "norm", ("resid", "attn", "mlp"), "the last prompt's tokens / tokens of all prompts", "csordas2025"
+        ),
+        **_published("ratio", PARTS, "all tokens / (prompts · d_model)", "hu2025"),
+        **_published("cos", PARTS, "all tokens / (prompts · d_model)", "hu2025"),
     },
 )

@@ -10,6 +10,15 @@ from bathyscope.measures.declaration import Declaration
 from bathyscope.options import Distinct, Range
 
 REACHES: Final = {"all": "at all tokens", "future": "at later tokens"}
+_INFLUENCES: Final = {
+    "given": ("skipped", "influence a block has on later ones", "l > s", "later blocks depend more on this one"),
+    "received": (
+        "block",
+        "influence that earlier blocks have on a block",
+        "s < l",
+        "the block depends more on earlier ones",
+    ),
+}
 _label = partial(Label, source="csordas2025, layer skipping; hu2025, layer skipping")
 
 
@@ -61,25 +70,13 @@ DECLARATION: Final = Declaration(
         },
         **{
             f"{which}_{reach}": _label(
-                f"prompt part reduction {over}", f"{what}, {where}", formula=formula, direction=direction
+                f"prompt part reduction {over}",
+                f"{what}, {where}",
+                formula=f"mean over {others} of E[s,l]",
+                direction=f"higher = {higher}",
             )
             for reach, where in REACHES.items()
-            for which, over, what, formula, direction in (
-                (
-                    "given",
-                    "skipped",
-                    "influence a block has on later ones",
-                    "mean over l > s of E[s,l]",
-                    "higher = later blocks depend more on this one",
-                ),
-                (
-                    "received",
-                    "block",
-                    "influence that earlier blocks have on a block",
-                    "mean over s < l of E[s,l]",
-                    "higher = the block depends more on earlier ones",
-                ),
-            )
+            for which, (over, what, others, higher) in _INFLUENCES.items()
         },
         "positions": _label("prompt sample", "sampled token t of the future effects (−1 = none)", "token"),
     },
