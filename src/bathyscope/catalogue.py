@@ -43,7 +43,7 @@ def _measures() -> list[Row]:
 
 
 def _datasets() -> list[Row]:
-    from bathyscope.prompts.datasets import registry
+    from bathyscope.prompts.datasets import REGISTRY
 
     return [
         {
@@ -52,7 +52,7 @@ def _datasets() -> list[Row]:
             "options": ", ".join(one.options),
             "format_of": one.source,
         }
-        for one in registry().values()
+        for one in REGISTRY.values()
     ]
 
 

@@ -27,11 +27,11 @@ from bathyscope.cli.console import Format, write_data, write_table
 from bathyscope.engines import survey
 from bathyscope.errors import OptionError
 from bathyscope.model import load
-from bathyscope.prompts.generators import task_text
 from bathyscope.solving import solved
 from studies.common.across_seeds import said, shown
 from studies.common.checks import require_no_written_steps
 from studies.common.command import Quiet, write_results
+from studies.common.problems import task_text
 from studies.problem_depth.experiment import LEVEL, asked_first, levels_of
 from studies.problem_depth.moves import moves_slopes
 from studies.problem_depth.readings import MEASURES, OPTIONS, READINGS, readings

@@ -23,7 +23,6 @@ from bathyscope.cli.console import Format, write_data, write_table
 from bathyscope.engines import survey
 from bathyscope.errors import OptionError
 from bathyscope.model import Model, load
-from bathyscope.prompts.tasks import first_of_each
 from bathyscope.prompts.tasks.problem import Problem
 from bathyscope.solving import solved
 from bathyscope.statistics.bootstrap import mean_interval
@@ -31,6 +30,7 @@ from bathyscope.store.names import model_names
 from bathyscope.store.run import Run
 from studies.common.across_seeds import said, shown
 from studies.common.command import Quiet, write_results
+from studies.common.problems import first_of_each
 from studies.problem_depth.experiment import LEVEL
 from studies.problem_depth.moves import LABEL, moves_slopes
 

@@ -25,8 +25,8 @@ from bathyscope.comparison.result import holm
 from bathyscope.engines import survey
 from bathyscope.errors import OptionError
 from bathyscope.model import Model, load
-from bathyscope.prompts.generators import DEFAULT_SPLIT, task_text
-from bathyscope.prompts.tasks import first_of_each, task
+from bathyscope.prompts.generators import DEFAULT_SPLIT
+from bathyscope.prompts.tasks import task
 from bathyscope.solving import solved
 from bathyscope.statistics.trend import trend
 from studies.common.checks import (
@@ -35,6 +35,7 @@ from studies.common.checks import (
     require_no_written_steps,
     require_one_at_least,
 )
+from studies.common.problems import first_of_each, task_text
 from studies.problem_depth.classes import by_class
 from studies.problem_depth.moves import LABEL, moves_slopes
 from studies.problem_depth.readings import MEASURES, OPTIONS, READINGS, readings

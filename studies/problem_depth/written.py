@@ -34,10 +34,11 @@ from bathyscope.errors import OptionError
 from bathyscope.model import Model, load
 from bathyscope.prompts.generators import DEFAULT_SPLIT
 from bathyscope.prompts.prompt import Prompt
-from bathyscope.prompts.tasks import first_of_each, task
+from bathyscope.prompts.tasks import task
 from bathyscope.prompts.tasks.problem import Problem
 from studies.common.across_seeds import said, shown
 from studies.common.command import Quiet, write_results
+from studies.common.problems import first_of_each
 from studies.problem_depth.experiment import LEVEL, levels_of
 from studies.problem_depth.operands import moving_factors
 from studies.problem_depth.readings import MEASURES, OPTIONS, READINGS, readings

@@ -23,8 +23,9 @@ from statsmodels.stats.proportion import proportion_confint
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from bathyscope.model import Model
-from bathyscope.prompts.tasks import Problem, first_of_each, task
+from bathyscope.prompts.tasks import Problem, task
 from bathyscope.store.atomic import write_atomically
+from studies.common.problems import first_of_each
 
 COVERAGE: Final = 0.95
 EVERY: Final = "all"

@@ -24,7 +24,6 @@ from bathyscope_lab.train import train
 
 from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.model import load
-from bathyscope.prompts.generators import task_text
 from bathyscope.prompts.tasks import task
 from studies.common.across_seeds import differences, means
 from studies.common.checks import (
@@ -33,6 +32,7 @@ from studies.common.checks import (
     require_no_written_steps,
     require_one_at_least,
 )
+from studies.common.problems import task_text
 from studies.sharing.depth_and_accuracy import depth_and_accuracy
 from studies.sharing.exact_answers import exact_answers
 from studies.sharing.readings import depths, probe_maps

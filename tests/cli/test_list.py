@@ -14,12 +14,12 @@ from bathyscope.cli import main
 from bathyscope.errors import OptionError
 from bathyscope.measures.registry import MEASURES
 from bathyscope.papers.presets import PRESETS
-from bathyscope.prompts.datasets import registry
+from bathyscope.prompts.datasets import REGISTRY
 from bathyscope.statistics.effective_depth import ESTIMATORS
 
 WANTED = {
     "measures": set(MEASURES),
-    "datasets": set(registry()),
+    "datasets": set(REGISTRY),
     "presets": set(PRESETS),
     "families": {one.name for one in families()},
     "estimators": set(ESTIMATORS),

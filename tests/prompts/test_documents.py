@@ -6,7 +6,7 @@ import re
 from inspect import signature
 from pathlib import Path
 
-from bathyscope.prompts.datasets import registry
+from bathyscope.prompts.datasets import REGISTRY
 from bathyscope.prompts.generators import GENERATORS, Arithmetic
 from bathyscope.prompts.hub import column_prompts
 from bathyscope.prompts.spec import LEVELS
@@ -23,9 +23,9 @@ def rows_under(heading: str) -> dict[str, list[str]]:
 
 def test_every_data_set_is_listed_as_declared() -> None:
     listed = rows_under("Data sets")
-    assert set(listed) == set(registry())
+    assert set(listed) == set(REGISTRY)
     for name, (hub, config, split, columns, level, source) in listed.items():
-        declared = registry()[name]
+        declared = REGISTRY[name]
         assert (hub or None, config or None, split or None) == (declared.hub, declared.config, declared.split)
         assert tuple(columns.split(", ")) == declared.columns
         assert (level or None) == declared.level
@@ -39,7 +39,7 @@ def test_every_generator_and_option_is_listed() -> None:
     assert set(listed) == set(generators)
     for name, generator in generators.items():
         assert set(generator.axes) <= set(listed[name][1].split(", "))
-    options = {key for data_set in registry().values() for key in data_set.options}
+    options = {key for data_set in REGISTRY.values() for key in data_set.options}
     options |= {key for generator in generators.values() for key in generator.options} | {
         "window",
         "chars",

@@ -5,7 +5,6 @@ import re
 
 import pytest
 
-from bathyscope.errors import PromptError
 from bathyscope.prompts.problems import MAX_STEPS, Kind, generate, to_prompt
 from bathyscope.prompts.tasks import Problem
 
@@ -110,19 +109,3 @@ def test_single_operations_agree_with_python(kind: Kind, sign: str, digits: int)
     assert len({problem.question for problem in problems}) > 60
     assert generate(kind, 50, seed=3, digits=digits) == problems[:50]
     assert generate(kind, 50, seed=4, digits=digits) != problems[:50]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"kind": "words"}, "kind='words' is not a kind of problem; allowed: word, sum, addition, multiplication"),
-        ({"kind": "addition", "steps": 2}, "steps=2 is out of range; addition problems have one step"),
-        ({"kind": "multiplication", "digits": 10}, "digits=10 is out of range; allowed: 1 to 9"),
-        ({"count": -1}, "count=-1 is negative"),
-        ({"steps": 7}, "steps=7 is out of range; allowed: 1 to 6"),
-        ({"digits": 0}, "digits=0 is out of range; allowed: 1 to 9"),
-    ],
-)
-def test_what_cannot_be_generated_is_refused(arguments: dict[str, object], message: str) -> None:
-    with pytest.raises(PromptError, match=re.escape(message)):
-        generate(**{"kind": "word", "count": 1, "seed": 0, **arguments})  # type: ignore[arg-type]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -146,37 +147,34 @@ def open_evaluation(folder: str | Path) -> Evaluation:
     return assemble(variants(names, settings["n_blocks"]), scores, settings)
 
 
+@dataclass
 class _Work:
     """The results of a plan: read where they are finished, else computed."""
 
-    def __init__(
-        self,
-        model: Model,
-        benchmarks: Sequence[Benchmark],
-        arguments: Arguments,
-        limit: int | None,
-        requests: Mapping[str, int],
-        bar: ProgressBar,
-        shelf: Shelf | None,
-    ) -> None:
-        self._model, self._benchmarks, self._arguments, self._limit = model, benchmarks, arguments, limit
-        self._requests, self._bar, self._shelf = requests, bar, shelf
-        self._done = self._answering = 0
+    model: Model
+    benchmarks: Sequence[Benchmark]
+    arguments: Arguments
+    limit: int | None
+    requests: Mapping[str, int]
+    bar: ProgressBar
+    shelf: Shelf | None
+    done: int = 0
+    answering: int = 0
 
     def run(self, plan: Sequence[Variant], batch_size: int) -> list[Score]:
         """Schedule by schedule, so that a schedule is applied once for all its tasks."""
         from bathyscope.evaluation.harness import LoadedLM
 
         lm: LoadedLM | None = None
-        fitting = batch_size if all(one.written for one in self._benchmarks) else _fitting(self._model, batch_size)
+        fitting = batch_size if all(one.written for one in self.benchmarks) else _fitting(self.model, batch_size)
         scores: list[Score] = []
         for variant in plan:
-            names = [one.name for one in self._benchmarks]
-            finished = {name: self._shelf.score(variant.name, name) if self._shelf else None for name in names}
-            missing = [one for one in self._benchmarks if finished[one.name] is None]
-            self._advance(sum(self._requests[name] for name, score in finished.items() if score is not None))
+            names = [one.name for one in self.benchmarks]
+            finished = {name: self.shelf.score(variant.name, name) if self.shelf else None for name in names}
+            missing = [one for one in self.benchmarks if finished[one.name] is None]
+            self._advance(sum(self.requests[name] for name, score in finished.items() if score is not None))
             if missing:
-                lm = lm or LoadedLM(self._model, fitting, self._answered, batch_size)
+                lm = lm or LoadedLM(self.model, fitting, self._answered, batch_size)
                 finished |= self._computed(lm, variant, missing)
             scores += [score for score in finished.values() if score is not None]
         return scores
@@ -185,23 +183,23 @@ class _Work:
         from bathyscope.evaluation.harness import score
 
         found: dict[str, Score] = {}
-        with _running(self._model, variant, self._arguments):
+        with _running(self.model, variant, self.arguments):
             for one in missing:
-                found[one.name] = {"schedule": variant.name, "task": one.name, **score(lm, one, self._limit)}
+                found[one.name] = {"schedule": variant.name, "task": one.name, **score(lm, one, self.limit)}
                 _require_finite(found[one.name])
-                if self._shelf is not None:
-                    self._shelf.keep(variant.name, one.name, found[one.name])
-                self._advance(self._requests[one.name])
+                if self.shelf is not None:
+                    self.shelf.keep(variant.name, one.name, found[one.name])
+                self._advance(self.requests[one.name])
         return found
 
     def _answered(self, requests: int) -> None:
         """Within a task; answers of one token may share a forward, so that the task's end corrects the count."""
-        self._answering += requests
-        self._bar.advance_to(self._done + self._answering)
+        self.answering += requests
+        self.bar.advance_to(self.done + self.answering)
 
     def _advance(self, requests: int) -> None:
-        self._done, self._answering = self._done + requests, 0
-        self._bar.advance_to(self._done)
+        self.done, self.answering = self.done + requests, 0
+        self.bar.advance_to(self.done)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from typing import Final
 
 from bathyscope.papers.reproduction import Figure, Reproduction, Work
+from bathyscope.prompts.tasks.arithmetic import probes
 
 LLAMA_8B: Final = "meta-llama/Meta-Llama-3.1-8B"
 LLAMA_70B: Final = "meta-llama/Meta-Llama-3.1-70B"
@@ -33,12 +34,7 @@ _FINE_TUNED: Final = (
 
 QUESTIONS: Final = (("5 + 7 + 5 + 3 + 1 + 7 = ", "28"), ("The spouse of the performer of Imagine is", " Yoko Ono"))
 """An addition in several steps and a question of two hops."""
-ARITHMETIC: Final = (
-    ("Q: What is ((-14)/(-6))/(1162/(-4980))? A: ", "-10"),
-    ("Q: What is the value of -24 + -10 + 22 + 1 + 1 + 25? A: ", "15"),
-    ("Q: What is 1 - 3 - (63 + 7 - 60)? A: ", "-12"),
-    ("Q: (10/3)/((-8)/16)*(-90)/(-75) A: ", "-8"),
-)
+ARITHMETIC: Final = tuple((f"{problem.question} ", problem.answer) for problem in probes())
 """Probes of the models trained on arithmetic. Erasure puts the mean of one other example in place of a token."""
 
 REPRODUCTION: Final = Reproduction(

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import product
-from typing import Any, TypeAlias, cast
+from typing import TypeAlias, cast
 
 from bathyscope.errors import OptionError, PromptError
 from bathyscope.prompts.levels import as_range, in_turn, shares
@@ -129,19 +129,6 @@ GENERATORS: Mapping[str, Generator] = {
     "multiplication": Arithmetic("multiplication", "multiplication", ("digits",)),
     **{f"{TASK_PREFIX}{name}": OfTask(name) for name in TASKS},
 }
-
-
-def task_text(name: str, options: Mapping[str, Any], count: int, split: Split = DEFAULT_SPLIT) -> str:
-    """The source of a task with options as values, such as those of a recipe."""
-    written = [f"{key}={_typed(value)}" for key, value in options.items()]
-    return f"{TASK_PREFIX}{name}:{count}?{'&'.join([f'split={split}', *written])}"
-
-
-def _typed(value: Any) -> str:
-    """The text that ``_value`` reads as this value."""
-    if not isinstance(value, list | tuple):
-        return str(value)
-    return ("-" if all(isinstance(one, int) for one in value) else ",").join(map(str, value))
 
 
 def _value(text: str) -> int | str | tuple[int, int] | tuple[str, ...]:

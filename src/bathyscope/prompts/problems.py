@@ -10,9 +10,8 @@ import itertools
 import operator
 import random
 from collections.abc import Callable, Sequence
-from typing import Literal, get_args
+from typing import Literal
 
-from bathyscope.errors import PromptError
 from bathyscope.prompts.problem_words import COMPARISONS, GOODS, NAMES, SCENES, Comparison, Event, Scene
 from bathyscope.prompts.prompt import Prompt
 from bathyscope.prompts.tasks.problem import Problem
@@ -46,7 +45,6 @@ def generate(kind: Kind, count: int, seed: int, steps: int | None = None, digits
         steps: equations per problem, 1 to 6; None draws the number for each problem. Single operations have 1.
         digits: digits of every operand, 1 to 9; word problems do not use it.
     """
-    _check(kind, count, steps, digits)
     rng = random.Random(f"{kind}/{seed}/{steps}/{digits}")
     problems = []
     for _ in range(count):
@@ -78,19 +76,6 @@ def _problem(
     if digits is not None:
         labels["digits"] = digits
     return Problem(question, str(answer), "\n".join(equations) or None, labels)
-
-
-def _check(kind: str, count: int, steps: int | None, digits: int) -> None:
-    if kind not in get_args(Kind):
-        raise PromptError(f"kind={kind!r} is not a kind of problem; allowed: {', '.join(get_args(Kind))}.")
-    if count < 0:
-        raise PromptError(f"count={count} is negative; give 0 or more problems.")
-    if steps is not None and not 1 <= steps <= MAX_STEPS:
-        raise PromptError(f"steps={steps} is out of range; allowed: 1 to {MAX_STEPS}, or None to draw it.")
-    if kind in _SINGLE and steps not in (None, 1):
-        raise PromptError(f"steps={steps} is out of range; {kind} problems have one step.")
-    if not 1 <= digits <= MAX_DIGITS:
-        raise PromptError(f"digits={digits} is out of range; allowed: 1 to {MAX_DIGITS}.")
 
 
 # -- word problems ---------------------------------------------------------------------------------------

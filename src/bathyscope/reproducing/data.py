@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bathyscope.errors import PromptError, did_you_mean
 from bathyscope.papers.reproductions import REPRODUCTIONS
-from bathyscope.prompts.datasets import registry
+from bathyscope.prompts.datasets import REGISTRY
 from bathyscope.prompts.spec import CORPUS_SUFFIXES, PROMPT_FILE_SUFFIXES, SourceSpec, parse
 
 VALIDATION = "wic_validation"
@@ -63,7 +63,7 @@ def corpus_of(source: object, data: Mapping[str, str]) -> str:
 @cache
 def files() -> Mapping[str, tuple[str, ...]]:
     """Names that files may be given for: data sets, corpora, tasks and tables of the papers → endings of the files."""
-    found: dict[str, tuple[str, ...]] = dict.fromkeys((*registry(), VALIDATION), _SUFFIXES)
+    found: dict[str, tuple[str, ...]] = dict.fromkeys((*REGISTRY, VALIDATION), _SUFFIXES)
     works = [(work.verb, work.data) for paper in REPRODUCTIONS.values() for work in paper.works]
     for verb, data in works:
         if not isinstance(data, str):
@@ -82,7 +82,7 @@ def _file_name(spec: SourceSpec) -> str:
 
 def _in_folder(folder: Path) -> dict[str, str]:
     candidates = {name: [folder / f"{name}{suffix}" for suffix in endings] for name, endings in files().items()}
-    for name, data_set in registry().items():
+    for name, data_set in REGISTRY.items():
         candidates[name] += [
             file
             for file in sorted((folder / name).glob("*"))

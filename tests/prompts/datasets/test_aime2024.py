@@ -6,7 +6,7 @@ import pytest
 from transformers import PreTrainedTokenizerFast
 
 from bathyscope.errors import ModelError, PromptError
-from bathyscope.prompts.datasets import dataset, registry
+from bathyscope.prompts.datasets import REGISTRY, dataset
 from bathyscope.prompts.datasets.published import aime2024 as to_prompt
 from bathyscope.prompts.source import resolve
 
@@ -34,7 +34,7 @@ def test_written_out() -> None:
 
 
 def test_the_papers_limit() -> None:
-    limit = registry()["aime2024"].limit
+    limit = REGISTRY["aime2024"].limit
     assert limit is not None
     assert (limit.tokens, limit.tokenizer) == (400, "Qwen/Qwen2.5-1.5B-Instruct")
 

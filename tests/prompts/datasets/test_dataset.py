@@ -11,10 +11,10 @@ import pyarrow.parquet
 import pytest
 
 from bathyscope.errors import PromptError
-from bathyscope.prompts.datasets import registry
+from bathyscope.prompts.datasets import REGISTRY
 
-GSM8K = registry()["gsm8k"]
-HELLASWAG = registry()["hellaswag"]
+GSM8K = REGISTRY["gsm8k"]
+HELLASWAG = REGISTRY["hellaswag"]
 ROWS = [{"question": f"{n} + 1?", "answer": f"Add one.\n#### {n + 1}"} for n in range(5)]
 
 
@@ -49,8 +49,8 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Hub]:
 
 
 def test_registry_is_the_table_in_alphabetical_order() -> None:
-    assert list(registry()) == ["aime2024", "gsm8k", "hellaswag", "lambada", "math", "mquake", "two_hop"]
-    assert all(data_set.name == name for name, data_set in registry().items())
+    assert list(REGISTRY) == ["aime2024", "gsm8k", "hellaswag", "lambada", "math", "mquake", "two_hop"]
+    assert all(data_set.name == name for name, data_set in REGISTRY.items())
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_registry_is_the_table_in_alphabetical_order() -> None:
     ],
 )
 def test_papers_copy_on_the_hub(name: str, expected: tuple[str | None, str | None, str | None]) -> None:
-    data_set = registry()[name]
+    data_set = REGISTRY[name]
     assert (data_set.hub, data_set.config, data_set.split) == expected
 
 
@@ -123,7 +123,7 @@ def test_count(write_jsonl: Callable[..., str]) -> None:
 
 @pytest.mark.parametrize("name", ["aime2024", "gsm8k", "hellaswag", "lambada", "math", "mquake", "two_hop"])
 def test_empty_files_and_foreign_columns(name: str, write_jsonl: Callable[..., str], with_bos: Any) -> None:
-    data_set = registry()[name]
+    data_set = REGISTRY[name]
     with pytest.raises(PromptError, match=rf"{name}: there are no rows.* .*rows\.jsonl"):
         data_set.prompts(path=write_jsonl(), max_tokens=9, tokenizer=with_bos)
     needed = ", ".join(data_set.columns)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bathyscope.errors import PromptError
-from bathyscope.prompts.datasets import registry
+from bathyscope.prompts.datasets import REGISTRY
 from bathyscope.prompts.datasets.published import gsm8k as to_prompt
 
 
@@ -30,13 +30,13 @@ def test_without_final_answer(answer: str) -> None:
 @pytest.mark.shared
 def test_text_of_the_authors_code(shared: Callable[[str], Path]) -> None:
     golden = json.loads(shared("goldens/csordas2025_tiny-qwen2.json").read_text(encoding="utf-8"))
-    prompts = registry()["gsm8k"].prompts(count=4, path=str(shared("data/gsm8k/test_first600.jsonl")))
+    prompts = REGISTRY["gsm8k"].prompts(count=4, path=str(shared("data/gsm8k/test_first600.jsonl")))
     assert [prompt.text for prompt in prompts] == golden["prompts"]
     assert [prompt.answer for prompt in prompts] == ["18", "3", "70000", "540"]
 
 
 @pytest.mark.shared
 def test_every_real_row_fits(shared: Callable[[str], Path]) -> None:
-    prompts = registry()["gsm8k"].prompts(path=str(shared("data/gsm8k/test_first600.jsonl")))
+    prompts = REGISTRY["gsm8k"].prompts(path=str(shared("data/gsm8k/test_first600.jsonl")))
     assert len(prompts) == 600
     assert all((prompt.text or "").endswith(f"\nThe final answer is {prompt.answer}") for prompt in prompts)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bathyscope.errors import PromptError
-from bathyscope.prompts.datasets import registry
+from bathyscope.prompts.datasets import REGISTRY
 from bathyscope.prompts.datasets.published import hellaswag as to_prompt
 
 ENDINGS = ["falls.", ", then stands."]
@@ -39,7 +39,7 @@ def test_endings_that_are_no_list(endings: object) -> None:
 
 @pytest.mark.shared
 def test_real_rows(shared: Callable[[str], Path]) -> None:
-    prompts = registry()["hellaswag"].prompts(path=str(shared("data/hellaswag/validation_first2000.jsonl")))
+    prompts = REGISTRY["hellaswag"].prompts(path=str(shared("data/hellaswag/validation_first2000.jsonl")))
     assert len(prompts) == 2000
     assert prompts[0].text == "A man is sitting on a roof. he starts pulling up roofing on a roof."
     assert not any(" ," in (prompt.text or "")[-len(prompt.answer or "") - 1 :][:2] for prompt in prompts)

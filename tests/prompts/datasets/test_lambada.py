@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bathyscope.errors import PromptError
-from bathyscope.prompts.datasets import registry
+from bathyscope.prompts.datasets import REGISTRY
 from bathyscope.prompts.datasets.published import lambada as to_prompt
 
 
@@ -24,7 +24,7 @@ def test_too_short(text: str) -> None:
 
 @pytest.mark.shared
 def test_real_rows(shared: Callable[[str], Path]) -> None:
-    prompts = registry()["lambada"].prompts(path=str(shared("data/lambada/test_first2500.jsonl")))
+    prompts = REGISTRY["lambada"].prompts(path=str(shared("data/lambada/test_first2500.jsonl")))
     assert len(prompts) == 2500
     assert [prompt.answer for prompt in prompts[:4]] == ["signs", "Shane", "insurance", "Helen"]
     assert all((prompt.text or "").endswith(f" {prompt.answer}") for prompt in prompts[:4])

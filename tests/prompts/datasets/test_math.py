@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bathyscope.errors import PromptError
-from bathyscope.prompts.datasets import registry
+from bathyscope.prompts.datasets import REGISTRY
 from bathyscope.prompts.datasets.published import math as to_prompt
 from bathyscope.prompts.source import resolve
 
@@ -46,7 +46,7 @@ def test_levels(write_jsonl: Callable[..., str]) -> None:
 )
 def test_rows_that_do_not_fit(write_jsonl: Callable[..., str], change: dict[str, Any], message: str) -> None:
     with pytest.raises(PromptError, match=rf"math, row 2 of .*rows\.jsonl: {message}"):
-        registry()["math"].prompts(path=write_jsonl(row(1, 1), {**row(2, 1), **change}))
+        REGISTRY["math"].prompts(path=write_jsonl(row(1, 1), {**row(2, 1), **change}))
 
 
 def test_levels_without_rows(write_jsonl: Callable[..., str]) -> None:

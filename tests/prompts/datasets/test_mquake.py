@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bathyscope.errors import PromptError
-from bathyscope.prompts.datasets import registry
+from bathyscope.prompts.datasets import REGISTRY
 from bathyscope.prompts.datasets.published import mquake as to_prompt
 from bathyscope.prompts.source import resolve
 
@@ -35,7 +35,7 @@ def test_lists_as_text_of_a_csv_file(tmp_path: Path) -> None:
     path.write_text(
         'questions,answer,orig_triples\n"[""Who?""]",Anne,"[[""a"", ""b"", ""c""], [""d"", ""e"", ""f""]]"\n'
     )
-    (prompt,) = registry()["mquake"].prompts(path=str(path))
+    (prompt,) = REGISTRY["mquake"].prompts(path=str(path))
     assert (prompt.text, prompt.labels) == ("Question: Who?\nAnswer: Anne", {"hops": 2})
 
 
@@ -91,7 +91,7 @@ def test_levels_that_do_not_suffice(write_jsonl: Callable[..., str], options: st
 def test_rows_that_do_not_fit(write_jsonl: Callable[..., str], change: dict[str, Any], message: str) -> None:
     path = write_jsonl(row(1, 2), {**row(2, 2), **change})
     with pytest.raises(PromptError, match=rf"mquake, row 2 of .*rows\.jsonl: column {message}"):
-        registry()["mquake"].prompts(path=path)
+        REGISTRY["mquake"].prompts(path=path)
 
 
 @pytest.mark.shared

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bathyscope.errors import PromptError
-from bathyscope.prompts.datasets import registry
+from bathyscope.prompts.datasets import REGISTRY
 from bathyscope.prompts.datasets.published import two_hop as to_prompt
 from bathyscope.prompts.source import resolve
 
@@ -32,7 +32,7 @@ def test_rows_that_do_not_fit(write_jsonl: Callable[..., str], change: dict[str,
     with pytest.raises(
         PromptError, match=r"two_hop, row 2 of .*: column '(e3_label|source_prompt)' (is empty|must hold)"
     ):
-        registry()["two_hop"].prompts(path=write_jsonl(row, {**row, **change}))
+        REGISTRY["two_hop"].prompts(path=write_jsonl(row, {**row, **change}))
 
 
 @pytest.mark.shared

@@ -9,8 +9,8 @@ import pytest
 from bathyscope_lab.recipes import read_recipe
 
 import bathyscope
-from bathyscope.prompts.generators import task_text
 from bathyscope.solving import solved
+from studies.common.problems import task_text
 
 KEPT = Path(__file__).parents[3] / "checkpoints"
 DEPTHS = (2, 8, 12)

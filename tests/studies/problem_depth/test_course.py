@@ -15,9 +15,9 @@ from scipy import stats
 
 import bathyscope
 from bathyscope.errors import OptionError
-from bathyscope.prompts.generators import task_text
 from bathyscope.prompts.tasks import task
 from bathyscope.solving import solved
+from studies.common.problems import task_text
 from studies.problem_depth.course import course, kept_steps, mean_rows, rows_of
 from studies.problem_depth.course_figure import draw
 from studies.problem_depth.readings import readings

@@ -15,17 +15,13 @@ from bathyscope.prompts.datasets.dataset import DataSet
 from bathyscope.prompts.datasets.published import DATA_SETS
 
 GROUP: Final = "bathyscope.datasets"
-_PUBLISHED: Final = MappingProxyType({one.name: one for one in DATA_SETS})
-
-
-def registry() -> Mapping[str, DataSet]:
-    """Every data set of this package by its name, in alphabetical order."""
-    return _PUBLISHED
+REGISTRY: Final = MappingProxyType({one.name: one for one in DATA_SETS})
+"""Every data set of this package by its name, in alphabetical order."""
 
 
 def names() -> tuple[str, ...]:
     """Names of all data sets, those of other packages last."""
-    return (*registry(), *_entry_points())
+    return (*REGISTRY, *_entry_points())
 
 
 def data_set(name: str) -> DataSet | None:
@@ -33,12 +29,12 @@ def data_set(name: str) -> DataSet | None:
 
     Of the latter a warning names the package's declaration.
     """
-    return registry()[name] if name in registry() else _plugged_in(name)
+    return REGISTRY[name] if name in REGISTRY else _plugged_in(name)
 
 
 @cache
 def _entry_points() -> Mapping[str, EntryPoint]:
-    return {point.name: point for point in declared(GROUP) if point.name not in registry()}
+    return {point.name: point for point in declared(GROUP) if point.name not in REGISTRY}
 
 
 @cache

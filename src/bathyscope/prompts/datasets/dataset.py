@@ -196,16 +196,13 @@ class DataSet:
         except PromptError as error:
             raise PromptError(f"{self.name}: {error}") from error.__cause__
 
-    def _check_columns(self, row: Row, where: str) -> None:
+    def _prompt(self, row: Row, number: int, where: str) -> Prompt:
         missing = [column for column in self.columns if column not in row]
         if missing:
             raise PromptError(
-                f"{self.name}: {where} lacks {', '.join(missing)}. Columns needed: "
-                f"{', '.join(self.columns)}; found: {', '.join(map(str, row))}."
+                f"{self.name}: {where if number == 1 else f'row {number} of {where}'} lacks {', '.join(missing)}. "
+                f"Columns needed: {', '.join(self.columns)}; found: {', '.join(map(str, row))}."
             )
-
-    def _prompt(self, row: Row, number: int, where: str) -> Prompt:
-        self._check_columns(row, where if number == 1 else f"row {number} of {where}")
         try:
             return self.to_prompt(row)
         except PromptError as error:

@@ -14,9 +14,9 @@ from bathyscope.prompts.tasks.drawing import Task
 from bathyscope.prompts.tasks.nested_arithmetic import NestedArithmetic
 from bathyscope.prompts.tasks.permutations import Permutations
 from bathyscope.prompts.tasks.pointer_chasing import PointerChasing
-from bathyscope.prompts.tasks.problem import SPLITS, Example, Problem, Split, first_of_each
+from bathyscope.prompts.tasks.problem import SPLITS, Example, Problem, Split
 
-__all__ = ["SPLITS", "TASKS", "Example", "Problem", "Split", "Task", "first_of_each", "task"]
+__all__ = ["SPLITS", "TASKS", "Example", "Problem", "Split", "Task", "task"]
 
 TASKS: Mapping[str, type[Task[Any]]] = {
     one.name: one for one in (Arithmetic, NestedArithmetic, Permutations, PointerChasing)

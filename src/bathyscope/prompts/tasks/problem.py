@@ -1,6 +1,6 @@
 """A problem with its answer, and the text that is made of it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, get_args
 
@@ -48,9 +48,3 @@ class Problem:
         """
         before = f"{self.question} {self.steps}" if written and self.steps is not None else self.question
         return Example(f"{before} {self.answer}", len(before))
-
-
-def first_of_each(problems: Sequence[Problem]) -> list[bool]:
-    """Which problems ask what none before them asks: the same question again says nothing new about a model."""
-    places = {problem.question: place for place, problem in reversed(list(enumerate(problems)))}
-    return [places[problem.question] == place for place, problem in enumerate(problems)]
