@@ -24,7 +24,7 @@ from bathyscope.measures import residual
 from bathyscope.model import Model, load
 from bathyscope.model.loading import anatomy_of
 from bathyscope.store.run import Run
-from bathyscope.surveying import Survey
+from bathyscope.surveying.asking import Survey
 from bathyscope.wavefront import calls, compare, replace
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.engine import Wavefront

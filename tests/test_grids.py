@@ -17,7 +17,7 @@ from support import waves, zoo
 import bathyscope
 from bathyscope import ModelError, OptionError, grids
 from bathyscope.cli import main
-from bathyscope.surveying import SurveyPlan
+from bathyscope.surveying.plan import SurveyPlan
 
 PAGE = Path(__file__).parents[1] / "docs" / "many_machines.md"
 

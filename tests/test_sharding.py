@@ -16,7 +16,7 @@ from bathyscope import sharding
 from bathyscope.bundled import model_path
 from bathyscope.errors import ModelError
 from bathyscope.sharding import SHARD_TOKENS, batch_room, call_size, convoys_of, shard_tokens, shards_of
-from bathyscope.surveying import Survey
+from bathyscope.surveying.asking import Survey
 from bathyscope.wavefront.memory import bytes_per_token
 
 

@@ -27,7 +27,8 @@ from bathyscope.model import Model, as_device, as_dtype, free_bytes, load_config
 from bathyscope.options import Range
 from bathyscope.prompts.source import Source
 from bathyscope.sharding import convoys_of
-from bathyscope.surveying import Survey, SurveyPlan
+from bathyscope.surveying.asking import Survey
+from bathyscope.surveying.plan import SurveyPlan
 from bathyscope.text import duration, in_bytes, scaled
 from bathyscope.wavefront.calls import CallPolicy
 from bathyscope.wavefront.compare import METRICS, bytes_at_once, compare

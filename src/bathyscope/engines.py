@@ -20,7 +20,7 @@ from bathyscope.store.manifest import RUN
 from bathyscope.store.parts import Part
 from bathyscope.store.run import CONTROLS, Run, controls_in, load_manifest
 from bathyscope.surgery.copying import reordered
-from bathyscope.surveying import Measures, Survey
+from bathyscope.surveying.asking import Measures, Survey
 from bathyscope.wavefront.memory import as_bytes
 
 _OF_LOADING = frozenset(inspect.signature(load).parameters) - {"model"}

@@ -19,7 +19,7 @@ from bathyscope.prompts.source import label_of
 from bathyscope.recipes import overlay, read_recipe
 from bathyscope.store.folder import folder_path
 from bathyscope.store.run import Run
-from bathyscope.surveying import Survey
+from bathyscope.surveying.asking import Survey
 
 State = Literal["waiting", "running", "done", "failed"]
 

@@ -13,7 +13,8 @@ import pytest
 
 import bathyscope
 from bathyscope.cli import main
-from bathyscope.cli.commands.depth_performance import coefficient_rows
+from bathyscope.cli.arguments import records
+from bathyscope.cli.commands.depth_performance import COLUMNS
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +29,8 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_csv_and_json_are_the_regression(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    wanted = coefficient_rows(bathyscope.depth_performance(models, covariates=["d_model"], level=0.9))
+    fitted = bathyscope.depth_performance(models, covariates=["d_model"], level=0.9)
+    wanted = records(fitted, COLUMNS, ("errors", "term"))
     asked = ["depth-performance", str(models), "--covariates", "d_model", "--level", "0.9"]
     assert main([*asked, "--format", "json"]) == 0
     out, err = capsys.readouterr()

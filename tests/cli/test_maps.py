@@ -14,7 +14,8 @@ from support import zoo
 import bathyscope
 from bathyscope.between.map_results import open_maps
 from bathyscope.cli import main
-from bathyscope.cli.commands.maps import pair_rows
+from bathyscope.cli.arguments import records
+from bathyscope.cli.commands.maps import COLUMNS, PAIR
 from bathyscope.errors import PromptError
 
 OPTIONS = ["--resamples", "20", "--quiet"]
@@ -41,7 +42,8 @@ def test_a_row_for_every_pair(model_folder: Path, prompts: Path, capsys: pytest.
     expected = bathyscope.maps(
         model_folder, model_folder, prompts, ridge=(0, 1e-3), sources_per_pass=4, resamples=20, progress=False
     )
-    assert [{name: float(value) for name, value in row.items()} for row in rows] == pair_rows(expected)
+    wanted = records(expected, (*PAIR, *COLUMNS), PAIR)
+    assert [{name: float(value) for name, value in row.items()} for row in rows] == wanted
     assert len(rows) == 36
     assert {row["ridge"] for row in rows} == {"0.0", "0.001"}
 

@@ -12,7 +12,8 @@ from support import zoo
 from support.piece_tokenizer import CONTEXT, WHOLES, piece_tokenizer, split_words
 
 from bathyscope.cli import main
-from bathyscope.cli.commands.probe import COLUMNS, head_rows
+from bathyscope.cli.arguments import records
+from bathyscope.cli.commands.probe import COLUMNS
 from bathyscope.errors import PromptError
 from bathyscope.probing import subjoiner
 
@@ -48,7 +49,7 @@ def test_a_row_for_every_head_with_a_rank(model: Path, words: Path, capsys: pyte
     for name, column in COLUMNS.items():
         assert [float(row[column]) for row in rows] == expected[name].values.tolist()
     assert main(printed(model, words, "--format", "json")) == 0
-    assert json.loads(capsys.readouterr().out) == head_rows(expected)
+    assert json.loads(capsys.readouterr().out) == records(expected, COLUMNS, ("rank",))
 
 
 def test_the_table_says_what_is_compared_and_a_figure_is_written(

@@ -15,7 +15,7 @@ from support import waves, workers, zoo
 import bathyscope
 from bathyscope import OptionError, Prompt, StoreError
 from bathyscope.store.parts import Part
-from bathyscope.surveying import SurveyPlan
+from bathyscope.surveying.plan import SurveyPlan
 
 MEASURES = ["residual", "lens", "skip", "effective_depth", "depth_score"]
 OF = 3

@@ -10,7 +10,7 @@ from support import waves, zoo
 
 from bathyscope import ModelError
 from bathyscope.distributed.worker import Call, Planned, Worker
-from bathyscope.surveying import Survey
+from bathyscope.surveying.asking import Survey
 
 IDENTITY = {"weight_hash": "a", "device": "NVIDIA H200", "measures": {"lens": {"k": 5}}}
 FIRST = Planned(IDENTITY, {}, {"torch": "2.13.0", "numpy": "2.4.6"}, b"", [1.0], False, "left (NVIDIA H200)")

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from support.synthetic_runs import bits, identity, small_shard, small_summary
 
-from bathyscope.store import Run, RunWriter, open_run
+from bathyscope.store.run import Run, open_run
+from bathyscope.store.writer import RunWriter
 
 DRIVER = Path(__file__).resolve().parents[1] / "support" / "crash_driver.py"
 

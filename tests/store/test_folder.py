@@ -13,8 +13,9 @@ from support.synthetic_runs import identity, small_shard, small_summary
 
 import bathyscope
 from bathyscope.errors import OptionError, StoreError
-from bathyscope.store import RunWriter, open_run
 from bathyscope.store.folder import Folder, Kind, plain_name, read_manifest
+from bathyscope.store.run import open_run
+from bathyscope.store.writer import RunWriter
 
 KIND = Kind("evaluation", "bathyscope evaluate", "evaluation.json", schemas=(1,))
 Tree = dict[str, Any]

@@ -14,14 +14,15 @@ import xarray as xr
 from support.synthetic_runs import bits, identity, shard, summary
 
 from bathyscope.errors import StoreError
-from bathyscope.store import RunWriter, open_run
+from bathyscope.store.run import open_run
+from bathyscope.store.writer import RunWriter
 
 # Under RLIMIT_FSIZE the kernel itself refuses to let a file grow, amid a write, as a full disk does.
 LIMITED = """
 import resource, sys
 import numpy as np, xarray as xr
 from bathyscope.errors import StoreError
-from bathyscope.store import RunWriter
+from bathyscope.store.writer import RunWriter
 from support.synthetic_runs import identity
 resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
 with RunWriter.open(sys.argv[1], identity(4)) as writer:

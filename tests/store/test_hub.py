@@ -15,7 +15,8 @@ from support.synthetic_runs import identity, shard, summary
 import bathyscope
 from bathyscope.cli import main
 from bathyscope.errors import OptionError, StoreError
-from bathyscope.store import Run, RunWriter, open_run
+from bathyscope.store.run import Run, open_run
+from bathyscope.store.writer import RunWriter
 
 
 def written(path: Path | None) -> Run:

@@ -13,7 +13,8 @@ import pytest
 from support.synthetic_runs import identity, shard
 
 from bathyscope.errors import StoreError
-from bathyscope.store import RunWriter, open_run
+from bathyscope.store.run import open_run
+from bathyscope.store.writer import RunWriter
 
 HOLDER = """
 import sys, time

@@ -10,8 +10,9 @@ import xarray as xr
 from support.synthetic_runs import BLOCKS, bits, identity, length, shard, summary
 
 from bathyscope.errors import OptionError, StoreError
-from bathyscope.store import Run, RunWriter, open_run
+from bathyscope.store.run import Run, open_run
 from bathyscope.store.table import tidy
+from bathyscope.store.writer import RunWriter
 
 TOKENS = sum(length(p) for p in range(6))
 

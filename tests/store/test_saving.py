@@ -9,7 +9,8 @@ import pytest
 from support.synthetic_runs import identity, shard, summary
 
 from bathyscope.errors import StoreError
-from bathyscope.store import Run, RunWriter, open_run
+from bathyscope.store.run import Run, open_run
+from bathyscope.store.writer import RunWriter
 
 
 def written(path: Path | None) -> Run:

@@ -13,8 +13,9 @@ import xarray as xr
 from support.synthetic_runs import bits, identity, shard, summary
 
 from bathyscope.errors import OptionError, StoreError
-from bathyscope.store import Run, RunWriter, open_run
 from bathyscope.store.manifest import library_versions
+from bathyscope.store.run import Run, open_run
+from bathyscope.store.writer import RunWriter
 
 
 def complete(path: Path | None, **changes: Any) -> Run:

@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_leaves
 
 from bathyscope.anatomy.readout import Readout
 from bathyscope.cost import outline
-from bathyscope.surveying import Survey
+from bathyscope.surveying.asking import Survey
 from bathyscope.wavefront.batch import Batch
 
 _ATEN = torch.ops.aten

@@ -21,7 +21,7 @@ from bathyscope.store.manifest import RUN
 from bathyscope.store.prompts import PROMPTS, PROMPTS_FILE
 from bathyscope.store.run import CONTROLS, Run, controls_in
 from bathyscope.store.writer import RunWriter
-from bathyscope.surveying import Survey
+from bathyscope.surveying.asking import Survey
 from bathyscope.text import without_folders
 
 _AT_ONCE: Final = 16

@@ -21,7 +21,7 @@ from bathyscope.store.shards import read_shard
 from bathyscope.store.writer import RunWriter
 
 if TYPE_CHECKING:
-    from bathyscope.surveying import SurveyPlan
+    from bathyscope.surveying.plan import SurveyPlan
 
 
 def join(parts: Sequence[str | Path], out: str | Path) -> Run:
@@ -113,7 +113,7 @@ class _Gathered:
         from bathyscope.cost import outline
         from bathyscope.measures.registry import MEASURES, make
         from bathyscope.model import config_hash, load
-        from bathyscope.surveying import Survey
+        from bathyscope.surveying.asking import Survey
 
         identity, notes = self.manifest.identity, self.manifest.record.notes
         foreign = [name for name in identity.measures if name not in MEASURES]

@@ -25,7 +25,8 @@ from bathyscope.prompts.source import Source
 from bathyscope.store.difference import difference, listed, version_difference
 from bathyscope.store.manifest import library_versions
 from bathyscope.store.prompts import encode_prompts
-from bathyscope.surveying import Survey, SurveyPlan
+from bathyscope.surveying.asking import Survey
+from bathyscope.surveying.plan import SurveyPlan
 from bathyscope.wavefront.engine import Wavefront
 
 Datasets = Mapping[str, xr.Dataset]

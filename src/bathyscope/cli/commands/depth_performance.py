@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 _BY_ERRORS = ("standard_error", "ci_low", "ci_high", "p_value")
-_COLUMNS = ("term", "errors", "coefficient", *_BY_ERRORS, "partial_r2", "vif")
+COLUMNS = ("term", "errors", "coefficient", *_BY_ERRORS, "partial_r2", "vif")
 _EXAMPLES = """\
 Examples:
   bathyscope depth-performance models.csv
@@ -40,14 +40,9 @@ def depth_performance_command(
     """
     check_picture(out)
     found = bathyscope.depth_performance(table, **given)
-    write_rows(coefficient_rows(found), format, remark(found))
+    write_rows(records(found, COLUMNS, ("errors", "term")), format, remark(found))
     write_picture(out, "depth_performance", found)
     return 0
-
-
-def coefficient_rows(found: xr.Dataset) -> list[dict[str, Any]]:
-    """A row for every term and kind of errors."""
-    return records(found, _COLUMNS, ("errors", "term"))
 
 
 def remark(found: xr.Dataset) -> str:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 ARRAYS = ".nc"
+PAIR = ("source", "target")
 COLUMNS = ("relative_error", "relative_error_low", "relative_error_high", "summed_error", "r2", "ridge")
 
 _IN_A_SHELL = {"ridge": "penalties to choose from, such as 0,1e-4,1; 1 is the mean variance of standardised features"}
@@ -54,16 +55,11 @@ def maps_command(
     if "ridge" in given:
         given["ridge"] = _numbers(given["ridge"])
     found = on_models(bathyscope.maps, [source, target], one_source([prompts]), given=given, quiet=quiet)
-    if not write_data(pair_rows(found), format):
+    if not write_data(records(found, (*PAIR, *COLUMNS), PAIR), format):
         _show_table(found)
     for file in files:
         _save(found, file, quiet)
     return 0
-
-
-def pair_rows(found: xr.Dataset) -> list[dict[str, Any]]:
-    """A row for every source and target."""
-    return records(found, ("source", "target", *COLUMNS), ("source", "target"))
 
 
 def _check(files: Sequence[Path]) -> None:

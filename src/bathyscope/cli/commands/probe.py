@@ -124,18 +124,13 @@ def subjoiner_command(
     """
     check_picture(out)
     found = on_models(partial(bathyscope.probe, "subjoiner"), [model], words, given=given, quiet=quiet)
-    rows = head_rows(found)
+    rows = records(found, COLUMNS, ("rank",))
     if not write_data(rows, format):
         headings = [name.replace("_", " ") for name in rows[0]]
         write_table(headings, [[f"{v:.3f}" if isinstance(v, float) else v for v in row.values()] for row in rows])
         write(subjoiner_remark(found))
     write_picture(out, "subjoiner", found, quiet)
     return 0
-
-
-def head_rows(found: xr.Dataset) -> list[dict[str, Any]]:
-    """A row for every head with a rank, the first rank first."""
-    return records(found, COLUMNS, ("rank",))
 
 
 def subjoiner_remark(found: xr.Dataset) -> str:
