@@ -15,7 +15,7 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
 from bathyscope.report.figures import style
-from bathyscope.report.figures.kind import FigureKind, Panel, compose, fill
+from bathyscope.report.figures.kind import FigureKind, Panel, arrange, fill
 from bathyscope.report.figures.layout import MeasuredOnce
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.store.run import Run
@@ -79,7 +79,7 @@ def laid_out_from(
     kind: FigureKind, run: Run, options: FigureOptions | None = None, panels: Sequence[str] = ()
 ) -> Figure:
     """The figure under its heading, with everything in its place: most of what drawing costs."""
-    return compose(run, _chosen(kind, run, options, panels))
+    return arrange(run.caption(), _chosen(kind, run, options, panels))
 
 
 def _chosen(kind: FigureKind, run: Run, options: FigureOptions | None, panels: Sequence[str]) -> list[Panel]:

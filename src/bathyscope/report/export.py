@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from bathyscope.errors import OptionError, StoreError
 from bathyscope.report.arguments import check_options, runs_of
-from bathyscope.report.figures.kind import arrange, compose
+from bathyscope.report.figures.kind import arrange
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.registry import drawings
 from bathyscope.report.render import FORMATS, check_format, render
@@ -35,7 +35,7 @@ def save_figures(
     if len(runs) != 1:
         raise OptionError(f"Figures are of one run, and {len(runs)} were given; save_side_by_side takes several.")
     (run,) = runs
-    figures = {name: compose(run, drawing.panels) for name, drawing in drawings(run, options).items()}
+    figures = {name: arrange(run.caption(), drawing.panels) for name, drawing in drawings(run, options).items()}
     return _save(figures, folder, formats)
 
 

@@ -1,8 +1,7 @@
 """Effective depth as a table: plain rows for files, cells of text for readers."""
 
-import math
 from collections.abc import Iterable, Sequence
-from typing import Final, TypedDict, TypeVar
+from typing import Final, TypedDict, TypeVar, cast
 
 from bathyscope.errors import OptionError
 from bathyscope.measures.curves import in_blocks_done
@@ -54,23 +53,9 @@ def effective_depth_rows(run: Run) -> list[DepthRow]:
             f"This run holds no {MEASURE!r} (it holds: {', '.join(run.measures) or 'nothing'}). "
             f"Survey again with measures=[..., {MEASURE!r}]."
         )
-    data = in_blocks_done(run[MEASURE])
-    rows: list[DepthRow] = []
-    for name in data["estimator"].values:
-        one = data.sel(estimator=name)
-        rows.append(
-            DepthRow(
-                estimator=str(name),
-                depth=_number(one["depth"].item()),
-                ci_low=_number(one["ci_low"].item()),
-                ci_high=_number(one["ci_high"].item()),
-                ratio=_number(one["ratio"].item()),
-                index=_number(one["index"].item()),
-                crossing_share=_number(one["crossing_share"].item()),
-                reason=str(one["reason"].item()),
-            )
-        )
-    return rows
+    columns = list(DepthRow.__annotations__)
+    found = in_blocks_done(run[MEASURE])[columns[1:]].to_dataframe().reset_index()[columns].astype(object)
+    return cast(list[DepthRow], found.where(found.notna(), None).to_dict("records"))
 
 
 def remarks(rows: Sequence[DepthRow]) -> list[str]:
@@ -146,7 +131,3 @@ def interval_level(run: Run) -> float:
 
 def _first_capital(text: str) -> str:
     return text[:1].upper() + text[1:]
-
-
-def _number(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None

@@ -48,7 +48,6 @@ class Effects:
     Args:
         effect: (prompt, reduction, skipped, block), NaN where a prompt has none.
         output: (prompt, reduction, skipped), change of the output; None where it was not measured.
-        title: what is seen.
         own_measured: whether the effect on the skipped block itself is a result; where the definition fixes it,
             it stays blank, as effects on earlier blocks always do.
     """
@@ -201,13 +200,7 @@ def _every(effect: xr.DataArray) -> NDArray[Any]:
 
 
 def _map_panel(name: str, heat: HeatMap, output: NDArray[Any] | None, reduction: str) -> Panel:
-    """The map, bars at its right, the colour bar below.
-
-    Args:
-        heat: skipped against affected block, 0 … L−1 both.
-        output: (skipped), change of the output, NaN where nothing was measured; None = there are no bars.
-        reduction: how tokens and prompts were reduced, in words.
-    """
+    """The map with bars of the change of the output (skipped) at its right, NaN where nothing was measured."""
     L = len(heat.values)
     alt = (
         f"Heat map of {L} skipped by {L} affected blocks. {heat.title}, {reduction}: "

@@ -9,7 +9,7 @@ import xarray as xr
 
 from bathyscope.report.figures import style
 from bathyscope.report.figures.heat_map import Side
-from bathyscope.report.figures.kind import Drawing, FigureKind, Panel
+from bathyscope.report.figures.kind import Drawing, FigureKind
 from bathyscope.report.figures.lines import BLOCK_LABEL, PARTS, Axis, Curve, chart
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.token_map import BLOCK_LABEL as SHORT_BLOCK_LABEL
@@ -18,6 +18,9 @@ from bathyscope.report.provenance import measure_options
 from bathyscope.store.run import Run
 
 _SITES: Final = {"block": "output of the block", "attention": "attention's contribution", "mlp": "MLP's contribution"}
+_MISSING: Final = Axis(
+    "How far attributions miss what they explain", BLOCK_LABEL, "missing, in size (dimensionless)", "auto"
+)
 
 
 def _drawing(run: Run, options: FigureOptions) -> Drawing:
@@ -36,12 +39,17 @@ def _drawing(run: Run, options: FigureOptions) -> Drawing:
         values = data["attribution"]
         readings = {str(site): _reading(values.sel(site=site), str(site)) for site in values["site"].values}
     if "completeness" in data:
+        data = data.assign(completeness=abs(data["completeness"]))
         note += (
             "Completeness: how far the attributions of a block, added up, miss the difference of probabilities that "
             "they explain (0: exact). Lines: means over prompts, each counting the same. "
         )
     panels, said = token_panels(data, readings, options)
-    complete = _completeness(data, options)
+    curves = [
+        Curve("completeness", style.PART_NAMES[site], PARTS[site], "prompts", {"site": site})
+        for site in map(str, data["site"].values)
+    ]
+    complete = chart("completeness", data, _MISSING, curves, options)
     return Drawing(panels if complete is None else [*panels, complete], note + said)
 
 
@@ -49,18 +57,6 @@ def _reading(values: xr.DataArray, site: str) -> Reading:
     what = f"Attribution to the {_SITES.get(site, site)}"
     rows = Side(SHORT_BLOCK_LABEL, "block")
     return Reading(values, what, rows, "attribution\n(dimensionless, linear)", "attribution", "signed")
-
-
-def _completeness(data: xr.Dataset, options: FigureOptions) -> Panel | None:
-    if "completeness" not in data:
-        return None
-    missing = data.assign(completeness=abs(data["completeness"]))
-    curves = [
-        Curve("completeness", style.PART_NAMES[site], PARTS[site], "prompts", {"site": site})
-        for site in map(str, data["site"].values)
-    ]
-    axis = Axis("How far attributions miss what they explain", BLOCK_LABEL, "missing, in size (dimensionless)", "auto")
-    return chart("completeness", missing, axis, curves, options)
 
 
 FIGURE: Final = FigureKind("integrated_gradients", "Integrated gradients", ("attribution", "completeness"), _drawing)

@@ -166,11 +166,6 @@ class FigureKind:
         return self.drawing(run, options).panels
 
 
-def compose(run: Run, panels: Sequence[Panel]) -> Figure:
-    """Panels in one figure, headed by model, data, numbers of prompts and tokens, and noise floor."""
-    return arrange(run.caption(), panels)
-
-
 def arrange(heading: str, panels: Sequence[Panel]) -> Figure:
     """Panels in one figure under a heading: narrow ones two in a row, wide ones in a row of their own."""
     rows = _rows(panels)

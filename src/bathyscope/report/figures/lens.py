@@ -20,6 +20,12 @@ from bathyscope.store.run import Run
 _NORM_LINES: Final = ("-", "--", ":")
 """Dashes tell the norm, the first drawn solid; colour and mark the quantity."""
 
+_SETTLED: Final = {
+    "settle_depth": "settle depth",
+    "prediction_depth": "prediction depth",
+    "deep_thinking_ratio": "deep-thinking ratio",
+}
+_LATE: Final = Scale("Tokens that settle late", "share of tokens", 0, 1)
 _SETTLING: Final = (
     " Dots: prompts; diamond: their mean, weighted as lines are, with its interval. Settle depth: the first boundary "
     "at which a token's prediction comes within 0.5 bits (Jensen–Shannon) of the final one; prediction depth: the "
@@ -74,7 +80,7 @@ def _drawing(run: Run, options: FigureOptions) -> Drawing:
         lines.chart(name, data, axis, [own for curve in curves for own in _each_norm(data, curve, k)], options)
         for name, (axis, curves) in _PANELS.items()
     ]
-    made += [_settling(data, options), _deep_thinking(data, options)]
+    made += [_settling(data, options), strip.panel("deep_thinking", _rows(data, "deep_thinking_ratio"), _LATE, options)]
     return Drawing([one for one in made if one is not None], _note(data, options, tokens))
 
 
@@ -88,7 +94,7 @@ def _note(data: xr.Dataset, options: FigureOptions, tokens: str) -> str:
         + norm
         + f" {describe(options, data.sizes['prompt'])}"
         + tokens
-        + (_SETTLING if {"settle_depth", "prediction_depth", "deep_thinking_ratio"} & set(data) else "")
+        + (_SETTLING if _SETTLED.keys() & set(data) else "")
     )
 
 
@@ -106,23 +112,16 @@ def _each_norm(data: xr.Dataset, curve: lines.Curve, k: object) -> list[lines.Cu
 def _settling(data: xr.Dataset, options: FigureOptions) -> Panel | None:
     """Where predictions settle, on average over the tokens of each prompt."""
     last = int(data["boundary"].values[-1])
-    names = {"settle_depth": "settle depth", "prediction_depth": "prediction depth"}
-    rows = [row for name, label in names.items() for row in _rows(data, name, label)]
+    rows = [*_rows(data, "settle_depth"), *_rows(data, "prediction_depth")]
     scale = Scale("Where predictions settle", "boundary (index, mean over tokens)", 0, last, whole=True)
     return strip.panel("settling", rows, scale, options)
 
 
-def _deep_thinking(data: xr.Dataset, options: FigureOptions) -> Panel | None:
-    rows = _rows(data, "deep_thinking_ratio", "deep-thinking ratio")
-    scale = Scale("Tokens that settle late", "share of tokens", 0, 1)
-    return strip.panel("deep_thinking", rows, scale, options)
-
-
-def _rows(data: xr.Dataset, name: str, label: str) -> list[Row]:
+def _rows(data: xr.Dataset, name: str) -> list[Row]:
     """The quantity once, or once for each norm."""
     if name not in data:
         return []
-    weights = token_weights(data, name)
+    label, weights = _SETTLED[name], token_weights(data, name)
     if "norm" not in data[name].dims:
         return [Row(label, data[name], weights)]
     return [Row(f"{label},\n{norm}", data[name].sel(norm=norm), weights) for norm in data["norm"].values]

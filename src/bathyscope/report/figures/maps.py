@@ -10,7 +10,6 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure, FigureBase
 
-from bathyscope.arrays import FloatArray
 from bathyscope.prompts.parts import resampled
 from bathyscope.report.figures import style
 from bathyscope.report.figures.colours import Colours
@@ -83,9 +82,10 @@ def _draw_heat(figure: FigureBase, shown: HeatMap, data: xr.Dataset) -> None:
     rows, columns = shown.values.shape
     ax.plot([0, columns - 1], [0, rows - 1], color=style.PAPER, linewidth=0.9, linestyle=(0, (4, 3)))
     if shown.short == "relative error":
+        best = data[list(_DIRECTIONS)].where(lambda partner: partner != NONE)
         partners = {
-            "best_source": (np.arange(columns), _known(data["best_source"])),
-            "best_target": (_known(data["best_target"]), np.arange(rows)),
+            "best_source": (np.arange(columns), best["best_source"].values),
+            "best_target": (best["best_target"].values, np.arange(rows)),
         }
         for direction, places in partners.items():
             *_, colour, marker, size = _DIRECTIONS[direction]
@@ -108,11 +108,6 @@ def _draw_partners(figure: FigureBase, data: xr.Dataset) -> None:
     ax.set_ylabel("relative depth of its best partner")
     ax.set_title("Do best partners sit at the same relative depth?")
     ax.legend()
-
-
-def _known(best: xr.DataArray) -> FloatArray:
-    """The partners, NaN where there is none."""
-    return np.where(best.values == NONE, np.nan, best.values)
 
 
 def _statistics(data: xr.Dataset) -> str:

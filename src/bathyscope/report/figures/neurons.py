@@ -96,10 +96,9 @@ def _top(shown: xr.Dataset) -> Panel:
 def _draw(figure: FigureBase, shown: xr.Dataset, down: int) -> None:
     axes = figure.subplots(down, _COLUMNS, squeeze=False, sharey=True)
     count = shown.sizes["rank"]
-    for rank, ax in enumerate(axes.flat):
-        if rank >= count:
-            ax.remove()
-            continue
+    for ax in axes.flat[count:]:
+        ax.remove()
+    for rank, ax in enumerate(axes.flat[:count]):
         _draw_neuron(ax, shown.isel(rank=rank))
         if rank + _COLUMNS >= count:
             ax.set_xlabel("effect (logits,\ndimensionless)", fontsize=7)

@@ -70,8 +70,7 @@ def _names(data: xr.Dataset) -> str:
 
 
 def _left_out(data: xr.Dataset) -> str:
-    reasons = {str(name): str(data["left_out"].sel(curve=name).values) for name in data["curve"].values}
-    listed = "; ".join(f"{name} ({reason})" for name, reason in reasons.items() if reason)
+    listed = "; ".join(f"{name} ({reason})" for name, reason in data["left_out"].to_series().items() if reason)
     return f"Left out: {listed}" if listed else ""
 
 
