@@ -4,8 +4,6 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-import xarray as xr
-
 from bathyscope.store.run import Run
 from bathyscope.text import elided
 
@@ -36,19 +34,13 @@ def record(run: Run) -> Pairs:
 
 def prompts(run: Run) -> tuple[list[str], list[list[str]], int]:
     """Headings, rows (at most ``PROMPTS_SHOWN``) and the number of prompts; empty where no group has any."""
-    for name in run.measures:
-        dataset = run[name]
-        if "prompt" in dataset.sizes:
-            return (*_prompt_table(dataset), int(dataset.sizes["prompt"]))
-    return [], [], 0
-
-
-def _prompt_table(dataset: xr.Dataset) -> tuple[list[str], list[list[str]]]:
-    columns = [str(name) for name, values in dataset.coords.items() if values.dims == ("prompt",)]
-    cells = [dataset[name].values[:PROMPTS_SHOWN] for name in columns]
-    return [elided(name, _CELL_LETTERS) for name in columns], [
-        [elided(str(value), _CELL_LETTERS) for value in row] for row in zip(*cells)
-    ]
+    dataset = next((run[name] for name in run.measures if "prompt" in run[name].sizes), None)
+    if dataset is None:
+        return [], [], 0
+    columns = {str(name): values for name, values in dataset.coords.items() if values.dims == ("prompt",)}
+    cells = zip(*(values.values[:PROMPTS_SHOWN] for values in columns.values()))
+    rows = [[elided(str(value), _CELL_LETTERS) for value in row] for row in cells]
+    return [elided(name, _CELL_LETTERS) for name in columns], rows, int(dataset.sizes["prompt"])
 
 
 def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:

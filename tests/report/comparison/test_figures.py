@@ -82,6 +82,15 @@ def test_the_curves_of_the_runs_stand_over_the_share_of_the_depth() -> None:
     assert len(marks) == 3
 
 
+def test_marks_are_drawn_in_the_order_of_the_runs() -> None:
+    """That of a set differs from one process to the next, and with it the bytes of a page."""
+    for panel in curves.drawing(SIZE).panels:
+        lines = drawn(panel).axes[0].get_lines()
+        marked = [line.get_color() for line in lines if line.get_linestyle() == "None"]
+        assert len(marked) == 3
+        assert marked == [line.get_color() for line in lines if "(L = " in str(line.get_label())]
+
+
 def test_a_run_without_a_crossing_has_no_mark() -> None:
     late = bathyscope.compare([RUNS[0], a_run(model="own/b", shift=9)], resamples=50)
     (panel,) = (panel for panel in curves.drawing(late).panels if panel.name == "kl")

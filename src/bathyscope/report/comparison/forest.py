@@ -16,7 +16,7 @@ from bathyscope.comparison import Comparison
 from bathyscope.prompts.parts import resampled
 from bathyscope.report.comparison.table import signed, title
 from bathyscope.report.figures import style
-from bathyscope.report.figures.forest import Mark, Row, draw_rows
+from bathyscope.report.figures.forest import Row, draw_rows
 from bathyscope.report.figures.kind import Drawing, Panel
 from bathyscope.report.table import estimator_name
 
@@ -57,8 +57,8 @@ def _draw(figure: FigureBase, one: xr.Dataset, axis: str) -> None:
 def _row(one: xr.Dataset) -> Row:
     value, low, high = (float(one[name]) for name in ("difference", "ci_low", "ci_high"))
     clear = low > 0 or high < 0
-    mark = Mark(value, low, high, style.VERMILION if clear else style.MUTED, hollow=not clear)
-    return Row(estimator_name(str(one["estimator"].item())), (mark,))
+    colour = style.VERMILION if clear else style.MUTED
+    return Row(estimator_name(str(one["estimator"].item())), colour, value, low, high, hollow=not clear)
 
 
 def _legend() -> list[Line2D]:

@@ -49,11 +49,8 @@ def _note(data: xr.Dataset, options: FigureOptions) -> str:
 
 
 def _typical(reach: xr.DataArray) -> str:
-    return ", ".join(
-        f"{float(reach.sel(tokens=kind).median()):.2g} ({_KINDS[str(kind)][0]})"
-        for kind in reach["tokens"].values
-        if reach.sel(tokens=kind).notnull().any()
-    )
+    medians = reach.to_series().dropna().groupby("tokens", sort=False).median()
+    return ", ".join(f"{median:.2g} ({_KINDS[str(kind)][0]})" for kind, median in medians.items())
 
 
 def _map(values: xr.DataArray, kind: str) -> HeatMap:

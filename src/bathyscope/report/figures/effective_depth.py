@@ -15,7 +15,7 @@ from bathyscope.prompts.parts import resampled
 from bathyscope.report import table
 from bathyscope.report.figures import style
 from bathyscope.report.figures.axes import block_axis
-from bathyscope.report.figures.forest import Mark, Row, draw_rows
+from bathyscope.report.figures.forest import Row, draw_rows
 from bathyscope.report.figures.kind import Drawing, FigureKind, Panel
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.provenance import measure_options
@@ -78,13 +78,13 @@ def _lines(rows: Sequence[table.DepthRow]) -> Iterator[tuple[Row, table.DepthRow
     for group in _GROUPS:
         present = [name for name in group.labels if name in by_name]
         if present:
-            yield Row(group.heading, colour=group.colour), None
+            yield Row(group.heading, group.colour), None
         for name in present:
             row = by_name[name]
             depth, low, high = (
                 math.nan if end is None else end for end in (row["depth"], row["ci_low"], row["ci_high"])
             )
-            yield Row(group.labels[name], (Mark(depth, low, high, group.colour, group.marker),)), row
+            yield Row(group.labels[name], group.colour, depth, low, high, group.marker), row
 
 
 def _draw(figure: FigureBase, lines: Sequence[tuple[Row, table.DepthRow | None]], n_blocks: int) -> None:

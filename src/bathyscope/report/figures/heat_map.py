@@ -91,8 +91,6 @@ def tokens_size(
 
 def same_colours(maps: Sequence[HeatMap]) -> list[HeatMap]:
     """The maps with one range of colours for all, so that equal colours are equal values."""
-    if not maps:
-        return []
     everything = np.concatenate([shown.seen for shown in maps])
     first = maps[0].colours
     colours = Colours.spanning(everything, first.kind, first.clips)

@@ -72,7 +72,7 @@ def token_panels(
     colours = {
         name: Colours.spanning(np.asarray(one.values), one.colours, clips=False) for name, one in readings.items()
     }
-    there = {name: _measured(one.values) for name, one in readings.items()}
+    there = {name: one.values.notnull().any(set(one.values.dims) - {"prompt"}).values for name, one in readings.items()}
     measured = np.flatnonzero(np.any(list(there.values()), axis=0))
     panels: list[Panel] = []
     shown: list[HeatMap] = []
@@ -86,11 +86,6 @@ def token_panels(
         panels.append(_panel(f"prompt_{prompt}", maps))
         shown += maps.values()
     return panels, _describe(shown, len(panels), len(measured), data.sizes["prompt"])
-
-
-def _measured(values: xr.DataArray) -> np.ndarray:
-    """(prompt), whether it has any value."""
-    return np.asarray(values.notnull().any([dim for dim in values.dims if dim != "prompt"]).values)
 
 
 def _map(own: xr.Dataset, reading: Reading, colours: Colours, prompt: int, last: bool) -> HeatMap:
