@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from torch import nn
@@ -24,7 +24,7 @@ from bathyscope.anatomy.registry import family_for
 from bathyscope.anatomy.sites import submodule
 from bathyscope.errors import ModelError, OptionError
 from bathyscope.model import Model, as_device, as_dtype, free_bytes, load_config
-from bathyscope.options import Range
+from bathyscope.options import Range, checked
 from bathyscope.prompts.source import Source
 from bathyscope.sharding import convoys_of
 from bathyscope.surveying.asking import Survey
@@ -41,7 +41,6 @@ _BOUNDARIES = 16
 _SURE = 4.0
 # scratch space of kernels
 _WORKSPACE = 64 << 20
-_TOKENS, _COUNT = Range(2, 1_000_000), Range(1, 1_000_000_000)
 # what stands beside products, and around a survey: seven surveys of 0.2 to 16 CPU seconds are met within 1.5 times
 _BESIDE, _START = 1.3, 0.15
 # as many as any measure asks for at least
@@ -143,17 +142,18 @@ class Estimate:
         return self.weight_bytes + self.state_bytes + self.key_value_bytes + self.workspace_bytes
 
 
+@checked
 def estimate(
     model: str | Path,
     prompts: Source | None = None,
     measures: Sequence[str] | str | None = None,
     *,
-    tokens: int | None = None,
-    count: int = 10,
+    tokens: Annotated[int, Range(2, 1_000_000)] | None = None,
+    count: Annotated[int, Range(1, 1_000_000_000)] = 10,
     preset: str | None = None,
     chat: bool = False,
-    dtype: str | None = None,
-    device: str | None = None,
+    dtype: str | torch.dtype | None = None,
+    device: str | torch.device | None = None,
     revision: str | None = None,
     trust_remote_code: bool = False,
     rates: Callable[[torch.dtype, torch.device, int], Rates] | None = None,
@@ -182,11 +182,6 @@ def estimate(
     """
     if (prompts is None) == (tokens is None):
         raise OptionError("Give either prompts (--prompts gsm8k:10) or their length (--tokens 200 --count 10).")
-    for what, value, allowed in (("tokens", tokens, _TOKENS), ("count", count, _COUNT)):
-        if isinstance(value, bool) or not isinstance(value, int | None):
-            raise OptionError(f"{what} takes a whole number; {value!r} was given.")
-        if value is not None:
-            allowed.check(value, what)
     if not isinstance(model, str | Path):
         raise ModelError(
             "estimate() reads a configuration, of a hub name or a folder; "
@@ -242,7 +237,7 @@ def _per_second(work: Callable[[], Any], device: torch.device) -> float:
     return done / (time.perf_counter() - began)
 
 
-def outline(name: str, dtype: str | None, revision: str | None, trust_remote_code: bool = False) -> Model:
+def outline(name: str, dtype: str | torch.dtype | None, revision: str | None, trust_remote_code: bool = False) -> Model:
     """A model without weights that can be planned with, its checks taken to hold."""
     config = load_config(name, revision, trust_remote_code)
     text = config.get_text_config()
