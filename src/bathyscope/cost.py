@@ -5,7 +5,6 @@ and, for text, its tokenizer. Work is counted in floating-point operations of ma
 floor, work over the rate of a matrix product on this machine, plus what comparing predictions takes.
 """
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 import torch
 from torch import nn
+from torch.utils.benchmark import Timer
 from transformers import AutoModelForCausalLM
 
 from bathyscope.anatomy.anatomy import Anatomy, config_of
@@ -24,6 +24,7 @@ from bathyscope.anatomy.registry import family_for
 from bathyscope.anatomy.sites import submodule
 from bathyscope.errors import ModelError, OptionError
 from bathyscope.model import Model, as_device, as_dtype, free_bytes, load_config
+from bathyscope.model.placement import blocks_of
 from bathyscope.options import Range, checked
 from bathyscope.prompts.source import Source
 from bathyscope.sharding import convoys_of
@@ -200,7 +201,7 @@ def measure_rates(dtype: torch.dtype, device: torch.device, vocabulary: int) -> 
     """The rates of this machine, from ``SECONDS`` of matrix products and as much of comparing predictions, twice."""
     size = 1024 if device.type == "cpu" else 8192
     left = torch.randn(size, size, device=device).to(dtype)
-    matrix = 2.0 * size**3 * _per_second(lambda: left @ left, device)
+    matrix = 2.0 * size**3 * _per_second(lambda: left @ left)
     entries = min(vocabulary, 32768)
 
     def per_second(metrics: Sequence[str], tokens: int, rows: int) -> float:
@@ -214,27 +215,16 @@ def measure_rates(dtype: torch.dtype, device: torch.device, vocabulary: int) -> 
                 lambda logits_NV: logits_NV, reference_NV, others, metrics, vocabulary=entries, targets_N=targets_N
             )
 
-        return rows * tokens * entries * _per_second(compared, device)
+        return rows * tokens * entries * _per_second(compared)
 
     usual = per_second(_COMPARED, 64, 1)
     return Rates(matrix, usual, str(device), in_all_ways=per_second(tuple(METRICS), 8, _BOUNDARIES))
 
 
-def _per_second(work: Callable[[], Any], device: torch.device) -> float:
-    """How often ``work`` is done in a second, after one try that is not counted."""
-
-    def wait() -> None:
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
-
-    work()
-    wait()
-    began, done = time.perf_counter(), 0
-    while time.perf_counter() - began < SECONDS:
-        work()
-        wait()
-        done += 1
-    return done / (time.perf_counter() - began)
+def _per_second(work: Callable[[], Any]) -> float:
+    """How often ``work`` is done in a second, an accelerator's part of it included."""
+    timer = Timer("work()", globals={"work": work}, num_threads=torch.get_num_threads())
+    return 1 / float(timer.blocked_autorange(min_run_time=SECONDS).mean)
 
 
 def outline(name: str, dtype: str | torch.dtype | None, revision: str | None, trust_remote_code: bool = False) -> Model:
@@ -259,14 +249,14 @@ def outline(name: str, dtype: str | torch.dtype | None, revision: str | None, tr
 
 
 def _anatomy(name: str, hf: nn.Module, family: Family | None) -> Anatomy:
-    """Blocks and head by the family's paths; without a forward, which a model without weights cannot make."""
+    """Blocks and head, found without a forward, which a model without weights cannot make."""
     text = config_of(hf)
-    blocks = submodule(hf, family.blocks) if family else _blocks_by_number(hf, text.num_hidden_layers)
+    blocks: Any = submodule(hf, blocks_of(hf))
     head: Any = hf.get_output_embeddings()  # type: ignore[operator]
     embedding: Any = hf.get_input_embeddings()  # type: ignore[operator]
-    if not isinstance(blocks, nn.ModuleList) or head is None:
+    if head is None:
         raise ModelError(
-            f"{name}: its blocks cannot be found without its weights; bathyscope check loads it and searches."
+            f"{name}: its head cannot be found without its weights; bathyscope check loads it and searches."
         )
     unknown = Family(f"{text.model_type} (unknown)", (text.model_type,))
     return Anatomy(
@@ -283,20 +273,18 @@ def _anatomy(name: str, hf: nn.Module, family: Family | None) -> Anatomy:
     )
 
 
-def _blocks_by_number(hf: nn.Module, number: int) -> nn.Module | None:
-    return next((m for m in hf.modules() if isinstance(m, nn.ModuleList) and len(m) == number), None)
-
-
 def _count(plan: SurveyPlan, rates: Rates, copies: float, device: torch.device) -> Estimate:
     """The cost of the planned prompts, each taken ``copies`` times."""
     anatomy, lengths = plan.facts.anatomy, [len(p) for p in plan.prompts]
     item = torch.empty(0, dtype=plan.model.dtype).element_size()
     total, longest = round(copies * sum(lengths)), max(lengths)
     rows = {
-        m.name: _mean(m.rows_per_prompt(plan.facts, n) + m.rows_after(plan.facts, n) for n in lengths)
+        m.name: sum(m.rows_per_prompt(plan.facts, n) + m.rows_after(plan.facts, n) for n in lengths) / len(lengths)
         for m in plan.measures
     }
-    readouts = {m.name: _mean(m.readouts_per_prompt(plan.facts, n) for n in lengths) for m in plan.measures}
+    readouts = {
+        m.name: sum(m.readouts_per_prompt(plan.facts, n) for n in lengths) / len(lengths) for m in plan.measures
+    }
     intervened = sum(rows.values())
     # the baseline, and a control row where anything intervenes
     forwards = 1 + (1 if intervened else 0) + intervened
@@ -377,43 +365,33 @@ def _forward_flops(anatomy: Anatomy, tokens: int) -> float:
 
 def _active_weights(anatomy: Anatomy, block: nn.Module) -> float:
     """Weights of matrices that one token meets; of experts only the chosen ones."""
-    active = 0.0
-    for name, weight in block.named_parameters():
-        if weight.ndim >= 2:
-            kind = next((kind for kind in _EXPERTS if any(part in f".{name}." for part in kind.parts)), None)
-            active += weight.numel() * (1.0 if kind is None else kind.share(config_of(anatomy.model)))
-    return active
+    config = config_of(anatomy.model)
+    matrices = ((name, weight.numel()) for name, weight in block.named_parameters() if weight.ndim >= 2)
+    return sum(size * _share_met(f".{name}.", config) for name, size in matrices)
 
 
-@dataclass(frozen=True)
-class _Experts:
-    """A kind of experts, by parts of their weights' names.
+def _share_met(name: str, config: object) -> float:
+    """The part of a matrix that one token meets."""
+    for parts, counts, chosen in _EXPERTS:
+        if any(part in name for part in parts):
+            return float(_first(config, chosen) / _first(config, counts))
+    return 1.0
 
-    Args:
-        counts, chosen: what configurations call the number of experts, and that of those a token meets.
-    """
 
-    parts: tuple[str, ...]
-    counts: tuple[str, ...]
-    chosen: tuple[str, ...]
-
-    def share(self, config: object) -> float:
-        """The part of the experts that one token meets."""
-        count, chosen = (
-            next((getattr(config, name) for name in names if getattr(config, name, None)), 1)
-            for names in (self.counts, self.chosen)
-        )
-        return float(chosen / count)
+def _first(config: object, names: Sequence[str]) -> Any:
+    """What the first of the names that a configuration knows stands for; 1 where it knows none."""
+    return next((getattr(config, name) for name in names if getattr(config, name, None)), 1)
 
 
 _EXPERTS = (
-    _Experts(
+    (
         (".experts.",),
         ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"),
         ("num_experts_per_tok", "moe_k"),
     ),
-    _Experts((".value_experts.", ".output_experts."), ("attention_experts",), ("attention_experts_per_tok",)),
+    ((".value_experts.", ".output_experts."), ("attention_experts",), ("attention_experts_per_tok",)),
 )
+"""Kinds of experts: parts of their weights' names, what configurations call their number, and that of the chosen."""
 
 
 def _attention_width(anatomy: Anatomy) -> int:
@@ -429,8 +407,3 @@ def _key_value_width(anatomy: Anatomy) -> int:
     shared = getattr(config, "num_key_value_heads", None)
     width = _attention_width(anatomy)
     return width * shared // heads if isinstance(heads, int) and isinstance(shared, int) and heads else width
-
-
-def _mean(values: Any) -> float:
-    found = list(values)
-    return sum(found) / len(found)

@@ -81,8 +81,8 @@ def blocks_of(hf: nn.Module) -> str:
     lists = [path for path, m in hf.named_modules() if isinstance(m, nn.ModuleList) and len(m) == number]
     if not lists:
         raise ModelError(
-            f"The blocks of {type(hf).__name__} cannot be found without its weights, so that they cannot be streamed; "
-            "load it with placement='resident'."
+            f"The blocks of {type(hf).__name__} cannot be found without its weights, so that they cannot be streamed, "
+            "nor a survey of it estimated; load it with placement='resident', which searches them."
         )
     return min(lists, key=lambda path: path.count("."))
 
