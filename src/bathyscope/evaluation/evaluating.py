@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -183,7 +183,9 @@ class _Work:
         from bathyscope.evaluation.harness import score
 
         found: dict[str, Score] = {}
-        with _running(self.model, variant, self.arguments):
+        # nothing of this program stands between the normal model and the harness
+        is_normal = variant.name == NORMAL
+        with nullcontext() if is_normal else scheduled(self.model, variant.schedule, self.arguments):
             for one in missing:
                 found[one.name] = {"schedule": variant.name, "task": one.name, **score(lm, one, self.limit)}
                 _require_finite(found[one.name])
@@ -200,16 +202,6 @@ class _Work:
     def _advance(self, requests: int) -> None:
         self.done, self.answering = self.done + requests, 0
         self.bar.advance_to(self.done)
-
-
-@contextmanager
-def _running(model: Model, variant: Variant, arguments: Arguments) -> Iterator[None]:
-    """The normal model is left as it is: nothing of this program stands between it and the harness."""
-    if variant.name == NORMAL:
-        yield
-    else:
-        with scheduled(model, variant.schedule, arguments):
-            yield
 
 
 def _require_finite(score: Score) -> None:

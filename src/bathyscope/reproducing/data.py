@@ -55,11 +55,6 @@ def localised(source: str, data: Mapping[str, str], count: int | None = None) ->
     return replace(spec, count=count)
 
 
-def corpus_of(source: object, data: Mapping[str, str]) -> str:
-    """The file of a corpus that is read as a text."""
-    return str(localised(str(source), data).path)
-
-
 @cache
 def files() -> Mapping[str, tuple[str, ...]]:
     """Names that files may be given for: data sets, corpora, tasks and tables of the papers → endings of the files."""

@@ -21,7 +21,7 @@ from bathyscope.probing.subjoiner import LEAST
 from bathyscope.prompts.prompt import Prompt
 from bathyscope.prompts.source import label_of
 from bathyscope.prompts.spec import SourceSpec
-from bathyscope.reproducing.data import VALIDATION, corpus_of, localised
+from bathyscope.reproducing.data import VALIDATION, localised
 from bathyscope.reproducing.models import NamedModel
 from bathyscope.store.atomic import write_atomically
 from bathyscope.store.run import Run, open_run
@@ -136,7 +136,7 @@ def _wic(cell: Cell, models: Sequence[Model], progress: bool) -> xr.Dataset:
 def _of_corpus(kind: Kind, number: str, cell: Cell, models: Sequence[Model], progress: bool) -> xr.Dataset:
     """A probe of a text, of as many words or contexts as prompts were asked for."""
     few = {} if cell.count is None else {number: max(LEAST, cell.count)}
-    corpus = corpus_of(cell.work.data, cell.data)
+    corpus = str(localised(str(cell.work.data), cell.data).path)
     return probe(kind, models[0], corpus, progress=progress, **few, **cell.work.options)
 
 

@@ -33,33 +33,26 @@ class TokenLimit:
         ``own``, the surveyed model's tokenizer, also counts, with a warning, where the papers' can be had neither from
         the cache nor from the hub. A PromptError where it is needed and there is none.
         """
-        if asked is not None:
-            return _counted_by(self._required(own, data_set), asked)
-        try:
-            papers = load_tokenizer(self.tokenizer)
-        except ModelError:
-            papers = None
-        if papers is not None:
-            return _counted_by(papers, self.tokens)
-        counting = self._required(own, data_set)
-        warn(
-            f"{data_set}: prompts of at most {self.tokens} tokens are taken, and the papers counted with "
-            f"{self.tokenizer}, which cannot be loaded here. Counted with the model's own tokenizer instead, so "
-            f"the choice of prompts may differ; max_tokens={self.tokens} asks for that without this warning.",
-        )
-        return _counted_by(counting, self.tokens)
-
-    def _required(self, own: PreTrainedTokenizerBase | None, data_set: str) -> PreTrainedTokenizerBase:
-        if own is None:
+        counting = None if asked is not None else self._of_the_papers()
+        if counting is None and own is None:
             raise PromptError(
                 f"{data_set}: its prompts are limited in tokens, and there is neither {self.tokenizer}, which the "
                 "papers counted with, nor a tokenizer of the model; give a model with a tokenizer."
             )
-        return own
+        if counting is None and asked is None:
+            warn(
+                f"{data_set}: prompts of at most {self.tokens} tokens are taken, and the papers counted with "
+                f"{self.tokenizer}, which cannot be loaded here. Counted with the model's own tokenizer instead, so "
+                f"the choice of prompts may differ; max_tokens={self.tokens} asks for that without this warning.",
+            )
+        counted: Any = own if counting is None else counting
+        return lambda text: len(counted(text, verbose=False)["input_ids"]) <= (asked or self.tokens)
 
-
-def _counted_by(tokenizer: PreTrainedTokenizerBase, limit: int) -> Callable[[str], bool]:
-    return lambda text: len(tokenizer(text, verbose=False)["input_ids"]) <= limit
+    def _of_the_papers(self) -> PreTrainedTokenizerBase | None:
+        try:
+            return load_tokenizer(self.tokenizer)
+        except ModelError:
+            return None
 
 
 SHUFFLE_SEED = 42

@@ -12,6 +12,7 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import NamedTuple
 
 from bathyscope.prompts.tasks.arithmetic_expressions import (
@@ -98,26 +99,16 @@ MAX_BASE, MAX_DEGREE = 16, 10
 
 
 class Entropies(NamedTuple):
-    """Ranges that entropies are drawn from: of training problems and of larger ones; sums of two have their own."""
+    """Ranges that entropies are drawn from, of training problems and of larger ones; sums of two have their own."""
 
-    usual: Range = (3.0, 10.0)
-    hard: Range = (10.0, 12.0)
-    usual_sum: Range = (4.0, 16.0)
-    hard_sum: Range = (16.0, 20.0)
+    numbers: tuple[Range, Range] = ((3.0, 10.0), (10.0, 12.0))
+    sums: tuple[Range, Range] = ((4.0, 16.0), (16.0, 20.0))
 
     @classmethod
     def within(cls, least: int, most: int) -> Entropies:
         """The same range for all training problems, and up to two digits more beyond."""
-        usual, hard = (float(least), float(most)), (float(most), most + 2.0)
-        return cls(usual, hard, usual, hard)
-
-    def of_numbers(self, hard: bool) -> Range:
-        """Of all problems but sums of two."""
-        return self.hard if hard else self.usual
-
-    def of_sums(self, hard: bool) -> Range:
-        """Of sums and differences of two."""
-        return self.hard_sum if hard else self.usual_sum
+        both = (float(least), float(most)), (float(most), most + 2.0)
+        return cls(both, both)
 
 
 ORIGINAL = Entropies()
@@ -173,48 +164,45 @@ _VALUES = ("{e}", "What is {e}?", "Calculate {e}.", "Evaluate {e}.", "What is th
 
 
 def _add_or_sub(rng: random.Random, hard: bool, sizes: Entropies) -> Asked:
-    entropies = split_in_two(rng, rng.uniform(*sizes.of_sums(hard)))
+    entropies = split_in_two(rng, rng.uniform(*sizes.sums[hard]))
     p, q = (integer_or_decimal(rng, entropy) for entropy in entropies)
-    most = int(sizes.usual_sum[1])
+    most = int(sizes.sums[0][1])
     if rng.random() < 0.5:
         return _of_two(rng, _SUMS, decimal_text(p), decimal_text(q), "+", decimal_text(p + q), most)
     return _of_two(rng, _DIFFERENCES, decimal_text(p), decimal_text(q), "-", decimal_text(p - q), most)
 
 
 def _mul(rng: random.Random, hard: bool, sizes: Entropies) -> Asked:
-    entropies = split_in_two(rng, rng.uniform(*sizes.of_numbers(hard)))
+    entropies = split_in_two(rng, rng.uniform(*sizes.numbers[hard]))
     p, q = (integer_or_decimal(rng, entropy) for entropy in entropies)
-    return _of_two(rng, _PRODUCTS, decimal_text(p), decimal_text(q), "*", decimal_text(p * q), int(sizes.usual[1]))
+    return _of_two(rng, _PRODUCTS, decimal_text(p), decimal_text(q), "*", decimal_text(p * q), int(sizes.numbers[0][1]))
 
 
 def _div(rng: random.Random, hard: bool, sizes: Entropies) -> Asked:
-    first, second = split_in_two(rng, rng.uniform(*sizes.of_numbers(hard)))
+    first, second = split_in_two(rng, rng.uniform(*sizes.numbers[hard]))
     q = integer(rng, second, least=1)
     p = integer(rng, first) * (q if rng.random() < 0.5 else 1)
     asked = _of_two(rng, _QUOTIENTS, str(p), str(q), "/", str(Fraction(p, q)), 0)
-    return asked._replace(is_hard=count_digits(str(p)) > sizes.usual[1])
+    return asked._replace(is_hard=count_digits(str(p)) > sizes.numbers[0][1])
 
 
-def _expression(signs: str) -> Callable[[random.Random, bool, Entropies], Asked]:
-    def draw(rng: random.Random, hard: bool, sizes: Entropies) -> Asked:
-        entropy = rng.uniform(*sizes.of_numbers(hard))
-        for_value, for_operands = max(1.0, entropy / 4), max(1.0, entropy * 3 / 4)
-        is_whole = hard or "/" not in signs
-        value = Fraction(integer(rng, for_value)) if is_whole else integer_or_rational(rng, for_value)
-        longest = FEWEST_OPERATIONS + int(for_operands / 2)
-        operations = rng.randint(*HARD_OPERATIONS) if hard else rng.randint(FEWEST_OPERATIONS, longest)
-        node = grow(rng, value, operations, signs, max(0.5, for_operands / operations))
-        written = text(node)
-        digits = max(count_digits(str(leaf)) for leaf in leaves(node))
-        question = rng.choice(_VALUES).format(e=written)
-        is_hard = operations > MOST_OPERATIONS
-        return Asked(question, str(value), written, operations, operations + 1, digits, is_hard, equations(node))
-
-    return draw
+def _expression(signs: str, rng: random.Random, hard: bool, sizes: Entropies) -> Asked:
+    entropy = rng.uniform(*sizes.numbers[hard])
+    for_value, for_operands = max(1.0, entropy / 4), max(1.0, entropy * 3 / 4)
+    is_whole = hard or "/" not in signs
+    value = Fraction(integer(rng, for_value)) if is_whole else integer_or_rational(rng, for_value)
+    longest = FEWEST_OPERATIONS + int(for_operands / 2)
+    operations = rng.randint(*HARD_OPERATIONS) if hard else rng.randint(FEWEST_OPERATIONS, longest)
+    node = grow(rng, value, operations, signs, max(0.5, for_operands / operations))
+    written = text(node)
+    digits = max(count_digits(str(leaf)) for leaf in leaves(node))
+    question = rng.choice(_VALUES).format(e=written)
+    is_hard = operations > MOST_OPERATIONS
+    return Asked(question, str(value), written, operations, operations + 1, digits, is_hard, equations(node))
 
 
 def _add_or_sub_in_base(rng: random.Random, hard: bool, sizes: Entropies) -> Asked:
-    p, q = (integer(rng, entropy) for entropy in split_in_two(rng, rng.uniform(*sizes.usual)))
+    p, q = (integer(rng, entropy) for entropy in split_in_two(rng, rng.uniform(*sizes.numbers[0])))
     base = rng.randint(2, MAX_BASE)
     sign, value = ("+", p + q) if rng.random() < 0.5 else ("-", p - q)
     wordings = (f"In base {base}, what is {{p}} {sign} {{q}}?",)
@@ -227,7 +215,7 @@ _ORDINALS = ("square", "cube", "fourth", "fifth", "sixth", "seventh", "eighth", 
 
 def _nearest_integer_root(rng: random.Random, hard: bool, sizes: Entropies) -> Asked:
     degree = rng.randint(2, 3 if rng.random() < 0.5 else MAX_DEGREE)
-    value = integer(rng, rng.uniform(*sizes.usual), signed=False)
+    value = integer(rng, rng.uniform(*sizes.numbers[0]), signed=False)
     wordings = (
         f"What is the {_ORDINALS[degree - 2]} root of {value} to the nearest integer?",
         f"What is {value} to the power of 1/{degree}, to the nearest integer?",
@@ -237,7 +225,7 @@ def _nearest_integer_root(rng: random.Random, hard: bool, sizes: Entropies) -> A
 
 
 def _simplify_surd(rng: random.Random, hard: bool, sizes: Entropies) -> Asked:
-    surd, operations = draw_surd(rng, rng.uniform(*sizes.usual))
+    surd, operations = draw_surd(rng, rng.uniform(*sizes.numbers[0]))
     numbers = "".join(character if character.isdigit() else " " for character in surd.text).split()
     digits = max(map(len, numbers))
     return Asked(f"Simplify {surd.text}.", surd.simplified, surd.text, operations, len(numbers), digits)
@@ -245,12 +233,12 @@ def _simplify_surd(rng: random.Random, hard: bool, sizes: Entropies) -> Asked:
 
 MODULES: Mapping[str, Module] = {
     "add_or_sub": Module(_add_or_sub, True),
-    "add_sub_multiple": Module(_expression("+-"), True),
+    "add_sub_multiple": Module(partial(_expression, "+-"), True),
     "add_or_sub_in_base": Module(_add_or_sub_in_base, False),
     "mul": Module(_mul, True),
     "div": Module(_div, True),
-    "mul_div_multiple": Module(_expression("*/"), True),
-    "mixed": Module(_expression("+-*/"), True),
+    "mul_div_multiple": Module(partial(_expression, "*/"), True),
+    "mixed": Module(partial(_expression, "+-*/"), True),
     "nearest_integer_root": Module(_nearest_integer_root, False),
     "simplify_surd": Module(_simplify_surd, False),
 }
