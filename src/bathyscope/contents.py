@@ -87,11 +87,7 @@ def show(
 def summary(run: Run, measure: str, cluster: str | None = None) -> list[dict[str, Any]]:
     """A row for every variable and block or boundary of a measure: mean over prompts and its interval.
 
-    Args:
-        cluster: label of prompts that are resampled as one.
-
-    Raises:
-        OptionError: the run does not hold the measure; a label that makes no clusters.
+    Prompts of one ``cluster``, a label, are resampled as one.
     """
     results = run[measure]
     if cluster is not None:

@@ -11,11 +11,7 @@ _KINDS = {list: "list", str: "text", int: "number", float: "number", bool: "trut
 
 
 def read_recipe(path: str | Path) -> dict[str, Any]:
-    """The arguments that a recipe gives.
-
-    Raises:
-        OptionError: no such file, no YAML, or no mapping of names to values.
-    """
+    """The arguments that a recipe gives."""
     try:
         content = read_yaml(Path(path).expanduser().read_text(encoding="utf-8"))
     except OSError as error:

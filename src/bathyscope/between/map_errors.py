@@ -15,12 +15,7 @@ from bathyscope.statistics.least_squares import Array
 
 
 class MapErrors:
-    """Sums over the tokens of each test prompt.
-
-    Args:
-        prompts: numbers of the test prompts.
-        sources, targets: number of boundaries.
-    """
+    """Sums over the tokens of each test prompt, which is known by its number, at so many boundaries of either model."""
 
     def __init__(self, prompts: Sequence[int], sources: int, targets: int) -> None:
         self._place = {number: place for place, number in enumerate(prompts)}
@@ -33,8 +28,7 @@ class MapErrors:
     def add_targets(self, states: States, means_TE: Tensor) -> None:
         """Adds tokens of the targets; once for each prompt, however many blocks of sources there are.
 
-        Args:
-            means_TE: ȳ of the fitted tokens.
+        ``means_TE`` is ȳ of the fitted tokens.
         """
         for t, (given, mean_E) in enumerate(zip(states.target, means_TE)):
             y_NE = given.to(mean_E)

@@ -96,12 +96,9 @@ def dataset(
     seed: int,
     cluster: IntArray | None = None,
 ) -> xr.Dataset:
-    """All arrays of the maps.
+    """All arrays of the maps, from their errors on the test prompts and each pair's penalty.
 
-    Args:
-        errors: on the test prompts.
-        ridge_ST: the penalty of each pair.
-        cluster: [prompts], prompts of one number are resampled as one; None = each for itself.
+    ``cluster`` is [prompts], prompts of one number are resampled as one; None = each for itself.
     """
     tested = splits.test
     own = None if cluster is None else cluster[list(tested)]

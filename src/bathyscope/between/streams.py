@@ -36,12 +36,7 @@ class States:
 
 
 class Streams:
-    """Runs two models on prompts that are the same token ids for both.
-
-    Args:
-        source, target: the models.
-        prompts: all prompts.
-    """
+    """Runs two models on prompts that are the same token ids for both."""
 
     def __init__(self, source: Model, target: Model, prompts: Sequence[TokenizedPrompt]) -> None:
         self.models = (source, target)
@@ -65,11 +60,7 @@ class Streams:
         return sum(len(self.prompts[i]) - 1 for i in chosen)
 
     def batches(self, chosen: Sequence[int], sources: int) -> list[list[int]]:
-        """Prompts that are run together, as their numbers.
-
-        Args:
-            sources: at how many boundaries the source's states are asked for.
-        """
+        """Numbers of prompts that are run together, with the source's states at so many boundaries."""
         per_token = 8 * (sources * self.widths[0] + self.boundaries[1] * self.widths[1])
         room = min(_STATE_BYTES // per_token, *(wave.policy.tokens for wave in self._waves))
         equal = any(model.anatomy.equal_lengths for model in self.models)
@@ -77,11 +68,7 @@ class Streams:
         return [[chosen[place] for place in batch] for batch in planned]
 
     def states(self, picked: Sequence[int], sources: range) -> States:
-        """One batch through both models, each once.
-
-        Args:
-            sources: boundaries of the source model.
-        """
+        """One batch through both models, each once, with the source's states at the boundaries ``sources``."""
         ids = [self.prompts[i].ids for i in picked]
         found: list[list[Tensor]] = []
         for model, wave, kept in zip(self.models, self._waves, (sources, range(self.boundaries[1]))):

@@ -222,12 +222,7 @@ OF_A_QUESTION: Final = 0.05
 
 
 def equivalence_bounds(plan: Plan, question: str | None, equivalence: float | None, unit: str) -> list[float | None]:
-    """For each comparison the largest difference of ratio that counts as none; None where no test is asked for.
-
-    Raises:
-        OptionError: a bound that is not above 0 or that holds every difference there can be; an unknown unit; blocks
-            for a slope, or for models of unequal numbers of blocks.
-    """
+    """For each comparison the largest difference of ratio that counts as none; None where no test is asked for."""
     if equivalence is None:
         return [None if question is None else OF_A_QUESTION] * len(plan.asked)
     if not (equivalence > 0 and math.isfinite(equivalence)):

@@ -33,9 +33,6 @@ class Groups:
         """The groups of a run's prompts by one of their labels, or by ``dataset``.
 
         Warns of prompts without the label, and of groups that are too small for intervals.
-
-        Raises:
-            OptionError: no such label; one value only, or too many.
         """
         appearing, member = parts(label_values(run.prompts, by))
         # data sets keep the order in which they were given

@@ -44,9 +44,6 @@ def match(first: Side, second: Side, paired: bool | None) -> Match:
     Args:
         paired: True = pair equal prompt ids whatever else is known; False = never; None = where nothing
             contradicts it.
-
-    Raises:
-        OptionError: ``paired`` is True and no prompt id is in both.
     """
     if paired is False:
         return Match()

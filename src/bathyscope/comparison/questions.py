@@ -66,12 +66,7 @@ DIFFERENCE = "difference of ratio"
 def plan_comparisons(
     sides: Sequence[Side], question: str | None, *, pairs: Pairs | None, all_pairs: bool, by: str | None, against: str
 ) -> Plan:
-    """What to compare (arguments: see :func:`bathyscope.comparison.compare`).
-
-    Raises:
-        OptionError: an unknown question or size; options that do not go together; runs that the question cannot
-            be asked of.
-    """
+    """What to compare (arguments: see :func:`bathyscope.comparison.compare`)."""
     if by is not None and question != "difficulty":
         raise OptionError(f"by={by!r} (--by) chooses the label of difficulty; it goes with question='difficulty'.")
     if against != "blocks" and question != "size":

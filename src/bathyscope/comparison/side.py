@@ -113,10 +113,6 @@ def sides_of(runs: Sequence[Run], cluster: str | None = None) -> list[Side]:
 
     Args:
         cluster: label of the prompts that are resampled as one, in whichever run they are; None = each for itself.
-
-    Raises:
-        OptionError: a run given twice, parts of one, or a run without the measures that the estimators read; a label
-            that makes no clusters.
     """
     _refuse_repeated(runs)
     names = run_names(runs)
@@ -137,11 +133,7 @@ def sides_of(runs: Sequence[Run], cluster: str | None = None) -> list[Side]:
 
 
 def require_all_blocks(run: Run, name: str) -> None:
-    """Refuses a part of a run (``select``) that lacks some of the blocks.
-
-    Raises:
-        OptionError: names the run.
-    """
+    """Refuses a part of a run (``select``) that lacks some of the blocks."""
     if "blocks" in run.cut:
         raise OptionError(
             f"{name} is cut to some of its blocks, and a depth is of all of them; give the whole run, or some of its "
@@ -150,14 +142,7 @@ def require_all_blocks(run: Run, name: str) -> None:
 
 
 def chosen_estimators(names: Iterable[str], known: Collection[str], there: str) -> tuple[str, ...]:
-    """Names of estimators, each once.
-
-    Args:
-        there: the beginning of the sentence that refuses others.
-
-    Raises:
-        OptionError: an unknown name, or none at all.
-    """
+    """Names of estimators, each once; ``there`` begins the sentence that refuses others."""
     chosen = tuple(dict.fromkeys(names))
     listed = ", ".join(known)
     for name in chosen:

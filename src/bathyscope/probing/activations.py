@@ -41,10 +41,7 @@ def last_activations(
 ) -> tuple[Tensor, Tensor]:
     """Activations [prompts, neurons] at each prompt's last token in float32, and the top-1 next token [prompts].
 
-    Args:
-        weights: by block, as ``output_weights`` gives them.
-        neurons: (block, neuron), all visible.
-        prompts: token ids, all of one length.
+    Neurons are places of visible ones, and all prompts have one length.
     """
     activations = torch.empty(len(prompts), len(neurons))
     top1 = torch.empty(len(prompts), dtype=torch.long)

@@ -48,13 +48,8 @@ def balanced_contexts(
     """``count`` contexts of ``window`` tokens, half of which end in a token of the class; fewer if the text has fewer.
 
     Args:
-        corpus: UTF-8 text, gzipped where the name ends in ``.gz``.
         in_class_V: True at the class's token ids.
-        characters: only the first so many of the file; None = all.
         seed: of the choice, and of the split into training and held-out contexts.
-
-    Raises:
-        PromptError: the text is shorter than a window, or has no token of the class.
     """
     (whole,) = corpus_prompts(str(corpus), tokenizer=tokenizer, context=_WHOLE, limit=characters)
     start = () if tokenizer.bos_token_id is None else (int(tokenizer.bos_token_id),)

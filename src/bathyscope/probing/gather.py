@@ -19,11 +19,7 @@ Ids = Sequence[int]
 def run_batches(
     model: Model, prompts: Sequence[Ids], observe: Callable[[Wavefront, Batch, Sequence[int]], None], progress: bool
 ) -> None:
-    """Batches of prompts of about one length, in turn.
-
-    Args:
-        observe: runs one batch; is told the numbers of its prompts.
-    """
+    """Batches of prompts of about one length, in turn; ``observe`` runs one, and is told the numbers of its prompts."""
     wave = Wavefront(model.anatomy, tails=model.checks.tails)
     lengths = [len(ids) for ids in prompts]
     equal = model.anatomy.equal_lengths

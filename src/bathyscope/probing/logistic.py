@@ -30,11 +30,7 @@ class Settings:
         C: inverse strength of the L2 penalty on standardised features; None = the best of ``STRENGTHS`` by
             cross-validation within the training rows.
         resamples: bootstrap resamples of the rows that accuracy is measured on.
-        level: coverage of the intervals.
         seed: of folds and resamples.
-
-    Raises:
-        OptionError: a value out of range, or scikit-learn is not installed.
     """
 
     C: float | None
@@ -53,9 +49,6 @@ class Settings:
 
         Args:
             least: rows of each label that are needed; None = as many as fitting takes.
-
-        Raises:
-            PromptError: one label only, or too few rows of a label.
         """
         fewest = (2 if self.C is not None else FOLDS) if least is None else least
         counts = {int(label): int((labels == label).sum()) for label in (0, 1)}

@@ -130,8 +130,7 @@ def subjoiner(
 def attention_to_earlier(model: Model, prompts: Sequence[Sequence[int]], earlier: int, progress: bool) -> FloatArray:
     """The attention that the last token of each prompt gives to the ``earlier`` tokens before it, together.
 
-    Returns:
-        [prompts, blocks, heads], NaN where a block has no such weights.
+    [prompts, blocks, heads], NaN where a block has no such weights.
     """
     heads = max(attention_heads(model.anatomy))
     found = np.full((len(prompts), model.n_blocks, heads), np.nan)

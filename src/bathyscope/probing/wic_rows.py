@@ -46,15 +46,9 @@ def read_pairs(
     count: int | None = None,
     max_tokens: int | None = None,
 ) -> list[Pair]:
-    """The first ``count`` rows (None = all) as token ids.
+    """The first ``count`` rows (None = all) of what ``wic_probe`` takes, or of the split on the hub, as token ids.
 
-    Args:
-        source: a JSONL, CSV or parquet file with the columns of SuperGLUE's WiC, such rows themselves, or None = the
-            split of the data set on the hub.
-        max_tokens: of the model's context; None = unlimited.
-
-    Raises:
-        PromptError: the tokenizer tells no offsets, columns are missing, a row does not fit, or there are none.
+    No sentence is longer than ``max_tokens``.
     """
     if not tokenizer.is_fast:
         raise PromptError(

@@ -40,9 +40,6 @@ def read_words(words: str | Path | Sequence[str], characters: int | None) -> lis
         words: a list of words, or a UTF-8 text file, gzipped where its name ends in ``.gz``; of a text the words
             are its runs of letters, with hyphens and apostrophes inside.
         characters: of a text only the first so many; None = all.
-
-    Raises:
-        PromptError: no words, something in a list that is none, or a file that cannot be read.
     """
     if isinstance(words, str | Path):
         with open_text(words) as file:
@@ -69,19 +66,10 @@ def place_words(
     least: int,
     seed: int,
 ) -> Mapping[int, list[Placed]]:
-    """Words that the tokenizer splits into ``pieces`` tokens, up to ``count`` of each number, in random order.
+    """Words that the tokenizer splits into ``pieces`` tokens, ``least`` to ``count`` of each number, in random order.
 
     The token ids are the special tokens that the tokenizer puts in front, and the last ``window`` tokens of context
     and word together. A word whose tokens cannot be told from the context's is left out.
-
-    Args:
-        pieces: the wanted numbers of tokens.
-        least: words of each number that are needed.
-        seed: of the order.
-
-    Raises:
-        OptionError: a context of fewer than ``window`` − 1 tokens.
-        PromptError: too few words of a number.
     """
     before = list(tokenizer(context, add_special_tokens=False, verbose=False)["input_ids"])
     if len(before) < window - 1:

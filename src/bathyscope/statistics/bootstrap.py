@@ -118,7 +118,6 @@ def bootstrap_interval(
         estimate: the estimate from all prompts; the interval always holds it.
         resampled: ``[resamples]`` estimates; NaN ones (criterion not met) are left out.
         weights: ``[prompts]``, positive, at least two: token counts, or ones; those of clusters where these were drawn.
-        level: wanted coverage, in (0, 1).
         limits: smallest and largest value there can be; the interval is cut to them.
         grouped: also hold the middle ``level`` share of the resamples: for an estimator that chooses between places, so
             that its resamples lie in groups, and a group far from the estimate may be beyond the standard error.

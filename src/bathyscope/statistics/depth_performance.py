@@ -69,7 +69,6 @@ def regress(
         families: each model's family.
         fixed_effects: a constant for each family: only differences within families count.
         clustered: standard errors that allow models of one family to deviate together; they need many families.
-        level: coverage of intervals and band, in (0, 1).
         points: where the band is computed, evenly spaced.
 
     Returns:
@@ -77,10 +76,6 @@ def regress(
         model), by ``errors`` (``plain``, ``hc3`` and, where asked for, ``clustered``), by ``point`` (layers, from the
         fewest to the most) and by ``model``. And the models that the regression meets exactly whatever their score, so
         that ``hc3`` does not exist.
-
-    Raises:
-        OptionError: where something does not vary, predictors are exactly collinear, or there are no more models than
-            parameters.
     """
     predictors = {LAYERS: layers, **covariates}
     members = np.unique(np.asarray(families), return_inverse=True)[1]

@@ -57,7 +57,6 @@ def depth_score(
             with a NaN is left out.
         reduction: over prompts, for each entry: ``mean``, ``p95`` (linear quantile) or ``max``.
         cluster: ``[prompts]``, prompts of one number are resampled as one; None = each for itself.
-        resamples, coverage, seed: of the bootstrap; equal inputs and seed give equal results.
     """
     values = np.asarray(effect, dtype=np.float64)
     known = ~np.isnan(values).any(axis=tuple(range(1, values.ndim)))

@@ -119,9 +119,6 @@ def contrast(
 
     Args:
         cohorts: runs on the same prompts, in the same order and the same clusters, stand in one cohort.
-        resamples: number of resamples, at least 1.
-        level: wanted coverage of the interval, in (0, 1).
-        seed: seed of the resampling.
         bound: above 0: values within ±bound are as good as none; None = not asked.
     """
     usable = [_usable(terms) for terms in cohorts]

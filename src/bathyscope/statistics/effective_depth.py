@@ -193,11 +193,8 @@ def effective_depth(
     them. Equal inputs and ``seed`` give equal results.
 
     Args:
-        resamples: number of resamples, at least 1.
-        level: wanted coverage of the intervals, in (0, 1).
         kl_fraction: share of the largest KL below which the kl criterion is met, in (0, 1].
         overlap_threshold: overlap above which the overlap criterion is met, in [0, 1).
-        seed: seed of the resampling.
     """
     means: dict[str, Means] = {}
     found: dict[str, DepthEstimate] = {}

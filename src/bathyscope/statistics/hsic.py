@@ -104,11 +104,7 @@ def minibatch_sums(first_ANN: Array, second_BNN: Array, groups: Sequence[Sequenc
 
 
 def cka(sums: HsicSums, level: float = 0.95) -> Cka:
-    """The ratio of the sums, with Student's interval from its linearisation around them.
-
-    Args:
-        level: wanted coverage, in (0, 1).
-    """
+    """The ratio of the sums, with Student's interval from its linearisation around them."""
     pair, first, second = sums.values[0], *np.where(sums.values[1:] > 0, sums.values[1:], np.nan)
     size = np.sqrt(first * second)
     ratio = pair / size

@@ -29,8 +29,6 @@ def permutation_p(first: Reading, second: Reading, *, permutations: int = 9999, 
     Args:
         first, second: readings of the same estimator; prompts without a value are left out. Where they have clusters,
             no cluster has prompts in both.
-        permutations: number of random ways, at least 1; the smallest p-value is 1 / (1 + ``permutations``).
-        seed: seed of the dealing; equal inputs and seed give equal results.
 
     Returns:
         NaN where a group has fewer than two prompts (clusters) with a value, or no estimate.

@@ -25,18 +25,10 @@ class Splits:
 
 
 def split(prompts: int, choose_share: float, test_share: float, seed: int, cluster: IntArray | None = None) -> Splits:
-    """Deals out whole prompts, or clusters of them, at random.
+    """Deals out whole prompts at random, or clusters [prompts] of them, which have one number.
 
-    Args:
-        prompts: how many there are.
-        choose_share, test_share: of all prompts, rounded, but at least one to choose by and two to test; the rest
-            are fitted to.
-        cluster: [prompts], prompts of one number are dealt out as one, and shares are of the clusters; None = each for
-            itself.
-
-    Raises:
-        OptionError: shares that are not above 0 or leave nothing to fit.
-        PromptError: fewer than four prompts, or clusters.
+    Shares are of the prompts or clusters, rounded, but at least one to choose by and two to test; the rest are fitted
+    to.
     """
     for name, share in (("choose_share", choose_share), ("test_share", test_share)):
         if not 0 < share < 1:
@@ -61,14 +53,12 @@ def split(prompts: int, choose_share: float, test_share: float, seed: int, clust
 
 
 def require_tokens(splits: Splits, tokens: Callable[[Sequence[int]], int], width: int) -> None:
-    """Refuses fewer fitted tokens than a map has free values per target channel; warns where there are few.
+    """Refuses fewer fitted tokens than a map has free values per target channel, which it could give exactly whatever
+    the models do; warns where there are few.
 
     Args:
         tokens: how many tokens count in some prompts.
         width: of the source's residual stream.
-
-    Raises:
-        PromptError: a map could give the fitted tokens exactly whatever the models do.
     """
     found, features = tokens(splits.fit), width + 1
     prompts = len(splits.fit)

@@ -116,13 +116,7 @@ def step_fit(curves: FloatArray, breaks: Breaks) -> FloatArray:
 def stage_boundaries(
     curves: Curves, stages: int, shortest: int, *, resamples: int, level: float, seed: int
 ) -> Boundaries:
-    """Boundaries of a given number of stages, with intervals from resampling prompts.
-
-    Args:
-        stages: at least 2.
-        shortest: fewest blocks in a stage.
-        resamples, level: number of bootstrap resamples; coverage of the intervals.
-    """
+    """Boundaries of a given number of stages, at least 2, with intervals from resampling prompts."""
     missing = np.full(stages - 1, np.nan)
     n_prompts, cluster = len(curves.by_prompt), curves.cluster
     weights = cluster_weights(np.ones(n_prompts), cluster)

@@ -64,9 +64,6 @@ def trend(
     Args:
         cluster: ``[prompts]``, prompts of one number belong together; None, or a number for every prompt, = each for
             itself.
-        permutations: number of random signings, at least 1; the smallest p-value is 1 / (1 + ``permutations``).
-        coverage: wanted coverage of the interval, in (0, 1).
-        seed: seed of the signs; equal inputs and seed give equal results.
     """
     y, x, member = _paired(scores, difficulty, cluster)
     what, units = ("prompts", y.size) if member is None else ("clusters of prompts", int(member.max(initial=-1)) + 1)
