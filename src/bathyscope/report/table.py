@@ -10,7 +10,7 @@ from bathyscope.store.run import Run
 K = TypeVar("K")
 
 MEASURE: Final = "effective_depth"
-_READINGS: Final = {"interpolated_": "interpolated", "smoothed_": "smoothed", "change_point_": "change point"}
+READINGS: Final = {"interpolated_": "interpolated", "smoothed_": "smoothed", "change_point_": "change point"}
 _NAMES: Final = {
     "cosine": "cosine",
     "kl": "KL",
@@ -118,7 +118,7 @@ def show_interval(row: DepthRow) -> str:
 
 def _split(name: str) -> tuple[str, str]:
     """``smoothed_kl`` → ``smoothed`` and ``kl``; an empty string and the whole name where it has no such prefix."""
-    for prefix, reading in _READINGS.items():
+    for prefix, reading in READINGS.items():
         if name.startswith(prefix):
             return reading, name.removeprefix(prefix)
     return "", name

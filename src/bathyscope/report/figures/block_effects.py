@@ -46,8 +46,8 @@ class Effects:
     """One kind of effect of a run.
 
     Args:
-        effect: (prompt, reduction, skipped, block), NaN where a prompt has none.
-        output: (prompt, reduction, skipped), change of the output; None where it was not measured.
+        effect: (prompt, skipped, block), as it was reduced over tokens, NaN where a prompt has none.
+        output: (prompt, skipped), change of the output; None where it was not measured.
         own_measured: whether the effect on the skipped block itself is a result; where the definition fixes it,
             it stays blank, as effects on earlier blocks always do.
     """
@@ -68,10 +68,7 @@ def drawing(what: str, effects: Mapping[str, Effects], options: FigureOptions) -
         effects: by panel name.
     """
     reduction = REDUCTIONS[options.reduction]
-    whole = {
-        name: _heat(one, _over_prompts(_chosen(one, options), options), reduction, options)
-        for name, one in effects.items()
-    }
+    whole = {name: _heat(one, _over_prompts(one.effect, options), reduction, options) for name, one in effects.items()}
     there = {name: one for name, one in effects.items() if whole[name].seen.size}
     several = {name: one for name, one in there.items() if one.effect.sizes["prompt"] > 1}
     single = {name: _prompt_maps(one, options) for name, one in several.items()}
@@ -106,28 +103,22 @@ def _note(what: str, effects: Mapping[str, Effects], shown: int, options: Figure
         + describe_lines(options, prompts, "prompts")
     )
     future = [one.effect for name, one in effects.items() if name.endswith("future")]
-    usable = int(future[0].notnull().any(("reduction", "skipped", "block")).sum()) if future else prompts
+    usable = int(future[0].notnull().any(("skipped", "block")).sum()) if future else prompts
     if usable < prompts:
         said.append(f"Later tokens: {usable} of {prompts} prompts were long enough.")
     return said
 
 
-def _chosen(effects: Effects, options: FigureOptions) -> xr.DataArray:
-    return effects.effect.sel(reduction=options.reduction)
-
-
 def _output(effects: Effects, options: FigureOptions) -> NDArray[Any] | None:
     if effects.output is None:
         return None
-    own = effects.output.sel(reduction=options.reduction)
-    return np.asarray(_over_prompts(own, options).reindex(skipped=_every(effects.effect)).values)
+    return np.asarray(_over_prompts(effects.output, options).reindex(skipped=_every(effects.effect)).values)
 
 
 def _prompt_maps(effects: Effects, options: FigureOptions) -> list[HeatMap]:
     """Maps of the first prompts that have any value, named after the prompts."""
-    chosen = _chosen(effects, options)
-    filled = np.flatnonzero(chosen.notnull().any(["skipped", "block"]).values)
-    shown = [chosen.isel(prompt=int(p)) for p in filled[: options.prompts_shown]]
+    filled = np.flatnonzero(effects.effect.notnull().any(["skipped", "block"]).values)
+    shown = [effects.effect.isel(prompt=int(p)) for p in filled[: options.prompts_shown]]
     reduction = OVER_TOKENS[options.reduction]
     return [
         replace(
@@ -140,9 +131,8 @@ def _prompt_maps(effects: Effects, options: FigureOptions) -> list[HeatMap]:
 def _influence(name: str, effects: Effects, options: FigureOptions) -> Panel | None:
     """The mean effect of each block on later ones, and of earlier ones on it, with a band over prompts."""
     every = _every(effects.effect)
-    chosen = _chosen(effects, options).reindex(skipped=every, block=every)
-    effect_PSL = chosen.transpose("prompt", "skipped", "block").values
-    cluster = clusters_in(chosen, options.cluster)
+    effect_PSL = effects.effect.reindex(skipped=every, block=every).transpose("prompt", "skipped", "block").values
+    cluster = clusters_in(effects.effect, options.cluster)
     curves = [
         Series(label, every, summarise(values, np.ones(len(values)), options, cluster), look)
         for label, values, look in (
@@ -158,7 +148,7 @@ def _output_by_block(name: str, effects: Effects, options: FigureOptions) -> Pan
     """How far the output moves without each block, with a band over prompts, or the largest where maxima are asked."""
     if effects.output is None:
         return None
-    output_PS = effects.output.sel(reduction=options.reduction).transpose("prompt", "skipped")
+    output_PS = effects.output.transpose("prompt", "skipped")
     if options.reduction == "max":
         summary = Summary(output_PS.max("prompt").values, None, None)
     else:

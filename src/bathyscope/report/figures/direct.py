@@ -20,7 +20,7 @@ _WHAT: Final = (
 
 def _drawing(run: Run, options: FigureOptions) -> Drawing:
     """For each reach a map over all prompts, and maps of single prompts."""
-    data = run["direct"]
+    data = run["direct"].sel(reduction=options.reduction)
     effects = {
         reach: Effects(data[f"effect_{reach}"], None, f"Direct effect on {tokens}", own_measured=False)
         for reach, tokens in REACHES.items()

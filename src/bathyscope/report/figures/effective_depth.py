@@ -23,12 +23,6 @@ from bathyscope.store.run import Run
 
 _LINE_INCHES: Final = 0.2
 _HEADINGS_INCHES: Final = 1.6
-_READINGS: Final = {
-    "": "as published",
-    "interpolated_": "interpolated",
-    "smoothed_": "smoothed",
-    "change_point_": "change point",
-}
 
 
 @dataclass(frozen=True)
@@ -42,7 +36,7 @@ class _Group:
 
 
 def _of_curve(curve: str) -> dict[str, str]:
-    return {f"{reading}{curve}": label for reading, label in _READINGS.items()}
+    return {f"{reading}{curve}": label for reading, label in {"": "as published", **table.READINGS}.items()}
 
 
 _GROUPS: Final = (

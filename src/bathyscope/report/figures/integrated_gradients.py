@@ -5,8 +5,6 @@ Source: csordas2025 (integrated gradients).
 
 from typing import Final
 
-import xarray as xr
-
 from bathyscope.report.figures import style
 from bathyscope.report.figures.heat_map import Side
 from bathyscope.report.figures.kind import Drawing, FigureKind
@@ -36,8 +34,12 @@ def _drawing(run: Run, options: FigureOptions) -> Drawing:
     )
     readings = {}
     if "attribution" in data:
-        values = data["attribution"]
-        readings = {str(site): _reading(values.sel(site=site), str(site)) for site in values["site"].values}
+        rows = Side(SHORT_BLOCK_LABEL, "block")
+        for site in map(str, data["site"].values):
+            values, what = data["attribution"].sel(site=site), f"Attribution to the {_SITES.get(site, site)}"
+            readings[site] = Reading(
+                values, what, rows, "attribution\n(dimensionless, linear)", "attribution", "signed"
+            )
     if "completeness" in data:
         data = data.assign(completeness=abs(data["completeness"]))
         note += (
@@ -51,12 +53,6 @@ def _drawing(run: Run, options: FigureOptions) -> Drawing:
     ]
     complete = chart("completeness", data, _MISSING, curves, options)
     return Drawing(panels if complete is None else [*panels, complete], note + said)
-
-
-def _reading(values: xr.DataArray, site: str) -> Reading:
-    what = f"Attribution to the {_SITES.get(site, site)}"
-    rows = Side(SHORT_BLOCK_LABEL, "block")
-    return Reading(values, what, rows, "attribution\n(dimensionless, linear)", "attribution", "signed")
 
 
 FIGURE: Final = FigureKind("integrated_gradients", "Integrated gradients", ("attribution", "completeness"), _drawing)

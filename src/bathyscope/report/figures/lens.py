@@ -10,7 +10,7 @@ import xarray as xr
 
 from bathyscope.labels import token_weights
 from bathyscope.report.figures import lines, strip, style
-from bathyscope.report.figures.kind import Drawing, FigureKind, Panel
+from bathyscope.report.figures.kind import Drawing, FigureKind
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.strip import Row, Scale
 from bathyscope.report.figures.summary import describe
@@ -80,7 +80,13 @@ def _drawing(run: Run, options: FigureOptions) -> Drawing:
         lines.chart(name, data, axis, [own for curve in curves for own in _each_norm(data, curve, k)], options)
         for name, (axis, curves) in _PANELS.items()
     ]
-    made += [_settling(data, options), strip.panel("deep_thinking", _rows(data, "deep_thinking_ratio"), _LATE, options)]
+    last = int(data["boundary"].values[-1])
+    boundaries = Scale("Where predictions settle", "boundary (index, mean over tokens)", 0, last, whole=True)
+    settling = [*_rows(data, "settle_depth"), *_rows(data, "prediction_depth")]
+    made += [
+        strip.panel("settling", settling, boundaries, options),
+        strip.panel("deep_thinking", _rows(data, "deep_thinking_ratio"), _LATE, options),
+    ]
     return Drawing([one for one in made if one is not None], _note(data, options, tokens))
 
 
@@ -107,14 +113,6 @@ def _each_norm(data: xr.Dataset, curve: lines.Curve, k: object) -> list[lines.Cu
         replace(named, label=f"{named.label}, {norm}", look=replace(curve.look, line=line), at={"norm": norm})
         for norm, line in zip(data["norm"].values, _NORM_LINES)
     ]
-
-
-def _settling(data: xr.Dataset, options: FigureOptions) -> Panel | None:
-    """Where predictions settle, on average over the tokens of each prompt."""
-    last = int(data["boundary"].values[-1])
-    rows = [*_rows(data, "settle_depth"), *_rows(data, "prediction_depth")]
-    scale = Scale("Where predictions settle", "boundary (index, mean over tokens)", 0, last, whole=True)
-    return strip.panel("settling", rows, scale, options)
 
 
 def _rows(data: xr.Dataset, name: str) -> list[Row]:

@@ -73,8 +73,7 @@ def _kurtosis(data: xr.Dataset, options: FigureOptions) -> Panel | None:
 
 def _shown(data: xr.Dataset) -> xr.Dataset | None:
     """The listed neurons of the class."""
-    listed = data[["top_block", "top_neuron", "top_effect", "top_skew", "histogram", "histogram_edge"]]
-    chosen = listed.sel(token_class=_CLASS)
+    chosen = data.sel(token_class=_CLASS)
     chosen = chosen.isel(rank=chosen["top_block"].values >= 0)
     return chosen if chosen.sizes["rank"] else None
 

@@ -26,7 +26,7 @@ def _drawing(run: Run, options: FigureOptions) -> Drawing:
     The effect on the skipped block itself is fixed where all of its contribution goes (1), and at later tokens,
     which skip nothing (0).
     """
-    data = run["skip"]
+    data = run["skip"].sel(reduction=options.reduction)
     parts = [str(part) for part in data["part"].values]
     # skipped channels reach every token, and so the block itself, at later tokens too
     channels = measure_options(run, "skip").get("axis") == "channels"
