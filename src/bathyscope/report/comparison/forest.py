@@ -45,7 +45,7 @@ def drawing(comparison: Comparison) -> Drawing:
 def _draw(figure: FigureBase, one: xr.Dataset, axis: str) -> None:
     ax = figure.subplots()
     ax.axvline(0, color=style.INK, linewidth=0.8)
-    draw_rows(ax, [_row(one.sel(estimator=name)) for name in one["estimator"].values], size=6)
+    draw_rows(ax, _rows(one), size=6)
     ax.xaxis.set_major_locator(MaxNLocator(nbins=6))
     ax.set_xlabel(axis)
     said = textwrap.fill(title(one), _TITLE_LETTERS)
@@ -54,11 +54,14 @@ def _draw(figure: FigureBase, one: xr.Dataset, axis: str) -> None:
     figure.legend(handles=_legend(), loc="outside lower center", ncols=2)
 
 
-def _row(one: xr.Dataset) -> Row:
-    value, low, high = (float(one[name]) for name in ("difference", "ci_low", "ci_high"))
-    clear = low > 0 or high < 0
-    colour = style.VERMILION if clear else style.MUTED
-    return Row(estimator_name(str(one["estimator"].item())), colour, value, low, high, hollow=not clear)
+def _rows(one: xr.Dataset) -> list[Row]:
+    rows = []
+    for name in one["estimator"].values:
+        value, low, high = (float(one[end].sel(estimator=name)) for end in ("difference", "ci_low", "ci_high"))
+        clear = low > 0 or high < 0
+        colour = style.VERMILION if clear else style.MUTED
+        rows.append(Row(estimator_name(str(name)), colour, value, low, high, "o", hollow=not clear))
+    return rows
 
 
 def _legend() -> list[Line2D]:
@@ -70,10 +73,5 @@ def _legend() -> list[Line2D]:
 
 
 def _alt(one: xr.Dataset) -> str:
-    said = [
-        f"{estimator_name(str(name))} {signed(float(value))} ({signed(float(low))} to {signed(float(high))})"
-        for name, value, low, high in zip(
-            one["estimator"].values, one["difference"].values, one["ci_low"].values, one["ci_high"].values
-        )
-    ]
+    said = [f"{row.label} {signed(row.value)} ({signed(row.low)} to {signed(row.high)})" for row in _rows(one)]
     return f"Forest plot, {title(one)}: {'; '.join(said)}."

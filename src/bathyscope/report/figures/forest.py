@@ -12,17 +12,17 @@ from bathyscope.report.figures.token_text import drawn_text
 
 @dataclass(frozen=True)
 class Row:
-    """A named estimate with its interval, NaN where there is none; a heading where ``value`` is None.
+    """A named estimate with its interval, NaN where there is none; a heading where it has no marker.
 
     The mark of a ``hollow`` one is an outline.
     """
 
     label: str
     colour: str
-    value: float | None = None
+    value: float = math.nan
     low: float = math.nan
     high: float = math.nan
-    marker: str = "o"
+    marker: str = ""
     hollow: bool = False
 
 
@@ -30,7 +30,7 @@ def draw_rows(ax: Axes, rows: Sequence[Row], size: float) -> None:
     """Fill empty axes with rows of marks (``size`` in points), the first on top; the other axis is the caller's."""
     name_rows(ax, [row.label for row in rows])
     for place, (label, row) in enumerate(zip(ax.get_yticklabels(), rows)):
-        if row.value is None:
+        if not row.marker:
             label.set(fontweight="bold", color=row.colour)
         elif math.isnan(row.value):
             ax.text(0, place, "no estimate", va="center", color=style.MUTED, fontstyle="italic", fontsize=8)

@@ -62,8 +62,8 @@ def _draw(figure: FigureBase, data: xr.Dataset) -> None:
     ax.xaxis.set_major_locator(MaxNLocator(nbins=6))
     share = " (deep-thinking ratio: share of tokens)" if SHARE in data["estimator"].values else ""
     ax.set_xlabel(f"effective depth ratio{share}")
-    ax.set_title(f"Depth by {elided(data.attrs['by'], _NAME_LETTERS)}")
     by = elided(data.attrs["by"], _NAME_LETTERS)
+    ax.set_title(f"Depth by {by}")
     figure.legend(loc="outside lower center", ncols=_LEGEND_COLUMNS, title=f"{by} (prompts)")
 
 

@@ -20,7 +20,7 @@ from bathyscope.report.figures.axes import block_axis, log_axis, whole_numbers
 from bathyscope.report.figures.kind import Drawing, FigureKind, Panel, Shared
 from bathyscope.report.figures.lines import BLOCK_LABEL
 from bathyscope.report.figures.options import FigureOptions
-from bathyscope.report.figures.stages_together import ROW_INCHES, WIDTH, row_label, said_of, usable
+from bathyscope.report.figures.stages_together import ROW_INCHES, WIDTH, label_row, said_of, usable
 from bathyscope.report.figures.summary import of_few
 from bathyscope.store.run import Run
 
@@ -116,7 +116,7 @@ def _value_axis(ax: Axes, one: xr.Dataset) -> None:
         label += ", log scale"
     else:
         ax.yaxis.set_major_locator(MaxNLocator(3))
-    ax.set_ylabel(row_label(label), rotation=0, ha="right", va="center", fontsize=7.5)
+    label_row(ax, label)
     ax.tick_params(axis="y", labelsize=7)
 
 

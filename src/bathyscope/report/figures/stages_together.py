@@ -64,9 +64,9 @@ def said_of(one: xr.Dataset) -> str:
     return f"{NAMES[name]} ({_UNITS.get(name, one['curve_units'].item())})"
 
 
-def row_label(text: str) -> str:
-    """A text as it stands beside a row."""
-    return textwrap.fill(text, _LABEL_LETTERS)
+def label_row(ax: Axes, text: str) -> None:
+    """A text beside a row, in as many lines as it needs."""
+    ax.set_ylabel(textwrap.fill(text, _LABEL_LETTERS), rotation=0, ha="right", va="center", fontsize=7.5)
 
 
 def panel(name: str, members: Sequence[Member]) -> Panel | None:
@@ -87,7 +87,7 @@ def _draw(figure: FigureBase, models: Sequence[Model], shown: Sequence[str]) -> 
         for _, look, data in models:
             _draw_curve(ax, data, curve, look)
         ax.yaxis.set_major_locator(MaxNLocator(3))
-        _label(ax, f"{NAMES[curve]} (standardised, dimensionless)")
+        label_row(ax, f"{NAMES[curve]} (standardised, dimensionless)")
         ax.tick_params(axis="x", labelbottom=False)
         ax.tick_params(axis="y", labelsize=7)
     _draw_boundaries(axes[-1], models)
@@ -121,13 +121,9 @@ def _draw_boundaries(ax: Axes, models: Sequence[Model]) -> None:
         ax.plot(place, [row] * len(place), linestyle="", color=look.colour, marker=look.marker, markersize=5)
     ax.set_yticks([])
     ax.set_ylim(len(models) - 0.4, -0.6)
-    _label(ax, "boundaries of the stages (index)")
+    label_row(ax, "boundaries of the stages (index)")
     ax.set_xlim(0, 1)
     ax.set_xlabel("share of the depth (dimensionless)")
-
-
-def _label(ax: Axes, text: str) -> None:
-    ax.set_ylabel(row_label(text), rotation=0, ha="right", va="center", fontsize=7.5)
 
 
 def _alt(models: Sequence[Model], shown: Sequence[str]) -> str:

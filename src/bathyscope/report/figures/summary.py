@@ -59,19 +59,13 @@ def summarise(
     own_P = None if cluster is None else cluster[kept_P]
     if own_P is not None and np.unique(own_P).size < 2:
         return Summary(mean_X, None, None)
-    return Summary(mean_X, *_bootstrap(values_PX, weights_P, own_P))
-
-
-def _bootstrap(
-    values_PX: FloatArray, weights_P: FloatArray, cluster_P: IntArray | None
-) -> tuple[FloatArray, FloatArray]:
-    """Percentile interval at levels widened for few prompts (Hesterberg 2015): it never leaves the range that
-    means of these prompts can take, as a Student interval would."""
     # The same draws at every call: the curves of a figure are resampled alike, and a figure never changes
     # from one drawing to the next.
-    counts_RP = resample_counts(len(values_PX), RESAMPLES, np.random.default_rng(_SEED), cluster_P)
+    counts_RP = resample_counts(len(values_PX), RESAMPLES, np.random.default_rng(_SEED), own_P)
     means_RX = weighted_mean(values_PX, counts_RP * weights_P)
-    return _quantiles(means_RX, *widened(cluster_weights(weights_P, cluster_P), LEVEL))
+    # a percentile interval at widened levels never leaves the range that means of these prompts can take, as a
+    # Student interval would
+    return Summary(mean_X, *_quantiles(means_RX, *widened(cluster_weights(weights_P, own_P), LEVEL)))
 
 
 def _quantiles(values_NX: FloatArray, low: float, high: float) -> tuple[FloatArray, FloatArray]:
