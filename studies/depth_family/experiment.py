@@ -241,7 +241,7 @@ def _depths(measured: Sequence[Measured], options: DepthFamily) -> xr.Dataset:
 
 def _estimates(run: Run, options: DepthFamily) -> dict[str, Depth]:
     own = sides_of([run])[0].estimates(**options.settings)
-    found = {name: Depth(one.done, one.done_low, one.done_high, one.reason) for name, one in own.items()}
+    found = {name: Depth(one.depth, one.ci_low, one.ci_high, one.reason) for name, one in own.items()}
     for name, reading in score_readings(run).items():
         ratio = contrast([[Term(reading, 1.0)]], **options.settings)
         reason = "" if np.isfinite(ratio.ci_low) else "too few prompts have a depth score"

@@ -55,7 +55,7 @@ def test_every_number_is_that_of_the_statistics() -> None:
         assert cell["depth_difference"].item() == pytest.approx(10 * wanted.estimate)
         own = effective_depth(found.sides[0].curves, resamples=300, seed=4, level=0.9)[name]
         assert found.runs["ratio"].sel(run="one", estimator=name).item() == own.ratio
-        assert found.runs["ci_low"].sel(run="one", estimator=name).item() == pytest.approx(own.done_low / 10)
+        assert found.runs["ci_low"].sel(run="one", estimator=name).item() == pytest.approx(own.ci_low / 10)
     p = one["p_value"].to_series().dropna()
     test = p.index.str.replace("smoothed_(kl|overlap)", r"interpolated_\1", regex=True)
     counted = p.groupby(test).max()
@@ -188,8 +188,8 @@ def test_clusters_are_those_of_the_statistics() -> None:
     wanted = paired_difference(*clustered, resamples=200)
     assert (settle["ci_low"].item(), settle["ci_high"].item()) == (wanted.ci_low, wanted.ci_high)
     own = effective_depth(dataclasses.replace(sides_of(runs)[0].curves, cluster=number), resamples=200)["settle"]
-    assert found.runs["ci_low"].sel(run="one", estimator="settle").item() == pytest.approx(own.done_low / 10)
-    assert own.done_low != effective_depth(sides_of(runs)[0].curves, resamples=200)["settle"].done_low
+    assert found.runs["ci_low"].sel(run="one", estimator="settle").item() == pytest.approx(own.ci_low / 10)
+    assert own.ci_low != effective_depth(sides_of(runs)[0].curves, resamples=200)["settle"].ci_low
 
 
 def test_clusters_that_read_alike_are_the_same_whatever_they_are_written_as() -> None:

@@ -41,9 +41,9 @@ def test_a_group_is_the_run_of_its_prompts_alone() -> None:
         for estimator in ESTIMATORS:
             cell = found.sel(group=name, estimator=estimator)
             assert cell["value"].item() == pytest.approx(wanted[estimator].ratio, abs=1e-12)
-            assert cell["depth"].item() == pytest.approx(wanted[estimator].done, abs=1e-12)
-            assert cell["ci_low"].item() == pytest.approx(wanted[estimator].done_low / 10)
-            assert cell["ci_high"].item() == pytest.approx(wanted[estimator].done_high / 10)
+            assert cell["depth"].item() == pytest.approx(wanted[estimator].depth, abs=1e-12)
+            assert cell["ci_low"].item() == pytest.approx(wanted[estimator].ci_low / 10)
+            assert cell["ci_high"].item() == pytest.approx(wanted[estimator].ci_high / 10)
             assert (cell["n"].item(), cell["reason"].item()) == (int(cell["prompts"]), "")
 
 

@@ -61,11 +61,11 @@ def test_equal_prompts_give_the_depths_of_their_curve_without_uncertainty() -> N
     assert tuple(found) == ESTIMATORS
     for name, depth in DEPTHS.items():
         estimate = found[name]
-        assert estimate.depth == pytest.approx(depth), name
+        assert estimate.index == pytest.approx(depth), name
         assert estimate.ratio == pytest.approx((depth + blocks_done(name)) / BLOCKS)
-        assert (estimate.done, estimate.done_low) == pytest.approx((depth + blocks_done(name),) * 2)
         assert 0 <= estimate.ratio <= 1
-        assert (estimate.ci_low, estimate.ci_high) == pytest.approx((depth, depth))
+        ends = (estimate.ci_low, estimate.depth, estimate.ci_high)
+        assert ends == pytest.approx((depth + blocks_done(name),) * 3)
         assert (estimate.crossing_share, estimate.reason) == (1.0, "")
 
 
@@ -74,7 +74,7 @@ def test_ratio_follows_the_paper() -> None:
     cosine = np.where(np.arange(n_blocks) <= 17, -0.1, 0.1)[None]
     flat = np.ones((1, n_blocks))
     found = effective_depth(DepthInputs(cosine, cosine, cosine, flat, flat * 0, np.ones(1)))["cosine"]
-    assert (found.depth, found.ratio) == (17, 18 / 28)
+    assert (found.index, found.ratio) == (17, 18 / 28)
 
 
 def test_a_boundary_is_as_many_blocks_done_so_that_no_ratio_is_above_1() -> None:
@@ -83,7 +83,7 @@ def test_a_boundary_is_as_many_blocks_done_so_that_no_ratio_is_above_1() -> None
     found = effective_depth(replace(inputs(), settle_depth=last, prediction_depth=last), resamples=50)
     for name in ("settle", "prediction"):
         one = found[name]
-        assert (one.depth, one.ratio, one.done) == (BLOCKS, 1.0, BLOCKS)
+        assert (one.index, one.ratio, one.depth) == (BLOCKS, 1.0, BLOCKS)
         assert one.ci_high <= BLOCKS
 
 
@@ -96,16 +96,16 @@ def test_curves_are_weighted_by_tokens_and_the_effect_by_prompts() -> None:
     effect[0, 0, 1:], effect[1, 2, 3] = 1, 1
     for n_tokens, depths in (([9, 1], (0, 1, 1)), ([1, 9], (2, math.nan, math.nan))):
         found = effective_depth(DepthInputs(cosine, cosine, cosine, kl, overlap, np.array(n_tokens), effect))
-        got = [found[name].depth for name in ("cosine", "kl", "overlap")]
+        got = [found[name].index for name in ("cosine", "kl", "overlap")]
         np.testing.assert_array_equal(got, depths)
-        assert found["centre_of_mass"].depth == pytest.approx(1.0)
+        assert found["centre_of_mass"].index == pytest.approx(1.0)
 
 
 def test_the_cosine_is_the_mean_of_the_three() -> None:
     shape = (1, 4)
     low, high = np.array([[-0.9, -0.9, -0.9, 0.0]]), np.array([[0.2, 0.2, 0.5, 0.5]])
     curves = DepthInputs(low, high, high, np.ones(shape), np.zeros(shape), np.ones(1))
-    assert effective_depth(curves)["cosine"].depth == 1
+    assert effective_depth(curves)["cosine"].index == 1
     assert effective_depth(replace(curves, cos_attn=high))["cosine"].reason.startswith("no sign change")
 
 
@@ -114,14 +114,17 @@ def test_the_whole_interval_is_what_the_interpolated_one_touches(name: str) -> N
     for seed in range(30):
         found = effective_depth(inputs(10, noise=0.5, seed=seed), resamples=200)
         whole, real = found[name], found[f"interpolated_{name}"]
-        if math.isnan(real.depth):
+        if math.isnan(real.index):
             continue
         # A cosine depth l holds positions in (l, l+1]; a kl or overlap depth b those in [b−1, b), 0 only 0.
         span = 0 if name == "cosine" else -1
-        assert whole.ci_low + span <= real.ci_low <= whole.ci_low + span + 1 or whole.ci_low == real.ci_low == 0
-        assert whole.ci_high + span <= real.ci_high <= BLOCKS - 1
-        assert 0 <= whole.ci_low <= whole.depth <= whole.ci_high <= BLOCKS - 2
-        assert 0 <= real.ci_low <= real.depth <= real.ci_high <= BLOCKS - 1
+        low, high = whole.ci_low - blocks_done(name), whole.ci_high - blocks_done(name)
+        half = blocks_done(f"interpolated_{name}")
+        real_low, real_high = real.ci_low - half, real.ci_high - half
+        assert low + span <= real_low <= low + span + 1 or low == real_low == 0
+        assert high + span <= real_high <= BLOCKS - 1
+        assert 0 <= low <= whole.index <= high <= BLOCKS - 2
+        assert half <= real.ci_low <= real.depth <= real.ci_high <= BLOCKS - 1 + half
         assert whole.crossing_share == real.crossing_share
 
 
@@ -135,7 +138,7 @@ def test_more_noise_gives_wider_intervals_and_the_seed_decides() -> None:
     other = effective_depth(inputs(10, 0.2), resamples=300, seed=1)
     assert again == noisy
     assert other["interpolated_kl"].ci_low != noisy["interpolated_kl"].ci_low
-    assert other["interpolated_kl"].depth == noisy["interpolated_kl"].depth
+    assert other["interpolated_kl"].index == noisy["interpolated_kl"].index
 
 
 def test_change_points_are_uncertain_as_prompts_differ() -> None:
@@ -151,7 +154,7 @@ def test_change_points_are_uncertain_as_prompts_differ() -> None:
         assert bend.ci_low < 20.3 < bend.ci_high
         widths.append(bend.ci_high - bend.ci_low)
         # a clear step lies midway between the same two blocks in every resample
-        assert (turn.ci_low, turn.depth, turn.ci_high) == (13.5, 13.5, 13.5)
+        assert (turn.ci_low, turn.index, turn.ci_high) == (14, 13.5, 14)
         assert found["change_point_overlap"].reason == "the overlap curve is a straight line, without a break"
     assert 0 < widths[0] < widths[1]
 
@@ -161,7 +164,7 @@ def test_level_and_thresholds_are_followed() -> None:
     narrow, wide = (effective_depth(curves, level=level)["interpolated_overlap"] for level in (0.5, 0.99))
     assert wide.ci_low < narrow.ci_low < narrow.ci_high < wide.ci_high
     other = effective_depth(inputs(), kl_fraction=0.25, overlap_threshold=0.05)
-    assert (other["kl"].depth, other["overlap"].depth) == (6, 2)
+    assert (other["kl"].index, other["overlap"].index) == (6, 2)
 
 
 def test_crossing_share_is_the_share_of_resamples_that_cross() -> None:
@@ -171,10 +174,10 @@ def test_crossing_share_is_the_share_of_resamples_that_cross() -> None:
     curves = DepthInputs(flat, flat, flat, flat, overlap, np.array([10.0, 10.0]))
     found = effective_depth(curves, resamples=4000)["overlap"]
     # Two prompts are drawn twice; without the second prompt (chance 1/4) nothing crosses.
-    assert found.depth == 2
+    assert found.index == 2
     assert found.crossing_share == pytest.approx(0.75, abs=0.03)
     rarely = effective_depth(replace(curves, n_tokens=np.array([30.0, 10.0])), resamples=4000)["overlap"]
-    assert math.isnan(rarely.depth)
+    assert math.isnan(rarely.index)
     assert math.isnan(rarely.ci_low)
     assert rarely.crossing_share == pytest.approx(0.25, abs=0.03)
     assert rarely.reason == "overlap never exceeds 0.3 before the last block (highest there: 0.25)"
@@ -184,7 +187,7 @@ def test_no_crossing_is_nan_with_the_reason() -> None:
     flat = np.ones((3, 5))
     found = effective_depth(DepthInputs(flat, flat, flat, flat, flat * 0, np.ones(3)), resamples=20)
     for name, estimate in found.items():
-        assert np.isnan([estimate.depth, estimate.ratio, estimate.ci_low, estimate.ci_high]).all(), name
+        assert np.isnan([estimate.index, estimate.ratio, estimate.ci_low, estimate.ci_high]).all(), name
         assert estimate.crossing_share == 0 or name in ("settle", "prediction", "centre_of_mass")
     assert "nowhere below zero" in found["cosine"].reason
     assert found["interpolated_kl"].reason == found["smoothed_kl"].reason == found["kl"].reason
@@ -200,7 +203,7 @@ def test_one_prompt_has_depths_but_no_interval() -> None:
     found = effective_depth(inputs(1))
     for name, depth in DEPTHS.items():
         estimate = found[name]
-        assert estimate.depth == pytest.approx(depth), name
+        assert estimate.index == pytest.approx(depth), name
         assert np.isnan([estimate.ci_low, estimate.ci_high, estimate.crossing_share]).all()
         assert estimate.reason == "an interval needs at least two prompts with values, and there is one"
 
@@ -217,19 +220,19 @@ def with_first_kl(first: float) -> DepthInputs:
 
 def test_a_peak_at_block_input_0_puts_the_published_kl_depth_to_the_front() -> None:
     usual = effective_depth(with_first_kl(8.0))
-    assert usual["kl"].depth == 24
+    assert usual["kl"].index == 24
     barely = effective_depth(with_first_kl(15.7))
     # half of 15.7 is just above the dip and just below the level: one entry decides
-    assert barely["kl"].depth == 1
-    assert barely["interpolated_kl"].depth < 1
-    assert barely["smoothed_kl"].depth > 19
+    assert barely["kl"].index == 1
+    assert barely["interpolated_kl"].index < 1
+    assert barely["smoothed_kl"].index > 19
     far = effective_depth(with_first_kl(40.0))
-    assert far["kl"].depth == 1
+    assert far["kl"].index == 1
     # a fit that may only fall keeps a first peak, and with it the threshold
-    assert far["smoothed_kl"].depth < 1
+    assert far["smoothed_kl"].index < 1
     for found in (usual, barely, far):
         assert found["change_point_kl"] == usual["change_point_kl"]
-        assert found["change_point_kl"].depth == pytest.approx(20, abs=0.3)
+        assert found["change_point_kl"].index == pytest.approx(20, abs=0.3)
         assert found["overlap"] == usual["overlap"]
 
 
@@ -239,8 +242,8 @@ def test_smoothing_ignores_single_blocks() -> None:
     cosine[:, 24] = -0.1
     flat = np.ones((4, 28))
     found = effective_depth(DepthInputs(cosine, cosine, cosine, flat, flat * 0, np.ones(4)))
-    assert (found["cosine"].depth, found["interpolated_cosine"].depth) == (24, pytest.approx(24 + 1 / 3))
-    assert found["smoothed_cosine"].depth == pytest.approx(14.5, abs=0.05)
+    assert (found["cosine"].index, found["interpolated_cosine"].index) == (24, pytest.approx(24 + 1 / 3))
+    assert found["smoothed_cosine"].index == pytest.approx(14.5, abs=0.05)
     monotone = effective_depth(curves)
     for name in ("kl", "overlap"):
         assert monotone[f"smoothed_{name}"] == monotone[f"interpolated_{name}"]
@@ -251,11 +254,11 @@ def test_token_depths_are_weighted_by_tokens_and_may_reach_the_last_boundary() -
     settle, prediction = np.array([BLOCKS, 6.0, np.nan]), np.full(3, BLOCKS)
     curves = replace(inputs(3), n_tokens=n_tokens, settle_depth=settle, prediction_depth=prediction)
     found = effective_depth(curves, resamples=200)
-    assert found["settle"].depth == pytest.approx((30 * BLOCKS + 10 * 6) / 40)
-    assert found["settle"].ci_low < found["settle"].depth < found["settle"].ci_high == BLOCKS
+    assert found["settle"].index == pytest.approx((30 * BLOCKS + 10 * 6) / 40)
+    assert found["settle"].ci_low < found["settle"].index < found["settle"].ci_high == BLOCKS
     assert found["settle"].crossing_share == 1
     prediction = found["prediction"]
-    assert (prediction.depth, prediction.done, prediction.ratio) == (BLOCKS, BLOCKS, 1)
+    assert (prediction.index, prediction.depth, prediction.ratio) == (BLOCKS, BLOCKS, 1)
     assert (prediction.ci_low, prediction.ci_high) == (BLOCKS, BLOCKS)
     nowhere = effective_depth(replace(curves, settle_depth=np.full(3, np.nan)))["settle"]
     assert nowhere.reason == "no prompt has a settle depth"
@@ -283,7 +286,7 @@ def test_there_is_a_reason_exactly_where_there_is_no_depth(curve: np.ndarray) ->
     size = np.abs(cosine)
     inputs = DepthInputs(cosine, cosine, cosine, size, size, np.ones(2), effect, tokens, tokens)
     for name, one in effective_depth(inputs, resamples=2).items():
-        assert bool(one.reason) == math.isnan(one.depth), name
+        assert bool(one.reason) == math.isnan(one.index), name
 
 
 def test_effects_that_tell_nothing_say_why() -> None:
@@ -311,10 +314,10 @@ def test_very_shallow_models(n_blocks: int) -> None:
         assert found["centre_of_mass"].reason == "the future skip effect is zero at every block"
         assert all(math.isnan(estimate.ci_low) for estimate in found.values())
     else:
-        assert (found["cosine"].depth, found["interpolated_cosine"].depth) == (0, 0.5)
+        assert (found["cosine"].index, found["interpolated_cosine"].index) == (0, 0.5)
         assert found["kl"].reason.startswith("KL never falls")
-        assert found["overlap"].depth == 0
-        assert found["centre_of_mass"].depth == 0
+        assert found["overlap"].index == 0
+        assert found["centre_of_mass"].index == 0
 
 
 def test_all_estimators_stand_on_one_scale() -> None:
@@ -335,12 +338,12 @@ def test_all_estimators_stand_on_one_scale() -> None:
     )
     found = effective_depth(curves)
     for name in ("cosine", "kl", "overlap", "settle", "prediction"):
-        assert found[name].done == place, name
+        assert found[name].depth == place, name
         assert found[name].ratio == place / blocks, name
-    assert (found["cosine"].depth, found["kl"].depth) == (place - 1, place)
+    assert (found["cosine"].index, found["kl"].index) == (place - 1, place)
     # between the middles of the last block below and the first above: the boundary between them
-    assert found["interpolated_cosine"].done == place
-    assert found["interpolated_kl"].done == place - 0.5
+    assert found["interpolated_cosine"].depth == place
+    assert found["interpolated_kl"].depth == place - 0.5
 
 
 def test_equal_effects_have_their_centre_in_the_middle() -> None:

@@ -179,7 +179,7 @@ def _of_groups(
 ) -> dict[str, Any]:
     """``own`` is [estimator][group]."""
     is_share = np.array([name == SHARE for name in by_group])[:, None]
-    ends = {"value": "done", "ci_low": "done_low", "ci_high": "done_high"}
+    ends = {"value": "depth", "ci_low": "ci_low", "ci_high": "ci_high"}
     depths = {name: _gathered(own, end) for name, end in ends.items()}
     return {
         **{name: np.where(is_share, values, values / blocks) for name, values in depths.items()},

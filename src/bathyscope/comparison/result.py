@@ -221,9 +221,9 @@ def run_data(
         return depths / blocks[:, None]
 
     texts = {
-        "done": ("ratio", "effective depth ratio"),
-        "done_low": ("ci_low", "lower end of the interval of the ratio"),
-        "done_high": ("ci_high", "upper end of the interval of the ratio"),
+        "depth": ("ratio", "effective depth ratio"),
+        "ci_low": ("ci_low", "lower end of the interval of the ratio"),
+        "ci_high": ("ci_high", "upper end of the interval of the ratio"),
     }
     dims = ("run", "estimator")
     data = {

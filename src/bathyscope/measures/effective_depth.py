@@ -20,16 +20,6 @@ from bathyscope.prompts.parts import clusters, clusters_in
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.statistics.effective_depth import effective_depth
 
-_FIELDS = {
-    "depth": "done",
-    "ratio": "ratio",
-    "index": "depth",
-    "ci_low": "done_low",
-    "ci_high": "done_high",
-    "crossing_share": "crossing_share",
-    "reason": "reason",
-}
-
 
 class EffectiveDepth(Measure[EffectiveDepthOptions], declared=DECLARATION):
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
@@ -49,7 +39,7 @@ class EffectiveDepth(Measure[EffectiveDepthOptions], declared=DECLARATION):
             overlap_threshold=options.overlap_threshold,
             seed=seed,
         )
-        data = {name: [getattr(one, field) for one in found.values()] for name, field in _FIELDS.items()}
+        data = {name: [getattr(one, name) for one in found.values()] for name in DECLARATION.table or ()}
         percent = f"{100 * options.level:g} %"
         dataset = DECLARATION.dataset(data, {"estimator": list(found)}, percent=percent)
         dataset.attrs |= {"n_blocks": facts.n_blocks, "level": options.level, "resamples": options.resamples}

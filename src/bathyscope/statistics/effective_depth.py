@@ -40,34 +40,19 @@ class DepthEstimate:
     """One estimator's answer. NaN stands for what does not exist, and ``reason`` then says why."""
 
     depth: float
-    """0-based block, block input or boundary, whichever the estimator's curve is indexed by, as published."""
+    """Blocks done, 0 … L, the scale that all estimators share."""
     ratio: float
     """Blocks done / L."""
+    index: float
+    """0-based block, block input or boundary, whichever the estimator's curve is indexed by, as published."""
     ci_low: float
-    """Lower end of the interval, in units of ``depth``; over the resamples that meet the criterion."""
+    """Lower end of the interval of ``depth``, over the resamples that meet the criterion."""
     ci_high: float
     """Upper end."""
     crossing_share: float
     """Share of the resamples in which the criterion is met at all; NaN with fewer than two prompts."""
     reason: str = ""
     """Why there is no depth or no interval; empty where both exist."""
-    offset: float = 0.0
-    """Blocks done at depth 0."""
-
-    @property
-    def done(self) -> float:
-        """The depth as the number of blocks done, 0 … L, the scale that all estimators share."""
-        return self.depth + self.offset
-
-    @property
-    def done_low(self) -> float:
-        """Lower end of the interval of ``done``."""
-        return self.ci_low + self.offset
-
-    @property
-    def done_high(self) -> float:
-        """Upper end."""
-        return self.ci_high + self.offset
 
 
 Locate = Callable[..., FloatArray]
@@ -157,7 +142,8 @@ class Estimator(Reading):
             depth, offset = float(self.published.locate(means.curve)), self.published.offset
             first, last = self.whole(np.array([low, high]))
             low, high = float(np.minimum(first, depth)), float(np.maximum(np.minimum(last, n_blocks - 2), depth))
-        return DepthEstimate(depth, (depth + offset) / n_blocks, low, high, share, "; ".join(reasons), offset)
+        done = depth + offset
+        return DepthEstimate(done, done / n_blocks, depth, low + offset, high + offset, share, "; ".join(reasons))
 
     def ratio(self, n_blocks: int) -> Reading:
         """The reading of blocks done / L."""
