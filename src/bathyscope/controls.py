@@ -19,9 +19,9 @@ from torch import nn
 from bathyscope.anatomy.sites import submodule
 from bathyscope.errors import ModelError, OptionError, did_you_mean
 from bathyscope.model import Model, load
-from bathyscope.model.devices import free_bytes
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.prompts import Prompts
+from bathyscope.wavefront.memory import free_bytes
 
 Kind = Literal["untrained", "shuffled_blocks", "shuffled_text"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)

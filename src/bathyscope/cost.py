@@ -23,7 +23,7 @@ from bathyscope.anatomy.readout import Readout
 from bathyscope.anatomy.registry import family_for
 from bathyscope.anatomy.sites import submodule
 from bathyscope.errors import ModelError, OptionError
-from bathyscope.model import Model, as_device, as_dtype, free_bytes, load_config
+from bathyscope.model import Model, as_device, as_dtype, load_config
 from bathyscope.model.placement import blocks_of
 from bathyscope.options import Range, checked
 from bathyscope.prompts.source import Source
@@ -33,7 +33,7 @@ from bathyscope.surveying.plan import SurveyPlan
 from bathyscope.text import duration, in_bytes, scaled
 from bathyscope.wavefront.calls import CallPolicy
 from bathyscope.wavefront.compare import METRICS, bytes_at_once, compare
-from bathyscope.wavefront.memory import bytes_per_token
+from bathyscope.wavefront.memory import bytes_per_token, free_bytes
 
 SECONDS = 0.3
 _COMPARED = ("kl_from_reference", "entropy", "l2")

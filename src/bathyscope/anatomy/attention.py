@@ -125,14 +125,12 @@ class Seen:
     """What was seen of attention during one call of a block."""
 
     fused: list[Fused] = field(default_factory=list)
-    returned: list[Tensor] = field(default_factory=list)
+    returned: list[Returned] = field(default_factory=list)
 
     @property
     def attention(self) -> Attention | None:
         """The block's attention, the first where it attends in several ways; None where it showed none."""
-        if self.fused:
-            return self.fused[0]
-        return Returned(self.returned[0]) if self.returned else None
+        return next(iter((*self.fused, *self.returned)), None)
 
     @property
     def ways(self) -> int:
@@ -149,8 +147,8 @@ def attending(block: nn.Module, rows: int, tokens: int) -> Iterator[Seen]:
     def take(call: Call) -> None:
         for value in call.output if isinstance(call.output, tuple | list) else ():
             # a module inside another hands on the same tensor
-            if _is_attention(value, rows, tokens) and not any(value is known for known in seen.returned):
-                seen.returned.append(value)
+            if _is_attention(value, rows, tokens) and not any(value is known.weights_NHTK for known in seen.returned):
+                seen.returned.append(Returned(value))
 
     with called([(path, module) for path, module in block.named_modules() if path], take), _Kernel(seen.fused):
         yield seen

@@ -11,8 +11,8 @@ from torch import nn
 
 from bathyscope.errors import ModelError
 
-_RUNNING: WeakKeyDictionary[nn.Module, str] = WeakKeyDictionary()
-_WITHOUT_CACHE: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
+_RUNNING: WeakKeyDictionary[nn.Module, tuple[str, bool]] = WeakKeyDictionary()
+"""What order of its blocks a model runs, and whether it can go on from a cache."""
 
 
 @contextmanager
@@ -77,11 +77,11 @@ def _told(ask: Callable[[], Any]) -> Any:
 @contextmanager
 def running(model: nn.Module, schedule: str, *, cached: bool) -> Iterator[None]:
     """The model's own forward runs another order of its blocks inside, and can go on from a cache where ``cached``."""
-    _RUNNING[model], _WITHOUT_CACHE[model] = schedule, not cached
+    _RUNNING[model] = schedule, cached
     try:
         yield
     finally:
-        del _RUNNING[model], _WITHOUT_CACHE[model]
+        del _RUNNING[model]
 
 
 def runs_schedule(model: nn.Module) -> bool:
@@ -91,12 +91,12 @@ def runs_schedule(model: nn.Module) -> bool:
 
 def goes_on_from_a_cache(model: nn.Module) -> bool:
     """Whether the model, in the order that it runs at the moment, can write text on a cache."""
-    return not _WITHOUT_CACHE.get(model, False)
+    return model not in _RUNNING or _RUNNING[model][1]
 
 
 def require_own_order(model: nn.Module) -> None:
     """Refuses to measure a model while its forward runs another order of its blocks."""
     if model in _RUNNING:
         raise ModelError(
-            f"This model runs a schedule at the moment ({_RUNNING[model]}); survey the model outside of scheduled()."
+            f"This model runs a schedule at the moment ({_RUNNING[model][0]}); survey the model outside of scheduled()."
         )

@@ -1,8 +1,9 @@
 """Loading a causal language model, checking that its anatomy holds, and knowing what it is."""
 
 from bathyscope.model.admission import alone
-from bathyscope.model.devices import as_device, as_dtype, free_bytes
-from bathyscope.model.loading import AnyModel, anatomy_of, load, load_config, loaded
+from bathyscope.model.checkpoint import load_config
+from bathyscope.model.devices import as_device, as_dtype
+from bathyscope.model.loading import AnyModel, anatomy_of, load, loaded
 from bathyscope.model.model import Model
 from bathyscope.model.weights import adapters_of, config_hash, weight_hash
 
@@ -15,7 +16,6 @@ __all__ = [
     "as_device",
     "as_dtype",
     "config_hash",
-    "free_bytes",
     "load",
     "load_config",
     "loaded",

@@ -5,18 +5,10 @@ from typing import Any, Literal
 import torch
 
 from bathyscope.errors import ModelError
-from bathyscope.wavefront.memory import free_bytes
 
 Attention = Literal["eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention"]
 
-__all__ = ["as_device", "as_dtype", "free_bytes"]
-
-_DTYPES = {
-    "float32": torch.float32,
-    "float64": torch.float64,
-    "bfloat16": torch.bfloat16,
-    "float16": torch.float16,
-}
+_DTYPES = ("float32", "float64", "bfloat16", "float16")
 
 
 def as_dtype(dtype: str | torch.dtype) -> torch.dtype:
@@ -25,7 +17,8 @@ def as_dtype(dtype: str | torch.dtype) -> torch.dtype:
         return dtype
     if dtype not in _DTYPES:
         raise ModelError(f"Unknown dtype {dtype!r}; allowed: {', '.join(_DTYPES)}.")
-    return _DTYPES[dtype]
+    named: torch.dtype = getattr(torch, dtype)
+    return named
 
 
 def as_device(device: str | torch.device | None) -> torch.device:

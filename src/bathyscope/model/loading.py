@@ -27,7 +27,7 @@ from bathyscope.model.admission import (
     without_adapter,
     without_compilation,
 )
-from bathyscope.model.checkpoint import load_config, read_checkpoint
+from bathyscope.model.checkpoint import read_checkpoint
 from bathyscope.model.devices import Attention, as_device, as_dtype
 from bathyscope.model.model import Model
 from bathyscope.model.placement import Placement, blocks_of
@@ -35,9 +35,6 @@ from bathyscope.model.weights import WeightReading
 from bathyscope.options import Range, checked
 from bathyscope.streaming.offloaded import is_offloaded, store_of, take_over
 from bathyscope.wavefront.calls import out_of_memory
-
-__all__ = ["AnyModel", "anatomy_of", "load", "load_config", "loaded"]
-
 
 AnyModel = Model | PreTrainedModel | str | Path
 """What every part takes as a model."""

@@ -13,9 +13,9 @@ from bathyscope.anatomy.anatomy import config_of
 from bathyscope.anatomy.registry import family_for
 from bathyscope.anatomy.sites import submodule
 from bathyscope.errors import ModelError, warn
-from bathyscope.model.devices import free_bytes
 from bathyscope.model.files import INDEX, SINGLE, indexed
 from bathyscope.streaming.files import CheckpointFile, Place
+from bathyscope.wavefront.memory import free_bytes
 
 Placement = Literal["auto", "resident", "stream"]
 STATE_BYTES: Final = 512 << 20

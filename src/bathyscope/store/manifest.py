@@ -150,14 +150,8 @@ class Record:
     @classmethod
     def begin(cls, given: Mapping[str, Any]) -> Record:
         """A record that starts now; ``given`` may hold versions (default: the installed), command, notes."""
-        _check_keys(given, ["versions", "command", "notes"], [], "record")
-        versions = given.get("versions")
-        return cls(
-            versions=plain(library_versions() if versions is None else versions, "versions"),
-            started=now(),
-            command=given.get("command"),
-            notes=plain(given.get("notes") or {}, "notes"),
-        )
+        values = {"versions": library_versions(), **given, "started": now()}
+        return cls(**_arguments(cls, plain(values, "record"), "record"))
 
 
 @dataclass(frozen=True)
@@ -281,12 +275,8 @@ def _require_type(value: Any, kind: type, where: str) -> Any:
 
 def _arguments(kind: type[Identity] | type[Record], values: Mapping[str, Any], what: str) -> dict[str, Any]:
     """``values`` as arguments of ``kind``; those with a default may be missing."""
+    allowed = [f.name for f in fields(kind)]
     needed = [f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING]
-    _check_keys(values, [f.name for f in fields(kind)], needed, what)
-    return dict(values)
-
-
-def _check_keys(values: Mapping[str, Any], allowed: list[str], needed: list[str], what: str) -> None:
     unknown = [key for key in values if key not in allowed]
     missing = [key for key in needed if key not in values]
     if unknown or missing:
@@ -295,3 +285,4 @@ def _check_keys(values: Mapping[str, Any], allowed: list[str], needed: list[str]
             f"The {what} of a run has unknown keys {unknown} and lacks {missing}; "
             f"its keys are {', '.join(allowed)}.{hints}"
         )
+    return dict(values)

@@ -22,7 +22,7 @@ from bathyscope.assembly import (
 from bathyscope.errors import ModelError, is_out_of_memory
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
 from bathyscope.measures.registry import MEASURES
-from bathyscope.model import Model, adapters_of, config_hash, free_bytes
+from bathyscope.model import Model, adapters_of, config_hash
 from bathyscope.progress import ProgressBar
 from bathyscope.prompts.label_checks import require_free
 from bathyscope.prompts.prompts import Prompts, prompts_hash
@@ -41,6 +41,7 @@ from bathyscope.text import without_folders
 from bathyscope.wavefront.batch import Batch, plan_batches
 from bathyscope.wavefront.calls import out_of_memory
 from bathyscope.wavefront.engine import Wavefront
+from bathyscope.wavefront.memory import free_bytes
 from bathyscope.wavefront.replace import default_room
 
 

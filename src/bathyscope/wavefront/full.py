@@ -109,9 +109,9 @@ class FullRows(Slots):
         slots = [0, *(runner.slot for runner in joining)]
         previous = self.control.clone()
         lends = {0, *(self._slot_of[one] for one in self._donors if one in self._slot_of)} if self._donors else ()
-        silent = self._silent(joining)
+        silent = {part: (mask, self.state.new_zeros(())) for part, mask in self._silent(joining).items()}
         taps = self._parts.taps(index, self._places(slots))
-        for result in self.run(block, index, slots, lends=lends, taps=taps, silent=silent):
+        for result in self.run(block, index, slots, lends=lends, taps=taps, instead=silent):
             served = [self._runners[slot - 1].track.requests if slot else () for slot in result.slots]
             yield from views.of_full(plain, served, result, self._batch.lengths)
             yield from self._parts.views(index, self._places(result.slots), result)

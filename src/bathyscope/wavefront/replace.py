@@ -202,13 +202,11 @@ class _GroupRows(Slots):
 
     def advance(self, block: nn.Module, index: int, *, lends: bool = False, donor: Slots | None = None) -> None:
         """Moves the control and all rows replaced at the boundaries 0 … index over one block."""
-        silent = self._spawn(index)
+        marked = self._spawn(index)
         active = range(1 + (index + 1) * len(self.spans))
         lender = None if donor is None else donor.lender([0] * len(active), 0, self.start)
-        instead = {part: self._values(index)[None] for part in silent}
-        for _ in self.run(
-            block, index, active, lender=lender, lends=(0,) if lends else (), silent=silent, instead=instead
-        ):
+        instead = {part: (mask, self._values(index)[None]) for part, mask in marked.items()}
+        for _ in self.run(block, index, active, lender=lender, lends=(0,) if lends else (), instead=instead):
             pass  # nobody looks at rows before they land
 
     def states(self, baseline_BTD: Tensor) -> ReplacedStates:

@@ -110,8 +110,7 @@ class Slots:
         lender: Lender | None = None,
         lends: Collection[int] = (),
         taps: Collection[str] = (),
-        silent: Mapping[str, Tensor] | None = None,
-        instead: Mapping[str, Tensor] | None = None,
+        instead: Mapping[str, tuple[Tensor, Tensor]] | None = None,
     ) -> Iterator[CallResult]:
         """Moves some slots over a block, a call at a time; each is written back when its result has been looked at.
 
@@ -120,8 +119,8 @@ class Slots:
             lender: for tails, their keys and values before ``start``.
             lends: those of the slots whose keys and values are kept for ``lender``.
             taps: parts whose contributions are read.
-            silent: part → True at the tokens [rows, batch, tokens] where its contribution is left out.
-            instead: part → what it adds there instead of nothing, [batch, tokens, width].
+            instead: part → True at the tokens [rows, batch, tokens] where it adds something else than its contribution,
+                and what: [batch, tokens, width], or the number 0 for nothing.
         """
         own = self.state[at(slots, self.state.device)]
         control_before = own[0].clone()  # its slot is written back while later calls run
@@ -143,7 +142,7 @@ class Slots:
             # nothing of a call that fails may be held on to while it is made again, its error least of all
             with (
                 while_memory_lasts(),
-                self._silenced(block, silent or {}, instead or {}, picked),
+                self._exchanged(block, instead or {}, picked),
                 tapped(block, {part: self._sites[part] for part in taps}) as taken,
             ):
                 out = self._replay.run(
@@ -191,19 +190,16 @@ class Slots:
         kept = self._kept[0] if self._kept else (None, None)
         return Lender(kept[0], kept[1], [place[donor] for donor in donors], prompt, start, self._attends)
 
-    def _silenced(
-        self, block: nn.Module, silent: Mapping[str, Tensor], instead: Mapping[str, Tensor], picked: list[int]
+    def _exchanged(
+        self, block: nn.Module, instead: Mapping[str, tuple[Tensor, Tensor]], picked: list[int]
     ) -> AbstractContextManager[None]:
-        masks = {part: mask[picked].flatten(0, 1) for part, mask in silent.items()}
-        masks = {part: mask for part, mask in masks.items() if bool(mask.any())}
-        added = {part: self._in_every_row(instead.get(part), len(picked)) for part in masks}
+        added, masks = {}, {}
+        for part, (mask, value) in instead.items():
+            own = mask[picked].flatten(0, 1)
+            if bool(own.any()):
+                masks[part] = own
+                added[part] = value.expand(len(picked), -1, -1, -1).flatten(0, 1) if value.ndim else value
         return replaced(block, self._sites, added, masks)
-
-    def _in_every_row(self, value_BTD: Tensor | None, rows: int) -> Tensor:
-        """[rows · batch, tokens, width]; nothing is the number 0."""
-        if value_BTD is None:
-            return self.state.new_zeros(())
-        return value_BTD.expand(rows, -1, -1, -1).flatten(0, 1)
 
     def _passed_to(self, slots: Sequence[int], known: Sequence[object]) -> State:
         """What the slots' rows take into a call, [rows · batch, …] each."""
