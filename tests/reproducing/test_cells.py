@@ -29,10 +29,10 @@ PAPER = Reproduction(
     LISTED,
     (SUMS, ALL, GSM8K, PAIR),
     (
-        Figure(("1",), "", ("gsm8k",), ("lens",)),
-        Figure(("2",), "", ("sums",), ("erasure",), LISTED[1:]),
-        Figure(("3",), "", ("all",), ("lens", "skip"), ("owner/other",), "another model"),
-        Figure(("4",), "", ("pair",), ("maps",), LISTED),
+        Figure("1", "", ("gsm8k",), ("lens",)),
+        Figure("2", "", ("sums",), ("erasure",), LISTED[1:]),
+        Figure("3", "", ("all",), ("lens", "skip"), ("owner/other",), "another model"),
+        Figure("4", "", ("pair",), ("maps",), LISTED),
     ),
 )
 MODELS = chosen_models([], PAPER.models)

@@ -69,7 +69,7 @@ def test_several_sets_of_data_are_named() -> None:
 
 
 def test_what_cannot_be_laid_over_each_other_stands_under_its_models_name() -> None:
-    figure = Figure(("13",), "", ("gsm8k",), ("skip.prompts_future",))
+    figure = Figure("13", "", ("gsm8k",), ("skip.prompts_future",))
     panels = module._panels(HU, figure, [outcome(model, "gsm8k", synthetic_run(4)) for model in MODELS])
     said = [draw_panel(panel)._suptitle.get_text() for panel in panels]  # type: ignore[attr-defined]
     assert [text.split(":")[0] for text in said] == [model.rpartition("/")[2] for model in MODELS]

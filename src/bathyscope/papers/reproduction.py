@@ -41,7 +41,7 @@ class Figure:
     """A published figure, or several that show the same thing.
 
     Args:
-        numbers: as printed in the paper's final version.
+        label: its numbers as printed in the paper's final version: ``3a``, or ``10, 12b, 22``.
         shows: what is seen.
         data: names of the works it is drawn from.
         draws: figures of the report that show it, or single panels or variables of them: ``skip.future``.
@@ -50,7 +50,7 @@ class Figure:
             of models that are given.
     """
 
-    numbers: tuple[str, ...]
+    label: str
     shows: str
     data: tuple[str, ...]
     draws: tuple[str, ...]
@@ -58,9 +58,9 @@ class Figure:
     needs: str = ""
 
     @property
-    def label(self) -> str:
-        """``3a``, or ``10, 12b, 22``."""
-        return ", ".join(self.numbers)
+    def numbers(self) -> list[str]:
+        """One by one."""
+        return self.label.split(", ")
 
     def includes(self, number: str) -> bool:
         """Whether this is the entry of a published figure; ``3`` is all of its parts."""
