@@ -82,4 +82,9 @@ def test_few_tokens_have_no_histograms() -> None:
     data["class_tokens"].loc[{"token_class": "ing"}] = 19
     run = replaced(RUN, "neurons", data)
     assert "top_ing" not in [panel.name for panel in FIGURE.panels(run, FigureOptions())]
-    assert 'No histograms: no more than 19 of the tokens end in "ing".' in caption_of(FIGURE, run)
+    assert 'No histograms: 19 of the tokens are known to end in "ing", too few.' in caption_of(FIGURE, run)
+
+
+def test_without_a_tokenizer_no_token_is_said_to_end_otherwise() -> None:
+    data = DATA.assign(class_tokens=0 * DATA["class_tokens"])
+    assert 'none of the tokens are known to end in "ing"' in caption_of(FIGURE, replaced(RUN, "neurons", data))

@@ -41,6 +41,6 @@ def test_a_pair_of_one_answer_shows_the_divergence() -> None:
 
 def test_a_prompt_that_is_not_patched_has_no_map() -> None:
     assert [panel.name for panel in FIGURE.panels(RUN)] == ["prompt_1", "prompt_2", "prompt_3"]
-    assert "3 of 4 prompts were measured" in caption_of(FIGURE, RUN)
+    assert "3 of 4 prompts were measured; the others have no source or are too long." in caption_of(FIGURE, RUN)
     nothing = DATA.assign(recovered=DATA["recovered"] * np.nan, kl=DATA["kl"] * np.nan)
     assert FIGURE.panels(replaced(RUN, "patching", nothing), FigureOptions()) == []

@@ -133,7 +133,7 @@ def _token_maps(data: xr.Dataset, name: str, options: FigureOptions) -> tuple[li
     signed = bool((values < 0).any())
     rows, colours = _side(others[0]), "signed" if signed else options.scale
     reading = Reading(values, _title(values), rows, _quantity(values, name), name.replace("_", " "), colours)
-    panels, said = token_panels(data, {name: reading}, options, last=True)
+    panels, said = token_panels(data, {name: reading}, options, "have no values", last=True)
     return [replace(one, name=f"{name}_{one.name}") for one in panels], said
 
 

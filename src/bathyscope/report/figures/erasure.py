@@ -8,7 +8,7 @@ from typing import Final
 from bathyscope.report.figures.heat_map import Side
 from bathyscope.report.figures.kind import Drawing, FigureKind
 from bathyscope.report.figures.options import FigureOptions
-from bathyscope.report.figures.token_map import BOUNDARY_LABEL, Reading, token_panels
+from bathyscope.report.figures.token_map import BOUNDARY_LABEL, UNANSWERED, Reading, token_panels
 from bathyscope.store.run import Run
 
 _TITLES: Final = {"effect": "Erasing one token", "effect_future": "Erasing one token, all later positions"}
@@ -25,7 +25,7 @@ def _drawing(run: Run, options: FigureOptions) -> Drawing:
         for name, what in _TITLES.items()
         if name in data
     }
-    panels, said = token_panels(data, readings, options)
+    panels, said = token_panels(data, readings, options, UNANSWERED)
     note = (
         "At one boundary the residual stream of one token is replaced by its mean over a reference set, and "
         "everything after it recomputed. Colour: the largest change of the output probabilities (L2) where the answer "

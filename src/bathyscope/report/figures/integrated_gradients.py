@@ -11,7 +11,7 @@ from bathyscope.report.figures.kind import Drawing, FigureKind
 from bathyscope.report.figures.lines import BLOCK_LABEL, PARTS, Axis, Curve, chart
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.token_map import BLOCK_LABEL as SHORT_BLOCK_LABEL
-from bathyscope.report.figures.token_map import Reading, token_panels
+from bathyscope.report.figures.token_map import UNANSWERED, Reading, token_panels
 from bathyscope.report.provenance import measure_options
 from bathyscope.store.run import Run
 
@@ -46,7 +46,7 @@ def _drawing(run: Run, options: FigureOptions) -> Drawing:
             "Completeness: how far the attributions of a block, added up, miss the difference of probabilities that "
             "they explain (0: exact). Lines: means over prompts, each counting the same. "
         )
-    panels, said = token_panels(data, readings, options)
+    panels, said = token_panels(data, readings, options, UNANSWERED)
     curves = [
         Curve("completeness", style.PART_NAMES[site], PARTS[site], "prompts", {"site": site})
         for site in map(str, data["site"].values)

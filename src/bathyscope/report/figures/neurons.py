@@ -51,7 +51,7 @@ def _drawing(run: Run, options: FigureOptions) -> Drawing:
         "the right and suppresses them where it is skewed to the left. "
     )
     if tokens < _FEWEST_TOKENS:
-        note += f'No histograms: no more than {tokens} of the tokens end in "ing".'
+        note += f'No histograms: {tokens or "none"} of the tokens are known to end in "ing", too few.'
     if shown is not None:
         note += (
             f'Histograms: effect of single neurons on the {tokens} tokens that end in "ing" (outlined) and on all '

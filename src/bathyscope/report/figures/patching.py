@@ -23,7 +23,7 @@ def _drawing(run: Run, options: FigureOptions) -> Drawing:
     # the tokens behind the one that is read change nothing that is measured; the map ends with it, and marks it
     data = data.assign_coords(n_tokens=read + 2).assign(answer_start=(read + 1).where(read >= 0, -1))
     readings = {name: one for part in data["part"].values.tolist() for name, one in _readings(data, part)}
-    panels, said = token_panels(data, readings, options)
+    panels, said = token_panels(data, readings, options, "have no source or are too long")
     note = (
         "At one boundary one token's residual stream, or what attention or the MLP of the block of that number adds to "
         "it, is replaced by that of another prompt of the same length (the source), and everything after it "

@@ -34,6 +34,7 @@ _LINE_INCHES: Final = 0.16
 TOKEN_LABEL: Final = "token (␣ space, ⏎ end of line)"
 BOUNDARY_LABEL: Final = "boundary (index)"
 BLOCK_LABEL: Final = "block (index)"
+UNANSWERED: Final = "have no answer or are too long"
 _MARKS: Final = "Triangles: tokens at which a token of the answer is predicted."
 
 
@@ -56,7 +57,7 @@ class Reading:
 
 
 def token_panels(
-    data: xr.Dataset, readings: Mapping[str, Reading], options: FigureOptions, last: bool = False
+    data: xr.Dataset, readings: Mapping[str, Reading], options: FigureOptions, others: str, last: bool = False
 ) -> tuple[list[Panel], str]:
     """A panel for each of the first prompts that were measured, the readings under each other; and the sentences of
     the caption on marks, prompts left out and labels left out.
@@ -65,6 +66,7 @@ def token_panels(
         data: holds lengths of prompts, and where the run tells them the texts of tokens (``piece``) and where the
             answer begins (``answer_start``).
         readings: by name.
+        others: what is so of the prompts that were not measured.
         last: draw the last token too, from which no token of an answer is predicted.
     """
     if not readings:
@@ -85,7 +87,7 @@ def token_panels(
         }
         panels.append(_panel(f"prompt_{prompt}", maps))
         shown += maps.values()
-    return panels, _describe(shown, len(panels), len(measured), data.sizes["prompt"])
+    return panels, _describe(shown, len(panels), len(measured), data.sizes["prompt"], others)
 
 
 def _map(own: xr.Dataset, reading: Reading, colours: Colours, prompt: int, last: bool) -> HeatMap:
@@ -131,12 +133,12 @@ def _lines(title: str, width: float) -> str:
     return "\n".join(fitted(line, room, _TITLE_POINTS) for line in (what, f"prompt {name}") if line)
 
 
-def _describe(maps: Sequence[HeatMap], shown: int, measured: int, prompts: int) -> str:
+def _describe(maps: Sequence[HeatMap], shown: int, measured: int, prompts: int, others: str) -> str:
     said = []
     if any(one.columns.marked for one in maps):
         said.append(_MARKS)
     if measured < prompts:
-        said.append(f"{measured} of {prompts} prompts were measured; the others have no answer or are too long.")
+        said.append(f"{measured} of {prompts} prompts were measured; the others {others}.")
     if shown < measured:
         said.append(f"Shown: the first {shown} of these prompts; {measured - shown} more in the run.")
     if any(len(one.columns.pieces or ()) > LABELLED_TOKENS for one in maps):
