@@ -53,6 +53,7 @@ def test_what_is_written_is_the_repaired_model(tmp_path: Path) -> None:
     card = (out / "README.md").read_text()
     assert "| linear |" in card
     assert "Repaired on 24 prompts, 960 tokens (given). Measured on 8 prompts, 320 tokens (given)." in card
+    assert "In brackets: 95 % intervals over prompts. The weights are the last row's." in card
     assert "save those listed as changed" in card
     plain = torch.tensor(UNSEEN)
     with bathyscope.scheduled(waves.loaded("llama"), "drop:1,drop:3") as hf, torch.no_grad():

@@ -19,13 +19,14 @@ from bathyscope.model import AnyModel, Model, alone, load, loaded
 from bathyscope.model.reading import tokenized
 from bathyscope.options import Coverage, Resamples, checked
 from bathyscope.progress import ProgressBar
+from bathyscope.prompts.parts import resampled
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import Source
 from bathyscope.schedule import Schedule
 from bathyscope.statistics.bootstrap import bootstrap_interval, cluster_weights, mean_interval, resample_counts
 from bathyscope.statistics.least_squares import Array
 from bathyscope.store.folder import folder_path
-from bathyscope.surgery.card import on_data
+from bathyscope.surgery.card import as_text, on_data
 from bathyscope.surgery.copying import ScheduledCopy
 from bathyscope.surgery.cuts import cuts_of, repaired_by_maps
 from bathyscope.surgery.export_source import source_of
@@ -81,7 +82,7 @@ class Repaired:
         schedule: the blocks that stay.
         rungs: the ladder, up to the last one asked for.
         hf: the repaired copy, a transformers model.
-        data: which prompts it was repaired and measured on, in Markdown.
+        data: which prompts it was repaired and measured on, and how sure that is, in Markdown.
     """
 
     model: Model
@@ -249,6 +250,7 @@ def ladder(
     ]
     done = {"Repaired": known, "Measured": unseen}
     data = " ".join(on_data(did, own.dataset, len(own), sum(own.lengths)) for did, own in done.items())
+    data += f" In brackets: {100 * level:g} % intervals over {as_text(resampled(cluster))}. The weights are the last row's."
     return Repaired(whole, chosen, tuple(rungs), copy.hf, copy, data)
 
 
