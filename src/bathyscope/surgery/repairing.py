@@ -250,7 +250,9 @@ def ladder(
     ]
     done = {"Repaired": known, "Measured": unseen}
     data = " ".join(on_data(did, own.dataset, len(own), sum(own.lengths)) for did, own in done.items())
-    data += f" In brackets: {100 * level:g} % intervals over {as_text(resampled(cluster))}. The weights are the last row's."
+    data += (
+        f" In brackets: {100 * level:g} % intervals over {as_text(resampled(cluster))}. The weights are the last row's."
+    )
     return Repaired(whole, chosen, tuple(rungs), copy.hf, copy, data)
 
 
