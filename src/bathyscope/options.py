@@ -19,7 +19,6 @@ from bathyscope.errors import OptionError, did_you_mean
 T = TypeVar("T")
 P = ParamSpec("P")
 R = TypeVar("R")
-N = TypeVar("N", int, float)
 _CHECKED = "_is_checked"
 """The mark of options whose values have been looked at; a copy with other values does not have it."""
 
@@ -163,7 +162,7 @@ def _is_plain(hint: Any) -> bool:
     if origin is Sequence and typing.get_origin(arguments[0]) is Literal:
         return False  # lists of choices may come as one text with commas, which their call takes apart
     if origin is Annotated or origin is Sequence:
-        return _is_plain(arguments[0])
+        return _is_plain(arguments[0]) or any(isinstance(mark, Distinct) for mark in arguments[1:])
     if origin in (typing.Union, types.UnionType):
         others = [inner for inner in arguments if inner is not type(None)]
         return len(others) == 1 and _is_plain(others[0])
@@ -224,27 +223,16 @@ def _as(wanted: Any, value: Any, where: str) -> Any:
     if wanted is str and not isinstance(value, str):
         raise OptionError(f"{where} takes a text; {value!r} given.")
     if wanted is int:
-        return _integer(value, where)
+        return _converted(operator.index, value, where, "a whole number")
     if wanted is float:
-        return _number(value, where)
+        return _converted(float, value, where, "a number")
     return value
 
 
-def _integer(value: Any, where: str) -> int:
+def _converted(convert: Callable[[Any], float], value: Any, where: str, what: str) -> Any:
     try:
-        return _refuse_bool(operator.index, value)
+        if isinstance(value, bool | str):
+            raise TypeError("neither a truth value nor a text is a number")
+        return convert(value)
     except TypeError as error:
-        raise OptionError(f"{where} takes a whole number; {value!r} given.") from error
-
-
-def _number(value: Any, where: str) -> float:
-    try:
-        return _refuse_bool(float, None if isinstance(value, str) else value)
-    except TypeError as error:
-        raise OptionError(f"{where} takes a number; {value!r} given.") from error
-
-
-def _refuse_bool(convert: Callable[[Any], N], value: Any) -> N:
-    if isinstance(value, bool):
-        raise TypeError("a truth value is no number")
-    return convert(value)
+        raise OptionError(f"{where} takes {what}; {value!r} given.") from error

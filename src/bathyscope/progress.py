@@ -51,6 +51,10 @@ class ProgressBar:
         if self._bar is not None:
             self._bar.update(self._bar.task_ids[0], completed=done)
 
+    def advance(self, work: float) -> None:
+        """So much more of the total is finished."""
+        self.advance_to(self._done + work)
+
     def _expected(self) -> float:
         """Seconds the whole will take at the pace so far."""
         worked = self._done - self._start

@@ -37,9 +37,6 @@ def call_size(
         state: bytes of its rows.
         memory: what a survey may take beside the weights; None = on an accelerator what is free there.
         coming: bytes of weights that are not there yet, for which room must be left in what is free.
-
-    Raises:
-        ModelError: the rows alone take more than was allowed.
     """
     free = free_bytes(device) if memory is None and is_accelerator(device) else None
     budget = memory if free is None else free - coming

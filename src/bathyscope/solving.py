@@ -24,7 +24,7 @@ from bathyscope.options import checked
 from bathyscope.progress import ProgressBar
 from bathyscope.prompts.label_checks import RESERVED_LABELS
 from bathyscope.prompts.parts import SOLVED_BY, class_of
-from bathyscope.prompts.prompt import Prompt, PromptSet, TokenizedPrompt
+from bathyscope.prompts.prompt import Prompt, PromptSet
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import Source, needs_tokenizer, resolve, sources
 from bathyscope.text import without_folders
@@ -189,26 +189,18 @@ def _answered(model: Model, prompts: Prompts, progress: bool) -> xr.Dataset:
     wave = Wavefront(model.anatomy, tails=model.checks.tails)
     lengths = [len(prompts[number]) for number in asked]
     with ProgressBar(f"asking {without_folders(model.name)}", sum(lengths), quiet=not progress) as bar:
-        done = 0.0
         for places in plan_batches(lengths, 1, wave.policy.tokens, model.anatomy.equal_lengths):
             picked = [asked[place] for place in places]
-            probe = _ask(wave, [prompts[number] for number in picked], model)
+            own, probe = [prompts[number] for number in picked], AnswerProbe()
+            wave.run(Batch.of([p.ids for p in own], model.device, [p.answer_tokens for p in own]), [probe])
             for number, right, log_p in zip(picked, probe.right, probe.log_p):
                 found["solved"][number] = float(right.all())
                 found["right_tokens"][number] = float(right.long().cumprod(0).sum())
                 found["answer_logprob"][number] = float(log_p.sum())
-            done += sum(lengths[place] for place in places)
-            bar.advance_to(done)
+            bar.advance(sum(lengths[place] for place in places))
     found["answer_tokens"] = np.array([p.answer_tokens or np.nan for p in prompts], dtype=np.float64)
     attrs = {"model": model.name, "dataset": prompts.dataset}
     return labelled(_TABLE, {name: found[name] for name in _TABLE}, prompts.coords()).assign_attrs(attrs)
-
-
-def _ask(wave: Wavefront, prompts: Sequence[TokenizedPrompt], model: Model) -> AnswerProbe:
-    probe = AnswerProbe()
-    batch = Batch.of([p.ids for p in prompts], model.device, [p.answer_tokens for p in prompts])
-    wave.run(batch, [probe])
-    return probe
 
 
 def _labelled(prompts: PromptSet, label: str, names: Sequence[str], classes: Sequence[str | None]) -> PromptSet:

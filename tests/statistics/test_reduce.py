@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bathyscope.statistics.reduce import prompt_weighted_mean, weighted_mean
+from bathyscope.statistics.reduce import weighted_mean
 
 
 def test_a_mean_weighted_by_tokens_is_the_mean_over_all_tokens() -> None:
@@ -13,8 +13,8 @@ def test_a_mean_weighted_by_tokens_is_the_mean_over_all_tokens() -> None:
     np.testing.assert_allclose(weighted_mean(per_prompt, [2, 7, 1]), np.concatenate(tokens).mean(axis=0), rtol=1e-13)
 
 
-def test_prompt_weighted_mean_counts_each_prompt_once() -> None:
-    assert prompt_weighted_mean([[1.0, 10.0], [3.0, 20.0]]).tolist() == [2.0, 15.0]
+def test_equal_weights_count_each_prompt_once() -> None:
+    assert weighted_mean([[1.0, 10.0], [3.0, 20.0]], np.ones(2)).tolist() == [2.0, 15.0]
 
 
 def test_prompts_without_a_value_take_their_weight_with_them() -> None:
@@ -23,7 +23,7 @@ def test_prompts_without_a_value_take_their_weight_with_them() -> None:
 
 
 def test_no_value_at_all_is_nan_and_not_zero() -> None:
-    assert np.isnan(prompt_weighted_mean(np.full((3, 2), np.nan))).all()
+    assert np.isnan(weighted_mean(np.full((3, 2), np.nan), np.ones(3))).all()
     assert np.isnan(weighted_mean([1.0, 2.0], [0.0, 0.0]))
     assert np.isnan(weighted_mean(np.empty((0, 4)), np.empty(0))).tolist() == [True] * 4
 

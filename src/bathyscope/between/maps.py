@@ -126,7 +126,6 @@ class _Mapping:
         everything = streams.tokens(range(len(streams.prompts)))
         names = " → ".join(model.name for model in streams.models)
         self._bar = ProgressBar(f"mapping {names}", sources * (everything + self._solving), quiet=not progress)
-        self._done = 0.0
 
     @torch.no_grad()
     def run(self, block: int) -> tuple[MapErrors, Array]:
@@ -145,7 +144,7 @@ class _Mapping:
         for picked in streams.batches(prompts, len(sources)):
             states = streams.states(picked, sources)
             sums.add(states.source, states.target)
-            self._advance(len(sources) * streams.tokens(picked))
+            self._bar.advance(len(sources) * streams.tokens(picked))
         return sums
 
     def _solved(self, fit: NormalEquations, sources: range) -> NormalEquations:
@@ -153,7 +152,7 @@ class _Mapping:
         held = self._summed(self._splits.choose, sources)
         for place, source in enumerate(sources):
             self._chosen_ST[source] = fit.solve(place, held, self._penalties)
-            self._advance(self._solving)
+            self._bar.advance(self._solving)
         return fit
 
     def _test(self, maps: NormalEquations, sources: range) -> None:
@@ -168,11 +167,7 @@ class _Mapping:
                 for place, (source, x_ND) in enumerate(zip(sources, centred_x)):
                     error_N = (centred_NE - x_ND @ maps.xy_STDE[place, t]).norm(dim=1)
                     self._errors.add(states, source, t, norm_N, error_N)
-            self._advance(len(sources) * self._streams.tokens(picked))
-
-    def _advance(self, work: float) -> None:
-        self._done += work
-        self._bar.advance_to(self._done)
+            self._bar.advance(len(sources) * self._streams.tokens(picked))
 
 
 def _checked_ridge(given: Sequence[float]) -> tuple[float, ...]:

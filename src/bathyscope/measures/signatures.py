@@ -12,7 +12,7 @@ import xarray as xr
 
 from bathyscope.arrays import FloatArray, IntArray
 from bathyscope.measures.curves import one_norm
-from bathyscope.statistics.reduce import prompt_weighted_mean
+from bathyscope.statistics.reduce import weighted_mean
 from bathyscope.statistics.stages import Curves
 
 SMALLEST: Final = 1e-6
@@ -63,7 +63,7 @@ class Read:
     @property
     def mean(self) -> FloatArray:
         """[block], over the prompts that have a value; each counts the same."""
-        return self.values if self.values.ndim == 1 else prompt_weighted_mean(self.values)
+        return self.values if self.values.ndim == 1 else weighted_mean(self.values, np.ones(len(self.values)))
 
 
 def read_signatures(merged: Mapping[str, xr.Dataset], n_blocks: int) -> dict[str, Read]:

@@ -23,12 +23,10 @@ def run_batches(
     wave = Wavefront(model.anatomy, tails=model.checks.tails)
     lengths = [len(ids) for ids in prompts]
     equal = model.anatomy.equal_lengths
-    done = 0.0
     with ProgressBar(f"probing {without_folders(model.name)}", sum(lengths), quiet=not progress) as bar:
         for picked in plan_batches(lengths, 1, wave.policy.tokens, equal):
             observe(wave, Batch.of([prompts[i] for i in picked], model.device), picked)
-            done += sum(lengths[i] for i in picked)
-            bar.advance_to(done)
+            bar.advance(sum(lengths[i] for i in picked))
 
 
 def require_room(model: Model, tokens: int, window: int) -> None:

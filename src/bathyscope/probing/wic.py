@@ -6,21 +6,20 @@ both (Words in Context; Pilehvar and Camacho-Collados 2019). Source: lad2024, pr
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from bathyscope.errors import ModelError, OptionError, did_you_mean
+from bathyscope.errors import ModelError
 from bathyscope.labels import Label, Table, interval, labelled
 from bathyscope.model import AnyModel, Model, alone, loaded
-from bathyscope.options import Coverage, Range, Resamples, checked
+from bathyscope.options import Coverage, Distinct, Range, Resamples, checked
 from bathyscope.probing.gather import token_states
 from bathyscope.probing.logistic import Fit, Settings, accuracy, fit
 from bathyscope.probing.wic_rows import Pair, Rows, read_pairs
 
-FEATURES = ("concatenation", "difference")
 _SOURCE = "lad2024, probes"
 _WHAT = "a word's meaning in two sentences"
 _by_boundary = partial(Label, "features boundary", source=_SOURCE)
@@ -41,7 +40,7 @@ def wic_probe(
     train: Rows = None,
     validation: Rows = None,
     *,
-    features: Sequence[str] = ("concatenation",),
+    features: Annotated[tuple[Literal["concatenation", "difference"], ...], Distinct()] = ("concatenation",),
     train_rows: Annotated[int, Range(1)] | None = None,
     C: float | None = None,
     resamples: Resamples = 1000,
@@ -74,7 +73,6 @@ def wic_probe(
         ModelError: the model cannot be ready, or has no tokenizer.
     """
     with alone(model):
-        chosen = _checked_features(features)
         settings = Settings(C, resamples, level, seed)
         ready = loaded(model)
         if ready.tokenizer is None:
@@ -86,29 +84,17 @@ def wic_probe(
         settings.require_rows(labels, "Training rows")
         settings.require_rows(held_out_labels, "Validation rows", least=1)
         states = _states(ready, [*fitted, *judged], progress)
-        fits = {
+        fits: dict[str, list[Fit]] = {
             name: [
                 fit(x[: len(fitted)], labels, x[len(fitted) :], held_out_labels, settings)
                 for x in (_features(states[:, :, boundary], name) for boundary in range(states.shape[2]))
             ]
-            for name in chosen
+            for name in features
         }
         majority = float((held_out_labels == (2 * labels.sum() > len(labels))).mean())
         dataset = _dataset(fits, settings, majority)
         dataset.attrs |= {"model": ready.name, "train_rows": len(fitted), "validation_rows": len(judged), "seed": seed}
         return dataset
-
-
-def _checked_features(features: Sequence[str]) -> tuple[str, ...]:
-    asked = (features,) if isinstance(features, str) else tuple(features)
-    for name in asked:
-        if name not in FEATURES:
-            raise OptionError(
-                f"features={name!r} is unknown.{did_you_mean(str(name), FEATURES)} Allowed: {', '.join(FEATURES)}."
-            )
-    if not asked or len(set(asked)) < len(asked):
-        raise OptionError(f"features={list(asked)} is not allowed; give one of {', '.join(FEATURES)}, or both.")
-    return asked
 
 
 def _labels(pairs: Sequence[Pair]) -> NDArray[np.int64]:

@@ -99,11 +99,12 @@ def regress(
         "adjusted_layers": layers.mean() + OLS(layers, others).fit().resid,
         "adjusted_score": score.mean() + OLS(score, others).fit().resid,
     }
+    centred = design[:, 1:] - design[:, 1:].mean(axis=0)
     attrs = {
         "r2": float(fit.rsquared),
         "r2_adjusted": float(fit.rsquared_adj),
         "residual_degrees_of_freedom": int(fit.df_resid),
-        "condition_number": _condition_number(design),
+        "condition_number": float(np.linalg.cond(centred / np.linalg.norm(centred, axis=0))),
     }
     coords = {"term": list(terms), "errors": list(kinds), "point": at[:, 1]}
     return labelled(_TABLE, {name: values[name] for name in _TABLE}, coords).assign_attrs(attrs), full
@@ -170,8 +171,3 @@ def _errors(fit: Any, at: FloatArray, terms: int, level: float) -> dict[str, Any
         "band_high": band[:, 1],
         "degrees_of_freedom": float(getattr(fit, "df_resid_inference", None) or fit.df_resid),
     }
-
-
-def _condition_number(design: FloatArray) -> float:
-    centred = design[:, 1:] - design[:, 1:].mean(axis=0)
-    return float(np.linalg.cond(centred / np.linalg.norm(centred, axis=0)))

@@ -46,8 +46,8 @@ def alignment(errors_AB: Array) -> Alignment:
     slope = partner_A @ centred_A / (centred_A @ centred_A)
     ranks_A = stats.rankdata(partner_A, axis=-1)
     ranks_A = ranks_A - ranks_A.mean(-1, keepdims=True)
-    size = np.sqrt((ranks_A**2).sum(-1) * _rank_size(len(own_A)))
     own_ranks_A = np.arange(len(own_A)) - (len(own_A) - 1) / 2
+    size = np.sqrt((ranks_A**2).sum(-1) * (own_ranks_A**2).sum())
     rank = np.divide(ranks_A @ own_ranks_A, size, out=np.full(size.shape, np.nan), where=size > 0)
     return Alignment(best_A, slope, np.abs(partner_A - own_A).mean(-1), rank)
 
@@ -65,8 +65,3 @@ def deviation_of_one_partner(boundaries: int, others: int) -> float:
 def relative_depths(boundaries: int) -> Array:
     """b/L of boundaries 0 … L."""
     return np.arange(boundaries) / (boundaries - 1)
-
-
-def _rank_size(n: int) -> float:
-    """Σ (rank − mean)² of n different ranks."""
-    return n * (n * n - 1) / 12

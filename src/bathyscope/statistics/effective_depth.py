@@ -222,13 +222,14 @@ def estimators(
         found[token] = Estimator(
             given[:, None], curves.weights(token), only_entry, limits, curve=token, explain=why_none
         )
+    effect = curves.effect_future
     found["centre_of_mass"] = Estimator(
-        _effects(curves),
+        np.full(curves.kl.shape, np.nan) if effect is None else layer_effect(effect),
         np.ones(len(curves.n_tokens)),
         centre_of_mass,
         (0.0, last),
         curve="effect",
-        explain=partial(_effect_reason, curves.effect_future is not None),
+        explain=partial(_effect_reason, effect is not None),
         offset=blocks_done("centre_of_mass"),
     )
     return {name: replace(found[name], cluster=curves.cluster) for name in ESTIMATORS}
@@ -240,12 +241,6 @@ def _smoothed(smooth: Locate, read: Callable[[FloatArray], Any], curve: FloatArr
 
 def _token_reason(name: str, measured: bool, depth: FloatArray) -> str:
     return f"no prompt has a {name} depth" if measured else f"{name} depths of tokens were not measured"
-
-
-def _effects(curves: DepthInputs) -> FloatArray:
-    if curves.effect_future is None:
-        return np.full(curves.kl.shape, np.nan)
-    return layer_effect(curves.effect_future)
 
 
 def _effect_reason(measured: bool, effect: FloatArray) -> str:

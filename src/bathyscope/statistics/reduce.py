@@ -32,9 +32,3 @@ def weighted_mean(values: ArrayLike, weights: ArrayLike) -> FloatArray:
         total = np.where(weights @ np.isinf(flat).astype(np.float64) > 0, np.nan, total)
     mean = np.divide(total, mass, out=np.full_like(total, np.nan), where=mass > 0)
     return mean.reshape(weights.shape[:-1] + values.shape[1:])
-
-
-def prompt_weighted_mean(values: ArrayLike) -> FloatArray:
-    """Mean over prompts ``[prompts, ...]``, each counting the same (csordas2025's logit lens)."""
-    values = np.asarray(values, dtype=np.float64)
-    return weighted_mean(values, np.ones(len(values)))
