@@ -48,8 +48,8 @@ _STATISTICS = (
     _statistics(
         "effective_depth",
         "the-effect-weighs-by-tokens",
-        "_effects(curves),\n        np.ones(len(curves.n_tokens)),",
-        "_effects(curves),\n        curves.n_tokens,",
+        "layer_effect(effect),\n        np.ones(len(curves.n_tokens)),",
+        "layer_effect(effect),\n        curves.n_tokens,",
         "statistics/test_effective_depth.py",
     ),
     _statistics(
