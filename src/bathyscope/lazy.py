@@ -19,11 +19,7 @@ def homes(file: str) -> dict[str, str]:
 
 
 def found(package: str, names: dict[str, str], name: str) -> Any:
-    """What a package's ``__getattr__`` gives; a package inside of it that is itself a call stands for that call.
-
-    Raises:
-        AttributeError: the package has no such name.
-    """
+    """What a package's ``__getattr__`` gives; a package inside of it that is itself a call stands for that call."""
     if name not in names:
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
     module, _, attribute = names[name].partition(":")

@@ -128,11 +128,7 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def checked_arguments(function: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments by their names as a ``checked`` function takes them; those that it does not have stay as they are.
-
-    Raises:
-        OptionError: one of another type than it is annotated with, or out of its range.
-    """
+    """Arguments by their names as a ``checked`` function takes them; those that it does not have stay as they are."""
     hints, found = typing.get_type_hints(function, include_extras=True), dict(given)
     for name, value in given.items():
         if name in hints and _is_plain(hints[name]):

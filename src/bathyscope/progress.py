@@ -23,11 +23,7 @@ _SHORTEST, _LONGEST = 10.0, 600.0
 class ProgressBar:
     """Shows itself once the work turns out to take longer than five seconds.
 
-    Args:
-        title: what is being done.
-        total: amount of work, in any unit.
-        done: amount that was done in an earlier, interrupted run.
-        quiet: never show anything.
+    ``total`` is in any unit, ``done`` what was done of it in an earlier, interrupted run.
     """
 
     def __init__(self, title: str, total: float, done: float = 0.0, quiet: bool = False) -> None:

@@ -81,7 +81,6 @@ def convoys_of(units: Sequence[Unit], sizes: Sequence[int], shards: Sequence[int
     A convoy holds one batch at least. What is interrupted loses the convoy that it is in.
 
     Args:
-        units: the batches.
         sizes: bytes of each one's state.
         shards: the shard that each belongs to.
         room: bytes for states at a time.

@@ -132,12 +132,10 @@ def dataset(
 def _with_ends(
     name: str, values_W: Array, limits: tuple[float, float], *, tokens_U: Array, level: float, grouped: bool = False
 ) -> dict[str, Array]:
-    """The estimate of the first weighting, and the two ends of its interval from the others.
+    """The estimate of the first weighting, and the two ends of its interval from the others; values are [W, …].
 
-    Args:
-        values_W: [W, …].
-        tokens_U: of what is resampled, test prompts or clusters of them.
-        grouped: the estimate chooses between places (see ``bootstrap_interval``).
+    ``tokens_U`` are those of what is resampled, test prompts or clusters of them; ``grouped`` as ``bootstrap_interval``
+    has it.
     """
     ends = np.empty((2, *values_W.shape[1:]))
     for place in np.ndindex(values_W.shape[1:]):

@@ -32,10 +32,8 @@ class Side:
     """A run's prompts, or some of them, ready to be compared.
 
     Args:
-        run: where everything comes from.
         name: short and unique in the comparison.
         prompts: indices of the run's prompts that count.
-        curves: of these prompts.
         options: thresholds of the estimators, the same for all sides.
     """
 

@@ -19,10 +19,7 @@ from bathyscope.arrays import FloatArray
 class Moments:
     """Moments of ``count`` values for each entry of an array; population moments, not sample estimates.
 
-    Args:
-        count: values behind every entry.
-        mean: their mean.
-        m2, m3, m4: sums of the second, third and fourth powers of the deviations from the mean.
+    m2, m3, m4 are sums of the second, third and fourth powers of the deviations from the mean.
     """
 
     count: int
