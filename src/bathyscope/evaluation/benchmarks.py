@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
 from bathyscope.errors import OptionError, PromptError, did_you_mean
@@ -19,7 +19,6 @@ WRITTEN = "generate_until"
 _SCORED = ("loglikelihood", "multiple_choice", WRITTEN)
 _YAML = (".yaml", ".yml")
 _NEEDED = ("lm_eval", "accelerate")
-_BRACKETS = re.compile(r"\[.*?\]")
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,16 +54,17 @@ def load_benchmarks(
     files = {name: Path(path).expanduser() for name, path in (data or {}).items()}
     for path in files.values():
         check_exists(path)
-    own = {one: _own(Path(one).expanduser()) for one in tasks if isinstance(one, str) and one.endswith(_YAML)}
-    names = [own[one].name if one in own else one for one in tasks if isinstance(one, str)]
     if not tasks:
         raise OptionError("tasks: none given; for example hellaswag, arc_easy, gsm8k.")
+    found = [one for one in tasks if isinstance(one, Benchmark)]
+    texts = [one for one in tasks if isinstance(one, str)]
+    own = {text: _own(Path(text).expanduser()) for text in texts if text.endswith(_YAML)}
+    known = tuple(text for text in texts if text not in own)
+    names = [own[text].name if text in own else text for text in texts]
     unused = [name for name in files if name not in names]
     if unused:
         raise OptionError(f"data: {unused[0]!r} is none of the tasks asked for: {', '.join(names)}.")
-    found = [one for one in tasks if isinstance(one, Benchmark)]
     with quietly():
-        known = tuple(name for name in tasks if isinstance(name, str) and name not in own)
         manager: Any = _manager(known) if known else None
         for name in known:
             if manager.task_index.get(name) is None:
@@ -72,14 +72,12 @@ def load_benchmarks(
                     f"tasks: lm-evaluation-harness has no task {name!r}.{did_you_mean(name, _manager(()).all_tasks)} "
                     "`lm-eval ls tasks` lists them all."
                 )
-        for text in (task for task in tasks if isinstance(task, str)):
-            name, whose, beside = text, manager, None
-            if text in own:
-                name, whose, beside = own[text].name, own[text].manager, own[text].file
-            file = files.get(name, beside)
-            found += [_from_file(whose, name, file)] if file is not None else _from_hub(whose, name)
-    for one in found:
-        _require_scored(one.name, one.task)
+        for text in texts:
+            one = own.get(text, _Named(text, manager, None))
+            file = files.get(one.name, one.file)
+            found += _from_hub(one) if file is None else [_from_file(one, file)]
+    for benchmark in found:
+        _require_scored(benchmark.name, benchmark.task)
     return tuple({one.name: one for one in found}.values())
 
 
@@ -127,9 +125,8 @@ def _manager(names: tuple[str, ...]) -> Any:
     return tasks.TaskManager()
 
 
-@dataclass(frozen=True)
-class _Own:
-    """A task in a YAML file, under the name that the file gives it, with a manager of the harness that knows it alone.
+class _Named(NamedTuple):
+    """A task by its name, with the harness's manager that knows it.
 
     ``file`` holds its documents, where it is one of this disk's; None = the harness has to find them.
     """
@@ -139,7 +136,7 @@ class _Own:
     file: Path | None
 
 
-def _own(path: Path) -> _Own:
+def _own(path: Path) -> _Named:
     check_exists(path)
     tasks: Any = importlib.import_module("lm_eval.tasks")
     index, loader = (importlib.import_module(f"lm_eval.tasks.{name}") for name in ("_index", "_yaml_loader"))
@@ -151,7 +148,7 @@ def _own(path: Path) -> _Own:
         raise PromptError(f"{path} tells no task; a task's file has task: NAME, as lm-evaluation-harness reads it.")
     manager = tasks.TaskManager(include_defaults=False)
     manager.task_index[entry.name] = entry
-    return _Own(entry.name, manager, _documents(config, path.parent))
+    return _Named(entry.name, manager, _documents(config, path.parent))
 
 
 def _documents(config: Mapping[str, Any], folder: Path) -> Path | None:
@@ -162,18 +159,18 @@ def _documents(config: Mapping[str, Any], folder: Path) -> Path | None:
     return folder / found if isinstance(found, str) and (folder / found).is_file() else None
 
 
-def _from_hub(manager: Any, name: str) -> list[Benchmark]:
+def _from_hub(one: _Named) -> list[Benchmark]:
     try:
-        loaded = manager.load([name])["tasks"]
+        loaded = one.manager.load([one.name])["tasks"]
     except Exception as error:  # whatever the hub's clients raise, the answer is the same
         raise PromptError(
-            f"The documents of {name} cannot be loaded from the hub ({told(error)}). Give them as a file: --data "
-            f"{name}=FILE (in Python: data={{{name!r}: FILE}})."
+            f"The documents of {one.name} cannot be loaded from the hub ({told(error)}). Give them as a file: --data "
+            f"{one.name}=FILE (in Python: data={{{one.name!r}: FILE}})."
         ) from error
     return [Benchmark(own, task) for own, task in loaded.items()]
 
 
-def _from_file(manager: Any, name: str, path: Path) -> Benchmark:
+def _from_file(one: _Named, path: Path) -> Benchmark:
     from datasets import Dataset
 
     rows = [dict(row) for row in read_rows(path)]
@@ -181,7 +178,7 @@ def _from_file(manager: Any, name: str, path: Path) -> Benchmark:
         raise PromptError(f"{path} holds no row.")
     columns = sorted({column for row in rows for column in row})
     changes: dict[str, Any] = {
-        "task": name,
+        "task": one.name,
         "custom_dataset": lambda **_: {"test": Dataset.from_list(rows)},
         "dataset_kwargs": None,
         "training_split": None,
@@ -191,19 +188,19 @@ def _from_file(manager: Any, name: str, path: Path) -> Benchmark:
         "num_fewshot": 0,
     }
     try:
-        if name == "hellaswag" and "ctx_a" not in columns:
+        if one.name == "hellaswag" and "ctx_a" not in columns:
             rows, changes["process_docs"] = [hellaswag_from_ctx(row) for row in rows], None
         # as the member of a group a known task may be changed
-        (task,) = manager.load([{"group": f"{name} from a file", "task": [changes]}])["tasks"].values()
-        _require_scored(name, task)
+        (task,) = one.manager.load([{"group": f"{one.name} from a file", "task": [changes]}])["tasks"].values()
+        _require_scored(one.name, task)
         task.build_all_requests(limit=1)
     except OptionError:
         raise
     except Exception as error:  # templates and processing functions fail in many ways on missing columns
         raise PromptError(
-            f"{path} does not suit the task {name} ({told(error)}); its columns are {', '.join(columns)}."
+            f"{path} does not suit the task {one.name} ({told(error)}); its columns are {', '.join(columns)}."
         ) from error
-    return Benchmark(name, task, str(path))
+    return Benchmark(one.name, task, str(path))
 
 
 def told(error: Exception) -> str:
@@ -217,16 +214,12 @@ def hellaswag_from_ctx(row: Mapping[str, Any]) -> dict[str, Any]:
     The harness joins ``ctx_a`` and ``ctx_b``, the latter with a capital; where only their joint text is left, it is
     taken as it stands.
     """
+    tidy = importlib.import_module("lm_eval.tasks.hellaswag.utils").preprocess
     return {
         **row,
-        "query": _tidy(f"{row['activity_label']}: {row['ctx']}"),
-        "choices": [_tidy(ending) for ending in row["endings"]],
+        "query": tidy(f"{row['activity_label']}: {row['ctx']}"),
+        "choices": [tidy(ending) for ending in row["endings"]],
     }
-
-
-def _tidy(text: str) -> str:
-    """Without WikiHow's brackets, as the harness has it."""
-    return _BRACKETS.sub("", text.strip().replace(" [title]", ". ")).replace("  ", " ")
 
 
 def _require_scored(name: str, task: Any) -> None:
