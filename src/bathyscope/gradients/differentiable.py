@@ -60,9 +60,6 @@ def require_differentiable(anatomy: Anatomy, measure: str) -> None:
 
     A model without values (on the meta device, for estimates) is asked for its dtypes only.
 
-    Args:
-        measure: who asks, for messages.
-
     Raises:
         ModelError: streamed blocks, quantised weights (integers, float8), a module that cuts the gradient off, or a
             backward pass that fails.

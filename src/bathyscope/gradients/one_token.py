@@ -48,7 +48,6 @@ class OneTokenRows:
         arguments: recorded with the prompt as the only sequence.
         captured: the prompt's keys and values in this block.
         attends: the block looks at keys and values, so that it needs a mask.
-        length: tokens of the prompt.
     """
 
     arguments: BlockArguments

@@ -27,7 +27,6 @@ _SELF: Final = 0
 
 class AttentionLocality(Measure[AttentionLocalityOptions], declared=DECLARATION):
     by_prompt = True
-
     looks_at_weights = True
 
     def unavailable(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> str | None:

@@ -56,9 +56,8 @@ class Erasure(AnsweredMeasure[ErasureOptions], declared=DECLARATION):
                 f"{self.options.include_first}); give at least 2."
             )
         device = home_of(wave.anatomy.model)
-        equal = wave.anatomy.equal_lengths
         total_LD = torch.zeros((), dtype=torch.float64, device=device)
-        for picked in plan_batches(lengths, 1, wave.policy.tokens, equal):
+        for picked in plan_batches(lengths, 1, wave.policy.tokens, wave.anatomy.equal_lengths):
             batch = Batch.of([reference[i].ids for i in picked], device)
             keep_BT = within(batch.tokens, first, batch.lengths, device)
             sums = Boundaries(partial(_summed, keep_BT))

@@ -21,10 +21,7 @@ _BYTES = 8
 class NormalEquations:
     """Sums over tokens for every pair of some sources and all targets, as ``statistics.least_squares.Sums`` has them.
 
-    Args:
-        sources, targets: number of boundaries.
-        widths: D and E.
-        device: where the sums are kept.
+    ``sources`` and ``targets`` count boundaries, whose ``widths`` are D and E.
     """
 
     def __init__(self, sources: int, targets: int, widths: tuple[int, int], device: torch.device) -> None:
@@ -70,9 +67,7 @@ class NormalEquations:
     def solve(self, source: int, held: Self, penalties: Sequence[float]) -> list[float]:
         """The penalty of each target's map from one source; the maps W take the place of its Σ (x − x̄)(y − ȳ)'.
 
-        Args:
-            held: sums of other tokens, which a penalty is chosen by.
-            penalties: to choose from.
+        It is chosen by the error on the tokens that ``held`` is of.
         """
         found: RidgeMaps | None = None
         chosen = []

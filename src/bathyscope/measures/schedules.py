@@ -46,6 +46,9 @@ def changed(
 ) -> dict[int, Schedule]:
     """The schedules in which one of the measure's ``blocks`` (None = each) is changed, by that block.
 
+    Where a block would take its keys and values from one that has not run (Gemma 4), a schedule is left out with a
+    warning, or refused where its block was asked for.
+
     Args:
         change: ``Schedule.drop`` or ``Schedule.swap``.
         blocks: how many can be changed (the last one has no partner to be swapped with).
@@ -60,7 +63,20 @@ def changed(
             raise OptionError(f"{measure.name}: block {block} is out of range; allowed: 0 to {blocks - 1}.")
     standard = Schedule.standard(facts.n_blocks)
     schedules = {int(block): change(standard, int(block)) for block in (range(blocks) if asked is None else asked)}
-    return _runnable(schedules, facts, measure.name, asked=asked is not None)
+    lacking = {i: found for i, schedule in schedules.items() if (found := facts.checks.lacking(schedule))}
+    if not lacking:
+        return schedules
+    first, (block, source) = next(iter(lacking.items()))
+    text = (
+        f"{measure.name}:{first} cannot run: in this {facts.anatomy.family.name} model block {block} takes the keys "
+        f"and values of block {source}, which would not have run before it"
+    )
+    kept = {i: schedule for i, schedule in schedules.items() if i not in lacking}
+    left_out = ", ".join(map(str, lacking))
+    if asked is not None or not kept:
+        raise ModelError(f"{text}. Leave {left_out} out of {measure.name}'s blocks.")
+    warn(f"{text}. Left out of {measure.name}: {left_out}.")
+    return kept
 
 
 def swapped(measure: Measure[Any], facts: ModelFacts) -> dict[int, Schedule]:
@@ -75,29 +91,6 @@ def protected(measure: Measure[Any], prompts: Sequence[TokenizedPrompt], kept: i
     first: int = measure.options.protect_first
     Range(0, min(map(len, prompts)) - kept).check(first, f"{measure.name}: protect_first")
     return first
-
-
-def _runnable(schedules: Mapping[int, Schedule], facts: ModelFacts, measure: str, asked: bool) -> dict[int, Schedule]:
-    """The schedules in which every block that takes its keys and values from another one finds them (Gemma 4).
-
-    The others are left out with a warning, or refused where they were ``asked`` for one by one.
-
-    Raises:
-        ModelError: an asked schedule cannot run, or none can.
-    """
-    lacking = {i: found for i, schedule in schedules.items() if (found := facts.checks.lacking(schedule))}
-    if not lacking:
-        return dict(schedules)
-    first, (block, source) = next(iter(lacking.items()))
-    text = (
-        f"{measure}:{first} cannot run: in this {facts.anatomy.family.name} model block {block} takes the keys and "
-        f"values of block {source}, which would not have run before it"
-    )
-    kept = {i: schedule for i, schedule in schedules.items() if i not in lacking}
-    if asked or not kept:
-        raise ModelError(f"{text}. Leave {', '.join(map(str, lacking))} out of {measure}'s blocks.")
-    warn(f"{text}. Left out of {measure}: {', '.join(map(str, lacking))}.")
-    return kept
 
 
 class ScheduleProbe(MeasureProbe):

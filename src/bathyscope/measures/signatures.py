@@ -52,7 +52,6 @@ class Read:
 
     Args:
         values: [prompt, block], or [block] where no prompt changes them.
-        units: of the values.
         reason: why it takes no part in the search for stages; empty where it does.
     """
 

@@ -50,11 +50,7 @@ class SwapCosine(Measure[SwapCosineOptions], declared=DECLARATION):
 
 
 class SwapCosineProbe(MeasureProbe):
-    """Compares contributions as the blocks pass; those of the control are kept for one block.
-
-    Args:
-        rows: ℓ → the row in which blocks ℓ and ℓ+1 are swapped.
-    """
+    """Compares contributions as the blocks pass; those of the control are kept for one block. ``rows`` are by ℓ."""
 
     def __init__(self, options: SwapCosineOptions, batch: Batch, rows: Mapping[int, ScheduleRow]) -> None:
         super().__init__(
@@ -67,7 +63,7 @@ class SwapCosineProbe(MeasureProbe):
         self._block_of = {row: block for block, row in rows.items()}
         self._baseline: Mapping[str, Tensor | None] = {}
         self._normal: dict[int, Mapping[str, Tensor]] = {}
-        self._found: dict[tuple[str, str, int], Tensor] = {}
+        self._found: dict[tuple[str, int], Tensor] = {}
         self._noise: Tensor = torch.zeros(batch.size, dtype=torch.float64, device=batch.ids_BT.device)
 
     def baseline(self, view: BaselineView) -> None:
@@ -94,20 +90,16 @@ class SwapCosineProbe(MeasureProbe):
             self._compare("adjacent", block - 1, self._normal[block])
 
     def _compare(self, name: str, block: int, parts: Mapping[str, Tensor]) -> None:
-        for part, value in parts.items():
-            self._found[name, part, block] = self._cosine(self._normal[block][part], value)
+        by_part = [self._cosine(self._normal[block][part], parts[part]) for part in PARTS]
+        self._found[name, block] = torch.stack(by_part, dim=1)
 
     def _cosine(self, one_BTD: Tensor, other_BTD: Tensor) -> Tensor:
         cosine_BT = torch.cosine_similarity(one_BTD.double(), other_BTD.double(), dim=-1)
         return mean_over_tokens(cosine_BT, self._batch, self._first)
 
     def result(self) -> xr.Dataset:
-        values = {
-            name: torch.stack(
-                [torch.stack([self._found[name, part, b] for b in self._blocks], -1) for part in PARTS], 1
-            )
-            for name in ("self", "index", "adjacent")
-        }
+        names = ("self", "index", "adjacent")
+        values = {name: torch.stack([self._found[name, block] for block in self._blocks], dim=-1) for name in names}
         require_finite("A swapped pair of blocks", values.values(), "contributions")
         counts = np.array(self._batch.lengths, dtype=np.int64) - self._first
         return DECLARATION.dataset(

@@ -22,7 +22,6 @@ class Unembedding:
     """Rows of W_U of the tokens that are part of the vocabulary; the live weights are only read.
 
     Args:
-        readout: of the model.
         known: token ids that the tokenizer has; rows beyond them are padding. None = all. Rows of zeros are padding
             whatever the tokenizer says.
 
