@@ -54,7 +54,7 @@ class ResidualProbe(MeasureProbe):
         before, after = view.before_BTD.float(), view.after_BTD.float()
         size = self._add_boundary(view.before_BTD)
         self._add_part("block", after - before, before, size)
-        self._noted["cos_neighbour"].append(_cos(before, after))
+        self._noted["cos_neighbour"].append(torch.cosine_similarity(before, after, dim=-1))
         if view.attention_BTD is not None and view.mlp_BTD is not None:
             attention, mlp = view.attention_BTD.float(), view.mlp_BTD.float()
             self._add_part("attn", attention, before, size)
@@ -73,7 +73,7 @@ class ResidualProbe(MeasureProbe):
         norm = torch.linalg.vector_norm(added, dim=-1)
         self._note_norm(part, norm)
         self._noted[f"ratio_{part}"].append(norm / stream_size.clamp_min(_EPS))
-        self._noted[f"cos_{part}"].append(_cos(added, stream))
+        self._noted[f"cos_{part}"].append(torch.cosine_similarity(added, stream, dim=-1))
 
     def _add_boundary(self, resid_BTD: Tensor) -> Tensor:
         """Notes a boundary's stream; its norms [batch, tokens]."""
@@ -145,10 +145,6 @@ def _told(largest: Sequence[Sequence[Tensor]], resid_width: int) -> dict[str, Te
         "largest_channel": index.long() % resid_width,
         "largest_ratio": value / median.clamp_min(1e-12),
     }
-
-
-def _cos(a_BTD: Tensor, b_BTD: Tensor) -> Tensor:
-    return torch.cosine_similarity(a_BTD, b_BTD, dim=-1)
 
 
 def angular_distances(resid_BND: Sequence[Tensor], batch: Batch) -> Tensor:

@@ -113,8 +113,9 @@ class ScheduleProbe(MeasureProbe):
             vocabulary=self._facts.anatomy.vocabulary,
             targets_N=batch.next_ids_N,
         )
+        published = self._measure.options.positions == "published"
         for name, values in found.items():
-            own = self._counted(name)
+            own = slice(1, None) if published and name != "loss" else slice(None, -1)
             self._found[name] = torch.stack([piece[:, own].mean(-1) for piece in batch.split(values)])
         # one way to the host for all of them
         self._found = dict(zip(self._found, torch.stack(list(self._found.values())).cpu()))
@@ -124,12 +125,6 @@ class ScheduleProbe(MeasureProbe):
         plain = found["kl_from_reference"][-1]
         self._noise = torch.stack([piece.max() for piece in batch.split(plain)])
         require_finite(f"A schedule of {self._measure.dimension} blocks", self._found.values())
-
-    def _counted(self, metric: str) -> slice:
-        """The positions of a prompt that a metric's mean is over."""
-        return (
-            slice(1, None) if self._measure.options.positions == "published" and metric != "loss" else slice(None, -1)
-        )
 
     def result(self) -> xr.Dataset:
         data: dict[str, Tensor | np.ndarray] = {
