@@ -423,7 +423,7 @@ def test_two_prompts_that_are_patched_from_each_other_are_one_of_the_interval() 
     assert wanted.ci_low != operand_trend(got["operand_left"].values).ci_low
 
 
-@pytest.mark.parametrize("given", ["2 x", "9", -1])
+@pytest.mark.parametrize("given", ["2 x", "9", -1, 2.5])
 def test_operands_that_are_no_tokens_are_refused(given: Any) -> None:
     for measure in ("patching", "erasure"):
         options: dict[str, Any] = {"patching": {"pairs": [[0, 1]]}} if measure == "patching" else {}

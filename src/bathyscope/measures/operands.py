@@ -40,7 +40,7 @@ def tokens_of(label: Any) -> tuple[int, ...]:
         ValueError: there is something else in it.
     """
     if isinstance(label, int | float | np.number):
-        return () if np.isnan(label) else (int(label),)
+        label = "" if np.isnan(label) else f"{label:g}"
     return tuple(int(part) for part in str(label).replace(",", " ").split())
 
 
