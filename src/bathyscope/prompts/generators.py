@@ -13,7 +13,7 @@ from bathyscope.errors import OptionError, PromptError
 from bathyscope.prompts.levels import as_range, in_turn, shares
 from bathyscope.prompts.problems import MAX_DIGITS, MAX_STEPS, Kind, generate, to_prompt
 from bathyscope.prompts.prompt import Prompt
-from bathyscope.prompts.tasks import TASKS, Split, Task, task
+from bathyscope.prompts.tasks import TASKS, Split, task
 
 Options = Mapping[str, int | str]
 
@@ -105,7 +105,8 @@ class OfTask:
             raise PromptError(f"written= is yes or no, not {written!r}.")
         found = []
         try:
-            made = self._made(options)
+            own = {key: _value(str(value)) for key, value in options.items() if key not in TASK_OPTIONS}
+            made = task(self.task, **own)
             for index in range(count or 0):
                 problem = made.problem(index, seed, split)
                 example = problem.example(written == "yes")
@@ -114,10 +115,6 @@ class OfTask:
         except OptionError as error:
             raise PromptError(str(error)) from error
         return tuple(found)
-
-    def _made(self, options: Options) -> Task:
-        own = {key: _value(str(value)) for key, value in options.items() if key not in TASK_OPTIONS}
-        return task(self.task, **own)
 
 
 Generator: TypeAlias = Arithmetic | OfTask

@@ -126,8 +126,8 @@ def parse(text: str) -> SourceSpec:
     if found is None:
         raise PromptError(_not_a_source(text, named["name"] if named else text, (*names(), *GENERATORS)))
     try:
-        spec = SourceSpec(found["name"] if known else None, _count(found["count"]), found["path"])
-        return _with_options(spec, found["options"])
+        count = None if found["count"] is None else _positive("the count after ':'", found["count"])
+        return _with_options(SourceSpec(found["name"] if known else None, count, found["path"]), found["options"])
     except PromptError as error:
         raise PromptError(f"Prompts {text!r}: {error}") from error
 
@@ -151,10 +151,6 @@ def _positive(what: str, value: str) -> int:
     if not re.fullmatch(r"0*[1-9][0-9]*", value):
         raise PromptError(f"{what} must be a whole number of at least 1, not {value!r}.")
     return int(value)
-
-
-def _count(count: str | None) -> int | None:
-    return None if count is None else _positive("the count after ':'", count)
 
 
 def _levels(key: str, value: str) -> int | str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -33,7 +34,10 @@ class TokenLimit:
         ``own``, the surveyed model's tokenizer, also counts, with a warning, where the papers' can be had neither from
         the cache nor from the hub. A PromptError where it is needed and there is none.
         """
-        counting = None if asked is not None else self._of_the_papers()
+        counting = None
+        if asked is None:
+            with suppress(ModelError):
+                counting = load_tokenizer(self.tokenizer)
         if counting is None and own is None:
             raise PromptError(
                 f"{data_set}: its prompts are limited in tokens, and there is neither {self.tokenizer}, which the "
@@ -47,12 +51,6 @@ class TokenLimit:
             )
         counted: Any = own if counting is None else counting
         return lambda text: len(counted(text, verbose=False)["input_ids"]) <= (asked or self.tokens)
-
-    def _of_the_papers(self) -> PreTrainedTokenizerBase | None:
-        try:
-            return load_tokenizer(self.tokenizer)
-        except ModelError:
-            return None
 
 
 SHUFFLE_SEED = 42

@@ -42,13 +42,15 @@ class Task(ABC, Generic[Level]):
     """What keeps a model from finding answers in another way."""
     words: tuple[str, ...] | None = None
     """All words, divided by blanks, of questions, steps and answers; None where texts are free."""
+    _usual: Sequence[Level]
+    _beyond: Sequence[Level]
 
     def __init__(self, options: Any = None) -> None:
         """Of an instance of ``options_type``; an OptionError where one of its values is not allowed."""
 
-    @abstractmethod
     def levels(self, split: Split) -> Sequence[Level]:
         """What takes turns in a split: numbers of steps k, or names of modules."""
+        return self._beyond if split == "extrapolate" else self._usual
 
     @abstractmethod
     def draw(self, rng: random.Random, level: Level, split: Split) -> Drawn | None:

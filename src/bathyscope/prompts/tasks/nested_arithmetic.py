@@ -83,11 +83,11 @@ class NestedArithmetic(Task[int]):
         _check_operators(options.operators)
         least, chain = shallowest(options.leaves), options.leaves - 1
         reason = f"what {options.leaves} operands allow"
-        self._depth = level_range(f"{self.name}: depth", options.depth, least, chain, reason)
+        self._usual = level_range(f"{self.name}: depth", options.depth, least, chain, reason)
         self._leaves, self._modulus = options.leaves, options.modulus
         self._operators = tuple(dict.fromkeys(options.operators))
         self._pair = _checked_pair(options.held_out, self._operators)
-        self._beyond = self._depth if self._pair else self._deeper(options.beyond)
+        self._beyond = self._usual if self._pair else self._deeper(options.beyond)
         if self._pair and options.beyond is not None:
             raise OptionError(
                 f"{self.name}: beyond={options.beyond!r} and held_out={self._pair!r} both say what extrapolation is; "
@@ -97,7 +97,7 @@ class NestedArithmetic(Task[int]):
         self.words = (*map(str, range(options.modulus)), *self._operators, "(", ")", "=", ";", ":")
 
     def _deeper(self, beyond: tuple[int, ...] | None) -> range:
-        least, chain = self._depth[-1] + 1, self._leaves - 1
+        least, chain = self._usual[-1] + 1, self._leaves - 1
         if least > chain:
             raise OptionError(
                 f"{self.name}: depth reaches {chain}, the most that {self._leaves} operands allow, and leaves none to "
@@ -105,9 +105,6 @@ class NestedArithmetic(Task[int]):
             )
         reason = f"more than in training, at most what {self._leaves} operands allow"
         return level_range(f"{self.name}: beyond", beyond or (least, chain), least, chain, reason)
-
-    def levels(self, split: Split) -> Sequence[int]:
-        return self._beyond if split == "extrapolate" else self._depth
 
     def draw(self, rng: random.Random, level: int, split: Split) -> Drawn | None:
         held_out = self._pair if split != "extrapolate" else ""

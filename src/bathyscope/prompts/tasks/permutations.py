@@ -5,7 +5,7 @@
 """
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import accumulate, combinations, pairwise
 from itertools import permutations as orders
@@ -63,8 +63,8 @@ class Permutations(Task[int]):
     controls = _CONTROLS
 
     def __init__(self, options: PermutationsOptions) -> None:
-        self._factors = level_range(f"{self.name}: factors", options.factors, 1, MAX_FACTORS)
-        most = self._factors[-1]
+        self._usual = level_range(f"{self.name}: factors", options.factors, 1, MAX_FACTORS)
+        most = self._usual[-1]
         beyond = options.beyond or (most + 1, 2 * most)
         self._beyond = level_range(f"{self.name}: beyond", beyond, most + 1, 2 * MAX_FACTORS, "more than in training")
         self._asks_image = options.answer == "image"
@@ -73,9 +73,6 @@ class Permutations(Task[int]):
         answers = _POINT_WORDS if self._asks_image else tuple(_ALL.values())
         asking = ("compose", "of", ":") if self._asks_image else ("compose", ":")
         self.words = tuple(dict.fromkeys((*self._elements.values(), *answers, *asking)))
-
-    def levels(self, split: Split) -> Sequence[int]:
-        return self._beyond if split == "extrapolate" else self._factors
 
     def draw(self, rng: random.Random, level: int, split: Split) -> Drawn:
         factors = [IDENTITY] * self._beyond[-1]

@@ -5,7 +5,6 @@ are a random permutation of the nodes that is one single cycle.
 """
 
 import random
-from collections.abc import Sequence
 from dataclasses import dataclass
 from string import ascii_lowercase
 from typing import Annotated
@@ -60,16 +59,13 @@ class PointerChasing(Task[int]):
 
     def __init__(self, options: PointerChasingOptions) -> None:
         reason = "half of the nodes, so that walking backwards is not shorter"
-        self._hops = level_range(f"{self.name}: hops", options.hops, 1, options.nodes // 2, reason)
-        most = self._hops[-1]
+        self._usual = level_range(f"{self.name}: hops", options.hops, 1, options.nodes // 2, reason)
+        most = self._usual[-1]
         beyond = options.beyond or (most + 1, min(2 * most, options.nodes - 1))
         reason = "more than in training, fewer than there are nodes"
         self._beyond = level_range(f"{self.name}: beyond", beyond, most + 1, options.nodes - 1, reason)
         self._nodes = tuple(node_names(options.nodes))
         self.words = (*self._nodes, ">", ";", "start", HOP, STAY, ":")
-
-    def levels(self, split: Split) -> Sequence[int]:
-        return self._beyond if split == "extrapolate" else self._hops
 
     def draw(self, rng: random.Random, level: int, split: Split) -> Drawn:
         cycle = list(self._nodes)
