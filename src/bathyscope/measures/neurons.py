@@ -85,29 +85,27 @@ class Neurons(Measure[NeuronsOptions], declared=DECLARATION):
         return dataset
 
 
-def _block_moments(weights: Sequence[OutputWeights], unembedding: Unembedding) -> tuple[FloatArray, FloatArray]:
-    """[4, neurons] mean, variance, skew and kurtosis, NaN for neurons without weights, and which have weights."""
-    values: list[FloatArray] = [np.empty((len(MOMENTS), 0))]
-    filled: list[FloatArray] = [np.empty(0, dtype=bool)]
+def _block_moments(weights: Sequence[OutputWeights], unembedding: Unembedding) -> FloatArray:
+    """[4, neurons] mean, variance, skew and kurtosis, NaN for neurons without weights."""
+    values = [np.empty((len(MOMENTS), 0))]
     with at_hand(weights):
         for rows in (one.directions(r) for one in weights for matrix in one.matrices() for r in matrix.split(TILE)):
             found = moments(rows, unembedding)
-            values.append(np.stack([found.mean, found.variance, found.skew, found.kurtosis]))
-            filled.append((rows != 0).any(-1).cpu().numpy())
-    present = np.concatenate(filled)
-    return np.where(present, np.concatenate(values, axis=1), np.nan), present
+            filled = (rows != 0).any(-1).cpu().numpy()
+            values.append(np.where(filled, [found.mean, found.variance, found.skew, found.kurtosis], np.nan))
+    return np.concatenate(values, axis=1)
 
 
-def _census(found: Sequence[tuple[FloatArray, FloatArray]], threshold: float) -> dict[str, FloatArray]:
-    width = max(len(present) for _, present in found)
-    data = {name: _padded([values[row] for values, _ in found], width, np.nan) for row, name in enumerate(MOMENTS)}
+def _census(found: Sequence[FloatArray], threshold: float) -> dict[str, FloatArray]:
+    neurons = np.array([values.shape[1] for values in found])
+    width = neurons.max()
+    data = {name: _padded([values[row] for values in found], width, np.nan) for row, name in enumerate(MOMENTS)}
     kurtotic = data["kurtosis"] > threshold
-    neurons = np.array([len(present) for _, present in found])
     for name, signed in (("prediction", data["skew"] > 0), ("suppression", data["skew"] < 0)):
         with np.errstate(invalid="ignore"):
             data[f"{name}_fraction"] = (kurtotic & signed).sum(1) / neurons
     data["n_neurons"] = neurons
-    data["zero_neurons"] = np.array([np.count_nonzero(present == 0) for _, present in found])
+    data["zero_neurons"] = neurons - np.isfinite(data["mean"]).sum(1)
     return data
 
 
