@@ -203,10 +203,14 @@ def _map_panel(name: str, heat: HeatMap, output: NDArray[Any] | None, reduction:
 
 def _describe_map(heat: HeatMap) -> str:
     """The sentences on clipped colours and unmeasured rows, empty where there are none."""
-    said = [heat_map.describe_clipped(heat)]
+    said = []
+    above = heat.colours.beyond(heat.seen)[1]
+    if above:
+        cells = f"{above} of {heat.seen.size} cells above {heat.colours.high:.3g} (largest {heat.seen.max():.3g})"
+        said.append(f"{heat.title}: {cells} are drawn in magenta.")
     if heat.hatched:
         said.append(f"{heat.title}: hatched rows ({', '.join(map(str, heat.hatched))}) were not measured.")
-    return " ".join(sentence for sentence in said if sentence)
+    return " ".join(said)
 
 
 def _draw_map(figure: FigureBase, heat: HeatMap, output: NDArray[Any] | None) -> None:

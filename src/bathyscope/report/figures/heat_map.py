@@ -1,7 +1,7 @@
 """A heat map on one pair of axes: values, what stands on its axes, its colours, what it tells who cannot see it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -89,14 +89,6 @@ def tokens_size(
     return max(width, narrowest), len(maps) * height + _LETTER_INCHES * letters + _AROUND_INCHES
 
 
-def same_colours(maps: Sequence[HeatMap]) -> list[HeatMap]:
-    """The maps with one range of colours for all, so that equal colours are equal values."""
-    everything = np.concatenate([shown.seen for shown in maps])
-    first = maps[0].colours
-    colours = Colours.spanning(everything, first.kind, first.clips)
-    return [replace(shown, colours=colours) for shown in maps]
-
-
 def draw_heat(ax: Axes, shown: HeatMap, *, labels: bool = True, ticks: int = 9) -> AxesImage:
     """Fill empty axes, with labels of their own or none; the colour bar is drawn apart.
 
@@ -181,17 +173,6 @@ def _name_bar(bar: Colorbar, image: AxesImage, location: str) -> None:
     bar.ax.set(xlim=limits[0], ylim=limits[1])
     for drawn in (named, *bar.ax.patches):
         drawn.set_gid(SIGNED)
-
-
-def describe_clipped(shown: HeatMap) -> str:
-    """The sentence on values above the colours, empty where there are none."""
-    above = shown.colours.beyond(shown.seen)[1]
-    if not above:
-        return ""
-    return (
-        f"{shown.title}: {above} of {shown.seen.size} cells above {shown.colours.high:.3g} (largest "
-        f"{shown.seen.max():.3g}) are drawn in magenta."
-    )
 
 
 def describe_largest(shown: HeatMap) -> str:

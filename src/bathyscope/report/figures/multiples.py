@@ -6,17 +6,12 @@ from functools import partial
 from math import ceil
 from typing import Final
 
+import numpy as np
 from matplotlib.figure import FigureBase
 
 from bathyscope.report.figures import style
-from bathyscope.report.figures.heat_map import (
-    HeatMap,
-    describe_largest,
-    draw_colour_bar,
-    draw_heat,
-    same_colours,
-    tokens_size,
-)
+from bathyscope.report.figures.colours import Colours
+from bathyscope.report.figures.heat_map import HeatMap, describe_largest, draw_colour_bar, draw_heat, tokens_size
 from bathyscope.report.figures.kind import Member, Panel, Shared
 from bathyscope.report.figures.room import lines
 
@@ -56,14 +51,16 @@ def share(name: str, shown: HeatMap) -> Shared:
 def panel(
     name: str, maps: Sequence[HeatMap], title: str, *, cell: tuple[float, float] = _CELL, columns: int = _COLUMNS
 ) -> Panel:
-    """A panel of the maps, each under its own title, in one range of colours.
+    """A panel of the maps, each under its own title, in one range of colours, so that equal colours are equal values.
 
     Args:
         title: what all of them show.
         cell: width and height of one map, in inches.
         columns: at most this many in a row.
     """
-    shown = same_colours(maps)
+    first = maps[0].colours
+    colours = Colours.spanning(np.concatenate([one.seen for one in maps]), first.kind, first.clips)
+    shown = [replace(one, colours=colours) for one in maps]
     across = min(columns, len(shown))
     down = ceil(len(shown) / across)
     width = max(style.PANEL_SIZE[0], across * cell[0] + _FRAME[0])
