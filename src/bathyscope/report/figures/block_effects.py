@@ -17,11 +17,10 @@ from bathyscope.report.figures import heat_map, multiples, style
 from bathyscope.report.figures.colours import Colours
 from bathyscope.report.figures.heat_map import HeatMap, Side
 from bathyscope.report.figures.kind import Drawing, Panel
-from bathyscope.report.figures.lines import BLOCK_LABEL, PLACES, Axis, Look, Series
+from bathyscope.report.figures.lines import BLOCK_LABEL, PLACES, Axis, Curve, Look, Series, chart
 from bathyscope.report.figures.lines import panel as line_panel
 from bathyscope.report.figures.options import FigureOptions
-from bathyscope.report.figures.summary import Summary, summarise
-from bathyscope.report.figures.summary import describe as describe_lines
+from bathyscope.report.figures.summary import describe, summarise
 from bathyscope.statistics.influence import influence_given, influence_received
 from bathyscope.text import elided
 
@@ -100,7 +99,7 @@ def _note(what: str, effects: Mapping[str, Effects], shown: int, options: Figure
         said.append(f"Prompt by prompt: {shown} of {prompts} prompts, in the same colours.")
     said.append(
         "By block: the mean of a row (given) or column (received) of a prompt's map. "
-        + describe_lines(options, prompts, "prompts")
+        + describe(options, prompts, "prompts")
     )
     future = [one.effect for name, one in effects.items() if name.endswith("future")]
     usable = int(future[0].notnull().any(("skipped", "block")).sum()) if future else prompts
@@ -148,18 +147,13 @@ def _output_by_block(name: str, effects: Effects, options: FigureOptions) -> Pan
     """How far the output moves without each block, with a band over prompts, or the largest where maxima are asked."""
     if effects.output is None:
         return None
-    output_PS = effects.output.transpose("prompt", "skipped")
-    if options.reduction == "max":
-        summary = Summary(output_PS.max("prompt").values, None, None)
-    else:
-        cluster = clusters_in(output_PS, options.cluster)
-        summary = summarise(output_PS.values, np.ones(len(output_PS)), options, cluster)
-    curve = Series("output", output_PS["skipped"].values, summary, Look(style.VERMILION), f"output_{name}")
+    data = effects.output.to_dataset(name=f"output_{name}")
+    curve = Curve(f"output_{name}", "output", Look(style.VERMILION), "prompts")
     reach = REACHES.get(name.rpartition("_")[2], "")
     axis = Axis(
         f"Change of the output, {reach}", PLACES["skipped"], "change of the output (L2, 0 to √2)", options.scale
     )
-    return line_panel(f"output_{name}", [curve], axis)
+    return chart(curve.name, data.max("prompt") if options.reduction == "max" else data, axis, [curve], options)
 
 
 def _heat(effects: Effects, effect: xr.DataArray, reduction: str, options: FigureOptions) -> HeatMap:

@@ -5,7 +5,6 @@ Source: hu2025 (cosine, kl, overlap); csordas2025 (centre of mass of the skip ef
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -25,27 +24,18 @@ _LINE_INCHES: Final = 0.2
 _HEADINGS_INCHES: Final = 1.6
 
 
-@dataclass(frozen=True)
-class _Group:
-    """Estimators that stand together under a heading: name → label of the row."""
-
-    heading: str
-    colour: str
-    marker: str
-    labels: dict[str, str]
-
-
 def _of_curve(curve: str) -> dict[str, str]:
     return {f"{reading}{curve}": label for reading, label in {"": "as published", **table.READINGS}.items()}
 
 
-_GROUPS: Final = (
-    _Group("Cosines", style.BLUE, "o", _of_curve("cosine")),
-    _Group("KL", style.VERMILION, "s", _of_curve("kl")),
-    _Group("Top-k overlap", style.GREEN, "^", _of_curve("overlap")),
-    _Group("Tokens", style.PURPLE, "D", {"settle": "settle depth", "prediction": "prediction depth"}),
-    _Group("Skip effects (no depth)", style.INK, "v", {"centre_of_mass": "centre of mass"}),
-)
+_GROUPS: Final = {
+    "Cosines": (style.BLUE, "o", _of_curve("cosine")),
+    "KL": (style.VERMILION, "s", _of_curve("kl")),
+    "Top-k overlap": (style.GREEN, "^", _of_curve("overlap")),
+    "Tokens": (style.PURPLE, "D", {"settle": "settle depth", "prediction": "prediction depth"}),
+    "Skip effects (no depth)": (style.INK, "v", {"centre_of_mass": "centre of mass"}),
+}
+"""Heading → colour, mark, and the estimators that stand under it with their labels."""
 
 
 def _drawing(run: Run, options: FigureOptions) -> Drawing:
@@ -69,16 +59,16 @@ def _drawing(run: Run, options: FigureOptions) -> Drawing:
 def _lines(rows: Sequence[table.DepthRow]) -> Iterator[tuple[Row, table.DepthRow | None]]:
     """Headings and the estimates that the run has under each of them."""
     by_name = {row["estimator"]: row for row in rows}
-    for group in _GROUPS:
-        present = [name for name in group.labels if name in by_name]
+    for heading, (colour, marker, labels) in _GROUPS.items():
+        present = [name for name in labels if name in by_name]
         if present:
-            yield Row(group.heading, group.colour), None
+            yield Row(heading, colour), None
         for name in present:
             row = by_name[name]
             depth, low, high = (
                 math.nan if end is None else end for end in (row["depth"], row["ci_low"], row["ci_high"])
             )
-            yield Row(group.labels[name], group.colour, depth, low, high, group.marker), row
+            yield Row(labels[name], colour, depth, low, high, marker), row
 
 
 def _draw(figure: FigureBase, lines: Sequence[tuple[Row, table.DepthRow | None]], n_blocks: int) -> None:
