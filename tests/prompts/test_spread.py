@@ -95,10 +95,13 @@ def test_the_limit_is_that_of_each_document(folder: str, plain: PreTrainedTokeni
         ("FOLDERnowhere/?window=24", "There is no folder"),
         ("FOLDERa.txt?window=24&documents=--", "no line is '--', so that the file is one document"),
         ("FOLDERa.txt?window=24&documents=", "documents= has no value"),
+        ("FOLDERblank.txt:3?window=24&documents=--", "none of the 0 documents fills a prompt"),
     ],
 )
 def test_what_is_no_set_of_documents(folder: str, source: str, said: str, plain: PreTrainedTokenizerFast) -> None:
     Path(folder, "empty").mkdir()
+    if "blank" in source:
+        Path(folder, "blank.txt").write_text("--\n \n--\n")
     with pytest.raises(PromptError) as caught:
         given(source.replace("FOLDER", folder), plain)
     assert said in str(caught.value)

@@ -247,7 +247,7 @@ def _in_turn(
     path: str, documents: list[Document], cut: Cut, limit: int | None, tokens: int | None, count: int | None
 ) -> list[Prompt]:
     """The first window of each document, then the second."""
-    windows = _enough(documents, cut, limit, tokens, count)
+    windows = _enough(documents, cut, limit, tokens, count) if documents else []
     short = [document.name for document, own in zip(documents, windows) if not own]
     if len(short) == len(documents):
         raise PromptError(f"{path}: none of the {len(short)} documents fills a prompt; ask for shorter ones.")
