@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
+from statsmodels.stats.multitest import multipletests
 
 from bathyscope.comparison.questions import DIFFERENCE, Plan
 from bathyscope.comparison.side import Side
@@ -183,19 +184,11 @@ def holm(p_values: NDArray[np.float64], estimators: Sequence[str] = ()) -> NDArr
     corrected = np.full(p_values.shape, np.nan)
     counted, twins = one_test_each(p_values, estimators)
     there = np.isfinite(counted)
-    corrected[there] = _holm(counted[there])
+    if there.any():
+        corrected[there] = multipletests(counted[there], method="holm")[1]
     for one, other in twins:
         corrected[..., one] = corrected[..., other]
     return np.where(np.isfinite(p_values), corrected, np.nan)
-
-
-def _holm(p_values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Holm's correction: the smallest of n p-values times n, the next times n − 1, none below the one before it."""
-    order = np.argsort(p_values)
-    corrected = np.empty_like(p_values)
-    times = np.arange(p_values.size, 0, -1)
-    corrected[order] = np.minimum(np.maximum.accumulate(p_values[order] * times), 1.0)
-    return corrected
 
 
 def one_test_each(
