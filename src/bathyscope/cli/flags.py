@@ -105,9 +105,7 @@ def _flag(one: Field[Any], hint: Any, text: str, prefix: str, **placed: Any) -> 
     kind, converter, metavar = _in_a_shell(hint)
     path = f"{prefix}.".replace("_", "-") if prefix else ""
     name = one.name.replace("_", "-")
-    negative: tuple[str, ...] = ()
-    if kind is bool and one.default is not False:
-        negative = (f"--{path}no-{name}",)
+    negative = (f"--{path}no-{name}",) if kind is bool and one.default is not False else ()
     parameter = Parameter(
         name=f"--{path}{name}",
         help=text,

@@ -70,16 +70,13 @@ def write_page(template: str, out: Path, **content: Any) -> None:
         trim_blocks=True,
         finalize=_harmless,
     )
+    style_sheet = (files("bathyscope.report") / "templates" / "page.css").read_text(encoding="utf-8")
     page = environment.get_template(template).render(
-        style=Markup(_style()),
+        style=Markup(style_sheet + assets.style()),
         version=metadata.version("bathyscope"),
         **content,
     )
     write_output(out, page.encode("utf-8"))
-
-
-def _style() -> str:
-    return (files("bathyscope.report") / "templates" / "page.css").read_text(encoding="utf-8") + assets.style()
 
 
 def _harmless(value: object) -> object:

@@ -74,8 +74,7 @@ def gathered(told: Iterable[tuple[K, str]]) -> dict[K, list[str]]:
 
 def depth_headings(run: Run) -> list[str]:
     """Headings of :func:`depth_cells`."""
-    level = f"{interval_level(run):.0%} interval"
-    return ["Estimator", "Depth", level, "Ratio", "Crossed"]
+    return ["Estimator", "Depth", f"{interval_level(run):.0%} interval", "Ratio", "Crossed"]
 
 
 def depth_cells(row: DepthRow) -> list[str]:

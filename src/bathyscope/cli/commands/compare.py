@@ -103,9 +103,8 @@ def _pair(text: str) -> Pair | None:
     """The two folders of REFERENCE:OTHER; None for a folder, whose own name may hold a colon."""
     if ":" not in text or Path(text).exists():
         return None
-    places = [place for place, letter in enumerate(text) if letter == ":"]
     # where folders have colons in their names, the cut that leaves two that exist
-    cuts = [(text[:place], text[place + 1 :]) for place in places]
+    cuts = [(text[:place], text[place + 1 :]) for place, letter in enumerate(text) if letter == ":"]
     return next((cut for cut in cuts if all(Path(folder).exists() for folder in cut)), cuts[0])
 
 

@@ -13,8 +13,7 @@ from bathyscope.cli.console import write_rows
 if TYPE_CHECKING:
     import xarray as xr
 
-_BY_ERRORS = ("standard_error", "ci_low", "ci_high", "p_value")
-COLUMNS = ("term", "errors", "coefficient", *_BY_ERRORS, "partial_r2", "vif")
+COLUMNS = ("term", "errors", "coefficient", "standard_error", "ci_low", "ci_high", "p_value", "partial_r2", "vif")
 _EXAMPLES = """\
 Examples:
   bathyscope depth-performance models.csv

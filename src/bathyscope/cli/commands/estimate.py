@@ -39,15 +39,8 @@ def estimate_command(model: str, /, *, format: Literal["table", "json"] = "table
     with quiet_libraries():
         found = bathyscope.estimate(model, **with_sources(nested(given)))
     if format == "json":
-        write_json(
-            {
-                **asdict(found),
-                "flops": found.flops,
-                "peak_bytes": found.peak_bytes,
-                "fit": found.fit,
-                "readings": found.readings,
-            }
-        )
+        derived = ("flops", "peak_bytes", "fit", "readings")
+        write_json({**asdict(found), **{name: getattr(found, name) for name in derived}})
     else:
         _print(found)
     return 0

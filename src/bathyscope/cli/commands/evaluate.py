@@ -44,7 +44,8 @@ def evaluate_command(
     Args:
         tasks: names separated by commas, as lm-evaluation-harness calls them, or YAML files of one's own tasks.
     """
-    given["out"] = out = given.get("out") or _default_out(model)
+    name = re.sub(r"[^\w.-]+", "-", Path(model).name).strip("-.")
+    given["out"] = out = given.get("out") or str(Path("runs") / f"{name}-benchmarks")
     loading = taken(LOADING, given)
     results = Path(out).expanduser()
     with interruptible(lambda: f"{len(list(results.glob('results/*/*.json')))} results are kept in {out}"):
@@ -73,11 +74,6 @@ def files_by_task(given: Sequence[str]) -> dict[str, str]:
         if not (name and separator and path):
             raise OptionError(f"--data {text!r} is no NAME=FILE; for example --data hellaswag=validation.jsonl.")
     return {name: path for name, _, path in pairs}
-
-
-def _default_out(model: str) -> str:
-    name = re.sub(r"[^\w.-]+", "-", Path(model).name).strip("-.")
-    return str(Path("runs") / f"{name}-benchmarks")
 
 
 def _show(found: Evaluation, format_: Format) -> None:

@@ -61,8 +61,8 @@ def report_command(
         "--no-text": page.get("text") is False,
         "--variables": variables is not None,
     }
-    if "out" not in page and any(of_the_page.values()):
-        flag = next(name for name, was_given in of_the_page.items() if was_given)
+    flag = next((name for name, was_given in of_the_page.items() if was_given), None)
+    if "out" not in page and flag is not None:
         raise OptionError(
             f"{flag} is for the page alone, which --out PAGE.html writes; give --out too, or leave it out."
         )
@@ -80,9 +80,8 @@ def report_command(
             for path in (save_panels if panels else save_figures)(run, folder, options=options, **files):
                 write(str(path))
         if len(opened) > 1:
-            for path in save_side_by_side(
-                opened, figures / "side-by-side", options=options, names=page.get("names"), **files
-            ):
+            beside = figures / "side-by-side"
+            for path in save_side_by_side(opened, beside, options=options, names=page.get("names"), **files):
                 write(str(path))
     if "out" in page:
         write(str(report([*opened, *plans], page.pop("out"), options=options, variables=variables, **page)))

@@ -95,16 +95,12 @@ def _show_summary(frame: pd.DataFrame, cluster: str | None) -> None:
         write(f"{what} ({units})" if units != "1" else str(what))
         most, longest = float(own["mean"].abs().max()), min(_BAR, max(1, width() - _BESIDE_BARS))
         columns = [own[name].tolist() for name in ("place", "mean", "ci_low", "ci_high")]
-        cells = [
-            [str(place), f"{mean:.4g}", _between(low, high), _bar(mean, most, longest)]
-            for place, mean, low, high in zip(*columns, strict=True)
-        ]
+        cells = []
+        for place, mean, low, high in zip(*columns, strict=True):
+            interval = "–" if low != low else f"{low:.4g} to {high:.4g}"
+            cells.append([str(place), f"{mean:.4g}", interval, _bar(mean, most, longest)])
         write_table(["Place", "Mean", "95 % interval", ""], cells)
     write(f"Intervals resample {resampled(cluster)}.")
-
-
-def _between(low: float, high: float) -> str:
-    return "–" if low != low else f"{low:.4g} to {high:.4g}"
 
 
 def _bar(mean: float, most: float, longest: int) -> str:

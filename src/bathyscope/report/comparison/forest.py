@@ -51,7 +51,12 @@ def _draw(figure: FigureBase, one: xr.Dataset, axis: str) -> None:
     said = textwrap.fill(title(one), _TITLE_LETTERS)
     # from the picture's edge: beside the names of estimators there is too little room for those of two models
     figure.suptitle(said, x=0.01, ha="left", fontsize=9.5, fontweight="bold")
-    figure.legend(handles=_legend(), loc="outside lower center", ncols=2)
+    looks = {"interval excludes 0": (style.VERMILION, style.VERMILION), "interval holds 0": (style.MUTED, style.PAPER)}
+    handles = [
+        Line2D([], [], color=colour, marker="o", markerfacecolor=face, markersize=6, label=label)
+        for label, (colour, face) in looks.items()
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=2)
 
 
 def _rows(one: xr.Dataset) -> list[Row]:
@@ -62,14 +67,6 @@ def _rows(one: xr.Dataset) -> list[Row]:
         colour = style.VERMILION if clear else style.MUTED
         rows.append(Row(estimator_name(str(name)), colour, value, low, high, "o", hollow=not clear))
     return rows
-
-
-def _legend() -> list[Line2D]:
-    looks = {"interval excludes 0": (style.VERMILION, style.VERMILION), "interval holds 0": (style.MUTED, style.PAPER)}
-    return [
-        Line2D([], [], color=colour, marker="o", markerfacecolor=face, markersize=6, label=label)
-        for label, (colour, face) in looks.items()
-    ]
 
 
 def _alt(one: xr.Dataset) -> str:

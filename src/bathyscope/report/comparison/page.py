@@ -43,7 +43,8 @@ def write_comparison(comparison: Comparison, out: str | Path) -> Path:
             "There is nothing to draw: no estimator has a difference in any comparison. The table says why "
             "(bathyscope compare RUN RUN without --out)."
         )
-    heading = _title(comparison)
+    labels = comparison.data["comparison"].values
+    heading = str(labels[0]) if len(labels) == 1 else f"{len(labels)} comparisons of effective depth"
     if path.suffix == _PAGE:
         _write_page(comparison, heading, drawn, path)
     else:
@@ -52,12 +53,9 @@ def write_comparison(comparison: Comparison, out: str | Path) -> Path:
     return path
 
 
-def _title(comparison: Comparison) -> str:
-    labels = comparison.data["comparison"].values
-    return str(labels[0]) if len(labels) == 1 else f"{len(labels)} comparisons of effective depth"
-
-
 def _write_page(comparison: Comparison, title: str, drawn: Mapping[str, Drawing], path: Path) -> None:
+    # once also where several sides are parts of one run
+    runs = {id(side.run): side.run for side in comparison.sides}.values()
     html.write_page(
         "comparison.html.j2",
         path,
@@ -67,7 +65,7 @@ def _write_page(comparison: Comparison, title: str, drawn: Mapping[str, Drawing]
         tables=[_table(comparison, number) for number in range(comparison.data.sizes["comparison"])],
         legend=table.LEGEND,
         figures=[html.figure(drawing, f"f{n}") for n, drawing in enumerate(drawn.values()) if drawing.panels],
-        runs=_sources(comparison),
+        runs=[{"caption": run.caption(), "configuration": provenance.configuration(run)} for run in runs],
     )
 
 
@@ -80,9 +78,3 @@ def _table(comparison: Comparison, number: int) -> dict[str, Any]:
         "rows": rows,
         "remarks": [*table.no_difference(comparison, number), *table.remarks(one)],
     }
-
-
-def _sources(comparison: Comparison) -> list[dict[str, Any]]:
-    """Caption and configuration of every run, once also where several sides are parts of it."""
-    runs = {id(side.run): side.run for side in comparison.sides}
-    return [{"caption": run.caption(), "configuration": provenance.configuration(run)} for run in runs.values()]

@@ -46,8 +46,7 @@ def drawing(comparison: Comparison) -> Drawing:
 def _shown(own: xr.Dataset) -> list[str]:
     """At most four estimators that have a ratio somewhere, real-valued ones first."""
     there = [str(name) for name in own["estimator"].values if own["ratio"].sel(estimator=name).notnull().any()]
-    ordered = [*(name for name in _PREFERRED if name in there), *(name for name in there if name not in _PREFERRED)]
-    return ordered[: len(_LOOKS)]
+    return [name for name in dict.fromkeys((*_PREFERRED, *there)) if name in there][: len(_LOOKS)]
 
 
 def _draw(figure: FigureBase, own: xr.Dataset, shown: list[str], dataset: str) -> None:

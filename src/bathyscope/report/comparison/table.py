@@ -91,7 +91,11 @@ def group_rows(data: xr.Dataset) -> tuple[list[str], list[list[str]]]:
     for estimator in data["estimator"].values.tolist():
         one = data.sel(estimator=estimator)
         cells = zip(*(one[name].values.tolist() for name in ("value", "ci_low", "ci_high")))
-        rows.append([estimator_name(estimator), *(_with_interval(*cell) for cell in cells)])
+        said = [
+            show_ratio(value) if math.isnan(low) else f"{value:.3f} ({low:.3f}–{high:.3f})"
+            for value, low, high in cells
+        ]
+        rows.append([estimator_name(estimator), *said])
     return ["Estimator", *(f"{name} ({prompts})" for name, prompts in groups)], rows
 
 
@@ -138,7 +142,3 @@ def group_remarks(data: xr.Dataset) -> list[str]:
         f"{group}, {'all estimators' if len(names) == every else '; '.join(names)}: {reason}."
         for (group, reason), names in told.items()
     ]
-
-
-def _with_interval(value: float, low: float, high: float) -> str:
-    return show_ratio(value) if math.isnan(low) else f"{value:.3f} ({low:.3f}–{high:.3f})"

@@ -69,8 +69,7 @@ def drawing(what: str, effects: Mapping[str, Effects], options: FigureOptions) -
     reduction = REDUCTIONS[options.reduction]
     whole = {name: _heat(one, _over_prompts(one.effect, options), reduction, options) for name, one in effects.items()}
     there = {name: one for name, one in effects.items() if whole[name].seen.size}
-    several = {name: one for name, one in there.items() if one.effect.sizes["prompt"] > 1}
-    single = {name: _prompt_maps(one, options) for name, one in several.items()}
+    single = {name: _prompt_maps(one, options) for name, one in there.items() if one.effect.sizes["prompt"] > 1}
     made: list[Panel | None] = [
         _map_panel(name, whole[name], _output(one, options), reduction) for name, one in there.items()
     ]

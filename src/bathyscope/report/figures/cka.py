@@ -44,13 +44,10 @@ def _note(data: xr.Dataset, options: FigureOptions) -> str:
     )
     if options.band != "none" and bool(reach.notnull().any()):
         level = 100 * float(data["ci_low"].attrs["level"])
-        said += f" Bands: {level:g} % intervals over prompts; half a typical interval in the maps: {_typical(reach)}."
+        medians = reach.to_series().dropna().groupby("tokens", sort=False).median()
+        typical = ", ".join(f"{median:.2g} ({_KINDS[str(kind)][0]})" for kind, median in medians.items())
+        said += f" Bands: {level:g} % intervals over prompts; half a typical interval in the maps: {typical}."
     return said
-
-
-def _typical(reach: xr.DataArray) -> str:
-    medians = reach.to_series().dropna().groupby("tokens", sort=False).median()
-    return ", ".join(f"{median:.2g} ({_KINDS[str(kind)][0]})" for kind, median in medians.items())
 
 
 def _map(values: xr.DataArray, kind: str) -> HeatMap:

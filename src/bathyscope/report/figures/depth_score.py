@@ -76,11 +76,10 @@ def _draw(figure: FigureBase, data: xr.Dataset, kind: str) -> None:
     for place in range(len(levels)):
         own = scores[(member == place) & np.isfinite(scores)]
         ax.plot(place - _ASIDE + spread(len(own)), own, "o", color=style.BLUE, alpha=0.55, markersize=3.5, zorder=1)
-    level_scores = data[f"score_{kind}"].values
     low, high = (data[name].sel(score=kind).values for name in ("ci_low", "ci_high"))
     places = np.arange(len(levels)) + _ASIDE
     ax.vlines(places, low, high, color=style.VERMILION, linewidth=2.5)
-    ax.plot(places, level_scores, "D", color=style.VERMILION, markersize=6, label="levels")
+    ax.plot(places, data[f"score_{kind}"].values, "D", color=style.VERMILION, markersize=6, label="levels")
     _draw_trend(ax, data, kind, member)
     ax.set_xticks(range(len(levels)), [_on_axis(level) for level in levels])
     ax.set_xlim(-0.6, len(levels) - 0.4)

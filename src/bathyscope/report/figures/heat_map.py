@@ -90,11 +90,8 @@ def tokens_size(
 
 
 def draw_heat(ax: Axes, shown: HeatMap, *, labels: bool = True, ticks: int = 9) -> AxesImage:
-    """Fill empty axes, with labels of their own or none; the colour bar is drawn apart.
-
-    Args:
-        ticks: at most about this many on an axis of indices.
-    """
+    """Fill empty axes, with labels of their own or none, and about so many ``ticks`` at most on an axis of indices; the
+    colour bar is drawn apart."""
     rows, columns = shown.values.shape
     image = ax.imshow(
         np.ma.masked_invalid(shown.colours.drawable(shown.values)),
@@ -115,7 +112,9 @@ def draw_heat(ax: Axes, shown: HeatMap, *, labels: bool = True, ticks: int = 9) 
     if shown.columns.pieces is None:
         ax.xaxis.set_major_locator(whole_numbers(ticks))
     else:
-        _label_tokens(ax, shown.columns.pieces)
+        places = range(0, columns, -(-columns // LABELLED_TOKENS))
+        texts = [drawn_text(shown.columns.pieces[place]) for place in places]
+        ax.set_xticks(places, texts, rotation=90, fontsize=_TOKEN_POINTS)
     _mark(ax, shown.columns.marked)
     if labels:
         ax.set_xlabel(shown.columns.label)
@@ -189,17 +188,6 @@ def _at(shown: HeatMap, place: Any) -> str:
     token = "" if pieces is None else f" ({pieces[column]})"
     value = shown.values[row, column]
     return f"{value:.3g} at {shown.rows.short} {row}, {shown.columns.short} {column}{token}"
-
-
-def _label_tokens(ax: Axes, pieces: Sequence[str]) -> None:
-    step = -(-len(pieces) // LABELLED_TOKENS)
-    places = range(0, len(pieces), step)
-    ax.set_xticks(
-        list(places),
-        [drawn_text(pieces[place]) for place in places],
-        rotation=90,
-        fontsize=_TOKEN_POINTS,
-    )
 
 
 def _mark(ax: Axes, places: Sequence[int]) -> None:

@@ -322,7 +322,11 @@ def _fill(ax: Axes, curves: Sequence[Series], axis: Axis, logarithmic: bool) -> 
 
 
 def _is_logarithmic(curves: Sequence[Series], axis: Axis) -> bool:
-    return axis.scale == "log" or (axis.scale == "auto" and _spans_decades(curves))
+    if axis.scale != "auto":
+        return axis.scale == "log"
+    values = np.concatenate([curve.summary.mean for curve in curves])
+    values = values[np.isfinite(values)]
+    return bool((values > 0).all() and values.max() > 50 * values.min())
 
 
 def _draw_apart(figure: FigureBase, curves: Sequence[Series], axis: Axis) -> None:
@@ -349,12 +353,6 @@ def _draw_series(ax: Axes, curve: Series, logarithmic: bool = False, band: bool 
         ax.fill_between(curve.x, summary.low, summary.high, where=there, color=look.colour, alpha=0.22, linewidth=0)
 
 
-def _spans_decades(curves: Sequence[Series]) -> bool:
-    values = np.concatenate([curve.summary.mean for curve in curves])
-    values = values[np.isfinite(values)]
-    return bool((values > 0).all() and values.max() > 50 * values.min())
-
-
 def _usual_size(curves: Sequence[Series]) -> float | None:
     """The median size of the curves' values, where the largest is more than ten times it."""
     sizes = np.abs(np.concatenate([curve.summary.mean for curve in curves]))
@@ -368,8 +366,7 @@ def _alt(curves: Sequence[Series], axis: Axis) -> str:
     for curve in curves:
         mean = curve.summary.mean
         kept = np.flatnonzero(np.isfinite(mean))
-        first, last, lowest, highest = kept[0], kept[-1], np.nanargmin(mean), np.nanargmax(mean)
-        places = (first, last, lowest, highest)
+        places = (kept[0], kept[-1], np.nanargmin(mean), np.nanargmax(mean))
         at = [f"{mean[place]:.3g} at {_place(curve.x[place])}" for place in places]
         said.append(f"{curve.label}: {at[0]}, {at[1]}, lowest {at[2]}, highest {at[3]}")
     return f"Line chart, {axis.title.lower()}: {axis.y} against {axis.x}. {'; '.join(said)}."

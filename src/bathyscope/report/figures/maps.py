@@ -111,16 +111,14 @@ def _draw_partners(figure: FigureBase, data: xr.Dataset) -> None:
 
 
 def _statistics(data: xr.Dataset) -> str:
-    return ". ".join(_statistic(data, name) for name in _DIRECTIONS)
-
-
-def _statistic(data: xr.Dataset, direction: str) -> str:
-    """``Best target of each source: slope 0.9 (0.8 to 1.0), …``."""
-    own, other, *_ = _DIRECTIONS[direction]
-    one = data.sel(direction=direction)
-    slope, low, high = (float(one[name]) for name in ("slope", "slope_low", "slope_high"))
-    return (
-        f"Best {other} of each {own}: slope {slope:.2f} ({low:.2f} to {high:.2f}; 1 = same relative depth, 0 = none), "
-        f"mean distance {float(one['deviation']):.2f} ({float(one['deviation_low']):.2f} to "
-        f"{float(one['deviation_high']):.2f}; by chance {float(one['deviation_chance']):.2f})"
-    )
+    """``Best source of each target: slope 0.9 (0.8 to 1.0), …``, and the same of targets."""
+    said = []
+    for direction, (own, other, *_) in _DIRECTIONS.items():
+        one = data.sel(direction=direction)
+        slope, low, high = (float(one[name]) for name in ("slope", "slope_low", "slope_high"))
+        said.append(
+            f"Best {other} of each {own}: slope {slope:.2f} ({low:.2f} to {high:.2f}; 1 = same relative depth, "
+            f"0 = none), mean distance {float(one['deviation']):.2f} ({float(one['deviation_low']):.2f} to "
+            f"{float(one['deviation_high']):.2f}; by chance {float(one['deviation_chance']):.2f})"
+        )
+    return ". ".join(said)

@@ -39,7 +39,9 @@ def _drawing(run: Run, options: FigureOptions) -> Drawing:
     """Shares of both kinds by block, kurtosis by block, and histograms of the neurons of the class "-ing"."""
     data = run["neurons"]
     tokens = int(data["class_tokens"].sel(token_class=_CLASS))
-    shown = _shown(data) if tokens >= _FEWEST_TOKENS else None
+    listed = data.sel(token_class=_CLASS)
+    listed = listed.isel(rank=listed["top_block"].values >= 0)
+    shown = listed if tokens >= _FEWEST_TOKENS and listed.sizes["rank"] else None
     made = [
         chart("fractions", data, _SHARES, _FRACTIONS, options),
         _kurtosis(data, options),
@@ -69,13 +71,6 @@ def _kurtosis(data: xr.Dataset, options: FigureOptions) -> Panel | None:
     rules = {float(data.attrs["kurtosis"]): "threshold"}
     axis = Axis("How heavy-tailed neurons are", BLOCK_LABEL, "kurtosis of z (dimensionless)", "auto", rules)
     return chart("kurtosis", over_neurons, axis, _QUANTILES, options)
-
-
-def _shown(data: xr.Dataset) -> xr.Dataset | None:
-    """The listed neurons of the class."""
-    chosen = data.sel(token_class=_CLASS)
-    chosen = chosen.isel(rank=chosen["top_block"].values >= 0)
-    return chosen if chosen.sizes["rank"] else None
 
 
 def _top(shown: xr.Dataset) -> Panel:

@@ -47,13 +47,14 @@ def _note(data: xr.Dataset) -> str:
     """What is cut and how, what the stages are called, which signatures are missing, how many stages there are."""
     prompts, cluster = int(data.attrs["n_prompts"]), data.attrs.get("cluster")
     few = "" if cluster or prompts < 2 else of_few(prompts)
+    left_out = "; ".join(f"{name} ({reason})" for name, reason in data["left_out"].to_series().items() if reason)
     said = [
         "Signatures of how the model works at each block, all cut at the same boundaries: where the curves, "
         "standardised over the blocks, are nearest to steps. Lines: means over prompts, each counting the same, with "
         f"{data.attrs['level']:.0%} bootstrap intervals over "
         f"{resampled(cluster)}{few}; upright lines: boundaries, shaded over their intervals.",
         _names(data),
-        _left_out(data),
+        left_out and f"Left out: {left_out}",
         str(data["boundary_reason"].values),
         _number(data),
     ]
@@ -67,11 +68,6 @@ def _names(data: xr.Dataset) -> str:
         f"lad2024 calls what follows the boundaries {', '.join(data['stage_name'].values)}, after detokenization at "
         "the beginning; the cut knows nothing of what the model does there"
     )
-
-
-def _left_out(data: xr.Dataset) -> str:
-    listed = "; ".join(f"{name} ({reason})" for name, reason in data["left_out"].to_series().items() if reason)
-    return f"Left out: {listed}" if listed else ""
 
 
 def _number(data: xr.Dataset) -> str:
@@ -131,8 +127,7 @@ def _mark(ax: Axes, data: xr.Dataset) -> None:
 
 def _number_stages(ax: Axes, data: xr.Dataset) -> None:
     """1, 2, … above the stages."""
-    edges = _edges(data)
-    for stage, (first, end) in enumerate(pairwise(edges), start=1):
+    for stage, (first, end) in enumerate(pairwise(_edges(data)), start=1):
         place = (first + end - 1) / 2
         above = ax.get_xaxis_transform()
         ax.text(place, 1.03, str(stage), transform=above, ha="center", va="bottom", color=style.VERMILION, fontsize=8)

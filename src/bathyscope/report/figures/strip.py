@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
 from numpy.typing import NDArray
 
@@ -87,7 +86,10 @@ def _draw(figure: FigureBase, rows: Sequence[Row], summaries: Sequence[Summary],
     for place, (row, summary) in enumerate(zip(rows, summaries)):
         kept = row.numbers
         ax.plot(kept, place + spread(len(kept)), "o", color=style.BLUE, alpha=0.55, markersize=3.5, label="prompts")
-        _draw_mean(ax, place, summary)
+        if summary.low is not None and summary.high is not None:
+            ends = [summary.low[0], summary.high[0]]
+            ax.plot(ends, [place, place], color=style.VERMILION, linewidth=2, solid_capstyle="butt", label="interval")
+        ax.plot(summary.mean, [place], "D", color=style.VERMILION, markersize=6, label="mean")
     name_rows(ax, [row.label for row in rows])
     margin = 0.03 * (scale.high - scale.low)
     ax.set_xlim(scale.low - margin, scale.high + margin)
@@ -95,13 +97,6 @@ def _draw(figure: FigureBase, rows: Sequence[Row], summaries: Sequence[Summary],
         ax.xaxis.set_major_locator(whole_numbers())
     ax.set_xlabel(scale.label)
     ax.set_title(scale.title)
-
-
-def _draw_mean(ax: Axes, place: float, summary: Summary) -> None:
-    if summary.low is not None and summary.high is not None:
-        ends = [summary.low[0], summary.high[0]]
-        ax.plot(ends, [place, place], color=style.VERMILION, linewidth=2, solid_capstyle="butt", label="interval")
-    ax.plot(summary.mean, [place], "D", color=style.VERMILION, markersize=6, label="mean")
 
 
 def _said(row: Row, summary: Summary) -> str:

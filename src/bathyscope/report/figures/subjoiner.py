@@ -32,13 +32,8 @@ def drawing(data: xr.Dataset) -> Drawing:
         "intervals, resampling these words."
     )
     size = (style.PANEL_SIZE[0], max(style.PANEL_SIZE[1], 1.2 + 0.26 * data.sizes["rank"]))
-    return Drawing(
-        [
-            multiples.alone("heads", _heat(data)),
-            Panel("top", partial(_draw_top, data=data), _alt(data), size),
-        ],
-        note,
-    )
+    top = Panel("top", partial(_draw_top, data=data), _alt(data), size)
+    return Drawing([multiples.alone("heads", _heat(data)), top], note)
 
 
 def _heat(data: xr.Dataset) -> HeatMap:
