@@ -131,7 +131,7 @@ def test_a_perplexitys_standard_error_is_near_the_bootstraps(monkeypatch: pytest
     logs = list(np.random.default_rng(3).normal(-2.0, 0.5, 400))
     monkeypatch.setenv("DISABLE_MULTIPROC", "1")
     resampled = bootstrap_stderr(perplexity, logs, iters=1000)
-    assert _stderr("perplexity", perplexity(logs), logs) == pytest.approx(resampled, rel=0.1)
+    assert _stderr("perplexity", perplexity(logs), np.array(logs)) == pytest.approx(resampled, rel=0.1)
 
 
 def test_differences_pair_documents(finished: tuple[Evaluation, Path]) -> None:

@@ -180,10 +180,7 @@ def _from_file(one: _Named, path: Path) -> Benchmark:
     changes: dict[str, Any] = {
         "task": one.name,
         "custom_dataset": lambda **_: {"test": Dataset.from_list(rows)},
-        "dataset_kwargs": None,
-        "training_split": None,
-        "validation_split": None,
-        "fewshot_split": None,
+        **dict.fromkeys(("dataset_kwargs", "training_split", "validation_split", "fewshot_split")),
         "test_split": "test",
         "num_fewshot": 0,
     }

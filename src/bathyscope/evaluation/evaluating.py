@@ -98,7 +98,10 @@ def evaluate(
             work = _Work(model, benchmarks, arguments, limit, {n: c for n, (c, _) in requests.items()}, bar, shelf)
             scores = work.run(plan, batch_size)
             if shelf is not None:
-                _write_derived(shelf)
+                # table and arrays of everything that is on disk, also from earlier calls
+                everything = open_evaluation(shelf.path)
+                shelf.put(TABLE, everything.to_dataframe().to_csv(index=False).encode())
+                shelf.put(ARRAYS, encode_results({"evaluation": everything.data}))
         return assemble(plan, scores, settings)
 
 
@@ -120,13 +123,6 @@ def require_answerable(
     for one in benchmarks:
         harness.prepare(one, limit, model.max_tokens)
     return benchmarks
-
-
-def _write_derived(shelf: Shelf) -> None:
-    """Table and arrays of everything that is on disk, also from earlier calls."""
-    everything = open_evaluation(shelf.path)
-    shelf.put(TABLE, everything.to_dataframe().to_csv(index=False).encode())
-    shelf.put(ARRAYS, encode_results({"evaluation": everything.data}))
 
 
 def open_evaluation(folder: str | Path) -> Evaluation:
@@ -166,7 +162,10 @@ class _Work:
         from bathyscope.evaluation.harness import LoadedLM
 
         lm: LoadedLM | None = None
-        fitting = batch_size if all(one.written for one in self.benchmarks) else _fitting(self.model, batch_size)
+        fitting = batch_size
+        if batch_size > 1 and self.model.anatomy.equal_lengths and not all(one.written for one in self.benchmarks):
+            warn("Results of this model depend on how long the other texts of a batch are; batch_size is taken as 1.")
+            fitting = 1
         scores: list[Score] = []
         for variant in plan:
             names = [one.name for one in self.benchmarks]
@@ -221,14 +220,6 @@ def _require_tokenizer(model: Model) -> None:
             "The tokenizer has neither a beginning-of-text nor an end-of-text token, one of which the harness puts "
             "before an empty context; set tokenizer.bos_token."
         )
-
-
-def _fitting(model: Model, batch_size: int) -> int:
-    """One request a batch where padding would change what the others of a batch get."""
-    if batch_size > 1 and model.anatomy.equal_lengths:
-        warn("Results of this model depend on how long the other texts of a batch are; batch_size is taken as 1.")
-        return 1
-    return batch_size
 
 
 def _natural(name: str) -> tuple[str, int, str]:

@@ -4,7 +4,7 @@ import copy
 import hashlib
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import lm_eval
@@ -15,8 +15,10 @@ from lm_eval.models.huggingface import HFLM
 from lm_eval.models.utils import handle_stop_sequences, normalize_gen_kwargs
 from torch import Tensor
 
+from bathyscope.arrays import FloatArray
 from bathyscope.errors import OptionError, PromptError, warn
 from bathyscope.evaluation.benchmarks import WRITTEN, Benchmark, quietly, told
+from bathyscope.evaluation.result import per_document
 from bathyscope.evaluation.writing import Question, Writer
 from bathyscope.model import Model
 
@@ -151,10 +153,11 @@ def score(lm: LoadedLM, benchmark: Benchmark, limit: int | None) -> dict[str, An
     for (metric, own), name in names.items():
         value = results.get(f"{metric},{own}")
         if isinstance(value, int | float):
-            metrics[name] = {"value": float(value), "stderr": _stderr(metric, value, [d.get(name) for d in documents])}
-    right = [_right_loglikelihood(document) for document in documents]
-    if all(value is not None for value in right):
-        mean = float(np.mean(right))  # type: ignore[arg-type]
+            own_values = per_document({"documents": documents}, name)
+            metrics[name] = {"value": float(value), "stderr": _stderr(metric, value, own_values)}
+    right = per_document({"documents": documents}, LOGLIKELIHOOD)
+    if all(document["right"] is not None for document in documents):
+        mean = float(right.mean())
         metrics[LOGLIKELIHOOD] = {"value": mean, "stderr": _stderr(LOGLIKELIHOOD, mean, right)}
     return {"metrics": metrics, "documents": documents}
 
@@ -181,18 +184,15 @@ def _right(task: Any, sample: Mapping[str, Any], answers: int) -> int | None:
     return int(target) if isinstance(target, int) and 0 <= target < answers else None
 
 
-def _right_loglikelihood(document: Mapping[str, Any]) -> float | None:
-    right = document["right"]
-    return None if right is None else float(document["loglikelihoods"][right])
+def _stderr(name: str, value: float, documents: FloatArray) -> float | None:
+    """Standard error over documents of a mean; of a perplexity by the delta method from its documents' logarithms.
 
-
-def _stderr(name: str, value: float, documents: Sequence[float | None]) -> float | None:
-    """Standard error over documents of a mean; of a perplexity by the delta method from its documents' logarithms."""
-    known = np.array([d for d in documents if d is not None], dtype=np.float64)
-    if len(known) < max(2, len(documents)):
+    None where a document has no value.
+    """
+    if len(documents) < 2 or np.isnan(documents).any():
         return None
-    own = float(known.std(ddof=1) / math.sqrt(len(known)))
+    own = float(documents.std(ddof=1) / math.sqrt(len(documents)))
     if name == _PERPLEXITY:
         return value * own
     # other aggregates (correlations, F1) have no standard error of this kind
-    return own if math.isclose(value, float(known.mean()), rel_tol=1e-9, abs_tol=1e-12) else None
+    return own if math.isclose(value, float(documents.mean()), rel_tol=1e-9, abs_tol=1e-12) else None

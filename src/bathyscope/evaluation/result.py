@@ -123,9 +123,8 @@ def is_mean(score: Score, metric: str) -> bool:
 
 def _paired(score: Score, normal: Score, metric: str) -> tuple[float, float]:
     gaps = per_document(score, metric) - per_document(normal, metric)
-    if len(gaps) < 2:
-        return float(gaps.mean()), math.nan
-    return float(gaps.mean()), float(gaps.std(ddof=1) / math.sqrt(len(gaps)))
+    stderr = gaps.std(ddof=1) / math.sqrt(len(gaps)) if len(gaps) > 1 else math.nan
+    return float(gaps.mean()), float(stderr)
 
 
 def number(value: float | None) -> float:
@@ -137,14 +136,10 @@ _NONE = Interval(math.nan, math.nan)
 
 
 def against_full(found: Evaluation, schedule: str, *, resamples: int, level: float, seed: int) -> xr.Dataset:
-    """A row for every task and metric.
+    """A row for every task and metric, of the normal model and of ``schedule``.
 
     Shares of documents have Wilson's interval, and their difference the paired one of Agresti and Min; other means a
     bootstrap over documents. Metrics that are no mean of the documents' own values have none.
-
-    Args:
-        schedule: beside the normal model, in ``found``.
-        resamples, level, seed: of the intervals.
     """
     rows: dict[tuple[str, str], list[float]] = {}
     mean = partial(mean_interval, resamples=resamples, level=level, seed=seed)

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +70,8 @@ def _current(path: Path, tree: dict[str, Any]) -> dict[str, Any]:
     """A manifest as the last schema has it; the first had the settings beside ``tasks``, and no hashes."""
     try:
         if tree["schema"] == 1:
-            files = {name: hashlib.sha256((path / name).read_bytes()).hexdigest() for name in _results(path)}
+            found = sorted((path / _RESULTS).glob("*/[!.]*.json"))
+            files = {file.relative_to(path).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest() for file in found}
             identity = {name: value for name, value in tree.items() if name not in ("schema", "tasks")}
             return {"identity": identity, "record": {"tasks": dict(tree["tasks"]), "files": files}}
         record = {name: dict(tree["record"][name]) for name in ("tasks", "files")}
@@ -79,12 +80,6 @@ def _current(path: Path, tree: dict[str, Any]) -> dict[str, Any]:
         return {"identity": dict(tree["identity"]), "record": record}
     except (KeyError, TypeError, ValueError, StoreError) as error:
         raise unreadable(str(path / EVALUATION.manifest), EVALUATION, error) from error
-
-
-def _results(path: Path) -> Iterator[str]:
-    for file in sorted((path / _RESULTS).glob("*/*.json")):
-        if not file.name.startswith("."):
-            yield file.relative_to(path).as_posix()
 
 
 def _score(folder: Path, name: str, content: bytes) -> Score:

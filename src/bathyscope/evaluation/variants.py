@@ -19,7 +19,6 @@ class Variant:
 
     Args:
         name: text that ``Schedule.parse`` reads; the label in results, and the name of a folder.
-        schedule: the order of the blocks.
         kind: ``standard``, ``drop``, ``swap``, ``repeat``, or ``other`` for an order written out.
         block: the dropped block, the first of a swapped pair or of a repeated window; −1 where there is none.
         length: how many blocks are dropped, swapped or repeated; 0 where there is none.
@@ -33,12 +32,7 @@ class Variant:
 
 
 def variants(asked: Sequence[str], n_blocks: int) -> tuple[Variant, ...]:
-    """The normal model first, then what was asked for, each once.
-
-    Args:
-        asked: ``drop`` and ``swap`` (at every block), ``repeat:5`` (every window of five blocks, each run twice),
-            or single schedules such as ``drop:5``, ``swap:3``, ``repeat:8+5``.
-    """
+    """The normal model first, then what was asked for (as ``evaluate`` takes it), each once."""
     names = [NORMAL, *(name for text in _texts(asked) for name in _names(text, n_blocks))]
     return tuple(_variant(name, n_blocks) for name in dict.fromkeys(names))
 

@@ -176,12 +176,9 @@ def _prompt(row: Row, where: str) -> Prompt:
         )
     except PromptError as error:
         hint = "".join(f" Did you mean {meant!r} by {name!r}?" for name, meant in _misspelt(row).items())
-        named = (
-            ""
-            if hint or {"text", "ids"} & row.keys()
-            else f" Fields of this line: {', '.join(map(repr, row)) or 'none'}."
-        )
-        raise PromptError(f"{where}: {error}{hint}{named}") from error
+        if not hint and not {"text", "ids"} & row.keys():
+            hint = f" Fields of this line: {', '.join(map(repr, row)) or 'none'}."
+        raise PromptError(f"{where}: {error}{hint}") from error
 
 
 def _misspelt(row: Row) -> dict[str, str]:

@@ -50,20 +50,14 @@ class Arithmetic:
                 )
 
     def prompts(self, count: int | None, options: Options, seed: int) -> tuple[Prompt, ...]:
-        """Prompts in turn of their levels.
-
-        Args:
-            count: how many altogether; None where an option says how many of each level.
-            options: numbers, and the others as they were typed.
-            seed: of the problems.
-        """
+        """Prompts in turn of their levels; ``count`` is None where an option says how many of each."""
         self.check(options)
         per_level = cast(int | None, options.get("per_level"))
         levels = {axis: as_range(options[axis]) for axis in self.axes if axis in options}
         steps: Sequence[int | None] = levels.get("steps", [None])
         if "steps" not in levels and per_level is not None and "steps" in self.axes:
             steps = range(1, MAX_STEPS + 1)
-        combinations = list(product(steps, levels.get("digits", [_DIGITS])))
+        combinations = list(product(steps, levels.get("digits", [2])))
         if count is not None and count < len(combinations):
             raise PromptError(
                 f"{self.name}: {count} prompts cannot cover the {len(combinations)} levels that are asked for; give at "
@@ -78,8 +72,6 @@ class Arithmetic:
 
 
 _HIGHEST = {"steps": MAX_STEPS, "digits": MAX_DIGITS}
-_DIGITS = 2
-"""Of every operand where the source does not say."""
 
 
 @dataclass(frozen=True)

@@ -63,11 +63,7 @@ def require_exact(prompts: Sequence[TokenizedPrompt]) -> None:
 
 
 def require_free(labels: Iterable[str], results: Mapping[str, Collection[Hashable]]) -> None:
-    """Refuses a label that would take the place of a result or of one of its dimensions.
-
-    Args:
-        results: measure → the names of its variables and dimensions.
-    """
+    """Refuses a label that is also a variable or a dimension of ``results``, which has their names by measure."""
     for measure, names in results.items():
         taken = set(labels) & set(names)
         if taken:

@@ -43,9 +43,7 @@ NAMES = (
     "Ursula", "Victor", "Wendy", "Alice", "George", "Helen", "James", "Kofi", "Lena", "Mei", "Nadia",
     "Omar", "Priya", "Raj", "Sofia", "Tariq", "Amara", "Chen", "Diego",
 )
-# fmt: on
 
-# fmt: off
 GOODS = (
     "apples", "pears", "pencils", "notebooks", "marbles", "stickers", "candles", "cups", "plates",
     "books", "stamps", "coins", "buttons", "oranges", "lemons", "ribbons", "postcards", "balloons",

@@ -198,13 +198,10 @@ def _sum(rng: random.Random, steps: int, digits: int) -> Problem:
     while operators:
         i = operators.index("*") if "*" in operators else 0
         result = _OPERATIONS[operators[i]](operands[i], operands[i + 1])
-        lines.append(f"{operands[i]} {operators[i]} {operands[i + 1]} = {result}")
+        step = f"{operands[i]} {operators[i]} {operands[i + 1]} = {result}"
         operands[i : i + 2] = [result]
         del operators[i]
-        if operators:
-            lines[-1] += f", so it is {_written(operands, operators)}."
-        else:
-            lines[-1] += "."
+        lines.append(f"{step}, so it is {_written(operands, operators)}." if operators else f"{step}.")
     asked = rng.choice(["What is {}?", "Work out {}.", "Calculate {}.", "Find the value of {}."])
     return _problem(asked.format(written), lines, operands[0], steps, "sum", digits)
 

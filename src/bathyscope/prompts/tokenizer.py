@@ -58,7 +58,13 @@ def load_tokenizer(
             f"The tokenizer of {source} cannot be loaded: {reason}. Give a folder with the model's files, or "
             "a name on the hub; prompts of token ids need no tokenizer."
         ) from error
-    chosen = _own_where_different(source, picked, own)
+    chosen = picked
+    if picked(PROBE, verbose=False)["input_ids"] != own(PROBE, verbose=False)["input_ids"]:
+        warn(
+            f"For this model type transformers picks {type(picked).__name__}, which cuts text differently from "
+            f"{source}'s own tokenizer.json; the checkpoint's own is used.",
+        )
+        chosen = own
     if not chosen(PROBE, add_special_tokens=False, verbose=False)["input_ids"]:
         raise ModelError(
             f"The tokenizer of {source} turns text into no tokens: its vocabulary is missing. Add the "
@@ -76,19 +82,6 @@ def _has_own_file(source: str | Path, revision: str | None) -> bool:
         return cached_file(source, "tokenizer.json", revision=revision) is not None
     except OSError:  # the model has a tokenizer (it has just been loaded), but not as this file
         return False
-
-
-def _own_where_different(
-    source: str | Path, picked: PreTrainedTokenizerBase, own: PreTrainedTokenizerBase
-) -> PreTrainedTokenizerBase:
-    """``own`` and a warning where the two cut ``PROBE`` differently, else ``picked``."""
-    if picked(PROBE, verbose=False)["input_ids"] == own(PROBE, verbose=False)["input_ids"]:
-        return picked
-    warn(
-        f"For this model type transformers picks {type(picked).__name__}, which cuts text differently from "
-        f"{source}'s own tokenizer.json; the checkpoint's own is used.",
-    )
-    return own
 
 
 def tokenizer_hash(tokenizer: PreTrainedTokenizerBase) -> str:

@@ -36,10 +36,8 @@ def planned(
 
     Args:
         models: in order; a work of two models takes the first two that it shows.
-        figures: those asked for.
         works: names of those that figures or tables are made of → measures of their surveys.
-        data: data set → local file.
-        count: prompts of each set (of each level) in place of the paper's number.
+        data, count: as in ``Cell``.
     """
     cells = []
     tabled = {name for table in paper.tables.values() for name in table.data}

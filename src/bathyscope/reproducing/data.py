@@ -59,10 +59,8 @@ def localised(source: str, data: Mapping[str, str], count: int | None = None) ->
 def files() -> Mapping[str, tuple[str, ...]]:
     """Names that files may be given for: data sets, corpora, tasks and tables of the papers → endings of the files."""
     found: dict[str, tuple[str, ...]] = dict.fromkeys((*REGISTRY, VALIDATION), _SUFFIXES)
-    works = [(work.verb, work.data) for paper in REPRODUCTIONS.values() for work in paper.works]
-    for verb, data in works:
-        if not isinstance(data, str):
-            continue
+    works = [work for paper in REPRODUCTIONS.values() for work in paper.works]
+    for verb, data in [(work.verb, work.data) for work in works if isinstance(work.data, str)]:
         if verb not in _SOURCES:
             found |= {Path(name).stem: _SUFFIXES for name in data.split(",")}
         elif (spec := parse(data)).name is None:

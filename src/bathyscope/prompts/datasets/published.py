@@ -1,7 +1,7 @@
 """The papers' data sets: what each prompt is made of, and the table of where rows come from."""
 
 import re
-from typing import Any, Final
+from typing import Final
 
 from bathyscope.errors import PromptError
 from bathyscope.prompts.datasets.dataset import DataSet, TokenLimit, filled_text_of, list_of, text_of
@@ -54,12 +54,7 @@ def hellaswag(row: Row) -> Prompt:
 
     Context, one space (none before a comma), and the right ending, which is the answer span.
     """
-    ending = _right_ending(list_of(row, "endings"), row["label"])
-    space = "" if ending.startswith(",") else " "
-    return Prompt(text=f"{text_of(row, 'ctx')}{space}{ending}", answer=ending)
-
-
-def _right_ending(endings: list[Any], label: Any) -> str:
+    endings, label = list_of(row, "endings"), row["label"]
     if not all(isinstance(ending, str) for ending in endings):
         raise PromptError("column 'endings' must be a list of texts.")
     if not str(label).isdecimal() or int(label) >= len(endings):
@@ -70,7 +65,8 @@ def _right_ending(endings: list[Any], label: Any) -> str:
     ending: str = endings[int(label)]
     if not ending.strip():
         raise PromptError(f"ending {label} of column 'endings', the right one, is empty.")
-    return ending
+    space = "" if ending.startswith(",") else " "
+    return Prompt(text=f"{text_of(row, 'ctx')}{space}{ending}", answer=ending)
 
 
 def math(row: Row) -> Prompt:

@@ -164,8 +164,7 @@ _VALUES = ("{e}", "What is {e}?", "Calculate {e}.", "Evaluate {e}.", "What is th
 
 
 def _add_or_sub(rng: random.Random, hard: bool, sizes: Entropies) -> Asked:
-    entropies = split_in_two(rng, rng.uniform(*sizes.sums[hard]))
-    p, q = (integer_or_decimal(rng, entropy) for entropy in entropies)
+    p, q = (integer_or_decimal(rng, entropy) for entropy in split_in_two(rng, rng.uniform(*sizes.sums[hard])))
     most = int(sizes.sums[0][1])
     if rng.random() < 0.5:
         return _of_two(rng, _SUMS, decimal_text(p), decimal_text(q), "+", decimal_text(p + q), most)
@@ -173,8 +172,7 @@ def _add_or_sub(rng: random.Random, hard: bool, sizes: Entropies) -> Asked:
 
 
 def _mul(rng: random.Random, hard: bool, sizes: Entropies) -> Asked:
-    entropies = split_in_two(rng, rng.uniform(*sizes.numbers[hard]))
-    p, q = (integer_or_decimal(rng, entropy) for entropy in entropies)
+    p, q = (integer_or_decimal(rng, entropy) for entropy in split_in_two(rng, rng.uniform(*sizes.numbers[hard])))
     return _of_two(rng, _PRODUCTS, decimal_text(p), decimal_text(q), "*", decimal_text(p * q), int(sizes.numbers[0][1]))
 
 

@@ -80,7 +80,11 @@ class NestedArithmetic(Task[int]):
     controls = _CONTROLS
 
     def __init__(self, options: NestedArithmeticOptions) -> None:
-        _check_operators(options.operators)
+        if not set(options.operators) - {"*"}:
+            raise OptionError(
+                f"{self.name}: operators={options.operators!r} has neither + nor -, and products alone are rarely "
+                "invertible; add one of them."
+            )
         least, chain = shallowest(options.leaves), options.leaves - 1
         reason = f"what {options.leaves} operands allow"
         self._usual = level_range(f"{self.name}: depth", options.depth, least, chain, reason)
@@ -128,7 +132,10 @@ class NestedArithmetic(Task[int]):
             value = rng.randrange(self._modulus)
             return _Tree(str(value), value)
         operator = rng.choice([inner for inner in self._operators if not held_out or outer + inner != held_out])
-        inside, beside = _divided(rng, leaves, depth)
+        # leaves on the side that is ``depth`` − 1 deep, and on the other, which is at most so deep
+        widest = 2 ** (depth - 1)
+        inside = rng.randint(max(depth, leaves - widest), min(widest, leaves - 1))
+        beside = leaves - inside
         deep = self._expression(rng, inside, depth - 1, operator, held_out, pivotal=pivotal)
         while True:
             its_depth = rng.randint(shallowest(beside), min(beside, depth) - 1)
@@ -156,22 +163,7 @@ def shallowest(leaves: int) -> int:
     return (leaves - 1).bit_length()
 
 
-def _divided(rng: random.Random, leaves: int, depth: int) -> tuple[int, int]:
-    """Leaves on the side that is ``depth`` − 1 deep, and on the other, which is at most so deep."""
-    widest = 2 ** (depth - 1)
-    inside = rng.randint(max(depth, leaves - widest), min(widest, leaves - 1))
-    return inside, leaves - inside
-
-
 _OPERATIONS: Mapping[str, Callable[[int, int], int]] = {"+": add, "-": sub, "*": mul}
-
-
-def _check_operators(given: tuple[str, ...]) -> None:
-    if not set(given) - {"*"}:
-        raise OptionError(
-            f"nested_arithmetic: operators={given!r} has neither + nor -, and products alone are rarely invertible; "
-            "add one of them."
-        )
 
 
 def _checked_pair(held_out: str, operators: Sequence[str]) -> str:
