@@ -129,7 +129,6 @@ def resolve(model: nn.Module, family: Family) -> Anatomy:
     if len(blocks) == 0:
         raise ModelError(f"{family.name}: {family.blocks} holds no blocks; a model needs one at least.")
     _require_own_modules(blocks, family)
-    norm = submodule(model, family.final_norm) if family.final_norm else None
     stream, returns = _observe(model, family, tuple(blocks))
     if stream.shape[:2] != _OBSERVED:
         raise ModelError(
@@ -141,7 +140,7 @@ def resolve(model: nn.Module, family: Family) -> Anatomy:
         model=model,
         blocks=tuple(blocks),
         readout=Readout(
-            norm=norm,
+            norm=submodule(model, family.final_norm) if family.final_norm else None,
             head=head,
             projection=submodule(model, family.projection) if family.projection else None,
             multiplier=_number(config, family.logit_multiplier),

@@ -49,7 +49,8 @@ def infer_family(model: nn.Module) -> Family:
         ModelError: no list of blocks, no unembedding, or the model's own forward fails.
     """
     name = str(getattr(model.config, "model_type", type(model).__name__))
-    head = _path_of(model, getattr(model, "get_output_embeddings", lambda: None)())
+    embeddings = getattr(model, "get_output_embeddings", lambda: None)()
+    head = next((path for path, module in model.named_modules() if module is embeddings and path), None)
     if head is None:
         raise ModelError(f"{name} is an unknown family and has no output embeddings: is it a causal language model?")
     ids_BT = probe_ids(model, *_PROBE_SIZE)
@@ -78,10 +79,6 @@ def infer_family(model: nn.Module) -> Family:
     first = submodule(model, f"{blocks}.0")
     assert first is not None
     return replace(family, attention=attention, mlp=mlp, parallel=_is_parallel(model, first, ids_BT, attention, mlp))
-
-
-def _path_of(model: nn.Module, wanted: nn.Module | None) -> str | None:
-    return next((path for path, module in model.named_modules() if module is wanted and path), None)
 
 
 def _longest_list(model: nn.Module, calls: list[Call]) -> str | None:
@@ -205,11 +202,10 @@ def _candidates(call: Call, change: Tensor) -> Iterator[tuple[Site, Tensor]]:
 
 def _is_parallel(model: nn.Module, block: nn.Module, ids_BT: Tensor, attention: Site, mlp: Site) -> bool:
     """The MLP gives the same when attention adds nothing, so it reads the block's input."""
-    sites = {"attention": attention, "mlp": mlp}
     with tapped(block, {"mlp": mlp}) as plain:
         model(input_ids=ids_BT, use_cache=False)
     silent = {"attention": torch.ones_like(ids_BT, dtype=torch.bool)}
-    with silenced(block, sites, silent), tapped(block, {"mlp": mlp}) as without:
+    with silenced(block, {"attention": attention}, silent), tapped(block, {"mlp": mlp}) as without:
         model(input_ids=ids_BT, use_cache=False)
     return torch.equal(plain["mlp"], without["mlp"])
 

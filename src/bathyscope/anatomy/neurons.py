@@ -9,7 +9,7 @@ up projections and routers, which every channel depends on, do not.
 import math
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate, chain, combinations
@@ -109,11 +109,9 @@ def output_weights(anatomy: Anatomy) -> list[tuple[OutputWeights, ...]]:
     return found
 
 
-@contextmanager
-def at_hand(weights: Sequence[OutputWeights]) -> Iterator[None]:
+def at_hand(weights: Sequence[OutputWeights]) -> AbstractContextManager[object]:
     """The weights of one block are in memory inside."""
-    with lent(weights[0].block) if weights else nullcontext():
-        yield
+    return lent(weights[0].block) if weights else nullcontext()
 
 
 def directions_of(weights: Sequence[OutputWeights], neurons: Sequence[int]) -> Tensor:

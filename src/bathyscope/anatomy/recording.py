@@ -153,10 +153,9 @@ def reset_rotary(model: nn.Module) -> None:
 def _raw(model: nn.Module, blocks: Sequence[nn.Module], returns: Sequence[int | None], ids_BT: Tensor) -> Recording:
     sinks: list[list[tuple[Tensor, BlockArguments]]] = [[] for _ in blocks]
     stubs = [stub(block.forward, kind, sink) for block, kind, sink in zip(blocks, returns, sinks)]
-    backbone = getattr(model, "base_model", model)
     reset_rotary(model)
     with replaced_forwards(blocks, stubs):
-        backbone(input_ids=ids_BT, use_cache=False)
+        getattr(model, "base_model", model)(input_ids=ids_BT, use_cache=False)
     for index, sink in enumerate(sinks):
         if len(sink) != 1:
             raise ModelError(

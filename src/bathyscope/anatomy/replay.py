@@ -41,7 +41,7 @@ class Replay:
         self.recording = recording
         self._width = width
         self._masks_by_kernel = masks_by_kernel
-        self._causal: dict[tuple[int, int], Tensor] = {}
+        self._causal: dict[int, Tensor] = {}
         self.batch, self.tokens = recording.resid0_BTD.shape[:2]
 
     def run(
@@ -92,8 +92,7 @@ class Replay:
     def _tail_mask(self, start: int, device: torch.device) -> Tensor | None:
         if self._masks_by_kernel:
             return None
-        key = (start, self.tokens)
-        if key not in self._causal:
+        if start not in self._causal:
             full = torch.ones(self.tokens, self.tokens, dtype=torch.bool, device=device).tril()
-            self._causal[key] = full[start:][None, None]
-        return self._causal[key]
+            self._causal[start] = full[start:][None, None]
+        return self._causal[start]

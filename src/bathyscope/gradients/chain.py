@@ -26,8 +26,7 @@ class Chain:
     def __init__(self, anatomy: Anatomy, blocks: Sequence[nn.Module], ids: Tensor, answer: int) -> None:
         length = len(ids)
         # the last token's prediction is not looked at; tables by length must stay those of the whole prompt
-        whole = anatomy.equal_lengths
-        self.tokens = length if whole else max(_SHORTEST, length - 1)
+        self.tokens = length if anatomy.equal_lengths else max(_SHORTEST, length - 1)
         self._anatomy = anatomy
         self._blocks = blocks
         self._replay = anatomy.replay(ids[None, : self.tokens])

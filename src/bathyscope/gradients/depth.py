@@ -55,7 +55,8 @@ class _Graph:
     @classmethod
     def of(cls, before: Tensor, state: State, run: Callable[..., Tensor]) -> Self:
         """``run`` from leaves of its own, on rows of the stream and of what earlier blocks passed on to them."""
-        leaf, state_in = _leaf(before), _leaves(state, len(before))
+        leaf, rows = _leaf(before), len(before)
+        state_in = {key: tuple(_leaf(t.expand(rows, *t.shape[1:])) for t in ts) for key, ts in state.items()}
         state_out = dict(state_in)
         return cls(leaf, state_in, run(leaf, state=state_out), state_out)
 
@@ -173,10 +174,6 @@ def _joined(flows: Sequence[_Flow]) -> _Flow:
 
 def _leaf(values: Tensor) -> Tensor:
     return values.detach().clone().requires_grad_()
-
-
-def _leaves(state: State, rows: int) -> State:
-    return {key: tuple(_leaf(t.expand(rows, *t.shape[1:])) for t in tensors) for key, tensors in state.items()}
 
 
 def _rows_per_call(captured: CaptureCache, state: Mapping[object, tuple[Tensor, ...]]) -> int:

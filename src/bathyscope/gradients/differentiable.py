@@ -68,7 +68,7 @@ def require_differentiable(anatomy: Anatomy, measure: str) -> None:
     if streamed is not None:
         raise ModelError(f"{measure} is not possible: {streamed}.")
     for name, value in _weights(anatomy.model):
-        if _is_quantised(value):
+        if not value.is_floating_point() or value.element_size() == 1:
             dtype = str(value.dtype).removeprefix("torch.")
             raise ModelError(
                 f"{measure} needs gradients, and the weight {name} is stored as {dtype}, through which they do not "
@@ -101,10 +101,6 @@ def _weights(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
     """Parameters, and buffers that quantised layers hold in the place of weights."""
     yield from model.named_parameters()
     yield from ((name, value) for name, value in model.named_buffers() if name.endswith("weight") and value.ndim >= 2)
-
-
-def _is_quantised(value: Tensor) -> bool:
-    return not value.is_floating_point() or value.element_size() == 1
 
 
 def _note_cut(cut: list[str], call: Call) -> None:

@@ -58,9 +58,6 @@ class FolderLock:
             return "another process"
 
 
-_ANOTHER = "give another folder (out=..., --out ...)"
-
-
 _OPENS: Final = {"manifest.json": "open", "prune.json": "open_plan", "evaluation.json": "open_evaluation"}
 """Manifest → the call that reads what lies beside it."""
 
@@ -104,7 +101,7 @@ class Folder:
         except (OSError, ValueError) as error:  # ValueError: characters that no path can have
             raise StoreError(
                 f"The folder {str(path)!r} cannot hold {kind.one}: {reason(error)}. Nothing was computed. Make it "
-                f"writable (or free some space), or {_ANOTHER}."
+                f"writable (or free some space), or give another folder (out=..., --out ...)."
             ) from error
         remove_partial(path)
 
@@ -187,7 +184,7 @@ def _holds(folder: Path) -> str:
 def parsed(content: bytes, where: str, kind: Kind) -> dict[str, Any]:
     """The manifest in ``content``; ``where`` names the file."""
     try:
-        tree = json.loads(content)
+        tree: dict[str, Any] = json.loads(content)
         schema = tree["schema"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise unreadable(where, kind, error) from error
@@ -196,8 +193,7 @@ def parsed(content: bytes, where: str, kind: Kind) -> dict[str, Any]:
             f"{where!r} is written in schema {schema!r}; this bathyscope reads {_listed(kind.schemas)}. Open the "
             f"{kind.noun} with the bathyscope that wrote it, or measure again."
         )
-    found: dict[str, Any] = tree
-    return found
+    return tree
 
 
 def unreadable(where: str, kind: Kind, error: Exception) -> StoreError:

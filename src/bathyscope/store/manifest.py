@@ -103,8 +103,7 @@ class Identity:
 
     def digest(self) -> str:
         """SHA-256 of the configuration, the same under later schemas that tell more."""
-        told = {f.name: getattr(self, f.name) for f in fields(self)}
-        told = {f.name: told[f.name] for f in fields(self) if told[f.name] != f.default}
+        told = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
         return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
     def marks(self, index: int | None) -> dict[str, str]:

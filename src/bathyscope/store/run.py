@@ -403,11 +403,7 @@ def assemble(
     files: Mapping[str, bytes],
     held: Mapping[int | None, Mapping[str, xr.Dataset]] | None = None,
 ) -> Run:
-    """A run of merged shards and run-level results; a run-level dataset takes the place of its namesake.
-
-    Args:
-        held: of a run in memory its shards and run-level results, by index.
-    """
+    """A run of merged shards and run-level results; a run-level dataset takes the place of its namesake."""
     tree = xr.DataTree.from_dict({f"/{name}": dataset for name, dataset in {**merged, **derived}.items()})
     return Run(tree, manifest.to_dict(), path, files, held=held or {})
 

@@ -22,7 +22,6 @@ _CHUNK_BYTES = 32 << 20
 # in float64, of a chunk's distributions, that live at once
 _COPIES = 8
 _FEWEST_TOKENS = 8
-_FEWEST_ROWS = 8
 _ACCELERATOR_FACTOR = 32
 _LN2 = math.log(2.0)
 _WHAT = "Comparing predictions"
@@ -268,15 +267,14 @@ def at_one_position(
 
     The control is read along with every chunk of rows, since a matrix product depends on the batch it is in.
     """
-    room = _CHUNK_BYTES * (_ACCELERATOR_FACTOR if is_accelerator(rows_ND.device) else 1)
-    # about four float64 copies of a chunk's distributions live at once
-    most = max(_FEWEST_ROWS, room // (4 * 8 * vocabulary))
     found: list[Tensor] = []
 
     def compared(first: int, last: int) -> None:
         logits = read(torch.cat([control_D[None], rows_ND[first:last]]))
         found.append(metric(Pair(Distribution(logits[:1]), Distribution(logits[1:]), None)))
 
+    # about four float64 copies of a chunk's distributions live at once
+    most = _read_at_once(vocabulary, rows_ND.device, copies=4)
     in_pieces(len(rows_ND), most, compared, _WHAT, rows_ND.device)
     return torch.cat(found)
 
@@ -292,7 +290,7 @@ def bytes_at_once(rows: float, tokens: int, vocabulary: int, device: torch.devic
     return int(min(together, _read_at_once(vocabulary, device)) * _COPIES * 8 * vocabulary)
 
 
-def _read_at_once(vocabulary: int, device: torch.device) -> int:
+def _read_at_once(vocabulary: int, device: torch.device, copies: int = _COPIES) -> int:
     """Distributions that are compared at once."""
     room = _CHUNK_BYTES * (_ACCELERATOR_FACTOR if is_accelerator(device) else 1)
-    return max(_FEWEST_TOKENS, room // (_COPIES * 8 * vocabulary))
+    return max(_FEWEST_TOKENS, room // (copies * 8 * vocabulary))

@@ -6,7 +6,7 @@ serves every s and, through lent keys and values, every starting token.
 """
 
 from collections.abc import Iterator, Sequence
-from functools import cache, partial
+from functools import cache
 from typing import NamedTuple
 
 import torch
@@ -61,7 +61,10 @@ class DirectRows:
             rows += [_Row(r.block, r.protect, before, served) for r, served, before in packed(late, batch.size)]
         self._rows = sorted(rows, key=lambda r: r.block)
         self._contributions: dict[int, Tensor] = {}
-        self._left_out = cache(partial(self._mask, batch.ids_BT.device))
+        # where a block's contribution is left out, [batch, tokens, 1]
+        self._left_out = cache(
+            lambda protect, before: within(batch.tokens, protect, before, batch.ids_BT.device)[..., None]
+        )
 
     def advance(self, block: nn.Module, index: int, plain: BaselineView) -> Iterator[RowsView]:
         """Shows what the block makes of every row, and keeps its own contribution for later blocks."""
@@ -99,7 +102,3 @@ class DirectRows:
         slots.state[:] = plain.before_BTD[prompt, start:]
         for result in slots.run(block, plain.block, range(len(slots.state)), lender=lender):
             yield views.of_tails(plain, requests, result, prompt, start, self._batch.lengths[prompt])
-
-    def _mask(self, device: torch.device, protect: int, before: tuple[int, ...]) -> Tensor:
-        """Where a block's contribution is left out, [batch, tokens, 1]."""
-        return within(self._batch.tokens, protect, before, device)[..., None]

@@ -10,8 +10,10 @@ import torch
 from bathyscope.anatomy.anatomy import Anatomy, config_of
 from bathyscope.errors import OptionError
 
-_UNITS: Final = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
-_UNITS_OF_1024: Final = {"KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40}
+_UNITS: Final = {
+    **{"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12},
+    **{"KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40},
+}
 _INNER: Final = ("intermediate_size", "ffn_dim", "n_inner", "ffn_hidden_size", "d_ff", "moe_intermediate_size")
 _SCORES: Final = 3
 """Float32 copies of attention's weights that live at once where they are formed in the open."""
@@ -25,8 +27,7 @@ def as_bytes(given: str | int) -> int:
     """
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?i?b?)\s*", str(given), re.IGNORECASE)
     unit = found[2].upper() if found else ""
-    scale = {**_UNITS, **_UNITS_OF_1024}.get(unit if unit in ("", "B") or unit.endswith("B") else f"{unit}B")
-    scale = 1 if unit == "B" else scale
+    scale = _UNITS.get(unit if unit.endswith("B") else f"{unit}B")
     if found is None or scale is None or isinstance(given, bool) or int(float(found[1]) * scale) < 1:
         raise OptionError(f"memory={given!r} is no amount of memory; give it as 20GB, 512MiB or a number of bytes.")
     return int(float(found[1]) * scale)

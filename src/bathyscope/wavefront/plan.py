@@ -17,7 +17,6 @@ class Birth:
     """A track's first state, taken from the control row at ``boundary``.
 
     Args:
-        boundary: the boundary it begins at.
         skips: what the track leaves out at its birth. "" = nothing, the control's stream as it is; "block" =
             tokens take the stream of the boundary before; "channels" = some channels of all tokens do;
             "attention", "mlp" = that contribution of the track's first step is left out.

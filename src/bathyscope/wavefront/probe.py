@@ -36,7 +36,6 @@ class RowsView:
     """One block of several rows that ran together with a control row of the same shape.
 
     Args:
-        block: the block that ran.
         requests: for every row the requests it serves.
         before, after: [rows, batch, tokens, width]; of a tail only its own prompt and tokens.
         control_before, control_after: [batch, tokens, width], the row in which nothing is changed.
@@ -83,7 +82,6 @@ class RowPartsView:
     """Contributions of attention and MLP in one call of a block, for rows whose steps a probe has named.
 
     Args:
-        block: the block that ran.
         rows: (request, step of its schedule) → row of ``parts``; steps are counted from 0.
         parts: "attention", "mlp" → [rows, batch, tokens, width].
         control: the same of the row in which nothing is changed, [batch, tokens, width]; empty where it was not in
@@ -119,8 +117,6 @@ class FinalStates:
     """Final states h_L of everything: [batch, tokens, width] for full rows.
 
     Args:
-        batch: the prompts.
-        readout: from residual stream to logits.
         baseline_BTD, control_BTD: the plain forward's and the control row's.
         full: full rows by request.
         tails: one entry per prompt and starting token.
@@ -139,7 +135,6 @@ class ReplacedStates:
     """Final states h_L of the rows of a request that were replaced at some neighbouring spans.
 
     Args:
-        replacement: what was asked for.
         spans: the replaced tokens of each row.
         start: the first token the rows own, that of the first span or an earlier one.
         control_ND: the control's, [own tokens, width].

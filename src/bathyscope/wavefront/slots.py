@@ -158,8 +158,7 @@ class Slots:
             if out is None:
                 del given, passed, cache
                 self._policy.shrink(last - first, tokens, self.state.device)
-                again = list(halves([(first, last), *pending], max(1, self._policy.tokens // tokens)))
-                pending = deque(again)
+                pending = deque(halves([(first, last), *pending], max(1, self._policy.tokens // tokens)))
                 continue
             rows = slice(1, None) if extra else slice(None)
             self._keep_passed(slots[first:last], passed, rows)
