@@ -40,7 +40,6 @@ class OutputWeights:
     What is read of ``weight`` of a streamed block, is read while the block is lent.
 
     Args:
-        block: of the model.
         path: of the weight, from the block.
         axis: its axis of residual channels.
         owner: the module that holds it.

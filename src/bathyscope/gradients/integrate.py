@@ -66,8 +66,7 @@ class Integrator:
 
     def integrate(self, index: int, sites: Sequence[str], baseline: str) -> list[Integral]:
         """The integrals of the given sites of block ``index``, in their order."""
-        tokens = self.chain.tokens
-        paths = [path_of(self.anatomy, self.trajectory, index, site, baseline, tokens) for site in sites]
+        paths = [path_of(self.anatomy, self.trajectory, index, site, baseline, self.chain.tokens) for site in sites]
         with torch.no_grad():
             origin = paths[0].delta_TD.new_zeros(1)
             rows = self._rows(index, paths, [path.points(origin) for path in paths])

@@ -152,7 +152,8 @@ def plain_name(name: object, deep: bool = True) -> str:
         StoreError: it is no text, absolute, or leads elsewhere.
     """
     parts = name.split("/") if isinstance(name, str) else []
-    if not parts or (len(parts) > 1 and not deep) or not all(_is_plain(part) for part in parts):
+    plain = all(part not in ("", ".", "..") and not {*part} & {"\\", ":", "\0"} for part in parts)
+    if not parts or (len(parts) > 1 and not deep) or not plain:
         raise StoreError(f"{name!r} is not the plain name of a file in the folder itself")
     return str(name)
 
@@ -189,8 +190,9 @@ def parsed(content: bytes, where: str, kind: Kind) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise unreadable(where, kind, error) from error
     if schema not in kind.schemas:
+        known = f"schema{'s' * (len(kind.schemas) > 1)} {' and '.join(map(str, kind.schemas))}"
         raise StoreError(
-            f"{where!r} is written in schema {schema!r}; this bathyscope reads {_listed(kind.schemas)}. Open the "
+            f"{where!r} is written in schema {schema!r}; this bathyscope reads {known}. Open the "
             f"{kind.noun} with the bathyscope that wrote it, or measure again."
         )
     return tree
@@ -226,14 +228,6 @@ def verified(path: Path, sha256: str, noun: str = "run") -> bytes:
 def reason(error: Exception) -> str:
     """What the system says, without its number."""
     return str(getattr(error, "strerror", None) or error)
-
-
-def _is_plain(part: str) -> bool:
-    return part not in ("", ".", "..") and not {*part} & {"\\", ":", "\0"}
-
-
-def _listed(schemas: tuple[int, ...]) -> str:
-    return f"schema {schemas[0]}" if len(schemas) == 1 else f"schemas {' and '.join(map(str, schemas))}"
 
 
 def refuse_foreign(path: Path, kind: Kind) -> None:

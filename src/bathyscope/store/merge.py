@@ -125,8 +125,7 @@ def _longest(where: str, parts: Sequence[xr.Variable]) -> np.ndarray:
 
 
 def _shared(parts: Sequence[xr.Dataset] | Sequence[xr.Variable]) -> dict[str, object]:
-    first = parts[0].attrs
-    return {key: value for key, value in first.items() if all(_same(p.attrs.get(key), value) for p in parts)}
+    return {key: value for key, value in parts[0].attrs.items() if all(_same(p.attrs.get(key), value) for p in parts)}
 
 
 def _same(one: object, other: object) -> bool:

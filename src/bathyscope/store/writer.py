@@ -72,8 +72,7 @@ class RunWriter:
     @property
     def missing(self) -> list[int]:
         """Indices in the plan of the shards still to be computed, in order."""
-        finished = self.finished
-        return [i for i in range(len(self._manifest.identity.plan)) if i not in finished]
+        return [i for i in range(len(self._manifest.identity.plan)) if i not in self._manifest.record.shards]
 
     @property
     def is_finished(self) -> bool:

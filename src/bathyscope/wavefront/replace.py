@@ -94,7 +94,6 @@ def plan_sweeps(
         stops: for every request how many tokens of its prompt are computed.
         vector_bytes: of one token's residual stream.
         tails: rows may own their last tokens only.
-        call_cost: as for ``group_size``.
     """
     sweeps: list[list[Group]] = [[]]
     used = 0
