@@ -26,7 +26,7 @@ from bathyscope.arrays import FloatArray
 from bathyscope.statistics.bootstrap import Interval, bootstrap_interval, resample_counts, small_sample
 from bathyscope.statistics.crossing import cosine_depth, kl_depth, overlap_depth
 from bathyscope.statistics.depth_inputs import DepthInputs
-from bathyscope.statistics.effective_depth import ESTIMATORS, effective_depth
+from bathyscope.statistics.effective_depth import ESTIMATORS, DepthEstimate, effective_depth
 from bathyscope.statistics.reduce import weighted_mean
 
 Key = tuple[str, int, str]
@@ -117,9 +117,13 @@ def population(scenario: Scenario, own_level: FloatArray | float = 0.0, deviatio
     )
 
 
-@cache
 def truth(scenario: Scenario) -> dict[str, float]:
-    """What each estimator reads off the population's curve."""
+    """Where each estimator finds the population's curve to cross, as its index counts."""
+    return {name: one.index for name, one in _of_population(scenario).items()}
+
+
+@cache
+def _of_population(scenario: Scenario) -> dict[str, DepthEstimate]:
     # E[n·z]/E[n] of a log-normal n = exp(spread·z): how far token weighting moves the own level.
     level = 0.6 * LENGTH_SPREAD / math.sqrt(2) if scenario.longer_differ else 0.0
     curves = population(scenario, level)
@@ -132,7 +136,7 @@ def truth(scenario: Scenario) -> dict[str, float]:
         settle_depth=_settle(scenario, np.full(1, level)),
     )
     found = effective_depth(one, resamples=1)
-    return {name: found[name].depth for name in STUDIED}
+    return {name: found[name] for name in STUDIED}
 
 
 def draw(scenario: Scenario, n_prompts: int, rng: np.random.Generator) -> DepthInputs:
@@ -177,10 +181,10 @@ def study(
     outcomes: dict[Key, list[Outcome]] = defaultdict(list)
     for scenario, size, trial, rng in _draws(scenarios, sizes, trials, seed):
         found = effective_depth(draw(scenario, size, rng), resamples=resamples, seed=trial)
-        for name, true in truth(scenario).items():
+        for name, true in _of_population(scenario).items():
             estimate = found[name]
             outcomes[scenario.name, size, name].append(
-                _outcome(Interval(estimate.ci_low, estimate.ci_high), estimate.depth, true)
+                _outcome(Interval(estimate.ci_low, estimate.ci_high), estimate.depth, true.depth)
             )
     return outcomes
 

@@ -15,7 +15,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 import bathyscope.cost
 import bathyscope.measures.residual
-import bathyscope.surveying
+import bathyscope.surveying.asking
 import bathyscope.wavefront.calls
 from bathyscope.cost import Estimate, Rates, estimate, measure_rates
 from bathyscope.errors import ModelError, OptionError
@@ -289,7 +289,7 @@ def test_the_peak_is_that_of_the_tensors_that_live_at_once(
     ids = [[(7 * token + 3 * prompt) % 150 for token in range(tokens)] for prompt in range(prompts)]
     monkeypatch.setattr(bathyscope.cost, "_WORKSPACE", 0)  # of large vocabularies and kernels
     found = estimate(str(tmp_path), ids, FIVE, rates=lambda *_: RATES)
-    plan = bathyscope.surveying.Survey(FIVE).plan(hf, ids)
+    plan = bathyscope.surveying.asking.Survey(FIVE).plan(hf, ids)
     with LiveBytes([*hf.parameters(), *hf.buffers()]) as live:
         plan.carry_out(None, progress=False)
     assert found.peak_bytes - found.weight_bytes == pytest.approx(live.peak, rel=0.2)
@@ -317,7 +317,7 @@ def test_the_peak_of_a_few_measures_is_theirs_alone(
     hf.save_pretrained(tmp_path)
     ids = [[7 * token % 150 for token in range(tokens)]]
     found = estimate(str(tmp_path), ids, measures, rates=lambda *_: RATES)
-    plan = bathyscope.surveying.Survey(measures).plan(hf, ids)
+    plan = bathyscope.surveying.asking.Survey(measures).plan(hf, ids)
     with LiveBytes([*hf.parameters(), *hf.buffers()]) as live:
         plan.carry_out(None, progress=False)
     assert found.peak_bytes - found.weight_bytes == pytest.approx(live.peak, rel=0.25)

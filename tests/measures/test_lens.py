@@ -18,7 +18,7 @@ from bathyscope.errors import OptionError, PromptError
 from bathyscope.measures.curves import depth_inputs
 from bathyscope.measures.lens import Lens, LensOptions
 from bathyscope.model import load
-from bathyscope.report.figures.lines import Look, series
+from bathyscope.report.figures.lines import Curve, Look, series
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.statistics.effective_depth import estimators
 
@@ -260,7 +260,8 @@ def test_answers_weigh_by_their_own_tokens() -> None:
     settle = run["lens"].settle_depth.values
     stored = run["effective_depth"].depth.sel(estimator="settle")
     assert float(stored) == pytest.approx((settle[0] + 15 * settle[1]) / 16)
-    weighted = series(run["lens"], "kl_lens_final", "", Look("black"), FigureOptions(weighting="tokens")).summary.mean
+    curve = Curve("kl_lens_final", "", Look("black"))
+    weighted = series(run["lens"], curve, FigureOptions(weighting="tokens")).summary.mean
     np.testing.assert_allclose(weighted, np.array([1, 15]) @ run["lens"].kl_lens_final.values / 16)
 
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 from support import streamed, zoo
 
+import bathyscope.surveying.asking
 import bathyscope.surveying.plan
 from bathyscope.engines import survey
 from bathyscope.errors import BathyscopeError, ModelError
@@ -54,7 +55,7 @@ def test_results_are_those_of_the_model_in_memory(name: str, measures: tuple[str
 def possible(measure: str, model: Model) -> bool:
     """What a family allows, asked of the model in memory."""
     try:
-        bathyscope.surveying.Survey([measure]).plan(model, streamed.prompts(model))
+        bathyscope.surveying.asking.Survey([measure]).plan(model, streamed.prompts(model))
     except BathyscopeError:
         return False
     return True
@@ -202,7 +203,7 @@ def test_gradients_through_all_blocks_are_refused_before_compute(measure: str, t
 def test_all_measures_leave_gradients_out(tmp_path: Path) -> None:
     model = streamed.streamed(streamed.saved("llama", tmp_path / "model"))
     with pytest.warns(UserWarning, match="gradient is left out: gradients pass through all blocks at once"):
-        plan = bathyscope.surveying.Survey("all").plan(model, streamed.prompts(model))
+        plan = bathyscope.surveying.asking.Survey("all").plan(model, streamed.prompts(model))
     assert not {"gradient", "integrated_gradients"} & {measure.name for measure in plan.measures}
 
 
