@@ -118,12 +118,11 @@ def dataset(
         data |= ends(name, np.stack([getattr(one, name) for one in best], axis=1), limits, grouped=True)
     data["deviation_chance"] = [deviation_by_chance(*size) for size in sizes]
     data["deviation_constant"] = [deviation_of_one_partner(*size) for size in sizes]
-    depths = [relative_depths(n) for n in streams.boundaries]
     coords = {
         "source": np.arange(streams.boundaries[0]),
         "target": np.arange(streams.boundaries[1]),
-        "relative_depth_source": ("source", depths[0]),
-        "relative_depth_target": ("target", depths[1]),
+        "relative_depth_source": ("source", relative_depths(streams.boundaries[0])),
+        "relative_depth_target": ("target", relative_depths(streams.boundaries[1])),
         "direction": list(DIRECTIONS),
     }
     return labelled(_TABLE, data, coords, percent=f"{100 * level:g} %")

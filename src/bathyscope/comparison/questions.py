@@ -9,9 +9,8 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from operator import itemgetter
 from typing import Literal
-
-import numpy as np
 
 from bathyscope.comparison.groups import level_name, rank
 from bathyscope.comparison.side import Side
@@ -104,12 +103,11 @@ def _differences(sides: Sequence[Side], pairs: Pairs | None, all_pairs: bool) ->
         others = range(len(sides))
         pairs = list(combinations(others, 2)) if all_pairs else [(0, other) for other in others[1:]]
     asked = [_difference(sides[reference], sides[other]) for reference, other in pairs]
-    both = [
-        a.label
+    notes = [
+        f"{a.label}: both model and data differ, so that neither explains a difference alone"
         for a in asked
         if a.sides[0].model != a.sides[1].model and a.sides[0].identity.dataset != a.sides[1].identity.dataset
     ]
-    notes = [f"{label}: both model and data differ, so that neither explains a difference alone" for label in both]
     return Plan(asked, DIFFERENCE, notes)
 
 
@@ -120,15 +118,13 @@ def _difference(reference: Side, other: Side) -> Asked:
 def _size(sides: Sequence[Side], against: str) -> Plan:
     asked, notes = [], []
     for dataset, group in _grouped(sides, lambda side: side.identity.dataset).items():
-        sizes = [_size_of(side, against) for side in group]
+        ordered = sorted(group, key=lambda side: _size_of(side, against))
+        sizes = [_size_of(side, against) for side in ordered]
         if len(set(sizes)) < 2:
             notes.append(f"{dataset}: no slope, since all its runs have {sizes[0]:g} {against}")
             continue
-        order = np.argsort(sizes, kind="stable")
-        ordered = tuple(group[place] for place in order)
-        doublings = [math.log2(sizes[place]) for place in order]
-        label = f"slope over {len(group)} runs on {dataset}"
-        asked.append(Asked(label, ordered, tuple(map(float, slope_coefficients(doublings)))))
+        coefficients = slope_coefficients([math.log2(size) for size in sizes])
+        asked.append(Asked(f"slope over {len(group)} runs on {dataset}", tuple(ordered), tuple(coefficients.tolist())))
     if not asked:
         raise OptionError(
             f"question='size' needs, on the same data, runs of at least two different numbers of {against}: "
@@ -196,8 +192,9 @@ def _by_data(group: Sequence[Side]) -> list[Side]:
     """Sides from the easiest data set to the hardest."""
     ranks = [difficulty_rank(side.identity.dataset) for side in group]
     known = [rank for rank in ranks if rank is not None]
-    order = np.argsort(known, kind="stable") if len(known) == len(group) else np.arange(len(group))
-    return [group[place] for place in order]
+    if len(known) < len(group):
+        return list(group)
+    return [side for _, side in sorted(zip(known, group), key=itemgetter(0))]
 
 
 def _by_level(side: Side, by: str | None, alone: bool) -> list[Side]:

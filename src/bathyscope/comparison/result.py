@@ -1,6 +1,5 @@
 """What a comparison gives: labelled arrays over comparisons and estimators, and how to read them as a whole."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -120,12 +119,14 @@ def comparison_data(
 
     ratios = np.array([row.ratios for row in rows])
     p_value, quantity = of("p_value"), plan.quantity
-    unit = "1" if quantity == DIFFERENCE else "1 per doubling"
-    blocks = np.array([math.nan if asked.blocks is None else asked.blocks for asked in plan.asked])
+    unit, formula = "1 per doubling", "least-squares slope of the ratio over log₂ of the size"
+    if quantity == DIFFERENCE:
+        unit, formula = "1", "ratio of the other run − ratio of the reference"
+    blocks = np.array([asked.blocks for asked in plan.asked], dtype=np.float64)
     described: dict[str, tuple[Any, str, str, str]] = {
         "reference_ratio": (ratios[..., 0], "ratio of the reference", "1", "depth / L"),
         "other_ratio": (ratios[..., 1], "ratio of the other run", "1", "depth / L"),
-        "difference": (of("estimate"), quantity, unit, _formula(quantity)),
+        "difference": (of("estimate"), quantity, unit, formula),
         "ci_low": (of("ci_low"), "lower end of its interval", unit, "bootstrap over prompts"),
         "ci_high": (of("ci_high"), "upper end of its interval", unit, "bootstrap over prompts"),
         "depth_difference": (
@@ -143,9 +144,12 @@ def comparison_data(
         "n_prompts": ([[sum(c.n_prompts) for c in row] for row in contrasts], "prompts in use", "prompt", ""),
     }
     if None not in bounds:
-        formula = "the larger of two one-sided tests at ± equivalence"
-        text = "p-value of a difference as large as equivalence, or larger"
-        described["p_equivalence"] = (of("p_equivalence"), text, "1", formula)
+        described["p_equivalence"] = (
+            of("p_equivalence"),
+            "p-value of a difference as large as equivalence, or larger",
+            "1",
+            "the larger of two one-sided tests at ± equivalence",
+        )
     data = {
         name: variable(dims, np.asarray(values), text, units, formula=formula, source=SOURCE)
         for name, (values, text, units, formula) in described.items()
@@ -163,12 +167,6 @@ def comparison_data(
         "kind": ("comparison", [row.kind for row in rows]),
     }
     return xr.Dataset(data, coords)
-
-
-def _formula(quantity: str) -> str:
-    if quantity == DIFFERENCE:
-        return "ratio of the other run − ratio of the reference"
-    return "least-squares slope of the ratio over log₂ of the size"
 
 
 _ONE_TEST = {"smoothed_kl": "interpolated_kl", "smoothed_overlap": "interpolated_overlap"}

@@ -75,12 +75,11 @@ class Levels(NamedTuple):
 
 def level_results(merged: xr.Dataset, by: str | None, options: DepthScoreOptions, seed: int) -> xr.Dataset:
     """Depth scores by level and their trend, from a run's effects and scores by prompt, with the prompts' labels."""
-    cluster = options.cluster
     coverage, resamples = options.coverage, options.resamples
     levels = Levels.of(merged, by)
     largest = merged.sel(reduction="max")
     effects = {"layer": largest["effect"].values, "output": largest["output_effect"].values}
-    member = clusters_in(merged, cluster)
+    member = clusters_in(merged, options.cluster)
 
     def score(kind: str, level: int, how: str) -> DepthScore:
         own = levels.of_prompt == level

@@ -27,10 +27,9 @@ class EffectiveDepth(Measure[EffectiveDepthOptions], declared=DECLARATION):
             clusters(prompts, self.options.cluster)
 
     def derive(self, facts: ModelFacts, merged: Mapping[str, xr.Dataset], seed: int) -> xr.Dataset:
-        inputs = depth_inputs(merged["residual"], merged["lens"], merged["skip"])
         options = self.options
-        if options.cluster is not None:
-            inputs = replace(inputs, cluster=clusters_in(merged["residual"], options.cluster))
+        inputs = depth_inputs(merged["residual"], merged["lens"], merged["skip"])
+        inputs = replace(inputs, cluster=clusters_in(merged["residual"], options.cluster))
         found = effective_depth(
             inputs,
             resamples=options.resamples,

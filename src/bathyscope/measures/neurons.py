@@ -60,8 +60,7 @@ class Neurons(Measure[NeuronsOptions], declared=DECLARATION):
                 f"neurons needs MLPs whose output is added to the residual stream, and finds none in this "
                 f"{facts.anatomy.family.name} model; leave this measure out."
             )
-        tokenizer = facts.tokenizer
-        known = None if tokenizer is None else set(tokenizer.get_vocab().values())
+        known = None if facts.tokenizer is None else set(facts.tokenizer.get_vocab().values())
         self._unembedding = Unembedding(facts.anatomy.readout, known)
 
     @torch.no_grad()

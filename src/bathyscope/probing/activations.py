@@ -23,8 +23,7 @@ class _LastToken(Probe):
     """The most likely next token after every prompt."""
 
     def finish(self, final: FinalStates) -> None:
-        last_BD = final.baseline_BTD[:, -1]
-        self.top1_B = final.readout(last_BD).argmax(-1).cpu()
+        self.top1_B = final.readout(final.baseline_BTD[:, -1]).argmax(-1).cpu()
 
 
 def visible_neurons(weights: Sequence[Sequence[OutputWeights]]) -> list[list[bool]]:

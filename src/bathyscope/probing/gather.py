@@ -22,9 +22,8 @@ def run_batches(
     """Batches of prompts of about one length, in turn; ``observe`` runs one, and is told the numbers of its prompts."""
     wave = Wavefront(model.anatomy, tails=model.checks.tails)
     lengths = [len(ids) for ids in prompts]
-    equal = model.anatomy.equal_lengths
     with ProgressBar(f"probing {without_folders(model.name)}", sum(lengths), quiet=not progress) as bar:
-        for picked in plan_batches(lengths, 1, wave.policy.tokens, equal):
+        for picked in plan_batches(lengths, 1, wave.policy.tokens, model.anatomy.equal_lengths):
             observe(wave, Batch.of([prompts[i] for i in picked], model.device), picked)
             bar.advance(sum(lengths[i] for i in picked))
 

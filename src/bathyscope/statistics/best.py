@@ -18,12 +18,7 @@ from scipy import stats
 
 from bathyscope.arrays import FloatArray, IntArray
 from bathyscope.errors import OptionError
-from bathyscope.statistics.bootstrap import (
-    bootstrap_interval,
-    cluster_weights,
-    resample_counts,
-    small_sample,
-)
+from bathyscope.statistics.bootstrap import bootstrap_interval, cluster_weights, resample_counts, small_sample
 
 _ROUNDING = 1e-12
 _FEWEST_DRAWN = 10

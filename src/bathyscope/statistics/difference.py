@@ -144,24 +144,21 @@ def _real_valued(
     found = drawn[~np.isnan(drawn)]
     if any(part.correction is None for part in parts):
         return Contrast(estimate, estimates, n_prompts)
-    share = found.size / drawn.size
+    without_interval = Contrast(estimate, estimates, n_prompts, exists_share=found.size / drawn.size)
     if math.isnan(estimate) or found.size < 2:
-        return Contrast(estimate, estimates, n_prompts, exists_share=share)
+        return without_interval
     error, degrees_of_freedom = _standard_error(parts)
     bias = bias_of(estimate, found)
     reach = float(stats.t.ppf((1 + level) / 2, degrees_of_freedom)) * error
     low, high = extended(estimate, reach, bias, _limits(cohorts))
     least = 1 / (drawn.size + 1)
-    return Contrast(
-        estimate,
-        estimates,
-        n_prompts,
+    return replace(
+        without_interval,
         ci_low=low,
         ci_high=high,
         standard_error=error,
         p_value=max(_p_value(estimate, bias, error, degrees_of_freedom), least),
         positive_share=_positive_share(found),
-        exists_share=share,
         effect_size=_effect_size(estimate, parts),
         p_equivalence=_p_equivalence(estimate, bias, error, degrees_of_freedom, bound, least),
     )
@@ -177,22 +174,20 @@ def _whole_numbered(found: Contrast, parts: Sequence[_Part], level: float) -> Co
     rounded = [part.rounded(part.estimates[:, None])[:, 0] for part in parts]
     estimates = tuple(x for values in rounded for x in values.tolist())
     estimate = math.fsum(float(part.coefficients @ values) for part, values in zip(parts, rounded))
+    without_interval = Contrast(estimate, estimates, found.n_prompts, exists_share=found.exists_share)
     if math.isnan(found.ci_low):
-        return Contrast(estimate, estimates, found.n_prompts, exists_share=found.exists_share)
+        return without_interval
     ends = [estimate]
     for against_bias in (False, True):
         drawn = np.sum([part.widened(level, against_bias) for part in parts], axis=0)
         drawn = drawn[~np.isnan(drawn)]
         ends += np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], method="closest_observation").tolist()
     drawn = np.sum([part.coefficients @ part.rounded(part.resampled) for part in parts], axis=0)
-    return Contrast(
-        estimate,
-        estimates,
-        found.n_prompts,
+    return replace(
+        without_interval,
         ci_low=min(ends),
         ci_high=max(ends),
         positive_share=_positive_share(drawn[~np.isnan(drawn)]),
-        exists_share=found.exists_share,
     )
 
 

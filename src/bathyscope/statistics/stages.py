@@ -256,9 +256,9 @@ def _no_values(curves: Curves) -> str:
 
 
 def _too_few_blocks(stages: int, shortest: int, n_blocks: int) -> str:
-    if stages * shortest <= n_blocks:
-        return ""
     need = stages * shortest
+    if need <= n_blocks:
+        return ""
     return f"{stages} stages of at least {shortest} blocks need {need} blocks, and the model has {n_blocks}"
 
 
