@@ -4,7 +4,7 @@ Source: csordas2025, layer skipping.
 """
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from bathyscope.arrays import FloatArray
 
@@ -22,7 +22,7 @@ def influence_received(effect: ArrayLike) -> FloatArray:
     Returns:
         ``[..., L]``; NaN where no cell has a value: always at block 0, which has no block before it.
     """
-    return _mean(*_later_cells(effect), axis=-2)
+    return _mean_of_later(effect, axis=-2)
 
 
 def influence_given(effect: ArrayLike) -> FloatArray:
@@ -32,15 +32,10 @@ def influence_given(effect: ArrayLike) -> FloatArray:
     which has no block after it. Elsewhere it is the layer effect of the depth score, if E is 0 up to the
     skipped block.
     """
-    return _mean(*_later_cells(effect), axis=-1)
+    return _mean_of_later(effect, axis=-1)
 
 
-def _later_cells(effect: ArrayLike) -> tuple[FloatArray, NDArray[np.bool_]]:
+def _mean_of_later(effect: ArrayLike, axis: int) -> FloatArray:
     values = np.asarray(effect, dtype=np.float64)
-    return values, np.triu(np.ones(values.shape[-2:], dtype=bool), 1) & ~np.isnan(values)
-
-
-def _mean(values: FloatArray, kept: NDArray[np.bool_], axis: int) -> FloatArray:
-    count = kept.sum(axis=axis)
-    total = np.where(kept, values, 0.0).sum(axis=axis)
-    return np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
+    later = np.triu(np.ones(values.shape[-2:], dtype=bool), 1)
+    return np.asarray(np.ma.array(values, mask=~later | np.isnan(values)).mean(axis=axis).filled(np.nan))

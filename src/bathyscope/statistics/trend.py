@@ -109,9 +109,9 @@ def _paired(
 
 
 def _interval(x: FloatArray, y: FloatArray, slope: float, coverage: float, member: IntArray | None) -> Interval:
-    """Student's interval with HC3, or CR3 over clusters, of the slope of y over x, both centred; NaN where one prompt
-    or cluster alone decides it."""
-    found = _hc3(x, y - slope * x) if member is None else _cr3(x, y - slope * x, member)
+    """Student's interval with CR3 over clusters, which is HC3 where each prompt is its own, of the slope of y over x,
+    both centred; NaN where one prompt or cluster alone decides it."""
+    found = _cr3(x, y - slope * x, np.arange(x.size) if member is None else member)
     if found is None:
         return Interval(math.nan, math.nan)
     variance, freedom = found
@@ -119,24 +119,11 @@ def _interval(x: FloatArray, y: FloatArray, slope: float, coverage: float, membe
     return Interval(slope - reach, slope + reach)
 
 
-def _hc3(x: FloatArray, residual: FloatArray) -> tuple[float, float] | None:
-    """Variance of the slope and its degrees of freedom; None where a prompt has leverage 1."""
-    size = float(x @ x)
-    leverage = 1 / x.size + x * x / size
-    if leverage.max() > _LEVERAGE_ONE:
-        return None
-    factor = (x / (1 - leverage)) ** 2
-    variance = float(factor @ residual**2) / size**2
-    # The variance is y'MDMy with D the factors and M = 1 − H, H_ij = 1/n + x_i x_j / Σx²; Satterthwaite's degrees of
-    # freedom are tr² / tr of the square, written out because M, prompts by prompts, would not fit for many prompts.
-    trace = float(factor @ (1 - leverage))
-    cross = (factor.sum() / x.size) ** 2 + 2 * (factor @ x) ** 2 / (x.size * size) + (factor @ (x * x) / size) ** 2
-    freedom = trace**2 / (float(factor**2 @ (1 - 2 * leverage)) + float(cross))
-    return variance, freedom
-
-
 def _cr3(x: FloatArray, residual: FloatArray, member: IntArray) -> tuple[float, float] | None:
-    """As :func:`_hc3`, by clusters: squares of what leaving out one cluster at a time does to the slope."""
+    """Variance of the slope, by squares of what leaving out one cluster at a time does to it; its degrees of freedom.
+
+    None where one of them has leverage 1.
+    """
     size, n = float(x @ x), x.size
     count, sum_x, sum_xx = (np.bincount(member, weights=w) for w in (np.ones(n), x, x * x))
     # what is left of (n, Σx; Σx, Σx²) without the cluster, and its determinant; at 0 no line is left to fit
@@ -146,7 +133,9 @@ def _cr3(x: FloatArray, residual: FloatArray, member: IntArray) -> tuple[float, 
     # leaving out cluster g moves the slope by −c_g'e, c being 0 outside of g
     c = ((n - count)[member] * x + sum_x[member]) / left[member]
     moved = np.bincount(member, weights=c * residual)
-    # Satterthwaite as above: the matrix c_g'M c_h is diag(c_g'c_g) − uu' − vv'
+    # The variance is y'MCC'My with M = 1 − H, H_ij = 1/n + x_i x_j / Σx², and the c_g as columns of C; Satterthwaite's
+    # degrees of freedom are tr² / tr of the square of C'MC = diag(c_g'c_g) − uu' − vv', written out because it would
+    # not fit for many prompts.
     own = np.bincount(member, weights=c * c)
     u, v = np.bincount(member, weights=c) / math.sqrt(n), np.bincount(member, weights=c * x) / math.sqrt(size)
     trace = float(own.sum() - u @ u - v @ v)
