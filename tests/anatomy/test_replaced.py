@@ -10,7 +10,7 @@ from torch import Tensor
 from bathyscope.anatomy.anatomy import Anatomy
 from bathyscope.anatomy.replay import Replay, State
 from bathyscope.anatomy.sites import replaced, tapped
-from bathyscope.gradients.path import enters_linearly
+from bathyscope.gradients.integrate import enters_linearly
 
 NAMES = [entry.name for entry in zoo.entries() if entry.parts]
 PARTS = ("attention", "mlp")

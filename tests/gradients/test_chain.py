@@ -1,4 +1,4 @@
-"""A chain is the model itself from any boundary on."""
+"""A chain is the model itself from any boundary on, and counts the memory that autograd keeps."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from itertools import pairwise
 import pytest
 import torch
 from support import naive, naive_gradients, waves, zoo
+from torch import nn
 
-from bathyscope.gradients.chain import Chain
+from bathyscope.gradients.chain import Chain, saved_bytes
 from bathyscope.gradients.differentiable import differentiating
 
 NAMES = ["llama", "gpt2", "gemma4", "falcon_h1", "llama_dynamic", "llama_longrope", "granite"]
@@ -56,3 +57,22 @@ def test_memory_of_a_row_shrinks_with_the_blocks_that_are_left() -> None:
     assert min(blocks) > 4 * 4 * (64 + 2 * 32 + 2 * 96)
     assert max(blocks) < 2 * min(blocks)
     assert sizes[-1] >= ANSWER * 120 * 4
+
+
+def test_each_storage_counts_once_and_weights_not_at_all() -> None:
+    linear = nn.Linear(8, 8, bias=False).requires_grad_(False)
+    leaf = torch.randn(5, 8, requires_grad=True)
+    with saved_bytes(linear) as since:
+        grown = linear(leaf).exp()  # keeps its result
+        assert since() == 5 * 8 * 4
+        product = grown * grown  # keeps the same storage again
+        assert since() == 0
+        product.sigmoid().sum()
+        assert since() == 5 * 8 * 4
+
+
+def test_nothing_is_counted_afterwards() -> None:
+    with saved_bytes(nn.Identity()) as since:
+        assert since() == 0
+    torch.randn(3, requires_grad=True).exp()
+    assert since() == 0

@@ -16,7 +16,7 @@ from transformers import PreTrainedModel
 import bathyscope
 from bathyscope.anatomy.neurons import output_weights
 from bathyscope.errors import ModelError, OptionError
-from bathyscope.measures import neuron_effects, unembedding
+from bathyscope.measures import unembedding
 from bathyscope.measures.base import ModelFacts
 from bathyscope.measures.neurons import BINS, MOMENTS, TOP, Neurons, NeuronsOptions
 from bathyscope.measures.token_classes import CLASSES, members, texts_within
@@ -120,8 +120,7 @@ def test_moments_of_all_cosines(name: str) -> None:
 
 def test_tiles_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = census(zoo.build("gpt2"), word_tokenizer(WORDS))
-    for module in (neuron_effects, unembedding):
-        monkeypatch.setattr(module, "TILE", 17)
+    monkeypatch.setattr(unembedding, "TILE", 17)
     monkeypatch.setattr("bathyscope.measures.neurons.TILE", 13)
     tiled = census(zoo.build("gpt2"), word_tokenizer(WORDS))
     for name in MOMENTS:

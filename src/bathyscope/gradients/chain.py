@@ -1,6 +1,7 @@
 """The blocks after any boundary as a differentiable function: rows of the residual stream in, predictions out."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import accumulate
 
 import torch
@@ -9,7 +10,6 @@ from torch import Tensor, nn
 from bathyscope.anatomy.anatomy import Anatomy
 from bathyscope.anatomy.replay import State
 from bathyscope.anatomy.sites import replaced
-from bathyscope.gradients.saved import saved_bytes
 
 # families take a forward of a single token for a step of generation
 _SHORTEST = 2
@@ -80,3 +80,31 @@ class Chain:
 
 def _detached(state: State) -> State:
     return {key: tuple(t.detach() for t in tensors) for key, tensors in state.items()}
+
+
+@contextmanager
+def saved_bytes(model: nn.Module) -> Iterator[Callable[[], int]]:
+    """Gives a function that says how many bytes autograd has saved for the backward pass since it was last asked.
+
+    Storages are counted once and the model's own not at all. Masks and rotary tables, which rows share, are counted
+    too, so that the measure of one row is slightly too large for many.
+    """
+    known = {t.untyped_storage()._cdata for t in (*model.parameters(), *model.buffers())}
+    since = 0
+
+    def note(tensor: Tensor) -> Tensor:
+        nonlocal since
+        storage = tensor.untyped_storage()
+        # what has been saved stays alive until the graph goes, so no address is used twice
+        if storage._cdata not in known:
+            known.add(storage._cdata)
+            since += storage.nbytes()
+        return tensor
+
+    def asked() -> int:
+        nonlocal since
+        found, since = since, 0
+        return found
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        yield asked

@@ -8,15 +8,15 @@ itself, and a finer one can be taken there. Source: csordas2025, integrated grad
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from bathyscope.anatomy.anatomy import Anatomy
 from bathyscope.gradients.chain import Chain
 from bathyscope.gradients.differentiable import score_scale
-from bathyscope.gradients.path import Path, path_of
-from bathyscope.gradients.quadrature import Quadrature
 from bathyscope.gradients.trajectory import Trajectory
 from bathyscope.wavefront.calls import in_pieces
 
@@ -27,6 +27,74 @@ _SAVED_BYTES_ACCELERATOR = 8 << 30
 # units of the dtype's precision and of the probability
 _ACCURATE = 1e-4
 _ROUNDING = 32
+
+
+@dataclass(frozen=True)
+class Path:
+    """x(α) = end − (1 − α) · delta at all tokens jointly, from a baseline to the actual activations of a site.
+
+    Sites: ``block`` (x = h_{l+1}), ``attention`` (x = a_l) and ``mlp`` (x = m_l). Every path is followed as rows of
+    the residual stream at boundary l+1. A contribution that is the block's last sum enters that stream linearly, so
+    that moving it moves h_{l+1} by as much; only an earlier one needs its own block to be run again.
+
+    Args:
+        end_TD: where it ends (α = 1): h_{l+1}, or the contribution itself where ``part`` is given.
+        delta_TD: x − x̃ in float64, times what multiplies x where it is added.
+        part: the contribution that must be replaced inside the block; None = the path is one of h_{l+1}.
+    """
+
+    end_TD: Tensor
+    delta_TD: Tensor
+    part: str | None = None
+
+    def points(self, alphas_N: Tensor) -> Tensor:
+        """x(α) for every α, [nodes, tokens, width], as leaves of the graph."""
+        back_NTD = (1 - alphas_N)[:, None, None] * self.delta_TD
+        return (self.end_TD.double() - back_NTD).to(self.end_TD.dtype).requires_grad_()
+
+
+def enters_linearly(anatomy: Anatomy, part: str) -> bool:
+    """Nothing in the block reads the stream after this part's contribution was added."""
+    # contributions of neither kind come after the MLP's
+    return anatomy.parallel or (part == "mlp" and not any(name.startswith("other") for name in anatomy.sites))
+
+
+def path_of(anatomy: Anatomy, trajectory: Trajectory, index: int, site: str, baseline: str, tokens: int) -> Path:
+    """The path of one site of block ``index``.
+
+    Args:
+        baseline: "tokens" = x̃ is the mean of x over all tokens of the prompt; "channels" = each token's mean over
+            its channels (what hu2025's published code computes).
+        tokens: how many first tokens to keep, after the mean was taken.
+    """
+    after_TD = trajectory.boundaries[index + 1]
+    x_TD = (after_TD if site == "block" else trajectory.parts[site][index]).double()
+    delta_TD = (x_TD - x_TD.mean(0 if baseline == "tokens" else 1, keepdim=True))[:tokens]
+    if site == "block":
+        return Path(after_TD[:tokens], delta_TD)
+    if enters_linearly(anatomy, site):
+        return Path(after_TD[:tokens], delta_TD * anatomy.block_scale(anatomy.blocks[index]))
+    return Path(trajectory.parts[site][index][:tokens], delta_TD, site)
+
+
+@dataclass(frozen=True)
+class Quadrature:
+    """A rule for averages over a path: nodes α in [0, 1], from baseline to activations, and weights, which sum to 1."""
+
+    nodes: tuple[float, ...]
+    weights: tuple[float, ...]
+
+
+def left_riemann(steps: int) -> Quadrature:
+    """α = k / steps for k = 0 … steps − 1, equally weighted: the papers' sum."""
+    return Quadrature(tuple(k / steps for k in range(steps)), (1 / steps,) * steps)
+
+
+@cache
+def gauss_legendre(nodes: int) -> Quadrature:
+    """The rule that is exact for polynomials in α of degree 2 · nodes − 1."""
+    points, weights = np.polynomial.legendre.leggauss(nodes)
+    return Quadrature(tuple(((1 + points) / 2).tolist()), tuple((weights / 2).tolist()))
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,7 @@ import xarray as xr
 from bathyscope.errors import warn
 from bathyscope.gradients.chain import Chain
 from bathyscope.gradients.differentiable import differentiating, require_differentiable, unavailable_when_streamed
-from bathyscope.gradients.integrate import Integrator
-from bathyscope.gradients.quadrature import Quadrature, gauss_legendre, left_riemann
+from bathyscope.gradients.integrate import Integrator, Quadrature, gauss_legendre, left_riemann
 from bathyscope.gradients.trajectory import Trajectory
 from bathyscope.measures.answered import AnsweredMeasure, AnsweredProbe
 from bathyscope.measures.base import MeasureProbe, ModelFacts

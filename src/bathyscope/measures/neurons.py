@@ -6,7 +6,7 @@ them where z is skewed to the right, and suppresses them where it is skewed to t
 Source: lad2024, prediction and suppression neurons.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -20,11 +20,12 @@ from bathyscope.arrays import FloatArray
 from bathyscope.errors import ModelError, warn
 from bathyscope.measures.base import Measure, ModelFacts
 from bathyscope.measures.declared.neurons import DECLARATION, NeuronsOptions
-from bathyscope.measures.neuron_effects import TILE, histograms, moments, prepared, token_effects
 from bathyscope.measures.token_classes import CLASSES, members
 from bathyscope.measures.unembedding import Unembedding
 from bathyscope.prompts.prompt import TokenizedPrompt
 
+TILE = 1024
+"""Neurons that are compared with the unembedding at once."""
 TOP = 36
 """Neurons that are listed for each class of tokens."""
 BINS = 40
@@ -87,12 +88,17 @@ class Neurons(Measure[NeuronsOptions], declared=DECLARATION):
 def _block_moments(weights: Sequence[OutputWeights], unembedding: Unembedding) -> FloatArray:
     """[4, neurons] mean, variance, skew and kurtosis, NaN for neurons without weights."""
     values = [np.empty((len(MOMENTS), 0))]
-    with at_hand(weights):
-        for rows in (one.directions(r) for one in weights for matrix in one.matrices() for r in matrix.split(TILE)):
-            found = moments(rows, unembedding)
-            filled = (rows != 0).any(-1).cpu().numpy()
-            values.append(np.where(filled, [found.mean, found.variance, found.skew, found.kurtosis], np.nan))
+    for rows_ND in _tiles(weights):
+        found = unembedding.moments(rows_ND)
+        filled = (rows_ND != 0).any(-1).cpu().numpy()
+        values.append(np.where(filled, [found.mean, found.variance, found.skew, found.kurtosis], np.nan))
     return np.concatenate(values, axis=1)
+
+
+def _tiles(weights: Sequence[OutputWeights]) -> Iterator[Tensor]:
+    """Directions of one block's neurons, some at a time."""
+    with at_hand(weights):
+        yield from (one.directions(rows) for one in weights for each in one.matrices() for rows in each.split(TILE))
 
 
 def _census(found: Sequence[FloatArray], threshold: float) -> dict[str, FloatArray]:
@@ -129,8 +135,7 @@ def _profile(
         values[:, index, :n] = effects_LN[picked], census["skew"][picked], census["kurtosis"][picked]
         if n:
             directions = torch.cat([directions_at[block, neuron] for block, neuron in places.tolist()])
-            on_tokens = token_effects(directions, unembedding)
-            edges[index, :n], shares[index, :n] = histograms(on_tokens, classes_CV[index], BINS)
+            edges[index, :n], shares[index, :n] = _histograms(unembedding.effects(directions), classes_CV[index])
     return {
         **dict(zip(("top_block", "top_neuron"), chosen)),
         **dict(zip(("top_effect", "top_skew", "top_kurtosis"), values)),
@@ -140,6 +145,18 @@ def _profile(
     }
 
 
+def _histograms(effects_NV: FloatArray, members_V: NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
+    """Shares of a class's tokens, and of all others, by their effect: edges [neurons, bins + 1], shares
+    [neurons, 2, bins]. Each neuron has bins of its own, from its smallest to its largest effect."""
+    edges = np.linspace(effects_NV.min(1), effects_NV.max(1), BINS + 1, axis=1)
+    shares = np.zeros((len(effects_NV), 2, BINS))
+    for neuron, effects_V in enumerate(effects_NV):
+        for side, chosen in enumerate((members_V, ~members_V)):
+            counts, _ = np.histogram(effects_V[chosen], edges[neuron])
+            shares[neuron, side] = counts / max(1, chosen.sum())
+    return edges, shares
+
+
 def effects_by_block(
     weights: Sequence[Sequence[OutputWeights]], unembedding: Unembedding, classes_CV: NDArray[np.bool_]
 ) -> FloatArray:
@@ -147,11 +164,8 @@ def effects_by_block(
     towards_CD = unembedding.class_directions(torch.from_numpy(classes_CV))
     by_block = []
     for block in weights:
-        parts = [np.empty((len(classes_CV), 0))]
-        with at_hand(block):
-            for rows in (one.directions(r) for one in block for matrix in one.matrices() for r in matrix.split(TILE)):
-                parts.append((towards_CD @ prepared(rows, unembedding).T).double().cpu().numpy())
-        by_block.append(np.concatenate(parts, axis=1))
+        found = [(towards_CD @ unembedding.directions(rows_ND).T).double().cpu().numpy() for rows_ND in _tiles(block)]
+        by_block.append(np.concatenate([np.empty((len(classes_CV), 0)), *found], axis=1))
     width = max(effects.shape[1] for effects in by_block)
     return np.stack([_padded([effects[c] for effects in by_block], width, np.nan) for c in range(len(classes_CV))])
 

@@ -1,18 +1,21 @@
-"""The unembedding as lad2024 compares neurons with it: the final norm folded in, centred, in tiles of tokens.
+"""The unembedding as lad2024 compares neurons with it, and what neurons do to the logits of all tokens.
 
 With the norm's weight folded into it, the unembedding W_U says what a direction of the residual stream adds to each
 token's logit, up to the norm's scale. A LayerNorm does not see what all channels share, so that W_U is centred over
 channels; what all tokens' logits share changes no prediction, so that it is centred over the vocabulary.
-Suffixes: V tokens, D channels.
+Suffixes: V tokens, D channels, N neurons.
 """
 
 from collections.abc import Collection, Iterator
+from functools import reduce
 
 import torch
 from torch import Tensor
 
 from bathyscope.anatomy.readout import Readout, norm_kind
+from bathyscope.arrays import FloatArray
 from bathyscope.errors import ModelError
+from bathyscope.statistics.moments import Moments
 
 TILE = 4096
 _TINY = 1e-30
@@ -33,7 +36,7 @@ class Unembedding:
         self._weight = _matrix(readout.head, "unembedding")
         self._projection = None if readout.projection is None else _matrix(readout.projection, "projection").float()
         kind = None if readout.norm is None else norm_kind(readout.norm)
-        self.centred = kind is not None and kind.centred
+        self._centres = kind is not None and kind.centred
         self._gain: Tensor | float = 1.0 if kind is None else kind.gain
         self.kept_V = self._kept(known)
         if not len(self.kept_V):
@@ -80,6 +83,25 @@ class Unembedding:
         others_C1 = members.shape[1] - size_C1
         return (inside_CD / size_C1 - (total_D - inside_CD) / others_C1).float()
 
+    def directions(self, directions_ND: Tensor) -> Tensor:
+        """Output weights where the unembedding is, centred over channels where the final norm is a LayerNorm."""
+        return self._centred(directions_ND.to(self.kept_V.device))
+
+    def moments(self, directions_ND: Tensor) -> Moments:
+        """Moments over the vocabulary of the cosines of neurons with W_U; a neuron without weights has variance 0.
+
+        Float32 products, float64 sums; never more than the given neurons × a tile of tokens at once.
+        """
+        own_ND = self.directions(directions_ND)
+        unit_ND = own_ND / own_ND.norm(dim=-1, keepdim=True).clamp_min(_TINY)
+        pieces = (Moments.of((unit_ND @ rows_VD.T).double()) for _, rows_VD in self.tiles(normed=True))
+        return reduce(Moments.merged, pieces)
+
+    def effects(self, directions_ND: Tensor) -> FloatArray:
+        """w_out·W_U of a few neurons, [neurons, tokens]; tokens are those of ``kept_V``."""
+        own_ND = self.directions(directions_ND)
+        return torch.cat([own_ND @ rows_VD.T for _, rows_VD in self.tiles()], dim=1).double().cpu().numpy()
+
     def _kept(self, known: Collection[int] | None) -> Tensor:
         filled_V = torch.cat([(rows != 0).any(-1) for rows in self._weight.split(TILE)])
         if known is not None:
@@ -90,7 +112,10 @@ class Unembedding:
     def _folded(self, rows_VE: Tensor) -> Tensor:
         rows_VD = rows_VE.float() if self._projection is None else rows_VE.float() @ self._projection
         rows_VD = rows_VD * (self._gain.to(rows_VD.device) if isinstance(self._gain, Tensor) else self._gain)
-        return rows_VD - rows_VD.mean(-1, keepdim=True) if self.centred else rows_VD
+        return self._centred(rows_VD)
+
+    def _centred(self, rows_ND: Tensor) -> Tensor:
+        return rows_ND - rows_ND.mean(-1, keepdim=True) if self._centres else rows_ND
 
 
 def _matrix(module: torch.nn.Module, what: str) -> Tensor:

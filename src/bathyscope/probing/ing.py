@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from bathyscope.anatomy.neurons import OutputWeights, output_weights
 from bathyscope.errors import ModelError
 from bathyscope.labels import Label, Table, interval, labelled
-from bathyscope.measures.neuron_effects import moments
 from bathyscope.measures.neurons import directions_by_place, effects_by_block, ranked
 from bathyscope.measures.token_classes import CLASSES, members
 from bathyscope.measures.unembedding import Unembedding
@@ -167,7 +166,7 @@ def _of_either_kind(
     for first in range(0, len(order), _LOOKED_AT):
         batch = order[first : first + _LOOKED_AT]
         directions = directions_by_place(weights, {(block, neuron) for block, neuron in batch})
-        found = moments(torch.cat([directions[block, neuron] for block, neuron in batch]), unembedding)
+        found = unembedding.moments(torch.cat([directions[block, neuron] for block, neuron in batch]))
         for (block, neuron), skew, kurtosis in zip(batch, found.skew.tolist(), found.kurtosis.tolist()):
             own = chosen[KINDS[0] if skew > 0 else KINDS[1]]
             if len(own) < count and skew != 0:
