@@ -51,14 +51,22 @@ class Control:
         Raises:
             ModelError: a second copy of the weights does not fit; the model has one block, whose order cannot change.
         """
-        if self.kind != "shuffled_text":
-            if model.placement == "stream":
-                raise ModelError(
-                    f"The control {self.kind} needs a second copy of {model.name} in memory, and its blocks are "
-                    "streamed because the first has no room. Take the control shuffled_text, or load the model with "
-                    "placement='resident'."
-                )
-            require_room(model)
+        if self.kind == "shuffled_text":
+            return
+        if model.placement == "stream":
+            raise ModelError(
+                f"The control {self.kind} needs a second copy of {model.name} in memory, and its blocks are streamed "
+                "because the first has no room. Take the control shuffled_text, or load the model with "
+                "placement='resident'."
+            )
+        needed = sum(p.numel() * p.element_size() for p in model.hf.parameters())
+        free = free_bytes(model.device)
+        if free is not None and needed > free:
+            raise ModelError(
+                f"This control needs a second copy of the weights of {model.name} ({needed / 1e9:.1f} GB), and "
+                f"{free / 1e9:.1f} GB are free on {model.device.type}. Take the control shuffled_text, or survey an "
+                "untrained model of this configuration on its own and compare the runs."
+            )
         if self.kind == "shuffled_blocks" and model.n_blocks < 2:
             raise ModelError(f"{model.name} has one block, whose order cannot be shuffled; take the control untrained.")
 
@@ -147,22 +155,6 @@ def shuffled_text(prompts: Prompts, seed: int) -> Prompts:
 
     items = tuple(shuffled(number, prompt) for number, prompt in enumerate(prompts.items))
     return replace(prompts, items=items, dataset=f"{prompts.dataset}, shuffled (seed {seed})", kept=None)
-
-
-def require_room(model: Model) -> None:
-    """Refuses a control that needs a second copy of weights for which there is no memory.
-
-    Raises:
-        ModelError: with the sizes.
-    """
-    needed = sum(p.numel() * p.element_size() for p in model.hf.parameters())
-    free = free_bytes(model.device)
-    if free is not None and needed > free:
-        raise ModelError(
-            f"This control needs a second copy of the weights of {model.name} ({needed / 1e9:.1f} GB), and "
-            f"{free / 1e9:.1f} GB are free on {model.device.type}. Take the control shuffled_text, or survey an "
-            "untrained model of this configuration on its own and compare the runs."
-        )
 
 
 def _loaded(hf: Any, model: Model, what: str) -> Model:

@@ -123,11 +123,14 @@ def survey(
         )
     controls = controls_of(control)
     share = None if part is None else Part.parse(part)
-    _require_one_way(model, share, engine, workers, address, loading)
+    folder = None if out is None else folder_path(out, "out")
+    if engine is None and (workers is not None or address is not None):
+        raise OptionError("workers and address are of an engine; say which (engine='ray', --engine ray).")
+    if loading and not isinstance(model, str | Path):
+        raise OptionError("loading= is for a model given by its name or folder; this one is loaded already.")
     if share is not None and out is None:
         raise OptionError(f"part={part!r} needs a folder to be joined from; give out=... (--out ...).")
-    folder = None if out is None else folder_path(out, "out")
-    _require_whole_run(grow, schedule, share, engine)
+    _require_one_way(share, engine, grow, schedule)
     if grow:
         _require_growth(folder, {one.label for one in controls})
     asked = Survey(
@@ -175,27 +178,12 @@ def survey(
         return replace(run, controls=found)
 
 
-def _require_one_way(
-    model: AnyModel,
-    part: Part | None,
-    engine: str | None,
-    workers: int | None,
-    address: str | None,
-    loading: Mapping[str, Any] | None,
-) -> None:
-    """Refuses arguments that say nothing together."""
-    if engine is None and (workers is not None or address is not None):
-        raise OptionError("workers and address are of an engine; say which (engine='ray', --engine ray).")
-    if engine is not None and part is not None:
-        raise OptionError(f"part={str(part)!r} and engine={engine!r} are two ways to share a survey out; give one.")
-    if loading and not isinstance(model, str | Path):
-        raise OptionError("loading= is for a model given by its name or folder; this one is loaded already.")
-
-
-def _require_whole_run(grow: bool, schedule: Schedule | str | None, part: Part | None, engine: str | None) -> None:
-    """Refuses what the parts and workers of a survey cannot do."""
-    by = "" if part is None else f"part={str(part)!r}"
-    by = by or ("" if engine is None else f"engine={engine!r}")
+def _require_one_way(part: Part | None, engine: str | None, grow: bool, schedule: Schedule | str | None) -> None:
+    """Refuses two ways to share a survey out, and what parts and workers cannot do."""
+    ways = {"part": None if part is None else str(part), "engine": engine}
+    by = " and ".join(f"{name}={way!r}" for name, way in ways.items() if way is not None)
+    if part is not None and engine is not None:
+        raise OptionError(f"{by} are two ways to share a survey out; give one.")
     if by and grow:
         raise OptionError(
             f"grow=True (--grow) is for a whole run, computed by this process, and {by} was given; leave that out, and "

@@ -6,6 +6,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -83,15 +84,12 @@ class Grid:
     @property
     def table(self) -> pd.DataFrame:
         """One row a survey: ``cell``, ``state``, ``prompts`` (their number, once known), ``folder`` and ``said``."""
-        return pd.DataFrame(
-            {
-                "cell": [cell.name for cell in self.cells],
-                "state": [cell.state for cell in self.cells],
-                "prompts": [None if cell.run is None else cell.run.identity.prompts for cell in self.cells],
-                "folder": [str(cell.folder) for cell in self.cells],
-                "said": [cell.said for cell in self.cells],
-            }
-        ).astype({"prompts": "Int64"})
+        rows = [
+            (one.name, one.state, None if one.run is None else one.run.identity.prompts, str(one.folder), one.said)
+            for one in self.cells
+        ]
+        columns = ["cell", "state", "prompts", "folder", "said"]
+        return pd.DataFrame(rows, columns=columns).astype({"prompts": "Int64"})
 
 
 def grid(
@@ -180,18 +178,16 @@ def _cells(recipe: str | Path | Mapping[str, Any], out: Path) -> Iterator[Cell]:
     """Every survey, each looked at as far as can be without its model."""
     content = dict(recipe) if isinstance(recipe, Mapping) else read_recipe(recipe)
     axes = {axis: _entries(axis, content.pop(axis, None)) for axis in _AXES}
-    names: dict[str, int] = {}
-    for model in axes["models"]:
-        for prompts in axes["prompts"]:
-            for option in axes["options"] or [{}]:
-                cell = _cell([model, prompts, option], content, out)
-                names[cell.name] = names.get(cell.name, 0) + 1
-                if names[cell.name] > 1:
-                    raise OptionError(
-                        f"Two surveys of the grid are called {cell.name!r}; give one of their models, prompts or "
-                        "options another name (name: ...)."
-                    )
-                yield cell
+    names: set[str] = set()
+    for entries in product(axes["models"], axes["prompts"], axes["options"] or [{}]):
+        cell = _cell(entries, content, out)
+        if cell.name in names:
+            raise OptionError(
+                f"Two surveys of the grid are called {cell.name!r}; give one of their models, prompts or options "
+                "another name (name: ...)."
+            )
+        names.add(cell.name)
+        yield cell
 
 
 def _entries(axis: str, given: Any) -> list[Mapping[str, Any]]:

@@ -90,7 +90,9 @@ class Label:
         Args:
             texts: what takes the place of each ``{name=…}``.
         """
-        dims = self.most if len(_shape(values)) == len(self.most) else self.always
+        import numpy as np
+
+        dims = self.most if np.ndim(values) == len(self.most) else self.always
         return variable(
             dims,
             values,
@@ -160,12 +162,6 @@ def documented(table: Table) -> list[str]:
         for name, one in table.items()
     ]
     return ["| " + " | ".join(_filled(cell, {}).replace("|", "\\|") for cell in row) + " |" for row in rows]
-
-
-def _shape(values: Any) -> tuple[int, ...]:
-    import numpy as np
-
-    return tuple(values.shape) if hasattr(values, "shape") else np.shape(values)
 
 
 def _filled(text: str, texts: Mapping[str, object]) -> str:

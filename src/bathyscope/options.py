@@ -120,7 +120,13 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def call(*args: P.args, **options: P.kwargs) -> R:
-        bound = _bound(function, signature, args, options)
+        try:
+            bound = signature.bind(*args, **options)
+        except TypeError as error:
+            unknown = [name for name in options if name not in signature.parameters]
+            near = "".join(did_you_mean(name, signature.parameters) for name in unknown)
+            told = f"{function.__name__}(): {error}.{near} See help(bathyscope.{function.__name__})."
+            raise TypeError(told) from None
         bound.arguments.update(checked_arguments(function, bound.arguments))
         return function(*bound.args, **bound.kwargs)
 
@@ -136,19 +142,6 @@ def checked_arguments(function: Callable[..., Any], given: Mapping[str, Any]) ->
         if name == "seed" and found[name] is not None:
             Range(0, (1 << 32) - 1).check(found[name], name)
     return found
-
-
-def _bound(
-    function: Callable[..., Any], signature: inspect.Signature, args: Any, options: Any
-) -> inspect.BoundArguments:
-    """The arguments by their names; what is wrong with them is told as Python tells it, with the function's name."""
-    try:
-        return signature.bind(*args, **options)
-    except TypeError as error:
-        near = "".join(
-            did_you_mean(name, list(signature.parameters)) for name in options if name not in signature.parameters
-        )
-        raise TypeError(f"{function.__name__}(): {error}.{near} See help(bathyscope.{function.__name__}).") from None
 
 
 def _is_plain(hint: Any) -> bool:

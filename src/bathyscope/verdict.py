@@ -353,7 +353,8 @@ def _by_prompt(measures: Datasets) -> dict[str, FloatArray]:
     if skip is not None and "block" in skip["part"].values:
         for name, variable in (("own", "output_all"), ("later", "output_future")):
             if variable in skip:
-                effects[name] = blocks_until(_by_block(skip[variable]))
+                effect_PL = skip[variable].sel(part="block", reduction="mean").transpose("prompt", "skipped")
+                effects[name] = blocks_until(effect_PL.values)
     return {"readable": readable, **effects}
 
 
@@ -378,9 +379,3 @@ def _mean(values: FloatArray) -> float:
     """Of the values that are there; NaN where none is."""
     known = values[~np.isnan(values)]
     return float(known.mean()) if known.size else math.nan
-
-
-def _by_block(effect: xr.DataArray) -> FloatArray:
-    """[P, L] of effects of leaving out blocks, means over tokens."""
-    chosen = effect.sel(part="block", reduction="mean")
-    return np.asarray(chosen.transpose("prompt", "skipped").values, dtype=np.float64)

@@ -5,11 +5,13 @@ of the paper's published code (see ``bathyscope.papers.faults``).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bathyscope.errors import OptionError, did_you_mean
+from bathyscope.measures.registry import DEFAULT
 from bathyscope.papers.faults import FAULTS, options_of
+from bathyscope.recipes import overlay
 
 AS_PUBLISHED = "-as-published"
 
@@ -61,14 +63,9 @@ _PAPERS: Mapping[str, Preset] = {
 
 def _as_published(paper: str) -> Preset:
     """A paper's preset with the faults of its published code."""
-    plain, faulty = _PAPERS[paper], options_of(paper)
-    names = dict.fromkeys([*plain.options, *faulty])
-    return Preset(
-        plain.measures,
-        plain.seed,
-        {name: {**plain.options.get(name, {}), **faulty.get(name, {})} for name in names},
-        " ".join([plain.notes, *(fault.note() for fault in FAULTS if fault.paper == paper)]),
-    )
+    plain = _PAPERS[paper]
+    notes = " ".join([plain.notes, *(fault.note() for fault in FAULTS if fault.paper == paper)])
+    return replace(plain, options=overlay(plain.options, options_of(paper)), notes=notes)
 
 
 PRESETS: Mapping[str, Preset] = {
@@ -77,8 +74,10 @@ PRESETS: Mapping[str, Preset] = {
 }
 
 
-def preset(name: str) -> Preset:
-    """A preset by name; an OptionError where there is none."""
+def preset(name: str | None) -> Preset:
+    """A preset by name, or what a survey does without one; an OptionError where there is none of the name."""
+    if not name:
+        return Preset(DEFAULT, seed=0)
     if name not in PRESETS:
         raise OptionError(f"Unknown preset {name!r}.{did_you_mean(name, PRESETS)} Allowed: {', '.join(PRESETS)}.")
     return PRESETS[name]

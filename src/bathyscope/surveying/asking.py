@@ -7,7 +7,7 @@ from typing import Any
 
 from bathyscope.errors import warn
 from bathyscope.measures.base import Measure, ModelFacts
-from bathyscope.measures.registry import DEFAULT, chosen, make
+from bathyscope.measures.registry import chosen, make
 from bathyscope.model import AnyModel, loaded
 from bathyscope.model.reading import tokenized
 from bathyscope.papers.presets import Preset
@@ -46,8 +46,8 @@ class Survey:
     @property
     def declared(self) -> dict[str, tuple[Any, Any]]:
         """Name → each measure and its options, those that others require included."""
-        paper: Preset | None = preset_of(self.preset) if self.preset else None
-        return chosen(_named(self.measures, paper), self.options, paper.options if paper else None)
+        paper = preset_of(self.preset)
+        return chosen(_named(self.measures, paper), self.options, paper.options)
 
     def plan(self, model: AnyModel, prompts: Source | Prompts, *, told: bool = True) -> SurveyPlan:
         """All decisions and checks, before any compute (see ``survey``).
@@ -55,10 +55,10 @@ class Survey:
         Args:
             told: whether prompts that stand twice are told of; they are none of the caller's where one stands for all.
         """
-        paper: Preset | None = preset_of(self.preset) if self.preset else None
+        paper = preset_of(self.preset)
         named = _named(self.measures, paper)
         measures = tuple(make(one, own) for one, own in self.declared.values())
-        seed = self.seed if self.seed is not None else paper.seed if paper else 0
+        seed = paper.seed if self.seed is None else self.seed
         ready = loaded(model)
         read = partial(tokenized, ready, seed=seed, add_special_tokens=self.add_special_tokens, chat=self.chat)
         found = read(prompts, beyond_context=self.beyond_context)
@@ -94,12 +94,12 @@ def _names(measure: Measure[Any]) -> set[str]:
     return {*by_prompt, *(dim for label in by_prompt.values() for dim in label.most)}
 
 
-def _named(given: Measures, preset: Preset | None) -> Sequence[Asked]:
+def _named(given: Measures, preset: Preset) -> Sequence[Asked]:
     """The measures as they were asked for."""
     if isinstance(given, str):
         return [name.strip() for name in given.split(",") if name.strip()]
     if given is None:
-        return preset.measures if preset else DEFAULT
+        return preset.measures
     return [given] if isinstance(given, Measure | type) else given
 
 

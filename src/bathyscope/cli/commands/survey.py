@@ -196,9 +196,8 @@ def checked_options(measures: Sequence[str] | None, preset: str | None, options:
     Raises:
         OptionError: no such measure, option or preset; raised before a library that takes seconds is imported.
     """
-    paper = preset_of(preset) if preset else None
-    asked = _names(measures or (paper.measures if paper else DEFAULT))
-    found = chosen(asked, options, paper.options if paper else None)
+    paper = preset_of(preset)
+    found = chosen(_names(measures or paper.measures), options, paper.options)
     return {name: found[name][1] for name in options}
 
 
