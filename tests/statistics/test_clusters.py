@@ -11,6 +11,8 @@ from scipy import stats
 from statsmodels.regression.linear_model import OLS
 
 from bathyscope.errors import PromptError
+from bathyscope.report.figures.drop_and_swap import drop_and_swap
+from bathyscope.report.figures.prediction_fall import prediction_fall
 from bathyscope.statistics.bootstrap import mean_interval, mean_intervals, mean_variance
 from bathyscope.statistics.depth_inputs import DepthInputs
 from bathyscope.statistics.depth_score import depth_score
@@ -21,10 +23,8 @@ from bathyscope.statistics.difference import (
     paired_difference,
     two_sample_difference,
 )
-from bathyscope.statistics.drop_and_swap import drop_and_swap
 from bathyscope.statistics.effective_depth import effective_depth
 from bathyscope.statistics.permutation import permutation_p
-from bathyscope.statistics.prediction_fall import prediction_fall
 from bathyscope.statistics.reading import Reading
 from bathyscope.statistics.splits import split
 from bathyscope.statistics.stages import Curves, held_out_errors, mean_band, stage_boundaries

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 from matplotlib.figure import FigureBase
 
+from bathyscope.arrays import FloatArray, IntArray
 from bathyscope.labels import token_weights
 from bathyscope.prompts.parts import clusters_in, resampled
 from bathyscope.report.figures import legend, style
@@ -14,18 +15,28 @@ from bathyscope.report.figures.forest import name_rows
 from bathyscope.report.figures.kind import Drawing, FigureKind, Member, Panel, Shared
 from bathyscope.report.figures.lines import Look
 from bathyscope.report.figures.options import FigureOptions
-from bathyscope.statistics.drop_and_swap import DropAndSwap, Over, drop_and_swap
+from bathyscope.statistics.difference import Contrast, Reading, Term, contrast, paired_difference
 from bathyscope.store.run import Run
 from bathyscope.text import elided
 
 _ROW_INCHES: Final = 0.42
 _AROUND_INCHES: Final = 1.5
 _NAME_LETTERS: Final = 40
+
+Over = Literal["mean", "median"]
 _SHOWN: Final[dict[str, tuple[Over, str, str]]] = {
     "top1_agreement": ("mean", "Top-1 token kept, dropped and swapped", "share of tokens, mean over blocks"),
     "kl": ("median", "KL from the normal prediction, dropped and swapped", "KL (nats), median over blocks"),
 }
 _LOOKS: Final = {"one block dropped": Look(style.VERMILION, "o"), "neighbours swapped": Look(style.BLUE, "s")}
+
+
+class DropAndSwap(NamedTuple):
+    """What each does on average over its places, and swap − drop, paired by prompt."""
+
+    drop: Contrast
+    swap: Contrast
+    difference: Contrast
 
 
 def _drawing(run: Run, options: FigureOptions) -> Drawing:
@@ -53,6 +64,32 @@ def _found(run: Run, name: str, over: Over, label: str | None) -> DropAndSwap | 
     cluster = clusters_in(drop, label)
     own = None if cluster is None else cluster[kept]
     return drop_and_swap(values[0][kept], values[1][kept], weights[kept], over, own) if kept.any() else None
+
+
+def drop_and_swap(
+    drop_PX: FloatArray,
+    swap_PX: FloatArray,
+    weights_P: FloatArray,
+    over: Over = "mean",
+    cluster_P: IntArray | None = None,
+) -> DropAndSwap:
+    """The mean or median over places of the prompts' mean curves, with bootstrap intervals over prompts.
+
+    Args:
+        drop_PX: a quantity of each prompt (P) with each block (X) dropped.
+        swap_PX: the same with each pair of neighbours swapped.
+        weights_P: tokens of each prompt.
+        over: how places are reduced; the median where few places (the first block) outweigh all others.
+        cluster_P: prompts of one number are resampled as one; None = each for itself.
+    """
+    locate = partial(_reduced, over=over)
+    readings = [Reading(one, weights_P, locate, cluster=cluster_P) for one in (drop_PX, swap_PX)]
+    drop, swap = (contrast([[Term(one, 1.0)]]) for one in readings)
+    return DropAndSwap(drop, swap, paired_difference(*readings))
+
+
+def _reduced(mean_X: FloatArray, over: Over) -> FloatArray:
+    return np.asarray((np.mean if over == "mean" else np.median)(mean_X, axis=-1))
 
 
 def _panel(name: str, members: Sequence[Member]) -> Panel:

@@ -6,8 +6,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from matplotlib.figure import FigureBase
-from numpy.typing import NDArray
+from scipy import stats
 
+from bathyscope.arrays import FloatArray, IntArray
 from bathyscope.labels import token_weights
 from bathyscope.measures.curves import one_norm
 from bathyscope.prompts.parts import clusters_in, resampled
@@ -15,8 +16,7 @@ from bathyscope.report.figures import legend, style
 from bathyscope.report.figures.kind import Drawing, FigureKind, Member, Panel, Shared
 from bathyscope.report.figures.lines import nth_look
 from bathyscope.report.figures.options import FigureOptions
-from bathyscope.statistics.difference import Contrast
-from bathyscope.statistics.prediction_fall import fall, prediction_fall
+from bathyscope.statistics.difference import Contrast, Reading, Term, contrast
 from bathyscope.statistics.reduce import weighted_mean
 from bathyscope.store.run import Run
 from bathyscope.text import elided
@@ -27,8 +27,8 @@ _NAME_LETTERS: Final = 40
 class _Found(NamedTuple):
     """Of each block the share of prediction neurons (L,) and the fall of the KL (L,), and their rank correlation."""
 
-    share: NDArray[np.float64]
-    fall: NDArray[np.float64]
+    share: FloatArray
+    fall: FloatArray
     rho: Contrast
 
     def said(self) -> str:
@@ -59,6 +59,38 @@ def _drawing(run: Run, options: FigureOptions) -> Drawing:
     rho = prediction_fall(kl[kept], share, weights[kept], None if cluster is None else cluster[kept])
     found = _Found(share, fall(weighted_mean(kl[kept], weights[kept])), rho)
     return Drawing([_panel("fall", [Member("", 0, found)])], note, note)
+
+
+def fall(kl_B: FloatArray) -> FloatArray:
+    """By how much each block lowers the KL, [..., boundaries] → [..., blocks]; below 0 where it rises."""
+    return -np.diff(kl_B, axis=-1)
+
+
+def prediction_fall(
+    kl_PB: FloatArray, fraction_L: FloatArray, weights_P: FloatArray, cluster_P: IntArray | None = None
+) -> Contrast:
+    """Rank correlation (Spearman's ρ) over blocks of the share of prediction neurons with the fall of the mean KL.
+
+    The interval resamples prompts. Blocks of one model are no sample, and neighbours are alike, so that there is no
+    test of ρ = 0 over blocks; NaN where all shares or all falls are the same.
+
+    Args:
+        kl_PB: KL of the lens to the final prediction, for each prompt and boundary.
+        fraction_L: share of the block's neurons that are prediction neurons.
+        weights_P: tokens of each prompt.
+        cluster_P: prompts of one number are resampled as one; None = each for itself.
+    """
+    reading = Reading(kl_PB, weights_P, partial(_rho, fraction_L=fraction_L), (-1.0, 1.0), cluster=cluster_P)
+    return contrast([[Term(reading, 1.0)]])
+
+
+def _rho(mean_B: FloatArray, fraction_L: FloatArray) -> FloatArray:
+    falls = stats.rankdata(fall(mean_B), axis=-1)
+    shares = stats.rankdata(fraction_L)
+    falls, shares = falls - falls.mean(axis=-1, keepdims=True), shares - shares.mean()
+    size = np.sqrt((falls**2).sum(axis=-1) * (shares**2).sum())
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray((falls * shares).sum(axis=-1) / size)
 
 
 def _panel(name: str, members: Sequence[Member]) -> Panel:

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bathyscope.errors import OptionError
-from bathyscope.statistics.prediction_fall import fall, prediction_fall
+from bathyscope.report.figures.prediction_fall import fall, prediction_fall
 
 DRAW = np.random.default_rng(5)
 KL = np.cumsum(DRAW.normal(size=(7, 9)), axis=1)
@@ -16,7 +15,7 @@ TOKENS = DRAW.integers(3, 9, 7).astype(float)
 
 
 def test_the_fall_of_each_block() -> None:
-    np.testing.assert_allclose(fall([5.0, 3.0, 3.5, 0.0]), [2.0, -0.5, 3.5])
+    np.testing.assert_allclose(fall(np.array([5.0, 3.0, 3.5, 0.0])), [2.0, -0.5, 3.5])
 
 
 def test_it_is_spearmans_of_the_mean_over_tokens() -> None:
@@ -36,8 +35,3 @@ def test_same_and_opposite_order(sign: int) -> None:
 
 def test_equal_shares_have_none() -> None:
     assert np.isnan(prediction_fall(KL, np.full(8, 0.1), TOKENS).estimate)
-
-
-def test_boundaries_and_blocks_of_different_models() -> None:
-    with pytest.raises(OptionError, match="9 boundaries and 9 blocks are not those of one model"):
-        prediction_fall(KL, np.zeros(9), TOKENS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bathyscope.statistics.drop_and_swap import drop_and_swap
+from bathyscope.report.figures.drop_and_swap import drop_and_swap
 
 DRAW = np.random.default_rng(3)
 PROMPTS = DRAW.normal(size=(12, 1))
