@@ -1,6 +1,5 @@
 """What there is to choose from: measures, data sets, presets, families and estimators."""
 
-from collections.abc import Callable
 from typing import Any, Literal
 
 from bathyscope.options import checked
@@ -24,67 +23,48 @@ def names(kind: Kind) -> list[Row]:
         >>> [row["name"] for row in bathyscope.names("presets")][:3]
         ['csordas2025', 'hu2025', 'lad2024']
     """
-    return _KINDS[kind]()
+    match kind:
+        case "measures":
+            from bathyscope.measures.registry import DEFAULT, MEASURES, plug_ins
 
+            return [
+                {
+                    "name": one.name,
+                    "measures": one.summary,
+                    "by_default": one.name in DEFAULT,
+                    "needs_answers": one.needs_answers,
+                    "requires": ", ".join(one.requires),
+                }
+                for one in [*MEASURES.values(), *plug_ins().values()]
+            ]
+        case "datasets":
+            from bathyscope.prompts.datasets import REGISTRY
 
-def _measures() -> list[Row]:
-    from bathyscope.measures.registry import DEFAULT, MEASURES, plug_ins
+            return [
+                {
+                    "name": one.name,
+                    "on_the_hub": one.hub or f"no: {one.origin}",
+                    "options": ", ".join(one.options),
+                    "format_of": one.source,
+                }
+                for one in REGISTRY.values()
+            ]
+        case "presets":
+            from bathyscope.papers.presets import PRESETS
 
-    return [
-        {
-            "name": one.name,
-            "measures": one.summary,
-            "by_default": one.name in DEFAULT,
-            "needs_answers": one.needs_answers,
-            "requires": ", ".join(one.requires),
-        }
-        for one in [*MEASURES.values(), *plug_ins().values()]
-    ]
+            return [
+                {"name": name, "measures": ", ".join(one.measures), "seed": one.seed, "notes": one.notes}
+                for name, one in PRESETS.items()
+            ]
+        case "families":
+            from bathyscope.anatomy.registry import families, plugged_in
 
+            return [
+                {"name": one.name, "model_types": ", ".join(one.model_types), "refused": one.refused or ""}
+                for one in sorted([*families(), *plugged_in()], key=lambda one: one.name)
+            ]
+        case "estimators":
+            from bathyscope.report.table import estimator_name, index_name
+            from bathyscope.statistics.effective_depth import ESTIMATORS
 
-def _datasets() -> list[Row]:
-    from bathyscope.prompts.datasets import REGISTRY
-
-    return [
-        {
-            "name": one.name,
-            "on_the_hub": one.hub or f"no: {one.origin}",
-            "options": ", ".join(one.options),
-            "format_of": one.source,
-        }
-        for one in REGISTRY.values()
-    ]
-
-
-def _presets() -> list[Row]:
-    from bathyscope.papers.presets import PRESETS
-
-    return [
-        {"name": name, "measures": ", ".join(one.measures), "seed": one.seed, "notes": one.notes}
-        for name, one in PRESETS.items()
-    ]
-
-
-def _families() -> list[Row]:
-    from bathyscope.anatomy.registry import families, plugged_in
-
-    return [
-        {"name": one.name, "model_types": ", ".join(one.model_types), "refused": one.refused or ""}
-        for one in sorted([*families(), *plugged_in()], key=lambda one: one.name)
-    ]
-
-
-def _estimators() -> list[Row]:
-    from bathyscope.report.table import estimator_name, index_name
-    from bathyscope.statistics.effective_depth import ESTIMATORS
-
-    return [{"name": name, "reads": estimator_name(name), "index_of": index_name(name)} for name in ESTIMATORS]
-
-
-_KINDS: dict[str, Callable[[], list[Row]]] = {
-    "measures": _measures,
-    "datasets": _datasets,
-    "presets": _presets,
-    "families": _families,
-    "estimators": _estimators,
-}
+            return [{"name": name, "reads": estimator_name(name), "index_of": index_name(name)} for name in ESTIMATORS]

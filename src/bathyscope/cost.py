@@ -331,7 +331,7 @@ def _count(plan: SurveyPlan, rates: Rates, copies: float, device: torch.device) 
         weight_bytes=sum(p.numel() * p.element_size() for p in plan.model.hf.parameters()),
         state_bytes=state_bytes,
         # what is lent, and the same once more behind one another with the borrowers' own
-        key_value_bytes=2 * lenders * longest * 2 * _key_value_width(anatomy) * item,
+        key_value_bytes=2 * lenders * longest * 2 * _head_widths(anatomy)[1] * item,
         workspace_bytes=_WORKSPACE + max(called, chunk),
         rates=rates,
         floor_seconds=floor,
@@ -359,7 +359,7 @@ def _convoys(plan: SurveyPlan, batches: Sequence[Sequence[int]], copies: float, 
 
 def _forward_flops(anatomy: Anatomy, tokens: int) -> float:
     """Of one token through all blocks: two per active weight, and attention to half the tokens on average."""
-    attention = 2.0 * tokens * _attention_width(anatomy) * anatomy.n_blocks
+    attention = 2.0 * tokens * _head_widths(anatomy)[0] * anatomy.n_blocks
     return 2.0 * sum(_active_weights(anatomy, block) for block in anatomy.blocks) + attention
 
 
@@ -394,16 +394,10 @@ _EXPERTS = (
 """Kinds of experts: parts of their weights' names, what configurations call their number, and that of the chosen."""
 
 
-def _attention_width(anatomy: Anatomy) -> int:
-    config = config_of(anatomy.model)
-    heads = getattr(config, "num_attention_heads", None)
-    size = getattr(config, "head_dim", None)
-    return int(heads * size) if isinstance(heads, int) and isinstance(size, int) else anatomy.width
-
-
-def _key_value_width(anatomy: Anatomy) -> int:
-    config = config_of(anatomy.model)
-    heads = getattr(config, "num_attention_heads", None)
-    shared = getattr(config, "num_key_value_heads", None)
-    width = _attention_width(anatomy)
-    return width * shared // heads if isinstance(heads, int) and isinstance(shared, int) and heads else width
+def _head_widths(anatomy: Anatomy) -> tuple[int, int]:
+    """Of all heads together: what queries take of a token, and what keys take, or values."""
+    config, names = config_of(anatomy.model), ("num_attention_heads", "head_dim", "num_key_value_heads")
+    heads, size, shared = (getattr(config, name, None) for name in names)
+    queries = heads * size if isinstance(heads, int) and isinstance(size, int) else anatomy.width
+    keys = queries * shared // heads if heads and isinstance(heads, int) and isinstance(shared, int) else queries
+    return queries, keys

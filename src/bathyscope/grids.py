@@ -224,14 +224,12 @@ def _cell(entries: Sequence[Mapping[str, Any]], common: Mapping[str, Any], out: 
 def _require_known(name: str, asked: Mapping[str, Any]) -> None:
     known = {"model", *_LOADING, *_SURVEYING}
     options = {key: value for key, value in asked.items() if key not in known}
-    survey_of = Survey(asked.get("measures"), preset=asked.get("preset"), options=options)
+    allowed = set(MEASURES)
     try:
-        allowed = {*MEASURES, *survey_of.declared}
+        allowed |= Survey(asked.get("measures"), preset=asked.get("preset"), options=options).declared.keys()
     except OptionError as error:
-        unknown = [key for key in options if key not in MEASURES]
-        if not unknown:
+        if options.keys() <= allowed:
             raise OptionError(f"{name}: {error}") from error
-        allowed = set(MEASURES)
     for key in options:
         if key not in allowed:
             hint = did_you_mean(key, [*known, *allowed])

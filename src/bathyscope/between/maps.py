@@ -181,21 +181,16 @@ def _checked_ridge(given: Sequence[float]) -> tuple[float, ...]:
 def _require_same_tokens(first: Model, read: Prompts, second: Model, other: Prompts) -> None:
     pairs = zip_longest(read, other)
     differs = next(((one, other) for one, other in pairs if one is None or other is None or one.ids != other.ids), None)
-    if differs is None:
-        _require_same_meaning(first, second, read)
-        return
-    name = next(prompt.id for prompt in differs if prompt is not None)
-    lengths = [f"{len(prompt or ())} tokens for {model.name}" for prompt, model in zip(differs, (first, second))]
-    raise PromptError(
-        f"The two models see other tokens: prompt {name!r} is {lengths[0]} and {lengths[1]}, and their ids differ. A "
-        "map goes from token to token: give models of one vocabulary, or prompts as token ids. (A text file is cut "
-        "into windows of a model's context unless the window is given: corpus.txt?window=256.)"
-    )
-
-
-def _require_same_meaning(first: Model, second: Model, prompts: Prompts) -> None:
-    """The same ids are not enough: prompts given as ids have them with any two models."""
-    reason = vocabularies_differ(first, second, (token for prompt in prompts for token in prompt.ids))
+    if differs is not None:
+        name = next(prompt.id for prompt in differs if prompt is not None)
+        lengths = [f"{len(prompt or ())} tokens for {model.name}" for prompt, model in zip(differs, (first, second))]
+        raise PromptError(
+            f"The two models see other tokens: prompt {name!r} is {lengths[0]} and {lengths[1]}, and their ids differ. "
+            "A map goes from token to token: give models of one vocabulary, or prompts as token ids. (A text file is "
+            "cut into windows of a model's context unless the window is given: corpus.txt?window=256.)"
+        )
+    # the same ids are not enough: prompts given as ids have them with any two models
+    reason = vocabularies_differ(first, second, (token for prompt in read for token in prompt.ids))
     if reason is not None:
         raise PromptError(
             f"The two models see other tokens, though the ids are the same: {reason}. A map goes from token to token: "

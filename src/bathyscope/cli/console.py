@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import logging
@@ -186,7 +185,10 @@ def write_data(rows: Sequence[Mapping[str, Any]] | pd.DataFrame, format_: Format
     if format_ == "table":
         return False
     if format_ == "csv":
-        _put(_csv(rows).rstrip("\n"), exactly=True)
+        import pandas as pd
+
+        frame = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(list(rows), dtype=object)
+        _put(frame.to_csv(index=False, lineterminator="\n").rstrip("\n"), exactly=True)
     elif isinstance(rows, Sequence):
         write_json(rows)
     else:
@@ -202,18 +204,6 @@ def write_json(value: Any) -> None:
         _put(f"[\n{lines}\n]" if value else "[]", exactly=True)
     else:
         _put(_json(value, indent=2), exactly=True)
-
-
-def _csv(rows: Sequence[Mapping[str, Any]] | pd.DataFrame) -> str:
-    if not isinstance(rows, Sequence):
-        return str(rows.to_csv(index=False))
-    text = io.StringIO()
-    if rows:
-        names = dict.fromkeys(name for row in rows for name in row)
-        writer = csv.DictWriter(text, list(names), restval="", lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({key: "" if value != value else value for key, value in row.items()} for row in rows)
-    return text.getvalue()
 
 
 def _json(value: Any, indent: int | None = None) -> str:

@@ -33,7 +33,7 @@ def options_of(*calls: Call, leave_out: Container[str] = ()) -> type:
 def flags(
     options_type: type,
     prefix: str = "",
-    group: Group | Callable[[str], Group] | None = None,
+    group: Callable[[str], Group] | None = None,
     texts: Mapping[str, str] | None = None,
     repeated: Container[str] = (),
     show: Callable[[str], bool] | None = None,
@@ -41,7 +41,7 @@ def flags(
     """One flag for every field: ``--seed``, or ``--skip.protect-first`` with the prefix ``skip``.
 
     Args:
-        group: of all of them in a help, or of each by its field.
+        group: of each in a help, by its field.
         texts: help that differs from the field's own, where a shell can give less than Python.
         repeated: flags of text that may be given several times; their value is the list.
         show: which fields a help lists; None = all.
@@ -55,7 +55,7 @@ def flags(
             _with_choices(documented.get(one.name) or one.metadata.get("help", ""), marked[one.name]),
             prefix,
             show=show is None or show(one.name),
-            **({} if group is None else {"group": group if isinstance(group, Group) else group(one.name)}),
+            **({} if group is None else {"group": group(one.name)}),
         )
         for one in fields(options_type)
     ]

@@ -12,12 +12,8 @@ if TYPE_CHECKING:
 
 def summary(run: Run) -> dict[str, Any]:
     """A run for machines: where it is, what it is of, what it holds, and its effective depth, if any."""
-    from bathyscope.contents import contents
     from bathyscope.report.table import MEASURE, effective_depth_rows
 
-    held: dict[str, list[str]] = {}
-    for row in contents(run):
-        held.setdefault(row["measure"], []).append(row["variable"])
     return {
         "run": None if run.path is None else str(run.path),
         "verdict": run.headline() or None,
@@ -25,7 +21,7 @@ def summary(run: Run) -> dict[str, Any]:
         "model": run.identity.model,
         "dataset": run.identity.dataset,
         "prompts": run.identity.prompts,
-        "measures": held,
+        "measures": {name: list(map(str, run[name].data_vars)) for name in run.measures},
         "effective_depth": effective_depth_rows(run) if MEASURE in run.measures else None,
     }
 

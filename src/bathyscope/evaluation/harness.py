@@ -149,16 +149,14 @@ def score(lm: LoadedLM, benchmark: Benchmark, limit: int | None) -> dict[str, An
     for own in kept:
         for document, sample in zip(documents, [sample for sample in samples if sample["filter"] == own]):
             document.update({names[metric, own]: value for metric, value in _values(sample).items()})
-    metrics = {}
-    for (metric, own), name in names.items():
-        value = results.get(f"{metric},{own}")
-        if isinstance(value, int | float):
-            own_values = per_document({"documents": documents}, name)
-            metrics[name] = {"value": float(value), "stderr": _stderr(metric, value, own_values)}
-    right = per_document({"documents": documents}, LOGLIKELIHOOD)
+    values = {name: results.get(f"{metric},{own}") for (metric, own), name in names.items()}
     if all(document["right"] is not None for document in documents):
-        mean = float(right.mean())
-        metrics[LOGLIKELIHOOD] = {"value": mean, "stderr": _stderr(LOGLIKELIHOOD, mean, right)}
+        values[LOGLIKELIHOOD] = float(per_document({"documents": documents}, LOGLIKELIHOOD).mean())
+    metrics = {
+        name: {"value": float(value), "stderr": _stderr(name, value, per_document({"documents": documents}, name))}
+        for name, value in values.items()
+        if isinstance(value, int | float)
+    }
     return {"metrics": metrics, "documents": documents}
 
 
@@ -192,7 +190,7 @@ def _stderr(name: str, value: float, documents: FloatArray) -> float | None:
     if len(documents) < 2 or np.isnan(documents).any():
         return None
     own = float(documents.std(ddof=1) / math.sqrt(len(documents)))
-    if name == _PERPLEXITY:
+    if name.partition(",")[0] == _PERPLEXITY:
         return value * own
     # other aggregates (correlations, F1) have no standard error of this kind
     return own if math.isclose(value, float(documents.mean()), rel_tol=1e-9, abs_tol=1e-12) else None

@@ -1,7 +1,7 @@
 """Activations of chosen neurons at the last token of every prompt, and the model's own guess of the next token."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from functools import partial
 from itertools import accumulate
 
@@ -26,11 +26,6 @@ class _LastToken(Probe):
         self.top1_B = final.readout(final.baseline_BTD[:, -1]).argmax(-1).cpu()
 
 
-def visible_neurons(weights: Sequence[Sequence[OutputWeights]]) -> list[list[bool]]:
-    """By block and neuron: its activation is the input of a module. Not so within routed experts."""
-    return [[one.visible for one in block for _ in range(one.neurons)] for block in weights]
-
-
 def last_activations(
     model: Model,
     weights: Sequence[Sequence[OutputWeights]],
@@ -46,24 +41,16 @@ def last_activations(
     top1 = torch.empty(len(prompts), dtype=torch.long)
 
     def observe(wave: Wavefront, batch: Batch, picked: Sequence[int]) -> None:
-        probe = _LastToken()
-        with _tapped(weights, neurons, batch.size) as taken:
+        probe, taken = _LastToken(), torch.full((batch.size, len(neurons)), torch.nan)
+        with ExitStack() as stack:
+            for module, columns, places in _sources(weights, neurons):
+                stack.enter_context(called([("", module)], partial(_read, taken, columns, places)))
             wave.run(batch, [probe])
         activations[list(picked)] = taken
         top1[list(picked)] = probe.top1_B
 
     run_batches(model, prompts, observe, progress)
     return activations, top1
-
-
-@contextmanager
-def _tapped(weights: Sequence[Sequence[OutputWeights]], neurons: Sequence[Place], prompts: int) -> Iterator[Tensor]:
-    """Filled while the blocks run once: the last token's activations [prompts, neurons]."""
-    taken = torch.full((prompts, len(neurons)), torch.nan)
-    with ExitStack() as stack:
-        for module, columns, places in _sources(weights, neurons):
-            stack.enter_context(called([("", module)], partial(_read, taken, columns, places)))
-        yield taken
 
 
 def _sources(
@@ -83,6 +70,7 @@ def _sources(
 
 
 def _read(taken: Tensor, columns: list[int], places: list[int], call: Call) -> None:
+    """Puts the last token's activations in their places of [prompts, neurons]."""
     given: Tensor = next(iter(call.given.values()))
     # some families hand all tokens of all prompts over in one axis
     taken[:, places] = given.reshape(len(taken), -1, given.shape[-1])[:, -1, columns].float().cpu()

@@ -22,7 +22,7 @@ from bathyscope.measures.token_classes import CLASSES, members
 from bathyscope.measures.unembedding import Unembedding
 from bathyscope.model import AnyModel, Model, alone, loaded
 from bathyscope.options import Coverage, Range, Resamples, checked
-from bathyscope.probing.activations import last_activations, visible_neurons
+from bathyscope.probing.activations import last_activations
 from bathyscope.probing.contexts import Contexts, balanced_contexts
 from bathyscope.probing.gather import require_room
 from bathyscope.probing.logistic import Accuracy, Fit, Settings, accuracy, fit
@@ -143,10 +143,11 @@ def _choose(model: Model, count: int) -> tuple[NDArray[np.bool_], Sequence[Seque
     if not of_class.any():
         raise ModelError(f'No token of the vocabulary of {model.name} ends in "{CLASS}".')
     weights = output_weights(model.anatomy)
-    visible = visible_neurons(weights)
     (effects_LN,) = effects_by_block(weights, unembedding, of_class[None])
-    for effects_N, seen_N in zip(effects_LN, visible):
-        effects_N[: len(seen_N)][~np.array(seen_N, dtype=bool)] = np.nan
+    for effects_N, block in zip(effects_LN, weights):
+        # what is no input of a module, as within routed experts, cannot be read
+        hidden = np.array([not one.visible for one in block for _ in range(one.neurons)], dtype=bool)
+        effects_N[: len(hidden)][hidden] = np.nan
     in_class_V = np.zeros(model.anatomy.vocabulary, dtype=bool)
     in_class_V[kept[of_class]] = True
     chosen = _of_either_kind(weights, effects_LN, unembedding, count)

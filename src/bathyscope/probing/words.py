@@ -110,11 +110,8 @@ def _require(found: Mapping[int, list[Placed]], numbers: Counter[int], least: in
     seen = ", ".join(f"{numbers[number]} of {number}" for number in whole)
     unclear = f", {numbers[0]} whose tokens run into the context's" if numbers[0] else ""
     wanted = lacking[0]
+    tokens = "1 token" if wanted == 1 else f"{wanted} tokens"
     raise PromptError(
-        f"{len(found[wanted])} of the {numbers.total()} words are split into {_tokens(wanted)}, and at least {least} "
-        f"are needed. Words by their number of tokens: {seen}{unclear}. Give more words, or another number of pieces."
+        f"{len(found[wanted])} of the {numbers.total()} words are split into {tokens}, and at least {least} are "
+        f"needed. Words by their number of tokens: {seen}{unclear}. Give more words, or another number of pieces."
     )
-
-
-def _tokens(number: int) -> str:
-    return "1 token" if number == 1 else f"{number} tokens"

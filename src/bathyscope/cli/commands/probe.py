@@ -42,16 +42,8 @@ Examples:
   bathyscope probe subjoiner gpt2 --words book.txt
   bathyscope probe subjoiner ./model --words list.txt --pieces 3 --out heads.png
   bathyscope probe subjoiner gpt2 --words book.txt --format csv > heads.csv"""
-COLUMNS = {
-    "rank": "rank",
-    "top_block": "block",
-    "top_head": "head",
-    "top_score": "score",
-    "ci_low": "ci_low",
-    "ci_high": "ci_high",
-    "top_split": "split",
-    "top_whole": "whole",
-}
+_OF_A_HEAD = ("rank", "top_block", "top_head", "top_score", "ci_low", "ci_high", "top_split", "top_whole")
+COLUMNS = {name: name.removeprefix("top_") for name in _OF_A_HEAD}
 """Variable of a head → column."""
 
 

@@ -19,7 +19,6 @@ from bathyscope.cli.console import quiet_libraries, say, write_json
 from bathyscope.cli.flags import command, flags, nested, options_of
 from bathyscope.cli.summary import print_summary, summary
 from bathyscope.errors import OptionError, StoreError
-from bathyscope.interrupts import INTERRUPTED
 from bathyscope.measures.declaration import Declaration
 from bathyscope.measures.registry import DEFAULT, MEASURES, chosen, from_elsewhere
 from bathyscope.options import coerce
@@ -133,9 +132,8 @@ def survey_command(
         with quiet_libraries(downloads=not quiet):
             # a model is loaded when everything else that was asked for is known to be right
             run = bathyscope.survey(name, **surveying, loading=loading, **told)
-    except KeyboardInterrupt:
-        say(kept(out))
-        return INTERRUPTED
+    except KeyboardInterrupt as stop:
+        raise KeyboardInterrupt(kept(out)) from stop
     if as_json:
         write_json(summary(run))
     else:
