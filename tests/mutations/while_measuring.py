@@ -249,7 +249,7 @@ _ANATOMY = (
     _anatomy(
         "recording",
         "rotary-tables-remember-longer-prompts",
-        "    reset_rotary(model)\n",
+        "        reset_rotary(self._model)\n",
         "",
         "anatomy/test_recording.py::test_a_prompt_is_recorded_as_if_no_longer_one_had_been",
     ),

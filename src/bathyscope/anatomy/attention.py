@@ -21,9 +21,8 @@ from torch.overrides import TorchFunctionMode
 
 from bathyscope.anatomy.anatomy import Anatomy
 from bathyscope.anatomy.calls import Call, called
-from bathyscope.anatomy.gaps import CHECK_TOKENS, random_ids, tolerance
+from bathyscope.anatomy.gaps import random_ids, tolerance
 from bathyscope.anatomy.mode import evaluating
-from bathyscope.anatomy.plain import home_of
 from bathyscope.anatomy.replay import State
 from bathyscope.errors import ModelError
 
@@ -212,7 +211,7 @@ def attention_heads(anatomy: Anatomy) -> tuple[int, ...]:
         ModelError: no block shows weights, or what is seen fails one of these tests.
     """
     parameter = next(p for p in anatomy.model.parameters() if p.is_floating_point())
-    ids_BT = random_ids(anatomy.model, CHECK_TOKENS, home_of(anatomy.model))
+    ids_BT = random_ids(anatomy.model)
     heads: list[int] = []
     with evaluating(anatomy.model):
         replay = anatomy.replay(ids_BT)

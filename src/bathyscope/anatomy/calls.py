@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import torch
@@ -74,18 +73,14 @@ def called(modules: Iterable[tuple[str, nn.Module]], then: Callable[[Call], Tens
 
 
 @torch.no_grad()
-def calls_within(roots: Iterable[nn.Module], run: Callable[[], object]) -> list[list[Call]]:
-    """Copies of the calls of each root's submodules that gave a tensor, in the order of their ends."""
-    found: list[list[Call]] = []
-    with ExitStack() as stack:
-        for root in roots:
-            found.append([])
-            inner = [(path, module) for path, module in root.named_modules() if path]
-            stack.enter_context(called(inner, partial(_note, found[-1])))
+def calls_within(root: nn.Module, run: Callable[[], object]) -> list[Call]:
+    """Copies of the calls of a module's submodules that gave a tensor, in the order of their ends."""
+    found: list[Call] = []
+
+    def note(call: Call) -> None:
+        if isinstance(call.value, Tensor):
+            found.append(call.copied())
+
+    with called([(path, module) for path, module in root.named_modules() if path], note):
         run()
     return found
-
-
-def _note(calls: list[Call], call: Call) -> None:
-    if isinstance(call.value, Tensor):
-        calls.append(call.copied())

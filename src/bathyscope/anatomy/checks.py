@@ -19,9 +19,9 @@ from torch import Tensor, nn
 from bathyscope.anatomy.anatomy import Anatomy
 from bathyscope.anatomy.cache import CaptureCache
 from bathyscope.anatomy.calls import Call, called
-from bathyscope.anatomy.gaps import CHECK_TOKENS, gap, random_ids, token_gap, tolerance
+from bathyscope.anatomy.gaps import gap, random_ids, token_gap, tolerance
 from bathyscope.anatomy.independence import gaps_by_later_tokens, gaps_by_neighbours, gaps_by_order
-from bathyscope.anatomy.plain import home_of, logits_of, plain_forward, vocabulary
+from bathyscope.anatomy.plain import logits_of, plain_forward, vocabulary
 from bathyscope.anatomy.recording import replaced_forwards
 from bathyscope.anatomy.replay import Replay, State, unwrap
 from bathyscope.anatomy.sites import tapped
@@ -192,7 +192,7 @@ class _Passed(dict[Any, tuple[Tensor, ...]]):
 
 
 @torch.no_grad()
-def check(anatomy: Anatomy, tokens: int = CHECK_TOKENS) -> Checks:
+def check(anatomy: Anatomy) -> Checks:
     """Measures all gaps.
 
     Each check has its own pass over the blocks. Where blocks are streamed they share one with the plain forward, so
@@ -205,7 +205,7 @@ def check(anatomy: Anatomy, tokens: int = CHECK_TOKENS) -> Checks:
     """
     parameter = next(p for p in anatomy.model.parameters() if p.is_floating_point())
     allowed = tolerance(parameter.dtype)
-    ids = random_ids(anatomy.model, tokens, home_of(anatomy.model))
+    ids = random_ids(anatomy.model)
     streamed = lender_of(anatomy.blocks[0]) is not None
     plain = _Plain(anatomy, ids)
     if not streamed:

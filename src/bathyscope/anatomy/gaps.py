@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor, nn
 
-from bathyscope.anatomy.plain import vocabulary
+from bathyscope.anatomy.plain import home_of, vocabulary
 
-CHECK_TOKENS = 12
+_TOKENS = 12
 _TOLERANCE = {torch.float64: 1e-5, torch.float32: 1e-4, torch.bfloat16: 6e-2, torch.float16: 1e-2}
 
 
@@ -30,8 +30,8 @@ def token_gaps(found: Tensor, wanted: Tensor) -> Tensor:
     return apart / torch.linalg.vector_norm(wanted.float(), dim=-1).clamp_min(1e-12)
 
 
-def random_ids(model: nn.Module, tokens: int, device: torch.device) -> Tensor:
+def random_ids(model: nn.Module, tokens: int = _TOKENS) -> Tensor:
     """Two sequences of random token ids, the same in every check."""
     generator = torch.Generator().manual_seed(20250519)
     entries = vocabulary(model)
-    return torch.randint(max(0, min(3, entries - 1)), entries, (2, tokens), generator=generator).to(device)
+    return torch.randint(max(0, min(3, entries - 1)), entries, (2, tokens), generator=generator).to(home_of(model))

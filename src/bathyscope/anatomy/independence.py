@@ -11,8 +11,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from bathyscope.anatomy.gaps import CHECK_TOKENS, random_ids, token_gap, token_gaps
-from bathyscope.anatomy.plain import home_of, vocabulary
+from bathyscope.anatomy.gaps import random_ids, token_gap, token_gaps
+from bathyscope.anatomy.plain import vocabulary
 from bathyscope.anatomy.replay import Replay, State
 from bathyscope.anatomy.steps import Steps
 
@@ -24,15 +24,12 @@ class Blocks(Protocol):
     """What must be known of an anatomy to try its blocks."""
 
     @property
-    def model(self) -> nn.Module:
-        """The causal language model."""
+    def model(self) -> nn.Module: ...
 
     @property
-    def blocks(self) -> tuple[nn.Module, ...]:
-        """Its blocks in order."""
+    def blocks(self) -> tuple[nn.Module, ...]: ...
 
-    def replay(self, ids_BT: Tensor) -> Replay:
-        """Records a batch of token ids and returns what replays its blocks."""
+    def replay(self, ids_BT: Tensor) -> Replay: ...
 
 
 def gaps_by_order(anatomy: Blocks, replay: Replay, boundaries: Sequence[Tensor], state: State) -> list[float]:
@@ -74,7 +71,7 @@ def gaps_by_neighbours(anatomy: Blocks, *, padded: bool) -> Steps[list[float]]:
     Args:
         padded: one of them is longer and one shorter; otherwise both are as long as the prompt.
     """
-    ids_BT = random_ids(anatomy.model, CHECK_TOKENS, home_of(anatomy.model))
+    ids_BT = random_ids(anatomy.model)
     batch = torch.stack([ids_BT[0], ids_BT[1], ids_BT[1].flip(0)])
     if padded:
         batch[0, _ALONE:] = batch[0, _ALONE - 1]

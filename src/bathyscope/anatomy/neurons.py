@@ -100,7 +100,7 @@ def output_weights(anatomy: Anatomy) -> list[tuple[OutputWeights, ...]]:
         for index, block in enumerate(anatomy.blocks):
             run = partial(replay.run, block, index, streams[-1], state=state)
             with lent(block):
-                (calls,) = calls_within([block], lambda run=run: streams.append(run()))  # type: ignore[misc]
+                calls = calls_within(block, lambda run=run: streams.append(run()))  # type: ignore[misc]
                 ends = [_Root(one) for module, _ in site_modules(block, site) for one in calls if one.module is module]
                 roots = chain.from_iterable(_roots(calls, end, anatomy.width) for end in ends)
                 weights = list(chain.from_iterable(_passing(block, root, anatomy.width) for root in roots))

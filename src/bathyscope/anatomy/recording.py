@@ -149,21 +149,6 @@ def reset_rotary(model: nn.Module) -> None:
                 setattr(module, f"{prefix}max_seq_len_cached", module.original_max_seq_len)
 
 
-@torch.no_grad()
-def _raw(model: nn.Module, blocks: Sequence[nn.Module], returns: Sequence[int | None], ids_BT: Tensor) -> Recording:
-    sinks: list[list[tuple[Tensor, BlockArguments]]] = [[] for _ in blocks]
-    stubs = [stub(block.forward, kind, sink) for block, kind, sink in zip(blocks, returns, sinks)]
-    reset_rotary(model)
-    with replaced_forwards(blocks, stubs):
-        getattr(model, "base_model", model)(input_ids=ids_BT, use_cache=False)
-    for index, sink in enumerate(sinks):
-        if len(sink) != 1:
-            raise ModelError(
-                f"Block {index} was called {len(sink)} times in one forward; one call per block is expected."
-            )
-    return Recording(sinks[0][0][0], [sink[0][1] for sink in sinks])
-
-
 class Recorder:
     """Records batches of prompts on one model; its arguments are those of its ``Anatomy``.
 
@@ -179,7 +164,7 @@ class Recorder:
 
     def record(self, ids_BT: Tensor) -> Recording:
         """h_0 and all block arguments for token ids [batch, tokens], padded on the right where lengths differ."""
-        recording = _raw(self._model, self._blocks, self._returns, ids_BT)
+        recording = self._raw(ids_BT)
         batch, tokens = ids_BT.shape
         known: dict[int, bool] = {}
         for index, arguments in enumerate(recording.blocks):
@@ -199,11 +184,24 @@ class Recorder:
         batch, tokens, wide, long = _PROBE_SIZES
 
         def leaves(rows: int, length: int) -> list[dict[Path, Tensor]]:
-            recording = _raw(self._model, self._blocks, self._returns, probe_ids(self._model, rows, length))
-            return [dict(walk(block.values)) for block in recording.blocks]
+            return [dict(walk(block.values)) for block in self._raw(probe_ids(self._model, rows, length)).blocks]
 
         found: list[dict[Path, Axes]] = []
         for small, wider, longer in zip(leaves(batch, tokens), leaves(wide, tokens), leaves(batch, long)):
             both = small.keys() & wider.keys() & longer.keys()
             found.append({p: infer_axes(small[p], wider[p], longer[p], _PROBE_SIZES) for p in both})
         return found
+
+    @torch.no_grad()
+    def _raw(self, ids_BT: Tensor) -> Recording:
+        sinks: list[list[tuple[Tensor, BlockArguments]]] = [[] for _ in self._blocks]
+        stubs = [stub(block.forward, kind, sink) for block, kind, sink in zip(self._blocks, self._returns, sinks)]
+        reset_rotary(self._model)
+        with replaced_forwards(self._blocks, stubs):
+            getattr(self._model, "base_model", self._model)(input_ids=ids_BT, use_cache=False)
+        for index, sink in enumerate(sinks):
+            if len(sink) != 1:
+                raise ModelError(
+                    f"Block {index} was called {len(sink)} times in one forward; one call per block is expected."
+                )
+        return Recording(sinks[0][0][0], [sink[0][1] for sink in sinks])

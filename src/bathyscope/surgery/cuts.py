@@ -20,7 +20,7 @@ from transformers.pytorch_utils import Conv1D
 
 from bathyscope.anatomy.anatomy import Anatomy
 from bathyscope.anatomy.calls import Call, called
-from bathyscope.anatomy.gaps import CHECK_TOKENS, gap, random_ids
+from bathyscope.anatomy.gaps import gap, random_ids
 from bathyscope.anatomy.replay import Replay, State
 from bathyscope.anatomy.sites import tapped
 from bathyscope.errors import ModelError, OptionError
@@ -166,7 +166,7 @@ def last_matrix(anatomy: Anatomy, index: int) -> nn.Linear | Conv1D:
     """
     block, site = anatomy.blocks[index], anatomy.sites.get("mlp")
     if site is not None:
-        replay = anatomy.replay(random_ids(anatomy.model, CHECK_TOKENS, next(anatomy.model.parameters()).device))
+        replay = anatomy.replay(random_ids(anatomy.model))
         seen: dict[str, Tensor] = {}
 
         def keep(name: str, call: Call) -> None:

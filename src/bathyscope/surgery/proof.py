@@ -49,7 +49,7 @@ def require_same(
     """
     source = outlined(config)
     anatomy = anatomy_of(source) if family is None else resolve(source, family)
-    ids = random_ids(source, OUTLINE_TOKENS, torch.device("cpu"))
+    ids = random_ids(source, OUTLINE_TOKENS)
     wanted = _scheduled(anatomy, schedule, ids)
     try:
         target = outlined(made)

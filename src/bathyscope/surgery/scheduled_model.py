@@ -14,9 +14,8 @@ from transformers import DynamicCache, PreTrainedModel
 from bathyscope.anatomy.anatomy import Anatomy, config_of
 from bathyscope.anatomy.checks import Checks, check
 from bathyscope.anatomy.family import Family
-from bathyscope.anatomy.gaps import CHECK_TOKENS, gap, random_ids, tolerance
+from bathyscope.anatomy.gaps import gap, random_ids, tolerance
 from bathyscope.anatomy.mode import evaluating, running, runs_schedule
-from bathyscope.anatomy.plain import home_of
 from bathyscope.anatomy.recording import CACHE_NAMES
 from bathyscope.anatomy.replay import State
 from bathyscope.anatomy.sites import submodule
@@ -210,7 +209,7 @@ _STEPWISE = 1e-3
 @torch.no_grad()
 def expected_logits(anatomy: Anatomy, schedule: Schedule, arguments: Arguments) -> Tensor:
     """Logits [2, T, V] of a short random batch, from blocks replayed one at a time. Run before the exchange."""
-    ids = random_ids(anatomy.model, CHECK_TOKENS, home_of(anatomy.model))
+    ids = random_ids(anatomy.model)
     replay = anatomy.replay(ids)
     stream = replay.recording.resid0_BTD
     state: State = {}
@@ -228,7 +227,7 @@ def require_parity(hf: nn.Module, expected: Tensor, chain: Chain, schedule: Sche
         ModelError: the forward differs from the replayed blocks, with the measured gap.
     """
     parameter = next(p for p in hf.parameters() if p.is_floating_point())
-    ids, allowed = random_ids(hf, CHECK_TOKENS, home_of(hf)), tolerance(parameter.dtype)
+    ids, allowed = random_ids(hf), tolerance(parameter.dtype)
     found = hf(input_ids=ids, use_cache=False, return_dict=True).logits
     apart = gap(found, expected)
     if not apart <= allowed:
