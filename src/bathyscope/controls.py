@@ -80,7 +80,7 @@ class Control:
             return model, shuffled_text(prompts, self.seed)
         made = untrained(model, self.seed) if self.kind == "untrained" else shuffled_blocks(model, self.seed)
         # a measure's own further prompts may be texts
-        return replace(made, _given_tokenizer=prompts.tokenizer), prompts
+        return replace(made, given_tokenizer=prompts.tokenizer), prompts
 
 
 def controls_of(given: str | Sequence[str] | None) -> tuple[Control, ...]:

@@ -281,7 +281,7 @@ def test_what_is_asked_wrongly_is_refused_before_any_forward(
     tokenizer = copy.deepcopy(bundled.tokenizer)
     tokenizer.bos_token = tokenizer.eos_token = None
     with pytest.raises(PromptError, match="neither a beginning-of-text nor an end-of-text token"):
-        evaluate(replace(bundled, _given_tokenizer=tokenizer), ["arc_easy"], ["drop:5"], arc)
+        evaluate(replace(bundled, given_tokenizer=tokenizer), ["arc_easy"], ["drop:5"], arc)
 
 
 def test_written_answers_are_those_of_generate_under_the_schedule(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -54,22 +55,15 @@ def called(modules: Iterable[tuple[str, nn.Module]], then: Callable[[Call], Tens
     Where it gives a tensor, that stands in the place of what the module gave, or of the first of several.
     """
 
-    def hook(path: str) -> Callable[..., Any]:
-        def ended(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
-            call = Call(module, args, kwargs, output, path)
-            value = then(call)
-            return None if value is None else call.answered(value)
+    def ended(path: str, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
+        call = Call(module, args, kwargs, output, path)
+        value = then(call)
+        return None if value is None else call.answered(value)
 
-        return ended
-
-    handles: list[Any] = []
-    try:
+    with ExitStack() as stack:
         for path, module in modules:
-            handles.append(module.register_forward_hook(hook(path), with_kwargs=True))
+            stack.enter_context(module.register_forward_hook(partial(ended, path), with_kwargs=True))
         yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 @torch.no_grad()

@@ -195,14 +195,11 @@ def _reports() -> Iterator[list[str]]:
     def keep_quiet(record: logging.LogRecord) -> bool:
         return "on the meta device because they were offloaded" not in record.getMessage()
 
-    filters = [("transformers.modeling_utils", keep), ("accelerate.big_modeling", keep_quiet)]
-    for logger, one in filters:
-        logging.getLogger(logger).addFilter(one)
-    try:
+    with ExitStack() as stack:
+        for logger, one in (("transformers.modeling_utils", keep), ("accelerate.big_modeling", keep_quiet)):
+            logging.getLogger(logger).addFilter(one)
+            stack.callback(logging.getLogger(logger).removeFilter, one)
         yield kept
-    finally:
-        for logger, one in filters:
-            logging.getLogger(logger).removeFilter(one)
 
 
 def _require_complete(name: str, hf: PreTrainedModel, found: Mapping[str, Any]) -> None:

@@ -1,6 +1,6 @@
 """A checked model, as every measure takes it."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ class Model:
         anatomy: where its parts are.
         checks: what the checks at load measured.
         weight_hash: SHA-256 over names, shapes and values of the weights, as they were when it was loaded.
+        given_tokenizer: the tokenizer that was given in the place of the checkpoint's own; None = none was.
         schedule: the order in which it runs another model's blocks; None = its own.
 
     Example:
@@ -45,18 +46,13 @@ class Model:
     checks: Checks
     weight_hash: str
     trust_remote_code: bool = False
-    _given_tokenizer: Any = field(default=None, repr=False)
+    given_tokenizer: Any = None
     schedule: str | None = None
 
     @property
     def hf(self) -> PreTrainedModel:
         """The transformers model itself."""
         return self.anatomy.model  # type: ignore[return-value]
-
-    @property
-    def given_tokenizer(self) -> Any:
-        """The tokenizer that was given in the place of the checkpoint's own; None = none was."""
-        return self._given_tokenizer
 
     @property
     def n_blocks(self) -> int:
@@ -116,8 +112,8 @@ class Model:
         """
         from bathyscope.prompts.tokenizer import load_tokenizer
 
-        if self._given_tokenizer is not None:
-            return self._given_tokenizer
+        if self.given_tokenizer is not None:
+            return self.given_tokenizer
         if not getattr(self.hf.config, "_name_or_path", "") and self.name == type(self.hf).__name__:
             return None  # made in memory: it has no checkpoint whose tokenizer could be its own
         source = str(Path(self.name).expanduser()) if self.name.startswith("~") else self.name

@@ -15,8 +15,6 @@ from bathyscope.prompts.tokenizer import tokenizer_hash
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-    from bathyscope.model import Model
-
 
 def tokenized(
     model: Model,

@@ -5,11 +5,11 @@ from typing import Final
 
 from bathyscope.errors import OptionError, StoreError
 from bathyscope.store.folder import LOCK, OWNER
+from bathyscope.store.manifest import RUN
 from bathyscope.store.prompts import PROMPTS_FILE
 
 HUB: Final = "hf://datasets/"
-_MANIFEST: Final = "manifest.json"
-_OF_A_RUN: Final = (_MANIFEST, "*.nc", PROMPTS_FILE, "controls/*")
+_OF_A_RUN: Final = (RUN.manifest, "*.nc", PROMPTS_FILE, "controls/*")
 
 
 def push_folder(folder: Path, to: str, private: bool) -> str:
@@ -32,7 +32,7 @@ def push_folder(folder: Path, to: str, private: bool) -> str:
     api = HfApi()
     try:
         api.create_repo(name, repo_type="dataset", private=private, exist_ok=True)
-        if api.file_exists(name, _MANIFEST, repo_type="dataset"):
+        if api.file_exists(name, RUN.manifest, repo_type="dataset"):
             raise StoreError(f"There is a run in {HUB}{name} already; push to another name.")
         api.upload_folder(
             repo_id=name,
@@ -64,8 +64,8 @@ def pulled(address: str) -> Path:
         kept = snapshot_download(name, repo_type="dataset", revision=revision, allow_patterns=list(_OF_A_RUN))
     except (OSError, ValueError, HfHubHTTPError) as error:
         raise StoreError(f"Reading {address} failed: {_said(error)} A private one needs `hf auth login`.") from error
-    if not (Path(kept) / _MANIFEST).is_file():
-        raise StoreError(f"{address} holds no run: there is no {_MANIFEST}. Runs come there by run.push({name!r}).")
+    if not (Path(kept) / RUN.manifest).is_file():
+        raise StoreError(f"{address} holds no run: there is no {RUN.manifest}. Runs come there by run.push({name!r}).")
     return Path(kept)
 
 

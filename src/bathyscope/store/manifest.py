@@ -199,6 +199,18 @@ class Manifest:
         """A copy whose record has other values."""
         return replace(self, record=replace(self.record, **changes), schema=SCHEMA)
 
+    def with_part(self, index: int | None, sha256: str) -> Manifest:
+        """A copy that lists the file of shard ``index``; of the run-level results where it is None."""
+        if index is None:
+            return self.with_record(derived=FileEntry(part_file(None), sha256))
+        entry = FileEntry(part_file(index), sha256, self.identity.plan[index])
+        return self.with_record(shards={**self.record.shards, index: entry})
+
+
+def part_file(index: int | None) -> str:
+    """Name of the file of shard ``index`` in the run's folder; of the run-level results where it is None."""
+    return "derived.nc" if index is None else f"shard-{index:05d}.nc"
+
 
 def library_versions() -> dict[str, str]:
     """Versions of Python and of the libraries that numbers may depend on (read without importing them)."""

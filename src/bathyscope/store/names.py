@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import count
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
@@ -26,12 +27,8 @@ def run_names(runs: Sequence[Run]) -> list[str]:
         names = datasets
     else:
         names = [f"{model} on {dataset}" for model, dataset in zip(models, datasets)]
-    total, seen = Counter(names), Counter[str]()
-    numbered = []
-    for name in names:
-        seen[name] += 1
-        numbered.append(f"{name} ({seen[name]})" if total[name] > 1 else name)
-    return numbered
+    numbers = defaultdict[str, Iterator[int]](lambda: count(1))
+    return [f"{name} ({next(numbers[name])})" if names.count(name) > 1 else name for name in names]
 
 
 def model_names(models: Sequence[str]) -> list[str]:

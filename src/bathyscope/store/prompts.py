@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, overload
+from typing import Any, Final, NoReturn
 
 import xarray as xr
 
@@ -67,8 +67,12 @@ def remembered_prompts(datasets: Sequence[xr.Dataset], identity: Identity) -> Pr
         for one in datasets
         if PROMPT in one.sizes
     ]
+    without = (
+        f"The run of {identity.model} on {identity.dataset} was written before prompts were kept with runs, so that "
+        "its token ids and texts are not known; survey again for them."
+    )
     if not told:
-        raise StoreError(_without(identity))
+        raise StoreError(without)
     coords = max(told, key=lambda own: len(set(COORDINATES) & set(own)))
     count = next(one.sizes[PROMPT] for one in datasets if PROMPT in one.sizes)
     names = coords.pop("prompt_id", range(count))
@@ -76,7 +80,7 @@ def remembered_prompts(datasets: Sequence[xr.Dataset], identity: Identity) -> Pr
     sets = coords.pop("dataset", [identity.dataset] * count)
     coords.pop(PROMPT, None)
     items = tuple(
-        TokenizedPrompt(str(name), _LostIds(int(length), identity), None, _there(coords, number), str(dataset))  # type: ignore[arg-type]
+        TokenizedPrompt(str(name), _LostIds(int(length), without), None, _there(coords, number), str(dataset))  # type: ignore[arg-type]
         for number, (name, length, dataset) in enumerate(zip(names, lengths, sets))
     )
     return Prompts(items, identity.dataset, kept=Kept(identity.prompt_hash, identity.tokenizer_hash, None))
@@ -85,20 +89,14 @@ def remembered_prompts(datasets: Sequence[xr.Dataset], identity: Identity) -> Pr
 class _LostIds(Sequence[int]):
     """Token ids of which only the number is known."""
 
-    def __init__(self, length: int, identity: Identity) -> None:
-        self._length, self._identity = length, identity
+    def __init__(self, length: int, refusal: str) -> None:
+        self._length, self._refusal = length, refusal
 
     def __len__(self) -> int:
         return self._length
 
-    @overload
-    def __getitem__(self, index: int) -> int: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[int]: ...
-
-    def __getitem__(self, index: int | slice) -> int | Sequence[int]:
-        raise StoreError(_without(self._identity))
+    def __getitem__(self, index: object) -> NoReturn:
+        raise StoreError(self._refusal)
 
     def __repr__(self) -> str:
         return f"<{self._length} token ids that the run does not keep>"
@@ -114,10 +112,3 @@ def _there(labels: Mapping[str, Sequence[Any]], number: int) -> dict[str, Any]:
     """Labels of one prompt; results fill what a prompt does not have with NaN and empty texts."""
     own = {name: values[number] for name, values in labels.items()}
     return {name: value for name, value in own.items() if value != "" and value == value}
-
-
-def _without(identity: Identity) -> str:
-    return (
-        f"The run of {identity.model} on {identity.dataset} was written before prompts were kept with runs, so that "
-        "its token ids and texts are not known; survey again for them."
-    )

@@ -20,7 +20,7 @@ from bathyscope.store.folder import folder_path, read_manifest, verified
 from bathyscope.store.hub import HUB, pulled, push_folder
 from bathyscope.store.manifest import RUN, Identity, Manifest
 from bathyscope.store.merge import merge
-from bathyscope.store.prompts import PROMPTS, PROMPTS_FILE, decode_prompts, remembered_prompts
+from bathyscope.store.prompts import PROMPTS, decode_prompts, remembered_prompts
 from bathyscope.store.saving import save_folder
 from bathyscope.store.selecting import Some, of_all_prompts, of_places, of_prompts, of_variables, prompts_named
 from bathyscope.store.shards import read_shard
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from bathyscope.verdict import Verdict
 
-DERIVED = "derived.nc"
 CONTROLS = "controls"
 """The folder of a run in which its controls lie, each a run of its own."""
 
@@ -178,9 +177,7 @@ class Run:
         manifest = Manifest.from_tree(self.manifest, "the run's manifest")
         if manifest.record.finished is None:
             raise StoreError("Only finished runs are saved: finish it first, by the survey that began it.")
-        files = {name: (PROMPTS_FILE if name == PROMPTS else name, content) for name, content in self.files.items()}
-        held = {i: (DERIVED if i is None else shard_file(i), dict(found)) for i, found in self.held.items()}
-        save_folder(folder, manifest, self.path, held, files)
+        save_folder(folder, manifest, self.path, self.held, self.files)
         for label, control in self.controls.items():
             control.save(folder / CONTROLS / label)
         return open_run(folder)
@@ -406,11 +403,6 @@ def assemble(
     """A run of merged shards and run-level results; a run-level dataset takes the place of its namesake."""
     tree = xr.DataTree.from_dict({f"/{name}": dataset for name, dataset in {**merged, **derived}.items()})
     return Run(tree, manifest.to_dict(), path, files, held=held or {})
-
-
-def shard_file(index: int) -> str:
-    """Name of the file of shard ``index`` in the run's folder."""
-    return f"shard-{index:05d}.nc"
 
 
 def push(run: Run | str | Path, to: str, *, private: bool = True) -> str:

@@ -58,9 +58,8 @@ def of_prompts(datasets: Mapping[str, xr.Dataset], numbers: Sequence[int]) -> di
     found = {}
     for name, dataset in datasets.items():
         names = [one for one, values in dataset.data_vars.items() if PROMPT in values.dims or values.dims == _OF_NAMES]
-        if not any(
-            PROMPT in dataset[one].dims for one in names
-        ):  # labels of prompts may stand beside results of all of them
+        # labels of prompts may stand beside results of all of them
+        if not any(PROMPT in dataset[one].dims for one in names):
             continue
         by_prompt = dataset[names]
         if PROMPT not in dataset.coords:

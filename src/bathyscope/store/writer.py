@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,9 +15,9 @@ from bathyscope.interrupts import uninterrupted
 from bathyscope.store.canonical import canonical
 from bathyscope.store.difference import listed, require_same, version_difference
 from bathyscope.store.folder import Folder, folder_path, plain_name, reason, verified
-from bathyscope.store.manifest import RUN, FileEntry, Identity, Manifest, Record, now
+from bathyscope.store.manifest import RUN, FileEntry, Identity, Manifest, Record, now, part_file
 from bathyscope.store.merge import merge, require_by_prompt
-from bathyscope.store.run import DERIVED, Run, assemble, shard_file
+from bathyscope.store.run import Run, assemble
 from bathyscope.store.shards import encode, read_shard
 
 
@@ -95,8 +94,7 @@ class RunWriter:
         first, last = self._manifest.identity.plan[index]
         kept = {name: canonical(dataset, name) for name, dataset in datasets.items()}
         require_by_prompt(kept, last - first)
-        what = f"shard {index} (prompts {first} to {last - 1})"
-        self._keep(what, shard_file(index), kept, index)
+        self._keep(f"shard {index} (prompts {first} to {last - 1})", kept, index)
 
     def attach(self, name: str, file: str, content: bytes) -> None:
         """Keep a further file with the run: ``run.files[name]``. One of that name takes the place of the former."""
@@ -124,7 +122,7 @@ class RunWriter:
         """
         self.merged()
         kept = {name: canonical(dataset, name) for name, dataset in derived.items()}
-        self._keep("the run-level results", DERIVED, kept, None)
+        self._keep("the run-level results", kept, None)
         run = self.run()
         self.close()
         return run
@@ -151,21 +149,16 @@ class RunWriter:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _keep(self, what: str, file: str, datasets: dict[str, xr.Dataset], index: int | None) -> None:
+    def _keep(self, what: str, datasets: dict[str, xr.Dataset], index: int | None) -> None:
         """A file and the manifest that lists it, both of them or none also where Ctrl-C comes in between."""
-        identity, record = self._manifest.identity, self._manifest.record
-        content = encode(datasets, identity.marks(index)) if self._folder is not None else b""
+        content = encode(datasets, self._manifest.identity.marks(index)) if self._folder is not None else b""
         with uninterrupted(), self._writing(what):
             if self._folder is None:
-                self._held[index] = dict(datasets)
-                entry = FileEntry(file, "")
+                self._held[index], sha256 = datasets, ""
             else:
-                entry = FileEntry(file, self._folder.write(file, content))
-            if index is None:
-                self._save(self._manifest.with_record(derived=entry, finished=now()))
-            else:
-                shards = {**record.shards, index: replace(entry, prompts=identity.plan[index])}
-                self._save(self._manifest.with_record(shards=shards))
+                sha256 = self._folder.write(part_file(index), content)
+            listed = self._manifest.with_part(index, sha256)
+            self._save(listed.with_record(finished=now()) if index is None else listed)
 
     def _read(self, entry: FileEntry, index: int | None) -> dict[str, xr.Dataset]:
         if self._folder is None:
