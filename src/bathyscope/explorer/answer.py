@@ -61,21 +61,15 @@ def answer(run: Run, cluster: str | None = None) -> Answer:
     if cluster is not None:
         trust.append(f"Intervals resample {resampled(cluster)}.")
     cost = cost_of_leaving_out(run, cluster)
-    if cost is None:
-        return Answer(
-            headline, "Which blocks could go is not known: drop was not measured.", "", tuple(trust), _again(run)
-        )
     picked, cheap = _cheap(cost)
-    return Answer(headline, cheap, _dear(cost), tuple(trust), _together(run, picked) if picked else _again(run), picked)
+    return Answer(headline, cheap, _dear(cost), tuple(trust), _command(run, picked), picked)
 
 
-def _together(run: Run, blocks: Sequence[int]) -> str:
-    """The command that chooses as many blocks and proves what leaving them out together costs."""
-    return f"bathyscope prune {_name(run)} --calibration YOURS.jsonl --test OTHERS.jsonl --drop {len(blocks)}"
-
-
-def _again(run: Run) -> str:
-    """The survey that would tell more."""
+def _command(run: Run, blocks: Sequence[int]) -> str:
+    """What chooses as many blocks and proves what leaving them out together costs; without any the survey that would
+    tell more."""
+    if blocks:
+        return f"bathyscope prune {_name(run)} --calibration YOURS.jsonl --test OTHERS.jsonl --drop {len(blocks)}"
     return f"bathyscope survey {_name(run)} --prompts YOURS.jsonl --measures lens,skip,drop,tokens --out runs/more"
 
 
@@ -85,8 +79,10 @@ def _name(run: Run) -> str:
     return shlex.quote(name) if _LOADABLE.fullmatch(name) or Path(name).is_dir() else "MODEL"
 
 
-def _cheap(cost: ByPlace) -> tuple[tuple[int, ...], str]:
-    """Blocks whose interval ends below ``CHEAP``, and the sentence that names them."""
+def _cheap(cost: ByPlace | None) -> tuple[tuple[int, ...], str]:
+    """Blocks whose interval ends below ``CHEAP``, and the sentence that names them or says why none is."""
+    if cost is None:
+        return (), "Which blocks could go is not known: drop was not measured."
     high = np.array([interval.high for interval in cost.intervals])
     if np.isnan(high).all():
         return (), "One prompt has no interval, so that no block is named as cheap: survey at least ten."
@@ -99,21 +95,18 @@ def _cheap(cost: ByPlace) -> tuple[tuple[int, ...], str]:
         most = f"{each} at most {high[below].max():.2g} nats to the loss (upper end of the 95 % interval)"
         subject = "block costs" if len(picked) == 1 else "blocks cost"
         together = f" {_ADD_UP}" if len(picked) > 1 else ""
-        return (
-            picked,
-            f"{len(picked)} of {len(places)} {subject} least when left out: {_listed(picked)}; {most}.{together}",
-        )
+        said = f"{len(picked)} of {len(places)} {subject} least when left out: {_listed(picked)}; {most}.{together}"
+        return picked, said
     least = int(np.nanargmin(cost.mean))
-    named = f"block {places[least]} ({_shown(cost, least)})"
+    named = f"the cheapest is block {places[least]} ({_shown(cost, least)})"
     if cost.mean[least] <= CHEAP:
-        return (
-            (),
-            f"The intervals are too wide to name a block that could go; the cheapest is {named}. Survey more prompts.",
-        )
-    return (), f"No block can be left out for less than {CHEAP:g} nats; the cheapest is {named}."
+        return (), f"The intervals are too wide to name a block that could go; {named}. Survey more prompts."
+    return (), f"No block can be left out for less than {CHEAP:g} nats; {named}."
 
 
-def _dear(cost: ByPlace) -> str:
+def _dear(cost: ByPlace | None) -> str:
+    if cost is None:
+        return ""
     order = np.argsort(-np.nan_to_num(cost.mean, nan=-math.inf), kind="stable")[:_NAMED]
     first = f"block {cost.places[order[0]]} ({_shown(cost, int(order[0]))} nats)"
     rest = [f"{cost.places[place]} ({cost.mean[place]:+.2g})" for place in order[1:]]

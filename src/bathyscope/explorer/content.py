@@ -47,7 +47,7 @@ def content(run: Run, name: str, *, text: bool = True, cluster: str | None = Non
     if cluster is not None:
         run.prompts.clusters(cluster)
     pack = Pack()
-    meta: dict[str, Any] = {
+    meta = {
         "name": shown(name),
         "cheap": CHEAP,
         "resampled": shown(resampled(cluster)),
@@ -67,8 +67,8 @@ def content(run: Run, name: str, *, text: bool = True, cluster: str | None = Non
         "tokens": _tokens(run, pack, text),
         "maps": [*_maps_between(run, pack), *_maps_at_tokens(run, pack)],
         "pieces": _pieces(run, text),
+        "nBlocks": _n_blocks(run),
     }
-    meta["nBlocks"] = _n_blocks(run)
     return pack.text(meta)
 
 
@@ -174,7 +174,7 @@ def _maps_between(run: Run, pack: Pack) -> Iterator[dict[str, Any]]:
             reductions = [one for one in _REDUCTIONS if one in values["reduction"].values]
             values = values.sel(reduction=reductions).transpose("reduction", "prompt", "skipped", "block")
             key = f"{measure}-{name.replace('_', '-')}"
-            pack.add(f"{key}-mean", _mean(values.values, 1), "f24")
+            pack.add(f"{key}-mean", values.mean("prompt"), "f24")
             pack.add(f"{key}-each", values.values[:, :_MAPS_OF], "f24")
             yield {
                 "key": key,
@@ -210,10 +210,3 @@ def _maps_at_tokens(run: Run, pack: Pack) -> Iterator[dict[str, Any]]:
                 "reductions": [""],
                 "prompts": measured,
             }
-
-
-def _mean(values: np.ndarray, axis: int) -> np.ndarray:
-    """Over the prompts that have a value."""
-    known = ~np.isnan(values)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(np.where(known, values, 0.0).sum(axis) / known.sum(axis))

@@ -1,7 +1,6 @@
 """Parts that all pages share: what fills a template, and pictures as elements of a page."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib import metadata
 from importlib.resources import files
 from pathlib import Path
@@ -23,38 +22,17 @@ _PAPER: Final = 43.9
 """Rem between the margins of an upright sheet, as the style sheet has them."""
 
 
-@dataclass(frozen=True)
-class Picture:
-    """A panel on a page; ``width`` is that of what a telephone's screen is too narrow for, which is scrolled there,
-    ``wide`` is what needs a row of its own anywhere, and ``sheet`` what needs a sheet of its own across on paper."""
-
-    svg: Markup
-    alt: str
-    width: str | None
-    wide: bool
-    sheet: bool
-
-
-@dataclass(frozen=True)
-class Figure:
-    """Pictures under a heading, with what is said of them."""
-
-    heading: str
-    note: str
-    panels: list[Picture]
-    headings: Sequence[str] = ()
-    rows: Sequence[Sequence[str]] = ()
-
-
-def figure(drawing: Drawing, anchor: str, headings: Sequence[str] = (), rows: Sequence[Sequence[str]] = ()) -> Figure:
-    """A figure, every panel drawn once.
+def figure(
+    drawing: Drawing, anchor: str, headings: Sequence[str] = (), rows: Sequence[Sequence[str]] = ()
+) -> dict[str, Any]:
+    """What a template shows as a figure: pictures under a heading, every panel drawn once, with what is said of them.
 
     Args:
         anchor: unique on the page, and short: every mark of a picture says it.
         rows: the numbers behind it.
     """
     pictures = [_picture(panel, f"{anchor}-{number}") for number, panel in enumerate(drawing.panels)]
-    return Figure(drawing.heading, drawing.note, pictures, headings, rows)
+    return {"heading": drawing.heading, "note": drawing.note, "panels": pictures, "headings": headings, "rows": rows}
 
 
 def write_page(template: str, out: Path, **content: Any) -> None:
@@ -83,8 +61,15 @@ def _harmless(value: object) -> object:
     return shown(value) if type(value) is str else value
 
 
-def _picture(panel: Panel, name: str) -> Picture:
+def _picture(panel: Panel, name: str) -> dict[str, Any]:
+    """``width`` is that of what a telephone's screen is too narrow for, which is scrolled there, ``wide`` is what needs
+    a row of its own anywhere, and ``sheet`` what needs a sheet of its own across on paper."""
     across = panel.size[0]
     rem = across * _REM_PER_INCH
-    width = f"{rem:.4g}rem" if across > style.MAP_SIZE[0] else None
-    return Picture(Markup(inline_svg(panel, name)), panel.alt, width, across > style.PAIRED_UP_TO, rem > _PAPER)
+    return {
+        "svg": Markup(inline_svg(panel, name)),
+        "alt": panel.alt,
+        "width": f"{rem:.4g}rem" if across > style.MAP_SIZE[0] else None,
+        "wide": across > style.PAIRED_UP_TO,
+        "sheet": rem > _PAPER,
+    }

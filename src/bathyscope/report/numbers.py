@@ -25,16 +25,12 @@ class Row(TypedDict):
     units: str
 
 
-def numbers(drawing: Drawing, data: xr.Dataset) -> list[Row]:
+def numbers(drawing: Drawing, data: xr.Dataset) -> Iterator[Row]:
     """A row for every curve along the depth and place, curve after curve; none for maps.
 
     Args:
         data: what was drawn from, which knows the units.
     """
-    return list(_numbers(drawing, data))
-
-
-def _numbers(drawing: Drawing, data: xr.Dataset) -> Iterator[Row]:
     for panel in drawing.panels:
         curves, axis = curves_of(panel)
         for curve in curves:

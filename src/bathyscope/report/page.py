@@ -155,7 +155,7 @@ def _plan_section(plan: Plan, anchor: str) -> dict[str, Any]:
 
 def _numbers(run: Run, figure: str, drawing: Drawing) -> tuple[list[str], list[list[str]]]:
     """Means and bands of a figure's curves: headings, and a row for each block or boundary."""
-    found = numbers(drawing, run[figures_of(run)[figure].measure])
+    found = list(numbers(drawing, run[figures_of(run)[figure].measure]))
     curves = list(dict.fromkeys((one["what"], one["units"]) for one in found))
     told = {(one["what"], one["units"], one["place"]): _mean_of(one) for one in found}
     places = sorted({one["place"] for one in found})

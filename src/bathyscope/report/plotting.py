@@ -93,7 +93,7 @@ def save_panels(
             for format_ in formats:
                 keep(f"{name}.{panel.name}.{format_}", render(drawn, format_))
         keep(f"{name}.txt", f"{drawing.note} {run.caption()}\n".encode())
-        if rows := numbers(drawing, run[kinds[name].measure]):
+        if rows := list(numbers(drawing, run[kinds[name].measure])):
             keep(f"{name}.csv", pd.DataFrame(rows).to_csv(index=False).encode())
     return written
 

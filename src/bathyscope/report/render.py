@@ -40,17 +40,12 @@ def render(figure: Figure, format_: str, *, salt: str = "bathyscope", text_as_te
     stream = io.BytesIO()
     with style.applied(), mpl.rc_context(settings):
         if format_ == "svg":
-            return _svg(figure)
-        figure.savefig(stream, format=format_, metadata=_NO_DATES[format_])
+            # as savefig writes it, which would draw everything once more beforehand, for the places of texts alone
+            figure.set_dpi(float(mpl.rcParams["savefig.dpi"]))
+            FigureCanvasSVG(figure).print_svg(stream, metadata=_NO_DATES["svg"])
+        else:
+            figure.savefig(stream, format=format_, metadata=_NO_DATES[format_])
     return stream.getvalue()
-
-
-def _svg(figure: Figure) -> bytes:
-    """As ``savefig`` writes it, which would draw everything once more beforehand, for the places of texts alone."""
-    text = io.StringIO()
-    figure.set_dpi(float(mpl.rcParams["savefig.dpi"]))
-    FigureCanvasSVG(figure).print_svg(text, metadata=_NO_DATES["svg"])
-    return text.getvalue().encode()
 
 
 def check_format(format_: str) -> None:

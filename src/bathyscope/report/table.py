@@ -61,7 +61,8 @@ def effective_depth_rows(run: Run) -> list[DepthRow]:
 def remarks(rows: Sequence[DepthRow]) -> list[str]:
     """Why numbers are missing, one sentence a reason, estimators with the same reason together."""
     told = gathered((row["reason"], estimator_name(row["estimator"])) for row in rows if row["reason"])
-    return [f"{_first_capital('; '.join(names))}: {reason}." for reason, names in told.items()]
+    said = [f"{'; '.join(names)}: {reason}." for reason, names in told.items()]
+    return [f"{one[:1].upper()}{one[1:]}" for one in said]
 
 
 def gathered(told: Iterable[tuple[K, str]]) -> dict[K, list[str]]:
@@ -74,7 +75,7 @@ def gathered(told: Iterable[tuple[K, str]]) -> dict[K, list[str]]:
 
 def depth_headings(run: Run) -> list[str]:
     """Headings of :func:`depth_cells`."""
-    return ["Estimator", "Depth", f"{interval_level(run):.0%} interval", "Ratio", "Crossed"]
+    return ["Estimator", "Depth", f"{run[MEASURE].attrs['level']:.0%} interval", "Ratio", "Crossed"]
 
 
 def depth_cells(row: DepthRow) -> list[str]:
@@ -121,12 +122,3 @@ def _split(name: str) -> tuple[str, str]:
         if name.startswith(prefix):
             return reading, name.removeprefix(prefix)
     return "", name
-
-
-def interval_level(run: Run) -> float:
-    """The intervals' level, a share."""
-    return float(run[MEASURE].attrs["level"])
-
-
-def _first_capital(text: str) -> str:
-    return text[:1].upper() + text[1:]

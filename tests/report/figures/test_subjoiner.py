@@ -5,7 +5,7 @@ import functools
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
-from support.artists import axes_titled, curve, visible_texts
+from support.artists import axes_titled, visible_texts
 
 from bathyscope.report.figures import subjoiner
 
@@ -48,12 +48,12 @@ def test_the_map_holds_the_scores_of_all_heads_symmetric_around_zero() -> None:
 
 def test_ranked_heads_have_names_scores_and_bars() -> None:
     ax = axes_titled(drawn(), "Heads of the highest ranks")
-    x, y = curve(ax, "score")
-    np.testing.assert_array_equal(x, found()["top_score"].values)
-    np.testing.assert_array_equal(y, range(RANKS))
-    (bars,) = ax.collections
-    ends = [(path.vertices[0, 0], path.vertices[1, 0]) for path in bars.get_paths()]
-    np.testing.assert_allclose(ends, np.stack([found()["ci_low"], found()["ci_high"]], 1))
+    dots = np.concatenate([line.get_xydata() for line in ax.get_lines() if line.get_marker() == "o"])
+    np.testing.assert_array_equal(dots[:, 0], found()["top_score"].values)
+    np.testing.assert_array_equal(dots[:, 1], range(RANKS))
+    bars = [line.get_xydata() for line in ax.get_lines() if line.get_alpha()]
+    np.testing.assert_allclose(np.array(bars)[:, :, 0], np.stack([found()["ci_low"], found()["ci_high"]], 1))
+    np.testing.assert_array_equal(np.array(bars)[:, :, 1], np.stack([dots[:, 1]] * 2, 1))
     block, head = int(found()["top_block"][0]), int(found()["top_head"][0])
     assert ax.get_yticklabels()[0].get_text() == f"block {block}, head {head}"
     assert ax.get_ylim()[0] > ax.get_ylim()[1]  # the first rank on top

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-import xarray as xr
-
 from bathyscope.report.figures import style
-from bathyscope.report.figures.kind import Drawing, FigureKind, Panel
+from bathyscope.report.figures.kind import Drawing, FigureKind
 from bathyscope.report.figures.lines import PLACES, Axis, Curve, Look, chart, unit
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.summary import describe
@@ -42,21 +40,19 @@ def _drawing(measure: str, change: Change, run: Run, options: FigureOptions) -> 
     made = [
         chart("kl", data, moved, [Curve("kl", "KL", Look(style.VERMILION))], options),
         chart("top1_agreement", data, same, [Curve("top1_agreement", "agreement", Look(style.GREEN))], options),
-        *(_added(name, data, change, options) for name in _CHANGED if name in data),
     ]
+    for name, colour in _CHANGED.items():
+        if name in data:
+            # by how much it differs from the untouched model's, prompt by prompt
+            added = data.assign({name: data[name] - data[f"baseline_{name}"]})
+            title, y = f"{name.capitalize()} added {change.circumstance}", f"added {name} ({unit(data, name)})"
+            axis = Axis(title, change.axis, y, "bent", rules={0.0: ""})
+            made.append(chart(name, added, axis, [Curve(name, f"{name} difference", Look(colour))], options))
     note = (
         f"{change.what(run)} Compared with the untouched model at every position that has a next token. "
         f"{describe(options, data.sizes['prompt'])}"
     )
     return Drawing([one for one in made if one is not None], note)
-
-
-def _added(name: str, data: xr.Dataset, change: Change, options: FigureOptions) -> Panel | None:
-    """By how much a variable differs from the untouched model's, prompt by prompt."""
-    added = data.assign({name: data[name] - data[f"baseline_{name}"]})
-    title, y = f"{name.capitalize()} added {change.circumstance}", f"added {name} ({unit(data, name)})"
-    axis = Axis(title, change.axis, y, "bent", rules={0.0: ""})
-    return chart(name, added, axis, [Curve(name, f"{name} difference", Look(_CHANGED[name]))], options)
 
 
 def _repeated(run: Run) -> str:

@@ -22,7 +22,7 @@ from bathyscope.report.figures.lines import PLACES, Axis, Series, looks, panel
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.strip import spread
 from bathyscope.report.figures.summary import summarise
-from bathyscope.report.figures.token_text import drawn_text
+from bathyscope.report.figures.texts import drawn_text
 from bathyscope.report.provenance import measure_options
 from bathyscope.store.run import Run
 from bathyscope.text import elided

@@ -40,11 +40,11 @@ _GROUPS: Final = {
 
 def _drawing(run: Run, options: FigureOptions) -> Drawing:
     """One dot-and-whisker chart of all estimators; none where no estimator has a depth."""
-    rows = table.effective_depth_rows(run)
+    rows, attrs = table.effective_depth_rows(run), run[table.MEASURE].attrs
     note = (
         "Effective depth: where predictions begin to be refined rather than formed, by several criteria. "
         "Dots: estimates in blocks done, grouped by the curve they are read off; "
-        f"whiskers: {table.interval_level(run):.0%} bootstrap intervals, resampling "
+        f"whiskers: {attrs['level']:.0%} bootstrap intervals, resampling "
         f"{resampled(measure_options(run, table.MEASURE).get('cluster'))}; numbers at the right: share of "
         f"resamples in which the criterion is met at all. {' '.join(table.remarks(rows))}"
     )
@@ -52,7 +52,7 @@ def _drawing(run: Run, options: FigureOptions) -> Drawing:
         return Drawing([], note)
     lines = list(_lines(rows))
     size = (style.PANEL_SIZE[0] + _HEADINGS_INCHES, 1.1 + _LINE_INCHES * len(lines))
-    draw = partial(_draw, lines=lines, n_blocks=int(run[table.MEASURE].attrs["n_blocks"]))
+    draw = partial(_draw, lines=lines, n_blocks=int(attrs["n_blocks"]))
     return Drawing([Panel("estimates", draw, _alt(rows), size)], note)
 
 

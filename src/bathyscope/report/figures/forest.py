@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from matplotlib.axes import Axes
 
 from bathyscope.report.figures import style
-from bathyscope.report.figures.token_text import drawn_text
+from bathyscope.report.figures.texts import drawn_text
 
 
 @dataclass(frozen=True)

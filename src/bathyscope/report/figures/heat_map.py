@@ -15,7 +15,7 @@ from bathyscope.arrays import FloatArray
 from bathyscope.report.figures import style
 from bathyscope.report.figures.axes import log_ticks, whole_numbers
 from bathyscope.report.figures.colours import Colours
-from bathyscope.report.figures.token_text import drawn_text
+from bathyscope.report.figures.texts import drawn_text
 
 _TOKEN_POINTS: Final = 7
 _MARK_POINTS: Final = 4.5

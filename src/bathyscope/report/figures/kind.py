@@ -24,7 +24,7 @@ from bathyscope.papers.faults import faults_in
 from bathyscope.report.figures import style
 from bathyscope.report.figures.layout import MeasuredOnce
 from bathyscope.report.figures.options import FigureOptions
-from bathyscope.report.figures.token_text import drawn_text
+from bathyscope.report.figures.texts import drawn_text
 from bathyscope.store.run import Run
 from bathyscope.text import elided
 

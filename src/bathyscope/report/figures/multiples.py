@@ -13,7 +13,7 @@ from bathyscope.report.figures import style
 from bathyscope.report.figures.colours import Colours
 from bathyscope.report.figures.heat_map import HeatMap, describe_largest, draw_colour_bar, draw_heat, tokens_size
 from bathyscope.report.figures.kind import Member, Panel, Shared
-from bathyscope.report.figures.room import lines
+from bathyscope.report.figures.texts import lines
 
 _CELL: Final = (2.4, 2.3)
 _FRAME: Final = (0.5, 1.3)

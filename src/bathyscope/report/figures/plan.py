@@ -1,13 +1,14 @@
 """What candidates of a plan cost on the test prompts: a row each, with its interval."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-import xarray as xr
 from matplotlib.figure import FigureBase
 
 from bathyscope.prompts.parts import resampled
 from bathyscope.report.figures import style
+from bathyscope.report.figures.forest import Row, draw_rows
 from bathyscope.report.figures.kind import Drawing, Panel
 from bathyscope.surgery.plan import Plan
 
@@ -18,28 +19,25 @@ _AROUND_INCHES: Final = 1.1
 def drawing(plan: Plan) -> Drawing:
     """One panel."""
     data = plan.data
-    names = data["candidate"].values.tolist()
-    told = ", ".join(f"{name} {cost:.4g}" for name, cost in zip(names, data["test_cost"].values))
-    size = (style.PANEL_SIZE[0], _AROUND_INCHES + _ROW_INCHES * len(names))
+    columns = ("candidate", "test_cost", "test_cost_low", "test_cost_high", "indistinguishable")
+    rows = [
+        Row(str(name), style.BLUE, cost, low, high, "o", hollow=not alike)
+        for name, cost, low, high, alike in zip(*(data[column].values for column in columns))
+    ]
+    told = ", ".join(f"{row.label} {row.value:.4g}" for row in rows)
+    size = (style.PANEL_SIZE[0], _AROUND_INCHES + _ROW_INCHES * len(rows))
     note = (
         f"Cost of leaving out {int(data.attrs['size'])} of {int(data.attrs['n_units'])} on {data.sizes['prompt']} test "
         f"prompts, by the rule that chose them; whiskers: {float(data.attrs['level']):.0%} intervals over "
         f"{resampled(data.attrs.get('cluster'))}. "
         "Hollow marks can be told from the best (paired bootstrap, corrected for all pairs)."
     )
-    panel = Panel("costs", partial(_draw, data=data), f"Test costs in nats per token: {told}.", size)
+    panel = Panel("costs", partial(_draw, rows=rows), f"Test costs in nats per token: {told}.", size)
     return Drawing([panel], note, heading="What candidates cost on other text")
 
 
-def _draw(figure: FigureBase, data: xr.Dataset) -> None:
+def _draw(figure: FigureBase, rows: Sequence[Row]) -> None:
     ax = figure.subplots()
-    for row, alike in enumerate(data["indistinguishable"].values):
-        one = data.isel(candidate=row)
-        ax.hlines(row, one["test_cost_low"], one["test_cost_high"], color=style.BLUE, linewidth=1.6, alpha=0.6)
-        face = style.BLUE if alike else style.PAPER
-        ax.plot([one["test_cost"]], [row], "o", color=style.BLUE, markerfacecolor=face, markersize=5)
-    ax.set_yticks(range(data.sizes["candidate"]), data["candidate"].values.tolist())
-    ax.set_ylim(data.sizes["candidate"] - 0.5, -0.5)
-    ax.grid(visible=False, axis="y")
+    draw_rows(ax, rows, size=5)
     ax.set_xlabel("cost (nats per token)")
     ax.set_title("Cost on the test prompts")

@@ -22,7 +22,7 @@ from bathyscope.report.figures.heat_map import (
 from bathyscope.report.figures.kind import Panel
 from bathyscope.report.figures.multiples import share
 from bathyscope.report.figures.options import FigureOptions
-from bathyscope.report.figures.room import fitted, inches
+from bathyscope.report.figures.texts import fitted, inches
 from bathyscope.text import elided, visible
 
 _ID_LETTERS: Final = 40

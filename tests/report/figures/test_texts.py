@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from bathyscope.report.figures.token_text import drawn_text
+from bathyscope.report.figures.texts import drawn_text
 from bathyscope.text import visible
 
 
