@@ -13,8 +13,8 @@ import xarray as xr
 from torch import Tensor
 
 from bathyscope.anatomy.attention import Attention, attention_heads
-from bathyscope.errors import ModelError, warn
-from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
+from bathyscope.errors import warn
+from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, refusal
 from bathyscope.measures.declared.attention_locality import DECLARATION, AttentionLocalityOptions
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.wavefront.batch import Batch
@@ -30,11 +30,7 @@ class AttentionLocality(Measure[AttentionLocalityOptions], declared=DECLARATION)
     looks_at_weights = True
 
     def unavailable(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> str | None:
-        try:
-            attention_heads(facts.anatomy)
-        except ModelError as error:
-            return str(error).rstrip(".")
-        return None
+        return refusal(lambda: attention_heads(facts.anatomy))
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
         self._heads = max(attention_heads(facts.anatomy))

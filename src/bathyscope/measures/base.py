@@ -15,7 +15,7 @@ from torch import Tensor
 from bathyscope.anatomy.anatomy import Anatomy
 from bathyscope.anatomy.checks import Checks
 from bathyscope.anatomy.plain import home_of
-from bathyscope.errors import ModelError
+from bathyscope.errors import ModelError, PromptError
 from bathyscope.labels import Table
 from bathyscope.measures.declaration import Declaration
 from bathyscope.options import NoOptions, coerce
@@ -71,6 +71,15 @@ class ModelFacts:
                 f"stream in {len(gaps)} of {self.n_blocks} blocks of this {self.anatomy.family.name} model (largest "
                 f"gap {max(gaps):.1e}, allowed {self.checks.tolerance:.0e}). Measures of whole blocks are allowed."
             )
+
+
+def refusal(attempt: Callable[[], object]) -> str | None:
+    """Why something cannot be done, as ``Measure.unavailable`` tells it; None where it can."""
+    try:
+        attempt()
+    except (ModelError, PromptError) as error:
+        return str(error).rstrip(".")
+    return None
 
 
 class MeasureProbe(Probe):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bathyscope.errors import ModelError
-from bathyscope.wavefront.batch import Batch, within
+from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.compare import compare
 from bathyscope.wavefront.engine import Wavefront
 from bathyscope.wavefront.histories import Tree
@@ -70,11 +70,7 @@ class _Landing:
         self._answered = "right" in metrics
         self.found: Values = {metric: np.full((histories, batch.size), np.nan) for metric in ("loss", *metrics)}
         # where a token that counts is foretold, and its id
-        predicting = batch.valid_BT.roll(-1, dims=1)
-        predicting[:, -1] = False
-        if over == "answer":
-            starts = [length - (answer or 0) - 1 for length, answer in zip(batch.lengths, batch.answers)]
-            predicting &= ~within(batch.tokens, 0, starts, predicting.device)
+        predicting = batch.predicting(answer=over == "answer")
         self._predicting_BT, self._targets_N = predicting, batch.ids_BT.roll(-1, dims=1)[predicting]
         self._counts = predicting.sum(1).tolist()
         self._full_ND: Tensor | None = None

@@ -13,20 +13,13 @@ from bathyscope.measures.base import MeasureProbe, ModelFacts
 from bathyscope.measures.declared.direct import DECLARATION, DirectOptions
 from bathyscope.measures.declared.skip import REACHES
 from bathyscope.measures.effects import Cell, EffectMeasure, EffectProbe
-from bathyscope.measures.positions import COUNT, chosen_positions
-from bathyscope.options import Range
-from bathyscope.prompts.prompt import TokenizedPrompt
+from bathyscope.measures.positions import COUNT
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.rows import Request, SkipBefore, SkipRow
 
 
 class Direct(EffectMeasure[DirectOptions], declared=DECLARATION):
     keeps_boundaries = True
-
-    def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
-        lengths = [len(p) for p in prompts]
-        Range(0, min(lengths)).check(self.options.protect_first, "direct: protect_first")
-        self.positions = chosen_positions(self.options.positions, lengths, seed, self.name)
 
     def rows_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
         return facts.n_blocks * (1 + COUNT / 2) / 2

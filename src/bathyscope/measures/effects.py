@@ -23,7 +23,9 @@ from bathyscope.measures.declaration import Declaration
 from bathyscope.measures.declared.skip import REACHES
 from bathyscope.measures.finite import overflow, require_finite
 from bathyscope.measures.over_tokens import LEFT_OUT, reduce_tokens
-from bathyscope.measures.positions import padded_positions
+from bathyscope.measures.positions import chosen_positions, padded_positions
+from bathyscope.options import Range
+from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.compare import compare, same_or
 from bathyscope.wavefront.places import at
@@ -73,12 +75,18 @@ class _Calls:
 class EffectMeasure(Measure[Options]):
     """A measure of what changes where a block, or a part of one, is left out: at all tokens, and before a token t.
 
-    ``positions`` are the tokens t of every prompt of the survey.
+    ``positions`` are the tokens t of every prompt of the survey: those of the option of this name, or sampled ones.
     """
 
     by_prompt = True
     lends = True
     positions: Sequence[tuple[int, ...]]
+
+    def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
+        options: Any = self.options
+        lengths = [len(p) for p in prompts]
+        Range(0, min(lengths)).check(options.protect_first, f"{self.name}: protect_first")
+        self.positions = chosen_positions(options.positions, lengths, seed, self.name)
 
     @property
     def extents(self) -> Mapping[str, int]:
@@ -239,18 +247,16 @@ class EffectProbe(MeasureProbe):
             self._finite &= (values_RN.amax(0) < torch.inf).all()
             self._reduced["future"].append((prompt, places, reduce_tokens(values_RN)))
         for (prompt, _), calls in self._control.items():
-            self._raise_noise(prompt, calls.relative().clamp_min(0.0))
+            gap_RBT = calls.relative().clamp_min(0.0)
+            if prompt is None:
+                largest_B = gap_RBT.masked_fill(~self._batch.valid_BT, 0.0).amax((0, 2))
+                self._noise = torch.maximum(self._noise, largest_B.double())
+            else:
+                largest = gap_RBT[:, 0, : self._end].amax().double()
+                self._noise[prompt] = torch.maximum(self._noise[prompt], largest)
         self._waiting.clear()
         self._control.clear()
         self._values = 0
-
-    def _raise_noise(self, prompt: int | None, gap_RBT: Tensor) -> None:
-        if prompt is None:
-            largest_B = gap_RBT.masked_fill(~self._batch.valid_BT, 0.0).amax((0, 2))
-            self._noise = torch.maximum(self._noise, largest_B.double())
-        else:
-            largest = gap_RBT[:, 0, : self._end].amax().double()
-            self._noise[prompt] = torch.maximum(self._noise[prompt], largest)
 
 
 def over_prompts(values_RBT: Tensor, batch: Batch) -> Sequence[Tensor]:

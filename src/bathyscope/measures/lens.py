@@ -4,7 +4,7 @@ p_b = softmax(T(W_U norm_f(h_b))). Source: csordas2025, hu2025, lad2024 (logit l
 also the boundaries at which its prediction settles (``settling``).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -94,7 +94,6 @@ class LensProbe(MeasureProbe):
 
         # the norm whose values of single tokens are kept: the model's own where it was asked for
         of_tokens = "recompute" if "recompute" in self._options.norm else self._options.norm[0]
-        reads: dict[str, Callable[[Tensor, Tensor], Tensor] | None] = {"recompute": None, "frozen": frozen}
         for norm in self._options.norm:
             found = compare(
                 readout,
@@ -103,7 +102,7 @@ class LensProbe(MeasureProbe):
                 (*_METRICS.values(), *(_TOP if self.tokens is not None else ())),
                 vocabulary=self._facts.anatomy.vocabulary,
                 targets_N=self._batch.next_ids_N,
-                read_row=reads[norm],
+                read_row=frozen if norm == "frozen" else None,
                 k=self._options.k,
                 top_p=self._options.top_p,
             )

@@ -18,7 +18,7 @@ from torch import Tensor
 from bathyscope.anatomy.neurons import OutputWeights, at_hand, directions_of, output_weights
 from bathyscope.arrays import FloatArray
 from bathyscope.errors import ModelError, warn
-from bathyscope.measures.base import Measure, ModelFacts
+from bathyscope.measures.base import Measure, ModelFacts, refusal
 from bathyscope.measures.declared.neurons import DECLARATION, NeuronsOptions
 from bathyscope.measures.token_classes import CLASSES, members
 from bathyscope.measures.unembedding import Unembedding
@@ -39,11 +39,7 @@ class Neurons(Measure[NeuronsOptions], declared=DECLARATION):
     looks_at_weights = True
 
     def unavailable(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> str | None:
-        try:
-            self._find(facts)
-        except ModelError as error:
-            return str(error).rstrip(".")
-        return None
+        return refusal(lambda: self._find(facts))
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
         self._find(facts)

@@ -22,7 +22,7 @@ from torch import Tensor
 from bathyscope.anatomy.plain import home_of
 from bathyscope.errors import PromptError, warn
 from bathyscope.measures.answered import padded_pieces
-from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
+from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, refusal
 from bathyscope.measures.declared.patching import DECLARATION, PatchingOptions
 from bathyscope.measures.finite import require_finite
 from bathyscope.measures.operands import operand_summary, require_operands
@@ -42,14 +42,8 @@ _NUMBERS = 3
 
 class Patching(Measure[PatchingOptions], declared=DECLARATION):
     def unavailable(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> str | None:
-        found = super().unavailable(facts, prompts)
-        if found is not None:
-            return found
-        try:
-            self._paired(prompts)
-        except PromptError as error:
-            return str(error).removeprefix("patching: ").rstrip(".")
-        return None
+        found = super().unavailable(facts, prompts) or refusal(lambda: self._paired(prompts))
+        return None if found is None else found.removeprefix("patching: ")
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
         if set(self.options.parts) - {"block"}:

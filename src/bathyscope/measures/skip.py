@@ -17,8 +17,7 @@ from bathyscope.measures.declared.skip import DECLARATION, REACHES, SkipOptions
 from bathyscope.measures.effects import Cell, EffectMeasure, EffectProbe
 from bathyscope.measures.finite import require_finite
 from bathyscope.measures.over_tokens import reduce_tokens
-from bathyscope.measures.positions import COUNT, chosen_positions
-from bathyscope.options import Range
+from bathyscope.measures.positions import COUNT
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.statistics.influence import influence_given, influence_received
 from bathyscope.wavefront.batch import Batch
@@ -29,11 +28,9 @@ from bathyscope.wavefront.rows import Request, SkipBefore, SkipRow
 
 class Skip(EffectMeasure[SkipOptions], declared=DECLARATION):
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
-        lengths = [len(p) for p in prompts]
         if set(self.options.parts) != {"block"}:
             facts.require_parts("skip of attention or mlp")
-        Range(0, min(lengths)).check(self.options.protect_first, "skip: protect_first")
-        self.positions = chosen_positions(self.options.positions, lengths, seed, self.name)
+        super().prepare(facts, prompts, seed)
 
     def rows_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
         # a row of channels owns all its tokens, a tail only its later ones

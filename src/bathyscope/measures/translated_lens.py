@@ -216,13 +216,10 @@ def _count(length: int, answer: int | None, positions: str) -> int:
 
 def counted_tokens(batch: Batch, chosen: Sequence[bool], positions: str) -> Tensor:
     """True at the real tokens of the chosen prompts but their first, or where their answers are predicted: [B, T]."""
-    chosen_B1 = torch.tensor(list(chosen), device=batch.ids_BT.device)[:, None]
     device = batch.ids_BT.device
-    if positions == "all":
-        return within(batch.tokens, 1, batch.lengths, device) & chosen_B1
-    ends = [length - 1 for length in batch.lengths]
-    starts = [end - (answer or 0) for end, answer in zip(ends, batch.answers)]
-    return within(batch.tokens, 0, ends, device) & ~within(batch.tokens, 0, starts, device) & chosen_B1
+    every = positions == "all"
+    counted_BT = within(batch.tokens, 1, batch.lengths, device) if every else batch.predicting(answer=True)
+    return counted_BT & torch.tensor(list(chosen), device=device)[:, None]
 
 
 def _too_few_prompts(found: int) -> str:

@@ -74,17 +74,19 @@ class Batch:
     @cached_property
     def next_ids_N(self) -> Tensor:
         """For every real token the id of the next one, −1 at each prompt's last token."""
-        following = torch.full_like(self.ids_BT, -1)
-        following[:, :-1] = self.ids_BT[:, 1:]
-        rows, last = (index(own, following.device) for own in (range(self.size), [n - 1 for n in self.lengths]))
-        following[rows, last] = -1
-        return self.flat(following)
+        return self.flat(self.ids_BT.roll(-1, dims=1).masked_fill(~self.predicting(), -1))
+
+    def predicting(self, *, answer: bool = False) -> Tensor:
+        """True at the tokens that predict another one of their prompt, or one of its answer, [batch, tokens]."""
+        last = [length - 1 for length in self.lengths]
+        first = [end - (own or 0) for end, own in zip(last, self.answers)] if answer else 0
+        return within(self.tokens, first, last, self.ids_BT.device)
 
 
-def within(size: int, first: int, before: Sequence[int] | None, device: torch.device) -> Tensor:
+def within(size: int, first: int | Sequence[int], before: Sequence[int] | None, device: torch.device) -> Tensor:
     """Per prompt True at the positions ``first`` … ``before`` − 1, [batch or 1, size]; None = up to the last."""
     position = torch.arange(size, device=device)[None]
-    inside = position >= first
+    inside = position >= (first if isinstance(first, int) else index(first, device)[:, None])
     return inside if before is None else inside & (position < index(before, device)[:, None])
 
 

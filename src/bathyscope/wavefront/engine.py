@@ -195,8 +195,7 @@ def _shared_out(requests: Sequence[Request], n_blocks: int, tails: bool) -> tupl
     # skipping the last block before a token changes nothing at that token or later
     befores = [r for r in late if r.part != "channels" and r.block < n_blocks - 1]
     full: list[Request] = [r for r in requests if not isinstance(r, SkipBefore)]
-    full += [r.donor for r in befores] if tails else []
     full += [r for r in late if r.part == "channels"]
-    full += [] if tails else befores
+    full += [r.donor for r in befores] if tails else befores
     # skip rows first: their blocks are observed, so they must own all their steps; others may fork from them
     return sorted(dict.fromkeys(full), key=lambda r: not isinstance(r, SkipRow)), befores if tails else []

@@ -1,6 +1,5 @@
 """What calls of a block may take: asked of the device and of the model, and not guessed."""
 
-import os
 import re
 from pathlib import Path
 from typing import Final
@@ -107,8 +106,4 @@ def free_bytes(device: torch.device) -> int | None:
         told = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
         return int(told["MemAvailable"].split()[0]) << 10  # in KiB; files kept in memory make room
     except (OSError, KeyError, ValueError):
-        pass
-    try:
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (ValueError, OSError, AttributeError):
         return None

@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import groupby
 
 import torch
@@ -42,17 +41,12 @@ _SHORTEST = 2
 
 @dataclass(frozen=True)
 class Group:
-    """Rows of one request: replaced at ``spans``, owning the tokens ``start`` … ``stop`` − 1.
-
-    Args:
-        bytes: of all its states, for every boundary before the last.
-    """
+    """Rows of one request: replaced at ``spans``, owning the tokens ``start`` … ``stop`` − 1."""
 
     replacement: Replacement
     spans: Sequence[range]
     start: int
     stop: int
-    bytes: int
 
 
 def default_room(device: torch.device) -> int:
@@ -105,11 +99,12 @@ def plan_sweeps(
         wanted = group_size(stop, n_blocks, call_cost) if tails else policy.tokens // (stop * n_blocks)
         for first, last in even_pieces(len(one.spans), max(1, min(wanted, room // row_bytes))):
             start = one.spans[first].start if tails else 0
+            # of all states, for every boundary before the last
             size = (last - first) * n_blocks * (stop - start) * vector_bytes
             if sweeps[-1] and used + size > room:
                 sweeps.append([])
                 used = 0
-            sweeps[-1].append(Group(one, one.spans[first:last], start, stop, size))
+            sweeps[-1].append(Group(one, one.spans[first:last], start, stop))
             used += size
     return sweeps
 
@@ -166,58 +161,49 @@ class ReplacedRows:
             groups = self._prompts.pop(0)
             while groups:
                 rows = groups.pop(0)
-                if rows.spans:
+                if rows.group.spans:
                     yield rows.states(baseline_BTD)
 
     def _begin(self, groups: Sequence[Group]) -> list[_GroupRows]:
         """The rows of one prompt. The first group owns all tokens: its control lends keys and values to the others."""
         one, stop = groups[0].replacement, groups[0].stop
         replay = self._anatomy.replay(self._batch.ids_BT[one.prompt : one.prompt + 1, :stop])
-        rows = partial(_GroupRows, one, replay=replay, policy=self._policy, sites=self._anatomy.sites)
-        found = [rows(g.spans, g.start) for g in groups]
         # where the groups that own all tokens had an earlier sweep, a control alone takes their place
-        return [rows((), 0), *found] if groups[0].start else found
+        lending = [Group(one, (), 0, stop)] if groups[0].start else []
+        return [_GroupRows(group, replay, self._policy, self._anatomy.sites) for group in (*lending, *groups)]
 
 
 class _GroupRows(Slots):
     """Rows that are replaced at neighbouring spans, in slots [1 + boundaries · spans]."""
 
-    def __init__(
-        self,
-        replacement: Replacement,
-        spans: Sequence[range],
-        start: int,
-        replay: Replay,
-        policy: CallPolicy,
-        sites: Mapping[str, Site],
-    ) -> None:
+    def __init__(self, group: Group, replay: Replay, policy: CallPolicy, sites: Mapping[str, Site]) -> None:
         self._n_blocks = len(replay.recording.blocks)
-        super().__init__(replay, policy, 1 + self._n_blocks * len(spans), start=start, sites=sites)
-        self.spans, self.start, self._replacement = spans, start, replacement
-        self.state[0] = replay.recording.resid0_BTD[:, start:]
-        token_T = torch.arange(start, replay.tokens, device=self.state.device)
-        marks = [(token_T >= span.start) & (token_T < span.stop) for span in spans]
+        super().__init__(replay, policy, 1 + self._n_blocks * len(group.spans), start=group.start, sites=sites)
+        self.group = group
+        self.state[0] = replay.recording.resid0_BTD[:, group.start :]
+        token_T = torch.arange(group.start, replay.tokens, device=self.state.device)
+        marks = [(token_T >= span.start) & (token_T < span.stop) for span in group.spans]
         self._marks_ST = torch.stack(marks) if marks else token_T.new_zeros(0, len(token_T), dtype=torch.bool)
 
     def advance(self, block: nn.Module, index: int, *, lends: bool = False, donor: Slots | None = None) -> None:
         """Moves the control and all rows replaced at the boundaries 0 … index over one block."""
         marked = self._spawn(index)
-        active = range(1 + (index + 1) * len(self.spans))
-        lender = None if donor is None else donor.lender([0] * len(active), 0, self.start)
+        active = range(1 + (index + 1) * len(self.group.spans))
+        lender = None if donor is None else donor.lender([0] * len(active), 0, self.group.start)
         instead = {part: (mask, self._values(index)[None]) for part, mask in marked.items()}
         for _ in self.run(block, index, active, lender=lender, lends=(0,) if lends else (), instead=instead):
             pass  # nobody looks at rows before they land
 
     def states(self, baseline_BTD: Tensor) -> ReplacedStates:
         """The final states, by boundary and span."""
-        prompt, stop = self._replacement.prompt, self.start + self.state.shape[2]
+        one, spans, start = self.group.replacement, self.group.spans, self.group.start
         return ReplacedStates(
-            replacement=self._replacement,
-            spans=self.spans,
-            start=self.start,
+            replacement=one,
+            spans=spans,
+            start=start,
             control_ND=self.state[0, 0],
-            baseline_ND=baseline_BTD[prompt, self.start : stop],
-            rows_LSND=self.state[1:, 0].unflatten(0, (self._n_blocks, len(self.spans))),
+            baseline_ND=baseline_BTD[one.prompt, start : self.group.stop],
+            rows_LSND=self.state[1:, 0].unflatten(0, (self._n_blocks, len(spans))),
         )
 
     def _spawn(self, boundary: int) -> dict[str, Tensor]:
@@ -225,18 +211,18 @@ class _GroupRows(Slots):
 
         Of a part nothing is replaced yet: given back is where the new rows' contribution will be, [rows, 1, tokens].
         """
-        size = len(self.spans)
+        size, part = len(self.group.spans), self.group.replacement.part
         first = 1 + boundary * size
         own = slice(first, first + size)
         self.copy(0, own)
-        if self._replacement.part == "block":
+        if part == "block":
             self.state[own, 0] = torch.where(self._marks_ST[..., None], self._values(boundary), self.state[own, 0])
             return {}
         before = self._marks_ST.new_zeros(first, 1, self._marks_ST.shape[1])
-        return {self._replacement.part: torch.cat([before, self._marks_ST[:, None]])}
+        return {part: torch.cat([before, self._marks_ST[:, None]])}
 
     def _values(self, boundary: int) -> Tensor:
         """What is put in at this boundary, [own tokens, width]; tokens beyond those given are in no span."""
-        given = self._replacement.values_LTD[boundary, self.start :].to(self.state)
+        given = self.group.replacement.values_LTD[boundary, self.group.start :].to(self.state)
         missing = self.state.shape[2] - len(given)
         return torch.nn.functional.pad(given, (0, 0, 0, missing)) if missing > 0 else given[: self.state.shape[2]]
