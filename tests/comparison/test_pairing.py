@@ -22,7 +22,7 @@ def matched(first: dict[str, Any], second: dict[str, Any], paired: bool | None =
 
 def test_equal_token_ids_are_paired_whatever_the_names() -> None:
     found = matched({"dataset": "a.jsonl"}, {"dataset": "b.jsonl", "tokenizer_hash": "u" * 64})
-    assert found
+    assert found.first.size
     assert found.first.tolist() == found.second.tolist() == [0, 1, 2, 3]
     assert found.note == ""
 
@@ -49,9 +49,9 @@ def test_ten_and_four_prompts_of_the_same_data_share_four() -> None:
 
 def test_other_data_are_two_samples_without_a_word() -> None:
     found = matched({"dataset": "gsm8k:4"}, {"dataset": "hellaswag:4", "prompt_hash": "2"})
-    assert not found
+    assert not found.first.size
     assert found.note == ""
-    assert not matched({}, {}, paired=False)
+    assert not matched({}, {}, paired=False).first.size
 
 
 @pytest.mark.parametrize(
@@ -86,10 +86,10 @@ def test_names_that_agree_are_not_believed_against_the_evidence(
     # the made-up run's own seed is that of its curves; the identity's is set apart
     sides = sides_of([with_seed(first, "own/one"), with_seed(second, "own/two")])
     found = match(*sides, None)
-    assert not found
+    assert not found.first.size
     assert re.search(re.escape(why), found.note)
     insisted = match(*sides, True)
-    assert insisted
+    assert insisted.first.size
     assert "paired by prompt id because paired=True (--paired) says so" in insisted.note
 
 
@@ -103,7 +103,7 @@ def with_seed(changes: dict[str, Any], model: str):
 
 def test_pieces_of_characters_are_the_same_text_under_any_tokenizer() -> None:
     same = {"dataset": "books.txt:4?chars=1000"}
-    assert matched(same, {**same, "prompt_hash": "2", "tokenizer_hash": "u" * 64})
+    assert matched(same, {**same, "prompt_hash": "2", "tokenizer_hash": "u" * 64}).first.size
 
 
 def test_insisting_on_pairs_where_there_are_none_is_refused() -> None:

@@ -125,7 +125,7 @@ def test_difficulty_within_a_run_goes_by_a_label() -> None:
     sides = sides_of([a_run(prompts=5, labels={"level": levels, "hops": [1] * 5})])
     asked = plan_comparisons(sides, "difficulty", **DEFAULTS).asked[0]
     assert asked.label == "level Level 10 − level Level 2"
-    assert [side.prompts.tolist() for side in asked.sides] == [[2], [0, 3]]
+    assert [side.prompt_ids for side in asked.sides] == [["2"], ["0", "3"]]
     hops = sides_of([a_run(prompts=4, labels={"hops": [3.0, np.nan, 2.0, 3.0]})])
     assert plan_comparisons(hops, "difficulty", **DEFAULTS).asked[0].label == "hops 3 − hops 2"  # as groups are
     with pytest.raises(OptionError, match=r"All prompts of .* have the same hops \(\[1\]\); a comparison needs two"):

@@ -15,8 +15,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bathyscope.arrays import FloatArray
-from bathyscope.comparison.groups import Groups
-from bathyscope.comparison.result import holm
+from bathyscope.comparison.groups import groups_of
+from bathyscope.comparison.result import gathered, holm
 from bathyscope.comparison.side import chosen_estimators, require_all_blocks, sides_of
 from bathyscope.errors import OptionError, warn
 from bathyscope.labels import Label, Table, interval, labelled
@@ -95,15 +95,15 @@ def grouped(
     opened = run if isinstance(run, Run) else open_run(run)
     require_all_blocks(opened, "This run")
     member = None if cluster is None else parts(clusters(opened.prompts, cluster))[1]
-    groups = Groups.of(opened, by)
+    groups = groups_of(opened, by)
     if member is not None:
         _warn_of_few_clusters(groups, member)
     found = {name: replace(one, cluster=member) for name, one in _estimators(opened).items()}
     names = chosen_estimators(found if estimators is None else estimators, found, "This run has")
     chosen, blocks = {name: found[name] for name in names}, opened.n_blocks
-    by_group = {name: [one.take(own) for own in groups.members()] for name, one in chosen.items()}
+    by_group = {name: [one.take(own) for own in groups.values()] for name, one in chosen.items()}
     own = [[one.read(one.means(resamples, seed), blocks, level) for one in row] for row in by_group.values()]
-    pairs = list(combinations(range(len(groups.names)), 2))
+    pairs = list(combinations(range(len(groups)), 2))
     difference = partial(two_sample_difference, resamples=resamples, level=level, seed=seed)
     test = partial(_p_value, permutations=permutations, seed=seed)
     readings = {name: [one if name == SHARE else one.ratio(blocks) for one in row] for name, row in by_group.items()}
@@ -116,11 +116,11 @@ def grouped(
     )
     coords = {
         "estimator": list(chosen),
-        "group": groups.names,
-        "pair": [f"{groups.names[b]} − {groups.names[a]}" for a, b in pairs],
-        "prompts": ("group", groups.sizes),
-        "reference": ("pair", [groups.names[a] for a, _ in pairs]),
-        "other": ("pair", [groups.names[b] for _, b in pairs]),
+        "group": list(groups),
+        "pair": [f"{other} − {reference}" for reference, other in combinations(groups, 2)],
+        "prompts": ("group", [int(own.sum()) for own in groups.values()]),
+        "reference": ("pair", [reference for reference, _ in combinations(groups, 2)]),
+        "other": ("pair", [other for _, other in combinations(groups, 2)]),
     }
     attrs = {"by": by, "run": opened.caption(), "n_blocks": blocks, "level": level, "resamples": resamples}
     attrs |= {"permutations": permutations, "seed": seed, **({} if cluster is None else {"cluster": cluster})}
@@ -128,8 +128,8 @@ def grouped(
     return labelled(_TABLE, found_values, coords).assign_attrs(attrs)
 
 
-def _warn_of_few_clusters(groups: Groups, member: NDArray[np.intp]) -> None:
-    counts = {name: np.unique(member[own]).size for name, own in zip(groups.names, groups.members())}
+def _warn_of_few_clusters(groups: Mapping[str, NDArray[np.bool_]], member: NDArray[np.intp]) -> None:
+    counts = {name: np.unique(member[own]).size for name, own in groups.items()}
     few = [f"{name} ({count})" for name, count in counts.items() if count < FEWEST_CLUSTERS]
     if few:
         warn(f"Groups of fewer than {FEWEST_CLUSTERS} clusters: {', '.join(few)}. Their intervals say next to nothing.")
@@ -179,11 +179,12 @@ def _of_groups(
 ) -> dict[str, Any]:
     """``own`` is [estimator][group]."""
     is_share = np.array([name == SHARE for name in by_group])[:, None]
-    ends = {"value": "depth", "ci_low": "ci_low", "ci_high": "ci_high"}
-    depths = {name: _gathered(own, end) for name, end in ends.items()}
+    depth, unit = gathered(own, "depth"), np.where(is_share, 1, blocks)
     return {
-        **{name: np.where(is_share, values, values / blocks) for name, values in depths.items()},
-        "depth": np.where(is_share, np.nan, depths["value"]),
+        "value": depth / unit,
+        "ci_low": gathered(own, "ci_low") / unit,
+        "ci_high": gathered(own, "ci_high") / unit,
+        "depth": np.where(is_share, np.nan, depth),
         "n": [[int((~np.isnan(one.values).all(axis=1)).sum()) for one in row] for row in by_group.values()],
         "reason": np.array([[found.reason for found in row] for row in own], dtype=object),
     }
@@ -193,18 +194,14 @@ def _of_pairs(
     between: Sequence[Sequence[Contrast]], p_values: FloatArray, estimators: Sequence[str]
 ) -> dict[str, FloatArray]:
     """``between`` and ``p_values`` are [pair][estimator]."""
-    fields = {
-        "difference": "estimate",
-        "difference_low": "ci_low",
-        "difference_high": "ci_high",
-        "effect_size": "effect_size",
+    return {
+        "difference": gathered(between, "estimate"),
+        "difference_low": gathered(between, "ci_low"),
+        "difference_high": gathered(between, "ci_high"),
+        "effect_size": gathered(between, "effect_size"),
+        "p_value": p_values,
+        "p_holm": holm(p_values, estimators),
     }
-    found = {name: _gathered(between, field) for name, field in fields.items()}
-    return {**found, "p_value": p_values, "p_holm": holm(p_values, estimators)}
-
-
-def _gathered(rows: Sequence[Sequence[Any]], field: str) -> FloatArray:
-    return np.array([[getattr(found, field) for found in row] for row in rows], dtype=np.float64)
 
 
 def _why_none(mean: FloatArray) -> str:

@@ -1,10 +1,6 @@
 """The prompts of a run in groups, by one of their labels."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -20,53 +16,31 @@ FEW: Final = 5
 """Prompts of a group below which its intervals are rough."""
 
 
-@dataclass(frozen=True)
-class Groups:
-    """Groups in order, and the number of each prompt's group (−1 = it has no label)."""
+def groups_of(run: Run, by: str) -> dict[str, NDArray[np.bool_]]:
+    """Which prompts of a run belong to each group, by its name and in order: by one of their labels, or ``dataset``.
 
-    by: str
-    names: list[str]
-    of_prompt: NDArray[np.intp]
-
-    @classmethod
-    def of(cls, run: Run, by: str) -> Groups:
-        """The groups of a run's prompts by one of their labels, or by ``dataset``.
-
-        Warns of prompts without the label, and of groups that are too small for intervals.
-        """
-        appearing, member = parts(label_values(run.prompts, by))
-        # data sets keep the order in which they were given
-        levels = appearing if by == DATASET else sorted(appearing, key=rank)
-        if len(levels) < 2:
-            raise OptionError(f"All labelled prompts have the same {by} ({_listed(levels)}); a comparison needs two.")
-        if len(levels) > MOST:
-            raise OptionError(
-                f"The label {by!r} has {len(levels)} values ({_listed(levels[:4])} …), and groups are compared pair by "
-                f"pair; at most {MOST} are allowed. Give a label with fewer values."
-            )
-        of_prompt = np.array([*map(levels.index, appearing), -1], dtype=np.intp)[member]
-        found = cls(by, [level_name(level) for level in levels], of_prompt)
-        found._warn_of_what_is_missing(int((member < 0).sum()))
-        return found
-
-    @property
-    def sizes(self) -> list[int]:
-        """Prompts of each group."""
-        return [int(member.sum()) for member in self.members()]
-
-    def members(self) -> Iterator[NDArray[np.bool_]]:
-        """For each group which prompts belong to it."""
-        return (self.of_prompt == place for place in range(len(self.names)))
-
-    def _warn_of_what_is_missing(self, unlabelled: int) -> None:
-        if unlabelled:
-            warn(f"{unlabelled} of {len(self.of_prompt)} prompts have no label {self.by!r} and belong to no group.")
-        small = [f"{name} ({size})" for name, size in zip(self.names, self.sizes) if size < FEW]
-        if small:
-            warn(
-                f"Groups of fewer than {FEW} prompts: {', '.join(small)}. Their intervals are rough, and a group of "
-                "one prompt has none."
-            )
+    Warns of prompts without the label, and of groups that are too small for intervals.
+    """
+    appearing, member = parts(label_values(run.prompts, by))
+    # data sets keep the order in which they were given
+    levels = appearing if by == DATASET else sorted(appearing, key=rank)
+    if len(levels) < 2:
+        raise OptionError(f"All labelled prompts have the same {by} ({_listed(levels)}); a comparison needs two.")
+    if len(levels) > MOST:
+        raise OptionError(
+            f"The label {by!r} has {len(levels)} values ({_listed(levels[:4])} …), and groups are compared pair by "
+            f"pair; at most {MOST} are allowed. Give a label with fewer values."
+        )
+    if unlabelled := int((member < 0).sum()):
+        warn(f"{unlabelled} of {len(member)} prompts have no label {by!r} and belong to no group.")
+    groups = {level_name(level): member == appearing.index(level) for level in levels}
+    small = [f"{name} ({own.sum()})" for name, own in groups.items() if own.sum() < FEW]
+    if small:
+        warn(
+            f"Groups of fewer than {FEW} prompts: {', '.join(small)}. Their intervals are rough, and a group of "
+            "one prompt has none."
+        )
+    return groups
 
 
 def rank(level: Any) -> tuple[int, float, str]:

@@ -34,9 +34,6 @@ class Match:
     second: Indices = field(default_factory=lambda: np.empty(0, dtype=np.intp))
     note: str = ""
 
-    def __bool__(self) -> bool:
-        return self.first.size > 0
-
 
 def match(first: Side, second: Side, paired: bool | None) -> Match:
     """The prompts that two sides share.
@@ -78,7 +75,7 @@ def _contradiction(first: Side, second: Side, shared: list[str]) -> str:
             )
         if source == GIVEN:
             return f"{both} were given different lists of prompts, whose ids mean nothing outside of them"
-        tokens = [dict(zip(side.prompt_ids, side.n_tokens)) for side in (first, second)]
+        tokens = [{prompt.id: len(prompt) for prompt in side.prompts} for side in (first, second)]
         unlike = [name for name in shared if tokens[0][name] != tokens[1][name]]
         if unlike:
             counts = f"{tokens[0][unlike[0]]} and {tokens[1][unlike[0]]} tokens"

@@ -16,6 +16,7 @@ from bathyscope.comparison.groups import level_name, rank
 from bathyscope.comparison.side import Side
 from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.papers.hu2025 import DIFFICULTY, REASONING_PAIRS, difficulty_rank
+from bathyscope.prompts.parts import label_values, parts
 from bathyscope.statistics.difference import slope_coefficients
 
 Question = Literal["size", "reasoning", "difficulty"]
@@ -199,21 +200,22 @@ def _by_data(group: Sequence[Side]) -> list[Side]:
 
 def _by_level(side: Side, by: str | None, alone: bool) -> list[Side]:
     """The parts of a side from the easiest level to the hardest."""
-    names = [by] if by is not None else [name for name in LEVEL_LABELS if name in side.labels]
-    if not names or names[0] not in side.labels:
-        there = f"its prompts carry: {', '.join(side.labels)}" if side.labels else "its prompts carry no labels"
+    labels = side.run.prompts.labels
+    names = [by] if by is not None else [name for name in LEVEL_LABELS if name in labels]
+    if not names or names[0] not in labels:
+        there = f"its prompts carry: {', '.join(labels)}" if labels else "its prompts carry no labels"
         wanted = f"label {by!r}" if by is not None else f"label of difficulty ({' or '.join(LEVEL_LABELS)})"
         raise OptionError(
-            f"{side.name} has no {wanted}; {there}.{did_you_mean(by or '', side.labels)} Give by= (--by) one of "
+            f"{side.name} has no {wanted}; {there}.{did_you_mean(by or '', labels)} Give by= (--by) one of "
             "its labels, or runs of one model on data of different difficulty."
         )
     name = names[0]
-    values = side.label(name)
-    levels = sorted({value for value in values.tolist() if value == value and value != ""}, key=rank)
+    appearing, member = parts(label_values(side.prompts, name))
+    levels = sorted(appearing, key=rank)
     if len(levels) < 2:
         raise OptionError(f"All prompts of {side.name} have the same {name} ({levels}); a comparison needs two.")
     prefix = "" if alone else f"{side.name}, "
-    return [side.where(values == level, f"{prefix}{name} {level_name(level)}") for level in levels]
+    return [side.where(member == appearing.index(level), f"{prefix}{name} {level_name(level)}") for level in levels]
 
 
 def _grouped(sides: Sequence[Side], key: Callable[[Side], str]) -> dict[str, list[Side]]:

@@ -2,14 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 import xarray as xr
-from numpy.typing import NDArray
 from statsmodels.stats.multitest import multipletests
 
+from bathyscope.arrays import FloatArray
 from bathyscope.comparison.questions import DIFFERENCE, Plan
 from bathyscope.comparison.side import Side
 from bathyscope.labels import variable
@@ -113,10 +114,7 @@ def comparison_data(
     """``Comparison.data`` of the answers to a plan, one row each; ``bounds`` are those of equivalence."""
     dims = ("comparison", "estimator")
     contrasts = [row.contrasts for row in rows]
-
-    def of(name: str) -> NDArray[np.float64]:
-        return np.array([[getattr(found, name) for found in row] for row in contrasts], dtype=np.float64)
-
+    of = partial(gathered, contrasts)
     ratios = np.array([row.ratios for row in rows])
     p_value, quantity = of("p_value"), plan.quantity
     unit, formula = "1 per doubling", "least-squares slope of the ratio over log₂ of the size"
@@ -150,15 +148,14 @@ def comparison_data(
             "1",
             "the larger of two one-sided tests at ± equivalence",
         )
+        none = "differences smaller than this count as none"
+        described["equivalence"] = (np.array(bounds, dtype=np.float64), none, unit, "")
+    reasons = np.array([row.reasons for row in rows], dtype=object)
+    described["reason"] = (reasons, "why there is no difference or no interval", "", "")
     data = {
-        name: variable(dims, np.asarray(values), text, units, formula=formula, source=SOURCE)
+        name: variable(dims[: np.ndim(values)], values, text, units, formula=formula, source=SOURCE)
         for name, (values, text, units, formula) in described.items()
     }
-    if None not in bounds:
-        text = "differences smaller than this count as none"
-        data["equivalence"] = variable(("comparison",), np.array(bounds, dtype=np.float64), text, unit, source=SOURCE)
-    reasons = np.array([row.reasons for row in rows], dtype=object)
-    data["reason"] = variable(dims, reasons, "why there is no difference or no interval", "", source=SOURCE)
     coords = {
         "comparison": [asked.label for asked in plan.asked],
         "estimator": list(estimators),
@@ -169,11 +166,16 @@ def comparison_data(
     return xr.Dataset(data, coords)
 
 
+def gathered(rows: Sequence[Sequence[Any]], field: str) -> FloatArray:
+    """One number of everything that was found, [rows, …]."""
+    return np.array([[getattr(found, field) for found in row] for row in rows], dtype=np.float64)
+
+
 _ONE_TEST = {"smoothed_kl": "interpolated_kl", "smoothed_overlap": "interpolated_overlap"}
 """Readings that give the same number wherever the curve falls (KL) or rises (overlap) throughout."""
 
 
-def holm(p_values: NDArray[np.float64], estimators: Sequence[str] = ()) -> NDArray[np.float64]:
+def holm(p_values: FloatArray, estimators: Sequence[str] = ()) -> FloatArray:
     """p-values ``[..., estimators]`` corrected for the number of tests (Holm); NaN stays NaN and is not counted.
 
     The interpolated and the smoothed reading of KL are one test, and so are those of overlap: the larger p-value of
@@ -189,9 +191,7 @@ def holm(p_values: NDArray[np.float64], estimators: Sequence[str] = ()) -> NDArr
     return np.where(np.isfinite(p_values), corrected, np.nan)
 
 
-def one_test_each(
-    p_values: NDArray[np.float64], estimators: Sequence[str]
-) -> tuple[NDArray[np.float64], list[tuple[int, int]]]:
+def one_test_each(p_values: FloatArray, estimators: Sequence[str]) -> tuple[FloatArray, list[tuple[int, int]]]:
     """p-values of which a reading that repeats another is NaN, and the places of both: the other has the larger p."""
     counted, place = p_values.copy(), {name: number for number, name in enumerate(estimators)}
     twins = [(place[one], place[other]) for one, other in _ONE_TEST.items() if one in place and other in place]
@@ -206,20 +206,15 @@ def run_data(
 ) -> xr.Dataset:
     estimates = [[own[id(side)][name] for name in estimators] for side in sides]
     blocks = np.array([side.n_blocks for side in sides])
-
-    def ratio(end: str) -> NDArray[np.float64]:
-        depths = np.array([[getattr(one, end) for one in row] for row in estimates], dtype=np.float64)
-        return depths / blocks[:, None]
-
     texts = {
-        "depth": ("ratio", "effective depth ratio"),
+        "ratio": ("depth", "effective depth ratio"),
         "ci_low": ("ci_low", "lower end of the interval of the ratio"),
         "ci_high": ("ci_high", "upper end of the interval of the ratio"),
     }
-    dims = ("run", "estimator")
+    dims, formula = ("run", "estimator"), "depth / L"
     data = {
-        name: variable(dims, ratio(end), text, "1", formula="depth / L", source=SOURCE)
-        for end, (name, text) in texts.items()
+        name: variable(dims, gathered(estimates, end) / blocks[:, None], text, "1", formula=formula, source=SOURCE)
+        for name, (end, text) in texts.items()
     }
     coords = {
         "run": [side.name for side in sides],

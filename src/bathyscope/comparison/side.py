@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from itertools import combinations
+from itertools import combinations, compress
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.measures.curves import depth_inputs
 from bathyscope.measures.declared.effective_depth import DECLARATION, EffectiveDepthOptions
 from bathyscope.prompts.parts import clusters, parts
+from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.statistics.depth_inputs import DepthInputs
 from bathyscope.statistics.effective_depth import DepthEstimate, effective_depth, estimators
 from bathyscope.statistics.reading import Reading
@@ -33,13 +34,13 @@ class Side:
 
     Args:
         name: short and unique in the comparison.
-        prompts: indices of the run's prompts that count.
+        prompts: those of the run that count.
         options: thresholds of the estimators, the same for all sides.
     """
 
     run: Run
     name: str
-    prompts: NDArray[np.intp]
+    prompts: Sequence[TokenizedPrompt]
     curves: DepthInputs
     options: EffectiveDepthOptions
 
@@ -59,35 +60,18 @@ class Side:
 
     @property
     def prompt_ids(self) -> list[str]:
-        names = self.run.prompts.names
-        return [names[number] for number in self.prompts]
-
-    @property
-    def n_tokens(self) -> list[int]:
-        lengths = self.run.prompts.lengths
-        return [lengths[number] for number in self.prompts]
+        return [prompt.id for prompt in self.prompts]
 
     @property
     def n_clusters(self) -> int:
         """Clusters that the prompts lie in; the prompts where there are none."""
         return len(self.prompts) if self.curves.cluster is None else np.unique(self.curves.cluster).size
 
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """Names of the labels that the prompts carry."""
-        return self.run.prompts.labels
-
-    def label(self, name: str) -> NDArray[Any]:
-        """A label's value for each prompt, as results have it."""
-        _, values = self.run.prompts.coords()[name]
-        chosen: NDArray[Any] = values[self.prompts]
-        return chosen
-
     def where(self, chosen: NDArray[np.bool_], name: str) -> Side:
         """The side of some of the prompts."""
         given = {one.name: getattr(self.curves, one.name) for one in fields(self.curves)}
         cut: dict[str, Any] = {field: None if values is None else values[chosen] for field, values in given.items()}
-        return replace(self, name=name, prompts=self.prompts[chosen], curves=DepthInputs(**cut))
+        return replace(self, name=name, prompts=list(compress(self.prompts, chosen)), curves=DepthInputs(**cut))
 
     def readings(self) -> dict[str, Reading]:
         """Estimator → its reading of the ratio, for what the run has measured."""
@@ -125,7 +109,7 @@ def sides_of(runs: Sequence[Run], cluster: str | None = None) -> list[Side]:
     options = _thresholds(runs[0])
     numbers = _clusters(runs, names, cluster)
     return [
-        Side(run, name, np.arange(len(run.prompts)), replace(_curves(run, name), cluster=own), options)
+        Side(run, name, run.prompts, replace(_curves(run, name), cluster=own), options)
         for run, name, own in zip(runs, names, numbers)
     ]
 
