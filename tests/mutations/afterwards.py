@@ -206,8 +206,8 @@ _COMPARISON = (
         "difference(row[b], row[a])",
         "comparison/test_grouped.py",
     ),
-    _comparison(
-        "groups",
+    _prompts(
+        "parts",
         "levels-are-ordered-as-texts",
         "sorted(appearing, key=rank)",
         "sorted(appearing, key=str)",

@@ -15,7 +15,6 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bathyscope.arrays import FloatArray
-from bathyscope.comparison.groups import groups_of
 from bathyscope.comparison.result import gathered, holm
 from bathyscope.comparison.side import chosen_estimators, require_all_blocks, sides_of
 from bathyscope.errors import OptionError, warn
@@ -23,7 +22,7 @@ from bathyscope.labels import Label, Table, interval, labelled
 from bathyscope.measures.curves import one_norm
 from bathyscope.measures.declared.effective_depth import DECLARATION
 from bathyscope.options import Coverage, Resamples, checked
-from bathyscope.prompts.parts import FEWEST_CLUSTERS, clusters, parts
+from bathyscope.prompts.parts import FEWEST_CLUSTERS, clusters, level_name, members_by_value, parts
 from bathyscope.statistics.crossing import centre_of_mass
 from bathyscope.statistics.difference import Contrast, two_sample_difference
 from bathyscope.statistics.effective_depth import DepthEstimate, Estimator, blocks_done
@@ -34,6 +33,10 @@ from bathyscope.store.run import Run, open_run
 
 SHARE: Final = "deep_thinking_ratio"
 """The one estimator that is a share of tokens itself, and no depth."""
+MOST: Final = 12
+"""Groups that are compared pair by pair; a label with more values than that names prompts rather than groups."""
+FEW: Final = 5
+"""Prompts of a group below which its intervals are rough."""
 _SOURCE: Final = "hu2025, effective depth; csordas2025, depth score"
 _by_group = partial(Label, "estimator group", source=_SOURCE)
 _by_pair = partial(Label, "pair estimator", source=_SOURCE)
@@ -95,7 +98,7 @@ def grouped(
     opened = run if isinstance(run, Run) else open_run(run)
     require_all_blocks(opened, "This run")
     member = None if cluster is None else parts(clusters(opened.prompts, cluster))[1]
-    groups = groups_of(opened, by)
+    groups = _groups(opened, by)
     if member is not None:
         _warn_of_few_clusters(groups, member)
     found = {name: replace(one, cluster=member) for name, one in _estimators(opened).items()}
@@ -126,6 +129,32 @@ def grouped(
     attrs |= {"permutations": permutations, "seed": seed, **({} if cluster is None else {"cluster": cluster})}
     found_values = {**_of_groups(by_group, own, blocks), **_of_pairs(between, p_values, list(chosen))}
     return labelled(_TABLE, found_values, coords).assign_attrs(attrs)
+
+
+def _groups(run: Run, by: str) -> dict[str, NDArray[np.bool_]]:
+    """Which prompts belong to each group, by its name.
+
+    Warns of prompts without the label, and of groups that are too small for intervals.
+    """
+    groups = {level_name(level): own for level, own in members_by_value(run.prompts, by).items()}
+    if len(groups) < 2:
+        same = ", ".join(groups) or "none"
+        raise OptionError(f"All labelled prompts have the same {by} ({same}); a comparison needs two.")
+    if len(groups) > MOST:
+        raise OptionError(
+            f"The label {by!r} has {len(groups)} values ({', '.join(list(groups)[:4])} …), and groups are compared "
+            f"pair by pair; at most {MOST} are allowed. Give a label with fewer values."
+        )
+    sizes = {name: int(own.sum()) for name, own in groups.items()}
+    if unlabelled := len(run.prompts) - sum(sizes.values()):
+        warn(f"{unlabelled} of {len(run.prompts)} prompts have no label {by!r} and belong to no group.")
+    small = [f"{name} ({size})" for name, size in sizes.items() if size < FEW]
+    if small:
+        warn(
+            f"Groups of fewer than {FEW} prompts: {', '.join(small)}. Their intervals are rough, and a group of "
+            "one prompt has none."
+        )
+    return groups
 
 
 def _warn_of_few_clusters(groups: Mapping[str, NDArray[np.bool_]], member: NDArray[np.intp]) -> None:

@@ -12,11 +12,10 @@ from itertools import combinations
 from operator import itemgetter
 from typing import Literal
 
-from bathyscope.comparison.groups import level_name, rank
 from bathyscope.comparison.side import Side
 from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.papers.hu2025 import DIFFICULTY, REASONING_PAIRS, difficulty_rank
-from bathyscope.prompts.parts import label_values, parts
+from bathyscope.prompts.parts import level_name, members_by_value
 from bathyscope.statistics.difference import slope_coefficients
 
 Question = Literal["size", "reasoning", "difficulty"]
@@ -210,12 +209,11 @@ def _by_level(side: Side, by: str | None, alone: bool) -> list[Side]:
             "its labels, or runs of one model on data of different difficulty."
         )
     name = names[0]
-    appearing, member = parts(label_values(side.prompts, name))
-    levels = sorted(appearing, key=rank)
-    if len(levels) < 2:
-        raise OptionError(f"All prompts of {side.name} have the same {name} ({levels}); a comparison needs two.")
+    members = members_by_value(side.prompts, name)
+    if len(members) < 2:
+        raise OptionError(f"All prompts of {side.name} have the same {name} ({list(members)}); a comparison needs two.")
     prefix = "" if alone else f"{side.name}, "
-    return [side.where(member == appearing.index(level), f"{prefix}{name} {level_name(level)}") for level in levels]
+    return [side.where(own, f"{prefix}{name} {level_name(level)}") for level, own in members.items()]
 
 
 def _grouped(sides: Sequence[Side], key: Callable[[Side], str]) -> dict[str, list[Side]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -48,6 +49,34 @@ def label_values(prompts: Sequence[TokenizedPrompt], label: str) -> list[Any]:
         return values
     # where some are texts all are, as results have them: 1 and "1" are one value
     return [value if value is None else str(value) for value in values]
+
+
+def members_by_value(prompts: Sequence[TokenizedPrompt], label: str) -> dict[Any, NDArray[np.bool_]]:
+    """Which prompts have each value of a label, in the order of :func:`rank`; data sets stay as they were given.
+
+    Errors are those of :func:`label_values`.
+    """
+    appearing, member = parts(label_values(prompts, label))
+    values = appearing if label == DATASET else sorted(appearing, key=rank)
+    return {value: member == appearing.index(value) for value in values}
+
+
+def rank(level: Any) -> tuple[int, float, str]:
+    """Order of groups: numbers, then classes of solved_by, then texts by the number in them, then others."""
+    if not isinstance(level, str):
+        return 0, float(level), ""
+    if level in CLASSES:
+        return 1, float(CLASSES.index(level)), ""
+    number = re.search(r"\d+(\.\d+)?", level)
+    return 2, float(number[0]) if number else np.inf, level
+
+
+def level_name(level: Any) -> str:
+    """A label's value as it is called: 3.0, which stands for 3 where another prompt has no label, is 3."""
+    if isinstance(level, str):
+        return level
+    short = f"{level:g}"
+    return short if float(short) == level else str(level)  # 1234567 is not 1.23457e+06
 
 
 def clusters(prompts: Sequence[TokenizedPrompt], label: str) -> list[str | None]:
