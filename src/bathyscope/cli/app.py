@@ -104,7 +104,7 @@ def launch(
     if log_level is not None or log_json:
         log_lines(log_level or "info", log_json)
     if debug:
-        session.debug()
+        session.log("debug", log_json)
     if tokens[:1] in _WITH_MEASURES and _HELP_MEASURES in tokens:
         from bathyscope.cli.commands.survey import show_measures
 

@@ -49,11 +49,6 @@ def begin(arguments: list[str], program: str = "bathyscope") -> None:
     _CURRENT.set(Session(tuple(arguments), program, debug))
 
 
-def debug() -> None:
-    """Turns debugging on for this invocation."""
-    _CURRENT.set(replace(current(), debug=True, level="debug"))
-
-
 def log(level: Level, as_json: bool) -> None:
     """How messages of this invocation are written."""
     _CURRENT.set(replace(current(), level=level, as_json=as_json, debug=current().debug or level == "debug"))

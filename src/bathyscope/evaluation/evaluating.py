@@ -117,7 +117,13 @@ def require_answerable(
         if value is not None and value < 1:
             raise OptionError(f"{name}={value} is out of range; allowed: 1 or more.")
     benchmarks = load_benchmarks([tasks] if isinstance(tasks, str | Benchmark) else tasks, data)
-    _require_tokenizer(model)
+    if model.tokenizer is None:
+        raise PromptError("This model was made in memory and has no tokenizer; give one: load(..., tokenizer=...).")
+    if model.tokenizer.bos_token_id is None and model.tokenizer.eos_token_id is None:
+        raise PromptError(
+            "The tokenizer has neither a beginning-of-text nor an end-of-text token, one of which the harness puts "
+            "before an empty context; set tokenizer.bos_token."
+        )
     from bathyscope.evaluation import harness
 
     for one in benchmarks:
@@ -209,16 +215,6 @@ def _require_finite(score: Score) -> None:
         raise ModelError(
             f"{score['task']} under the schedule {score['schedule']}: the model gives NaN or Inf log-likelihoods; load "
             "it with a wider dtype (dtype='float32')."
-        )
-
-
-def _require_tokenizer(model: Model) -> None:
-    if model.tokenizer is None:
-        raise PromptError("This model was made in memory and has no tokenizer; give one: load(..., tokenizer=...).")
-    if model.tokenizer.bos_token_id is None and model.tokenizer.eos_token_id is None:
-        raise PromptError(
-            "The tokenizer has neither a beginning-of-text nor an end-of-text token, one of which the harness puts "
-            "before an empty context; set tokenizer.bos_token."
         )
 
 

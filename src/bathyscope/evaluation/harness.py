@@ -33,12 +33,10 @@ class LoadedLM(HFLM):
     """A loaded model as the harness takes it, with the harness's own tokenization, truncation and batches.
 
     Whatever schedule it runs at the time is what is scored. ``advance`` is told how many requests a forward has
-    answered; ``writing`` is how many answers are written at once (None = ``batch_size``).
+    answered; ``writing`` is how many answers are written at once.
     """
 
-    def __init__(
-        self, model: Model, batch_size: int, advance: Callable[[int], None], writing: int | None = None
-    ) -> None:
+    def __init__(self, model: Model, batch_size: int, advance: Callable[[int], None], writing: int) -> None:
         # the harness chooses a padding token, which must not stay with the model
         tokenizer = copy.deepcopy(model.tokenizer)
         narrow = model.dtype not in (torch.float32, torch.float64)
@@ -50,7 +48,7 @@ class LoadedLM(HFLM):
                 batch_size=batch_size,
                 softmax_dtype="float32" if narrow else None,
             )
-        self._advance, self._window, self._writing = advance, model.max_tokens, writing or batch_size
+        self._advance, self._window, self._writing = advance, model.max_tokens, writing
 
     def loglikelihood(self, requests: Any, disable_tqdm: bool = True) -> Any:
         """The harness's own, without its progress bar."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from bathyscope.assembly import NOISE, some_noise
+from bathyscope.assembly import NOISE, some_noise, with_labels
 from bathyscope.measures.base import Measure, ModelFacts
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.store.growth import Growth
@@ -92,18 +92,11 @@ class Kept:
 
     def _fitted(self, found: Datasets, numbers: list[int]) -> Datasets:
         """Results in the form in which the larger survey gives them."""
-        coords = self._prompts.coords
-        kept = {}
-        for measure in self.measures:
-            dataset = _padded(found[measure.name], measure.extents)
-            some = dataset[PROMPT].values.tolist() if PROMPT in dataset.coords else numbers
-            labels = coords(some)
-            kept[measure.name] = dataset.drop_vars(labels, errors="ignore").assign_coords(labels)
+        kept = {m.name: _padded(found[m.name], m.extents) for m in self.measures}
         noise = some_noise(found[NOISE], self.names) if NOISE in found else None
         if noise is not None:
-            labels = coords(numbers)
-            kept[NOISE] = noise.drop_vars(labels, errors="ignore").assign_coords(labels)
-        return kept
+            kept[NOISE] = noise
+        return {name: with_labels(dataset, self._prompts, numbers) for name, dataset in kept.items()}
 
 
 def _prepared(measure: Measure[Any], facts: ModelFacts, prompts: Prompts, seed: int) -> Measure[Any]:

@@ -12,13 +12,7 @@ from typing import Any
 import torch
 import xarray as xr
 
-from bathyscope.assembly import (
-    NOISE,
-    joined_noise,
-    noise_by_prompt,
-    noise_floor,
-    with_summary,
-)
+from bathyscope.assembly import NOISE, joined_noise, noise_by_prompt, noise_floor, with_labels, with_summary
 from bathyscope.errors import ModelError, is_out_of_memory
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
 from bathyscope.measures.registry import MEASURES
@@ -30,7 +24,7 @@ from bathyscope.sharding import batch_room, call_size, convoys_of, shards_of
 from bathyscope.store.canonical import canonical
 from bathyscope.store.folder import folder_path
 from bathyscope.store.growth import Growth
-from bathyscope.store.merge import PROMPT, merge, require_by_prompt
+from bathyscope.store.merge import merge, require_by_prompt
 from bathyscope.store.parts import Part
 from bathyscope.store.prompts import PROMPTS, PROMPTS_FILE, encode_prompts
 from bathyscope.store.run import Run, open_run
@@ -307,8 +301,8 @@ class SurveyPlan:
         for measure in self.measures:  # one derived measure may need another
             if measure.derived:
                 found[measure.name] = measure.derive(self.facts, {**merged, **found}, self.seed)
-        if "noise" in merged:
-            found[NOISE] = noise_floor(merged["noise"])
+        if NOISE in merged:
+            found[NOISE] = noise_floor(merged[NOISE])
         return found
 
     @property
@@ -400,12 +394,7 @@ class SurveyPlan:
             found[NOISE] = noise
         require_by_prompt(found, len(picked))
         require_free(self.prompts.coords(picked), {name: {*one.variables, *one.dims} for name, one in found.items()})
-        return {name: self._with_labels(dataset, picked) for name, dataset in found.items()}
-
-    def _with_labels(self, dataset: xr.Dataset, picked: Sequence[int]) -> xr.Dataset:
-        """A batch's results with the labels of its prompts, or of those that it says it is of."""
-        some = dataset[PROMPT].values.tolist() if PROMPT in dataset.coords else picked
-        return dataset.assign_coords(self.prompts.coords(some))
+        return {name: with_labels(dataset, self.prompts, picked) for name, dataset in found.items()}
 
 
 def _advance(bar: ProgressBar, done: float, weight: float, share: float) -> None:

@@ -74,16 +74,15 @@ def show_command(
         _show_contents(opened, format)
     elif format == "table" and measure == "effective_depth" and cluster is None and not raw:
         write_effective_depth(opened)
+    elif measure == "verdict" and not raw:
+        verdict = opened.verdict_by(cluster)
+        for said in (verdict.text, *verdict.details) if format == "table" else ():
+            write(said)
+        write_rows(verdict.rows(), format, _READINGS)
     else:
         frame = bathyscope.show(opened, measure, cluster=cluster, raw=raw)
-        if format == "table" and measure == "verdict":
-            verdict = opened.verdict_by(cluster)
-            for said in (verdict.text, *verdict.details):
-                write(said)
         if format == "table" and "what" in frame:
             _show_summary(frame, cluster)
-        elif measure == "verdict":
-            write_rows(opened.verdict_by(cluster).rows(), format, _READINGS)
         elif not write_data(frame, format):
             write(frame.to_string(index=False, na_rep="–", float_format="{:.4g}".format))
     return 0
