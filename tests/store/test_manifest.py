@@ -6,6 +6,7 @@ import json
 import re
 from dataclasses import FrozenInstanceError
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,16 +15,20 @@ from support.synthetic_runs import identity
 
 from bathyscope.errors import StoreError
 from bathyscope.store.difference import difference, version_difference
-from bathyscope.store.folder import manifest_json, parsed
+from bathyscope.store.folder import Folder
 from bathyscope.store.manifest import RUN, FileEntry, Identity, Manifest, Record, library_versions
+from bathyscope.store.run import load_manifest
 
 
-def written(manifest: Manifest) -> bytes:
-    return manifest_json(manifest.to_dict())
+def written(folder: Path, manifest: Manifest) -> bytes:
+    with Folder(folder, RUN) as opened:
+        opened.save(manifest.to_dict())
+    return (folder / "manifest.json").read_bytes()
 
 
-def read(content: bytes, where: str = "manifest.json") -> Manifest:
-    return Manifest.from_tree(parsed(content, where, RUN), where)
+def read(folder: Path, content: bytes) -> Manifest:
+    (folder / "manifest.json").write_bytes(content)
+    return load_manifest(folder)
 
 
 def manifest(**changes: Any) -> Manifest:
@@ -41,13 +46,13 @@ def configuration(**changes: Any) -> Identity:
     return Identity.from_mapping(identity(**changes))
 
 
-def test_manifest_comes_back_equal_from_json() -> None:
+def test_manifest_comes_back_equal_from_json(tmp_path: Path) -> None:
     made = manifest()  # which says when it was begun
-    assert read(written(made)) == made
+    assert read(tmp_path, written(tmp_path, made)) == made
 
 
-def test_file_holds_everything_the_specification_names() -> None:
-    tree = json.loads(written(manifest()))
+def test_file_holds_everything_the_specification_names(tmp_path: Path) -> None:
+    tree = json.loads(written(tmp_path, manifest()))
     assert tree["schema"] == 2
     # what is None of almost every run
     assert tree["identity"] == {"schedule": None, "adapters": None, **json.loads(json.dumps(identity(8)))}
@@ -171,12 +176,13 @@ def test_unknown_and_missing_keys_are_named() -> None:
 @pytest.mark.parametrize(
     "content", [b"", b"{", b"[]", b"{}", b'{"schema": 1}', b'{"schema": 1, "identity": {}}', b"\xff"]
 )
-def test_unreadable_manifest_is_refused(content: bytes) -> None:
-    with pytest.raises(StoreError, match=r"'runs/x/manifest.json' is not a readable manifest of a run \("):
-        read(content, "runs/x/manifest.json")
+def test_unreadable_manifest_is_refused(tmp_path: Path, content: bytes) -> None:
+    where = re.escape(str(tmp_path / "manifest.json"))
+    with pytest.raises(StoreError, match=rf"'{where}' is not a readable manifest of a run \("):
+        read(tmp_path, content)
 
 
-def test_manifest_of_another_schema_is_refused() -> None:
-    content = written(manifest()).replace(b'"schema": 2', b'"schema": 7')
+def test_manifest_of_another_schema_is_refused(tmp_path: Path) -> None:
+    content = written(tmp_path, manifest()).replace(b'"schema": 2', b'"schema": 7')
     with pytest.raises(StoreError, match="is written in schema 7; this bathyscope reads schemas 1 and 2"):
-        read(content)
+        read(tmp_path, content)

@@ -207,21 +207,18 @@ def check(anatomy: Anatomy) -> Checks:
     allowed = tolerance(parameter.dtype)
     ids = random_ids(anatomy.model)
     streamed = lender_of(anatomy.blocks[0]) is not None
-    plain = _Plain(anatomy, ids)
-    if not streamed:
-        plain.run()
+    plain = None if streamed else _plain(anatomy, ids)
     replay = anatomy.replay(ids)
     boundaries = [replay.recording.resid0_BTD]
     replayed = Work(_replayed(anatomy, replay, boundaries))
     later = Work(gaps_by_later_tokens(anatomy, boundaries, ids))
     padded = Work(gaps_by_neighbours(anatomy, padded=True))
     tailed = Work(tail_gaps(anatomy, replay, boundaries))
-    if streamed:
-        plain.run(replayed, later, padded, tailed)
+    seen, behind, logits = plain or _plain(anatomy, ids, replayed, later, padded, tailed)
     gaps, sources, state = replayed.result()
-    no_op = [gap(own, real) for own, real in zip(boundaries[1:], plain.seen)]
-    _require_replay(anatomy, no_op, plain.seen, allowed)
-    readout = readout_gap(anatomy, ids, plain.seen[-1], plain.behind)
+    no_op = [gap(own, real) for own, real in zip(boundaries[1:], seen)]
+    _require_replay(anatomy, no_op, seen, allowed)
+    readout = readout_gap(anatomy, ids, seen[-1], behind)
     _require_readout(anatomy, readout, tolerance(torch.promote_types(parameter.dtype, torch.float32)))
     # one block at a time in batches of one shape, so that rounding is the same nearly everywhere
     sharp = max(torch.finfo(parameter.dtype).eps, _SHARP)
@@ -235,7 +232,7 @@ def check(anatomy: Anatomy) -> Checks:
     if not reason and any(not one <= allowed for one in tail.values()):
         worst = max(tail, key=lambda t: tail[t] if tail[t] == tail[t] else float("inf"))
         reason = f"a tail from token {worst} differs from the full row by {tail[worst]:.1e} (allowed {allowed:.0e})"
-    _require_an_answer(anatomy, plain.logits, ids)
+    _require_an_answer(anatomy, logits, ids)
     return Checks(
         no_op=max(no_op),
         readout=readout,
@@ -281,52 +278,42 @@ def _contribution_gap(before: Tensor, after: Tensor, taken: dict[str, Tensor], b
     return token_gap(block_scale * total, after)
 
 
-class _Plain:
-    """The model's own forward of the checked tokens.
+def _plain(anatomy: Anatomy, ids_BT: Tensor, *works: Work[Any]) -> tuple[list[Tensor], list[nn.Module], Tensor]:
+    """The model's own forward; when a block has run in it, it runs in each of the works, in their order.
 
-    Fields:
-        seen: what each block puts out.
-        behind: the modules that run after the last of them.
-        logits: the model's.
+    Returns:
+        What each block puts out, the modules that run after the last of them, and the logits.
     """
+    seen: list[Tensor] = []
+    behind: list[nn.Module] = []
+    working = False
+    for work in works:
+        work.step()
 
-    def __init__(self, anatomy: Anatomy, ids_BT: Tensor) -> None:
-        self._anatomy, self._ids_BT = anatomy, ids_BT
-        self.seen: list[Tensor] = []
-        self.behind: list[nn.Module] = []
-        self.logits = torch.empty(0)
-
-    def run(self, *works: Work[Any]) -> None:
-        """Runs it; when a block has run in it, it runs in each of the works, in their order."""
-        anatomy = self._anatomy
-        for work in works:
-            work.step()
-
+    def note(call: Call) -> None:
+        nonlocal working
+        if working:
+            return  # a call in one of the works
+        if not call.path:
+            behind.append(call.module)
+            return
+        seen.append(unwrap(call.output, anatomy.width).to(ids_BT.device, copy=True))
+        behind.clear()
+        working = True
+        with lent(call.module):
+            for work in works:
+                work.step()
         working = False
 
-        def note(call: Call) -> None:
-            nonlocal working
-            if working:
-                return  # a call in one of the works
-            if not call.path:
-                self.behind.append(call.module)
-                return
-            self.seen.append(unwrap(call.output, anatomy.width).to(self._ids_BT.device, copy=True))
-            self.behind.clear()
-            working = True
-            with lent(call.module):
-                for work in works:
-                    work.step()
-            working = False
-
-        within = {module for block in anatomy.blocks for module in block.modules()}
-        outside = [module for module in anatomy.model.modules() if module not in within]
-        holding = [module for module in outside if next(module.parameters(recurse=False), None) is not None]
-        with called([*(("block", block) for block in anatomy.blocks), *(("", module) for module in holding)], note):
-            if works:  # what fails need not be the model's own forward
-                self.logits = logits_of(anatomy.model(input_ids=self._ids_BT, use_cache=False))
-            else:
-                self.logits = logits_of(plain_forward(anatomy.model, self._ids_BT, anatomy.family.name))
+    within = {module for block in anatomy.blocks for module in block.modules()}
+    outside = [module for module in anatomy.model.modules() if module not in within]
+    holding = [module for module in outside if next(module.parameters(recurse=False), None) is not None]
+    with called([*(("block", block) for block in anatomy.blocks), *(("", module) for module in holding)], note):
+        if works:  # what fails need not be the model's own forward
+            out = anatomy.model(input_ids=ids_BT, use_cache=False)
+        else:
+            out = plain_forward(anatomy.model, ids_BT, anatomy.family.name)
+    return seen, behind, logits_of(out)
 
 
 def _require_replay(anatomy: Anatomy, no_op: Sequence[float], seen: Sequence[Tensor], allowed: float) -> None:

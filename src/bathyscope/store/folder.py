@@ -122,7 +122,8 @@ class Folder:
 
     def save(self, tree: dict[str, Any]) -> None:
         """Keep a manifest in place of the former one."""
-        write_atomically(self.path / self.kind.manifest, manifest_json(tree))
+        content = json.dumps(tree, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        write_atomically(self.path / self.kind.manifest, content.encode())
 
     def close(self) -> None:
         """Let other processes write here. A second call does nothing."""
@@ -158,13 +159,8 @@ def plain_name(name: object, deep: bool = True) -> str:
     return str(name)
 
 
-def manifest_json(tree: dict[str, Any]) -> bytes:
-    """A manifest as it is on the disk."""
-    return (json.dumps(tree, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
-
-
 def read_manifest(folder: Path, kind: Kind) -> dict[str, Any]:
-    """The manifest of the results in ``folder``; none, or one that cannot be read, is a StoreError."""
+    """The manifest of the results in ``folder``; none, one that cannot be read or of another schema is a StoreError."""
     path = folder / kind.manifest
     try:
         content = path.read_bytes()
@@ -173,29 +169,24 @@ def read_manifest(folder: Path, kind: Kind) -> dict[str, Any]:
             f"There is no {kind.noun} in {str(folder)!r}: {kind.manifest} cannot be read ({reason(error)}). Give the "
             f"folder that {kind.made_by} wrote (its out=..., --out ...).{_holds(folder)}"
         ) from error
-    return parsed(content, str(path), kind)
+    try:
+        tree: dict[str, Any] = json.loads(content)
+        schema = tree["schema"]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise unreadable(str(path), kind, error) from error
+    if schema not in kind.schemas:
+        known = f"schema{'s' * (len(kind.schemas) > 1)} {' and '.join(map(str, kind.schemas))}"
+        raise StoreError(
+            f"{str(path)!r} is written in schema {schema!r}; this bathyscope reads {known}. Open the "
+            f"{kind.noun} with the bathyscope that wrote it, or measure again."
+        )
+    return tree
 
 
 def _holds(folder: Path) -> str:
     """What opens a folder that is of another kind; empty where none does."""
     opens = next((verb for name, verb in _OPENS.items() if (folder / name).is_file()), None)
     return "" if opens is None else f" What this one holds is opened by bathyscope.{opens}({str(folder)!r})."
-
-
-def parsed(content: bytes, where: str, kind: Kind) -> dict[str, Any]:
-    """The manifest in ``content``; ``where`` names the file."""
-    try:
-        tree: dict[str, Any] = json.loads(content)
-        schema = tree["schema"]
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise unreadable(where, kind, error) from error
-    if schema not in kind.schemas:
-        known = f"schema{'s' * (len(kind.schemas) > 1)} {' and '.join(map(str, kind.schemas))}"
-        raise StoreError(
-            f"{where!r} is written in schema {schema!r}; this bathyscope reads {known}. Open the "
-            f"{kind.noun} with the bathyscope that wrote it, or measure again."
-        )
-    return tree
 
 
 def unreadable(where: str, kind: Kind, error: Exception) -> StoreError:

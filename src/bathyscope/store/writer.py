@@ -17,7 +17,7 @@ from bathyscope.store.difference import listed, require_same, version_difference
 from bathyscope.store.folder import Folder, folder_path, plain_name, reason, verified
 from bathyscope.store.manifest import RUN, FileEntry, Identity, Manifest, Record, now, part_file
 from bathyscope.store.merge import merge, require_by_prompt
-from bathyscope.store.run import Run, assemble
+from bathyscope.store.run import Run, assemble, load_manifest
 from bathyscope.store.shards import encode, read_shard
 
 
@@ -51,14 +51,12 @@ class RunWriter:
             return cls(None, asked)
         folder = Folder(folder_path(path, "out"), RUN)
         try:
-            tree = folder.manifest()
-            if tree is None:
+            if not (folder.path / RUN.manifest).exists():
                 writer = cls(folder, asked)
                 with writer._writing("the manifest"):
                     writer._save(asked)
                 return writer
-            found = Manifest.from_tree(tree, str(folder.path / RUN.manifest))
-            return cls(folder, _resumed(found, asked, folder.path))
+            return cls(folder, _resumed(load_manifest(folder.path), asked, folder.path))
         except BaseException:
             folder.close()
             raise

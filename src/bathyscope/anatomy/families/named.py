@@ -5,6 +5,8 @@ from bathyscope.anatomy.family import Family, Site
 _TRANSFORMER = ("transformer.h", "transformer.ln_f")
 """Blocks and final norm."""
 _BLOCKS = ("transformer.blocks", "transformer.norm_f")
+_SECOND_MATRIX = Site("fc2")
+"""Where there is no MLP module, the MLP's contribution is the output of its second matrix."""
 
 FAMILIES = (
     # GPT-2 and its direct descendants: learned positions, one module each for attention and MLP. h_0 includes the
@@ -21,29 +23,26 @@ FAMILIES = (
     ),
     # DBRX: the attention is nested in a module that also holds both norms.
     Family("dbrx", ("dbrx",), *_BLOCKS, attention=Site("norm_attn_norm.attn"), mlp=Site("ffn")),
-    # OPT: no MLP module, so the MLP's contribution is the output of its second matrix. fc2 returns flat [batch ·
-    # tokens, width] outputs. h_0 includes the position embedding. The 350m checkpoint norms after the sum, has no final
-    # norm and projects before the head.
+    # OPT: fc2 returns flat [batch · tokens, width] outputs. h_0 includes the position embedding. The 350m checkpoint
+    # norms after the sum, has no final norm and projects before the head.
     Family(
         "opt",
         ("opt",),
         blocks="model.decoder.layers",
         final_norm="model.decoder.final_layer_norm",
-        mlp=Site("fc2"),
+        mlp=_SECOND_MATRIX,
         parts_when=("do_layer_norm_before", True),
         projection="model.decoder.project_out",
     ),
-    # XGLM: no MLP module, so the MLP's contribution is the output of its second matrix. h_0 includes sinusoidal
-    # positions.
-    Family("xglm", ("xglm",), final_norm="model.layer_norm", mlp=Site("fc2")),
-    # BioGPT: no MLP module, so the MLP's contribution is the output of its second matrix. h_0 includes the position
-    # embedding.
+    # XGLM: h_0 includes sinusoidal positions.
+    Family("xglm", ("xglm",), final_norm="model.layer_norm", mlp=_SECOND_MATRIX),
+    # BioGPT: h_0 includes the position embedding.
     Family(
         "biogpt",
         ("biogpt",),
         blocks="biogpt.layers",
         final_norm="biogpt.layer_norm",
-        mlp=Site("fc2"),
+        mlp=_SECOND_MATRIX,
         head="output_projection",
     ),
     # BLOOM: both modules return states to which the residual is already added. h_0 is the normed embedding; positions
