@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from support.drawn_paths import places
 
-from bathyscope.report.paths import brief, hundredths, shortened
+from bathyscope.report.svg import brief, hundredths, shortened
 
 
 def written(points: np.ndarray, letters: str) -> str:

@@ -18,9 +18,9 @@ from bathyscope.report import html, provenance, table
 from bathyscope.report.arguments import check, check_options, named, parted
 from bathyscope.report.figures import plan as plan_figure
 from bathyscope.report.figures.kind import Drawing
+from bathyscope.report.figures.lines import Number, numbers
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.registry import drawings, figures_of
-from bathyscope.report.numbers import Row, numbers
 from bathyscope.report.side_by_side import differences, together
 from bathyscope.store.prompts import PROMPTS
 from bathyscope.store.run import Run
@@ -163,7 +163,7 @@ def _numbers(run: Run, figure: str, drawing: Drawing) -> tuple[list[str], list[l
     return ["place", *(f"{what} ({units})" for what, units in curves)] if found else [], rows
 
 
-def _mean_of(found: Row) -> str:
+def _mean_of(found: Number) -> str:
     mean, low, high = found["mean"], found["low"], found["high"]
     if math.isnan(mean):
         return "–"

@@ -13,9 +13,9 @@ from bathyscope.report.arguments import check_options, runs_of
 from bathyscope.report.export import check_formats, write_output
 from bathyscope.report.figures import style
 from bathyscope.report.figures.kind import Panel, draw_panel, fill
+from bathyscope.report.figures.lines import numbers
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.registry import drawings, figures_of
-from bathyscope.report.numbers import numbers
 from bathyscope.report.render import FORMATS, render
 from bathyscope.store.run import Run
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
-from bathyscope.report import paths
 from bathyscope.report.figures import style
 from bathyscope.report.figures.heat_map import SIGNED
 from bathyscope.report.figures.kind import Panel, draw_panel
@@ -21,6 +20,7 @@ _REFERENCE: Final = re.compile(r'(url\(#|href="#)([^")]+)')
 _PATH: Final = re.compile(r' d="([^"]*)"')
 _PLACES: Final = re.compile(r' (?:x|y|width|height|transform)="[^"]*"')
 _DECIMAL: Final = re.compile(r"-?\d+\.\d+")
+_COMMAND: Final = re.compile(r"([MLQCz])([^MLQCz]*)")
 # texts that are not turned say so; the page has a font of its own, and its pictures one version
 _NOTHING: Final = re.compile(
     r' transform="rotate\(-0 [^"]*"|font-family: [^;"]*; | version="1\.1"| xmlns:xlink="[^"]*"'
@@ -80,12 +80,8 @@ def _slim(tag: str, name: str, pointed_at: Mapping[str, str]) -> str:
     """A tag without ids that nothing points at, short ones otherwise, and without hundredths of what can be seen."""
     tag = _ID.sub(lambda found: f' id="{name}-{pointed_at[found[1]]}"' if found[1] in pointed_at else "", tag)
     tag = _REFERENCE.sub(lambda found: f"{found[1]}{name}-{pointed_at[found[2]]}", tag)
-    tag = _PATH.sub(lambda path: f' d="{paths.shortened(path[1])}"', _NOTHING.sub("", tag))
-    return _PLACES.sub(lambda places: _DECIMAL.sub(_to_hundredths, places[0]), tag)
-
-
-def _to_hundredths(number: re.Match[str]) -> str:
-    return paths.brief(paths.hundredths(number[0]))
+    tag = _PATH.sub(lambda path: f' d="{shortened(path[1])}"', _NOTHING.sub("", tag))
+    return _PLACES.sub(lambda places: _DECIMAL.sub(lambda number: brief(hundredths(number[0])), places[0]), tag)
 
 
 def _ungrouped(text: str) -> str:
@@ -120,3 +116,58 @@ def _styled(text: str, name: str) -> str:
 
     end = text.index(">")
     return f'{text[:end]} id="{name}-p"><style>{rules}</style>{_TAG.sub(classed, text[end + 1 :])}'
+
+
+def shortened(path: str) -> str:
+    """The same line in few letters: each of its places to a hundredth of a point, by steps where they are shorter.
+
+    Args:
+        path: the ``d`` of an SVG's path, in places alone: commands ``M``, ``L``, ``Q``, ``C`` and ``z``.
+    """
+    written, said = [], ""
+    at = begin = (0, 0)
+    for letter, given in _COMMAND.findall(path):
+        if letter == "z":
+            written.append("z")
+            at, said = begin, "z"
+            continue
+        numbers = [hundredths(number) for number in given.split()]
+        texts = {command: _written(command, values, said) for command, values in _ways(letter, numbers, at)}
+        said = min(texts, key=lambda command: len(texts[command]))
+        written.append(texts[said])
+        at = (numbers[-2], numbers[-1])
+        begin = at if letter == "M" else begin
+    return "".join(written)
+
+
+def hundredths(number: str) -> int:
+    """The whole number of hundredths next to it."""
+    return round(100 * float(number))
+
+
+def brief(whole: int) -> str:
+    """Hundredths as a number without what need not be written."""
+    sign, size = "-" if whole < 0 else "", abs(whole)
+    after = f".{size % 100:02d}".rstrip("0") if size % 100 else ""
+    return f"{sign}{size // 100 or ('' if after else '0')}{after}"
+
+
+def _ways(letter: str, numbers: list[int], at: tuple[int, int]) -> list[tuple[str, list[int]]]:
+    """A command and its numbers: by a step from where the pen is, or to a place."""
+    if letter == "M":
+        return [(letter, numbers)]
+    steps = [number - at[place % 2] for place, number in enumerate(numbers)]
+    if letter == "L" and 0 in steps:
+        along = 0 if steps[1] == 0 else 1
+        return [("hv"[along], [steps[along]]), ("HV"[along], [numbers[along]])]
+    return [(letter.lower(), steps), (letter, numbers)]
+
+
+def _written(command: str, numbers: list[int], said: str) -> str:
+    """Numbers behind their command, which is left out where it was the last one that was said."""
+    texts = [brief(number) for number in numbers]
+    # a minus tells a number from the one before
+    between = [text if text[0] == "-" else f" {text}" for text in texts]
+    if command == said and command != "M":
+        return "".join(between)
+    return "".join((command, texts[0], *between[1:]))

@@ -1,6 +1,6 @@
 """What figures of effects between blocks share: maps over all prompts, and maps of single prompts."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -70,9 +70,7 @@ def drawing(what: str, effects: Mapping[str, Effects], options: FigureOptions) -
     whole = {name: _heat(one, _over_prompts(one.effect, options), reduction, options) for name, one in effects.items()}
     there = {name: one for name, one in effects.items() if whole[name].seen.size}
     single = {name: _prompt_maps(one, options) for name, one in there.items() if one.effect.sizes["prompt"] > 1}
-    made: list[Panel | None] = [
-        _map_panel(name, whole[name], _output(one, options), reduction) for name, one in there.items()
-    ]
+    made: list[Panel | None] = [_map_panel(name, whole[name], one, options) for name, one in there.items()]
     made += [_influence(name, one, options) for name, one in there.items()]
     made += [_output_by_block(name, one, options) for name, one in there.items()]
     made += [
@@ -81,12 +79,12 @@ def drawing(what: str, effects: Mapping[str, Effects], options: FigureOptions) -
         if maps
     ]
     note = _note(what, there, max(map(len, single.values()), default=0), options)
-    note += [_describe_map(whole[name]) for name in there]
+    note += [said for name in there for said in _describe_map(whole[name])]
     beside = (
         f"Effects in each model, {options.reduction} over tokens, as in the figures of the single runs below. Equal "
         "colours are equal values within a row of maps; axes count each model's own blocks."
     )
-    return Drawing([panel for panel in made if panel is not None], " ".join(filter(None, note)), beside)
+    return Drawing([panel for panel in made if panel is not None], " ".join(note), beside)
 
 
 def _note(what: str, effects: Mapping[str, Effects], shown: int, options: FigureOptions) -> list[str]:
@@ -105,12 +103,6 @@ def _note(what: str, effects: Mapping[str, Effects], shown: int, options: Figure
     if usable < prompts:
         said.append(f"Later tokens: {usable} of {prompts} prompts were long enough.")
     return said
-
-
-def _output(effects: Effects, options: FigureOptions) -> NDArray[Any] | None:
-    if effects.output is None:
-        return None
-    return np.asarray(_over_prompts(effects.output, options).reindex(skipped=_every(effects.effect)).values)
 
 
 def _prompt_maps(effects: Effects, options: FigureOptions) -> list[HeatMap]:
@@ -182,11 +174,13 @@ def _every(effect: xr.DataArray) -> NDArray[Any]:
     return np.arange(int(max(effect["skipped"].max(), effect["block"].max())) + 1)
 
 
-def _map_panel(name: str, heat: HeatMap, output: NDArray[Any] | None, reduction: str) -> Panel:
+def _map_panel(name: str, heat: HeatMap, effects: Effects, options: FigureOptions) -> Panel:
     """The map with bars of the change of the output (skipped) at its right, NaN where nothing was measured."""
-    L = len(heat.values)
+    L, output = len(heat.values), None
+    if effects.output is not None:
+        output = _over_prompts(effects.output, options).reindex(skipped=_every(effects.effect)).values
     alt = (
-        f"Heat map of {L} skipped by {L} affected blocks. {heat.title}, {reduction}: "
+        f"Heat map of {L} skipped by {L} affected blocks. {heat.title}, {REDUCTIONS[options.reduction]}: "
         f"{heat_map.describe_largest(heat)}. {_describe_output(output)}"
     ).strip()
     return Panel(
@@ -194,16 +188,14 @@ def _map_panel(name: str, heat: HeatMap, output: NDArray[Any] | None, reduction:
     )
 
 
-def _describe_map(heat: HeatMap) -> str:
-    """The sentences on clipped colours and unmeasured rows, empty where there are none."""
-    said = []
+def _describe_map(heat: HeatMap) -> Iterator[str]:
+    """The sentences on clipped colours and unmeasured rows."""
     above = heat.colours.beyond(heat.seen)[1]
     if above:
         cells = f"{above} of {heat.seen.size} cells above {heat.colours.high:.3g} (largest {heat.seen.max():.3g})"
-        said.append(f"{heat.title}: {cells} are drawn in magenta.")
+        yield f"{heat.title}: {cells} are drawn in magenta."
     if heat.hatched:
-        said.append(f"{heat.title}: hatched rows ({', '.join(map(str, heat.hatched))}) were not measured.")
-    return " ".join(said)
+        yield f"{heat.title}: hatched rows ({', '.join(map(str, heat.hatched))}) were not measured."
 
 
 def _draw_map(figure: FigureBase, heat: HeatMap, output: NDArray[Any] | None) -> None:

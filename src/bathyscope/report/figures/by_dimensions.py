@@ -47,7 +47,7 @@ def _make(measure: str, run: Run, options: FigureOptions) -> Drawing:
         if values.dtype.kind not in "fiub" or not values.size or not np.isfinite(values.astype(float)).any():
             continue
         if not values.dims:
-            said.append(f"{_title(values)}: {values.item():.4g} {unit(data, name)}.")
+            said.append(f"{_title(values)}: {values.item():.4g} {unit(values)}.")
         elif {"prompt", "token"} <= set(values.dims) and "n_tokens" in data.coords:
             made, shown = _token_maps(data, name, options)
             panels += made
@@ -89,7 +89,7 @@ def _dots(variants: list[tuple[str, xr.Dataset]], name: str, options: FigureOpti
     low, high = min(float(np.nanmin(values)), 0.0), float(np.nanmax(values))
     rows = [Row(label or name.replace("_", " "), one[name].astype(float)) for label, one in variants]
     scale = Scale(
-        _title(first[name]), f"{name.replace('_', ' ')} ({unit(first, name)})", low, high if high > low else 1
+        _title(first[name]), f"{name.replace('_', ' ')} ({unit(first[name])})", low, high if high > low else 1
     )
     return strip.panel(name, rows, scale, options)
 
@@ -152,7 +152,7 @@ def _title(values: xr.DataArray) -> str:
 
 
 def _quantity(values: xr.DataArray, name: str) -> str:
-    return f"{name.replace('_', ' ')} ({unit(values.to_dataset(name=name), name)})"
+    return f"{name.replace('_', ' ')} ({unit(values)})"
 
 
 def _side(dim: str) -> Side:

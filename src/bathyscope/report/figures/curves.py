@@ -45,7 +45,7 @@ def _drawing(measure: str, change: Change, run: Run, options: FigureOptions) -> 
         if name in data:
             # by how much it differs from the untouched model's, prompt by prompt
             added = data.assign({name: data[name] - data[f"baseline_{name}"]})
-            title, y = f"{name.capitalize()} added {change.circumstance}", f"added {name} ({unit(data, name)})"
+            title, y = f"{name.capitalize()} added {change.circumstance}", f"added {name} ({unit(data[name])})"
             axis = Axis(title, change.axis, y, "bent", rules={0.0: ""})
             made.append(chart(name, added, axis, [Curve(name, f"{name} difference", Look(colour))], options))
     note = (

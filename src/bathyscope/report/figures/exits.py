@@ -12,8 +12,6 @@ from bathyscope.prompts.parts import resampled
 from bathyscope.report.figures import style
 from bathyscope.report.figures.kind import Drawing, Panel
 
-_X = "exit (blocks done)"
-
 
 def drawing(data: xr.Dataset) -> Drawing:
     """A panel of acceptance, and one of speeds."""
@@ -61,7 +59,7 @@ def _speed(figure: FigureBase, data: xr.Dataset) -> None:
 
 
 def _finish(ax: Axes, y: str, title: str) -> None:
-    ax.set_xlabel(_X)
+    ax.set_xlabel("exit (blocks done)")
     ax.set_ylabel(y)
     ax.set_title(title)
     ax.legend(fontsize=6.5)

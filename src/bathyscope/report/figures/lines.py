@@ -1,13 +1,14 @@
-"""Curves along the depth axis: what a series is, and how a set of them is drawn, labelled and described.
+"""Curves along the depth axis: what a series is, and how a set of them is drawn, labelled, described and tabled.
 
 Suffixes: P prompts, X places along the depth axis.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import cycle
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypedDict
 
 import numpy as np
 import xarray as xr
@@ -20,7 +21,7 @@ from bathyscope import labels
 from bathyscope.prompts.parts import clusters_in
 from bathyscope.report.figures import legend, style
 from bathyscope.report.figures.axes import bent_axis, block_axis, log_axis
-from bathyscope.report.figures.kind import Member, Panel, Shared
+from bathyscope.report.figures.kind import Drawing, Member, Panel, Shared
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.summary import Summary, Weighting, summarise
 from bathyscope.text import elided
@@ -50,8 +51,6 @@ _WIDEST: Final = 10.5
 _WIDTH_TOGETHER: Final = 5.6
 _MARKS: Final = 20
 """Marks on a curve of many places, about."""
-
-_UNIT_NAMES: Final = {"1": "dimensionless", "": "dimensionless"}
 
 
 @dataclass(frozen=True)
@@ -96,11 +95,6 @@ class Series:
     summary: Summary
     look: Look
     name: str = ""
-
-    @property
-    def empty(self) -> bool:
-        """Whether it has no value at all."""
-        return not np.isfinite(self.summary.mean).any()
 
 
 @dataclass(frozen=True)
@@ -173,18 +167,18 @@ def chart(
     if not there:
         return None
     drawn = [series(dataset, one, options) for one in there]
-    return panel(name, drawn, replace(axis, y=axis.y.format(unit=unit(dataset, there[0].name))))
+    return panel(name, drawn, replace(axis, y=axis.y.format(unit=unit(dataset[there[0].name]))))
 
 
-def unit(dataset: xr.Dataset, name: str) -> str:
-    """The variable's unit in words a reader of an axis understands."""
-    units = str(dataset[name].attrs.get("units", ""))
-    return _UNIT_NAMES.get(units, units)
+def unit(values: xr.DataArray) -> str:
+    """Its unit in words a reader of an axis understands."""
+    units = str(values.attrs.get("units", ""))
+    return "dimensionless" if units in ("", "1") else units
 
 
 def panel(name: str, curves: Sequence[Series], axis: Axis) -> Panel | None:
     """A panel of these curves, or None where none of them has a value; over the depth it stands beside other runs'."""
-    shown = [curve for curve in curves if not curve.empty]
+    shown = [curve for curve in curves if np.isfinite(curve.summary.mean).any()]
     if not shown:
         return None
     width, height = style.PANEL_SIZE
@@ -202,6 +196,45 @@ def curves_of(shown: Panel) -> tuple[Sequence[Series], Axis]:
     """The curves of a panel along the depth, with what stands on its axes; no curve where it shows something else."""
     found = (shared.shown for shared in shown.shared if shared.together is _over_runs)
     return next(found, ((), Axis("", "", "")))
+
+
+class Number(TypedDict):
+    """One curve at one block or boundary.
+
+    ``low`` and ``high`` are the edges of its band, which the caption explains; NaN where it has none.
+    """
+
+    variable: str
+    what: str
+    place: int
+    mean: float
+    low: float
+    high: float
+    units: str
+
+
+def numbers(drawing: Drawing, data: xr.Dataset) -> Iterator[Number]:
+    """A row for every curve along the depth and place, as it is drawn, whatever prompts weigh there; none for maps.
+
+    Args:
+        data: what was drawn from, which knows the units.
+    """
+    for shown in drawing.panels:
+        curves, axis = curves_of(shown)
+        for curve in curves:
+            units = str(data[curve.name].attrs.get("units", "")) if curve.name in data else "1"
+            none = [math.nan] * len(curve.x)
+            ends = (none if end is None else end for end in (curve.summary.low, curve.summary.high))
+            for place, mean, low, high in zip(curve.x, curve.summary.mean, *ends, strict=True):
+                yield Number(
+                    variable=curve.name or shown.name,
+                    what=f"{axis.title}: {curve.label}",
+                    place=int(place),
+                    mean=float(mean),
+                    low=float(low),
+                    high=float(high),
+                    units=units,
+                )
 
 
 def only(shown: Panel, name: str) -> Panel | None:

@@ -1,6 +1,6 @@
 """Pairs of blocks left out: what both cost, and how much more than each alone. Source: own."""
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import xarray as xr
@@ -13,29 +13,19 @@ from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.provenance import measure_options
 from bathyscope.store.run import Run
 
-_MAPS: Final = (("interaction", "Interaction of two blocks", "interaction"), ("cost", "Cost of two blocks", "cost"))
+_MAPS: Final = {"interaction": "Interaction of two blocks", "cost": "Cost of two blocks"}
 
 
 def _drawing(run: Run, options: FigureOptions) -> Drawing:
     """A diverging map of interactions, and one of costs."""
     data = run["pairs"]
-    panels = [
-        alone(name, _map(_every_block(data[name].mean("prompt")), title, short))
-        for name, title, short in _MAPS
-        if name in data
-    ]
+    panels = [alone(name, _map(data[name].mean("prompt"), title)) for name, title in _MAPS.items() if name in data]
     note = (
         "Two blocks left out at once, means over prompts. Interaction: what both cost beyond the sum of each alone. "
         "Above 0 either can make up for the other and both are missed more; below 0 the second has less left to do "
         f"without the first. {_intervals(run)}The diagonal of the costs is each block alone."
     )
     return Drawing(panels, note)
-
-
-def _every_block(values: xr.DataArray) -> Any:
-    """From block 0 to the last one left out, blank where some in between were not, since axes count places."""
-    every = range(int(values["dropped"].max()) + 1)
-    return values.reindex(dropped=every, other=every).values
 
 
 def _intervals(run: Run) -> str:
@@ -56,18 +46,19 @@ def _intervals(run: Run) -> str:
     )
 
 
-def _map(values: Any, title: str, short: str) -> HeatMap:
-    colours = Colours.spanning(values[np.isfinite(values)], "signed")
-    side = Side("block left out (0-based index)", "block")
+def _map(values: xr.DataArray, title: str) -> HeatMap:
+    # blank where some blocks in between were not left out, since axes count places
+    every = range(int(values["dropped"].max()) + 1)
+    shown, short = values.reindex(dropped=every, other=every).values, str(values.name)
     return HeatMap(
-        values,
-        title,
-        side,
-        Side("other block left out (0-based index)", "other block"),
-        f"{short} (nats)",
-        short,
-        colours,
+        values=shown,
+        title=title,
+        rows=Side("block left out (0-based index)", "block"),
+        columns=Side("other block left out (0-based index)", "other block"),
+        quantity=f"{short} (nats)",
+        short=short,
+        colours=Colours.spanning(shown, "signed"),
     )
 
 
-FIGURE: Final = FigureKind("pairs", "Two blocks left out", tuple(name for name, *_ in _MAPS), _drawing)
+FIGURE: Final = FigureKind("pairs", "Two blocks left out", tuple(_MAPS), _drawing)
