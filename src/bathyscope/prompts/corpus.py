@@ -66,12 +66,12 @@ def corpus_prompts(
     if chars is None and window is None and context is None:
         raise PromptError(f"{path}: how long is a window? Write {path}?window=512 (tokens) or ?chars=1000.")
     bos = tokenizer.bos_token_id if add_special_tokens else None
-    cut = Cut(tokenizer, () if bos is None else (int(bos),), window, context, chars)
+    cut = Cut(tokenizer, () if bos is None else (int(bos),), window, context, chars, limit)
     if is_folder or documents is not None:
         there = _in_folder(Path(path)) if documents is None else _in_file(Path(path), documents)
-        return _taken(path, _in_turn(path, there, cut, limit, tokens, count), tokens, count)
+        return _taken(path, _in_turn(path, there, cut, tokens, count), tokens, count)
     with open_text(path) as file:
-        return _taken(path, (Prompt(ids=ids) for ids in cut.prompts(Text(path, file, limit))), tokens, count)
+        return _taken(path, (Prompt(ids=ids) for ids in cut.prompts(path, file)), tokens, count)
 
 
 class TooShortError(PromptError):
@@ -87,9 +87,11 @@ class Cut:
     window: int | None
     context: int | None
     chars: int | None
+    limit: int | None
 
-    def prompts(self, text: Text) -> Iterator[tuple[int, ...]]:
+    def prompts(self, path: str, file: TextIO) -> Iterator[tuple[int, ...]]:
         """Token ids of every prompt that the text fills; TooShortError where it fills none, or says nothing."""
+        text = Text(path, file, self.limit)
         if text.is_blank():
             raise TooShortError(f"{text.path} holds blanks alone. Give a file that holds text.")
         bodies = self._windows(text) if self.chars is None else self._pieces(text, self.chars)
@@ -243,11 +245,9 @@ class Document(NamedTuple):
     open: Callable[[], AbstractContextManager[TextIO]]
 
 
-def _in_turn(
-    path: str, documents: list[Document], cut: Cut, limit: int | None, tokens: int | None, count: int | None
-) -> list[Prompt]:
+def _in_turn(path: str, documents: list[Document], cut: Cut, tokens: int | None, count: int | None) -> list[Prompt]:
     """The first window of each document, then the second."""
-    windows = _enough(documents, cut, limit, tokens, count) if documents else []
+    windows = _enough(documents, cut, tokens, count) if documents else []
     short = [document.name for document, own in zip(documents, windows) if not own]
     if len(short) == len(documents):
         raise PromptError(f"{path}: none of the {len(short)} documents fills a prompt; ask for shorter ones.")
@@ -259,13 +259,11 @@ def _in_turn(
     return in_turn(windows)
 
 
-def _enough(
-    documents: list[Document], cut: Cut, limit: int | None, tokens: int | None, count: int | None
-) -> list[list[Prompt]]:
+def _enough(documents: list[Document], cut: Cut, tokens: int | None, count: int | None) -> list[list[Prompt]]:
     """Each document's first windows: as many turns as are needed, or all there are."""
     turns = None if tokens is None and count is None else max(1, -(-(count or 1) // len(documents)))
     while True:
-        found = [list(islice(_of_document(document, cut, limit), turns)) for document in documents]
+        found = [list(islice(_of_document(document, cut), turns)) for document in documents]
         sizes = [len(prompt.ids or ()) for own in found for prompt in own]
         over = tokens is not None and sum(sizes) > tokens
         if turns is None or over or (count is not None and len(sizes) >= count) or max(map(len, found)) < turns:
@@ -273,10 +271,10 @@ def _enough(
         turns *= 2
 
 
-def _of_document(document: Document, cut: Cut, limit: int | None) -> Iterator[Prompt]:
+def _of_document(document: Document, cut: Cut) -> Iterator[Prompt]:
     with document.open() as file:
         try:
-            for ids in cut.prompts(Text(document.path, file, limit)):
+            for ids in cut.prompts(document.path, file):
                 yield Prompt(ids=ids, labels={DOCUMENT: document.name})
         except TooShortError:
             return

@@ -26,14 +26,6 @@ class Scene:
     questions: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """How one person's amount is told relative to another's."""
-
-    operator: str
-    telling: str
-
-
 # fmt: off
 NAMES = (
     "Ada", "Ben", "Clara", "David", "Elena", "Felix", "Grace", "Hugo", "Ines", "Jonas", "Kira", "Leo",
@@ -52,11 +44,12 @@ GOODS = (
 )
 # fmt: on
 
-COMPARISONS = (
-    Comparison("+", "{name} has {n} more {thing} than {other}."),
-    Comparison("-", "{name} has {n} fewer {thing} than {other}."),
-    Comparison("*", "{name} has {n} times as many {thing} as {other}."),
-)
+COMPARISONS = {
+    "+": "{name} has {n} more {thing} than {other}.",
+    "-": "{name} has {n} fewer {thing} than {other}.",
+    "*": "{name} has {n} times as many {thing} as {other}.",
+}
+"""Operator → how one person's amount is told relative to another's."""
 
 _POSSESSION = Scene(
     things=GOODS,

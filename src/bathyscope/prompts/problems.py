@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from bathyscope.prompts.problem_words import COMPARISONS, GOODS, NAMES, SCENES, Comparison, Event, Scene
+from bathyscope.prompts.problem_words import COMPARISONS, GOODS, NAMES, SCENES, Event, Scene
 from bathyscope.prompts.prompt import Prompt
 from bathyscope.prompts.tasks.problem import Problem
 
@@ -126,9 +126,9 @@ def _comparison(rng: random.Random, steps: int) -> Problem:
     worked = []
     for before, person in itertools.pairwise(persons):
         relation, operand = _fitting_comparison(rng, amounts[-1])
-        amount = _OPERATIONS[relation.operator](amounts[-1], operand)
-        told.append(relation.telling.format(name=person, other=before, n=operand, thing=thing))
-        worked.append(f"{person} has {amounts[-1]} {relation.operator} {operand} = {amount} {thing}.")
+        amount = _OPERATIONS[relation](amounts[-1], operand)
+        told.append(COMPARISONS[relation].format(name=person, other=before, n=operand, thing=thing))
+        worked.append(f"{person} has {amounts[-1]} {relation} {operand} = {amount} {thing}.")
         amounts.append(amount)
     if steps == 1:
         question = f"How many {thing} does {persons[-1]} have?"
@@ -139,15 +139,15 @@ def _comparison(rng: random.Random, steps: int) -> Problem:
     return _problem(question, worked, sum(amounts), steps, "word")
 
 
-def _fitting_comparison(rng: random.Random, amount: int) -> tuple[Comparison, int]:
-    """A relation and its operand such that the other amount is at least 1 and the sum stays small."""
+def _fitting_comparison(rng: random.Random, amount: int) -> tuple[str, int]:
+    """The operator of a relation and its operand such that the other amount is at least 1 and the sum stays small."""
     operands = {
         "+": range(1, 21),
         "-": range(1, amount),
         "*": range(2, 5) if amount * 8 <= LARGEST_TOTAL else range(0),
     }
-    relation = rng.choice([relation for relation in COMPARISONS if operands[relation.operator]])
-    return relation, rng.choice(operands[relation.operator])
+    relation = rng.choice([relation for relation in COMPARISONS if operands[relation]])
+    return relation, rng.choice(operands[relation])
 
 
 _BASKETS = {1: (1, False), 2: (1, True), 3: (2, False), 4: (2, True), 5: (3, True), 6: (4, True)}

@@ -55,7 +55,7 @@ def compared_with_best(
     Raises:
         OptionError: no candidate or no prompt.
     """
-    mean, drawn, weights = _resampled(values, resamples, level, seed, cluster)
+    mean, drawn, weights = _resampled(values, resamples, seed, cluster)
     best = int(np.argmin(mean))
     none = np.full(len(mean), math.nan)
     if weights.size < 2:
@@ -99,7 +99,7 @@ def simultaneous(
     Raises:
         OptionError: no candidate or no prompt.
     """
-    mean, drawn, weights = _resampled(values, resamples, level, seed, cluster)
+    mean, drawn, weights = _resampled(values, resamples, seed, cluster)
     if weights.size < 2:
         none = np.full(len(mean), math.nan)
         return Simultaneous(mean, none, none, none)
@@ -131,7 +131,7 @@ def simultaneous_gains(
 
 
 def _resampled(
-    values: ArrayLike, resamples: int, level: float, seed: int, cluster: IntArray | None
+    values: ArrayLike, resamples: int, seed: int, cluster: IntArray | None
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Means, those of each resample [candidates, resamples], and the weights of what is drawn."""
     given = np.asarray(values, dtype=np.float64)
