@@ -16,9 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from interval_coverage import SCENARIOS, Scenario, draw, truth
 
-from bathyscope.statistics.depth_inputs import DepthInputs
 from bathyscope.statistics.difference import paired_difference, two_sample_difference
-from bathyscope.statistics.effective_depth import estimators
+from bathyscope.statistics.effective_depth import DepthInputs, estimators
 from bathyscope.statistics.reading import Reading
 
 POPULATION = {scenario.name: scenario for scenario in SCENARIOS}

@@ -25,8 +25,7 @@ from scipy import stats
 from bathyscope.arrays import FloatArray
 from bathyscope.statistics.bootstrap import Interval, bootstrap_interval, resample_counts, small_sample
 from bathyscope.statistics.crossing import cosine_depth, kl_depth, overlap_depth
-from bathyscope.statistics.depth_inputs import DepthInputs
-from bathyscope.statistics.effective_depth import ESTIMATORS, DepthEstimate, effective_depth
+from bathyscope.statistics.effective_depth import ESTIMATORS, DepthEstimate, DepthInputs, effective_depth
 from bathyscope.statistics.reduce import weighted_mean
 
 Key = tuple[str, int, str]

@@ -14,7 +14,6 @@ from bathyscope.errors import PromptError
 from bathyscope.report.figures.drop_and_swap import drop_and_swap
 from bathyscope.report.figures.prediction_fall import prediction_fall
 from bathyscope.statistics.bootstrap import mean_interval, mean_intervals, mean_variance
-from bathyscope.statistics.depth_inputs import DepthInputs
 from bathyscope.statistics.depth_score import depth_score
 from bathyscope.statistics.difference import (
     Contrast,
@@ -23,7 +22,7 @@ from bathyscope.statistics.difference import (
     paired_difference,
     two_sample_difference,
 )
-from bathyscope.statistics.effective_depth import effective_depth
+from bathyscope.statistics.effective_depth import DepthInputs, effective_depth
 from bathyscope.statistics.permutation import permutation_p
 from bathyscope.statistics.reading import Reading
 from bathyscope.statistics.splits import split

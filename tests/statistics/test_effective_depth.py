@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from bathyscope.statistics.depth_inputs import DepthInputs
-from bathyscope.statistics.effective_depth import ESTIMATORS, blocks_done, effective_depth
+from bathyscope.statistics.effective_depth import ESTIMATORS, DepthInputs, blocks_done, effective_depth
 
 BLOCKS = 8
 COSINE = np.array([0.2, -0.3, -0.2, -0.1, -0.1, 0.3, 0.4, 0.2])

@@ -17,8 +17,7 @@ from bathyscope.measures.curves import depth_inputs
 from bathyscope.measures.declared.effective_depth import DECLARATION, EffectiveDepthOptions
 from bathyscope.prompts.parts import clusters, parts
 from bathyscope.prompts.prompt import TokenizedPrompt
-from bathyscope.statistics.depth_inputs import DepthInputs
-from bathyscope.statistics.effective_depth import DepthEstimate, effective_depth, estimators
+from bathyscope.statistics.effective_depth import DepthEstimate, DepthInputs, effective_depth, estimators
 from bathyscope.statistics.reading import Reading
 from bathyscope.store.manifest import Identity
 from bathyscope.store.names import model_names, run_names

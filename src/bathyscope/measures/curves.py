@@ -5,8 +5,7 @@ import numpy as np
 import xarray as xr
 
 from bathyscope.labels import token_weights
-from bathyscope.statistics.depth_inputs import DepthInputs
-from bathyscope.statistics.effective_depth import blocks_done
+from bathyscope.statistics.effective_depth import DepthInputs, blocks_done
 
 
 def depth_inputs(residual: xr.Dataset, lens: xr.Dataset, skip: xr.Dataset) -> DepthInputs:

@@ -5,7 +5,6 @@ Histories that begin alike are run once, so that all pairs of L blocks take C(L,
 
 from collections.abc import Callable, Sequence
 from itertools import combinations
-from math import inf
 from typing import Final
 
 import numpy as np
@@ -19,7 +18,7 @@ from bathyscope.measures.schedules import changed
 from bathyscope.prompts.parts import clusters, clusters_in
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.schedule import Schedule
-from bathyscope.statistics.bootstrap import bootstrap_interval, cluster_weights, resample_counts
+from bathyscope.statistics.bootstrap import mean_intervals
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.engine import Wavefront
 from bathyscope.wavefront.histories import Tree, Unit
@@ -57,22 +56,17 @@ class Pairs(Measure[PairsOptions], declared=DECLARATION):
         return PairsProbe(batch, self._blocks, self._tree)
 
     def summarise(self, facts: ModelFacts, merged: xr.Dataset, seed: int) -> xr.Dataset | None:
-        values_PAB, label = merged["interaction"].values, self.options.cluster
-        prompts = len(values_PAB)
-        together = clusters_in(merged, label)
-        weights = cluster_weights(np.ones(prompts), together)
-        counts = resample_counts(prompts, self.options.resamples, np.random.default_rng(seed), together)
-        sizes = counts.sum(axis=1)
-        found = {"mean": values_PAB.mean(axis=0), "low": np.full(values_PAB.shape[1:], np.nan)}
-        found["high"] = found["low"].copy()
-        for a, b in combinations(range(values_PAB.shape[1]), 2):
-            if prompts > 1:
-                drawn = counts @ values_PAB[:, a, b] / sizes
-                ends = bootstrap_interval(
-                    float(found["mean"][a, b]), drawn, weights, level=self.options.level, limits=(-inf, inf)
-                )
-                for name, end in zip(("low", "high"), ends):
-                    found[name][a, b] = found[name][b, a] = end
+        values_PAB, options = merged["interaction"].values, self.options
+        together = clusters_in(merged, options.cluster)
+        ends = mean_intervals(
+            values_PAB.reshape(len(values_PAB), -1),
+            resamples=options.resamples,
+            level=options.level,
+            seed=seed,
+            cluster=together,
+        )
+        low_AB, high_AB = np.array(ends).T.reshape(2, *values_PAB.shape[1:])
+        found = {"mean": values_PAB.mean(axis=0), "low": low_AB, "high": high_AB}
         coords = {dim: merged[dim] for dim in ("dropped", "other")}
         return DECLARATION.dataset({f"interaction_{name}": value for name, value in found.items()}, coords)
 

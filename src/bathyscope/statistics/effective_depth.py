@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bathyscope.arrays import FloatArray
+from bathyscope.arrays import FloatArray, IntArray
 from bathyscope.statistics.bootstrap import bootstrap_interval, cluster_weights, resample_counts
 from bathyscope.statistics.change_point import change_point, change_point_reason
 from bathyscope.statistics.crossing import (
@@ -29,10 +29,55 @@ from bathyscope.statistics.crossing import (
     layer_effect,
     overlap_depth,
 )
-from bathyscope.statistics.depth_inputs import DepthInputs
 from bathyscope.statistics.reading import Reading, only_entry
 from bathyscope.statistics.reduce import weighted_mean
 from bathyscope.statistics.smoothing import falling_fit, loess_fit, rising_fit
+
+
+@dataclass(frozen=True)
+class DepthInputs:
+    """Per-prompt curves of one run: P prompts, L blocks. A prompt without a value has NaN and is left out.
+
+    The cosines are indexed by block, KL and overlap by block input (boundaries 0 … L−1), token depths by
+    boundary (0 … L).
+    """
+
+    cos_attn: FloatArray
+    """``[P, L]``, mean over the prompt's tokens of cos(a_l, h_l)."""
+    cos_mlp: FloatArray
+    """``[P, L]``, mean over the prompt's tokens of cos(m_l, h_l + a_l)."""
+    cos_block: FloatArray
+    """``[P, L]``, mean over the prompt's tokens of cos(c_l, h_l)."""
+    kl: FloatArray
+    """``[P, L]``, mean over the prompt's tokens of KL(p_b‖p_L), nats."""
+    overlap: FloatArray
+    """``[P, L]``, mean over the prompt's tokens of the top-k overlap with p_L, a share."""
+    n_tokens: FloatArray
+    """``[P]``, tokens that the cosines are means over: their weights."""
+    effect_future: FloatArray | None = None
+    """``[P, L, L]`` (skipped × block), relative changes; None where skip effects were not measured."""
+    settle_depth: FloatArray | None = None
+    """``[P]``, mean over the prompt's tokens of the settle depth; None where it was not measured."""
+    prediction_depth: FloatArray | None = None
+    """``[P]``, mean over the prompt's tokens of the prediction depth; None where it was not measured."""
+    n_lens: FloatArray | None = None
+    """``[P]``, tokens that the lens is a mean over: weights of KL, overlap and token depths; None = ``n_tokens``."""
+    cluster: IntArray | None = None
+    """``[P]``, prompts of one number are resampled as one; None where each stands alone."""
+
+    def weights(self, curve: str) -> FloatArray:
+        """``[P]``, the tokens that each prompt's own mean is over: of ``cosine`` or of what the lens gives."""
+        return self.n_tokens if curve == "cosine" or self.n_lens is None else self.n_lens
+
+    @property
+    def n_blocks(self) -> int:
+        """L, the number of blocks."""
+        return int(self.cos_block.shape[1])
+
+    @property
+    def cosine(self) -> FloatArray:
+        """``[P, L]``, mean of the three cosines."""
+        return (self.cos_attn + self.cos_mlp + self.cos_block) / 3
 
 
 @dataclass(frozen=True)
@@ -79,15 +124,6 @@ def blocks_done(estimator: str) -> float:
     return 0.5 if estimator.endswith(("cosine", "centre_of_mass")) else 0.0
 
 
-class Published(NamedTuple):
-    """How a whole-numbered depth is read off a curve itself."""
-
-    locate: Locate
-    """Mean curves ``[..., X]`` to whole-numbered depths ``[...]``, NaN where there is none."""
-    offset: float
-    """Blocks done at the whole-numbered depth 0."""
-
-
 class Means(NamedTuple):
     """Mean curve ``[X]``, resampled ones ``[resamples, X]`` (none from a single prompt or cluster), weights of what is
     drawn: prompts, or clusters."""
@@ -105,8 +141,11 @@ class Estimator(Reading):
     """What it is read off; estimators of one curve share values and weights."""
     explain: Callable[[FloatArray], str]
     """Why a mean curve ``[X]`` has no depth, where it has none."""
-    published: Published | None = None
-    """For a whole-numbered estimator, which has its interval from the real-valued one."""
+    published: Locate | None = None
+    """For a whole-numbered estimator, which has its interval from the real-valued one: mean curves ``[..., X]`` to
+    whole-numbered depths ``[...]``, NaN where there is none."""
+    published_offset: float = 0.0
+    """Blocks done at the whole-numbered depth 0."""
     offset: float = 0.0
     """Blocks done at the real-valued depth 0."""
     grouped: bool = False
@@ -139,7 +178,7 @@ class Estimator(Reading):
         offset = self.offset
         if self.published is not None and self.whole is not None:
             # the interval is what the interpolated position's touches
-            depth, offset = float(self.published.locate(means.curve)), self.published.offset
+            depth, offset = float(self.published(means.curve)), self.published_offset
             first, last = self.whole(np.array([low, high]))
             low, high = float(np.minimum(first, depth)), float(np.maximum(np.minimum(last, n_blocks - 2), depth))
         done = depth + offset
@@ -149,8 +188,8 @@ class Estimator(Reading):
         """The reading of blocks done / L."""
         low, high = ((limit + self.offset) / n_blocks for limit in self.limits)
         whole = None
-        if self.whole is not None and self.published is not None:
-            whole = partial(_whole_ratio, self.whole, self.offset, self.published.offset, n_blocks)
+        if self.whole is not None:
+            whole = partial(_whole_ratio, self.whole, self.offset, self.published_offset, n_blocks)
         locate = partial(_ratio, self.locate, self.offset, n_blocks)
         return Reading(self.values, self.weights, locate, (low, high), whole, self.cluster)
 
@@ -211,7 +250,7 @@ def estimators(
         of = partial(Estimator, values, weights, limits=(0.0, last), curve=name, offset=offset)
         position, explain = partial(locate, interpolate=True), partial(crossing_reason, name, limit)
         found |= {
-            name: of(position, explain=explain, whole=whole, published=Published(locate, blocks_done(name))),
+            name: of(position, explain=explain, whole=whole, published=locate, published_offset=blocks_done(name)),
             f"interpolated_{name}": of(position, explain=explain),
             f"smoothed_{name}": of(partial(_smoothed, smooth, position), explain=partial(_smoothed, smooth, explain)),
             f"change_point_{name}": of(change_point, explain=partial(change_point_reason, name), grouped=True),
