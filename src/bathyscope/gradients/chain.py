@@ -27,7 +27,7 @@ class Chain:
         length = len(ids)
         # the last token's prediction is not looked at; tables by length must stay those of the whole prompt
         self.tokens = length if anatomy.equal_lengths else max(_SHORTEST, length - 1)
-        self._anatomy = anatomy
+        self.anatomy = anatomy
         self._blocks = blocks
         self._replay = anatomy.replay(ids[None, : self.tokens])
         self._predicting = slice(length - 1 - answer, length - 1)
@@ -47,12 +47,12 @@ class Chain:
         """h_{l+1} of block ``index`` run on the clean ``before_TD`` with a part's contribution replaced, [rows, …]."""
         rows, block = len(added_NTD), self._blocks[index]
         before_NTD = before_TD[: self.tokens].repeat(rows, 1, 1)
-        with replaced(block, self._anatomy.sites, {part: added_NTD}):
+        with replaced(block, self.anatomy.sites, {part: added_NTD}):
             return self._replay.run(block, index, before_NTD, None, state=self._state(index, rows))
 
     def _answer_probability(self, final_NTD: Tensor) -> Tensor:
         read_NAD = final_NTD[:, self._predicting]
-        logits_MV = self._anatomy.readout(read_NAD.flatten(0, 1))
+        logits_MV = self.anatomy.readout(read_NAD.flatten(0, 1))
         wide = torch.promote_types(logits_MV.dtype, torch.float32)
         p_NAV = logits_MV.to(wide).softmax(-1).unflatten(0, read_NAD.shape[:2])
         return p_NAV.gather(-1, self._answer_A1.expand(len(final_NTD), -1, -1)).sum((1, 2))
@@ -66,7 +66,7 @@ class Chain:
         """P of the clean prompt; fills the states and ``row_bytes``: of a row that begins at boundary 0 … L."""
         saved, state = [], State()
         resid = self._replay.recording.resid0_BTD.clone().requires_grad_()
-        with saved_bytes(self._anatomy.model) as since:
+        with saved_bytes(self.anatomy.model) as since:
             for index, block in enumerate(self._blocks):
                 self._states.append(_detached(state))
                 resid = self._replay.run(block, index, resid, None, state=state)

@@ -126,7 +126,6 @@ class Integrator:
         call_tokens: at most.
     """
 
-    anatomy: Anatomy
     chain: Chain
     trajectory: Trajectory
     rules: Sequence[Quadrature]
@@ -134,12 +133,13 @@ class Integrator:
 
     def integrate(self, index: int, sites: Sequence[str], baseline: str) -> list[Integral]:
         """The integrals of the given sites of block ``index``, in their order."""
-        paths = [path_of(self.anatomy, self.trajectory, index, site, baseline, self.chain.tokens) for site in sites]
+        chain, kept = self.chain, self.trajectory
+        paths = [path_of(chain.anatomy, kept, index, site, baseline, chain.tokens) for site in sites]
         with torch.no_grad():
             origin = paths[0].delta_TD.new_zeros(1)
             rows = self._rows(index, paths, [path.points(origin) for path in paths])
-            at_baseline_S = self.chain.predict(rows, index + 1).double()
-        found: dict[int, Integral] = {}
+            at_baseline_S = chain.predict(rows, index + 1).double()
+        at_end, found = chain.probability, dict[int, Integral]()
         for rule in self.rules:
             poor = [s for s in range(len(paths)) if s not in found or not found[s].is_accurate]
             if poor:
@@ -147,10 +147,10 @@ class Integrator:
                 own = [(paths[s].delta_TD * gradient_TD).sum(-1) for s, gradient_TD in zip(poor, gradients)]
                 # all of them in one way to the host, which decides whether they will do
                 *attributions, at_baseline = torch.cat([*own, at_baseline_S]).cpu().split([*map(len, own), len(paths)])
-                found |= {
-                    s: self._integral(paths[s], attribution_T, float(at_baseline[s]))
-                    for s, attribution_T in zip(poor, attributions)
-                }
+                for s, attribution_T in zip(poor, attributions):
+                    at_start = float(at_baseline[s])
+                    rounding = _ROUNDING * torch.finfo(paths[s].end_TD.dtype).eps * max(at_end, at_start)
+                    found[s] = Integral(attribution_T, float(attribution_T.sum()) - (at_end - at_start), rounding)
         return [found[s] for s in range(len(paths))]
 
     def _mean_gradients(self, index: int, paths: Sequence[Path], rule: Quadrature) -> Tensor:
@@ -172,11 +172,6 @@ class Integrator:
         what = f"A backward pass through the blocks behind block {index}"
         in_pieces(len(paths) * nodes, self._rows_per_call(index), added, what, mean_STD.device)
         return mean_STD / scale
-
-    def _integral(self, path: Path, attribution_T: Tensor, at_baseline: float) -> Integral:
-        at_end = self.chain.probability
-        rounding = _ROUNDING * torch.finfo(path.end_TD.dtype).eps * max(at_end, at_baseline)
-        return Integral(attribution_T, float(attribution_T.sum()) - (at_end - at_baseline), rounding)
 
     def _rows(self, index: int, paths: Sequence[Path], leaves: Sequence[Tensor]) -> Tensor:
         """The residual stream after block ``index`` at points of several paths, [rows, tokens, width]."""

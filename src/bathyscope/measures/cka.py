@@ -130,24 +130,20 @@ def minibatches(prompts: Sequence[TokenizedPrompt], options: CkaOptions, seed: i
     """The prompts in order, in groups of nearly equal size, none below four prompts; tokens are drawn without
     replacement, each of a minibatch's tokens with the same chance."""
     pieces = max(1, min(-(-len(prompts) // options.batch), len(prompts) // FEWEST))
-    return [
-        _minibatch(number, [prompts[i] for i in picked], picked[0], options.tokens_batch, seed)
-        for number, picked in enumerate(even_groups(len(prompts), pieces))
-    ]
-
-
-def _minibatch(number: int, prompts: Sequence[TokenizedPrompt], first: int, size: int, seed: int) -> Minibatch:
-    ends = np.cumsum([len(prompt) for prompt in prompts])
-    drawn = np.random.default_rng([seed, number]).choice(ends[-1], min(size, ends[-1]), replace=False)
-    owners = np.searchsorted(ends, drawn, side="right")
-    starts = np.concatenate([[0], ends[:-1]])
-    by_prompt = [sorted((drawn[owners == p] - starts[p]).tolist()) for p in range(len(prompts))]
-    made = Minibatch(first, tuple(prompts), tuple(tuple(own) for own in by_prompt))
-    if len(made.points("rest")) < FEWEST:
-        raise OptionError(
-            f"cka: of {len(drawn)} drawn tokens fewer than {FEWEST} are not the first of a prompt; raise tokens_batch."
-        )
-    return made
+    found = []
+    for number, picked in enumerate(even_groups(len(prompts), pieces)):
+        own = tuple(prompts[i] for i in picked)
+        ends = np.cumsum([len(prompt) for prompt in own])
+        size = min(options.tokens_batch, ends[-1])
+        drawn = np.sort(np.random.default_rng([seed, number]).choice(ends[-1], size, replace=False))
+        by_prompt = np.split(drawn, np.searchsorted(drawn, ends[:-1]))
+        positions = tuple(tuple((one - start).tolist()) for one, start in zip(by_prompt, (0, *ends)))
+        found.append(Minibatch(picked[0], own, positions))
+        if len(found[-1].points("rest")) < FEWEST:
+            raise OptionError(
+                f"cka: of {size} drawn tokens fewer than {FEWEST} are not the first of a prompt; raise tokens_batch."
+            )
+    return found
 
 
 def representations(wave: Wavefront, minibatch: Minibatch) -> Tensor:

@@ -99,7 +99,7 @@ class IntegratedGradientsProbe(AnsweredProbe):
                 ids = self._batch.ids_BT[kept.prompt, : kept.length].clone()
                 chain = Chain(wave.anatomy, blocks, ids, self.answer(kept.prompt))
                 self._probability[kept.prompt] = chain.probability
-                integrator = Integrator(wave.anatomy, chain, kept, rules(self._options), wave.policy.tokens)
+                integrator = Integrator(chain, kept, rules(self._options), wave.policy.tokens)
                 for index in range(n_blocks):
                     self._integrate(integrator, index)
                     done += kept.length * (n_blocks - index)

@@ -76,9 +76,7 @@ class LensProbe(MeasureProbe):
 
     def __init__(self, options: LensOptions, facts: ModelFacts, batch: Batch) -> None:
         super().__init__()
-        self._options = options
-        self._facts = facts
-        self._batch = batch
+        self._options, self._facts, self._batch = options, facts, batch
         self._boundaries: list[Tensor] = []
         self._found: list[dict[str, Tensor]] = []
 

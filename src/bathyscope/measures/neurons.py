@@ -67,11 +67,10 @@ class Neurons(Measure[NeuronsOptions], declared=DECLARATION):
         data = _census(found, self.options.kurtosis)
         classes_CV = members(facts.tokenizer, self._unembedding.kept_V.tolist())
         data.update(_profile(self._weights, self._unembedding, classes_CV, data))
-        width = data["mean"].shape[1]
         coords = {
             "block": np.arange(facts.n_blocks),
-            "neuron": np.arange(width),
-            "expert": (("block", "neuron"), _padded([_experts(weights) for weights in self._weights], width, -1)),
+            "neuron": np.arange(data["mean"].shape[1]),
+            "expert": (("block", "neuron"), _padded([_experts(weights) for weights in self._weights], -1)),
             "token_class": list(CLASSES),
             "rank": np.arange(TOP),
             "side": list(SIDES),
@@ -99,8 +98,7 @@ def _tiles(weights: Sequence[OutputWeights]) -> Iterator[Tensor]:
 
 def _census(found: Sequence[FloatArray], threshold: float) -> dict[str, FloatArray]:
     neurons = np.array([values.shape[1] for values in found])
-    width = neurons.max()
-    data = {name: _padded([values[row] for values in found], width, np.nan) for row, name in enumerate(MOMENTS)}
+    data = dict(zip(MOMENTS, _padded(found, np.nan)))
     kurtotic = data["kurtosis"] > threshold
     for name, signed in (("prediction", data["skew"] > 0), ("suppression", data["skew"] < 0)):
         with np.errstate(invalid="ignore"):
@@ -162,8 +160,7 @@ def effects_by_block(
     for block in weights:
         found = [(towards_CD @ unembedding.directions(rows_ND).T).double().cpu().numpy() for rows_ND in _tiles(block)]
         by_block.append(np.concatenate([np.empty((len(classes_CV), 0)), *found], axis=1))
-    width = max(effects.shape[1] for effects in by_block)
-    return np.stack([_padded([effects[c] for effects in by_block], width, np.nan) for c in range(len(classes_CV))])
+    return _padded(by_block, np.nan)
 
 
 def directions_by_place(
@@ -196,6 +193,9 @@ def _experts(weights: Sequence[OutputWeights]) -> NDArray[np.int64]:
     return np.concatenate([np.empty(0, dtype=int), *parts])
 
 
-def _padded(rows: Sequence[NDArray[Scalar]], width: int, fill: float) -> NDArray[Scalar]:
-    """Rows of different lengths as one array, filled at their ends."""
-    return np.stack([np.pad(row, (0, width - len(row)), constant_values=fill) for row in rows])
+def _padded(blocks: Sequence[NDArray[Scalar]], fill: float) -> NDArray[Scalar]:
+    """Values [..., neurons] of every block as one array, [..., blocks, neurons], filled where a block has fewer."""
+    found = np.full((len(blocks), *blocks[0].shape[:-1], max(one.shape[-1] for one in blocks)), fill, blocks[0].dtype)
+    for block, values in zip(found, blocks):
+        block[..., : values.shape[-1]] = values
+    return np.moveaxis(found, 0, -2)

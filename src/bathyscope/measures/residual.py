@@ -42,8 +42,7 @@ class ResidualProbe(MeasureProbe):
 
     def __init__(self, facts: ModelFacts, batch: Batch) -> None:
         super().__init__(wants_parts=facts.checks.parts)
-        self._facts = facts
-        self._batch = batch
+        self._facts, self._batch = facts, batch
         # of every token [batch, tokens], boundary or block after the other; averaged once all blocks have passed
         self._noted: defaultdict[str, list[Tensor]] = defaultdict(list)
         self._largest: list[list[Tensor]] = []

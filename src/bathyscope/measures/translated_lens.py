@@ -17,7 +17,6 @@ Suffixes: L boundaries but the last, D width, N tokens.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Self
 
 import numpy as np
 import torch
@@ -61,18 +60,8 @@ class Translators:
     mean_x_LD: Tensor
     mean_y_D: Tensor
     weights_LDD: Tensor
-    penalties: tuple[float, ...]
+    penalties: Sequence[float]
     tokens: int
-
-    @classmethod
-    def of(cls, fit: NormalEquations, held: NormalEquations) -> Self:
-        """Maps from the sums of the tokens that are fitted to; the weights take the place of sums in ``fit``.
-
-        Args:
-            held: sums of the tokens that penalties are chosen by.
-        """
-        chosen = [penalty for boundary in range(len(fit.xx_SDD)) for penalty in fit.solve(boundary, held, RIDGE)]
-        return cls(fit.mean_x_SD, fit.mean_y_TE[0], fit.xy_STDE[:, 0], tuple(chosen), fit.count)
 
     def translate(self, boundary: int, resid_ND: Tensor) -> Tensor:
         """The states as they would stand at L, [N, D], in their own dtype."""
@@ -109,7 +98,9 @@ class TranslatedLens(Measure[TranslatedLensOptions], declared=DECLARATION):
     def begin(self, wave: Wavefront, reference: Sequence[TokenizedPrompt]) -> None:
         """The maps, from plain forwards of the prompts that are not read."""
         fit, held = (self._sums(wave, [reference[i] for i in part]) for part in (self.splits.fit, self.splits.choose))
-        self.translators = Translators.of(fit, held)
+        penalties = [penalty for b in range(wave.anatomy.n_blocks) for penalty in fit.solve(b, held, RIDGE)]
+        # the weights have taken the place of sums
+        self.translators = Translators(fit.mean_x_SD, fit.mean_y_TE[0], fit.xy_STDE[:, 0], penalties, fit.count)
 
     def rows_after(self, facts: ModelFacts, tokens: int) -> float:
         return 1.0
@@ -127,7 +118,7 @@ class TranslatedLens(Measure[TranslatedLensOptions], declared=DECLARATION):
 
     def _count(self, prompt: TokenizedPrompt) -> int:
         """Tokens of a prompt that are fitted to, or read."""
-        return _count(len(prompt), prompt.answer_tokens, self.options.positions)
+        return len(prompt) - 1 if self.options.positions == "all" else prompt.answer_tokens or 0
 
     def _split(self, prompts: int, seed: int) -> Splits:
         return split(prompts, self.options.choose_share, self.options.test_share, seed)
@@ -162,14 +153,12 @@ class TranslatedLensProbe(MeasureProbe):
 
     def __init__(self, measure: TranslatedLens, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> None:
         super().__init__()
-        self._facts, self._translators, positions = facts, measure.translators, measure.options.positions
+        self._facts, self._translators = facts, measure.translators
         test = measure.splits.test
-        read = [i in test for i in indices]
         # penalties are told with the first prompt of the survey that is read
         self._first = test[0] in indices
-        sizes = zip(batch.lengths, batch.answers, read, strict=True)
-        self._tokens = [_count(length, answer, positions) * one for length, answer, one in sizes]
-        self._read_BT = counted_tokens(batch, read, positions)
+        self._read_BT = counted_tokens(batch, [i in test for i in indices], measure.options.positions)
+        self._tokens = self._read_BT.sum(1).tolist()
         self._states: list[Tensor] = []
         self._found: dict[str, Tensor] = {}
 
@@ -208,10 +197,6 @@ class TranslatedLensProbe(MeasureProbe):
         for prompt, piece in enumerate(pieces):
             means[prompt] = piece.mean(-1).cpu().numpy()
         return means
-
-
-def _count(length: int, answer: int | None, positions: str) -> int:
-    return length - 1 if positions == "all" else answer or 0
 
 
 def counted_tokens(batch: Batch, chosen: Sequence[bool], positions: str) -> Tensor:

@@ -123,8 +123,7 @@ class ReplacedRows:
         room: int | None = None,
     ) -> None:
         self._anatomy, self._batch, self._policy, self._tails = anatomy, batch, policy, tails
-        large = is_accelerator(batch.ids_BT.device)
-        whole = anatomy.equal_lengths
+        whole, device = anatomy.equal_lengths, batch.ids_BT.device
         stops = [batch.lengths[one.prompt] if whole else max(_SHORTEST, one.stop) for one in replacements]
         self._sweeps = plan_sweeps(
             replacements,
@@ -133,8 +132,8 @@ class ReplacedRows:
             vector_bytes=anatomy.width * (anatomy.dtype or torch.float32).itemsize,
             policy=policy,
             tails=tails,
-            call_cost=_CALL_COST_ACCELERATOR if large else _CALL_COST,
-            room=room or default_room(batch.ids_BT.device),
+            call_cost=_CALL_COST_ACCELERATOR if is_accelerator(device) else _CALL_COST,
+            room=room or default_room(device),
         )
         self._done = 0
         self._prompts: list[list[_GroupRows]] = []
