@@ -16,9 +16,9 @@ from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import Source, require_there
 from bathyscope.schedule import Schedule
 from bathyscope.store.folder import folder_path, refuse_foreign
-from bathyscope.store.manifest import RUN
+from bathyscope.store.manifest import RUN, load_manifest
 from bathyscope.store.parts import Part
-from bathyscope.store.run import CONTROLS, Run, controls_in, load_manifest
+from bathyscope.store.run import CONTROLS, Run, controls_in
 from bathyscope.surgery.copying import reordered
 from bathyscope.surveying.asking import Measures, Survey
 from bathyscope.wavefront.memory import as_bytes

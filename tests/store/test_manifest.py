@@ -16,8 +16,7 @@ from support.synthetic_runs import identity
 from bathyscope.errors import StoreError
 from bathyscope.store.difference import difference, version_difference
 from bathyscope.store.folder import Folder
-from bathyscope.store.manifest import RUN, FileEntry, Identity, Manifest, Record, library_versions
-from bathyscope.store.run import load_manifest
+from bathyscope.store.manifest import RUN, FileEntry, Identity, Manifest, Record, library_versions, load_manifest
 
 
 def written(folder: Path, manifest: Manifest) -> bytes:

@@ -16,16 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bathyscope.anatomy.arguments import (
-    Axes,
-    Path,
-    default_axes,
-    fit_rows,
-    infer_axes,
-    rebuild,
-    same_for_all,
-    walk,
-)
+from bathyscope.anatomy.arguments import Axes, Path, default_axes, fit_rows, infer_axes, rebuild, same_for_all, walk
 from bathyscope.anatomy.plain import probe_ids
 from bathyscope.errors import ModelError
 

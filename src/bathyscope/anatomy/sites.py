@@ -75,9 +75,8 @@ def silenced(block: nn.Module, sites: Mapping[str, Site], silent: Mapping[str, T
     Args:
         silent: part → True at the tokens [rows, tokens] where its contribution is left out.
     """
-    return replaced(
-        block, sites, {part: mask.new_zeros((), dtype=torch.float32) for part, mask in silent.items()}, silent
-    )
+    nothing = {part: mask.new_zeros((), dtype=torch.float32) for part, mask in silent.items()}
+    return replaced(block, sites, nothing, silent)
 
 
 @contextmanager

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from bathyscope.errors import OptionError, StoreError
 from bathyscope.store.difference import difference, listed, version_difference
 from bathyscope.store.folder import folder_path, verified
-from bathyscope.store.manifest import FileEntry, Identity, Manifest
+from bathyscope.store.manifest import FileEntry, Identity, Manifest, load_manifest
 from bathyscope.store.prompts import PROMPTS, decode_prompts
-from bathyscope.store.run import CONTROLS, Run, load_manifest
+from bathyscope.store.run import CONTROLS, Run
 from bathyscope.store.shards import read_shard
 from bathyscope.store.writer import RunWriter
 

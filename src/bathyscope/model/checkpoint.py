@@ -66,14 +66,11 @@ def read_checkpoint(
         rewritten = Path(stack.enter_context(_temporary())) if streamed else None
         with _reports() as reports:
             try:
-                placed = (
-                    straight_to(device)
-                    if rewritten is None
-                    else {
-                        "device_map": device_map(source, revision, trust_remote_code, device),
-                        "offload_folder": str(rewritten),
-                    }
-                )
+                if rewritten is None:
+                    placed = straight_to(device)
+                else:
+                    blocks_on_disk = device_map(source, revision, trust_remote_code, device)
+                    placed = {"device_map": blocks_on_disk, "offload_folder": str(rewritten)}
                 loaded: Any = AutoModelForCausalLM.from_pretrained(
                     source,
                     dtype=dtype or "auto",

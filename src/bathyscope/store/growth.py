@@ -13,8 +13,7 @@ from typing import Any, Final
 from bathyscope.errors import StoreError
 from bathyscope.store.difference import difference, listed, version_difference
 from bathyscope.store.folder import Folder, reason, verified
-from bathyscope.store.manifest import RUN, FileEntry, Identity, Manifest, library_versions
-from bathyscope.store.run import load_manifest
+from bathyscope.store.manifest import RUN, FileEntry, Identity, Manifest, library_versions, load_manifest
 from bathyscope.store.shards import Datasets, read_shard
 from bathyscope.store.writer import RunWriter
 

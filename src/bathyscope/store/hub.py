@@ -26,7 +26,6 @@ def push_folder(folder: Path, to: str, private: bool) -> str:
         StoreError: there is a run already; no token, no network, no such owner.
     """
     from huggingface_hub import HfApi
-    from huggingface_hub.errors import HfHubHTTPError
 
     name, _ = _named(to)
     api = HfApi()
@@ -41,7 +40,7 @@ def push_folder(folder: Path, to: str, private: bool) -> str:
             ignore_patterns=[LOCK, OWNER, f"*/{LOCK}", f"*/{OWNER}"],
             commit_message="A run of bathyscope",
         )
-    except (OSError, ValueError, HfHubHTTPError) as error:
+    except (OSError, ValueError) as error:
         raise StoreError(f"Pushing to {HUB}{name} failed: {_said(error)} Log in by `hf auth login`.") from error
     return f"{HUB}{name}"
 
@@ -57,12 +56,11 @@ def pulled(address: str) -> Path:
         StoreError: no such data set, no run in it, no network.
     """
     from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError
 
     name, revision = _named(address)
     try:
         kept = snapshot_download(name, repo_type="dataset", revision=revision, allow_patterns=list(_OF_A_RUN))
-    except (OSError, ValueError, HfHubHTTPError) as error:
+    except (OSError, ValueError) as error:
         raise StoreError(f"Reading {address} failed: {_said(error)} A private one needs `hf auth login`.") from error
     if not (Path(kept) / RUN.manifest).is_file():
         raise StoreError(f"{address} holds no run: there is no {RUN.manifest}. Runs come there by run.push({name!r}).")

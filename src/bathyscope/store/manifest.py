@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bathyscope.errors import StoreError, did_you_mean
-from bathyscope.store.folder import Kind, plain_name, unreadable
+from bathyscope.store.folder import Kind, plain_name, read_manifest, unreadable
 
 RUN = Kind("run", "a survey", "manifest.json", schemas=(1, 2))
 SCHEMA = RUN.schemas[-1]
@@ -205,6 +205,11 @@ class Manifest:
             return self.with_record(derived=FileEntry(part_file(None), sha256))
         entry = FileEntry(part_file(index), sha256, self.identity.plan[index])
         return self.with_record(shards={**self.record.shards, index: entry})
+
+
+def load_manifest(folder: Path) -> Manifest:
+    """The manifest of the run in ``folder``; a StoreError where there is none, or it cannot be read."""
+    return Manifest.from_tree(read_manifest(folder, RUN), str(folder / RUN.manifest))
 
 
 def part_file(index: int | None) -> str:

@@ -16,14 +16,13 @@ import xarray as xr
 from bathyscope.errors import OptionError, StoreError, did_you_mean, warn
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.store.card import caption, card
-from bathyscope.store.folder import folder_path, read_manifest, verified
+from bathyscope.store.folder import Folder, folder_path, reason, verified
 from bathyscope.store.hub import HUB, pulled, push_folder
-from bathyscope.store.manifest import RUN, Identity, Manifest
+from bathyscope.store.manifest import RUN, FileEntry, Identity, Manifest, load_manifest, part_file
 from bathyscope.store.merge import merge
-from bathyscope.store.prompts import PROMPTS, decode_prompts, remembered_prompts
-from bathyscope.store.saving import save_folder
+from bathyscope.store.prompts import PROMPTS, PROMPTS_FILE, decode_prompts, remembered_prompts
 from bathyscope.store.selecting import Some, of_all_prompts, of_places, of_prompts, of_variables, prompts_named
-from bathyscope.store.shards import read_shard
+from bathyscope.store.shards import encode, read_shard
 from bathyscope.store.table import tidy
 
 if TYPE_CHECKING:
@@ -177,10 +176,36 @@ class Run:
         manifest = Manifest.from_tree(self.manifest, "the run's manifest")
         if manifest.record.finished is None:
             raise StoreError("Only finished runs are saved: finish it first, by the survey that began it.")
-        save_folder(folder, manifest, self.path, self.held, self.files)
+        with Folder(folder, RUN) as target:
+            if target.manifest() is not None:
+                raise StoreError(f"There is a run in {str(folder)!r} already; save into another folder.")
+            try:
+                target.save(self._written(target, manifest).to_dict())
+            except OSError as error:
+                raise StoreError(
+                    f"Saving the run to {str(folder)!r} failed: {reason(error)}. Free some space (or make the folder "
+                    "writable), delete that folder, and save again."
+                ) from error
         for label, control in self.controls.items():
             control.save(folder / CONTROLS / label)
         return open_run(folder)
+
+    def _written(self, folder: Folder, manifest: Manifest) -> Manifest:
+        """The manifest of the run whose files it writes: copies of its own, or what it holds in memory."""
+        if self.path is not None:
+            record = manifest.record
+            derived = [] if record.derived is None else [record.derived]
+            for entry in (*record.shards.values(), *record.files.values(), *derived):
+                folder.write(entry.file, verified(self.path / entry.file, entry.sha256))
+            return manifest
+        for index, datasets in self.held.items():
+            content = encode(datasets, manifest.identity.marks(index))
+            manifest = manifest.with_part(index, folder.write(part_file(index), content))
+        kept = {}
+        for name, content in self.files.items():
+            file = PROMPTS_FILE if name == PROMPTS else name
+            kept[name] = FileEntry(file, folder.write(file, content))
+        return manifest.with_record(files=kept)
 
     def push(self, to: str, *, private: bool = True) -> str:
         """The run as a data set on the hub, and the address that ``bathyscope.open`` takes; see ``bathyscope.push``.
@@ -225,7 +250,7 @@ class Run:
         datasets = datasets if blocks is None else of_places(datasets, blocks)
         return replace(
             self,
-            tree=xr.DataTree.from_dict({f"/{name}": one for name, one in datasets.items()}),
+            tree=tree_of(datasets),
             controls={label: own._part(prompts, variables, blocks) for label, own in self.controls.items()},
             cut=tuple(dict.fromkeys((*self.cut, *(name for name, some in asked.items() if some is not None)))),
         )
@@ -360,13 +385,12 @@ def open_run(path: str | Path, *, partial: bool = False) -> Run:
     complete = record.finished is not None and len(there) == len(identity.plan)
     if not complete and (not partial or not there):
         raise StoreError(manifest.unfinished(folder, len(there)))
-    merged = merge([read_shard(folder / e.file, e.sha256, identity.marks(i)) for i, e in there.items()])
-    derived: dict[str, xr.Dataset] = {}
+    datasets = merge([read_shard(folder / e.file, e.sha256, identity.marks(i)) for i, e in there.items()])
     if complete and record.derived is not None:
-        derived = read_shard(folder / record.derived.file, record.derived.sha256, identity.marks(None))
+        # a run-level dataset takes the place of its namesake
+        datasets |= read_shard(folder / record.derived.file, record.derived.sha256, identity.marks(None))
     files = {name: verified(folder / entry.file, entry.sha256) for name, entry in record.files.items()}
-    run = assemble(merged, derived, manifest, folder, files)
-    return replace(run, controls=controls_in(folder, partial=partial))
+    return Run(tree_of(datasets), manifest.to_dict(), folder, files, controls_in(folder, partial=partial))
 
 
 def controls_in(folder: Path, *, partial: bool = False) -> dict[str, Run]:
@@ -387,22 +411,9 @@ def controls_in(folder: Path, *, partial: bool = False) -> dict[str, Run]:
     return found
 
 
-def load_manifest(folder: Path) -> Manifest:
-    """The manifest of the run in ``folder``; a StoreError where there is none, or it cannot be read."""
-    return Manifest.from_tree(read_manifest(folder, RUN), str(folder / RUN.manifest))
-
-
-def assemble(
-    merged: Mapping[str, xr.Dataset],
-    derived: Mapping[str, xr.Dataset],
-    manifest: Manifest,
-    path: Path | None,
-    files: Mapping[str, bytes],
-    held: Mapping[int | None, Mapping[str, xr.Dataset]] | None = None,
-) -> Run:
-    """A run of merged shards and run-level results; a run-level dataset takes the place of its namesake."""
-    tree = xr.DataTree.from_dict({f"/{name}": dataset for name, dataset in {**merged, **derived}.items()})
-    return Run(tree, manifest.to_dict(), path, files, held=held or {})
+def tree_of(datasets: Mapping[str, xr.Dataset]) -> xr.DataTree:
+    """The datasets of a run as its children, by their names."""
+    return xr.DataTree.from_dict({f"/{name}": dataset for name, dataset in datasets.items()})
 
 
 def push(run: Run | str | Path, to: str, *, private: bool = True) -> str:

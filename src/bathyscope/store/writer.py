@@ -15,9 +15,9 @@ from bathyscope.interrupts import uninterrupted
 from bathyscope.store.canonical import canonical
 from bathyscope.store.difference import listed, require_same, version_difference
 from bathyscope.store.folder import Folder, folder_path, plain_name, reason, verified
-from bathyscope.store.manifest import RUN, FileEntry, Identity, Manifest, Record, now, part_file
+from bathyscope.store.manifest import RUN, FileEntry, Identity, Manifest, Record, load_manifest, now, part_file
 from bathyscope.store.merge import merge, require_by_prompt
-from bathyscope.store.run import Run, assemble, load_manifest
+from bathyscope.store.run import Run, tree_of
 from bathyscope.store.shards import encode, read_shard
 
 
@@ -134,7 +134,9 @@ class RunWriter:
         if self._folder is None:  # no files to list
             manifest = manifest.with_record(shards={}, derived=None, files={})
         path = None if self._folder is None else self._folder.path
-        return assemble(self.merged(), self._read(entry, None), manifest, path, self._attached(), self._held)
+        # a run-level dataset takes the place of its namesake
+        tree = tree_of({**self.merged(), **self._read(entry, None)})
+        return Run(tree, manifest.to_dict(), path, self._attached(), held=self._held)
 
     def close(self) -> None:
         """Let other processes write the run. A second call does nothing."""

@@ -1,12 +1,11 @@
-"""Contributions times a constant before they are added."""
+"""Contributions times a constant before they are added; h_0 is the embedding times ``embedding_multiplier``."""
 
 from bathyscope.anatomy.family import Family, Site
 
 _SCALE = "residual_multiplier"
 
 FAMILIES = (
-    # Granite: contributions, embedding and logits each times a constant. h_0 is the embedding times
-    # embedding_multiplier.
+    # Granite: contributions, embedding and logits each times a constant.
     Family(
         "granite",
         ("granite", "granite_swa"),
@@ -14,7 +13,7 @@ FAMILIES = (
         mlp=Site("mlp", scale=_SCALE),
         logit_divisor="logits_scaling",
     ),
-    # Granite with experts, and with a shared MLP beside them. h_0 is the embedding times embedding_multiplier.
+    # Granite with experts, and with a shared MLP beside them.
     Family(
         "granitemoe",
         ("granitemoe", "granitemoe_swa", "granitemoeshared"),
@@ -22,8 +21,7 @@ FAMILIES = (
         mlp=Site("block_sparse_moe", scale=_SCALE, also=(Site("shared_mlp", scale=_SCALE),)),
         logit_divisor="logits_scaling",
     ),
-    # Granite 4: state-space or attention mixers, a shared MLP and, in some models, experts. h_0 is the embedding times
-    # embedding_multiplier.
+    # Granite 4: state-space or attention mixers, a shared MLP and, in some models, experts.
     Family(
         "granitemoehybrid",
         ("granitemoehybrid",),
@@ -31,8 +29,7 @@ FAMILIES = (
         mlp=Site("shared_mlp", scale=_SCALE, also=(Site("block_sparse_moe", scale=_SCALE),)),
         logit_divisor="logits_scaling",
     ),
-    # HyperCLOVA X: norms on the outputs, times a constant. h_0 is the embedding times embedding_multiplier. Unlike
-    # Granite's, logits_scaling multiplies.
+    # HyperCLOVA X: norms on the outputs, times a constant. Unlike Granite's, logits_scaling multiplies.
     Family(
         "hyperclovax",
         ("hyperclovax",),
@@ -41,7 +38,7 @@ FAMILIES = (
         logit_multiplier="logits_scaling",
     ),
     # MiniCPM 3: contributions times a depth-dependent scale, logits divided. The normed state is divided before the
-    # head, which is the same as dividing the logits. h_0 is the embedding times scale_emb.
+    # head, which is the same as dividing the logits. h_0 is the embedding times scale_emb instead.
     Family(
         "minicpm3",
         ("minicpm3",),
@@ -49,8 +46,7 @@ FAMILIES = (
         mlp=Site("mlp", scale="residual_scale"),
         logit_divisor="logits_scaling",
     ),
-    # Falcon-H1: attention and a state-space mixer side by side in every block, each times a constant. h_0 is the
-    # embedding times embedding_multiplier.
+    # Falcon-H1: attention and a state-space mixer side by side in every block, each times a constant.
     Family(
         "falcon_h1",
         ("falcon_h1",),

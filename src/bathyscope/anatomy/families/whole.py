@@ -3,12 +3,11 @@
 from bathyscope.anatomy.family import Family
 
 FAMILIES = (
-    # Doge: the residual itself is multiplied by a learned vector at each sum. h_{l+1} − h_l is not a sum of module
-    # outputs; measures of whole blocks are available.
+    # Doge: the residual itself is multiplied by a learned vector at each sum, so that h_{l+1} − h_l is not a sum of
+    # module outputs.
     Family("doge", ("doge",), attention=None, mlp=None),
-    # GPT-NeoX-Japanese: the attention's bias is added outside every module. The last block's attention bias is added to
-    # the residual stream by a plain function, so no module returns the attention's contribution; measures of whole
-    # blocks are available.
+    # GPT-NeoX-Japanese: the last block's attention bias is added to the residual stream by a plain function, so no
+    # module returns the attention's contribution.
     Family(
         "gpt_neox_japanese",
         ("gpt_neox_japanese",),
@@ -18,8 +17,8 @@ FAMILIES = (
         mlp=None,
         head="embed_out",
     ),
-    # The first GPT: norms after each sum, no final norm. The stream is normed after each sum, so the parts'
-    # contributions do not add up to the block's; measures of whole blocks are available.
+    # The first GPT: no final norm. The stream is normed after each sum, so that the parts' contributions do not add up
+    # to the block's.
     Family("openai_gpt", ("openai-gpt",), blocks="transformer.h", final_norm=None, attention=None, mlp=None),
     # Mamba, Mamba-2 and Falcon-Mamba: one recurrent mixer a block and no MLP. The mixer's contribution is the block's,
     # so there are no parts to tell apart.

@@ -230,7 +230,7 @@ def default_out(model: str, prompts: Any, part: str | None = None) -> str:
 def kept(out: str) -> str:
     """What an interrupted survey leaves behind, and how to go on."""
     from bathyscope.store.growth import GROWING
-    from bathyscope.store.run import load_manifest
+    from bathyscope.store.manifest import load_manifest
 
     folder, what = Path(out).expanduser(), "shards"
     if (folder / GROWING).exists():
