@@ -358,16 +358,14 @@ def _convoys(plan: SurveyPlan, batches: Sequence[Sequence[int]], copies: float, 
 
 
 def _forward_flops(anatomy: Anatomy, tokens: int) -> float:
-    """Of one token through all blocks: two per active weight, and attention to half the tokens on average."""
-    attention = 2.0 * tokens * _head_widths(anatomy)[0] * anatomy.n_blocks
-    return 2.0 * sum(_active_weights(anatomy, block) for block in anatomy.blocks) + attention
+    """Of one token through all blocks: two per weight of a matrix, and attention to half the tokens on average.
 
-
-def _active_weights(anatomy: Anatomy, block: nn.Module) -> float:
-    """Weights of matrices that one token meets; of experts only the chosen ones."""
+    Of experts only the chosen ones are met.
+    """
     config = config_of(anatomy.model)
-    matrices = ((name, weight.numel()) for name, weight in block.named_parameters() if weight.ndim >= 2)
-    return sum(size * _share_met(f".{name}.", config) for name, size in matrices)
+    named = (one for block in anatomy.blocks for one in block.named_parameters())
+    met = sum(weight.numel() * _share_met(f".{name}.", config) for name, weight in named if weight.ndim >= 2)
+    return 2.0 * met + 2.0 * tokens * _head_widths(anatomy)[0] * anatomy.n_blocks
 
 
 def _share_met(name: str, config: object) -> float:

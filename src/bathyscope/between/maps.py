@@ -87,7 +87,11 @@ def maps(
         {'source': 3, 'target': 5}
     """
     with alone(source, target):
-        penalties = _checked_ridge(ridge)
+        if not ridge or not all(0 <= one < math.inf for one in ridge):
+            raise OptionError(
+                f"ridge={list(ridge)} is not allowed; give one or more penalties, each 0 or more, such as "
+                f"{list(RIDGE)}."
+            )
         if not 0 < memory < math.inf:
             raise OptionError(f"memory={memory:g} is out of range; give GiB above 0, such as 4.")
         given: Source | Prompts = list(prompts) if isinstance(prompts, Iterator) else prompts
@@ -99,7 +103,7 @@ def maps(
         splits = split(len(streams.prompts), choose_share, test_share, seed, together)
         require_tokens(splits, streams.tokens, streams.widths[0])
         block = _block(streams, memory, sources_per_pass)
-        errors, ridge_ST = _Mapping(streams, splits, penalties, progress).run(block)
+        errors, ridge_ST = _Mapping(streams, splits, sorted(set(ridge)), progress).run(block)
         asked: Any = {"resamples": resamples, "level": level, "seed": seed}
         return dataset(errors, ridge_ST, streams, splits, **asked, cluster=together).assign_attrs(
             source_model=first.name,
@@ -168,14 +172,6 @@ class _Mapping:
                     error_N = (centred_NE - x_ND @ maps.xy_STDE[place, t]).norm(dim=1)
                     self._errors.add(states, source, t, norm_N, error_N)
             self._bar.advance(len(sources) * self._streams.tokens(picked))
-
-
-def _checked_ridge(given: Sequence[float]) -> tuple[float, ...]:
-    if not given or not all(0 <= one < math.inf for one in given):
-        raise OptionError(
-            f"ridge={list(given)} is not allowed; give one or more penalties, each 0 or more, such as {list(RIDGE)}."
-        )
-    return tuple(sorted(set(given)))
 
 
 def _require_same_tokens(first: Model, read: Prompts, second: Model, other: Prompts) -> None:

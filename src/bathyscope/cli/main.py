@@ -101,15 +101,8 @@ def _usage(error: CycloptsError, program: str) -> str:
     if isinstance(error, UnusedCliTokensError):
         return f"{where} takes no {', '.join(map(repr, error.unused_tokens or []))}. See {where} --help."
     if isinstance(error, MissingArgumentError) and error.argument is not None:
-        return f"{_missing(where, error)} See {where} --help."
+        flag = error.keyword or next((token.keyword for token in error.argument.tokens if token.keyword), None)
+        said = f"{where} needs {error.argument.name}." if flag is None else f"{flag} needs a value."
+        return f"{said} See {where} --help."
     text = str(error)
     return f"{text}{'' if text.endswith(('.', '?')) else '.'} See {where} --help."
-
-
-def _missing(where: str, error: MissingArgumentError) -> str:
-    """What a command needs and was not given: an argument of its own, or the value of a flag."""
-    assert error.argument is not None
-    given = error.keyword or next((token.keyword for token in error.argument.tokens if token.keyword), None)
-    if given is not None:
-        return f"{given} needs a value."
-    return f"{where} needs {error.argument.name}."

@@ -62,8 +62,12 @@ class Survey:
         ready = loaded(model)
         read = partial(tokenized, ready, seed=seed, add_special_tokens=self.add_special_tokens, chat=self.chat)
         found = read(prompts, beyond_context=self.beyond_context)
-        if told:
-            _tell_of_copies(found)
+        again = len(found) - len({(prompt.ids, prompt.answer_tokens) for prompt in found})
+        if told and again:
+            warn(
+                f"{again} of {len(found)} prompts have the tokens of others; intervals take each for a draw of its own "
+                "and are too narrow. Give each prompt once."
+            )
         facts = ModelFacts(ready.anatomy, ready.checks, found.tokenizer, self.keep_text)
         by_name = {one if isinstance(one, str) else one.name for one in named}
         measures = _possible(measures, facts, found, {*by_name, *self.options})
@@ -76,15 +80,6 @@ class Survey:
         tokens = self.batch_tokens or shard_tokens(facts, measures, max(found.lengths))
         limits = (self.memory, self.call_tokens)
         return SurveyPlan(ready, facts, found, measures, seed, self.preset, tokens, references, *limits)
-
-
-def _tell_of_copies(prompts: Prompts) -> None:
-    again = len(prompts) - len({(prompt.ids, prompt.answer_tokens) for prompt in prompts})
-    if again:
-        warn(
-            f"{again} of {len(prompts)} prompts have the tokens of others; intervals take each for a draw of its own "
-            "and are too narrow. Give each prompt once."
-        )
 
 
 def _names(measure: Measure[Any]) -> set[str]:

@@ -118,18 +118,14 @@ def _some(dataset: xr.Dataset, numbers: Sequence[int], first: int) -> xr.Dataset
 def _padded(dataset: xr.Dataset, extents: Mapping[str, int]) -> xr.Dataset:
     """Dimensions at the length that more prompts need: what is not there is NaN, an empty text, or −1."""
     longer = {dim: (0, size - dataset.sizes[dim]) for dim, size in extents.items() if size > dataset.sizes[dim]}
-    variables = {str(name): _pad(values, longer) for name, values in dataset.variables.items()}
+    variables: dict[str, xr.Variable] = {}
+    for name, values in dataset.variables.items():
+        own = {dim: ends for dim, ends in longer.items() if dim in values.dims}
+        fill: Any = {"f": np.nan, "U": ""}.get(values.dtype.kind, -1)
+        variables[str(name)] = values.pad(own, constant_values=fill) if own else values
     variables |= {dim: variables[dim].copy(data=np.arange(extents[dim])) for dim in longer if dim in variables}
     return xr.Dataset(
         {name: variables[str(name)] for name in dataset.data_vars},
         {name: variables[str(name)] for name in dataset.coords},
         dataset.attrs,
     )
-
-
-def _pad(values: xr.Variable, longer: Mapping[str, tuple[int, int]]) -> xr.Variable:
-    own = {dim: ends for dim, ends in longer.items() if dim in values.dims}
-    if not own:
-        return values
-    fill: Any = {"f": np.nan, "U": ""}.get(values.dtype.kind, -1)
-    return values.pad(own, constant_values=fill)

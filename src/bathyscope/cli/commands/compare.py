@@ -60,16 +60,11 @@ def compare_command(
 
 
 def _show(found: Comparison, format_: Format) -> None:
-    if format_ == "table":
-        _show_tables(found)
+    if write_data(found.to_dataframe(), format_):
+        for note in found.notes:
+            say(f"note: {note}.")
+        say(found.summary())
         return
-    write_data(found.to_dataframe(), format_)
-    for note in found.notes:
-        say(f"note: {note}.")
-    say(found.summary())
-
-
-def _show_tables(found: Comparison) -> None:
     from bathyscope.report.comparison.table import LEGEND, difference_rows, no_difference, remarks, title
 
     for number in range(found.data.sizes["comparison"]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,27 +44,24 @@ def evaluate_command(
     Args:
         tasks: names separated by commas, as lm-evaluation-harness calls them, or YAML files of one's own tasks.
     """
+    from bathyscope.evaluation.benchmarks import load_benchmarks
+
     name = re.sub(r"[^\w.-]+", "-", Path(model).name).strip("-.")
     given["out"] = out = given.get("out") or str(Path("runs") / f"{name}-benchmarks")
     loading = taken(LOADING, given)
     results = Path(out).expanduser()
-    with interruptible(lambda: f"{len(list(results.glob('results/*/*.json')))} results are kept in {out}"):
-        found = _evaluated(model, tasks, loading, given, quiet)
+    with (
+        interruptible(lambda: f"{len(list(results.glob('results/*/*.json')))} results are kept in {out}"),
+        quiet_libraries(downloads=not quiet),
+    ):
+        # tasks and files are checked before a model is loaded, which may take long
+        names = [name.strip() for name in tasks.split(",") if name.strip()]
+        benchmarks = load_benchmarks(names, files_by_task(given.pop("data", ())))
+        say(f"Loading {model}; the results go to {out}.", quiet)
+        found = bathyscope.evaluate(bathyscope.load(model, **loading), benchmarks, **given, progress=not quiet)
     say(f"Written: {out}", quiet)
     _show(found, format)
     return 0
-
-
-def _evaluated(model: str, tasks: str, loading: Mapping[str, Any], given: Mapping[str, Any], quiet: bool) -> Evaluation:
-    from bathyscope.evaluation.benchmarks import load_benchmarks
-
-    with quiet_libraries(downloads=not quiet):
-        # tasks and files are checked before a model is loaded, which may take long
-        names = [name.strip() for name in tasks.split(",") if name.strip()]
-        benchmarks = load_benchmarks(names, files_by_task(given.get("data") or []))
-        options = {name: value for name, value in given.items() if name != "data"}
-        say(f"Loading {model}; the results go to {given['out']}.", quiet)
-        return bathyscope.evaluate(bathyscope.load(model, **loading), benchmarks, **options, progress=not quiet)
 
 
 def files_by_task(given: Sequence[str]) -> dict[str, str]:

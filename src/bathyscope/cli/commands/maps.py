@@ -58,7 +58,14 @@ def maps_command(
     if not write_data(records(found, (*PAIR, *COLUMNS), PAIR), format):
         _show_table(found)
     for file in files:
-        _save(found, file, quiet)
+        if file.suffix == ARRAYS:
+            from bathyscope.between.map_results import encode_maps
+            from bathyscope.report.export import write_output
+
+            write_output(file, encode_maps(found))
+            say(f"Written: {file}", quiet)
+        else:
+            write_picture(file, "maps", found, quiet)
     return 0
 
 
@@ -69,17 +76,6 @@ def _check(files: Sequence[Path]) -> None:
     for file in files:
         if file.suffix not in known:
             raise OptionError(f"--out {str(file)!r} says no kind of file; allowed: {', '.join(known)}.")
-
-
-def _save(found: xr.Dataset, file: Path, quiet: bool) -> None:
-    if file.suffix != ARRAYS:
-        write_picture(file, "maps", found, quiet)
-        return
-    from bathyscope.between.map_results import encode_maps
-    from bathyscope.report.export import write_output
-
-    write_output(file, encode_maps(found))
-    say(f"Written: {file}", quiet)
 
 
 def _show_table(found: xr.Dataset) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import field, fields, make_dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -149,7 +149,9 @@ def asked_for(recipe: Path | None, given: Mapping[str, Any]) -> tuple[str, dict[
     """
     read = overlay(read_recipe(recipe) if recipe is not None else {}, given)
     measures = (*MEASURES, *from_elsewhere(_names(read.get("measures"))))
-    asked: Any = coerce(_recipe_of(measures), read, "survey" if recipe is None else f"recipe {recipe}")
+    of_measures = [(name, Mapping[str, Any] | None, field(default=None)) for name in measures]
+    allowed = make_dataclass("Recipe", [*_LISTS, *of_measures], bases=(CALL,), frozen=True)
+    asked: Any = coerce(allowed, read, "survey" if recipe is None else f"recipe {recipe}")
     values = {one.name: getattr(asked, one.name) for one in fields(asked)}
     for name, flag in (("model", "MODEL"), ("prompts", "--prompts")):
         if values[name] is None:
@@ -167,12 +169,6 @@ def asked_for(recipe: Path | None, given: Mapping[str, Any]) -> tuple[str, dict[
     if values["out"] is None:
         values["out"] = default_out(model, values["prompts"], values["part"])
     return model, loading, {**values, **options}
-
-
-def _recipe_of(measures: Iterable[str]) -> type:
-    """What a recipe may hold, with options of the measures."""
-    options = [(name, Mapping[str, Any] | None, field(default=None)) for name in measures]
-    return make_dataclass("Recipe", [*_LISTS, *options], bases=(CALL,), frozen=True)
 
 
 def _names(measures: object) -> list[str]:
