@@ -76,18 +76,11 @@ def infer_axes(small: Tensor, wider: Tensor, longer: Tensor, sizes: tuple[int, i
             raise ModelError(f"A block argument of shape {tuple(small.shape)} has no readable batch axis.")
     if any(small.shape[i] != tokens or longer.shape[i] != long for i in per_token) or len(per_token) > 2:
         raise ModelError(f"A block argument of shape {tuple(small.shape)} has no readable token axis.")
-    return Axes(batch=bool(per_batch), multiplier=multiplier, query=_query_axis(small, per_token))
-
-
-def _query_axis(value: Tensor, per_token: list[int]) -> int | None:
-    if not per_token:
-        return None
-    last = value.ndim - 1
     # A token axis that stands last behind a singleton (batch·heads × 1 × T: ALiBi) counts keys, which a
     # tail needs in full; every other one (position ids, rotary tables, masks) counts queries first.
-    if len(per_token) == 1 and per_token[0] == last and value.ndim >= 3 and value.shape[last - 1] == 1:
-        return None
-    return per_token[0]
+    of_keys = per_token == [small.ndim - 1] and small.ndim >= 3 and small.shape[-2] == 1
+    query = per_token[0] if per_token and not of_keys else None
+    return Axes(batch=bool(per_batch), multiplier=multiplier, query=query)
 
 
 def default_axes(value: Tensor, batch: int, tokens: int) -> Axes | None:

@@ -38,11 +38,6 @@ class Call:
         args, kwargs = tuple(map(_copied, self.args)), {name: _copied(value) for name, value in self.kwargs.items()}
         return Call(self.module, args, kwargs, _copied(self.value), self.path)
 
-    def answered(self, value: Tensor) -> Any:
-        """``value`` in the place of ``self.value``, in the type of the output."""
-        several = isinstance(self.output, tuple | list)
-        return type(self.output)([value, *self.output[1:]]) if several else value
-
 
 def _copied(value: Any) -> Any:
     return value.clone() if isinstance(value, Tensor) else value
@@ -56,9 +51,10 @@ def called(modules: Iterable[tuple[str, nn.Module]], then: Callable[[Call], Tens
     """
 
     def ended(path: str, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
-        call = Call(module, args, kwargs, output, path)
-        value = then(call)
-        return None if value is None else call.answered(value)
+        value = then(Call(module, args, kwargs, output, path))
+        if value is None or not isinstance(output, tuple | list):
+            return value
+        return type(output)([value, *output[1:]])
 
     with ExitStack() as stack:
         for path, module in modules:

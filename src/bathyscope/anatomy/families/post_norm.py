@@ -10,8 +10,7 @@ _CAP, _SCALAR = "final_logit_softcapping", "layer_scalar"
 _PER_LAYER = (Site("post_per_layer_input_norm"),)
 
 FAMILIES = (
-    # OLMo 2 and relatives: no norms on the inputs, norms on the outputs. A contribution is the norm's output, since
-    # that is what is added.
+    # OLMo 2 and relatives: no norms on the inputs, norms on the outputs.
     Family("olmo2", ("exaone4", "flex_olmo", "olmo2", "olmo3"), *_ALONE),
     # Gemma 2 and 3: norms on inputs and outputs, softcapped logits where the configuration says so. Norm weights are
     # stored as w of (1 + w). The embedding module itself scales; h_0 is its output.
