@@ -63,11 +63,8 @@ def _views(libraries: str = "{}") -> str:
 @cache
 def policy() -> str:
     """What a page's policy names the scripts by: nothing else runs in it."""
-    return " ".join(f"'sha256-{_hash(text)}'" for text in (script(), _libraries("document.currentScript.held")))
-
-
-def _hash(text: str) -> str:
-    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
+    hashes = (hashlib.sha256(text.encode()) for text in (script(), _libraries("document.currentScript.held")))
+    return " ".join(f"'sha256-{base64.b64encode(one.digest()).decode('ascii')}'" for one in hashes)
 
 
 def style() -> str:

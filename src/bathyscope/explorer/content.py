@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -25,10 +26,7 @@ _MAPS_OF: Final = 16
 _TOKENS_OF_MAPS: Final = 256
 _REDUCTIONS: Final = ("mean", "p95")
 """A maximum over tokens and prompts grows with their number."""
-_BETWEEN: Final = {
-    "skip": ("effect_future", "effect_all"),
-    "direct": ("effect_future", "effect_all"),
-}
+_BETWEEN: Final = tuple(product(("skip", "direct"), ("effect_future", "effect_all")))
 _AT_TOKENS: Final = {"erasure": ("effect", "boundary"), "integrated_gradients": ("attribution", "block")}
 
 
@@ -134,9 +132,7 @@ def _tokens(run: Run, pack: Pack, text: bool) -> dict[str, Any] | None:
     ids = flat("top_id", "top", "boundary")
     known, number, count = np.unique(ids, return_inverse=True, return_counts=True)
     order = np.argsort(-count, kind="stable")
-    place = np.empty_like(order)
-    place[order] = np.arange(order.size)
-    pack.add("topWord", place[number].reshape(ids.shape), "whole")
+    pack.add("topWord", np.argsort(order)[number].reshape(ids.shape), "whole")
     pack.add("topProbability", flat("top_probability", "top", "boundary"), "permille")
     for key, name in (("kl", "kl_final_lens"), ("entropy", "entropy"), ("next", "next_probability")):
         pack.add(key, flat(name, "boundary"), "f16")
@@ -164,8 +160,8 @@ def _words(data: xr.Dataset, ids: np.ndarray, text: bool) -> list[str]:
 
 
 def _maps_between(run: Run, pack: Pack) -> Iterator[dict[str, Any]]:
-    for measure, names in _BETWEEN.items():
-        for name in (name for name in names if measure in run and name in run[measure]):
+    for measure, name in _BETWEEN:
+        if measure in run and name in run[measure]:
             values = run[measure][name]
             if "part" in values.dims:
                 if "block" not in values["part"].values:

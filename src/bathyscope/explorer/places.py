@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from bathyscope.store.run import Run
 
-
 MANY: Final = ("token", "head", "distance", "sample")
 """Dimensions that are not summed up place by place."""
 

@@ -23,7 +23,7 @@ def runs_of(given: object) -> list[Run]:
         if not isinstance(run, Run):
             inside = f" in a {type(given).__name__}" if run is not given else ""
             raise OptionError(
-                f"A report is drawn from runs, and {_said(run)}{inside} was given; give what bathyscope.survey or "
+                f"A report is drawn from runs, and {typed(run)}{inside} was given; give what bathyscope.survey or "
                 "bathyscope.open returns, or a list of such."
             )
     return runs
@@ -58,16 +58,14 @@ def named(runs: Sequence[Run], names: Sequence[str] | str | None) -> list[str]:
     return given
 
 
-def check(name: str, value: object, types: type | tuple[type, ...], allowed: str) -> None:
-    """Raises OptionError where an argument of the report has none of the types."""
-    if not isinstance(value, types):
-        raise OptionError(f"A report's {name} is {allowed}; {_said(value)} was given.")
-
-
 def check_options(options: object) -> None:
     """Raises OptionError where these are no FigureOptions."""
-    check("options", options, (FigureOptions, type(None)), "bathyscope.report.FigureOptions(...), or None")
+    if not isinstance(options, FigureOptions | None):
+        raise OptionError(
+            f"A report's options is bathyscope.report.FigureOptions(...), or None; {typed(options)} was given."
+        )
 
 
-def _said(value: object) -> str:
+def typed(value: object) -> str:
+    """An argument and its type, for a refusal."""
     return f"{value!r:.60} of type {type(value).__name__}"

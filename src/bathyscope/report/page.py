@@ -15,7 +15,7 @@ from bathyscope.explorer.answer import answer
 from bathyscope.explorer.content import content
 from bathyscope.options import checked
 from bathyscope.report import html, provenance, table
-from bathyscope.report.arguments import check, check_options, named, parted
+from bathyscope.report.arguments import check_options, named, parted, typed
 from bathyscope.report.figures import plan as plan_figure
 from bathyscope.report.figures.kind import Drawing
 from bathyscope.report.figures.lines import Number, numbers
@@ -99,8 +99,9 @@ def report(
 
 def _check(out: object, options: object) -> None:
     """Arguments are what they should be, before anything is drawn."""
-    check("out", out, (str, Path), "the path of an HTML file, such as 'page.html'")
-    if Path(str(out)).suffix.lower() not in _SUFFIXES:
+    if not isinstance(out, str | Path):
+        raise OptionError(f"A report's out is the path of an HTML file, such as 'page.html'; {typed(out)} was given.")
+    if Path(out).suffix.lower() not in _SUFFIXES:
         raise OptionError(
             f"out={str(out)!r} is no name of a page, which is HTML; give one such as 'page.html'. Pictures are files "
             "of their own: bathyscope report RUN --figures FOLDER --formats pdf."

@@ -16,8 +16,7 @@ _LENGTHY: Final = ("plan", "shards")
 
 def measure_options(run: Run, measure: str) -> Mapping[str, Any]:
     """The options a measure was made with; empty where the manifest does not tell."""
-    options: Mapping[str, Any] = run.identity.measures.get(measure) or {}
-    return options
+    return run.identity.measures.get(measure) or {}
 
 
 def configuration(run: Run) -> Pairs:

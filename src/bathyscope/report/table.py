@@ -21,7 +21,6 @@ _NAMES: Final = {
 }
 _INDEX: Final = {"kl": "block input", "overlap": "block input", "settle": "boundary", "prediction": "boundary"}
 
-
 LEGEND: Final = (
     "Depth: blocks done. Ratio: depth/L of L blocks. Crossed: share of resamples that meet the criterion. A centre of "
     "mass is a mean position and no depth; its ratio is 0.5 where all blocks matter alike. Prompts weigh as many "

@@ -36,7 +36,7 @@ def test_the_difference_is_paired() -> None:
 def test_a_median_leaves_the_first_block_aside() -> None:
     drop, swap = DROP.copy(), SWAP.copy()
     drop[:, 0] += 100
-    found = drop_and_swap(drop, swap, TOKENS, "median")
+    found = drop_and_swap(drop, swap, TOKENS, np.median)
     weighted = [np.median(np.average(one, axis=0, weights=TOKENS)) for one in (drop, swap)]
     assert found.drop.estimate == pytest.approx(weighted[0])
     assert found.difference.estimate == pytest.approx(weighted[1] - weighted[0])

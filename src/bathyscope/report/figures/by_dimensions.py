@@ -138,12 +138,12 @@ def _token_maps(data: xr.Dataset, name: str, options: FigureOptions) -> tuple[li
 
 
 def _is_named(values: xr.DataArray, dim: str) -> bool:
-    return dim in values.coords and values[dim].dtype.kind not in "fiu"
+    return values[dim].dtype.kind not in "fiu"
 
 
 def _said(data: xr.Dataset, dim: str, place: int) -> str:
-    named = data[dim].values[place] if dim in data.coords else place
-    return str(named) if dim in data.coords and _is_named(data[dim], dim) else f"{dim} {named}"
+    named = data[dim].values[place]
+    return str(named) if _is_named(data[dim], dim) else f"{dim} {named}"
 
 
 def _title(values: xr.DataArray) -> str:

@@ -1,8 +1,8 @@
 """Drop and swap side by side: is exchanging neighbours milder than leaving a block out? Source: lad2024."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from matplotlib.figure import FigureBase
@@ -23,10 +23,9 @@ _ROW_INCHES: Final = 0.42
 _AROUND_INCHES: Final = 1.5
 _NAME_LETTERS: Final = 40
 
-Over = Literal["mean", "median"]
-_SHOWN: Final[dict[str, tuple[Over, str, str]]] = {
-    "top1_agreement": ("mean", "Top-1 token kept, dropped and swapped", "share of tokens, mean over blocks"),
-    "kl": ("median", "KL from the normal prediction, dropped and swapped", "KL (nats), median over blocks"),
+_SHOWN: Final[dict[str, tuple[Callable[..., Any], str, str]]] = {
+    "top1_agreement": (np.mean, "Top-1 token kept, dropped and swapped", "share of tokens, mean over blocks"),
+    "kl": (np.median, "KL from the normal prediction, dropped and swapped", "KL (nats), median over blocks"),
 }
 _LOOKS: Final = {"one block dropped": Look(style.VERMILION, "o"), "neighbours swapped": Look(style.BLUE, "s")}
 
@@ -54,7 +53,7 @@ def _drawing(run: Run, options: FigureOptions) -> Drawing:
     return Drawing(panels, note, f"{note} A row is a model.")
 
 
-def _found(run: Run, name: str, over: Over, label: str | None) -> DropAndSwap | None:
+def _found(run: Run, name: str, over: Callable[..., Any], label: str | None) -> DropAndSwap | None:
     drop, swap = run["drop"], run["swap"]
     if name not in drop or name not in swap:
         return None
@@ -70,7 +69,7 @@ def drop_and_swap(
     drop_PX: FloatArray,
     swap_PX: FloatArray,
     weights_P: FloatArray,
-    over: Over = "mean",
+    over: Callable[..., Any] = np.mean,
     cluster_P: IntArray | None = None,
 ) -> DropAndSwap:
     """The mean or median over places of the prompts' mean curves, with bootstrap intervals over prompts.
@@ -79,17 +78,12 @@ def drop_and_swap(
         drop_PX: a quantity of each prompt (P) with each block (X) dropped.
         swap_PX: the same with each pair of neighbours swapped.
         weights_P: tokens of each prompt.
-        over: how places are reduced; the median where few places (the first block) outweigh all others.
+        over: reduces an axis of places; the median where few places (the first block) outweigh all others.
         cluster_P: prompts of one number are resampled as one; None = each for itself.
     """
-    locate = partial(_reduced, over=over)
-    readings = [Reading(one, weights_P, locate, cluster=cluster_P) for one in (drop_PX, swap_PX)]
+    readings = [Reading(one, weights_P, partial(over, axis=-1), cluster=cluster_P) for one in (drop_PX, swap_PX)]
     drop, swap = (contrast([[Term(one, 1.0)]]) for one in readings)
     return DropAndSwap(drop, swap, paired_difference(*readings))
-
-
-def _reduced(mean_X: FloatArray, over: Over) -> FloatArray:
-    return np.asarray((np.mean if over == "mean" else np.median)(mean_X, axis=-1))
 
 
 def _panel(name: str, members: Sequence[Member]) -> Panel:

@@ -30,7 +30,6 @@ _ROW_INCHES: Final = 0.08
 LABELLED_TOKENS: Final = 72
 """Above this many tokens not every one is labelled: the labels would run into each other."""
 
-
 SIGNED: Final = "signed"
 """Name of what has the colours of a signed map in a picture, whose white middle a page in the dark turns over."""
 

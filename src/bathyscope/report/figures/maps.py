@@ -82,14 +82,10 @@ def _draw_heat(figure: FigureBase, shown: HeatMap, data: xr.Dataset) -> None:
     rows, columns = shown.values.shape
     ax.plot([0, columns - 1], [0, rows - 1], color=style.PAPER, linewidth=0.9, linestyle=(0, (4, 3)))
     if shown.short == "relative error":
-        best = data[list(_DIRECTIONS)].where(lambda partner: partner != NONE)
-        partners = {
-            "best_source": (np.arange(columns), best["best_source"].values),
-            "best_target": (best["best_target"].values, np.arange(rows)),
-        }
-        for direction, places in partners.items():
-            *_, colour, marker, size = _DIRECTIONS[direction]
-            ax.plot(*places, marker, color=colour, markersize=size, linestyle="none", markeredgecolor=style.PAPER)
+        for direction, (own, _, colour, marker, size) in _DIRECTIONS.items():
+            best = data[direction].where(data[direction] != NONE).values
+            x, y = (best, range(rows)) if own == "source" else (range(columns), best)
+            ax.plot(x, y, marker, color=colour, markersize=size, linestyle="none", markeredgecolor=style.PAPER)
     draw_colour_bar(figure, image, [shown], [ax])
 
 

@@ -85,25 +85,25 @@ def figures_of(run: Run) -> dict[str, FigureKind]:
     return {**drawn, **{name: by_dimensions.figure(name) for name in others}}
 
 
-def _drawn(kind: FigureKind, run: Run, options: FigureOptions | None) -> Drawing | None:
-    """A figure; None, with a warning, where it needs variables that were not selected."""
-    try:
-        return kind.drawing(run, options)
-    except OptionError as error:
-        if "variables" not in run.cut:
-            raise
-        warn(f"A figure is left out. {error}")
-        return None
-
-
 def drawings(run: Run, options: FigureOptions | None = None) -> dict[str, Drawing]:
     """Everything that can be drawn from a run, by the figure's name; each figure is computed once.
+
+    A figure that needs variables which were not selected is left out with a warning.
 
     Raises:
         OptionError: there is nothing; a part of a run with some of its blocks.
     """
-    made = {name: drawing for name, kind in figures_of(run).items() if (drawing := _drawn(kind, run, options))}
-    found = {name: drawing for name, drawing in made.items() if drawing.panels}
+    found = {}
+    for name, kind in figures_of(run).items():
+        try:
+            drawing = kind.drawing(run, options)
+        except OptionError as error:
+            if "variables" not in run.cut:
+                raise
+            warn(f"A figure is left out. {error}")
+            continue
+        if drawing.panels:
+            found[name] = drawing
     if not found:
         raise OptionError(
             f"There is nothing to draw: the run holds {', '.join(run.measures) or 'no measure'}, and figures "

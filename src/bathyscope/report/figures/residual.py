@@ -19,8 +19,8 @@ from bathyscope.store.run import Run
 
 def _added(variable: str) -> list[Curve]:
     """Of attention, MLP and block, each in its place in the variable's name."""
-    labels = {"attn": "attention", "mlp": "MLP", "block": "block"}
-    return [Curve(variable.format(key), label, look) for (key, label), look in zip(labels.items(), PARTS.values())]
+    parts = zip(("attn", "mlp", "block"), style.PART_NAMES.values(), PARTS.values())
+    return [Curve(variable.format(key), label, look) for key, label, look in parts]
 
 
 def _norms(variable: str) -> list[Curve]:

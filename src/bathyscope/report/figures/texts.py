@@ -5,7 +5,6 @@ from functools import cache
 from typing import Final
 
 from matplotlib import font_manager
-from matplotlib.ft2font import FT2Font
 from matplotlib.textpath import text_to_path
 
 from bathyscope.report.figures import style
@@ -25,12 +24,8 @@ def drawn_text(text: str) -> str:
 
 @cache
 def _can_draw(letter: str) -> bool:
-    return any(_font(family).get_char_index(ord(letter)) for family in style.families())
-
-
-@cache
-def _font(family: str) -> FT2Font:
-    return font_manager.get_font(font_manager.findfont(family))
+    fonts = (font_manager.get_font(font_manager.findfont(family)) for family in style.families())
+    return any(font.get_char_index(ord(letter)) for font in fonts)
 
 
 def inches(text: str, points: float, weight: str = "bold") -> float:
