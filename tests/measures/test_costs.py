@@ -107,7 +107,7 @@ def test_a_run_makes_exactly_the_calls_of_its_plan(tokens: int | None) -> None:
 
 def test_states_that_wait_are_bounded() -> None:
     """Never more histories wait than some calls hold and the first history's boundaries have branches."""
-    from bathyscope.wavefront import tree as module
+    from bathyscope.wavefront import histories as module
 
     model = waves.loaded("llama")
     n = model.n_blocks

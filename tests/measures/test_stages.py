@@ -14,8 +14,7 @@ from support import synthetic_stages, waves, zoo
 from support.zoo.entry import GROUPED, Entry, config
 
 from bathyscope.errors import OptionError
-from bathyscope.measures.signatures import SIGNATURES
-from bathyscope.measures.stages import STAGES, Stages, StagesOptions
+from bathyscope.measures.stages import SIGNATURES, STAGES, Stages, StagesOptions
 from bathyscope.model import Model, load
 from bathyscope.prompts.prompt import TokenizedPrompt
 

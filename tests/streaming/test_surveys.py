@@ -16,7 +16,7 @@ from bathyscope.engines import survey
 from bathyscope.errors import BathyscopeError, ModelError
 from bathyscope.model import Model, load
 from bathyscope.streaming.store import BlockStore, Readings
-from bathyscope.wavefront import tree
+from bathyscope.wavefront import histories
 
 EVERYWHERE = [
     *(pytest.param(name, streamed.FEW, id=f"{name}-few") for name in streamed.QUICK),
@@ -83,7 +83,7 @@ def test_pairs_in_low_precision_read_a_block_once_for_all_that_wait_for_it(
     assert streamed.hashes(there, tmp_path / "there", measures, lengths) == whole
     at_load, wave = there.n_blocks, there.n_blocks
     assert store_of(there).readings.blocks <= at_load + wave + 2 * 2 * there.n_blocks
-    monkeypatch.setattr(tree, "free_bytes", lambda device: 0)
+    monkeypatch.setattr(histories, "free_bytes", lambda device: 0)
     assert streamed.hashes(there, tmp_path / "narrow", measures, lengths) == whole
 
 

@@ -17,8 +17,7 @@ from bathyscope.errors import ModelError
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.compare import compare
 from bathyscope.wavefront.engine import Wavefront
-from bathyscope.wavefront.histories import Tree
-from bathyscope.wavefront.tree import TreeRun
+from bathyscope.wavefront.histories import Tree, TreeRun
 
 Metric = Literal["loss", "kl", "agreement", "right"]
 Over = Literal["tokens", "answer"]

@@ -17,13 +17,14 @@ import xarray as xr
 from numpy.typing import NDArray
 from torch import Tensor
 
+from bathyscope.errors import warn
 from bathyscope.labels import REDUCTIONS
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, Options
 from bathyscope.measures.declaration import Declaration
 from bathyscope.measures.declared.skip import REACHES
 from bathyscope.measures.finite import overflow, require_finite
 from bathyscope.measures.over_tokens import LEFT_OUT, reduce_tokens
-from bathyscope.measures.positions import chosen_positions, padded_positions
+from bathyscope.measures.positions import SHORTEST, check_positions, sample_positions
 from bathyscope.options import Range
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.wavefront.batch import Batch
@@ -86,7 +87,17 @@ class EffectMeasure(Measure[Options]):
         options: Any = self.options
         lengths = [len(p) for p in prompts]
         Range(0, min(lengths)).check(options.protect_first, f"{self.name}: protect_first")
-        self.positions = chosen_positions(options.positions, lengths, seed, self.name)
+        if options.positions is not None:
+            self.positions = check_positions(options.positions, lengths, self.name)
+            return
+        self.positions = sample_positions(lengths, seed)
+        without = self.positions.count(())
+        if without:
+            warn(
+                f"{self.name}: {without} of {len(lengths)} prompts are too short for a sampled position (shorter than "
+                f"{SHORTEST} tokens); their effects on future tokens are missing. Longer prompts, or positions, "
+                "would give them.",
+            )
 
     @property
     def extents(self) -> Mapping[str, int]:
@@ -221,7 +232,9 @@ class EffectProbe(MeasureProbe):
         """A measure's variables, and the positions beside them; ``coords`` are its own dimensions."""
         blocks = np.arange(self._facts.n_blocks)
         coords |= {"reduction": list(REDUCTIONS), "skipped": blocks, "block": blocks}
-        data["positions"] = padded_positions(self._positions, self._samples)
+        data["positions"] = np.full((len(self._positions), self._samples), -1, dtype=np.int64)
+        for own, starts in zip(data["positions"], self._positions):
+            own[: len(starts)] = starts
         return declaration.dataset(data, {**coords, "sample": np.arange(self._samples)})
 
     def _unseen(self, shape: tuple[int, ...]) -> NDArray[np.float64]:

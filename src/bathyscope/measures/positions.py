@@ -3,10 +3,7 @@
 import random
 from collections.abc import Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
-from bathyscope.errors import OptionError, warn
+from bathyscope.errors import OptionError
 
 STEP, MARGIN, COUNT = 8, 4, 4
 SHORTEST = STEP + MARGIN + 1
@@ -24,27 +21,6 @@ def sample_positions(lengths: Sequence[int], seed: int) -> list[tuple[int, ...]]
         generator.shuffle(candidates)
         found.append(tuple(candidates[:COUNT]))
     return found
-
-
-def chosen_positions(
-    given: Sequence[Sequence[int]] | None, lengths: Sequence[int], seed: int, measure: str
-) -> list[tuple[int, ...]]:
-    """The caller's positions, checked, or sampled ones, with a warning that counts the prompts that have none.
-
-    Raises:
-        OptionError: see ``check_positions``.
-    """
-    if given is not None:
-        return check_positions(given, lengths, measure)
-    positions = sample_positions(lengths, seed)
-    without = sum(not own for own in positions)
-    if without:
-        warn(
-            f"{measure}: {without} of {len(lengths)} prompts are too short for a sampled position (shorter than "
-            f"{SHORTEST} tokens); their effects on future tokens are missing. Longer prompts, or positions, "
-            "would give them.",
-        )
-    return positions
 
 
 def check_positions(positions: Sequence[Sequence[int]], lengths: Sequence[int], measure: str) -> list[tuple[int, ...]]:
@@ -65,11 +41,3 @@ def check_positions(positions: Sequence[Sequence[int]], lengths: Sequence[int], 
                     f"this prompt has {length} tokens, allowed: 1 to {length - 1}."
                 )
     return [tuple(int(t) for t in given) for given in positions]
-
-
-def padded_positions(positions: Sequence[Sequence[int]], samples: int) -> NDArray[np.int64]:
-    """The tokens t that were used, [prompt, sample], −1 where a prompt has fewer."""
-    values = np.full((len(positions), samples), -1, dtype=np.int64)
-    for prompt, starts in enumerate(positions):
-        values[prompt, : len(starts)] = starts
-    return values

@@ -102,7 +102,9 @@ class _Sweep:
         direct = [r for r in requests if not isinstance(r, ScheduleRow) and r.part == "direct"]
         carried = [r for r in requests if isinstance(r, ScheduleRow) or r.part != "direct"]
         in_full, tails = _shared_out(carried, anatomy.n_blocks, wave.tails)
-        self._tracks = tracks = compile_tracks(in_full, anatomy.n_blocks, batch.size)
+        tracks = compile_tracks(in_full, anatomy.n_blocks, batch.size)
+        self.window = max((track.window for track in tracks), default=1)
+        """How many blocks behind one another its rows run in one visit."""
         parts = PartTaps(probes, tracks)
         self._late_in_full = group_tails([r for r in in_full if isinstance(r, SkipBefore)])
         donors = [request.donor for request in tails]
@@ -119,16 +121,8 @@ class _Sweep:
         self._replaced = ReplacedRows(
             anatomy, batch, replacements, policy, tails=wave.tails, room=wave.replacement_bytes
         )
-
-    @property
-    def sweeps(self) -> int:
+        self.sweeps = self._replaced.sweeps
         """How many times all blocks must be visited."""
-        return self._replaced.sweeps
-
-    @property
-    def window(self) -> int:
-        """How many blocks behind one another its rows run in one visit."""
-        return max((track.window for track in self._tracks), default=1)
 
     def visit(self, sweep: int, index: int, block: nn.Module) -> None:
         """Moves everything over one block; rows that have no room in one sweep over the blocks have another."""
