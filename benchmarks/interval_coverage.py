@@ -127,7 +127,7 @@ def _of_population(scenario: Scenario) -> dict[str, DepthEstimate]:
     level = 0.6 * LENGTH_SPREAD / math.sqrt(2) if scenario.longer_differ else 0.0
     curves = population(scenario, level)
     one = DepthInputs(
-        *[curves.cosine[None]] * 3,
+        cosine=curves.cosine[None],
         kl=curves.kl[None],
         overlap=curves.overlap[None],
         n_tokens=np.ones(1),
@@ -157,9 +157,7 @@ def draw(scenario: Scenario, n_prompts: int, rng: np.random.Generator) -> DepthI
     spread = 0.1 * scenario.noise
     factor = np.exp(spread * _autoregressive(rng, cosine.shape, 0.8) - spread**2 / 2)
     return DepthInputs(
-        cos_attn=cosine + aside,
-        cos_mlp=cosine - aside,
-        cos_block=cosine,
+        cosine=np.mean([cosine + aside, cosine - aside, cosine], axis=0),
         kl=prompts().kl,
         overlap=prompts().overlap,
         n_tokens=np.maximum(2.0, np.round(150 * np.exp(LENGTH_SPREAD * length))),
@@ -198,7 +196,7 @@ def compare(
         tokens = inputs.n_tokens
         weights = resample_counts(size, resamples, np.random.default_rng(trial)) * tokens
         for name, locate in READ.items():
-            values = inputs.cos_block if name == "cosine" else getattr(inputs, name)
+            values = getattr(inputs, name)
             read = partial(locate, interpolate=True)
             estimate = float(read(weighted_mean(values, tokens)))
             intervals = candidates(

@@ -126,6 +126,22 @@ def test_the_recomputed_norm_is_used_where_there_are_two() -> None:
     assert alone.kl.shape == (len(LENGTHS), L)
 
 
+def test_the_cosine_is_the_mean_of_the_three() -> None:
+    low, high = [-0.9, -0.9, -0.9, 0.0, 0.0], [0.2, 0.2, 0.5, 0.5, 0.5]
+
+    def index(**cosines: list[float]) -> float:
+        datasets = merged("llama")
+        residual = datasets["residual"]
+        made = {
+            name: xr.full_like(residual[name], 0) + xr.DataArray(own, dims="block") for name, own in cosines.items()
+        }
+        inputs = depth_inputs(residual.assign(made), datasets["lens"], datasets["skip"])
+        return effective_depth(inputs, resamples=5)["cosine"].index
+
+    assert index(cos_attn=low, cos_mlp=high, cos_block=high) == 1
+    assert np.isnan(index(cos_attn=high, cos_mlp=high, cos_block=high))
+
+
 def test_a_model_of_five_blocks_is_too_shallow_for_change_points() -> None:
     found = derived(merged("llama"), resamples=20).sel(estimator="change_point_kl")
     assert np.isnan(found.depth)

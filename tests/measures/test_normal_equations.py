@@ -7,9 +7,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
+from support.sums import sums_of
 
 from bathyscope.measures.normal_equations import NormalEquations
-from bathyscope.statistics.least_squares import Sums
 
 SOURCES, TARGETS, D, E, N = 3, 2, 5, 4, 97
 
@@ -33,7 +33,7 @@ def test_in_pieces_as_all_at_once(cuts: tuple[int, ...], dtype: torch.dtype) -> 
         streamed.add(list(x[:, first:last]), list(y[:, first:last]))
     for s in range(SOURCES):
         for t, found in enumerate(streamed.of(s)):
-            expected = Sums.of(x[s].double().numpy(), y[t].double().numpy())
+            expected = sums_of(x[s].double().numpy(), y[t].double().numpy())
             assert found.count == N
             for name in ("mean_x_D", "mean_y_E", "xx_DD", "xy_DE", "yy"):
                 # of tokens of size 1e5 in double precision, after their squares of 1e10 have cancelled

@@ -49,7 +49,7 @@ def inputs(copies: int, cluster: np.ndarray | None = None) -> DepthInputs:
     draw = np.random.default_rng(4)
     fall = 1 / (1 + np.exp(np.arange(12) - draw.normal(6, 1, size=(6, 1)))) + draw.normal(0, 0.01, size=(6, 12))
     cosine = 0.5 - fall
-    curves = [np.repeat(values, copies, axis=0) for values in (cosine, cosine, cosine, fall, 1 - fall)]
+    curves = [np.repeat(values, copies, axis=0) for values in (cosine, fall, 1 - fall)]
     tokens, settle = np.repeat(draw.integers(5, 30, size=6), copies), np.repeat(draw.uniform(2, 9, size=6), copies)
     return DepthInputs(*curves, tokens, settle_depth=settle, prediction_depth=settle - 1, cluster=cluster)
 

@@ -43,9 +43,7 @@ def inputs(n_prompts: int = 6, noise: float = 0.0, seed: int = 0) -> DepthInputs
         return curve * (1 + noise * rng.standard_normal((n_prompts, *curve.shape)))
 
     return DepthInputs(
-        cos_attn=noisy(COSINE),
-        cos_mlp=noisy(COSINE),
-        cos_block=noisy(COSINE),
+        cosine=np.mean([noisy(COSINE), noisy(COSINE), noisy(COSINE)], axis=0),
         kl=noisy(KL),
         overlap=noisy(OVERLAP),
         n_tokens=rng.integers(20, 200, size=n_prompts),
@@ -72,7 +70,7 @@ def test_ratio_follows_the_paper() -> None:
     n_blocks = 28
     cosine = np.where(np.arange(n_blocks) <= 17, -0.1, 0.1)[None]
     flat = np.ones((1, n_blocks))
-    found = effective_depth(DepthInputs(cosine, cosine, cosine, flat, flat * 0, np.ones(1)))["cosine"]
+    found = effective_depth(DepthInputs(cosine, flat, flat * 0, np.ones(1)))["cosine"]
     assert (found.index, found.ratio) == (17, 18 / 28)
 
 
@@ -94,18 +92,10 @@ def test_curves_are_weighted_by_tokens_and_the_effect_by_prompts() -> None:
     effect = np.zeros((2, 4, 4))
     effect[0, 0, 1:], effect[1, 2, 3] = 1, 1
     for n_tokens, depths in (([9, 1], (0, 1, 1)), ([1, 9], (2, math.nan, math.nan))):
-        found = effective_depth(DepthInputs(cosine, cosine, cosine, kl, overlap, np.array(n_tokens), effect))
+        found = effective_depth(DepthInputs(cosine, kl, overlap, np.array(n_tokens), effect))
         got = [found[name].index for name in ("cosine", "kl", "overlap")]
         np.testing.assert_array_equal(got, depths)
         assert found["centre_of_mass"].index == pytest.approx(1.0)
-
-
-def test_the_cosine_is_the_mean_of_the_three() -> None:
-    shape = (1, 4)
-    low, high = np.array([[-0.9, -0.9, -0.9, 0.0]]), np.array([[0.2, 0.2, 0.5, 0.5]])
-    curves = DepthInputs(low, high, high, np.ones(shape), np.zeros(shape), np.ones(1))
-    assert effective_depth(curves)["cosine"].index == 1
-    assert effective_depth(replace(curves, cos_attn=high))["cosine"].reason.startswith("no sign change")
 
 
 @pytest.mark.parametrize("name", ["cosine", "kl", "overlap"])
@@ -148,7 +138,7 @@ def test_change_points_are_uncertain_as_prompts_differ() -> None:
         rng = np.random.default_rng(0)
         cosine = step + noise * rng.standard_normal((10, 28))
         noisy = kl * (1 + noise * rng.standard_normal((10, 28)))
-        found = effective_depth(DepthInputs(cosine, cosine, cosine, noisy, noisy * 0, np.ones(10)))
+        found = effective_depth(DepthInputs(cosine, noisy, noisy * 0, np.ones(10)))
         bend, turn = found["change_point_kl"], found["change_point_cosine"]
         assert bend.ci_low < 20.3 < bend.ci_high
         widths.append(bend.ci_high - bend.ci_low)
@@ -170,7 +160,7 @@ def test_crossing_share_is_the_share_of_resamples_that_cross() -> None:
     never, late = np.zeros((1, 4)), np.array([[0.0, 0.0, 1.0, 1.0]])
     overlap = np.concatenate([never, late])
     flat = np.ones((2, 4))
-    curves = DepthInputs(flat, flat, flat, flat, overlap, np.array([10.0, 10.0]))
+    curves = DepthInputs(flat, flat, overlap, np.array([10.0, 10.0]))
     found = effective_depth(curves, resamples=4000)["overlap"]
     # Two prompts are drawn twice; without the second prompt (chance 1/4) nothing crosses.
     assert found.index == 2
@@ -184,7 +174,7 @@ def test_crossing_share_is_the_share_of_resamples_that_cross() -> None:
 
 def test_no_crossing_is_nan_with_the_reason() -> None:
     flat = np.ones((3, 5))
-    found = effective_depth(DepthInputs(flat, flat, flat, flat, flat * 0, np.ones(3)), resamples=20)
+    found = effective_depth(DepthInputs(flat, flat, flat * 0, np.ones(3)), resamples=20)
     for name, estimate in found.items():
         assert np.isnan([estimate.index, estimate.ratio, estimate.ci_low, estimate.ci_high]).all(), name
         assert estimate.crossing_share == 0 or name in ("settle", "prediction", "centre_of_mass")
@@ -214,7 +204,7 @@ def with_first_kl(first: float) -> DepthInputs:
     kl[0], kl[1] = first, 7.8
     overlap = np.maximum(b - 18, 0) / 10
     prompts = np.random.default_rng(0).normal(1, 0.01, size=(8, 1))
-    return DepthInputs(*np.ones((3, 8, 28)), kl * prompts, overlap * prompts, np.full(8, 100.0))
+    return DepthInputs(np.ones((8, 28)), kl * prompts, overlap * prompts, np.full(8, 100.0))
 
 
 def test_a_peak_at_block_input_0_puts_the_published_kl_depth_to_the_front() -> None:
@@ -240,7 +230,7 @@ def test_smoothing_ignores_single_blocks() -> None:
     cosine = np.tile(np.where(np.arange(28) < 15, -0.2, 0.2), (4, 1))
     cosine[:, 24] = -0.1
     flat = np.ones((4, 28))
-    found = effective_depth(DepthInputs(cosine, cosine, cosine, flat, flat * 0, np.ones(4)))
+    found = effective_depth(DepthInputs(cosine, flat, flat * 0, np.ones(4)))
     assert (found["cosine"].index, found["interpolated_cosine"].index) == (24, pytest.approx(24 + 1 / 3))
     assert found["smoothed_cosine"].index == pytest.approx(14.5, abs=0.05)
     monotone = effective_depth(curves)
@@ -283,7 +273,7 @@ def test_there_is_a_reason_exactly_where_there_is_no_depth(curve: np.ndarray) ->
     effect = np.abs(cosine)[..., None] * np.triu(np.ones((curve.size, curve.size)), k=1)
     tokens = np.abs(cosine[:, 0])
     size = np.abs(cosine)
-    inputs = DepthInputs(cosine, cosine, cosine, size, size, np.ones(2), effect, tokens, tokens)
+    inputs = DepthInputs(cosine, size, size, np.ones(2), effect, tokens, tokens)
     for name, one in effective_depth(inputs, resamples=2).items():
         assert bool(one.reason) == math.isnan(one.index), name
 
@@ -306,7 +296,7 @@ def test_very_shallow_models(n_blocks: int) -> None:
     curve = np.array([[-1.0, 1.0]] * 3)[:, :n_blocks]
     falling, rising = np.array([[4.0, 1.0]] * 3)[:, :n_blocks], np.array([[0.5, 0.9]] * 3)[:, :n_blocks]
     effect = np.triu(np.ones((3, n_blocks, n_blocks)), k=1)
-    found = effective_depth(DepthInputs(curve, curve, curve, falling, rising, np.ones(3), effect), resamples=20)
+    found = effective_depth(DepthInputs(curve, falling, rising, np.ones(3), effect), resamples=20)
     if n_blocks == 1:
         assert found["cosine"].reason == "the model has a single block, and a depth needs two"
         assert found["overlap"].reason == found["cosine"].reason
@@ -326,8 +316,6 @@ def test_all_estimators_stand_on_one_scale() -> None:
     cosine = np.where(index < place, -0.25, 0.25)[None]
     boundary = np.where(index < place, 1.0, 0.0)[None]
     curves = DepthInputs(
-        cosine,
-        cosine,
         cosine,
         boundary,
         1 - boundary,
@@ -349,5 +337,5 @@ def test_equal_effects_have_their_centre_in_the_middle() -> None:
     ones = np.ones((1, 12))
     # but for the last block, which no later one can show
     effect = np.triu(np.ones((1, 12, 12)), k=1)
-    found = effective_depth(DepthInputs(ones, ones, ones, ones, ones * 0, np.ones(1), effect))["centre_of_mass"]
+    found = effective_depth(DepthInputs(ones, ones, ones * 0, np.ones(1), effect))["centre_of_mass"]
     assert found.ratio == pytest.approx(11 / 24)

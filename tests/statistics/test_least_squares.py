@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from support.sums import sums_of
 
-from bathyscope.statistics.least_squares import RidgeMaps, Sums
+from bathyscope.statistics.least_squares import RidgeMaps
 
 PENALTIES = (0.0, 1e-3, 0.1, 3.0)
 Array = np.ndarray
@@ -34,15 +35,15 @@ def direct(x: Array, y: Array, penalty: float) -> tuple[Array, Array]:
 
 def made(fit: tuple[Array, Array], held: tuple[Array, Array], penalties: Sequence[float] = PENALTIES) -> Array:
     """What ``RidgeMaps`` says the held-out errors are."""
-    first, second = Sums.of(*fit), Sums.of(*held)
+    first, second = sums_of(*fit), sums_of(*held)
     return RidgeMaps(first, second, penalties).errors(first, second)
 
 
 @pytest.mark.parametrize("place", range(len(PENALTIES)))
 def test_weights_are_those_of_the_full_regression(place: int) -> None:
     x, y = tokens(60, 0)
-    fit = Sums.of(x, y)
-    found = RidgeMaps(fit, Sums.of(*tokens(20, 1)), PENALTIES).weights(fit, place)
+    fit = sums_of(x, y)
+    found = RidgeMaps(fit, sums_of(*tokens(20, 1)), PENALTIES).weights(fit, place)
     expected, _ = direct(x, y, PENALTIES[place])
     np.testing.assert_allclose(found * x.std(0)[:, None], expected * x.std(0)[:, None], atol=1e-11)
 
@@ -84,7 +85,7 @@ def test_dependent_features_give_the_same_predictions() -> None:
     def more(x: Array) -> Array:
         return np.column_stack([x, x[:, 0], x[:, 1] - 2 * x[:, 3], np.full(len(x), 300.1)])
 
-    first, second = Sums.of(more(fit[0]), fit[1]), Sums.of(more(held[0]), held[1])
+    first, second = sums_of(more(fit[0]), fit[1]), sums_of(more(held[0]), held[1])
     found = RidgeMaps(first, second, [0.0])
     assert found.rank == 7
     np.testing.assert_allclose(found.errors(first, second), made(fit, held, [0.0]), rtol=1e-9)
@@ -101,7 +102,7 @@ def test_features_that_never_vary_give_the_mean() -> None:
     fit, held = (np.full((30, 5), 0.1), y), (np.full((11, 5), 0.1), other)
     expected = ((other - y.mean(0)) ** 2).sum()
     np.testing.assert_allclose(made(fit, held), np.full(len(PENALTIES), expected), rtol=1e-12)
-    assert RidgeMaps(Sums.of(*fit), Sums.of(*held), PENALTIES).rank == 0
+    assert RidgeMaps(sums_of(*fit), sums_of(*held), PENALTIES).rank == 0
 
 
 def test_more_penalty_fits_less() -> None:

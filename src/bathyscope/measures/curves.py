@@ -19,9 +19,7 @@ def depth_inputs(residual: xr.Dataset, lens: xr.Dataset, skip: xr.Dataset) -> De
         return np.asarray(dataset[name].transpose("prompt", axis).values, dtype=np.float64)
 
     return DepthInputs(
-        cos_attn=curves("cos_attn", residual, "block"),
-        cos_mlp=curves("cos_mlp", residual, "block"),
-        cos_block=curves("cos_block", residual, "block"),
+        cosine=np.mean([curves(name, residual, "block") for name in ("cos_attn", "cos_mlp", "cos_block")], axis=0),
         kl=curves("kl_lens_final", inputs, "boundary"),
         overlap=curves("overlap", inputs, "boundary"),
         n_tokens=token_weights(residual),

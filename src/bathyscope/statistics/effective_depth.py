@@ -38,22 +38,18 @@ from bathyscope.statistics.smoothing import falling_fit, loess_fit, rising_fit
 class DepthInputs:
     """Per-prompt curves of one run: P prompts, L blocks. A prompt without a value has NaN and is left out.
 
-    The cosines are indexed by block, KL and overlap by block input (boundaries 0 … L−1), token depths by
+    The cosine is indexed by block, KL and overlap by block input (boundaries 0 … L−1), token depths by
     boundary (0 … L).
     """
 
-    cos_attn: FloatArray
-    """``[P, L]``, mean over the prompt's tokens of cos(a_l, h_l)."""
-    cos_mlp: FloatArray
-    """``[P, L]``, mean over the prompt's tokens of cos(m_l, h_l + a_l)."""
-    cos_block: FloatArray
-    """``[P, L]``, mean over the prompt's tokens of cos(c_l, h_l)."""
+    cosine: FloatArray
+    """``[P, L]``, mean over the prompt's tokens, and over cos(a_l, h_l), cos(m_l, h_l + a_l) and cos(c_l, h_l)."""
     kl: FloatArray
     """``[P, L]``, mean over the prompt's tokens of KL(p_b‖p_L), nats."""
     overlap: FloatArray
     """``[P, L]``, mean over the prompt's tokens of the top-k overlap with p_L, a share."""
     n_tokens: FloatArray
-    """``[P]``, tokens that the cosines are means over: their weights."""
+    """``[P]``, tokens that the cosine is a mean over: its weights."""
     effect_future: FloatArray | None = None
     """``[P, L, L]`` (skipped × block), relative changes; None where skip effects were not measured."""
     settle_depth: FloatArray | None = None
@@ -72,12 +68,7 @@ class DepthInputs:
     @property
     def n_blocks(self) -> int:
         """L, the number of blocks."""
-        return int(self.cos_block.shape[1])
-
-    @property
-    def cosine(self) -> FloatArray:
-        """``[P, L]``, mean of the three cosines."""
-        return (self.cos_attn + self.cos_mlp + self.cos_block) / 3
+        return int(self.cosine.shape[1])
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
@@ -50,14 +50,6 @@ class Sums:
     xx_DD: Array
     xy_DE: Array
     yy: float
-
-    @classmethod
-    def of(cls, x_ND: ArrayLike, y_NE: ArrayLike) -> Sums:
-        """The sums of tokens that are all at hand."""
-        x, y = np.asarray(x_ND, dtype=np.float64), np.asarray(y_NE, dtype=np.float64)
-        mean_x, mean_y = x.mean(0), y.mean(0)
-        x, y = x - mean_x, y - mean_y
-        return cls(len(x), mean_x, mean_y, x.T @ x, x.T @ y, float((y * y).sum()))
 
 
 class RidgeMaps:

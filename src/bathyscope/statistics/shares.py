@@ -41,10 +41,8 @@ def clustered_share(hits: ArrayLike, counts: ArrayLike, level: float = 0.95) -> 
     if variance > 0:
         quantiles = [float(stats.t.isf((1 - level) / 2, freedom)) for freedom in (max(total - 1, 1), n.size - 1)]
         known = min(total, share * (1 - share) / variance * (quantiles[0] / quantiles[1]) ** 2)
-    right, wrong, tail = share * known, (1 - share) * known, (1 - level) / 2
-    low = float(stats.beta.ppf(tail, right, wrong + 1)) if right > 0 else 0.0
-    high = float(stats.beta.isf(tail, right + 1, wrong)) if wrong > 0 else 1.0
-    return share, Interval(low, high)
+    low, high = proportion_confint(share * known, known, 1 - level, "beta")
+    return share, Interval(float(low), float(high))
 
 
 def difference_of(one: tuple[float, Interval], other: tuple[float, Interval]) -> Interval:
