@@ -61,13 +61,11 @@ def test_hooks_go_away_after_an_error() -> None:
 
 def test_calls_within_keep_what_one_root_was_given() -> None:
     root, another = Block(), Block()
-
-    def run() -> None:
+    with calls_within(root) as found:
         another(H)
         root(2 * H)
         root(3 * H)
-
-    first, second = calls_within(root, run)
+    first, second = found
     assert [first.path, second.path] == ["inner.one", "inner.one"]
     assert torch.equal(second.value, 9 * H)
     # what the module overwrote afterwards is that of the call, not of the copy

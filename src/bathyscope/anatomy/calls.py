@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 
@@ -62,9 +61,9 @@ def called(modules: Iterable[tuple[str, nn.Module]], then: Callable[[Call], Tens
         yield
 
 
-@torch.no_grad()
-def calls_within(root: nn.Module, run: Callable[[], object]) -> list[Call]:
-    """Copies of the calls of a module's submodules that gave a tensor, in the order of their ends."""
+@contextmanager
+def calls_within(root: nn.Module) -> Iterator[list[Call]]:
+    """Copies of the calls of a module's submodules that give a tensor inside, in the order of their ends."""
     found: list[Call] = []
 
     def note(call: Call) -> None:
@@ -72,5 +71,4 @@ def calls_within(root: nn.Module, run: Callable[[], object]) -> list[Call]:
             found.append(call.copied())
 
     with called([(path, module) for path, module in root.named_modules() if path], note):
-        run()
-    return found
+        yield found

@@ -54,7 +54,8 @@ def infer_family(model: nn.Module) -> Family:
     if head is None:
         raise ModelError(f"{name} is an unknown family and has no output embeddings: is it a causal language model?")
     ids_BT = probe_ids(model, *_PROBE_SIZE)
-    calls = calls_within(model, lambda: plain_forward(model, ids_BT, name))
+    with calls_within(model) as calls:
+        plain_forward(model, ids_BT, name)
     blocks = _longest_list(model, calls)
     if blocks is None:
         raise ModelError(

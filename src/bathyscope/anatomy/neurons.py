@@ -11,7 +11,6 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import accumulate, chain, combinations
 
 import torch
@@ -96,11 +95,11 @@ def output_weights(anatomy: Anatomy) -> list[tuple[OutputWeights, ...]]:
     found = []
     with evaluating(anatomy.model), torch.no_grad():
         replay = anatomy.replay(probe_ids(anatomy.model, *_PROBE_SIZE))
-        streams, state = [replay.recording.resid0_BTD], State()
+        resid_BTD, state = replay.recording.resid0_BTD, State()
         for index, block in enumerate(anatomy.blocks):
-            run = partial(replay.run, block, index, streams[-1], state=state)
             with lent(block):
-                calls = calls_within(block, lambda run=run: streams.append(run()))  # type: ignore[misc]
+                with calls_within(block) as calls:
+                    resid_BTD = replay.run(block, index, resid_BTD, state=state)
                 ends = [_Root(one) for module, _ in site_modules(block, site) for one in calls if one.module is module]
                 roots = chain.from_iterable(_roots(calls, end, anatomy.width) for end in ends)
                 weights = list(chain.from_iterable(_passing(block, root, anatomy.width) for root in roots))

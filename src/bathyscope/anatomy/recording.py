@@ -9,7 +9,7 @@ the blocks' weights.
 import inspect
 from collections import UserDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -61,18 +61,15 @@ class Recording:
 @contextmanager
 def replaced_forwards(blocks: Sequence[nn.Module], forwards: Sequence[Callable[..., Any]]) -> Iterator[None]:
     """Each block runs the given function instead of its own forward, until the context ends."""
-    missing = object()
-    before = [block.__dict__.get("forward", missing) for block in blocks]
-    try:
+    with ExitStack() as stack:
         for block, forward in zip(blocks, forwards):
-            block.__dict__["forward"] = forward
-        yield
-    finally:
-        for block, old in zip(blocks, before):
-            if old is missing:
-                del block.__dict__["forward"]
+            own = block.__dict__
+            if "forward" in own:
+                stack.callback(own.__setitem__, "forward", own["forward"])
             else:
-                block.__dict__["forward"] = old
+                stack.callback(own.pop, "forward")
+            own["forward"] = forward
+        yield
 
 
 def by_name(call: inspect.BoundArguments) -> dict[str, Any]:
