@@ -46,7 +46,7 @@ def write_page(template: str, out: Path, **content: Any) -> None:
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
-        finalize=_harmless,
+        finalize=lambda value: shown(value) if type(value) is str else value,
     )
     style_sheet = (files("bathyscope.report") / "templates" / "page.css").read_text(encoding="utf-8")
     page = environment.get_template(template).render(
@@ -55,10 +55,6 @@ def write_page(template: str, out: Path, **content: Any) -> None:
         **content,
     )
     write_output(out, page.encode("utf-8"))
-
-
-def _harmless(value: object) -> object:
-    return shown(value) if type(value) is str else value
 
 
 def _picture(panel: Panel, name: str) -> dict[str, Any]:

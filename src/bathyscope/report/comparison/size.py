@@ -66,8 +66,7 @@ def _draw(figure: FigureBase, own: xr.Dataset, shown: list[str], dataset: str) -
     ax.xaxis.set_minor_formatter(NullFormatter())
     highest = own[["ratio", "ci_high"]].sel(estimator=shown).to_array().max().item()
     ax.set_ylim(0, 1.05 * max(1.0, highest))
-    ax.set_xlabel("number of blocks (logarithmic)")
-    ax.set_ylabel("effective depth ratio")
+    ax.set(xlabel="number of blocks (logarithmic)", ylabel="effective depth ratio")
     ax.set_title(f"Ratio against size, {dataset}")
     figure.legend(loc="outside lower center", ncols=2)
 

@@ -52,8 +52,7 @@ def _draw(figure: FigureBase, data: xr.Dataset) -> None:
         )
     held = data.sizes["term"] > 2 or data.attrs["fixed_effects"]
     adjusted = ", adjusted" if held else ""
-    ax.set_xlabel(f"number of layers{adjusted}")
-    ax.set_ylabel(f"{data.attrs['score']}{adjusted}")
+    ax.set(xlabel=f"number of layers{adjusted}", ylabel=f"{data.attrs['score']}{adjusted}")
     ax.set_title("Performance against depth")
     figure.legend(loc="outside lower center", ncols=_LEGEND_COLUMNS)
 

@@ -106,9 +106,7 @@ def _draw(figure: FigureBase, name: str, members: Sequence[Member]) -> None:
     name_rows(ax, [elided(run, _NAME_LETTERS) for run, *_ in members])
     ax.annotate("swapped − dropped", (1.02, -0.62), xycoords=ax.get_yaxis_transform(), fontsize=7.5, va="center")
     _, title, label = _SHOWN[name]
-    ax.set_ylim(len(members) - 0.5, -0.8)
-    ax.set_xlabel(label)
-    ax.set_title(title)
+    ax.set(ylim=(len(members) - 0.5, -0.8), xlabel=label, title=title)
     legend.draw(figure, handles, list(_LOOKS))
 
 

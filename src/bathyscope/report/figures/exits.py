@@ -59,7 +59,5 @@ def _speed(figure: FigureBase, data: xr.Dataset) -> None:
 
 
 def _finish(ax: Axes, y: str, title: str) -> None:
-    ax.set_xlabel("exit (blocks done)")
-    ax.set_ylabel(y)
-    ax.set_title(title)
+    ax.set(xlabel="exit (blocks done)", ylabel=y, title=title)
     ax.legend(fontsize=6.5)

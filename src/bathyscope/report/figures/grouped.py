@@ -61,9 +61,8 @@ def _draw(figure: FigureBase, data: xr.Dataset) -> None:
         ax.axhline(place - 0.5, color=style.GRID, linewidth=0.6)
     ax.xaxis.set_major_locator(MaxNLocator(nbins=6))
     share = " (deep-thinking ratio: share of tokens)" if SHARE in data["estimator"].values else ""
-    ax.set_xlabel(f"effective depth ratio{share}")
     by = elided(data.attrs["by"], _NAME_LETTERS)
-    ax.set_title(f"Depth by {by}")
+    ax.set(xlabel=f"effective depth ratio{share}", title=f"Depth by {by}")
     figure.legend(loc="outside lower center", ncols=_LEGEND_COLUMNS, title=f"{by} (prompts)")
 
 

@@ -116,10 +116,8 @@ def draw_heat(ax: Axes, shown: HeatMap, *, labels: bool = True, ticks: int = 9) 
         ax.set_xticks(places, texts, rotation=90, fontsize=_TOKEN_POINTS)
     _mark(ax, shown.columns.marked)
     if labels:
-        ax.set_xlabel(shown.columns.label)
-        ax.set_ylabel(shown.rows.label)
-    ax.set_xlim(-0.5, columns - 0.5)
-    ax.set_ylim(rows - 0.5, -0.5)
+        ax.set(xlabel=shown.columns.label, ylabel=shown.rows.label)
+    ax.set(xlim=(-0.5, columns - 0.5), ylim=(rows - 0.5, -0.5))
     return image
 
 

@@ -343,8 +343,7 @@ def _fill(ax: Axes, curves: Sequence[Series], axis: Axis, logarithmic: bool) -> 
     if axis.whole:
         block_axis(ax, axis.x, min(c.x.min() for c in curves), max(c.x.max() for c in curves))
     else:
-        ax.set_xlim(-0.02, 1.02)
-        ax.set_xlabel(axis.x)
+        ax.set(xlim=(-0.02, 1.02), xlabel=axis.x)
     usual = _usual_size(curves) if axis.scale == "bent" else None
     if logarithmic:
         log_axis(ax)

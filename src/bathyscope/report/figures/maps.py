@@ -98,10 +98,8 @@ def _draw_partners(figure: FigureBase, data: xr.Dataset) -> None:
         label = f"best {other} of each {own} boundary"
         places = data[f"relative_depth_{own}"]
         ax.plot(places, partners, marker, color=colour, markersize=size, linestyle="none", label=label)
-    ax.set_xlim(-0.03, 1.03)
-    ax.set_ylim(-0.03, 1.03)
-    ax.set_xlabel("relative depth of the boundary, b / L")
-    ax.set_ylabel("relative depth of its best partner")
+    ax.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03))
+    ax.set(xlabel="relative depth of the boundary, b / L", ylabel="relative depth of its best partner")
     ax.set_title("Do best partners sit at the same relative depth?")
     ax.legend()
 

@@ -39,5 +39,4 @@ def drawing(plan: Plan) -> Drawing:
 def _draw(figure: FigureBase, rows: Sequence[Row]) -> None:
     ax = figure.subplots()
     draw_rows(ax, rows, size=5)
-    ax.set_xlabel("cost (nats per token)")
-    ax.set_title("Cost on the test prompts")
+    ax.set(xlabel="cost (nats per token)", title="Cost on the test prompts")

@@ -152,8 +152,7 @@ def _draw_evidence(figure: FigureBase, data: xr.Dataset) -> None:
     ax.axhline(floor, color=style.MUTED, linewidth=0.9, linestyle=(0, (4, 3)), label="a stage for every block")
     ax.set_ylim(bottom=0)
     ax.xaxis.set_major_locator(whole_numbers())
-    ax.set_xlabel("number of stages (dimensionless)")
-    ax.set_ylabel("squared error (dimensionless)")
+    ax.set(xlabel="number of stages (dimensionless)", ylabel="squared error (dimensionless)")
     ax.set_title("How many stages")
     figure.legend(loc="outside lower center", ncols=2)
 

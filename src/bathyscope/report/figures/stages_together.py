@@ -122,8 +122,7 @@ def _draw_boundaries(ax: Axes, models: Sequence[Model]) -> None:
     ax.set_yticks([])
     ax.set_ylim(len(models) - 0.4, -0.6)
     label_row(ax, "boundaries of the stages (index)")
-    ax.set_xlim(0, 1)
-    ax.set_xlabel("share of the depth (dimensionless)")
+    ax.set(xlim=(0, 1), xlabel="share of the depth (dimensionless)")
 
 
 def _alt(models: Sequence[Model], shown: Sequence[str]) -> str:

@@ -95,8 +95,7 @@ def _draw(figure: FigureBase, rows: Sequence[Row], summaries: Sequence[Summary],
     ax.set_xlim(scale.low - margin, scale.high + margin)
     if scale.whole:
         ax.xaxis.set_major_locator(whole_numbers())
-    ax.set_xlabel(scale.label)
-    ax.set_title(scale.title)
+    ax.set(xlabel=scale.label, title=scale.title)
 
 
 def _said(row: Row, summary: Summary) -> str:

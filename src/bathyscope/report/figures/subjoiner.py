@@ -60,6 +60,5 @@ def _draw_top(figure: FigureBase, rows: Sequence[Row]) -> None:
     ax = figure.subplots()
     draw_rows(ax, rows, size=6)
     ax.axvline(0, color=style.MUTED, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
-    ax.set_xlabel(_SCORE)
-    ax.set_ylabel("head, best on the other half first (0-based index)")
+    ax.set(xlabel=_SCORE, ylabel="head, best on the other half first (0-based index)")
     ax.set_title("Heads of the highest ranks, held-out words")
