@@ -108,7 +108,8 @@ class _Names(dict[str, Any]):
                 if alias is not None and node.module in _IMPORTED:
                     return getattr(importlib.import_module(node.module), alias)
                 if alias is not None:
-                    return _Names(node.module)[alias] if _is_ours(node.module, self.module) else Unknown
+                    ours = node.module.startswith((self.module.partition(".")[0], "bathyscope"))
+                    return _Names(node.module)[alias] if ours else Unknown
             elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
                 targets = node.targets if isinstance(node, ast.Assign) else [node.target]
                 if any(isinstance(one, ast.Name) and one.id == name for one in targets):
@@ -132,10 +133,6 @@ def _value(expression: ast.expr | None, names: _Names) -> Any:
     if expression is None:
         return None
     return eval(compile(ast.Expression(expression), names.module, "eval"), {}, names)
-
-
-def _is_ours(module: str, other: str) -> bool:
-    return module.partition(".")[0] == other.partition(".")[0] or module.startswith("bathyscope")
 
 
 def _statements(module: str) -> Iterator[ast.stmt]:

@@ -6,7 +6,7 @@ number of tokens, after the same context, so that a head which merely looks back
 on one half of the words and reported on the other. Source: lad2024, sub-joiner heads.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,7 +24,7 @@ from bathyscope.labels import Label, Table, interval, labelled
 from bathyscope.model import AnyModel, Model, alone, loaded
 from bathyscope.options import Coverage, Range, Resamples, checked
 from bathyscope.probing.gather import require_room, run_batches
-from bathyscope.probing.words import CONTEXT, Placed, place_words, read_words
+from bathyscope.probing.words import CONTEXT, place_words, read_words
 from bathyscope.statistics.difference import Contrast, two_sample_difference
 from bathyscope.statistics.reading import Reading
 from bathyscope.wavefront.batch import Batch
@@ -118,8 +118,8 @@ def subjoiner(
             least=LEAST,
             seed=seed,
         )
-        require_room(ready, len(placed[1][0].ids), window)
-        ids = [one.ids for kind in placed.values() for one in kind]
+        ids = [own for kind in placed.values() for own in kind.values()]
+        require_room(ready, len(ids[0]), window)
         measured = Measured(placed, attention_to_earlier(ready, ids, pieces - 1, progress))
         dataset = _dataset(measured, top, resamples, level, seed)
         dataset.attrs |= {"model": ready.name, "pieces": pieces, "context": context, "window": window, "seed": seed}
@@ -170,7 +170,7 @@ class Measured:
         attention: to the n − 1 tokens before, [words, blocks, heads], in the same order.
     """
 
-    placed: Mapping[int, Sequence[Placed]]
+    placed: Mapping[int, Collection[str]]
     attention: FloatArray
 
     @property
@@ -220,7 +220,7 @@ def _dataset(measured: Measured, top: int, resamples: int, level: float, seed: i
         "block": np.arange(ranking.shape[0]),
         "head": np.arange(ranking.shape[1]),
         "rank": np.arange(len(order)),
-        "text": ("word", [one.word for kind in measured.placed.values() for one in kind]),
+        "text": ("word", [word for kind in measured.placed.values() for word in kind]),
         "split": ("word", measured.split),
         "held_out": ("word", measured.held_out),
     }

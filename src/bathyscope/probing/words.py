@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,14 +22,6 @@ CONTEXT = (
 )
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _AT_ONCE = 1024
-
-
-@dataclass(frozen=True)
-class Placed:
-    """A word and the token ids of the context with the word at its end."""
-
-    word: str
-    ids: tuple[int, ...]
 
 
 def read_words(words: str | Path | Sequence[str], characters: int | None) -> list[str]:
@@ -65,11 +56,12 @@ def place_words(
     count: int,
     least: int,
     seed: int,
-) -> Mapping[int, list[Placed]]:
+) -> dict[int, dict[str, tuple[int, ...]]]:
     """Words that the tokenizer splits into ``pieces`` tokens, ``least`` to ``count`` of each number, in random order.
 
-    The token ids are the special tokens that the tokenizer puts in front, and the last ``window`` tokens of context
-    and word together. A word whose tokens cannot be told from the context's is left out.
+    By their number of tokens: word → token ids, which are the special tokens that the tokenizer puts in front, and the
+    last ``window`` tokens of context and word together. A word whose tokens cannot be told from the context's is left
+    out.
     """
     before = list(tokenizer(context, add_special_tokens=False, verbose=False)["input_ids"])
     if len(before) < window - 1:
@@ -78,7 +70,7 @@ def place_words(
             f"or window={len(before) + 1}."
         )
     start = _in_front(context, before, tokenizer)
-    found: dict[int, list[Placed]] = {number: [] for number in pieces}
+    found: dict[int, dict[str, tuple[int, ...]]] = {number: {} for number in pieces}
     numbers: Counter[int] = Counter()
     order = np.random.default_rng(seed).permutation(len(words)).tolist()
     for first in range(0, len(order), _AT_ONCE):
@@ -90,7 +82,7 @@ def place_words(
             number = len(ids) - len(before) if list(ids[: len(before)]) == before else 0
             numbers[number] += 1
             if len(found.get(number, range(count))) < count:
-                found[number].append(Placed(word, (*start, *ids[-window:])))
+                found[number][word] = (*start, *ids[-window:])
     _require(found, numbers, least)
     return found
 
@@ -102,7 +94,7 @@ def _in_front(context: str, before: list[int], tokenizer: PreTrainedTokenizerBas
     return whole[: next((i for i in places if whole[i : i + len(before)] == before), 0)]
 
 
-def _require(found: Mapping[int, list[Placed]], numbers: Counter[int], least: int) -> None:
+def _require(found: Mapping[int, Collection[str]], numbers: Counter[int], least: int) -> None:
     lacking = [number for number, placed in found.items() if len(placed) < least]
     if not lacking:
         return

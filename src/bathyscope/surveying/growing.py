@@ -3,7 +3,6 @@
 import copy
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -19,19 +18,8 @@ from bathyscope.store.shards import Datasets
 
 Cut = Callable[[range, Sequence[Measure[Any]]], list[list[int]]]
 """Prompts of a shard and measures → batches."""
-
-
-@dataclass(frozen=True)
-class There:
-    """What a smaller run has of a shard.
-
-    Args:
-        whole: results of all its prompts.
-        batches: results of some of its batches, by their prompts' numbers.
-    """
-
-    whole: Datasets = field(default_factory=dict)
-    batches: Mapping[tuple[int, ...], Datasets] = field(default_factory=dict)
+There = tuple[Datasets, Mapping[tuple[int, ...], Datasets]]
+"""Of a shard: results of all its prompts, and of some of its batches by their prompts' numbers."""
 
 
 class Kept:
@@ -79,16 +67,16 @@ class Kept:
         """
         there = self._growth.shards
         if not self.names:
-            return There()
+            return {}, {}
         if (first, last) in there:
-            return There(self._fitted(self._growth.read(there[first, last]), list(range(first, last))))
+            return self._fitted(self._growth.read(there[first, last]), list(range(first, last))), {}
         shorter = next((place for place in there if place[0] == first and place[1] < last), None)
         if shorter is None:
-            return There()
+            return {}, {}
         found = self._growth.read(there[shorter])
         batches = cut(range(*shorter), self._before)
         some = {tuple(b): {name: _some(dataset, b, first) for name, dataset in found.items()} for b in batches}
-        return There(batches={picked: self._fitted(own, list(picked)) for picked, own in some.items()})
+        return {}, {picked: self._fitted(own, list(picked)) for picked, own in some.items()}
 
     def _fitted(self, found: Datasets, numbers: list[int]) -> Datasets:
         """Results in the form in which the larger survey gives them."""

@@ -22,7 +22,6 @@ from bathyscope.prompts.label_checks import require_free
 from bathyscope.prompts.prompts import Prompts, prompts_hash
 from bathyscope.sharding import batch_room, call_size, convoys_of, shards_of
 from bathyscope.store.canonical import canonical
-from bathyscope.store.folder import folder_path
 from bathyscope.store.growth import Growth
 from bathyscope.store.merge import merge, require_by_prompt
 from bathyscope.store.parts import Part
@@ -145,7 +144,7 @@ class SurveyPlan:
 
     def carry_out(
         self,
-        out: str | Path | None,
+        out: Path | None,
         command: str | None = None,
         progress: bool = True,
         part: Part | None = None,
@@ -158,9 +157,7 @@ class SurveyPlan:
         """
         mine = range(len(self.shards)) if part is None else part.shards(len(self.shards))
         record = {"command": command, "notes": self.notes}
-        growth = None
-        if out is not None:
-            growth = Growth.of(folder_path(out, "out"), self.identity(), self._hash_of_first, grow=grow)
+        growth = None if out is None else Growth.of(out, self.identity(), self._hash_of_first, grow=grow)
         opened: AbstractContextManager[RunWriter] = (
             RunWriter.open(out, self.identity(), record) if growth is None else growth.writer(record)
         )
@@ -264,13 +261,14 @@ class SurveyPlan:
         """A shard's batches, each with the measures that are still to be computed."""
         first, last = self.shards[index]
         cut = partial(self.batches, wave.policy.tokens)
-        there = There() if kept is None else kept.shard(first, last, cut)
+        there: There = ({}, {}) if kept is None else kept.shard(first, last, cut)
+        whole, batches = there
         units = []
         for picked in cut(range(first, last), self.measures):
-            own = there.batches.get(tuple(picked), {})
-            lacking = [m for m in self.measures if not m.derived and m.name not in {**there.whole, **own}]
+            own = batches.get(tuple(picked), {})
+            lacking = [m for m in self.measures if not m.derived and m.name not in {**whole, **own}]
             units.append(_Unit(picked, tuple(lacking), own))
-        return _Shard(index, units, there.whole)
+        return _Shard(index, units, whole)
 
     def _write(self, write: Callable[[int, Datasets], None], shard: _Shard) -> None:
         """Writes a shard when all its batches are there, and lets go of them."""
