@@ -19,8 +19,8 @@ _WAVEFRONT = (
     _wavefront(
         "batch",
         "only-the-longest-prompt-has-a-last-token",
-        "following[rows, last] = -1",
-        "following[last.argmax(), last.max()] = -1",
+        "last = [length - 1 for length in self.lengths]",
+        "last = [max(self.lengths) - 1 for _ in self.lengths]",
         "wavefront/test_batch.py",
     ),
     _wavefront(
@@ -75,8 +75,8 @@ _WAVEFRONT = (
     _wavefront(
         "replace",
         "the-replaced-token-counts-from-the-rows-own-start",
-        "torch.arange(start, replay.tokens, ",
-        "torch.arange(0, replay.tokens - start, ",
+        "torch.arange(group.start, replay.tokens, ",
+        "torch.arange(0, replay.tokens - group.start, ",
         "wavefront/test_replace.py::test_however_little_room_there_is_the_numbers_are_the_same",
     ),
     _wavefront(
@@ -169,8 +169,8 @@ _MEASURES = (
     _measures(
         "lens",
         "the-frozen-norm-is-recomputed",
-        '"frozen": frozen}',
-        '"frozen": None}',
+        'read_row=frozen if norm == "frozen" else None',
+        "read_row=None",
         "measures/test_lens.py::test_the_frozen_norm_divides_by_the_last_boundarys_scale",
     ),
     _measures(
