@@ -146,7 +146,9 @@ def score(lm: LoadedLM, benchmark: Benchmark, limit: int | None) -> dict[str, An
     documents = [_document(benchmark.task, sample) for sample in samples if sample["filter"] == kept[0]]
     for own in kept:
         for document, sample in zip(documents, [sample for sample in samples if sample["filter"] == own]):
-            document.update({names[metric, own]: value for metric, value in _values(sample).items()})
+            for metric in sample["metrics"]:
+                if isinstance(sample[metric], bool | int | float | np.number):
+                    document[names[metric, own]] = float(sample[metric])
     values = {name: results.get(f"{metric},{own}") for (metric, own), name in names.items()}
     if all(document["right"] is not None for document in documents):
         values[LOGLIKELIHOOD] = float(per_document({"documents": documents}, LOGLIKELIHOOD).mean())
@@ -156,11 +158,6 @@ def score(lm: LoadedLM, benchmark: Benchmark, limit: int | None) -> dict[str, An
         if isinstance(value, int | float)
     }
     return {"metrics": metrics, "documents": documents}
-
-
-def _values(sample: Mapping[str, Any]) -> dict[str, float]:
-    """A document's own values of the metrics, where they are numbers."""
-    return {n: float(sample[n]) for n in sample["metrics"] if isinstance(sample[n], bool | int | float | np.number)}
 
 
 def _document(task: Any, sample: Mapping[str, Any]) -> dict[str, Any]:

@@ -169,17 +169,15 @@ def write_pairs(table: Table, pairs: Sequence[Pair]) -> None:
 
 def figure_rows(paper: Reproduction, figures: Iterable[Figure]) -> list[Row]:
     """What each figure shows and what it takes."""
-    return [
-        {
-            "figure": one.label,
-            "shows": one.shows,
-            "data": [_data(paper, name) for name in one.data],
-            "draws": list(one.draws),
-            "models": list(one.models or (() if one.needs else _of(paper, one))),
-            "needs": one.needs,
-        }
-        for one in figures
-    ]
+    rows: list[Row] = []
+    for one in figures:
+        works = [paper.work(name) for name in one.data]
+        data = [w.data if isinstance(w.data, str) else f"{len(w.data)} questions with answers" for w in works]
+        of_the_paper = not one.needs and any(work.verb != "depth_performance" for work in works)
+        models = list(one.models or (paper.models if of_the_paper else ()))
+        row = {"figure": one.label, "shows": one.shows, "data": data, "draws": list(one.draws), "models": models}
+        rows.append(row | {"needs": one.needs})
+    return rows
 
 
 def write_figures(rows: Iterable[Row]) -> None:
@@ -255,16 +253,6 @@ def _cell(pair: Pair) -> Text:
         measured += f" ({pair.ci_low:.0f}–{pair.ci_high:.0f})"
     published = _NONE if pair.published is None else str(pair.published)
     return Text(f"{measured} {_MARKS[pair.agrees]} {published}", style="red" if pair.agrees is False else "")
-
-
-def _of(paper: Reproduction, figure: Figure) -> tuple[str, ...]:
-    """The paper's models, where a figure is of models."""
-    return () if all(paper.work(name).verb == "depth_performance" for name in figure.data) else paper.models
-
-
-def _data(paper: Reproduction, name: str) -> str:
-    data = paper.work(name).data
-    return data if isinstance(data, str) else f"{len(data)} questions with answers"
 
 
 app = as_app(reproduce_command, _EXAMPLES, "bathyscope:reproduce", loading=_LOADING)
