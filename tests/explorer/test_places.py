@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import xarray as xr
 from support.synthetic import synthetic_run
 
 from bathyscope.explorer.places import by_block, by_place, cost_of_leaving_out
+from bathyscope.statistics import bootstrap
 from bathyscope.statistics.bootstrap import mean_interval, mean_intervals
 
 RUN = synthetic_run(4, prompts=5)
@@ -20,6 +22,16 @@ def test_columns_have_the_interval_that_each_has_alone() -> None:
         own = values[:, column]
         np.testing.assert_allclose(found, mean_interval(own[~np.isnan(own)], seed=5), rtol=1e-12)
     assert np.isnan(mean_intervals(values[:1])).all()
+
+
+def test_columns_without_gaps_are_reckoned_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page has thousands of places, whose intervals one after the other would take most of its time."""
+
+    def one_alone(*_: object, **__: object) -> None:
+        raise AssertionError("a column was reckoned alone")
+
+    monkeypatch.setattr(bootstrap, "bootstrap_interval", one_alone)
+    assert len(mean_intervals(np.random.default_rng(3).normal(size=(7, 40)))) == 40
 
 
 def test_the_cost_of_a_block_is_paired_by_prompt() -> None:

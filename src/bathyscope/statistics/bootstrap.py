@@ -203,9 +203,14 @@ def mean_intervals(
     if weights.size > 1 and whole.size:
         counts = resample_counts(len(given), resamples, np.random.default_rng(seed), cluster)
         drawn = counts @ given[:, whole] / counts.sum(axis=1, keepdims=True)
-        for column, means in zip(whole, drawn.T):
-            mean = float(given[:, column].mean())
-            found[column] = bootstrap_interval(mean, means, weights, level=level, limits=(-math.inf, math.inf))
+        # as bootstrap_interval, of all columns at once: one after the other they take ten times as long
+        shrinkage, degrees_of_freedom = small_sample(weights)
+        reach = stats.t.ppf((1 + level) / 2, degrees_of_freedom) * drawn.std(0, ddof=1) / math.sqrt(shrinkage)
+        mean = given[:, whole].mean(0)
+        bias = BIAS_FACTOR * (np.median(drawn, axis=0) - mean)
+        low, high = mean - reach - np.maximum(bias, 0.0), mean + reach + np.maximum(-bias, 0.0)
+        for column, ends in zip(whole, zip(low.tolist(), high.tolist())):
+            found[column] = Interval(*ends)
     for column in np.flatnonzero(~known.all(0)):
         there = known[:, column]
         own = None if cluster is None else cluster[there]
