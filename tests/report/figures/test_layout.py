@@ -15,7 +15,7 @@ from support.synthetic_tokens import complete_run
 
 import bathyscope
 from bathyscope.report.figures import style
-from bathyscope.report.figures.kind import draw_panel, fill
+from bathyscope.report.figures.kind import arrange, draw_panel, fill
 from bathyscope.report.figures.options import FigureOptions
 from bathyscope.report.figures.registry import FIGURES
 
@@ -58,3 +58,16 @@ def test_inner_axes_have_no_ticks_of_their_own() -> None:
     assert [ax.xaxis.get_visible() for ax in named] == [False, False, True]
     histograms = {panel.name: panel for panel in FIGURES["neurons"].panels(RUN)}["top_ing"]
     assert sum(ax.yaxis.get_visible() for ax in draw_panel(histograms).axes) == 6
+
+
+def test_places_do_not_go_with_addresses_in_memory() -> None:
+    """The solver's last bits do, and ids in an SVG are hashes of places; the grid is far above them."""
+    figure = arrange("A heading", FIGURES["skip"].panels(RUN))
+    figure.draw_without_rendering()
+    parts = [inner for outer in figure.subfigs for inner in outer.subfigs]
+    boxes = [one.bbox_relative for one in (*figure.subfigs, *parts)]
+    boxes += [ax.get_position(original=True) for ax in figure.axes]
+    assert len(figure.axes) > 4
+    assert len(parts) > 1
+    for box in boxes:
+        np.testing.assert_array_equal(box.get_points(), box.get_points().round(9))

@@ -1,13 +1,16 @@
 """The layout of figures: axes take what room their labels leave, and what stands around them is measured once."""
 
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from matplotlib.axes import Axes
 from matplotlib.backend_bases import RendererBase
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, SubFigure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.transforms import Bbox
+
+_DIGITS: Final = 9
+"""Of places, in widths and heights of a figure."""
 
 
 class MeasuredOnce(ConstrainedLayoutEngine):
@@ -27,6 +30,18 @@ class MeasuredOnce(ConstrainedLayoutEngine):
         finally:
             for ax in watched:
                 del ax.get_tightbbox
+            _rounded(fig)
+
+
+def _rounded(figure: Figure | SubFigure) -> None:
+    """The solver's last bits go with addresses in memory, and the files of one figure have the same bytes."""
+    for part in figure.subfigs:
+        part.bbox_relative.set_points(part.bbox_relative.get_points().round(_DIGITS))
+        _rounded(part)
+    for ax in figure.axes:
+        for which in ("original", "active"):
+            place = ax.get_position(original=which == "original")
+            ax._set_position(Bbox(place.get_points().round(_DIGITS)), which=which)  # type: ignore[attr-defined]
 
 
 def _measured(ax: Axes, known: list[Any], renderer: RendererBase | None = None, **options: Any) -> Bbox | None:
