@@ -244,7 +244,9 @@ def _in_units_of(train: FloatArray, curves: FloatArray) -> FloatArray:
 
 def _stderr(values: FloatArray, cluster: IntArray | None) -> FloatArray:
     """Standard error of the mean over the first axis, prompts."""
-    return np.sqrt([mean_variance(column, cluster)[0] for column in values.T])
+    if cluster is not None:
+        return np.sqrt([mean_variance(column, cluster)[0] for column in values.T])
+    return np.asarray(values.std(axis=0, ddof=1) / math.sqrt(len(values)), dtype=np.float64)
 
 
 def _no_values(curves: Curves) -> str:
