@@ -58,14 +58,17 @@ class Pairs(Measure[PairsOptions], declared=DECLARATION):
     def summarise(self, facts: ModelFacts, merged: xr.Dataset, seed: int) -> xr.Dataset | None:
         values_PAB, options = merged["interaction"].values, self.options
         together = clusters_in(merged, options.cluster)
+        a, b = np.triu_indices(values_PAB.shape[1], 1)  # a pair has one interval, whichever block is named first
         ends = mean_intervals(
-            values_PAB.reshape(len(values_PAB), -1),
+            values_PAB[:, a, b],
             resamples=options.resamples,
             level=options.level,
             seed=seed,
             cluster=together,
         )
-        low_AB, high_AB = np.array(ends).T.reshape(2, *values_PAB.shape[1:])
+        low_AB, high_AB = np.full((2, *values_PAB.shape[1:]), np.nan)
+        for ends_AB, own in zip((low_AB, high_AB), zip(*ends)):
+            ends_AB[a, b] = ends_AB[b, a] = own
         found = {"mean": values_PAB.mean(axis=0), "low": low_AB, "high": high_AB}
         coords = {dim: merged[dim] for dim in ("dropped", "other")}
         return DECLARATION.dataset({f"interaction_{name}": value for name, value in found.items()}, coords)

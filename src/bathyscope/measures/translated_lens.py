@@ -118,7 +118,7 @@ class TranslatedLens(Measure[TranslatedLensOptions], declared=DECLARATION):
 
     def _count(self, prompt: TokenizedPrompt) -> int:
         """Tokens of a prompt that are fitted to, or read."""
-        return len(prompt) - 1 if self.options.positions == "all" else prompt.answer_tokens or 0
+        return _count(len(prompt), prompt.answer_tokens, self.options.positions)
 
     def _split(self, prompts: int, seed: int) -> Splits:
         return split(prompts, self.options.choose_share, self.options.test_share, seed)
@@ -153,12 +153,15 @@ class TranslatedLensProbe(MeasureProbe):
 
     def __init__(self, measure: TranslatedLens, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> None:
         super().__init__()
-        self._facts, self._translators = facts, measure.translators
+        self._facts, self._translators, positions = facts, measure.translators, measure.options.positions
         test = measure.splits.test
+        read = [i in test for i in indices]
         # penalties are told with the first prompt of the survey that is read
         self._first = test[0] in indices
-        self._read_BT = counted_tokens(batch, [i in test for i in indices], measure.options.positions)
-        self._tokens = self._read_BT.sum(1).tolist()
+        # from what the host knows: to ask the mask would be a wait for the device
+        sizes = zip(batch.lengths, batch.answers, read, strict=True)
+        self._tokens = [_count(length, answer, positions) * one for length, answer, one in sizes]
+        self._read_BT = counted_tokens(batch, read, positions)
         self._states: list[Tensor] = []
         self._found: dict[str, Tensor] = {}
 
@@ -197,6 +200,10 @@ class TranslatedLensProbe(MeasureProbe):
         for prompt, piece in enumerate(pieces):
             means[prompt] = piece.mean(-1).cpu().numpy()
         return means
+
+
+def _count(length: int, answer: int | None, positions: str) -> int:
+    return length - 1 if positions == "all" else answer or 0
 
 
 def counted_tokens(batch: Batch, chosen: Sequence[bool], positions: str) -> Tensor:

@@ -175,8 +175,16 @@ def figure_rows(paper: Reproduction, figures: Iterable[Figure]) -> list[Row]:
         data = [w.data if isinstance(w.data, str) else f"{len(w.data)} questions with answers" for w in works]
         of_the_paper = not one.needs and any(work.verb != "depth_performance" for work in works)
         models = list(one.models or (paper.models if of_the_paper else ()))
-        row = {"figure": one.label, "shows": one.shows, "data": data, "draws": list(one.draws), "models": models}
-        rows.append(row | {"needs": one.needs})
+        rows.append(
+            {
+                "figure": one.label,
+                "shows": one.shows,
+                "data": data,
+                "draws": list(one.draws),
+                "models": models,
+                "needs": one.needs,
+            }
+        )
     return rows
 
 

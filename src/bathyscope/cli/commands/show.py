@@ -76,8 +76,9 @@ def show_command(
         write_effective_depth(opened)
     elif measure == "verdict" and not raw:
         verdict = opened.verdict_by(cluster)
-        for said in (verdict.text, *verdict.details) if format == "table" else ():
-            write(said)
+        if format == "table":
+            for said in (verdict.text, *verdict.details):
+                write(said)
         write_rows(verdict.rows(), format, _READINGS)
     else:
         frame = bathyscope.show(opened, measure, cluster=cluster, raw=raw)
