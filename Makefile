@@ -5,7 +5,7 @@ READY := $(VENV)/.ready
 # one thread per process: two processes of two threads each spin on two cores
 ONE := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 WORKERS ?= 2
-CODE := src packages studies tests benchmarks docs/*.py
+CODE := src packages studies tests benchmarks conftest.py docs/*.py
 
 .PHONY: demo docs test test-all check bench bench-gpu mutants format clean
 

@@ -24,8 +24,8 @@ from naive import schedules
 
 import bathyscope
 from bathyscope import Schedule
-from bathyscope.bundled import model_path
 from bathyscope.model import Model
+from bathyscope.model.bundled import model_path
 from bathyscope.prompts.source import resolve
 
 MEASURES = ("drop", "swap", "repeat")

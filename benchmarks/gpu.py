@@ -29,7 +29,7 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
 import bathyscope
-from bathyscope.cost import Rates, measure_rates
+from bathyscope.surveying.cost import Rates, measure_rates
 
 FIVE = ["residual", "lens", "skip", "drop", "swap"]
 EVERYTHING = [

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from bathyscope.arrays import FloatArray
+from bathyscope.core.arrays import FloatArray
 from bathyscope.statistics.bootstrap import Interval, bootstrap_interval, resample_counts, small_sample
 from bathyscope.statistics.crossing import cosine_depth, kl_depth, overlap_depth
 from bathyscope.statistics.effective_depth import ESTIMATORS, DepthEstimate, DepthInputs, effective_depth

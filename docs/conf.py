@@ -15,13 +15,13 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "src"), str(HERE.parent)]
 
 import bathyscope  # noqa: E402
-import bathyscope.report.page  # noqa: E402
+import bathyscope.pages.page  # noqa: E402
 
 project = "bathyscope"
 author = "The bathyscope authors"
 release = bathyscope.__version__
 # a package that is also a call: the call is what is documented
-bathyscope.report = bathyscope.report.page.report
+bathyscope.report = bathyscope.pages.page.report
 
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
 exclude_patterns = ["generated/figures", "generated/planted", "**/.ipynb_checkpoints"]

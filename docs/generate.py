@@ -96,10 +96,10 @@ def families() -> str:
 def gallery(folder: Path, measures: Sequence[str] | str = "all", count: int | None = None) -> list[Path]:
     """All figures of the bundled model, on the bundled prompts or the first ``count`` of them."""
     import bathyscope
-    from bathyscope.bundled import model_path, prompts_path
+    from bathyscope.model.bundled import model_path, prompts_path
+    from bathyscope.pages import save_figures
     from bathyscope.prompts.source import resolve
     from bathyscope.prompts.tokenizer import load_tokenizer
-    from bathyscope.report import save_figures
 
     tokenizer = load_tokenizer(model_path())
     model = replace(bathyscope.load(model_path(), dtype="float32", tokenizer=tokenizer), name="bundled model")
@@ -113,7 +113,7 @@ def gallery(folder: Path, measures: Sequence[str] | str = "all", count: int | No
 def planted(folder: Path, figures: Iterable[str] = MISLED) -> list[Path]:
     """For each figure one panel of the built model that it is shown on."""
     import bathyscope
-    from bathyscope.report.render import render
+    from bathyscope.pages.render import render
     from studies.planted import CONSTRUCTIONS, surveyed
 
     figures = list(figures)
@@ -128,7 +128,7 @@ def planted(folder: Path, figures: Iterable[str] = MISLED) -> list[Path]:
 
 def _pairs(model: bathyscope.Model) -> list[tuple[int, int]]:
     """Two pairs of problems whose questions and answers have as many tokens."""
-    from bathyscope.prompts import tokenized
+    from bathyscope.model import tokenized
 
     alike: dict[tuple[int, int | None], list[int]] = {}
     for number, prompt in enumerate(tokenized(model, FITTED)):

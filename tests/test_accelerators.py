@@ -18,17 +18,17 @@ from support.fake_accelerator import Accelerator, Counts, MixedDevicesError, NoK
 from torch import Tensor
 
 from bathyscope import ModelError, Prompt, survey
-from bathyscope.anatomy.readout import Readout
-from bathyscope.gradients.chain import Chain
 from bathyscope.measures import residual
 from bathyscope.model import Model, load
+from bathyscope.model.anatomy.readout import Readout
 from bathyscope.model.loading import anatomy_of
-from bathyscope.store.run import Run
+from bathyscope.model.memory import bytes_per_token
+from bathyscope.runs.run import Run
 from bathyscope.surveying.asking import Survey
 from bathyscope.wavefront import calls, compare, replace
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.engine import Wavefront
-from bathyscope.wavefront.memory import bytes_per_token
+from bathyscope.wavefront.gradients.chain import Chain
 from bathyscope.wavefront.probe import BaselineView, Probe
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")

@@ -19,7 +19,7 @@ import bathyscope
 from bathyscope.cli.app import app
 from bathyscope.labels import documented
 from bathyscope.measures.registry import MEASURES
-from bathyscope.papers.presets import PRESETS
+from bathyscope.surveying.papers.presets import PRESETS
 
 ROOT = Path(__file__).resolve().parents[1]
 TOP = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "checkpoints/README.md")

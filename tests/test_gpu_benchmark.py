@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from bathyscope import cost
+from bathyscope.surveying import cost
 
 
 @pytest.fixture

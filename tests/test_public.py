@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import subprocess
 import sys
 from importlib.metadata import entry_points
@@ -67,15 +66,3 @@ def test_every_name_is_there_and_listed() -> None:
 def test_names_are_listed_before_they_are_loaded() -> None:
     code = "import sys, bathyscope; assert 'survey' in dir(bathyscope); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
-def test_the_page_of_a_run_is_documented_as_the_call_that_it_is() -> None:
-    assert "Example:" in (inspect.getdoc(bathyscope.report) or "")
-    assert list(inspect.signature(bathyscope.report).parameters)[:2] == ["runs", "out"]
-
-
-def test_the_page_of_a_run_is_a_call_and_a_package_whichever_is_asked_for_first() -> None:
-    code = "import bathyscope; print(callable(bathyscope.report), bathyscope.report.FigureOptions().band)"
-    code += "; from bathyscope.report import draw_maps; print(bathyscope.report.draw_maps is draw_maps)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.stdout.split() == ["True", "bootstrap", "True"], done.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -15,51 +16,43 @@ import pytest
 import bathyscope
 
 ROOT = Path(bathyscope.__file__).parent
-RINGS = (
-    ("arrays", "errors", "interrupts", "lazy", "strict", "text"),
-    ("plug_ins", "recipes", "labels"),
-    ("schedule", "statistics", "options"),
-    ("streaming",),
-    ("anatomy",),
-    ("wavefront",),
-    ("gradients", "prompts"),
-    ("measures",),
-    ("verdict",),
-    # presets are data and know nothing of a survey, which takes them by name
-    ("assembly", "sharding", "store", "papers", "progress", "bundled"),
-    ("model",),
-    ("controls",),
-    ("surveying", "surgery"),
-    ("explorer",),
-    (
-        "checking",
-        "contents",
-        "cost",
-        "comparison",
-        "between",
-        "probing",
-        "evaluation",
-        "solving",
-        "performance",
-        "exits",
-    ),
-    # what prune chooses is asked tasks, which run under the schedules of surgery
-    ("report", "distributed", "surgery.pruning"),
-    ("engines",),
-    ("reproducing", "demonstration", "catalogue", "grids"),
-    ("cli",),
-)
-RANK = {name: rank for rank, ring in enumerate(RINGS) for name in ring}
+FLOORS = {
+    "cli": 12,
+    "pages": 11,
+    "analysis": 10,
+    "surveying": 9,
+    "surgery": 8,
+    "runs": 7,
+    "measures": 6,
+    "wavefront": 5,
+    "model": 4,
+    "prompts": 3,
+    "statistics": 3,
+    "core": 2,
+    **dict.fromkeys(("errors", "labels", "options", "schedule"), 1),
+}
+"""Room, or file at the root of the package → its floor: imports only point to a lower one, and to its own room."""
+EXCEPTIONS = {("runs/run.py", "bathyscope.pages.explorer.widget")}
+"""File and module that it imports by a string from a higher floor: ``Run.explore`` shows what is drawn of runs."""
+MOST_ENTRIES = 20
 FACADE = ("__init__", "__main__")
-PURE = ("arrays", "errors", "text", "schedule", "statistics", "verdict")
+PURE = ("core/arrays.py", "core/text.py", "errors.py", "schedule.py", "runs/verdict.py", "statistics")
 FILES = sorted(ROOT.rglob("*.py"))
-_READING = ("store", "statistics", "comparison", "performance", "papers", "explorer", "report", "labels", "options")
-LIGHT = [path for path in FILES if path.relative_to(ROOT).parts[0].removesuffix(".py") in _READING]
-LIGHT += [ROOT / "between" / "map_results.py"]
-LIGHT += [
-    ROOT / "cli" / "commands" / f"{name}.py" for name in ("show", "report", "compare", "group", "depth_performance")
-]
+LIGHT_PLACES = (
+    "runs",
+    "statistics",
+    "analysis/depths",
+    "analysis/performance.py",
+    "analysis/between/map_results.py",
+    "surveying/papers",
+    "pages",
+    "labels.py",
+    "options.py",
+    *(f"cli/commands/{name}.py" for name in ("show", "report", "compare", "group", "depth_performance")),
+)
 """What reads and shows results: nothing here waits for torch."""
+COMPUTING_PAGES = ("pages/demonstration.py", "pages/catalogue.py", "pages/contents.py", "pages/reproducing")
+"""Pages that survey models, or list what measures there are, themselves."""
 REPOSITORY = Path(__file__).parents[1]
 _LAB = {"bathyscope", "bathyscope_lab"}
 HOUSES = {
@@ -75,15 +68,17 @@ HOUSES = {
 """Folder → the packages that its files may import, of those in this repository."""
 
 
-def ring_of(path: Path) -> str:
-    """The package or module under ``bathyscope`` that a file belongs to."""
-    return place(path.relative_to(ROOT).with_suffix("").parts)
+def room_of(path: Path) -> str:
+    """The room, or the root file, that a file of the package belongs to."""
+    return path.relative_to(ROOT).with_suffix("").parts[0]
 
 
-def place(parts: Sequence[str]) -> str:
-    """The ring's member that a dotted name belongs to: a package inside of another only where ``RINGS`` names it."""
-    nested = ".".join(parts[:2])
-    return nested if nested in RANK else parts[0]
+def lies_in(path: Path, places: Sequence[str]) -> bool:
+    """Whether a file is one of these places of the package or lies inside of one."""
+    return any(path == ROOT / place or (ROOT / place) in path.parents for place in places)
+
+
+LIGHT = [path for path in FILES if lies_in(path, LIGHT_PLACES) and not lies_in(path, COMPUTING_PAGES)]
 
 
 @cache
@@ -103,29 +98,55 @@ def named(node: ast.AST) -> list[str]:
     return [f"{node.module}.{alias.name}" for alias in node.names] if isinstance(node, ast.ImportFrom) else []
 
 
+def named_by_strings(path: Path) -> list[str]:
+    """Modules of the package that a file names in a string, as imports by name do."""
+    nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    texts = [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    names = [text.partition(":")[0] for text in texts if re.fullmatch(r"bathyscope(\.\w+)+(:\w+)?", text)]
+    return [name for name in names if any(files_named(name))]
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_imports_go_inwards(path: Path) -> None:
-    own = ring_of(path)
-    if own in FACADE:
+def test_imports_only_point_to_lower_floors(path: Path) -> None:
+    room = room_of(path)
+    if room in FACADE:
         return
-    assert own in RANK, f"{own} belongs to no ring yet; give it a place in RINGS"
-    for name in imported(path):
-        parts = name.split(".")
-        if parts == ["bathyscope"]:
-            assert own == "cli", f"{own} imports the package's public face, which is made of it"
+    assert room in FLOORS, f"{room} has no floor yet; give it one in FLOORS"
+    by_string = [name for name in named_by_strings(path) if (str(path.relative_to(ROOT)), name) not in EXCEPTIONS]
+    for name in [*imported(path), *by_string]:
+        top, *rest = name.split(".")
+        if top != "bathyscope":
             continue
-        if parts[0] != "bathyscope" or place(parts[1:]) == own:
+        target = rest[0] if rest else ""
+        if target == room:
             continue
-        other = place(parts[1:])
-        if other not in RANK:
-            assert own == "cli", f"{own} imports {name} from the public face, which only the command line may"
+        if target not in FLOORS:
+            assert room == "cli", f"{room} imports {name} from the public face, which only the command line may"
             continue
-        assert RANK[other] < RANK[own], f"{own} (ring {RANK[own]}) imports {name} (ring {RANK[other]})"
+        both_at_the_root = FLOORS[target] == FLOORS[room] == FLOORS["errors"]
+        assert FLOORS[target] < FLOORS[room] or both_at_the_root, f"{room} imports {name}, which is no floor below it"
+
+
+def test_the_top_of_the_package_fits_on_one_page() -> None:
+    entries = [path for path in ROOT.iterdir() if path.name not in ("__pycache__", "py.typed")]
+    assert len(entries) <= MOST_ENTRIES, sorted(path.name for path in entries)
+    assert {path.name for path in entries if path.is_dir()} <= set(FLOORS)
+
+
+@pytest.mark.parametrize("room", [name for name in FLOORS if (ROOT / name).is_dir()])
+def test_each_room_says_what_it_is_for(room: str) -> None:
+    charter = (ast.get_docstring(ast.parse((ROOT / room / "__init__.py").read_text(encoding="utf-8"))) or "").split(
+        "\n"
+    )[0]
+    page = " ".join((REPOSITORY / "docs" / "architecture.md").read_text(encoding="utf-8").split())
+    assert charter
+    assert f"`{room}/`" in page
+    assert charter.rstrip(".") in page
 
 
 def test_no_imports_run_in_a_circle() -> None:
     """Not within a ring either, and neither for type checkers alone nor inside of functions."""
-    inside = [path for path in FILES if ring_of(path) not in FACADE]
+    inside = [path for path in FILES if room_of(path) not in FACADE]
     arrows = {path: {file for name in imported(path) for file in files_named(name)} - {path} for path in inside}
     try:
         TopologicalSorter(arrows).prepare()
@@ -133,7 +154,7 @@ def test_no_imports_run_in_a_circle() -> None:
         pytest.fail(" → ".join(str(path.relative_to(ROOT)) for path in error.args[1][::-1]))
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if ring_of(p) in PURE], ids=lambda p: str(p.relative_to(ROOT)))
+@pytest.mark.parametrize("path", [p for p in FILES if lies_in(p, PURE)], ids=lambda p: str(p.relative_to(ROOT)))
 def test_pure_rings_need_no_model_library(path: Path) -> None:
     allowed = {*sys.stdlib_module_names, "numpy", "scipy", "statsmodels", "xarray", "bathyscope"}
     assert {name.split(".")[0] for name in imported(path)} <= allowed
@@ -152,16 +173,18 @@ def test_arrows_lead_to_the_instrument(house: str) -> None:
 
 
 def test_families_are_data() -> None:
-    for path in sorted((ROOT / "anatomy" / "families").glob("*.py")):
+    for path in sorted((ROOT / "model" / "anatomy" / "families").glob("*.py")):
         names = set(imported(path)) - {"__future__.annotations"}
-        assert names <= {"bathyscope.anatomy.family.Family", "bathyscope.anatomy.family.Site"}, path.name
+        assert names <= {"bathyscope.model.anatomy.family.Family", "bathyscope.model.anatomy.family.Site"}, path.name
 
 
 def test_only_outer_rings_draw_or_talk() -> None:
     edges = {"matplotlib", "jinja2", "cyclopts", "rich"}
     for path in FILES:
         used = {name.split(".")[0] for name in imported(path)} & edges
-        assert not used or ring_of(path) in ("report", "cli", "progress", "estimate"), f"{path.name}: {used}"
+        assert not used or room_of(path) in ("pages", "cli") or path == ROOT / "core" / "progress.py", (
+            f"{path.name}: {used}"
+        )
 
 
 @pytest.mark.parametrize("path", LIGHT, ids=lambda path: str(path.relative_to(ROOT)))
@@ -223,12 +246,12 @@ def files_named(name: str) -> Iterator[Path]:
 def test_the_way_to_a_library_is_found_through_others() -> None:
     assert way_to(ROOT / "surveying" / "plan.py", {"torch"})
     assert way_to(ROOT / "cli" / "summary.py", {"torch"}) == []
-    assert way_to(ROOT / "comparison" / "side.py", {"scipy"})[-1].startswith("scipy")
+    assert way_to(ROOT / "analysis" / "depths" / "side.py", {"scipy"})[-1].startswith("scipy")
 
 
 @pytest.mark.parametrize(
     "module",
-    ["bathyscope", "bathyscope.schedule", "bathyscope.statistics.effective_depth", "bathyscope.comparison"],
+    ["bathyscope", "bathyscope.schedule", "bathyscope.statistics.effective_depth", "bathyscope.analysis.depths"],
 )
 def test_light_modules_do_not_wait_for_torch(module: str) -> None:
     code = f"import sys, {module}; sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"

@@ -10,47 +10,43 @@ bathyscope.report([run], "qwen.html")
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from bathyscope.anatomy.family import Family, Site
+from bathyscope.core.lazy import found, homes
 from bathyscope.errors import BathyscopeError, ModelError, OptionError, PromptError, PruningError, StoreError
 from bathyscope.labels import variable
-from bathyscope.lazy import found, homes
+from bathyscope.model.anatomy.family import Family, Site
 from bathyscope.options import Range
 from bathyscope.prompts.prompt import Prompt, PromptSet
 from bathyscope.schedule import Schedule
 
 if TYPE_CHECKING:
-    from bathyscope.between.cka import cka as cka
-    from bathyscope.between.map_results import open_maps as open_maps
-    from bathyscope.between.maps import maps as maps
-    from bathyscope.catalogue import names as names
-    from bathyscope.checking import check as check
-    from bathyscope.comparison import compare as compare
-    from bathyscope.comparison import grouped as group
-    from bathyscope.comparison import grouped as grouped
-    from bathyscope.contents import show as show
-    from bathyscope.cost import estimate as estimate
-    from bathyscope.demonstration import demo as demo
-    from bathyscope.distributed.joining import join as join
-    from bathyscope.engines import survey as survey
-    from bathyscope.evaluation import evaluate as evaluate
-    from bathyscope.evaluation import open_evaluation as open_evaluation
-    from bathyscope.exits.advice import exit_advice as exit_advice
-    from bathyscope.exits.result import ExitAdvice as ExitAdvice
-    from bathyscope.grids import grid as grid
+    from bathyscope.analysis.between.cka import cka as cka
+    from bathyscope.analysis.between.map_results import open_maps as open_maps
+    from bathyscope.analysis.between.maps import maps as maps
+    from bathyscope.analysis.depths import compare as compare
+    from bathyscope.analysis.depths import grouped as group
+    from bathyscope.analysis.depths import grouped as grouped
+    from bathyscope.analysis.performance import depth_performance as depth_performance
+    from bathyscope.analysis.probes.probe import probe as probe
+    from bathyscope.analysis.solving import solved as solved
+    from bathyscope.analysis.solving import solved_by as solved_by
     from bathyscope.measures.base import Measure as Measure
     from bathyscope.measures.base import MeasureProbe as MeasureProbe
     from bathyscope.model import Model as Model
     from bathyscope.model import load as load
-    from bathyscope.performance import depth_performance as depth_performance
-    from bathyscope.probing.probe import probe as probe
-    from bathyscope.report import report as report
-    from bathyscope.report.plotting import plot as plot
-    from bathyscope.reproducing.reproduce import reproduce as reproduce
-    from bathyscope.solving import solved as solved
-    from bathyscope.solving import solved_by as solved_by
-    from bathyscope.store.run import Run as Run
-    from bathyscope.store.run import open_run as open
-    from bathyscope.store.run import push as push
+    from bathyscope.model.checking import check as check
+    from bathyscope.pages.catalogue import names as names
+    from bathyscope.pages.contents import show as show
+    from bathyscope.pages.demonstration import demo as demo
+    from bathyscope.pages.page import report as report
+    from bathyscope.pages.plotting import plot as plot
+    from bathyscope.pages.reproducing.reproduce import reproduce as reproduce
+    from bathyscope.runs.run import Run as Run
+    from bathyscope.runs.run import open_run as open
+    from bathyscope.runs.run import push as push
+    from bathyscope.surgery.benchmarks import evaluate as evaluate
+    from bathyscope.surgery.benchmarks import open_evaluation as open_evaluation
+    from bathyscope.surgery.exits.advice import exit_advice as exit_advice
+    from bathyscope.surgery.exits.result import ExitAdvice as ExitAdvice
     from bathyscope.surgery.exporting import export as export
     from bathyscope.surgery.plan import Plan as Plan
     from bathyscope.surgery.plan import open_plan as open_plan
@@ -59,6 +55,10 @@ if TYPE_CHECKING:
     from bathyscope.surgery.repeats import RepeatScan as RepeatScan
     from bathyscope.surgery.repeats import repeat_scan as repeat_scan
     from bathyscope.surgery.scheduled_model import scheduled as scheduled
+    from bathyscope.surveying.cost import estimate as estimate
+    from bathyscope.surveying.distributed.joining import join as join
+    from bathyscope.surveying.engines import survey as survey
+    from bathyscope.surveying.grids import grid as grid
 
 __version__ = version("bathyscope")
 

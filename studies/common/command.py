@@ -31,9 +31,9 @@ def experiment_flags(experiment: Callable[..., xr.Dataset], options_type: type) 
 
 def write_results(found: xr.Dataset, draw: Callable[[xr.Dataset], Figure], out: Path, name: str, quiet: bool) -> None:
     """The results as ``NAME.nc`` and their figure as ``NAME.png``."""
-    from bathyscope.report.export import write_output
-    from bathyscope.report.render import render
-    from bathyscope.store.shards import encode_results
+    from bathyscope.pages.export import write_output
+    from bathyscope.pages.render import render
+    from bathyscope.runs.shards import encode_results
 
     results, figure = out / f"{name}.nc", out / f"{name}.png"
     write_output(results, encode_results({"": found}))

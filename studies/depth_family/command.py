@@ -57,10 +57,10 @@ def depth_family_command(
 
 def _draw_maps(folder: Path) -> None:
     """A figure beside each map."""
-    from bathyscope.between.map_results import open_maps
-    from bathyscope.report.export import write_output
-    from bathyscope.report.figures.maps import draw
-    from bathyscope.report.render import render
+    from bathyscope.analysis.between.map_results import open_maps
+    from bathyscope.pages.export import write_output
+    from bathyscope.pages.figures.maps import draw
+    from bathyscope.pages.render import render
 
     for file in sorted(folder.glob("*.nc")):
         write_output(file.with_suffix(".png"), render(draw(open_maps(file)), "png"))

@@ -12,13 +12,13 @@ from typing import Any, Final
 
 import xarray as xr
 
-from bathyscope.between.map_results import encode_maps, open_maps
-from bathyscope.between.maps import maps
+from bathyscope.analysis.between.map_results import encode_maps, open_maps
+from bathyscope.analysis.between.maps import maps
 from bathyscope.errors import StoreError
 from bathyscope.model import Model
 from bathyscope.model.reading import tokenized
 from bathyscope.prompts.source import Source
-from bathyscope.store.atomic import write_atomically
+from bathyscope.runs.atomic import write_atomically
 
 ARROW: Final = " → "
 _STATISTICS: Final = ("slope", "deviation", "rank_correlation")

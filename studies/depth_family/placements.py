@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import xarray as xr
 
-from bathyscope.comparison import compare
-from bathyscope.comparison.result import holm
+from bathyscope.analysis.depths import compare
+from bathyscope.analysis.depths.result import holm
+from bathyscope.runs.run import Run
 from bathyscope.statistics.difference import paired_difference
-from bathyscope.store.run import Run
 from studies.depth_family.members import Member
 from studies.depth_family.trend import SCORES, n_blocks, score_readings
 

@@ -13,10 +13,10 @@ from typing import Final
 import numpy as np
 import xarray as xr
 
-from bathyscope.arrays import FloatArray
+from bathyscope.core.arrays import FloatArray
 from bathyscope.labels import variable
+from bathyscope.runs.run import Run
 from bathyscope.statistics.bootstrap import mean_interval
-from bathyscope.store.run import Run
 
 
 @dataclass(frozen=True)

@@ -16,15 +16,15 @@ import numpy as np
 import xarray as xr
 from scipy import stats
 
-from bathyscope.arrays import FloatArray
-from bathyscope.comparison import compare
-from bathyscope.comparison.result import holm
+from bathyscope.analysis.depths import compare
+from bathyscope.analysis.depths.result import holm
+from bathyscope.core.arrays import FloatArray
 from bathyscope.labels import variable
+from bathyscope.runs.run import Run
 from bathyscope.statistics.crossing import centre_of_mass
 from bathyscope.statistics.difference import Term, contrast, slope_coefficients
 from bathyscope.statistics.effective_depth import ESTIMATORS, blocks_done
 from bathyscope.statistics.reading import Reading
-from bathyscope.store.run import Run
 
 SCORES: Final = ("depth_score_layer", "depth_score_output")
 """Estimators that prompts with answers have besides: centres of mass of the mean effects on answers (csordas2025)."""

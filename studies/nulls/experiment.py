@@ -16,13 +16,13 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from bathyscope.engines import survey
 from bathyscope.errors import OptionError
 from bathyscope.labels import variable
 from bathyscope.model import load
-from bathyscope.store.names import model_names
-from bathyscope.store.run import Run
-from bathyscope.verdict import Null, Reading
+from bathyscope.runs.names import model_names
+from bathyscope.runs.run import Run
+from bathyscope.runs.verdict import Null, Reading
+from bathyscope.surveying.engines import survey
 from studies.common.checks import require_each_once
 
 PROBLEMS: Final = "problems:60?steps=1-6"

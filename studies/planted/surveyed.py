@@ -7,10 +7,10 @@ import random
 
 import xarray as xr
 
-from bathyscope.engines import survey
 from bathyscope.model import load
 from bathyscope.prompts.prompt import Prompt
-from bathyscope.store.run import Run
+from bathyscope.runs.run import Run
+from bathyscope.surveying.engines import survey
 from studies.planted.construction import Construction
 from studies.planted.wiring import FIRST, VOCABULARY
 

@@ -18,7 +18,7 @@ import xarray as xr
 from numpy.typing import NDArray
 from scipy import stats
 
-from bathyscope.arrays import FloatArray
+from bathyscope.core.arrays import FloatArray
 from bathyscope.prompts.parts import BOTH, CLASSES, ONLY_DEEP, class_of
 from bathyscope.statistics.bootstrap import mean_interval
 

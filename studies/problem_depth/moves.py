@@ -15,7 +15,7 @@ import xarray as xr
 from numpy.typing import NDArray
 from scipy import stats
 
-from bathyscope.arrays import FloatArray
+from bathyscope.core.arrays import FloatArray
 from bathyscope.labels import variable
 
 LABEL: Final = "moves"

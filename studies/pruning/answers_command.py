@@ -12,8 +12,8 @@ from matplotlib.figure import Figure, FigureBase
 
 from bathyscope.cli.console import quiet_libraries, say, write, write_table
 from bathyscope.cli.main import main
-from bathyscope.report.figures import style
-from bathyscope.report.figures.kind import Panel, arrange
+from bathyscope.pages.figures import style
+from bathyscope.pages.figures.kind import Panel, arrange
 from studies.common.command import Quiet
 from studies.pruning.answers import FULL, Judged, judged, problems
 from studies.pruning.experiment import PERMUTATIONS
@@ -40,8 +40,8 @@ def answers_command(
         resamples: bootstrap resamples of the problems.
     """
     from bathyscope.model import load
-    from bathyscope.report.export import write_output
-    from bathyscope.report.render import render
+    from bathyscope.pages.export import write_output
+    from bathyscope.pages.render import render
 
     out.mkdir(parents=True, exist_ok=True)
     with quiet_libraries(downloads=not quiet):

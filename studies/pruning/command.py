@@ -24,8 +24,8 @@ def pruning_command(*, out: Path, format: Format = "table", quiet: Quiet = False
         format: of the output; missing numbers are empty in CSV and null in JSON.
         quiet: no progress and no messages; warnings and errors remain.
     """
-    from bathyscope.report.export import write_output
-    from bathyscope.report.render import render
+    from bathyscope.pages.export import write_output
+    from bathyscope.pages.render import render
     from studies.pruning.figure import draw
 
     out.mkdir(parents=True, exist_ok=True)

@@ -18,14 +18,14 @@ from typing import Final, Self
 import numpy as np
 import pandas as pd
 
-from bathyscope.bundled import model_path
 from bathyscope.measures.costs import Over
 from bathyscope.model import Model, config_hash, load
+from bathyscope.model.bundled import model_path
 from bathyscope.model.reading import tokenized
 from bathyscope.prompts.prompts import Prompts
+from bathyscope.runs.folder import Kind
+from bathyscope.runs.pieces import Pieces
 from bathyscope.statistics.best import compared_with_best
-from bathyscope.store.folder import Kind
-from bathyscope.store.pieces import Pieces
 from bathyscope.surgery.choosing import ANGULAR, BLOCK_INFLUENCE, CHOICE, Found, Search, Subset
 from bathyscope.surgery.ledger import Ledger, Role
 from bathyscope.surgery.plan import Plan, decoded

@@ -15,13 +15,13 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, FigureBase
 
-from bathyscope.report.figures import multiples, style
-from bathyscope.report.figures.colours import Colours
-from bathyscope.report.figures.heat_map import HeatMap, Side
-from bathyscope.report.figures.kind import Panel, arrange
-from bathyscope.report.figures.token_map import BOUNDARY_LABEL, TOKEN_LABEL
-from bathyscope.report.table import estimator_name
-from bathyscope.text import visible
+from bathyscope.core.text import visible
+from bathyscope.pages.figures import multiples, style
+from bathyscope.pages.figures.colours import Colours
+from bathyscope.pages.figures.heat_map import HeatMap, Side
+from bathyscope.pages.figures.kind import Panel, arrange
+from bathyscope.pages.figures.token_map import BOUNDARY_LABEL, TOKEN_LABEL
+from bathyscope.pages.table import estimator_name
 
 One = TypeVar("One")
 

@@ -10,8 +10,8 @@ from support import zoo
 
 import bathyscope
 from bathyscope.cli import main
+from bathyscope.core.strict import plain
 from bathyscope.model import load
-from bathyscope.strict import plain
 
 
 def test_json_holds_the_measured_gaps(model_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

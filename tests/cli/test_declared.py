@@ -55,5 +55,5 @@ def test_functions_themselves_are_read_too() -> None:
 
 
 def test_a_name_that_is_not_there_is_told() -> None:
-    with pytest.raises(LookupError, match=r"bathyscope\.store\.table has no function nothing"):
-        declared("bathyscope.store.table:nothing")
+    with pytest.raises(LookupError, match=r"bathyscope\.runs\.table has no function nothing"):
+        declared("bathyscope.runs.table:nothing")

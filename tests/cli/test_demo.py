@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from bathyscope.cli import main
-from bathyscope.store.run import Run, open_run
+from bathyscope.runs.run import Run, open_run
 
-DEMO = "bathyscope.demonstration"
+DEMO = "bathyscope.pages.demonstration"
 
 
 def captions(runs: list[Run], out: Path) -> Path:
@@ -31,7 +31,7 @@ def test_demo_ends_with_the_report_and_the_verdict(
     monkeypatch.setattr(f"{DEMO}.model_path", lambda: model_folder)
     monkeypatch.setattr(f"{DEMO}.prompts_path", lambda: prompts_file)
     # drawing has its own tests, and takes longer than all the rest
-    monkeypatch.setattr(import_module("bathyscope.report.page"), "report", captions)
+    monkeypatch.setattr(import_module("bathyscope.pages.page"), "report", captions)
     out = tmp_path / "demo"
     assert main(["demo", "--out", str(out), "--quiet"]) == 0
     printed = capsys.readouterr().out

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from support import zoo
 
-from bathyscope import cost
 from bathyscope.cli import main
+from bathyscope.surveying import cost
 
 
 @pytest.fixture

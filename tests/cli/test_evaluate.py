@@ -91,7 +91,7 @@ def test_the_schedule_matters_and_its_reading_is_passed_on(
 def test_ctrl_c_says_what_is_kept(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from bathyscope.evaluation.harness import LoadedLM
+    from bathyscope.surgery.benchmarks.harness import LoadedLM
 
     model_call, calls = LoadedLM._model_call, []
 

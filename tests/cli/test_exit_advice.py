@@ -11,8 +11,8 @@ import pytest
 
 import bathyscope
 from bathyscope.cli import main
-from bathyscope.exits import times
-from bathyscope.exits.times import Times
+from bathyscope.surgery.exits import times
+from bathyscope.surgery.exits.times import Times
 
 SHORT = ["--new-tokens", "6", "--longest", "2", "--quiet"]
 

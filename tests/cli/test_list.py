@@ -8,14 +8,14 @@ from typing import get_args
 import pytest
 
 import bathyscope
-from bathyscope.anatomy.registry import families
-from bathyscope.catalogue import Kind
 from bathyscope.cli import main
 from bathyscope.errors import OptionError
 from bathyscope.measures.registry import MEASURES
-from bathyscope.papers.presets import PRESETS
+from bathyscope.model.anatomy.registry import families
+from bathyscope.pages.catalogue import Kind
 from bathyscope.prompts.datasets import REGISTRY
 from bathyscope.statistics.effective_depth import ESTIMATORS
+from bathyscope.surveying.papers.presets import PRESETS
 
 WANTED = {
     "measures": set(MEASURES),

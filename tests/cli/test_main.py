@@ -21,9 +21,9 @@ import bathyscope
 from bathyscope.cli import main, session
 from bathyscope.cli.app import app
 from bathyscope.cli.console import log_lines, logged_as_lines, quiet_libraries, say
+from bathyscope.core.progress import LOGGER
+from bathyscope.core.strict import plain
 from bathyscope.errors import ModelError, StoreError
-from bathyscope.progress import LOGGER
-from bathyscope.strict import plain
 
 COMMANDS = [name for name in app if not name.startswith("-")]
 

@@ -12,7 +12,7 @@ import xarray as xr
 from support import zoo
 
 import bathyscope
-from bathyscope.between.map_results import open_maps
+from bathyscope.analysis.between.map_results import open_maps
 from bathyscope.cli import main
 from bathyscope.cli.arguments import records
 from bathyscope.cli.commands.maps import COLUMNS, PAIR

@@ -12,10 +12,10 @@ import pytest
 from support import zoo
 from support.word_tokenizer import word_tokenizer
 
+from bathyscope.analysis.probes import ing_probe, wic_probe
 from bathyscope.cli import main
 from bathyscope.cli.commands.probe import ing_rows
 from bathyscope.model import load
-from bathyscope.probing import ing_probe, wic_probe
 
 pytest.importorskip("sklearn")
 

@@ -154,7 +154,7 @@ def test_tasks_are_asked_of_the_full_and_of_the_pruned_model(
     assert rows[0]["task"] is None
     assert rows[-1]["test_cost"] is None
     assert rows[-1]["documents"] == 6
-    monkeypatch.setattr("bathyscope.evaluation.harness.score", None)
+    monkeypatch.setattr("bathyscope.surgery.benchmarks.harness.score", None)
     assert main(asked) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert f"Tasks without {plan.left_out}" in shown

@@ -16,10 +16,10 @@ from support import stand_ins
 import bathyscope
 from bathyscope.cli import main
 from bathyscope.cli.commands.reproduce import pair_rows
+from bathyscope.core.interrupts import INTERRUPTED
 from bathyscope.errors import ModelError, PromptError
-from bathyscope.interrupts import INTERRUPTED
-from bathyscope.reproducing import cells, verbs
-from bathyscope.store.run import open_run
+from bathyscope.pages.reproducing import cells, verbs
+from bathyscope.runs.run import open_run
 
 DATA_SETS = ("hellaswag", "gsm8k", "aime2024")
 LISTED = ("Qwen2.5-1.5B-Instruct", "Qwen2.5-Math-1.5B")

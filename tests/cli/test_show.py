@@ -17,8 +17,8 @@ from support.synthetic import in_books, synthetic_run
 import bathyscope
 from bathyscope import OptionError
 from bathyscope.cli import main
+from bathyscope.runs.run import open_run
 from bathyscope.statistics.bootstrap import mean_interval
-from bathyscope.store.run import open_run
 
 
 class Terminal(io.StringIO):

@@ -15,8 +15,8 @@ import bathyscope
 from bathyscope.cli import main
 from bathyscope.prompts.files import prompt_lines, read_prompts
 from bathyscope.prompts.parts import CLASSES
-from bathyscope.store.run import Run
-from bathyscope.store.table import tidy
+from bathyscope.runs.run import Run
+from bathyscope.runs.table import tidy
 
 QUICK = ("--resamples", "50", "--permutations", "19")
 

@@ -11,11 +11,11 @@ import pytest
 from support import zoo
 from support.piece_tokenizer import CONTEXT, WHOLES, piece_tokenizer, split_words
 
+from bathyscope.analysis.probes import subjoiner
 from bathyscope.cli import main
 from bathyscope.cli.arguments import records
 from bathyscope.cli.commands.probe import COLUMNS
 from bathyscope.errors import PromptError
-from bathyscope.probing import subjoiner
 
 OPTIONS = ["--context", CONTEXT, "--resamples", "50", "--top", "3", "--quiet"]
 

@@ -15,7 +15,7 @@ import xarray as xr
 
 from bathyscope.cli import main
 from bathyscope.cli.commands.survey import default_out
-from bathyscope.store.run import open_run
+from bathyscope.runs.run import open_run
 from bathyscope.wavefront.engine import Wavefront
 
 
@@ -151,7 +151,7 @@ def test_interrupted_before_any_shard(
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("bathyscope.engines.load", interrupted)
+    monkeypatch.setattr("bathyscope.surveying.engines.load", interrupted)
     assert main(asked(model_folder, prompts_file, tmp_path / "run", "--quiet")) == 130
     assert capsys.readouterr().err == "Interrupted before anything was computed; nothing is kept.\n"
 

@@ -18,10 +18,10 @@ import xarray as xr
 from transformers import LlamaConfig, LlamaForCausalLM, set_seed
 
 import bathyscope
-import bathyscope.report.page
-from bathyscope import cost
-from bathyscope.bundled import model_path
-from bathyscope.exits import times
+import bathyscope.pages.page
+from bathyscope.model.bundled import model_path
+from bathyscope.surgery.exits import times
+from bathyscope.surveying import cost
 
 LETTERS = {"model": "abcdefghijkl", "test": "nopqrstuvwxy"}
 """What the prompts of both files are of."""
@@ -37,10 +37,9 @@ ERRORS = {name for name in bathyscope.__all__ if name.endswith("Error")}
 
 
 def public() -> Iterator[tuple[str, Any]]:
-    """Every public name, with what it stands for; a package that is a call stands for that call."""
+    """Every public name, with what it stands for."""
     for name in bathyscope.__all__:
-        found = getattr(bathyscope, name)
-        yield name, bathyscope.report.page.report if name == "report" else found
+        yield name, getattr(bathyscope, name)
 
 
 def members(cls: type) -> Iterator[tuple[str, Any]]:

@@ -13,7 +13,7 @@ from types import ModuleType
 import pytest
 
 import bathyscope
-from bathyscope.report.figures.registry import FIGURES
+from bathyscope.pages.figures.registry import FIGURES
 from studies import planted
 
 ROOT = Path(__file__).resolve().parents[2]

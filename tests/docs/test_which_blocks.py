@@ -14,7 +14,7 @@ from transformers import AutoConfig
 
 import bathyscope
 from bathyscope.cli import main
-from bathyscope.evaluation import open_evaluation
+from bathyscope.surgery.benchmarks import open_evaluation
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "guides" / "which_blocks.md"

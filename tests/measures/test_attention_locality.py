@@ -18,10 +18,10 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import bathyscope
-from bathyscope.anatomy import attention
 from bathyscope.errors import ModelError, OptionError
 from bathyscope.measures.attention_locality import AttentionLocality, AttentionLocalityOptions
 from bathyscope.model import load
+from bathyscope.model.anatomy import attention
 
 OFFSETS = (1, 2, 4, 8, 16)
 LENGTHS = (14, 3, 20)

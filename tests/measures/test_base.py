@@ -9,8 +9,8 @@ import pytest
 from support import waves
 from transformers import AutoTokenizer
 
-from bathyscope import bundled
 from bathyscope.measures.base import ModelFacts
+from bathyscope.model import bundled
 
 TEXT = "The spouse of Imagine's singer is 28"
 

@@ -10,9 +10,9 @@ import xarray as xr
 from support import naive_gradients, waves, zoo
 
 from bathyscope.errors import ModelError
-from bathyscope.gradients import depth
 from bathyscope.measures.gradient import Gradient
 from bathyscope.model import Model
+from bathyscope.wavefront.gradients import depth
 
 NAMES = [
     *("llama", "mistral", "gpt2", "gpt_neo", "deepseek_v3", "diffllama", "gpt_neox", "falcon", "cohere2"),

@@ -18,10 +18,10 @@ from support import naive_gradients, waves, zoo
 import bathyscope
 from bathyscope import Prompt
 from bathyscope.errors import ModelError, OptionError, PromptError
-from bathyscope.gradients import integrate
 from bathyscope.measures.integrated_gradients import IntegratedGradients, IntegratedGradientsOptions
 from bathyscope.model import Model
 from bathyscope.prompts.prompt import TokenizedPrompt
+from bathyscope.wavefront.gradients import integrate
 
 STEPS = 2
 POINTS = [(k / STEPS, 1 / STEPS) for k in range(STEPS)]

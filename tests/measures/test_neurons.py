@@ -14,13 +14,13 @@ from support.word_tokenizer import word_tokenizer
 from transformers import PreTrainedModel
 
 import bathyscope
-from bathyscope.anatomy.neurons import output_weights
 from bathyscope.errors import ModelError, OptionError
 from bathyscope.measures import unembedding
 from bathyscope.measures.base import ModelFacts
 from bathyscope.measures.neurons import BINS, MOMENTS, TOP, Neurons, NeuronsOptions
 from bathyscope.measures.token_classes import CLASSES, members, texts_within
 from bathyscope.model import load
+from bathyscope.model.anatomy.neurons import output_weights
 
 ING = ["running", "ing", "morning", "sing"]
 WORDS = [*(f"w{number}" for number in range(94)), *ING]

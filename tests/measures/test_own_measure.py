@@ -16,7 +16,7 @@ import pytest
 from support import zoo
 
 import bathyscope
-from bathyscope import plug_ins
+from bathyscope.core import plug_ins
 from bathyscope.measures import registry
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "write_a_measure.md"
@@ -172,7 +172,7 @@ def test_a_broken_plug_in_says_its_name_and_stops_nothing_else(
 
 def test_plug_ins_are_not_loaded_unless_asked_for() -> None:
     code = (
-        "import sys; from bathyscope import plug_ins; from bathyscope.measures import registry\n"
+        "import sys; from bathyscope.core import plug_ins; from bathyscope.measures import registry\n"
         "from importlib.metadata import EntryPoint\n"
         "plug_ins.entry_points = lambda group: [EntryPoint('dear', 'antigravity:Dear', group)]\n"
         "registry.chosen(['lens'], {})\n"

@@ -14,9 +14,9 @@ from support import naive, waves, zoo
 from support.piece_tokenizer import VOCABULARY, piece_tokenizer
 
 import bathyscope
-from bathyscope.anatomy.readout import Readout
 from bathyscope.errors import OptionError
 from bathyscope.measures.tokens import Tokens
+from bathyscope.model.anatomy.readout import Readout
 
 LENGTHS = (14, 9, 17)
 ALL = {"residual": None, "lens": None, "drop": None}

@@ -12,11 +12,11 @@ import xarray as xr
 from support import zoo
 
 import bathyscope
-from bathyscope.evaluation.evaluating import evaluate
+from bathyscope.analysis.probes.ing import ing_probe
+from bathyscope.analysis.probes.subjoiner import subjoiner
+from bathyscope.analysis.probes.wic import wic_probe
 from bathyscope.model import admission, alone, load
-from bathyscope.probing.ing import ing_probe
-from bathyscope.probing.subjoiner import subjoiner
-from bathyscope.probing.wic import wic_probe
+from bathyscope.surgery.benchmarks.evaluating import evaluate
 from bathyscope.wavefront.engine import Wavefront
 
 PROMPTS = [[[5, 6, 7, 8, 9, 10], [9, 8, 7, 6]], [[11, 12, 13], [14, 15, 16, 17, 18]]]

@@ -18,11 +18,11 @@ from tokenizers.models import WordLevel
 
 import bathyscope
 from bathyscope import ModelError, StoreError
-from bathyscope.anatomy.cache import CaptureCache
-from bathyscope.anatomy.family import Family, Site
-from bathyscope.anatomy.registry import family_for
-from bathyscope.anatomy.replay import Replay
 from bathyscope.model import load, loaded
+from bathyscope.model.anatomy.cache import CaptureCache
+from bathyscope.model.anatomy.family import Family, Site
+from bathyscope.model.anatomy.registry import family_for
+from bathyscope.model.anatomy.replay import Replay
 from bathyscope.wavefront.engine import Wavefront
 
 IDS = [[5, 6, 7, 8, 9, 10], [9, 8, 7, 6]]

@@ -34,7 +34,7 @@ QUESTIONS = [
 
 
 def test_token_ids_names_answers_labels_and_hash(with_bos: PreTrainedTokenizerFast) -> None:
-    read = bathyscope.prompts.tokenized(StandIn(with_bos), QUESTIONS)
+    read = bathyscope.model.tokenized(StandIn(with_bos), QUESTIONS)
     assert isinstance(read, Prompts)
     assert (read.names, read.dataset, len(read)) == (["sum", "1"], "given", 2)
     assert [list(prompt.ids) for prompt in read] == [with_bos(prompt.text)["input_ids"] for prompt in QUESTIONS]

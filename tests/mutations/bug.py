@@ -10,15 +10,13 @@ class Bug:
     """One slip.
 
     Args:
-        room: folder of the package that holds the file; "" = its top.
-        file: name of the file without its ending.
+        file: path of the file inside of the package, without its ending.
         name: what goes wrong, in a few words joined by hyphens.
         right: text of the file that occurs once.
         wrong: what stands there instead.
         test: a file below ``tests``, or a test in one, that fails.
     """
 
-    room: str
     file: str
     name: str
     right: str
@@ -28,7 +26,12 @@ class Bug:
     @property
     def path(self) -> str:
         """The file, from the root of the checkout."""
-        return "/".join(part for part in ("src/bathyscope", self.room, f"{self.file}.py") if part)
+        return f"src/bathyscope/{self.file}.py"
+
+    @property
+    def room(self) -> str:
+        """The room of the package that holds the file; "" = the package's own folder."""
+        return self.file.rpartition("/")[0].partition("/")[0]
 
     @property
     def named(self) -> str:

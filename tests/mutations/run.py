@@ -25,7 +25,7 @@ from bugs import BUGS
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 WORKERS = int(os.environ.get("WORKERS", "2"))
-_COPIED = ("src", "packages", "studies", "tests", "docs", "benchmarks", "pyproject.toml", "README.md")
+_COPIED = ("src", "packages", "studies", "tests", "docs", "benchmarks", "pyproject.toml", "README.md", "conftest.py")
 _FAILED = 1
 """Exit code of pytest where tests failed; others mean that it could not run them."""
 
@@ -87,7 +87,7 @@ def failing(root: Path, tests: Sequence[str], *, all_of_them: bool = False) -> l
 def wider(bug: Bug) -> list[str]:
     """All tests of the bug's room, and the golden values."""
     room = f"tests/{bug.room}" if bug.room else f"tests/test_{bug.file}.py"
-    return [room, *sorted(str(path.relative_to(REPOSITORY)) for path in REPOSITORY.glob("tests/test_goldens*.py"))]
+    return [room, "tests/goldens"]
 
 
 def tried(bug: Bug, root: Path) -> tuple[str, str]:

@@ -10,8 +10,8 @@ import pytest
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from bathyscope.bundled import model_path
 from bathyscope.errors import PromptError
+from bathyscope.model.bundled import model_path
 from bathyscope.prompts.prompt import Prompt, PromptSet
 from bathyscope.prompts.source import resolve
 from bathyscope.prompts.tokenize import tokenize

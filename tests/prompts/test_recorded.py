@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from transformers import PreTrainedTokenizerBase
 
-from bathyscope.bundled import model_path
+from bathyscope.model.bundled import model_path
 from bathyscope.prompts.prompts import prompts_hash
 from bathyscope.prompts.source import resolve
 from bathyscope.prompts.tokenize import tokenize

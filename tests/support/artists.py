@@ -14,11 +14,11 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
-from bathyscope.report.figures import style
-from bathyscope.report.figures.kind import FigureKind, Panel, arrange, fill
-from bathyscope.report.figures.layout import MeasuredOnce
-from bathyscope.report.figures.options import FigureOptions
-from bathyscope.store.run import Run
+from bathyscope.pages.figures import style
+from bathyscope.pages.figures.kind import FigureKind, Panel, arrange, fill
+from bathyscope.pages.figures.layout import MeasuredOnce
+from bathyscope.pages.figures.options import FigureOptions
+from bathyscope.runs.run import Run
 
 
 def axes_titled(figure: Figure, title: str) -> Axes:

@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 from support.synthetic_runs import identity
 
-from bathyscope.store.run import Run
+from bathyscope.runs.run import Run
 
 
 def a_run(

@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from support.synthetic_runs import identity, small_shard, small_summary
 
-from bathyscope.store.writer import RunWriter
+from bathyscope.runs.writer import RunWriter
 
 CHANGES = ("fsync", "replace", "unlink", "mkdir")
 VERSIONS = {"versions": {"test": "1"}}

@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from support import waves, zoo
 
 import bathyscope
-from bathyscope.store.writer import RunWriter
+from bathyscope.runs.writer import RunWriter
 
 if __name__ == "__main__":
     model, write = waves.loaded("llama"), RunWriter.write

@@ -10,7 +10,7 @@ from support.word_tokenizer import word_tokenizer
 
 import bathyscope
 from bathyscope import Prompt
-from bathyscope.store.run import Run
+from bathyscope.runs.run import Run
 
 HOSTILE: Final = "<script>document.title='taken'</script><img src=x onerror=alert(1)>\x07\u202egnp."
 LENGTHS: Final = (40, 12, 25, 9, 31)

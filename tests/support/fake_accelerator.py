@@ -31,7 +31,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_a
 from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
-from bathyscope.anatomy.replay import Replay
+from bathyscope.model.anatomy.replay import Replay
 from bathyscope.wavefront import engine
 
 KIND = "fakegpu"

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from torch import nn
 
-from bathyscope.streaming import lending
+from bathyscope.model.streaming import lending
 
 
 class Noting:

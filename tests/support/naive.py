@@ -17,8 +17,8 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from bathyscope.anatomy.family import Family, Site
-from bathyscope.anatomy.registry import family_for
+from bathyscope.model.anatomy.family import Family, Site
+from bathyscope.model.anatomy.registry import family_for
 
 Blocks = Sequence[nn.Module]
 

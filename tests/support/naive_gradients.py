@@ -16,7 +16,7 @@ from support import naive
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from bathyscope.anatomy.family import Site
+from bathyscope.model.anatomy.family import Site
 
 Point = tuple[float, float]
 

@@ -15,7 +15,7 @@ from support import naive, naive_erasure
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from bathyscope.anatomy.family import Site
+from bathyscope.model.anatomy.family import Site
 
 
 def patched_logits(

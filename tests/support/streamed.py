@@ -10,10 +10,10 @@ from typing import Any
 from support import zoo
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
-from bathyscope.engines import survey
 from bathyscope.model import Model, load
 from bathyscope.model.placement import device_map
 from bathyscope.prompts.prompt import Prompt
+from bathyscope.surveying.engines import survey
 
 QUICK = ("llama", "gpt2", "mixtral", "jamba")
 """Families of the quick tests: tied and untied, merged experts, several kinds of blocks."""

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from bathyscope.store.manifest import FileEntry, Identity, Manifest, Record
-from bathyscope.store.run import Run
+from bathyscope.runs.manifest import FileEntry, Identity, Manifest, Record
+from bathyscope.runs.run import Run
 
 REDUCTIONS = ["mean", "p95", "max"]
 ESTIMATORS = [

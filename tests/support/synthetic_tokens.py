@@ -17,8 +17,8 @@ from support.synthetic_stages import stages
 
 from bathyscope.measures.declared.depth_score import DepthScoreOptions
 from bathyscope.measures.depth_score_levels import level_results
+from bathyscope.runs.run import Run
 from bathyscope.statistics.crossing import centre_of_mass
-from bathyscope.store.run import Run
 
 SITES = ["block", "attention", "mlp"]
 PIECES = [

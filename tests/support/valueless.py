@@ -13,9 +13,9 @@ from support.live_bytes import LiveBytes
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
-from bathyscope.anatomy.readout import Readout
-from bathyscope.cost import outline
+from bathyscope.model.anatomy.readout import Readout
 from bathyscope.surveying.asking import Survey
+from bathyscope.surveying.cost import outline
 from bathyscope.wavefront.batch import Batch
 
 _ATEN = torch.ops.aten

@@ -10,7 +10,7 @@ from support import waves, zoo
 import bathyscope
 from bathyscope import OptionError, Prompt, PromptError
 from bathyscope.model.reading import tokenized
-from bathyscope.surgery.samples import judging, require_apart
+from bathyscope.prompts.samples import judging, require_apart
 
 PROMPTS = zoo.prompts(zoo.build("llama"), (12, 9, 12, 10, 11))
 

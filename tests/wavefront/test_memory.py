@@ -10,7 +10,7 @@ import torch
 from support import waves
 
 from bathyscope.errors import OptionError
-from bathyscope.wavefront.memory import as_bytes, bytes_per_token, free_bytes, tokens_that_fit
+from bathyscope.model.memory import as_bytes, bytes_per_token, free_bytes, tokens_that_fit
 
 
 @pytest.mark.parametrize(

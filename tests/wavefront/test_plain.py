@@ -6,7 +6,7 @@ import pytest
 import torch
 from support import naive, waves, zoo
 
-from bathyscope.anatomy.calls import called
+from bathyscope.model.anatomy.calls import called
 from bathyscope.wavefront.plain import PlainForward
 
 

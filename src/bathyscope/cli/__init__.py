@@ -1,4 +1,4 @@
-"""The command line. ``bathyscope.cli:main`` is its entry point; importing it does not load torch."""
+"""Flags in, tables out; nothing is computed here."""
 
 from bathyscope.cli.main import main
 

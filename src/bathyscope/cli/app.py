@@ -9,9 +9,9 @@ from cyclopts import App, Group, Parameter
 from bathyscope import __version__
 from bathyscope.cli import session
 from bathyscope.cli.console import log_lines
+from bathyscope.core.plug_ins import declared
 from bathyscope.measures.declaration import Declaration
 from bathyscope.measures.registry import MEASURES
-from bathyscope.plug_ins import declared
 
 _EXAMPLES = """\
 Examples:

@@ -147,7 +147,7 @@ def taken(options_type: type, given: dict[str, Any]) -> dict[str, Any]:
 def check_picture(out: Path | None) -> None:
     """Refuses a figure's file of an unknown kind before anything is computed."""
     if out is not None:
-        from bathyscope.report.render import check_format
+        from bathyscope.pages.render import check_format
 
         check_format(out.suffix.removeprefix("."))
 
@@ -155,10 +155,10 @@ def check_picture(out: Path | None) -> None:
 def write_picture(out: Path | None, figure: str, found: xr.Dataset, quiet: bool = False) -> None:
     """The figure of a result, where a file is asked for; ``figure`` is its module among the report's."""
     if out is not None:
-        from bathyscope.report.export import write_output
-        from bathyscope.report.render import render
+        from bathyscope.pages.export import write_output
+        from bathyscope.pages.render import render
 
-        drawn = import_module(f"bathyscope.report.figures.{figure}").drawing(found)
+        drawn = import_module(f"bathyscope.pages.figures.{figure}").drawing(found)
         write_output(out, render(drawn.alone(), out.suffix.removeprefix(".")))
         say(f"Written: {out}", quiet)
 

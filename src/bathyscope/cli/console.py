@@ -15,9 +15,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from bathyscope.cli import session
+from bathyscope.core.strict import plain
+from bathyscope.core.text import shown
 from bathyscope.errors import BathyscopeError
-from bathyscope.strict import plain
-from bathyscope.text import shown
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,8 +14,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 from cyclopts import Group, Parameter
 
 from bathyscope.cli.declared import Call, declared, descriptions
+from bathyscope.core.strict import read_json
 from bathyscope.options import choices
-from bathyscope.strict import read_json
 
 _NESTED = "__"
 

@@ -18,8 +18,8 @@ from bathyscope.cli.console import (
     say,
     warnings_as_lines,
 )
+from bathyscope.core.interrupts import INTERRUPTED, ending_in_order
 from bathyscope.errors import BathyscopeError, ModelError, OptionError, did_you_mean, is_out_of_memory
-from bathyscope.interrupts import INTERRUPTED, ending_in_order
 
 # large pages for tensors: about 6 % on a CPU; read once, when torch first allocates
 os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 from bathyscope.cli.console import write, write_table
 
 if TYPE_CHECKING:
-    from bathyscope.store.run import Run
+    from bathyscope.runs.run import Run
 
 
 def summary(run: Run) -> dict[str, Any]:
     """A run for machines: where it is, what it is of, what it holds, and its effective depth, if any."""
-    from bathyscope.report.table import MEASURE, effective_depth_rows
+    from bathyscope.pages.table import MEASURE, effective_depth_rows
 
     return {
         "run": None if run.path is None else str(run.path),
@@ -37,7 +37,7 @@ def write_headline(run: Run) -> None:
 
 def print_summary(run: Run) -> None:
     """A run for people: its verdict and caption, the effective-depth table or else what it holds, and its path."""
-    from bathyscope.report.table import MEASURE
+    from bathyscope.pages.table import MEASURE
 
     write_headline(run)
     if MEASURE in run.measures:
@@ -50,7 +50,7 @@ def print_summary(run: Run) -> None:
 
 def write_effective_depth(run: Run) -> None:
     """Every estimate with its interval, 80 columns wide, and the reasons for missing numbers below them."""
-    from bathyscope.report.table import LEGEND, depth_cells, depth_headings, effective_depth_rows, remarks
+    from bathyscope.pages.table import LEGEND, depth_cells, depth_headings, effective_depth_rows, remarks
 
     rows = effective_depth_rows(run)
     caption = [LEGEND, *remarks(rows)]

@@ -1,1 +1,1 @@
-
+"""Which rows a measure needs, what it observes, which labelled numbers result."""

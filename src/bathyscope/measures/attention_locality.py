@@ -12,10 +12,10 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from bathyscope.anatomy.attention import Attention, attention_heads
 from bathyscope.errors import warn
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, refusal
 from bathyscope.measures.declared.attention_locality import DECLARATION, AttentionLocalityOptions
+from bathyscope.model.anatomy.attention import Attention, attention_heads
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.probe import BaselineView

@@ -12,12 +12,12 @@ import numpy as np
 import xarray as xr
 from torch import Tensor
 
-from bathyscope.anatomy.anatomy import Anatomy
-from bathyscope.anatomy.checks import Checks
-from bathyscope.anatomy.plain import home_of
 from bathyscope.errors import ModelError, PromptError
 from bathyscope.labels import Table
 from bathyscope.measures.declaration import Declaration
+from bathyscope.model.anatomy.anatomy import Anatomy
+from bathyscope.model.anatomy.checks import Checks
+from bathyscope.model.anatomy.plain import home_of
 from bathyscope.options import NoOptions, coerce
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.source import Source

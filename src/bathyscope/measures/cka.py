@@ -17,10 +17,10 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from bathyscope.anatomy.plain import home_of
 from bathyscope.errors import OptionError
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
 from bathyscope.measures.declared.cka import DECLARATION, GROUPS, CkaOptions
+from bathyscope.model.anatomy.plain import home_of
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.statistics.hsic import FEWEST, Array, HsicSums, even_groups, gram, minibatch_sums
 from bathyscope.statistics.hsic import cka as ratio

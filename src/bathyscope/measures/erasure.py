@@ -14,13 +14,13 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from bathyscope.anatomy.plain import home_of
 from bathyscope.errors import PromptError
 from bathyscope.measures.answered import AnsweredMeasure, AnsweredProbe
 from bathyscope.measures.base import MeasureProbe, ModelFacts
 from bathyscope.measures.declared.erasure import DECLARATION, ErasureOptions
 from bathyscope.measures.finite import overflow
 from bathyscope.measures.operands import operand_summary, require_operands
+from bathyscope.model.anatomy.plain import home_of
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.source import Source
 from bathyscope.wavefront.batch import Batch, plan_batches, within

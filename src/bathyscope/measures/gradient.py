@@ -12,15 +12,19 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from bathyscope.gradients.depth import DepthGradients
-from bathyscope.gradients.differentiable import differentiating, require_differentiable, unavailable_when_streamed
-from bathyscope.gradients.trajectory import Trajectory
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
 from bathyscope.measures.declared.gradient import DECLARATION
 from bathyscope.options import NoOptions
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.engine import Wavefront
+from bathyscope.wavefront.gradients.depth import DepthGradients
+from bathyscope.wavefront.gradients.differentiable import (
+    differentiating,
+    require_differentiable,
+    unavailable_when_streamed,
+)
+from bathyscope.wavefront.gradients.trajectory import Trajectory
 from bathyscope.wavefront.probe import BaselineView
 
 

@@ -12,17 +12,21 @@ import numpy as np
 import xarray as xr
 
 from bathyscope.errors import warn
-from bathyscope.gradients.chain import Chain
-from bathyscope.gradients.differentiable import differentiating, require_differentiable, unavailable_when_streamed
-from bathyscope.gradients.integrate import Integrator, Quadrature, gauss_legendre, left_riemann
-from bathyscope.gradients.trajectory import Trajectory
 from bathyscope.measures.answered import AnsweredMeasure, AnsweredProbe
 from bathyscope.measures.base import MeasureProbe, ModelFacts
 from bathyscope.measures.declared.integrated_gradients import BASELINES, DECLARATION, SITES, IntegratedGradientsOptions
+from bathyscope.model.streaming.lending import lent
 from bathyscope.prompts.prompt import TokenizedPrompt
-from bathyscope.streaming.lending import lent
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.engine import Wavefront
+from bathyscope.wavefront.gradients.chain import Chain
+from bathyscope.wavefront.gradients.differentiable import (
+    differentiating,
+    require_differentiable,
+    unavailable_when_streamed,
+)
+from bathyscope.wavefront.gradients.integrate import Integrator, Quadrature, gauss_legendre, left_riemann
+from bathyscope.wavefront.gradients.trajectory import Trajectory
 from bathyscope.wavefront.probe import BaselineView
 
 

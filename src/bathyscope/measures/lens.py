@@ -12,7 +12,6 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from bathyscope.anatomy.plain import home_of
 from bathyscope.errors import PromptError
 from bathyscope.measures.answered import require_answers
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
@@ -20,6 +19,7 @@ from bathyscope.measures.declared.lens import DECLARATION, LensOptions
 from bathyscope.measures.finite import require_finite
 from bathyscope.measures.settling import is_deep, prediction_depth, settle_depth
 from bathyscope.measures.token_values import TokenValues
+from bathyscope.model.anatomy.plain import home_of
 from bathyscope.options import Range
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.wavefront.batch import Batch

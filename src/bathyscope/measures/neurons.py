@@ -15,13 +15,13 @@ import xarray as xr
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bathyscope.anatomy.neurons import OutputWeights, at_hand, directions_of, output_weights
-from bathyscope.arrays import FloatArray
+from bathyscope.core.arrays import FloatArray
 from bathyscope.errors import ModelError, warn
 from bathyscope.measures.base import Measure, ModelFacts, refusal
 from bathyscope.measures.declared.neurons import DECLARATION, NeuronsOptions
 from bathyscope.measures.token_classes import CLASSES, members
 from bathyscope.measures.unembedding import Unembedding
+from bathyscope.model.anatomy.neurons import OutputWeights, at_hand, directions_of, output_weights
 from bathyscope.prompts.prompt import TokenizedPrompt
 
 TILE = 1024

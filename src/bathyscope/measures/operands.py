@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from bathyscope.arrays import IntArray
+from bathyscope.core.arrays import IntArray
 from bathyscope.errors import PromptError
 from bathyscope.measures.declaration import Declaration
 from bathyscope.prompts.prompt import TokenizedPrompt

@@ -19,7 +19,6 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from bathyscope.anatomy.plain import home_of
 from bathyscope.errors import PromptError, warn
 from bathyscope.measures.answered import padded_pieces
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, refusal
@@ -27,6 +26,7 @@ from bathyscope.measures.declared.patching import DECLARATION, PatchingOptions
 from bathyscope.measures.finite import require_finite
 from bathyscope.measures.operands import operand_summary, require_operands
 from bathyscope.measures.prompt_pairs import PromptPair, pairs_of
+from bathyscope.model.anatomy.plain import home_of
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.compare import Pair, at_one_position, kl_from_reference

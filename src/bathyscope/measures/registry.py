@@ -17,10 +17,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
+from bathyscope.core.plug_ins import declared, taken
 from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.measures.declaration import Declaration
 from bathyscope.options import coerce
-from bathyscope.plug_ins import declared, taken
 
 if TYPE_CHECKING:
     from bathyscope.measures.base import Measure

@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 import xarray as xr
 
-from bathyscope.arrays import FloatArray, IntArray
+from bathyscope.core.arrays import FloatArray, IntArray
 from bathyscope.measures.base import Measure, ModelFacts
 from bathyscope.measures.curves import one_norm
 from bathyscope.measures.declared.stages import DECLARATION, StagesOptions

@@ -23,7 +23,6 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from bathyscope.anatomy.plain import home_of, where_float64_is_known
 from bathyscope.errors import OptionError, PromptError
 from bathyscope.measures.answered import require_answers
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
@@ -31,6 +30,7 @@ from bathyscope.measures.declared.translated_lens import DECLARATION, Translated
 from bathyscope.measures.finite import require_finite
 from bathyscope.measures.normal_equations import NormalEquations
 from bathyscope.measures.settling import prediction_depth
+from bathyscope.model.anatomy.plain import home_of, where_float64_is_known
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.statistics.least_squares import RIDGE
 from bathyscope.statistics.splits import FEWEST, Splits, split

@@ -12,9 +12,9 @@ from functools import reduce
 import torch
 from torch import Tensor
 
-from bathyscope.anatomy.readout import Readout, norm_kind
-from bathyscope.arrays import FloatArray
+from bathyscope.core.arrays import FloatArray
 from bathyscope.errors import ModelError
+from bathyscope.model.anatomy.readout import Readout, norm_kind
 from bathyscope.statistics.moments import Moments
 
 TILE = 4096

@@ -1,23 +1,29 @@
-"""Loading a causal language model, checking that its anatomy holds, and knowing what it is."""
+"""From a name to a checked model: files, anatomy, streaming, memory."""
 
-from bathyscope.model.admission import alone
-from bathyscope.model.checkpoint import load_config
-from bathyscope.model.devices import as_device, as_dtype
-from bathyscope.model.loading import AnyModel, anatomy_of, load, loaded
-from bathyscope.model.model import Model
-from bathyscope.model.weights import adapters_of, config_hash, weight_hash
+from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "AnyModel",
-    "Model",
-    "adapters_of",
-    "alone",
-    "anatomy_of",
-    "as_device",
-    "as_dtype",
-    "config_hash",
-    "load",
-    "load_config",
-    "loaded",
-    "weight_hash",
-]
+from bathyscope.core.lazy import found, homes
+
+if TYPE_CHECKING:
+    from bathyscope.model.admission import alone as alone
+    from bathyscope.model.checkpoint import load_config as load_config
+    from bathyscope.model.devices import as_device as as_device
+    from bathyscope.model.devices import as_dtype as as_dtype
+    from bathyscope.model.loading import AnyModel as AnyModel
+    from bathyscope.model.loading import anatomy_of as anatomy_of
+    from bathyscope.model.loading import load as load
+    from bathyscope.model.loading import loaded as loaded
+    from bathyscope.model.model import Model as Model
+    from bathyscope.model.reading import tokenized as tokenized
+    from bathyscope.model.weights import adapters_of as adapters_of
+    from bathyscope.model.weights import config_hash as config_hash
+    from bathyscope.model.weights import weight_hash as weight_hash
+
+# torch and transformers take seconds to import, and families are data that need neither
+_LAZY = homes(__file__)
+
+__all__ = sorted(_LAZY)
+
+
+def __getattr__(name: str) -> Any:
+    return found(__name__, _LAZY, name)

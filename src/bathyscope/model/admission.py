@@ -13,9 +13,9 @@ from weakref import WeakKeyDictionary
 from torch import Tensor, nn
 from torch.nn.modules import module as torch_module
 
-from bathyscope.anatomy.anatomy import config_of
 from bathyscope.errors import ModelError, warn
-from bathyscope.streaming.offloaded import store_of
+from bathyscope.model.anatomy.anatomy import config_of
+from bathyscope.model.streaming.offloaded import store_of
 
 _LOCKS: WeakKeyDictionary[nn.Module, threading.RLock] = WeakKeyDictionary()
 _GUARD = threading.Lock()

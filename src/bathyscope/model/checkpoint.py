@@ -17,13 +17,13 @@ from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 from transformers.utils import cached_file
 
-from bathyscope.anatomy.registry import family_for
 from bathyscope.errors import ModelError, is_out_of_memory, warn
+from bathyscope.model.anatomy.registry import family_for
 from bathyscope.model.files import INDEX, indexed, require_whole
+from bathyscope.model.memory import out_of_memory
 from bathyscope.model.place import folder_of, similar_folders
 from bathyscope.model.placement import blocks_of, device_map, is_streamed, straight_to
-from bathyscope.streaming.offloaded import take_over
-from bathyscope.wavefront.calls import out_of_memory
+from bathyscope.model.streaming.offloaded import take_over
 
 _SHOWN = 5
 _LONGEST = 400

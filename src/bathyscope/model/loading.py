@@ -11,13 +11,6 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from bathyscope.anatomy.anatomy import Anatomy, resolve
-from bathyscope.anatomy.checks import Checks, check
-from bathyscope.anatomy.family import Family
-from bathyscope.anatomy.generic import family_of
-from bathyscope.anatomy.mode import evaluating, require_own_order
-from bathyscope.anatomy.plain import home_of
-from bathyscope.anatomy.sites import submodule
 from bathyscope.errors import ModelError, is_out_of_memory, warn
 from bathyscope.model.admission import (
     alone,
@@ -27,14 +20,21 @@ from bathyscope.model.admission import (
     without_adapter,
     without_compilation,
 )
+from bathyscope.model.anatomy.anatomy import Anatomy, resolve
+from bathyscope.model.anatomy.checks import Checks, check
+from bathyscope.model.anatomy.family import Family
+from bathyscope.model.anatomy.generic import family_of
+from bathyscope.model.anatomy.mode import evaluating, require_own_order
+from bathyscope.model.anatomy.plain import home_of
+from bathyscope.model.anatomy.sites import submodule
 from bathyscope.model.checkpoint import read_checkpoint
 from bathyscope.model.devices import Attention, as_device, as_dtype
+from bathyscope.model.memory import out_of_memory
 from bathyscope.model.model import Model
 from bathyscope.model.placement import Placement, blocks_of
+from bathyscope.model.streaming.offloaded import is_offloaded, store_of, take_over
 from bathyscope.model.weights import WeightReading
 from bathyscope.options import Range, checked
-from bathyscope.streaming.offloaded import is_offloaded, store_of, take_over
-from bathyscope.wavefront.calls import out_of_memory
 
 AnyModel = Model | PreTrainedModel | str | Path
 """What every part takes as a model."""

@@ -9,12 +9,12 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from bathyscope.anatomy.anatomy import Anatomy, config_of
-from bathyscope.anatomy.checks import Checks
-from bathyscope.anatomy.plain import home_of
-from bathyscope.streaming.offloaded import store_of
-from bathyscope.streaming.store import BlockStore
-from bathyscope.text import html_table
+from bathyscope.core.text import html_table
+from bathyscope.model.anatomy.anatomy import Anatomy, config_of
+from bathyscope.model.anatomy.checks import Checks
+from bathyscope.model.anatomy.plain import home_of
+from bathyscope.model.streaming.offloaded import store_of
+from bathyscope.model.streaming.store import BlockStore
 
 # positions (ALiBi biases in MPT) come from tables that are no embeddings
 _OWN_TABLES = ("codegen", "ctrl", "gptj", "mpt")

@@ -9,13 +9,13 @@ import torch
 from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from bathyscope.anatomy.anatomy import config_of
-from bathyscope.anatomy.registry import family_for
-from bathyscope.anatomy.sites import submodule
 from bathyscope.errors import ModelError, warn
+from bathyscope.model.anatomy.anatomy import config_of
+from bathyscope.model.anatomy.registry import family_for
+from bathyscope.model.anatomy.sites import submodule
 from bathyscope.model.files import INDEX, SINGLE, indexed
-from bathyscope.streaming.files import CheckpointFile, Place
-from bathyscope.wavefront.memory import free_bytes
+from bathyscope.model.memory import free_bytes
+from bathyscope.model.streaming.files import CheckpointFile, Place
 
 Placement = Literal["auto", "resident", "stream"]
 STATE_BYTES: Final = 512 << 20

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedConfig
 
 from bathyscope.model.marks import Mark, chunks, marks_of
-from bathyscope.streaming.offloaded import store_of
+from bathyscope.model.streaming.offloaded import store_of
 
 _CHUNK_BYTES = 1 << 24
 # hashing lets other threads run; each holds one chunk

@@ -1,23 +1,24 @@
-"""What a model is measured on: where prompts come from, and how text becomes token ids.
+"""From anything a user gives to token ids, answers and labels.
 
-``tokenized(model, "gsm8k:10")`` is the one way from whatever the user gives (``source.resolve``) to the ``Prompts``
-that every part takes: token ids, names, answers, labels and their hash.
+``bathyscope.model.tokenized`` reads what a source (``source.resolve``) gives into the ``Prompts`` that every
+part takes: token ids, names, answers, labels and their hash.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from bathyscope.lazy import found
+from bathyscope.core.lazy import found, homes
+
+if TYPE_CHECKING:
+    from bathyscope.prompts.prompts import Prompts as Prompts
+    from bathyscope.prompts.tasks import TASKS as TASKS
+    from bathyscope.prompts.tasks import task as task
+    from bathyscope.prompts.tasks.vocabulary import word_tokenizer as word_tokenizer
 
 # a single prompt costs no more than its own file
-_HOMES = {
-    "Prompts": "bathyscope.prompts.prompts:Prompts",
-    "TASKS": "bathyscope.prompts.tasks:TASKS",
-    "task": "bathyscope.prompts.tasks:task",
-    "tokenized": "bathyscope.model.reading:tokenized",
-    "word_tokenizer": "bathyscope.prompts.tasks.vocabulary:word_tokenizer",
-}
-__all__ = list(_HOMES)
+_LAZY = homes(__file__)
+
+__all__ = sorted(_LAZY)
 
 
 def __getattr__(name: str) -> Any:
-    return found(__name__, _HOMES, name)
+    return found(__name__, _LAZY, name)

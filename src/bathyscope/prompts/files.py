@@ -15,9 +15,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
 
+from bathyscope.core.strict import read_json
 from bathyscope.errors import PromptError, did_you_mean, warn
 from bathyscope.prompts.prompt import Prompt
-from bathyscope.strict import read_json
 
 Row = Mapping[str, Any]
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from bathyscope.core.text import html_table
 from bathyscope.errors import PromptError
 from bathyscope.prompts.parts import clusters, parts
 from bathyscope.prompts.prompt import Label, Prompt, PromptSet, TokenizedPrompt
 from bathyscope.prompts.tokenizer import pieces, tokenizer_hash
-from bathyscope.text import html_table
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -32,10 +32,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from bathyscope.core.text import elided
 from bathyscope.errors import PromptError, did_you_mean
 from bathyscope.prompts.datasets import DataSet, data_set, names
 from bathyscope.prompts.generators import GENERATORS, TASK_PREFIX, Generator
-from bathyscope.text import elided
 
 CORPUS_SUFFIXES = (".txt", ".txt.gz")
 PROMPT_FILE_SUFFIXES = (".jsonl", ".jsonl.gz")

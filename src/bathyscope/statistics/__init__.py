@@ -1,1 +1,1 @@
-"""Means over prompts, depths read off curves, bootstrap intervals: numpy, scipy and statsmodels only."""
+"""Numbers in, estimates with intervals out; numpy, scipy and statsmodels only."""

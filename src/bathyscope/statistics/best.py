@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from bathyscope.arrays import FloatArray, IntArray
+from bathyscope.core.arrays import FloatArray, IntArray
 from bathyscope.errors import OptionError
 from bathyscope.statistics.bootstrap import bootstrap_interval, cluster_weights, resample_counts, small_sample
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from bathyscope.arrays import FloatArray, IntArray
+from bathyscope.core.arrays import FloatArray, IntArray
 
 BIAS_FACTOR = 2.0
 """Bias of a crossing over what resampling shows of it: 1 on a smooth curve, up to about 2.4 where many equal

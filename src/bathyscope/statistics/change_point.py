@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bathyscope.arrays import FloatArray
+from bathyscope.core.arrays import FloatArray
 
 FIRST: Final = 1
 """The first entry that is looked at."""

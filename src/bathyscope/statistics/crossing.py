@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bathyscope.arrays import FloatArray
+from bathyscope.core.arrays import FloatArray
 
 Criterion = Literal["cosine", "kl", "overlap"]
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from statsmodels.regression.linear_model import OLS
 from statsmodels.stats.outliers_influence import variance_inflation_factor
 
-from bathyscope.arrays import FloatArray
+from bathyscope.core.arrays import FloatArray
 from bathyscope.errors import OptionError
 from bathyscope.labels import Label, Table, interval, labelled
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bathyscope.arrays import FloatArray
+from bathyscope.core.arrays import FloatArray
 from bathyscope.statistics.bootstrap import bootstrap_interval, cluster_weights
 from bathyscope.statistics.crossing import centre_of_mass, layer_effect
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bathyscope.arrays import FloatArray, IntArray
+from bathyscope.core.arrays import FloatArray, IntArray
 from bathyscope.statistics.bootstrap import bootstrap_interval, cluster_weights, resample_counts
 from bathyscope.statistics.change_point import change_point, change_point_reason
 from bathyscope.statistics.crossing import (

@@ -6,7 +6,7 @@ Source: csordas2025, layer skipping.
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bathyscope.arrays import FloatArray
+from bathyscope.core.arrays import FloatArray
 
 
 def influence_received(effect: ArrayLike) -> FloatArray:

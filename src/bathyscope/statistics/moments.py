@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from bathyscope.arrays import FloatArray
+from bathyscope.core.arrays import FloatArray
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bathyscope.arrays import FloatArray, IntArray
+from bathyscope.core.arrays import FloatArray, IntArray
 from bathyscope.statistics.trend import Trend, trend
 
 SHARE: Final = 0.9

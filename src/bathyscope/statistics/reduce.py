@@ -5,7 +5,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bathyscope.arrays import FloatArray
+from bathyscope.core.arrays import FloatArray
 
 
 def weighted_mean(values: ArrayLike, weights: ArrayLike) -> FloatArray:

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bathyscope.arrays import FloatArray
+from bathyscope.core.arrays import FloatArray
 from bathyscope.statistics.difference import Contrast, Term, contrast
 from bathyscope.statistics.reading import Reading
 from bathyscope.statistics.smoothing import falling_fit, rising_fit

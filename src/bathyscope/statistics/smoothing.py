@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import isotonic_regression
 from statsmodels.nonparametric.smoothers_lowess import lowess
 
-from bathyscope.arrays import FloatArray
+from bathyscope.core.arrays import FloatArray
 
 LOESS_SHARE: Final = 1 / 4
 """Share of a curve's entries that each local line is fitted to."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bathyscope.arrays import IntArray
+from bathyscope.core.arrays import IntArray
 from bathyscope.errors import OptionError, PromptError, warn
 
 FEWEST = 4

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bathyscope.arrays import FloatArray, IntArray
+from bathyscope.core.arrays import FloatArray, IntArray
 from bathyscope.statistics.bootstrap import cluster_weights, mean_variance, resample_counts, widened
 from bathyscope.statistics.reduce import weighted_mean
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from bathyscope.arrays import FloatArray, IntArray
+from bathyscope.core.arrays import FloatArray, IntArray
 from bathyscope.statistics.bootstrap import Interval
 
 FEWEST = 3

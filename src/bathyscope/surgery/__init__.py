@@ -1,1 +1,1 @@
-"""Acting on depth: a schedule on the real model, and choosing, proving and exporting what can go."""
+"""Act on depth: choose, prove, export, repair, benchmark, exit early."""

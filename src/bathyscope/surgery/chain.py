@@ -19,9 +19,9 @@ import torch
 from torch import Tensor, nn
 from transformers import Cache
 
-from bathyscope.anatomy.anatomy import Anatomy
-from bathyscope.anatomy.recording import CACHE_NAMES, by_name
 from bathyscope.errors import ModelError
+from bathyscope.model.anatomy.anatomy import Anatomy
+from bathyscope.model.anatomy.recording import CACHE_NAMES, by_name
 from bathyscope.schedule import Schedule
 
 _OWNERS: WeakKeyDictionary[Cache, SlotCache] = WeakKeyDictionary()

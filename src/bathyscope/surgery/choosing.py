@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bathyscope.arrays import FloatArray
+from bathyscope.core.arrays import FloatArray
 from bathyscope.surgery.ledger import Ledger
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.engine import Wavefront

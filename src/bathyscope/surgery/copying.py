@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from bathyscope.anatomy.family import Family
 from bathyscope.errors import ModelError
 from bathyscope.model import Model, load
+from bathyscope.model.anatomy.family import Family
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.export_source import Source
 from bathyscope.surgery.exporting import layout_of, require_all_layers, schedule_for

@@ -18,14 +18,14 @@ import torch
 from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
-from bathyscope.anatomy.anatomy import Anatomy
-from bathyscope.anatomy.calls import Call, called
-from bathyscope.anatomy.gaps import gap, random_ids
-from bathyscope.anatomy.replay import Replay, State
-from bathyscope.anatomy.sites import tapped
 from bathyscope.errors import ModelError, OptionError
 from bathyscope.measures.normal_equations import NormalEquations
 from bathyscope.model import Model
+from bathyscope.model.anatomy.anatomy import Anatomy
+from bathyscope.model.anatomy.calls import Call, called
+from bathyscope.model.anatomy.gaps import gap, random_ids
+from bathyscope.model.anatomy.replay import Replay, State
+from bathyscope.model.anatomy.sites import tapped
 from bathyscope.schedule import Schedule
 from bathyscope.statistics.least_squares import RIDGE, Array, RidgeMaps, Sums
 from bathyscope.surgery.copying import ScheduledCopy

@@ -10,10 +10,10 @@ import torch
 from huggingface_hub import snapshot_download
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from bathyscope.anatomy.family import Family
 from bathyscope.errors import ModelError, OptionError
 from bathyscope.model import AnyModel, Model, load_config, weight_hash
 from bathyscope.model.admission import without_adapter
+from bathyscope.model.anatomy.family import Family
 from bathyscope.model.files import SINGLE, indexed, require_whole
 from bathyscope.model.place import folder_of, here
 from bathyscope.surgery.weight_files import file_hashes, stored_in

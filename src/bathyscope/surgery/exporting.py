@@ -17,14 +17,14 @@ from typing import Annotated, Any, Literal
 from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 
+from bathyscope.core.interrupts import uninterrupted
 from bathyscope.errors import ModelError, OptionError, StoreError, warn
-from bathyscope.interrupts import uninterrupted
 from bathyscope.model import AnyModel, Model, alone, config_hash
 from bathyscope.model.files import INDEX, SINGLE, require_whole
 from bathyscope.options import Range, checked
+from bathyscope.runs.atomic import PARTIAL, write_atomically
+from bathyscope.runs.folder import folder_path
 from bathyscope.schedule import Schedule
-from bathyscope.store.atomic import PARTIAL, write_atomically
-from bathyscope.store.folder import folder_path
 from bathyscope.surgery.card import CARD, RECORD, Record, card, same
 from bathyscope.surgery.export_source import Source, companions, source_of
 from bathyscope.surgery.layout import Layout

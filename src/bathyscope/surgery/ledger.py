@@ -9,13 +9,13 @@ from typing import Final, Literal
 import numpy as np
 import xarray as xr
 
-from bathyscope.arrays import FloatArray
+from bathyscope.core.arrays import FloatArray
+from bathyscope.core.progress import ProgressBar
 from bathyscope.measures.costs import Metric, Over, Values, tree_costs
 from bathyscope.model import Model
-from bathyscope.progress import ProgressBar
 from bathyscope.prompts.prompts import Prompts
-from bathyscope.store.pieces import Pieces
-from bathyscope.store.shards import decode, encode
+from bathyscope.runs.pieces import Pieces
+from bathyscope.runs.shards import decode, encode
 from bathyscope.wavefront.batch import Batch, plan_batches
 from bathyscope.wavefront.engine import Wavefront
 from bathyscope.wavefront.histories import History, Tree, without

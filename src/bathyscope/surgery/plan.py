@@ -12,11 +12,11 @@ import xarray as xr
 
 from bathyscope.errors import ModelError, OptionError, StoreError
 from bathyscope.labels import Label, interval, labelled
+from bathyscope.prompts.samples import by_clusters
+from bathyscope.runs.folder import Kind, folder_path, read_manifest, verified
+from bathyscope.runs.shards import decode, encode_results
 from bathyscope.schedule import Schedule
-from bathyscope.store.folder import Kind, folder_path, read_manifest, verified
-from bathyscope.store.shards import decode, encode_results
 from bathyscope.surgery.card import on_data
-from bathyscope.surgery.samples import by_clusters
 from bathyscope.surgery.task_table import HEADINGS as TASK_HEADINGS
 from bathyscope.surgery.task_table import task_cells, task_sentences
 

@@ -7,14 +7,14 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from bathyscope.anatomy.anatomy import Anatomy, resolve
-from bathyscope.anatomy.checks import check
-from bathyscope.anatomy.family import Family
-from bathyscope.anatomy.gaps import random_ids
-from bathyscope.anatomy.plain import plain_forward
-from bathyscope.anatomy.sites import submodule
 from bathyscope.errors import ModelError
 from bathyscope.model import anatomy_of
+from bathyscope.model.anatomy.anatomy import Anatomy, resolve
+from bathyscope.model.anatomy.checks import check
+from bathyscope.model.anatomy.family import Family
+from bathyscope.model.anatomy.gaps import random_ids
+from bathyscope.model.anatomy.plain import plain_forward
+from bathyscope.model.anatomy.sites import submodule
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.chain import Chain
 from bathyscope.surgery.layout import Layout

@@ -8,28 +8,28 @@ from typing import Annotated, Any, Final, Literal, get_args
 
 import numpy as np
 
-from bathyscope.arrays import FloatArray, IntArray
+from bathyscope.core.arrays import FloatArray, IntArray
+from bathyscope.core.interrupts import ended_as_interrupted
 from bathyscope.errors import ModelError, OptionError, PruningError, did_you_mean, warn
-from bathyscope.evaluation.evaluating import evaluate as evaluated
-from bathyscope.evaluation.evaluating import require_answerable
-from bathyscope.evaluation.result import against_full
-from bathyscope.interrupts import ended_as_interrupted
 from bathyscope.measures.costs import Over
 from bathyscope.model import AnyModel, Model, alone, config_hash, loaded
 from bathyscope.model.place import here
 from bathyscope.model.reading import tokenized
 from bathyscope.options import Coverage, Range, Resamples, checked
 from bathyscope.prompts.prompts import Prompts
+from bathyscope.prompts.samples import judging, require_answers, require_apart, told_clusters
 from bathyscope.prompts.source import Source
+from bathyscope.runs.folder import folder_path
+from bathyscope.runs.pieces import Pieces
 from bathyscope.schedule import Schedule
 from bathyscope.statistics.best import compared_with_best
 from bathyscope.statistics.bootstrap import mean_interval
-from bathyscope.store.folder import folder_path
-from bathyscope.store.pieces import Pieces
+from bathyscope.surgery.benchmarks.evaluating import evaluate as evaluated
+from bathyscope.surgery.benchmarks.evaluating import require_answerable
+from bathyscope.surgery.benchmarks.result import against_full
 from bathyscope.surgery.choosing import RANDOM, Found, Search, Subset
 from bathyscope.surgery.ledger import Ledger, Role
 from bathyscope.surgery.plan import PRUNING, RESULT, TASKS, Plan, decoded, encoded, result, with_tasks
-from bathyscope.surgery.samples import judging, require_answers, require_apart, told_clusters
 from bathyscope.wavefront.histories import Unit, without
 
 Part = Literal["block", "attention", "mlp"]

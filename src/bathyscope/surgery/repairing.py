@@ -12,27 +12,27 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from bathyscope.anatomy.mode import evaluating
-from bathyscope.arrays import IntArray
+from bathyscope.core.arrays import IntArray
+from bathyscope.core.progress import ProgressBar
 from bathyscope.errors import ModelError, OptionError, PromptError
 from bathyscope.model import AnyModel, Model, alone, load, loaded
+from bathyscope.model.anatomy.mode import evaluating
 from bathyscope.model.reading import tokenized
 from bathyscope.options import Coverage, Resamples, checked
-from bathyscope.progress import ProgressBar
 from bathyscope.prompts.parts import resampled
 from bathyscope.prompts.prompts import Prompts
+from bathyscope.prompts.samples import judging, require_apart
 from bathyscope.prompts.source import Source
+from bathyscope.runs.folder import folder_path
 from bathyscope.schedule import Schedule
 from bathyscope.statistics.bootstrap import bootstrap_interval, cluster_weights, mean_interval, resample_counts
 from bathyscope.statistics.least_squares import Array
-from bathyscope.store.folder import folder_path
 from bathyscope.surgery.card import as_text, on_data
 from bathyscope.surgery.copying import ScheduledCopy
 from bathyscope.surgery.cuts import cuts_of, repaired_by_maps
 from bathyscope.surgery.export_source import source_of
 from bathyscope.surgery.exporting import require_plain, schedule_for, write_export
 from bathyscope.surgery.healing import Budget, heal, identified, require_own
-from bathyscope.surgery.samples import judging, require_apart
 from bathyscope.wavefront.batch import plan_batches
 
 How = Literal["scale", "linear", "heal"]

@@ -9,19 +9,19 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from bathyscope.core.interrupts import ended_as_interrupted
 from bathyscope.errors import ModelError, OptionError, PromptError
-from bathyscope.interrupts import ended_as_interrupted
 from bathyscope.labels import Label, interval, labelled
 from bathyscope.measures.costs import Metric, Over
 from bathyscope.model import AnyModel, Model, alone, loaded
 from bathyscope.model.reading import tokenized
 from bathyscope.options import Coverage, Resamples, checked
 from bathyscope.prompts.prompts import Prompts
+from bathyscope.prompts.samples import by_clusters, judging, require_answers, told_clusters
 from bathyscope.prompts.source import Source
 from bathyscope.schedule import Schedule
 from bathyscope.statistics.best import simultaneous, simultaneous_gains
 from bathyscope.surgery.ledger import Ledger
-from bathyscope.surgery.samples import by_clusters, judging, require_answers, told_clusters
 from bathyscope.wavefront.histories import following, twice
 
 _NAMED: Final = 5

@@ -11,16 +11,16 @@ import torch
 from torch import Tensor, nn
 from transformers import DynamicCache, PreTrainedModel
 
-from bathyscope.anatomy.anatomy import Anatomy, config_of
-from bathyscope.anatomy.checks import Checks, check
-from bathyscope.anatomy.family import Family
-from bathyscope.anatomy.gaps import gap, random_ids, tolerance
-from bathyscope.anatomy.mode import evaluating, running, runs_schedule
-from bathyscope.anatomy.recording import CACHE_NAMES
-from bathyscope.anatomy.replay import State
-from bathyscope.anatomy.sites import submodule
 from bathyscope.errors import ModelError, OptionError, did_you_mean
 from bathyscope.model import Model, anatomy_of
+from bathyscope.model.anatomy.anatomy import Anatomy, config_of
+from bathyscope.model.anatomy.checks import Checks, check
+from bathyscope.model.anatomy.family import Family
+from bathyscope.model.anatomy.gaps import gap, random_ids, tolerance
+from bathyscope.model.anatomy.mode import evaluating, running, runs_schedule
+from bathyscope.model.anatomy.recording import CACHE_NAMES
+from bathyscope.model.anatomy.replay import State
+from bathyscope.model.anatomy.sites import submodule
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.chain import Arguments, Chain
 from bathyscope.surgery.export_source import source_of

@@ -1,1 +1,1 @@
-"""Surveys: what is asked (``asking``), decided and computed (``plan``), and what a smaller run has (``growing``)."""
+"""Turn a request into a plan and carry it out, here or on many machines."""

@@ -10,15 +10,15 @@ from bathyscope.measures.base import Measure, ModelFacts
 from bathyscope.measures.registry import chosen, make
 from bathyscope.model import AnyModel, loaded
 from bathyscope.model.reading import tokenized
-from bathyscope.papers.presets import Preset
-from bathyscope.papers.presets import preset as preset_of
 from bathyscope.prompts.label_checks import require_free
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import Source
-from bathyscope.sharding import shard_tokens
-from bathyscope.store.merge import PROMPT
+from bathyscope.runs.merge import PROMPT
+from bathyscope.surveying.papers.presets import Preset
+from bathyscope.surveying.papers.presets import preset as preset_of
 from bathyscope.surveying.plan import SurveyPlan
+from bathyscope.surveying.sharding import shard_tokens
 
 Asked = str | type[Measure[Any]] | Measure[Any]
 Measures = Sequence[Asked] | Asked | None

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from bathyscope.assembly import NOISE, some_noise, with_labels
 from bathyscope.measures.base import Measure, ModelFacts
 from bathyscope.prompts.prompts import Prompts
-from bathyscope.store.growth import Growth
-from bathyscope.store.merge import PROMPT
-from bathyscope.store.shards import Datasets
+from bathyscope.runs.growth import Growth
+from bathyscope.runs.merge import PROMPT
+from bathyscope.runs.shards import Datasets
+from bathyscope.surveying.assembly import NOISE, some_noise, with_labels
 
 Cut = Callable[[range, Sequence[Measure[Any]]], list[list[int]]]
 """Prompts of a shard and measures → batches."""

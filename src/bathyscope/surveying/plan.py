@@ -12,29 +12,28 @@ from typing import Any
 import torch
 import xarray as xr
 
-from bathyscope.assembly import NOISE, joined_noise, noise_by_prompt, noise_floor, with_labels, with_summary
+from bathyscope.core.progress import ProgressBar
+from bathyscope.core.text import without_folders
 from bathyscope.errors import ModelError, is_out_of_memory
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
 from bathyscope.measures.registry import MEASURES
 from bathyscope.model import Model, adapters_of, config_hash
-from bathyscope.progress import ProgressBar
+from bathyscope.model.memory import free_bytes, out_of_memory
 from bathyscope.prompts.label_checks import require_free
 from bathyscope.prompts.prompts import Prompts, prompts_hash
-from bathyscope.sharding import batch_room, call_size, convoys_of, shards_of
-from bathyscope.store.canonical import canonical
-from bathyscope.store.growth import Growth
-from bathyscope.store.merge import merge, require_by_prompt
-from bathyscope.store.parts import Part
-from bathyscope.store.prompts import PROMPTS, PROMPTS_FILE, encode_prompts
-from bathyscope.store.run import Run, open_run
-from bathyscope.store.shards import Datasets
-from bathyscope.store.writer import RunWriter
+from bathyscope.runs.canonical import canonical
+from bathyscope.runs.growth import Growth
+from bathyscope.runs.merge import merge, require_by_prompt
+from bathyscope.runs.parts import Part
+from bathyscope.runs.prompts import PROMPTS, PROMPTS_FILE, encode_prompts
+from bathyscope.runs.run import Run, open_run
+from bathyscope.runs.shards import Datasets
+from bathyscope.runs.writer import RunWriter
+from bathyscope.surveying.assembly import NOISE, joined_noise, noise_by_prompt, noise_floor, with_labels, with_summary
 from bathyscope.surveying.growing import Kept, There
-from bathyscope.text import without_folders
+from bathyscope.surveying.sharding import batch_room, call_size, convoys_of, shards_of
 from bathyscope.wavefront.batch import Batch, plan_batches
-from bathyscope.wavefront.calls import out_of_memory
 from bathyscope.wavefront.engine import Wavefront
-from bathyscope.wavefront.memory import free_bytes
 from bathyscope.wavefront.replace import default_room
 
 

@@ -1,1 +1,1 @@
-
+"""Many histories through the blocks at once; gradients back."""

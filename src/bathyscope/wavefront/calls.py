@@ -11,8 +11,8 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from bathyscope.errors import ModelError, is_out_of_memory, warn
-from bathyscope.wavefront.memory import control_rides, free_bytes
+from bathyscope.errors import is_out_of_memory, warn
+from bathyscope.model.memory import control_rides, out_of_memory
 from bathyscope.wavefront.places import is_accelerator
 
 
@@ -58,16 +58,6 @@ class CallPolicy:
 def default_tokens(device: torch.device) -> int:
     """Tokens in a call where memory sets no limit."""
     return 32768 if is_accelerator(device) else 4800
-
-
-def out_of_memory(what: str, device: torch.device) -> ModelError:
-    """The refusal of something that is too large even by itself."""
-    free = free_bytes(device)
-    room = "" if free is None else f", where {free / 1e9:.2f} GB are free"
-    return ModelError(
-        f"{what} does not fit into the memory of {device}{room}. Give shorter prompts, a narrower dtype "
-        "(dtype='bfloat16'), or a device with more memory; weights can be streamed (placement='stream')."
-    )
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from bathyscope.anatomy.replay import Replay
+from bathyscope.model.anatomy.replay import Replay
 from bathyscope.wavefront import views
 from bathyscope.wavefront.batch import Batch, within
 from bathyscope.wavefront.calls import CallPolicy

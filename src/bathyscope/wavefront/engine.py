@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import torch
 from torch import Tensor, nn
 
-from bathyscope.anatomy.anatomy import Anatomy
-from bathyscope.anatomy.mode import evaluating
-from bathyscope.streaming.lending import keeping, lent
+from bathyscope.model.anatomy.anatomy import Anatomy
+from bathyscope.model.anatomy.mode import evaluating
+from bathyscope.model.streaming.lending import keeping, lent
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.calls import CallPolicy
 from bathyscope.wavefront.direct import DirectRows

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from bathyscope.anatomy.anatomy import Anatomy
-from bathyscope.anatomy.replay import Replay
-from bathyscope.streaming.lending import lent
+from bathyscope.model.anatomy.anatomy import Anatomy
+from bathyscope.model.anatomy.replay import Replay
+from bathyscope.model.streaming.lending import lent
 from bathyscope.wavefront import views
 from bathyscope.wavefront.batch import Batch, within
 from bathyscope.wavefront.calls import CallPolicy, CallResult

@@ -13,15 +13,15 @@ from typing import Final, NamedTuple
 import torch
 from torch import Tensor
 
-from bathyscope.anatomy.mode import evaluating
-from bathyscope.anatomy.replay import State
-from bathyscope.anatomy.sites import silenced
+from bathyscope.model.anatomy.mode import evaluating
+from bathyscope.model.anatomy.replay import State
+from bathyscope.model.anatomy.sites import silenced
+from bathyscope.model.memory import free_bytes
+from bathyscope.model.streaming.lending import lender_of, lent
 from bathyscope.schedule import Schedule
-from bathyscope.streaming.lending import lender_of, lent
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.calls import while_memory_lasts
 from bathyscope.wavefront.engine import Wavefront
-from bathyscope.wavefront.memory import free_bytes
 
 Land = Callable[[Sequence[int], Tensor], None]
 _ROOM: Final = 8

@@ -5,12 +5,13 @@ from contextlib import nullcontext
 import torch
 from torch import Tensor, nn
 
-from bathyscope.anatomy.anatomy import Anatomy
-from bathyscope.anatomy.attention import Seen, attending
-from bathyscope.anatomy.replay import Replay, State
-from bathyscope.anatomy.sites import tapped
 from bathyscope.errors import ModelError
-from bathyscope.wavefront.calls import out_of_memory, while_memory_lasts
+from bathyscope.model.anatomy.anatomy import Anatomy
+from bathyscope.model.anatomy.attention import Seen, attending
+from bathyscope.model.anatomy.replay import Replay, State
+from bathyscope.model.anatomy.sites import tapped
+from bathyscope.model.memory import out_of_memory
+from bathyscope.wavefront.calls import while_memory_lasts
 from bathyscope.wavefront.probe import BaselineView
 
 

@@ -9,8 +9,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from bathyscope.anatomy.attention import Attention
-from bathyscope.anatomy.readout import Readout
+from bathyscope.model.anatomy.attention import Attention
+from bathyscope.model.anatomy.readout import Readout
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.rows import Replacement, Request, ScheduleRow
 

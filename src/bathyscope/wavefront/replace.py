@@ -19,9 +19,9 @@ from itertools import groupby
 import torch
 from torch import Tensor, nn
 
-from bathyscope.anatomy.anatomy import Anatomy
-from bathyscope.anatomy.family import Site
-from bathyscope.anatomy.replay import Replay
+from bathyscope.model.anatomy.anatomy import Anatomy
+from bathyscope.model.anatomy.family import Site
+from bathyscope.model.anatomy.replay import Replay
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.calls import CallPolicy, even_pieces
 from bathyscope.wavefront.places import is_accelerator

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from bathyscope.anatomy.cache import CaptureCache
-from bathyscope.anatomy.family import Site
-from bathyscope.anatomy.replay import Replay, State
-from bathyscope.anatomy.sites import replaced, tapped
+from bathyscope.model.anatomy.cache import CaptureCache
+from bathyscope.model.anatomy.family import Site
+from bathyscope.model.anatomy.replay import Replay, State
+from bathyscope.model.anatomy.sites import replaced, tapped
 from bathyscope.wavefront.calls import CallPolicy, CallResult, even_pieces, halves, while_memory_lasts
 from bathyscope.wavefront.places import at, index
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from torch import Tensor, nn
 
-from bathyscope.anatomy.replay import Replay
+from bathyscope.model.anatomy.replay import Replay
 from bathyscope.wavefront import views
 from bathyscope.wavefront.calls import CallPolicy
 from bathyscope.wavefront.full import FullRows

@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from bathyscope import plug_ins
+from bathyscope.core import plug_ins
 from bathyscope.errors import PromptError
 from bathyscope.prompts import datasets
 from bathyscope.prompts.datasets.dataset import DataSet, filled_text_of

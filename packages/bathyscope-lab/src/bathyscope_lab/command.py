@@ -11,7 +11,7 @@ from bathyscope.cli import session
 from bathyscope.cli.arguments import Quiet, Whole, choose_one, folded
 from bathyscope.cli.console import quiet_libraries, say, write, write_json, write_table
 from bathyscope.cli.flags import command, flags, options_of
-from bathyscope.interrupts import INTERRUPTED
+from bathyscope.core.interrupts import INTERRUPTED
 
 if TYPE_CHECKING:
     from bathyscope_lab.train import Trained

@@ -16,7 +16,7 @@ from transformers import AutoModelForCausalLM, GenerationConfig, PreTrainedModel
 
 from bathyscope.errors import ModelError
 from bathyscope.prompts.tokenizer import PROBE, load_tokenizer
-from bathyscope.store.manifest import library_versions
+from bathyscope.runs.manifest import library_versions
 from bathyscope_lab import checkpoint
 from bathyscope_lab.card import model_card, revision
 from bathyscope_lab.curve import save_curve

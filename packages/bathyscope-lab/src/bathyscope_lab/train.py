@@ -16,10 +16,10 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainerCallback
 
-from bathyscope.engines import survey
+from bathyscope.core.interrupts import noted
 from bathyscope.errors import OptionError
-from bathyscope.interrupts import noted
 from bathyscope.model import as_device, load
+from bathyscope.surveying.engines import survey
 from bathyscope_lab import checkpoint
 from bathyscope_lab.batches import require_fit
 from bathyscope_lab.data import Prepared, prepare

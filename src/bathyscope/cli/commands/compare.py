@@ -14,7 +14,7 @@ from bathyscope.cli.console import Format, say, write, write_data, write_table
 from bathyscope.errors import OptionError
 
 if TYPE_CHECKING:
-    from bathyscope.comparison import Comparison
+    from bathyscope.analysis.depths import Comparison
 
 Pair = tuple[str, str]
 
@@ -45,7 +45,7 @@ def compare_command(
     if not runs:
         raise OptionError("No run given; say which: bathyscope compare runs/one runs/other")
     if out is not None:
-        from bathyscope.report.comparison.page import check_out
+        from bathyscope.pages.comparison.page import check_out
 
         check_out(out)
     folders, pairs = _folders(runs)
@@ -53,7 +53,7 @@ def compare_command(
     found = bathyscope.compare(opened, pairs=pairs, paired=paired, **given)
     _show(found, format)
     if out is not None:
-        from bathyscope.report.comparison.page import write_comparison
+        from bathyscope.pages.comparison.page import write_comparison
 
         say(f"Written: {write_comparison(found, out)}")
     return 0
@@ -65,7 +65,7 @@ def _show(found: Comparison, format_: Format) -> None:
             say(f"note: {note}.")
         say(found.summary())
         return
-    from bathyscope.report.comparison.table import LEGEND, difference_rows, no_difference, remarks, title
+    from bathyscope.pages.comparison.table import LEGEND, difference_rows, no_difference, remarks, title
 
     for number in range(found.data.sizes["comparison"]):
         one = found.data.isel(comparison=number)

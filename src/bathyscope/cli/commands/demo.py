@@ -23,7 +23,7 @@ def demo_command(*, out: Path = Path("runs/demo"), quiet: Quiet = False) -> int:
     """
     # transformers reads this when it is first imported
     os.environ["HF_HUB_OFFLINE"] = "1"
-    from bathyscope.demonstration import MEASURES, demo
+    from bathyscope.pages.demonstration import MEASURES, demo
 
     say(f"Surveying the bundled model: {', '.join(MEASURES)}.", quiet)
     with quiet_libraries(downloads=False):

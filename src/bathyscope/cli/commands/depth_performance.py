@@ -46,7 +46,7 @@ def depth_performance_command(
 
 def remark(found: xr.Dataset) -> str:
     """How many models there are, and how well the regression fits."""
-    from bathyscope.performance import counted
+    from bathyscope.analysis.performance import counted
 
     attrs = found.attrs
     return (

@@ -13,11 +13,11 @@ from bathyscope.cli.arguments import as_app
 from bathyscope.cli.commands.survey import CALL, IN_A_SHELL, REPEATED, measure_flags, with_sources
 from bathyscope.cli.console import quiet_libraries, write, write_json, write_table
 from bathyscope.cli.flags import nested
+from bathyscope.core.text import duration, in_bytes, scaled
 from bathyscope.measures.declaration import Declaration
-from bathyscope.text import duration, in_bytes, scaled
 
 if TYPE_CHECKING:
-    from bathyscope.cost import Estimate
+    from bathyscope.surveying.cost import Estimate
 
 _TEXTS = {one.name: one.metadata["help"] for one in fields(CALL)} | IN_A_SHELL
 _EXAMPLES = """\

@@ -16,7 +16,7 @@ from bathyscope.errors import OptionError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from bathyscope.evaluation import Evaluation
+    from bathyscope.surgery.benchmarks import Evaluation
 
 _IN_A_SHELL = {
     "data": "rows of a task from a file instead of the hub, as NAME=FILE; may be given several times",
@@ -44,7 +44,7 @@ def evaluate_command(
     Args:
         tasks: names separated by commas, as lm-evaluation-harness calls them, or YAML files of one's own tasks.
     """
-    from bathyscope.evaluation.benchmarks import load_benchmarks
+    from bathyscope.surgery.benchmarks.benchmarks import load_benchmarks
 
     name = re.sub(r"[^\w.-]+", "-", Path(model).name).strip("-.")
     given["out"] = out = given.get("out") or str(Path("runs") / f"{name}-benchmarks")
@@ -86,7 +86,7 @@ def _show(found: Evaluation, format_: Format) -> None:
 
 def _table(frame: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
     """One line a schedule, one column a metric."""
-    from bathyscope.evaluation.variants import NORMAL
+    from bathyscope.surgery.benchmarks.variants import NORMAL
 
     metrics = list(dict.fromkeys(frame["metric"]))
     rows = {(row.schedule, row.metric): row for row in frame.itertuples()}

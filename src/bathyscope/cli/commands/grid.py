@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import bathyscope
 from bathyscope.cli.arguments import Quiet, Records, as_app
 from bathyscope.cli.console import quiet_libraries, say, write_data, write_table
+from bathyscope.core.interrupts import INTERRUPTED
 from bathyscope.errors import BathyscopeError
-from bathyscope.interrupts import INTERRUPTED
 
 if TYPE_CHECKING:
-    from bathyscope.grids import Grid
+    from bathyscope.surveying.grids import Grid
 
 _EXAMPLES = """\
 Examples:

@@ -35,8 +35,8 @@ def group_command(
 
 
 def _show(found: xr.Dataset, format_: Format) -> None:
-    from bathyscope.report.comparison.table import GROUP_LEGEND, group_remarks, group_rows, pair_rows
-    from bathyscope.store.table import tidy
+    from bathyscope.pages.comparison.table import GROUP_LEGEND, group_remarks, group_rows, pair_rows
+    from bathyscope.runs.table import tidy
 
     if write_data(tidy(found), format_):
         return

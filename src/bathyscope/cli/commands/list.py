@@ -1,9 +1,9 @@
 """``bathyscope list``: the names that other commands take."""
 
 import bathyscope
-from bathyscope.catalogue import Kind
 from bathyscope.cli.arguments import Records, as_app
 from bathyscope.cli.console import write_rows
+from bathyscope.pages.catalogue import Kind
 
 _EXAMPLES = """\
 Examples:

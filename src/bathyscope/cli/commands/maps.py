@@ -59,8 +59,8 @@ def maps_command(
         _show_table(found)
     for file in files:
         if file.suffix == ARRAYS:
-            from bathyscope.between.map_results import encode_maps
-            from bathyscope.report.export import write_output
+            from bathyscope.analysis.between.map_results import encode_maps
+            from bathyscope.pages.export import write_output
 
             write_output(file, encode_maps(found))
             say(f"Written: {file}", quiet)
@@ -70,7 +70,7 @@ def maps_command(
 
 
 def _check(files: Sequence[Path]) -> None:
-    from bathyscope.report.render import FORMATS
+    from bathyscope.pages.render import FORMATS
 
     known = (ARRAYS, *(f".{one}" for one in FORMATS))
     for file in files:

@@ -137,9 +137,9 @@ def subjoiner_remark(found: xr.Dataset) -> str:
 
 app = App(name="probe", help_epilogue=folded(_EXAMPLES))
 for _name, _body, _call, _data, _shown in (
-    ("wic", wic_command, "bathyscope.probing.wic:wic_probe", ("train",), None),
-    ("ing", ing_command, "bathyscope.probing.ing:ing_probe", ("corpus",), None),
-    ("subjoiner", subjoiner_command, "bathyscope.probing.subjoiner:subjoiner", (), _OF_SUBJOINER),
+    ("wic", wic_command, "bathyscope.analysis.probes.wic:wic_probe", ("train",), None),
+    ("ing", ing_command, "bathyscope.analysis.probes.ing:ing_probe", ("corpus",), None),
+    ("subjoiner", subjoiner_command, "bathyscope.analysis.probes.subjoiner:subjoiner", (), _OF_SUBJOINER),
 ):
     app.command(as_app(_body, _shown, _call, loading=LOADING, leave_out=_data), name=_name)
 

@@ -42,7 +42,7 @@ def prune_command(
     **given: Any,
 ) -> int:
     """Choose blocks to leave out."""
-    from bathyscope.store.folder import folder_path, refuse_foreign
+    from bathyscope.runs.folder import folder_path, refuse_foreign
     from bathyscope.surgery.plan import PRUNING
     from bathyscope.surgery.pruning import kinds_of, require_size
 

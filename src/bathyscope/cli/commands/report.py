@@ -12,10 +12,10 @@ from bathyscope.cli.arguments import Given, Partial, as_app, taken
 from bathyscope.cli.console import say, write
 from bathyscope.cli.flags import flags, options_of
 from bathyscope.errors import OptionError
-from bathyscope.report.figures.options import FigureOptions
+from bathyscope.pages.figures.options import FigureOptions
 
 _PAGE = options_of("bathyscope:report", leave_out=("runs", "options", "prompts", "variables"))
-_FILES = options_of("bathyscope.report.export:save_figures", leave_out=("run", "folder", "options"))
+_FILES = options_of("bathyscope.pages.export:save_figures", leave_out=("run", "folder", "options"))
 _EXAMPLES = """\
 Examples:
   bathyscope report runs/qwen --out qwen.html
@@ -43,9 +43,9 @@ def report_command(
         variables: of the page's figures, those of some alone, such as kl,entropy.
         panels: with --figures, every panel as a file of a journal's width, with captions as text and numbers as csv.
     """
-    from bathyscope.report.export import save_figures, save_side_by_side
-    from bathyscope.report.page import report
-    from bathyscope.report.plotting import save_panels
+    from bathyscope.pages.export import save_figures, save_side_by_side
+    from bathyscope.pages.page import report
+    from bathyscope.pages.plotting import save_panels
     from bathyscope.surgery.plan import is_plan
 
     options = FigureOptions(**taken(FigureOptions, given))

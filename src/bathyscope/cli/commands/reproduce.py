@@ -13,13 +13,13 @@ from bathyscope.cli.arguments import OBJECTS, Quiet, Records, as_app, interrupti
 from bathyscope.cli.console import Format, quiet_libraries, say, write, write_data, write_json, write_table
 from bathyscope.cli.flags import options_of
 from bathyscope.errors import OptionError
-from bathyscope.papers.reproduction import Figure, Reproduction, Table
+from bathyscope.surveying.papers.reproduction import Figure, Reproduction, Table
 
 if TYPE_CHECKING:
-    from bathyscope.reproducing.cells import Outcome
-    from bathyscope.reproducing.figures import Drawn
-    from bathyscope.reproducing.reproduce import Plan, Reproduced
-    from bathyscope.reproducing.tables import Pair
+    from bathyscope.pages.reproducing.cells import Outcome
+    from bathyscope.pages.reproducing.figures import Drawn
+    from bathyscope.pages.reproducing.reproduce import Plan, Reproduced
+    from bathyscope.pages.reproducing.tables import Pair
 
 Row = dict[str, Any]
 
@@ -67,7 +67,7 @@ def reproduce_command(
             is a text file, pile=FILE.txt.
         list_only: say what there is, and measure nothing.
     """
-    from bathyscope.reproducing.reproduce import Plan
+    from bathyscope.pages.reproducing.reproduce import Plan
 
     if list_only and (models or data):
         raise OptionError("--list says what there is for all models of the paper; leave --models and --data out.")
@@ -86,7 +86,7 @@ def _finished(plan: Plan) -> int:
 
 
 def _measured(plan: Plan, loading: dict[str, Any], quiet: bool) -> list[Outcome]:
-    from bathyscope.reproducing.cells import measured
+    from bathyscope.pages.reproducing.cells import measured
 
     outcomes = []
     with quiet_libraries(downloads=not quiet):
@@ -118,9 +118,9 @@ def _show(found: Reproduced, format_: Format) -> None:
 
 def _list(target: str, numbers: Any, format_: Format) -> int:
     """What there is, without measuring."""
-    from bathyscope.reproducing.models import chosen_models
-    from bathyscope.reproducing.reproduce import Reproduced, Target
-    from bathyscope.reproducing.tables import pairs
+    from bathyscope.pages.reproducing.models import chosen_models
+    from bathyscope.pages.reproducing.reproduce import Reproduced, Target
+    from bathyscope.pages.reproducing.tables import pairs
 
     asked = Target.of(target)
     figures = asked.figures(numbers)

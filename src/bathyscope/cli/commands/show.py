@@ -109,7 +109,7 @@ def _bar(mean: float, most: float, longest: int) -> str:
 
 
 def _show_contents(run: bathyscope.Run, format_: Format) -> None:
-    from bathyscope.contents import contents
+    from bathyscope.pages.contents import contents
 
     rows = contents(run)
     if not write_data(rows, format_):

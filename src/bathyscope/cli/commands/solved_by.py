@@ -45,8 +45,8 @@ def solved_by_command(
         out: file of prompts to write (.jsonl), for survey --prompts.
         format: of the summary on standard output.
     """
+    from bathyscope.pages.export import write_output
     from bathyscope.prompts.files import prompt_lines
-    from bathyscope.report.export import write_output
 
     if out.suffix != _SUFFIX:
         raise OptionError(f"The name {str(out)!r} must end in {_SUFFIX}; it is a file of prompts, one a line.")

@@ -18,13 +18,13 @@ from bathyscope.cli.arguments import Quiet, as_app, taken
 from bathyscope.cli.console import quiet_libraries, say, write_json
 from bathyscope.cli.flags import command, flags, nested, options_of
 from bathyscope.cli.summary import print_summary, summary
+from bathyscope.core.recipes import overlay, read_recipe
 from bathyscope.errors import OptionError, StoreError
 from bathyscope.measures.declaration import Declaration
 from bathyscope.measures.registry import DEFAULT, MEASURES, chosen, from_elsewhere
 from bathyscope.options import coerce
-from bathyscope.papers.faults import FAULTS
-from bathyscope.papers.presets import preset as preset_of
-from bathyscope.recipes import overlay, read_recipe
+from bathyscope.surveying.papers.faults import FAULTS
+from bathyscope.surveying.papers.presets import preset as preset_of
 
 _OF_PYTHON_ONLY = ("tokenizer", "family", "loading", "progress", "command")
 LOAD = options_of("bathyscope:load", leave_out=_OF_PYTHON_ONLY)
@@ -225,8 +225,8 @@ def default_out(model: str, prompts: Any, part: str | None = None) -> str:
 
 def kept(out: str) -> str:
     """What an interrupted survey leaves behind, and how to go on."""
-    from bathyscope.store.growth import GROWING
-    from bathyscope.store.manifest import load_manifest
+    from bathyscope.runs.growth import GROWING
+    from bathyscope.runs.manifest import load_manifest
 
     folder, what = Path(out).expanduser(), "shards"
     if (folder / GROWING).exists():

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, Final, Literal
 
+from bathyscope.core.strict import read_json
 from bathyscope.errors import OptionError
 from bathyscope.labels import Label
 from bathyscope.measures.declaration import Declaration
 from bathyscope.measures.declared.operands import OPERANDS
 from bathyscope.options import Distinct, Range
-from bathyscope.strict import read_json
 
 _label = partial(Label, source="Meng et al. 2022, causal tracing; Zhang & Nanda 2024, activation patching")
 _map = "prompt part boundary token"

@@ -10,7 +10,7 @@ from importlib.metadata import EntryPoint
 from types import MappingProxyType
 from typing import Any, Final
 
-from bathyscope.plug_ins import declared, taken
+from bathyscope.core.plug_ins import declared, taken
 from bathyscope.prompts.datasets.dataset import DataSet
 from bathyscope.prompts.datasets.published import DATA_SETS
 

@@ -6,7 +6,7 @@ Importing this package makes them known to the library's ``AutoConfig`` and ``Au
 
 from transformers import AutoConfig, AutoModel, AutoModelForCausalLM
 
-from bathyscope.anatomy.family import Family
+from bathyscope.model.anatomy.family import Family
 from bathyscope_lab.models.moeut import MoeutConfig, MoeutForCausalLM, MoeutModel
 from bathyscope_lab.models.universal import (
     UniversalTransformerConfig,

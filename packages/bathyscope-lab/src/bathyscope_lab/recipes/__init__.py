@@ -7,8 +7,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from bathyscope.core.strict import read_yaml
 from bathyscope.errors import OptionError, did_you_mean
-from bathyscope.strict import read_yaml
 from bathyscope_lab.recipe import Recipe
 
 

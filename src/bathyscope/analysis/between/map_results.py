@@ -1,0 +1,169 @@
+"""The labelled arrays of maps between models: metrics with intervals, penalties, and the diagonal statistics.
+
+Suffixes: P prompts, S sources, T targets, W weightings: the first counts every prompt once, the others are resamples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+
+from bathyscope.core.arrays import IntArray
+from bathyscope.errors import StoreError
+from bathyscope.labels import Label, Table, interval, labelled
+from bathyscope.runs.shards import encode_results, read_results
+from bathyscope.statistics.bootstrap import bootstrap_interval, cluster_weights, resample_counts
+from bathyscope.statistics.diagonal import alignment, deviation_by_chance, deviation_of_one_partner, relative_depths
+from bathyscope.statistics.least_squares import Array
+from bathyscope.statistics.splits import Splits
+
+if TYPE_CHECKING:
+    from bathyscope.analysis.between.map_errors import MapErrors
+    from bathyscope.analysis.between.streams import Streams
+
+SOURCE = "csordas2025, maps between models"
+DIRECTIONS = ("best_target", "best_source")
+GROUP = "maps"
+
+_pair = partial(Label, "source target", source=SOURCE)
+_along = partial(Label, "direction", source=SOURCE)
+_METRICS = {"relative_error": (0.0, np.inf), "summed_error": (0.0, np.inf), "r2": (-np.inf, 1.0)}
+"""Name → smallest and largest value there can be."""
+_DIAGONAL = {"slope": (-np.inf, np.inf), "deviation": (0.0, 1.0), "rank_correlation": (-1.0, 1.0)}
+"""The same of how best partners go with depth."""
+
+
+def _estimated(name: str, label: Callable[..., Label], text: str, formula: str) -> Table:
+    """An estimate and the ends of its interval."""
+    of = f"the {{percent=95 %}} interval of: {text}"
+    return {name: label(text, formula=formula), **interval(name, label, of, formula="bootstrap over test prompts")}
+
+
+_TABLE: Table = {
+    **_estimated("relative_error", _pair, "mean relative error of the map on test tokens", "mean of ‖y − ŷ‖ / ‖y‖"),
+    **_estimated("summed_error", _pair, "summed error of the map over summed size of the target", "Σ ‖y − ŷ‖ / Σ ‖y‖"),
+    **_estimated(
+        "r2",
+        _pair,
+        "share of the target's variance that the map gives",
+        "1 − Σ ‖y − ŷ‖² / Σ ‖y − ȳ‖², ȳ the mean of the fitted tokens",
+    ),
+    "ridge": _pair("ridge penalty with the smallest held-out error", formula="λ"),
+    "mean_error": Label(
+        "target",
+        "mean relative error of giving the fitted tokens' mean, whatever the source",
+        formula="mean of ‖y − ȳ‖ / ‖y‖",
+        source=SOURCE,
+    ),
+    "best_target": Label("source", "target boundary with the smallest relative error", source=SOURCE),
+    "best_source": Label("target", "source boundary with the smallest relative error", source=SOURCE),
+    **_estimated(
+        "slope",
+        _along,
+        "slope of the best partner's relative depth over one's own",
+        "least squares of argmin / L' over b / L",
+    ),
+    **_estimated(
+        "deviation",
+        _along,
+        "mean distance of the best partner's relative depth from one's own",
+        "mean of |argmin / L' − b / L|",
+    ),
+    **_estimated(
+        "rank_correlation",
+        _along,
+        "rank correlation of the best partner's depth and one's own",
+        "Spearman's of argmin and b",
+    ),
+    "deviation_chance": _along("deviation where any boundary were the best with the same chance"),
+    "deviation_constant": _along("smallest deviation where all have the same best partner"),
+}
+
+
+def dataset(
+    errors: MapErrors,
+    ridge_ST: Array,
+    streams: Streams,
+    splits: Splits,
+    *,
+    resamples: int,
+    level: float,
+    seed: int,
+    cluster: IntArray | None = None,
+) -> xr.Dataset:
+    """All arrays of the maps, from their errors on the test prompts and each pair's penalty.
+
+    ``cluster`` is [prompts], prompts of one number are resampled as one; None = each for itself.
+    """
+    tested = splits.test
+    own = None if cluster is None else cluster[list(tested)]
+    resampled = resample_counts(len(tested), resamples, np.random.default_rng([seed, 1]), own)
+    metrics = errors.metrics(np.concatenate([np.ones((1, len(tested))), resampled]))
+    tokens_U = cluster_weights([streams.tokens([number]) for number in tested], own)
+    ends = partial(_with_ends, tokens_U=tokens_U, level=level)
+    error_WST = metrics["relative_error"]
+    best = [alignment(error_WST), alignment(np.swapaxes(error_WST, -2, -1))]
+    sizes = [error_WST.shape[1:], error_WST.shape[:0:-1]]
+    data: dict[str, Any] = {}
+    for name, limits in _METRICS.items():
+        data |= ends(name, metrics[name], limits)
+    data |= {"ridge": ridge_ST, "mean_error": errors.mean_error()}
+    data |= {direction: one.best[0] for direction, one in zip(DIRECTIONS, best)}
+    for name, limits in _DIAGONAL.items():
+        data |= ends(name, np.stack([getattr(one, name) for one in best], axis=1), limits, grouped=True)
+    data["deviation_chance"] = [deviation_by_chance(*size) for size in sizes]
+    data["deviation_constant"] = [deviation_of_one_partner(*size) for size in sizes]
+    coords = {
+        "source": np.arange(streams.boundaries[0]),
+        "target": np.arange(streams.boundaries[1]),
+        "relative_depth_source": ("source", relative_depths(streams.boundaries[0])),
+        "relative_depth_target": ("target", relative_depths(streams.boundaries[1])),
+        "direction": list(DIRECTIONS),
+    }
+    return labelled(_TABLE, data, coords, percent=f"{100 * level:g} %")
+
+
+def _with_ends(
+    name: str, values_W: Array, limits: tuple[float, float], *, tokens_U: Array, level: float, grouped: bool = False
+) -> dict[str, Array]:
+    """The estimate of the first weighting, and the two ends of its interval from the others; values are [W, …].
+
+    ``tokens_U`` are those of what is resampled, test prompts or clusters of them; ``grouped`` as ``bootstrap_interval``
+    has it.
+    """
+    ends = np.empty((2, *values_W.shape[1:]))
+    for place in np.ndindex(values_W.shape[1:]):
+        estimate, resampled = float(values_W[(0, *place)]), values_W[(slice(1, None), *place)]
+        ends[(slice(None), *place)] = bootstrap_interval(
+            estimate, resampled, tokens_U, level=level, limits=limits, grouped=grouped
+        )
+    return {name: values_W[0], f"{name}_low": ends[0], f"{name}_high": ends[1]}
+
+
+def encode_maps(found: xr.Dataset) -> bytes:
+    """The maps' arrays as the bytes of a netCDF file; the same arrays give the same bytes."""
+    return encode_results({GROUP: found})
+
+
+def open_maps(path: str | Path) -> xr.Dataset:
+    """The arrays in a file that ``bathyscope maps --out FILE.nc`` wrote.
+
+    Args:
+        path: the file.
+
+    Raises:
+        OptionError: ``path`` is no path.
+        StoreError: it cannot be read, was altered, or holds something else.
+
+    Example:
+        >>> bathyscope.open_maps("maps.nc")  # doctest: +SKIP
+    """
+    groups = read_results(path, GROUP)
+    if GROUP not in groups:
+        raise StoreError(f"{str(path)!r} holds no maps; give a file that bathyscope maps --out FILE.nc wrote.")
+    return groups[GROUP]

@@ -1,0 +1,222 @@
+"""Maps between models: the best affine map from every boundary of one to every boundary of another.
+
+A map takes h_s of the source model to h_t of the target model at the same token; position 0 of every prompt is left
+out. Maps are fitted by least squares with a ridge penalty (``statistics.least_squares``) on some of the prompts, the
+penalty of each pair (s, t) is the one with the smallest squared error on others, and errors are those on the rest.
+Source: csordas2025, maps between models (trained there by Adam; the optimum of least squares is what that approaches).
+
+Every prompt is run once by each model for a block of sources: first those that sums are taken of, then, with the maps
+at hand, those that test them. How many sources form a block decides how much memory the sums take.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+import torch
+import xarray as xr
+from torch import Tensor
+
+from bathyscope.analysis.between.map_errors import MapErrors
+from bathyscope.analysis.between.map_results import dataset
+from bathyscope.analysis.between.streams import Streams
+from bathyscope.core.progress import ProgressBar
+from bathyscope.errors import OptionError, PromptError, warn
+from bathyscope.measures.normal_equations import NormalEquations
+from bathyscope.model import AnyModel, Model, alone, loaded
+from bathyscope.model.reading import tokenized, vocabularies_differ
+from bathyscope.options import Coverage, Resamples, checked
+from bathyscope.prompts.prompts import Prompts
+from bathyscope.prompts.source import Source
+from bathyscope.statistics.least_squares import RIDGE, Array
+from bathyscope.statistics.splits import Splits, require_tokens, split
+
+
+@checked
+def maps(
+    source: AnyModel,
+    target: AnyModel,
+    prompts: Source | Prompts,
+    *,
+    ridge: Sequence[float] = RIDGE,
+    choose_share: float = 0.1,
+    test_share: float = 0.2,
+    memory: float = 4.0,
+    sources_per_pass: int | None = None,
+    resamples: Resamples = 1000,
+    level: Coverage = 0.95,
+    cluster: str | None = None,
+    seed: int = 0,
+    beyond_context: bool | None = None,
+    progress: bool = True,
+) -> xr.Dataset:
+    """How well every boundary of one model is an affine map of every boundary of another.
+
+    Args:
+        source, target: what ``load`` returns or takes; both must see the same token ids, which must mean the same to
+            both: where both tokenizers are known, the tokens of all ids in the prompts are compared, otherwise only
+            the sizes of the vocabularies.
+        prompts: as for ``survey``: at least four, with more tokens than the source is wide, better many times as many.
+        ridge: penalties to choose from, each 0 or more; 1 is the mean variance of standardised features.
+        choose_share: share of the prompts that penalties are chosen by.
+        test_share: share of the prompts that errors are measured on.
+        memory: GiB that the sums of one pass over the text may take; where those of all sources take more, sources
+            are done in blocks, with a pass for each.
+        sources_per_pass: boundaries of the source in one block; None = as many as ``memory`` allows, at least one.
+        resamples: bootstrap resamples of the test prompts.
+        level: coverage of the intervals.
+        cluster: label of prompts that belong together, such as document; they are dealt to fitting, choosing and
+            testing, and resampled, as one.
+        seed: of the split of the prompts and of resampling.
+        beyond_context: as for ``survey``.
+        progress: show a progress bar on standard error when it takes long.
+
+    Returns:
+        By ``source`` and ``target`` (boundaries 0 … L): ``relative_error``, ``summed_error`` and ``r2`` on the test
+        prompts with the ends of their intervals (``…_low``, ``…_high``), and the chosen ``ridge``; by ``direction``
+        the diagonal statistics. docs/comparing.md lists all.
+
+    Raises:
+        OptionError, PromptError, ModelError: what is asked for cannot be done; raised before any compute.
+
+    Example:
+        >>> found = bathyscope.maps("shallow", model, "prompts.jsonl", resamples=10)
+        >>> dict(found.relative_error.sizes)
+        {'source': 3, 'target': 5}
+    """
+    with alone(source, target):
+        if not ridge or not all(0 <= one < math.inf for one in ridge):
+            raise OptionError(
+                f"ridge={list(ridge)} is not allowed; give one or more penalties, each 0 or more, such as "
+                f"{list(RIDGE)}."
+            )
+        if not 0 < memory < math.inf:
+            raise OptionError(f"memory={memory:g} is out of range; give GiB above 0, such as 4.")
+        given: Source | Prompts = list(prompts) if isinstance(prompts, Iterator) else prompts
+        first, second = (loaded(model) for model in (source, target))
+        read, other = (tokenized(model, given, seed=seed, beyond_context=beyond_context) for model in (first, second))
+        _require_same_tokens(first, read, second, other)
+        streams = Streams(first, second, read)
+        together = None if cluster is None else read.clusters(cluster)
+        splits = split(len(streams.prompts), choose_share, test_share, seed, together)
+        require_tokens(splits, streams.tokens, streams.widths[0])
+        block = _block(streams, memory, sources_per_pass)
+        errors, ridge_ST = _Mapping(streams, splits, sorted(set(ridge)), progress).run(block)
+        asked: Any = {"resamples": resamples, "level": level, "seed": seed}
+        return dataset(errors, ridge_ST, streams, splits, **asked, cluster=together).assign_attrs(
+            source_model=first.name,
+            target_model=second.name,
+            prompts=read.dataset,
+            **_counts(streams, splits),
+            sources_per_pass=block,
+            passes=-(-streams.boundaries[0] // block),
+            **asked,
+            **({} if cluster is None else {"cluster": cluster}),
+        )
+
+
+class _Mapping:
+    """The passes over the text, block of sources after block of sources."""
+
+    def __init__(self, streams: Streams, splits: Splits, penalties: Sequence[float], progress: bool) -> None:
+        self._streams, self._splits, self._penalties = streams, splits, tuple(penalties)
+        sources, targets = streams.boundaries
+        self._errors = MapErrors(splits.test, sources, targets)
+        self._chosen_ST = np.zeros((sources, targets))
+        # one source's decomposition and products with it cost about as much as its sums over 3 × width tokens
+        self._solving = 3 * streams.widths[0]
+        everything = streams.tokens(range(len(streams.prompts)))
+        names = " → ".join(model.name for model in streams.models)
+        self._bar = ProgressBar(f"mapping {names}", sources * (everything + self._solving), quiet=not progress)
+
+    @torch.no_grad()
+    def run(self, block: int) -> tuple[MapErrors, Array]:
+        """Errors on the test prompts, and the chosen penalty of every pair, [S, T]."""
+        n_sources = self._streams.boundaries[0]
+        with self._bar:
+            for first in range(0, n_sources, block):
+                sources = range(first, min(first + block, n_sources))
+                # no sums outlive this line: those of the next block take their place
+                self._test(self._solved(self._summed(self._splits.fit, sources), sources), sources)
+        return self._errors, self._chosen_ST
+
+    def _summed(self, prompts: Sequence[int], sources: range) -> NormalEquations:
+        streams = self._streams
+        sums = NormalEquations(len(sources), streams.boundaries[1], streams.widths, streams.device)
+        for picked in streams.batches(prompts, len(sources)):
+            states = streams.states(picked, sources)
+            sums.add(states.source, states.target)
+            self._bar.advance(len(sources) * streams.tokens(picked))
+        return sums
+
+    def _solved(self, fit: NormalEquations, sources: range) -> NormalEquations:
+        """``fit`` with the chosen maps W in the place of Σ (x − x̄)(y − ȳ)', which are needed no more."""
+        held = self._summed(self._splits.choose, sources)
+        for place, source in enumerate(sources):
+            self._chosen_ST[source] = fit.solve(place, held, self._penalties)
+            self._bar.advance(self._solving)
+        return fit
+
+    def _test(self, maps: NormalEquations, sources: range) -> None:
+        for picked in self._streams.batches(self._splits.test, len(sources)):
+            states = self._streams.states(picked, sources)
+            if sources.start == 0:
+                self._errors.add_targets(states, maps.mean_y_TE)
+            centred_x = [x_ND.to(mean_D) - mean_D for x_ND, mean_D in zip(states.source, maps.mean_x_SD)]
+            for t, (given, mean_E) in enumerate(zip(states.target, maps.mean_y_TE)):
+                y_NE: Tensor = given.to(mean_E)
+                norm_N, centred_NE = y_NE.norm(dim=1), y_NE - mean_E
+                for place, (source, x_ND) in enumerate(zip(sources, centred_x)):
+                    error_N = (centred_NE - x_ND @ maps.xy_STDE[place, t]).norm(dim=1)
+                    self._errors.add(states, source, t, norm_N, error_N)
+            self._bar.advance(len(sources) * self._streams.tokens(picked))
+
+
+def _require_same_tokens(first: Model, read: Prompts, second: Model, other: Prompts) -> None:
+    pairs = zip_longest(read, other)
+    differs = next(((one, other) for one, other in pairs if one is None or other is None or one.ids != other.ids), None)
+    if differs is not None:
+        name = next(prompt.id for prompt in differs if prompt is not None)
+        lengths = [f"{len(prompt or ())} tokens for {model.name}" for prompt, model in zip(differs, (first, second))]
+        raise PromptError(
+            f"The two models see other tokens: prompt {name!r} is {lengths[0]} and {lengths[1]}, and their ids differ. "
+            "A map goes from token to token: give models of one vocabulary, or prompts as token ids. (A text file is "
+            "cut into windows of a model's context unless the window is given: corpus.txt?window=256.)"
+        )
+    # the same ids are not enough: prompts given as ids have them with any two models
+    reason = vocabularies_differ(first, second, (token for prompt in read for token in prompt.ids))
+    if reason is not None:
+        raise PromptError(
+            f"The two models see other tokens, though the ids are the same: {reason}. A map goes from token to token: "
+            "give models of one vocabulary. (A tokenizer that was not found can be given: load(model, tokenizer=…).)"
+        )
+
+
+def _counts(streams: Streams, splits: Splits) -> dict[str, int]:
+    """Prompts and tokens of each part of the text."""
+    return {
+        f"{name}_{what}": found
+        for name, numbers in (("fit", splits.fit), ("choose", splits.choose), ("test", splits.test))
+        for what, found in (("prompts", len(numbers)), ("tokens", streams.tokens(numbers)))
+    }
+
+
+def _block(streams: Streams, memory: float, asked: int | None) -> int:
+    """How many sources are done in one pass."""
+    n_sources, n_targets = streams.boundaries
+    if asked is not None:
+        if not 1 <= asked <= n_sources:
+            raise OptionError(
+                f"sources_per_pass={asked} is out of range; allowed: 1 to {n_sources}, the boundaries of the source."
+            )
+        return asked
+    # sums of the prompts that are fitted to, and of those that penalties are chosen by
+    one = 2 * NormalEquations.bytes(n_targets, streams.widths) / 2**30
+    if one > memory:
+        warn(
+            f"The sums of a single source take {one:.3g} GiB, more than memory={memory:g}; sources are done one at a "
+            "time."
+        )
+    return min(n_sources, max(1, int(memory / one)))

@@ -1,0 +1,257 @@
+"""Runs compared: for every estimator of effective depth the difference of its ratio, with its uncertainty."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bathyscope.analysis.depths.pairing import match
+from bathyscope.analysis.depths.questions import Against, Asked, Pairs, Plan, Question, plan_comparisons
+from bathyscope.analysis.depths.result import Comparison, Row, comparison_data, run_data
+from bathyscope.analysis.depths.side import Side, chosen_estimators, differing_options, sides_of
+from bathyscope.errors import OptionError
+from bathyscope.options import Coverage, Resamples, checked
+from bathyscope.prompts.parts import FEWEST_CLUSTERS
+from bathyscope.runs.run import Run, open_run
+from bathyscope.statistics.difference import Contrast, Term, contrast
+from bathyscope.statistics.effective_depth import ESTIMATORS, DepthEstimate
+
+NAN = math.nan
+
+
+@checked
+def compare(
+    runs: Sequence[Run | str | Path],
+    *,
+    question: Question | None = None,
+    pairs: Pairs | None = None,
+    all_pairs: bool = False,
+    paired: bool | None = None,
+    by: str | None = None,
+    against: Against = "blocks",
+    estimators: Sequence[str] | None = None,
+    cluster: str | None = None,
+    equivalence: float | None = None,
+    equivalence_unit: Unit = "ratio",
+    resamples: Resamples = 2000,
+    level: Coverage = 0.95,
+    seed: int = 0,
+) -> Comparison:
+    """Compares the effective depths of runs, estimator by estimator.
+
+    Runs on the same prompts are paired: one resample of the prompts serves both. Others are two samples. The
+    headline is the ratio depth/L of blocks done, since models differ in L; depths themselves are compared for equal L.
+
+    Args:
+        runs: runs, or folders of runs; each is compared with the first, unless pairs or a question say otherwise.
+        question: ``size`` = slope of the ratio over model sizes; ``reasoning`` = base models and their long
+            chain-of-thought models; ``difficulty`` = hardest minus easiest data set, or label within a run.
+        pairs: which runs to compare, as numbers in the list: (reference, other).
+        all_pairs: compare every two runs.
+        paired: whether prompts are paired: True = by prompt id in any case, False = never; None = where the runs
+            measured the same prompts as far as can be seen.
+        by: label of difficulty within each run; None = level or hops.
+        against: the size that ``size`` looks at: blocks, or parameters as the model's name tells them.
+        estimators: names of the estimators; None = all.
+        cluster: label of prompts that belong together, such as document; they are resampled as one.
+        equivalence: differences smaller than this count as none, and each gets a test that it is; None = 0.05 of the
+            ratio where a question is asked, else no test.
+        equivalence_unit: of it: ratio, or blocks where both models have equally many.
+        resamples: bootstrap resamples of the prompts.
+        level: coverage of the intervals.
+        seed: of the resampling.
+
+    Raises:
+        OptionError: too few runs, the same run twice, missing measures, unknown names, options that do not go
+            together, or runs that the question cannot be asked of; a label that makes no clusters; a bound of
+            equivalence that is not above 0, or in blocks of unequal models.
+        StoreError: a folder holds no finished run.
+
+    Example:
+        >>> bathyscope.compare(["runs/shallow", "runs/model"], resamples=200)
+        <Comparison model − shallow. ...>
+    """
+    chosen = list(chosen_estimators(ESTIMATORS if estimators is None else estimators, ESTIMATORS, "There is"))
+    opened = _opened(runs)
+    sides = sides_of(opened, cluster)
+    _check_pairs(pairs, len(sides))
+    plan = plan_comparisons(sides, question, pairs=pairs, all_pairs=all_pairs, by=by, against=against)
+    bounds = equivalence_bounds(plan, question, equivalence, equivalence_unit)
+    compared = list({id(side): side for asked in plan.asked for side in asked.sides}.values())
+    rows, notes = [], [*plan.notes, *_cluster_notes(compared, cluster)]
+    own = {id(side): side.estimates(level, resamples, seed) for side in compared}
+    for asked, bound in zip(plan.asked, bounds):
+        settings = {"resamples": resamples, "level": level, "seed": seed, "bound": bound}
+        found = _answer(asked, paired, own, chosen, settings)
+        rows.append(found)
+        notes += [*found.notes, *differing_options(asked.sides)]
+    attrs = {"quantity": plan.quantity, "level": level, "resamples": resamples}
+    data = comparison_data(plan, rows, chosen, bounds).assign_attrs(attrs)
+    if cluster is not None:
+        data.attrs["cluster"] = cluster
+    if None not in bounds:
+        data.attrs["bound"] = bound_text(equivalence, equivalence_unit)
+    return Comparison(data, run_data(compared, own, chosen), tuple(dict.fromkeys(notes)), tuple(compared))
+
+
+class _Cohort(NamedTuple):
+    """Sides on the same prompts: number of each side, and the indices of its prompts."""
+
+    members: list[int]
+    prompts: list[NDArray[np.intp]]
+
+
+def _answer(
+    asked: Asked,
+    paired: bool | None,
+    own: Mapping[int, dict[str, DepthEstimate]],
+    estimators: Sequence[str],
+    settings: Mapping[str, Any],
+) -> Row:
+    cohorts, notes = _cohorts(asked.sides, paired)
+    readings = [side.readings() for side in asked.sides]
+    order = [member for cohort in cohorts for member in cohort.members]
+    contrasts, ratios, reasons = [], [], []
+    for name in estimators:
+        terms = [
+            [
+                Term(readings[member][name].take(prompts), asked.coefficients[member])
+                for member, prompts in zip(cohort.members, cohort.prompts)
+            ]
+            for cohort in cohorts
+        ]
+        found = contrast(terms, **settings)
+        by_side = dict(zip(order, found.estimates))
+        contrasts.append(found)
+        ratios.append((by_side.get(0, NAN), by_side.get(len(asked.sides) - 1, NAN)))
+        reasons.append(_reason(asked, found, by_side, [own[id(side)][name].reason for side in asked.sides]))
+    kind = "paired" if len(cohorts) == 1 else "two-sample" if len(cohorts) == len(asked.sides) else "partly paired"
+    return Row(kind, contrasts, ratios, reasons, notes)
+
+
+def _cohorts(sides: Sequence[Side], paired: bool | None) -> tuple[list[_Cohort], list[str]]:
+    """Sides in groups of the same prompts, each cut to the prompts that its whole group shares."""
+    cohorts: list[_Cohort] = []
+    notes: list[str] = []
+    for number, side in enumerate(sides):
+        for cohort in cohorts:
+            found = match(sides[cohort.members[0]], side, paired)
+            if found.note:
+                notes.append(found.note)
+            shared, places, others = np.intersect1d(cohort.prompts[0], found.first, return_indices=True)
+            if shared.size:
+                _require_same_clusters(sides[cohort.members[0]], side, cohort.prompts[0][places], found.second[others])
+                cohort.prompts[:] = [*(prompts[places] for prompts in cohort.prompts), found.second[others]]
+                cohort.members.append(number)
+                break
+        else:
+            cohorts.append(_Cohort([number], [np.arange(len(side.prompts))]))
+    return cohorts, notes
+
+
+def _reason(asked: Asked, found: Contrast, ratios: dict[int, float], own: Sequence[str]) -> str:
+    if math.isnan(found.estimate):
+        without = [n for n in range(len(asked.sides)) if math.isnan(ratios.get(n, NAN))]
+        return "; ".join(
+            f"{asked.sides[n].name}: {own[n] or 'no estimate from the prompts that are compared'}" for n in without
+        )
+    if not math.isnan(found.ci_low):
+        return ""
+    if math.isnan(found.exists_share):
+        what = "prompts" if asked.sides[0].curves.cluster is None else "clusters"
+        return f"an interval needs at least two {what} with values on each side"
+    return "too few resamples meet the criterion for an interval"
+
+
+def _require_same_clusters(first: Side, second: Side, prompts: NDArray[np.intp], others: NDArray[np.intp]) -> None:
+    if first.curves.cluster is None or second.curves.cluster is None:
+        return
+    unlike = np.flatnonzero(first.curves.cluster[prompts] != second.curves.cluster[others])
+    if unlike.size:
+        raise OptionError(
+            f"{first.name} and {second.name} measured the same prompts and put them into different clusters "
+            f"({unlike.size} of {prompts.size}, the first of them {first.prompt_ids[prompts[unlike[0]]]!r}). Label "
+            "them alike, or compare them as two samples: paired=False (--unpaired)."
+        )
+
+
+def _cluster_notes(sides: Sequence[Side], label: str | None) -> list[str]:
+    """How many clusters there are; an OptionError where a part of a run has too few."""
+    if label is None:
+        return []
+    for side in sides:
+        if side.n_clusters < FEWEST_CLUSTERS:
+            raise OptionError(
+                f"cluster={label!r} (--cluster): {side.name} has prompts of {side.n_clusters} {label}, and "
+                f"{FEWEST_CLUSTERS} at least are needed to tell how far they lie apart. Give another label, or leave "
+                "it out."
+            )
+    counts = ", ".join(f"{side.name} {side.n_clusters}" for side in sides)
+    return [f"prompts of one {label} are resampled as one; number of these: {counts}"]
+
+
+def _opened(runs: Sequence[Run | str | Path]) -> list[Run]:
+    if isinstance(runs, Run | str | Path) or not runs:
+        given = "no run" if not isinstance(runs, Run | str | Path) else "a single one"
+        raise OptionError(
+            f"compare() takes a list of runs or of their folders, and got {given}: compare([one, other])."
+        )
+    return [run if isinstance(run, Run) else open_run(run) for run in runs]
+
+
+def _check_pairs(pairs: Pairs | None, runs: int) -> None:
+    for pair in pairs if pairs is not None else ():
+        if len(pair) != 2 or pair[0] == pair[1] or not all(0 <= number < runs for number in pair):
+            raise OptionError(
+                f"The pair {tuple(pair)} does not name two of the {runs} runs; a pair is (reference, other), "
+                f"different numbers from 0 to {runs - 1}."
+            )
+    if pairs is not None and not pairs:
+        raise OptionError("pairs=[] names nothing to compare; leave it out, or give pairs such as [(0, 1)].")
+
+
+Unit = Literal["ratio", "blocks"]
+
+OF_A_QUESTION: Final = 0.05
+"""Of the ratio, where a question of hu2025 is asked, whose answers are "the same ratio" and "no increase"."""
+
+
+def equivalence_bounds(plan: Plan, question: str | None, equivalence: float | None, unit: str) -> list[float | None]:
+    """For each comparison the largest difference of ratio that counts as none; None where no test is asked for."""
+    if equivalence is None:
+        return [None if question is None else OF_A_QUESTION] * len(plan.asked)
+    if not (equivalence > 0 and math.isfinite(equivalence)):
+        raise OptionError(
+            f"The bound of equivalence is {equivalence:g}; differences smaller than it count as none: give a number "
+            "above 0."
+        )
+    bounds = [equivalence / (_blocks(asked) if unit == "blocks" else 1) for asked in plan.asked]
+    if max(bounds) >= 1:
+        raise OptionError(
+            f"equivalence={equivalence:g} (--equivalence) in {unit} holds every difference there can be; give less "
+            f"than {'all blocks' if unit == 'blocks' else '1, or equivalence_unit=blocks (--equivalence-unit blocks)'}."
+        )
+    return list(bounds)
+
+
+def bound_text(equivalence: float | None, unit: Unit) -> str:
+    """``0.05``, or ``1 block``."""
+    if unit == "ratio" or equivalence is None:
+        return f"{OF_A_QUESTION if equivalence is None else equivalence:g}"
+    return f"{equivalence:g} {'block' if equivalence == 1 else 'blocks'}"
+
+
+def _blocks(asked: Asked) -> int:
+    if asked.blocks is not None:
+        return asked.blocks
+    counts = sorted({side.n_blocks for side in asked.sides})
+    many = f"the models have {' and '.join(map(str, counts))}" if asked.is_difference else "a slope has none of its own"
+    raise OptionError(
+        "equivalence_unit='blocks' (--equivalence-unit blocks) needs two models of equally many blocks, and in "
+        f"{asked.label!r} {many}. Give the bound as a ratio."
+    )

@@ -1,0 +1,241 @@
+"""Depth by group of prompts: every estimator on each group of a run's prompts, and how the groups differ.
+
+Groups are two samples: different prompts, each group resampled on its own.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import combinations
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from bathyscope.analysis.depths.result import gathered, holm
+from bathyscope.analysis.depths.side import chosen_estimators, require_all_blocks, sides_of
+from bathyscope.core.arrays import FloatArray
+from bathyscope.errors import OptionError, warn
+from bathyscope.labels import Label, Table, interval, labelled
+from bathyscope.measures.curves import one_norm
+from bathyscope.measures.declared.effective_depth import DECLARATION
+from bathyscope.options import Coverage, Resamples, checked
+from bathyscope.prompts.parts import FEWEST_CLUSTERS, clusters, level_name, members_by_value, parts
+from bathyscope.runs.run import Run, open_run
+from bathyscope.statistics.crossing import centre_of_mass
+from bathyscope.statistics.difference import Contrast, two_sample_difference
+from bathyscope.statistics.effective_depth import DepthEstimate, Estimator, blocks_done
+from bathyscope.statistics.effective_depth import estimators as estimators_of
+from bathyscope.statistics.permutation import permutation_p, share_clusters
+from bathyscope.statistics.reading import Reading, only_entry
+
+SHARE: Final = "deep_thinking_ratio"
+"""The one estimator that is a share of tokens itself, and no depth."""
+MOST: Final = 12
+"""Groups that are compared pair by pair; a label with more values than that names prompts rather than groups."""
+FEW: Final = 5
+"""Prompts of a group below which its intervals are rough."""
+_SOURCE: Final = "hu2025, effective depth; csordas2025, depth score"
+_by_group = partial(Label, "estimator group", source=_SOURCE)
+_by_pair = partial(Label, "pair estimator", source=_SOURCE)
+_BOOTSTRAP: Final = "bootstrap over prompts"
+_TABLE: Final[Table] = {
+    "value": _by_group("effective depth ratio of the group", formula="depth / L"),
+    **interval("ci", _by_group, "its interval", formula=_BOOTSTRAP),
+    "depth": _by_group("effective depth of the group", "block", "blocks done"),
+    "n": _by_group("prompts in use", "prompt"),
+    "reason": _by_group("why there is no value or no interval", ""),
+    "difference": _by_pair("difference of ratio", formula="other − reference"),
+    **interval("difference", _by_pair, "the interval of the difference", formula=_BOOTSTRAP),
+    "effect_size": _by_pair("difference over the spread of single prompts", formula="Cohen's d"),
+    "p_value": _by_pair("two-sided p-value of no difference", formula="permutations of prompts over groups"),
+    "p_holm": _by_pair("p-value corrected for all pairs and estimators", formula="Holm"),
+}
+
+
+@checked
+def grouped(
+    run: Run | str | Path,
+    by: str,
+    *,
+    estimators: Sequence[str] | None = None,
+    cluster: str | None = None,
+    resamples: Resamples = 2000,
+    permutations: Resamples = 9999,
+    level: Coverage = 0.95,
+    seed: int = 0,
+) -> xr.Dataset:
+    """Every depth estimator on each group of a run's prompts, with intervals, and the differences between groups.
+
+    Args:
+        run: a run, or the folder of one, with residual, lens and skip (effective depths), depth_score, or all four.
+        by: label of the prompts that makes the groups, such as solved_by, level or hops; or dataset.
+        estimators: names of the estimators; None = all that the run allows.
+        cluster: label of prompts that belong together, such as document; they are resampled, and dealt out, as one.
+        resamples: bootstrap resamples of the prompts of each group.
+        permutations: random dealings of two groups' prompts; the smallest p-value is 1 / (1 + permutations).
+        level: coverage of the intervals.
+        seed: of resamples and dealings.
+
+    Returns:
+        By (estimator, group): value, the ratio of blocks done to L, its interval ci_low and ci_high, depth, n (prompts
+        in use) and reason (why something is missing); deep_thinking_ratio is a share of tokens and no depth. By (pair,
+        estimator), other − reference: difference, difference_low and difference_high, effect_size, p_value
+        (permutations; where a cluster has prompts in both groups, that of the interval), and p_holm, corrected for all
+        tests of the dataset. Whole-numbered estimators have no p-value; the interpolated ones are their test.
+
+    Raises:
+        OptionError: no such label or estimator, a label with one value or too many, or that makes no clusters, a run
+            without any estimator, or an option out of its range.
+        StoreError: a folder holds no finished run.
+
+    Example:
+        >>> bathyscope.group("runs/model", by="level").group.values.tolist()
+        ['1', '2', '3']
+    """
+    opened = run if isinstance(run, Run) else open_run(run)
+    require_all_blocks(opened, "This run")
+    member = None if cluster is None else parts(clusters(opened.prompts, cluster))[1]
+    groups = _groups(opened, by)
+    if member is not None:
+        _warn_of_few_clusters(groups, member)
+    found = {name: replace(one, cluster=member) for name, one in _estimators(opened).items()}
+    names = chosen_estimators(found if estimators is None else estimators, found, "This run has")
+    chosen, blocks = {name: found[name] for name in names}, opened.n_blocks
+    by_group = {name: [one.take(own) for own in groups.values()] for name, one in chosen.items()}
+    own = [[one.read(one.means(resamples, seed), blocks, level) for one in row] for row in by_group.values()]
+    pairs = list(combinations(range(len(groups)), 2))
+    difference = partial(two_sample_difference, resamples=resamples, level=level, seed=seed)
+    test = partial(_p_value, permutations=permutations, seed=seed)
+    readings = {name: [one if name == SHARE else one.ratio(blocks) for one in row] for name, row in by_group.items()}
+    between = [[difference(row[a], row[b]) for row in readings.values()] for a, b in pairs]
+    p_values = np.array(
+        [
+            [test(row[a], row[b], one) for row, one in zip(readings.values(), row_)]
+            for (a, b), row_ in zip(pairs, between)
+        ]
+    )
+    coords = {
+        "estimator": list(chosen),
+        "group": list(groups),
+        "pair": [f"{other} − {reference}" for reference, other in combinations(groups, 2)],
+        "prompts": ("group", [int(own.sum()) for own in groups.values()]),
+        "reference": ("pair", [reference for reference, _ in combinations(groups, 2)]),
+        "other": ("pair", [other for _, other in combinations(groups, 2)]),
+    }
+    attrs = {"by": by, "run": opened.caption(), "n_blocks": blocks, "level": level, "resamples": resamples}
+    attrs |= {"permutations": permutations, "seed": seed, **({} if cluster is None else {"cluster": cluster})}
+    found_values = {**_of_groups(by_group, own, blocks), **_of_pairs(between, p_values, list(chosen))}
+    return labelled(_TABLE, found_values, coords).assign_attrs(attrs)
+
+
+def _groups(run: Run, by: str) -> dict[str, NDArray[np.bool_]]:
+    """Which prompts belong to each group, by its name.
+
+    Warns of prompts without the label, and of groups that are too small for intervals.
+    """
+    groups = {level_name(level): own for level, own in members_by_value(run.prompts, by).items()}
+    if len(groups) < 2:
+        same = ", ".join(groups) or "none"
+        raise OptionError(f"All labelled prompts have the same {by} ({same}); a comparison needs two.")
+    if len(groups) > MOST:
+        raise OptionError(
+            f"The label {by!r} has {len(groups)} values ({', '.join(list(groups)[:4])} …), and groups are compared "
+            f"pair by pair; at most {MOST} are allowed. Give a label with fewer values."
+        )
+    sizes = {name: int(own.sum()) for name, own in groups.items()}
+    if unlabelled := len(run.prompts) - sum(sizes.values()):
+        warn(f"{unlabelled} of {len(run.prompts)} prompts have no label {by!r} and belong to no group.")
+    small = [f"{name} ({size})" for name, size in sizes.items() if size < FEW]
+    if small:
+        warn(
+            f"Groups of fewer than {FEW} prompts: {', '.join(small)}. Their intervals are rough, and a group of "
+            "one prompt has none."
+        )
+    return groups
+
+
+def _warn_of_few_clusters(groups: Mapping[str, NDArray[np.bool_]], member: NDArray[np.intp]) -> None:
+    counts = {name: np.unique(member[own]).size for name, own in groups.items()}
+    few = [f"{name} ({count})" for name, count in counts.items() if count < FEWEST_CLUSTERS]
+    if few:
+        warn(f"Groups of fewer than {FEWEST_CLUSTERS} clusters: {', '.join(few)}. Their intervals say next to nothing.")
+
+
+def _estimators(run: Run) -> dict[str, Estimator]:
+    """Every estimator of which any prompt has a value."""
+    found: dict[str, Estimator] = {}
+    if all(measure in run.measures for measure in DECLARATION.requires):
+        side = sides_of([run])[0]
+        found |= estimators_of(side.curves, side.options.kl_fraction, side.options.overlap_threshold)
+        if SHARE in run["lens"]:
+            share = np.asarray(one_norm(run["lens"])[SHARE].values, dtype=np.float64)[:, None]
+            weights, limits = side.curves.weights(SHARE), (0.0, 1.0)
+            found[SHARE] = Estimator(share, weights, only_entry, limits, curve=SHARE, explain=_why_none)
+    if "depth_score" in run.measures:
+        found |= _scores(run["depth_score"])
+    found = {name: one for name, one in found.items() if not np.isnan(one.values).all()}
+    if not found:
+        raise OptionError(
+            f"This run holds {', '.join(run.measures) or 'nothing'}; depths of groups are read off residual, lens and "
+            "skip together, or off depth_score. Survey again with measures=[..., 'effective_depth', 'depth_score']."
+        )
+    return found
+
+
+def _scores(depth_score: xr.Dataset) -> dict[str, Estimator]:
+    """Depth scores of groups: the centre of mass of the mean effect, as the measure itself has it for a level."""
+    found = {}
+    for kind in ("layer", "output"):
+        effect = depth_score[f"{kind}_effect"].sel(reduction="max").transpose("prompt", "skipped").values
+        name, ones = f"depth_score_{kind}", np.ones(len(effect))
+        limits, offset = (0.0, effect.shape[1] - 1.0), blocks_done("centre_of_mass")
+        found[name] = Estimator(effect, ones, centre_of_mass, limits, curve=name, explain=_why_no_score, offset=offset)
+    return found
+
+
+def _p_value(reference: Reading, other: Reading, difference: Contrast, permutations: int, seed: int) -> float:
+    # prompts of one cluster in both groups cannot be dealt out whole: the interval, which pairs them, is the test
+    if reference.whole is not None or share_clusters(reference, other):
+        return difference.p_value
+    return permutation_p(reference, other, permutations=permutations, seed=seed)
+
+
+def _of_groups(
+    by_group: Mapping[str, Sequence[Estimator]], own: Sequence[Sequence[DepthEstimate]], blocks: int
+) -> dict[str, Any]:
+    """``own`` is [estimator][group]."""
+    is_share = np.array([name == SHARE for name in by_group])[:, None]
+    depth, unit = gathered(own, "depth"), np.where(is_share, 1, blocks)
+    return {
+        "value": depth / unit,
+        "ci_low": gathered(own, "ci_low") / unit,
+        "ci_high": gathered(own, "ci_high") / unit,
+        "depth": np.where(is_share, np.nan, depth),
+        "n": [[int((~np.isnan(one.values).all(axis=1)).sum()) for one in row] for row in by_group.values()],
+        "reason": np.array([[found.reason for found in row] for row in own], dtype=object),
+    }
+
+
+def _of_pairs(
+    between: Sequence[Sequence[Contrast]], p_values: FloatArray, estimators: Sequence[str]
+) -> dict[str, FloatArray]:
+    """``between`` and ``p_values`` are [pair][estimator]."""
+    return {
+        "difference": gathered(between, "estimate"),
+        "difference_low": gathered(between, "ci_low"),
+        "difference_high": gathered(between, "ci_high"),
+        "effect_size": gathered(between, "effect_size"),
+        "p_value": p_values,
+        "p_holm": holm(p_values, estimators),
+    }
+
+
+def _why_none(mean: FloatArray) -> str:
+    return "no prompt of the group has a value"
+
+
+def _why_no_score(mean: FloatArray) -> str:
+    return "the effect is zero at every block" if np.isfinite(mean).all() else _why_none(mean)

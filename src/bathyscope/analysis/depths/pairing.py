@@ -1,0 +1,120 @@
+"""Whether two runs measured the same prompts, and which prompt of one is which of the other.
+
+Equal token ids are known by the manifest's prompt hash. Models with different tokenizers read the same texts as
+different ids, and no run keeps its texts; there a prompt is its data set and its id. Where names agree but
+anything else contradicts them, the runs are taken for two samples, and it is said why.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bathyscope.analysis.depths.side import Side
+from bathyscope.errors import OptionError, PromptError
+from bathyscope.prompts.source import GIVEN
+from bathyscope.prompts.spec import SourceSpec, parse
+
+Indices = NDArray[np.intp]
+
+UNPAIRED_HINT = "say paired=False (--unpaired) where they are not"
+
+
+@dataclass(frozen=True)
+class Match:
+    """Equal prompts of two sides.
+
+    Args:
+        first, second: indices of the prompts, those at the same place being one prompt; empty where the sides
+            are two samples.
+        note: what a reader must know about it, or why there are none; empty where all is plain.
+    """
+
+    first: Indices = field(default_factory=lambda: np.empty(0, dtype=np.intp))
+    second: Indices = field(default_factory=lambda: np.empty(0, dtype=np.intp))
+    note: str = ""
+
+
+def match(first: Side, second: Side, paired: bool | None) -> Match:
+    """The prompts that two sides share.
+
+    Args:
+        paired: True = pair equal prompt ids whatever else is known; False = never; None = where nothing
+            contradicts it.
+    """
+    if paired is False:
+        return Match()
+    there = set(second.prompt_ids)
+    shared = [name for name in first.prompt_ids if name in there]
+    if paired and not shared:
+        raise OptionError(
+            f"paired=True (--paired), but {first.name} and {second.name} have no prompt id in common "
+            f"({first.identity.dataset} and {second.identity.dataset}). Leave it out: they are compared as two samples."
+        )
+    if not shared:
+        return Match()
+    if not paired and first.identity.prompt_hash != second.identity.prompt_hash:
+        if _source(first.identity.dataset) != _source(second.identity.dataset):
+            return Match()
+        if reason := _contradiction(first, second, shared):
+            return Match(note=f"{reason}; they are compared as two samples (paired=True, --paired, pairs them by id)")
+    place = [{name: index for index, name in enumerate(side.prompt_ids)} for side in (first, second)]
+    indices = [np.array([where[name] for name in shared], dtype=np.intp) for where in place]
+    return Match(indices[0], indices[1], _note(first, second, len(shared), bool(paired)))
+
+
+def _contradiction(first: Side, second: Side, shared: list[str]) -> str:
+    """Why equal ids of equal data do not mean equal prompts; empty where nothing speaks against it."""
+    source = _source(first.identity.dataset)
+    both = f"{first.name} and {second.name}"
+    if first.identity.tokenizer_hash == second.identity.tokenizer_hash:
+        if len(first.prompt_ids) == len(second.prompt_ids):
+            return (
+                f"{both} name the same data and prompts, but the prompts differ "
+                "(another seed, split, file, label or chat template?)"
+            )
+        if source == GIVEN:
+            return f"{both} were given different lists of prompts, whose ids mean nothing outside of them"
+        tokens = [{prompt.id: len(prompt) for prompt in side.prompts} for side in (first, second)]
+        unlike = [name for name in shared if tokens[0][name] != tokens[1][name]]
+        if unlike:
+            counts = f"{tokens[0][unlike[0]]} and {tokens[1][unlike[0]]} tokens"
+            return f"{both} name the same data, but prompt {unlike[0]!r} has {counts} under the same tokenizer"
+        return ""
+    if isinstance(source, SourceSpec):
+        if source.kind == "corpus" and source.option("chars") is None:
+            return (
+                f"{both} cut the same text into windows of tokens, which hold different text under different "
+                "tokenizers; cut it by characters (?chars=1000) to pair them"
+            )
+        if source.kind == "generated" and first.identity.seed != second.identity.seed:
+            seeds = f"{first.identity.seed} and {second.identity.seed}"
+            return f"{both} were surveyed with the seeds {seeds}, so the problems differ"
+    return ""
+
+
+def _note(first: Side, second: Side, shared: int, insisted: bool) -> str:
+    both = f"{first.name} and {second.name}"
+    said = []
+    if first.identity.prompt_hash == second.identity.prompt_hash:
+        pass  # parts of runs on the same prompts
+    elif insisted:
+        said.append(f"{both} are paired by prompt id because paired=True (--paired) says so")
+    elif first.identity.tokenizer_hash != second.identity.tokenizer_hash:
+        said.append(
+            f"{both} have different tokenizers and are paired by prompt id; that their texts are the same cannot "
+            f"be checked, {UNPAIRED_HINT}"
+        )
+    left = [len(side.prompt_ids) - shared for side in (first, second)]
+    if any(left):
+        said.append(f"{both} share {shared} prompts; {left[0]} and {left[1]} of their own are left out")
+    return "; ".join(said)
+
+
+def _source(dataset: str) -> SourceSpec | str:
+    """What a label of data says without the number of prompts, for comparing."""
+    try:
+        spec = parse(dataset)
+    except PromptError:
+        return dataset  # a name that somebody gave
+    return SourceSpec(spec.name, None, spec.path, spec.options)

@@ -1,0 +1,223 @@
+"""What is compared with what: any pairs of runs, or one of three questions after hu2025.
+
+size: does the ratio change with the size of the model? reasoning: does training on long chains of thought change
+it? difficulty: do harder data change it?
+"""
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from operator import itemgetter
+from typing import Literal
+
+from bathyscope.analysis.depths.side import Side
+from bathyscope.errors import OptionError, did_you_mean
+from bathyscope.prompts.parts import level_name, members_by_value
+from bathyscope.statistics.difference import slope_coefficients
+from bathyscope.surveying.papers.hu2025 import DIFFICULTY, REASONING_PAIRS, difficulty_rank
+
+Question = Literal["size", "reasoning", "difficulty"]
+Against = Literal["blocks", "parameters"]
+Pairs = Sequence[tuple[int, int]]
+
+LEVEL_LABELS = ("level", "hops")
+"""Labels of difficulty that are looked for within one run, in this order."""
+
+# not thousands, which stand for the context (-4k-), nor the 7B of 8x7B, which is one expert's
+_PARAMETERS = re.compile(r"(?<![\d.xX])(\d+(?:\.\d+)?)([MmBbTt])(?![A-Za-z])")
+_SCALE = {"m": 1e6, "b": 1e9, "t": 1e12}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One comparison: a contrast of the ratios of its sides, the first being the reference, the last the other."""
+
+    label: str
+    sides: tuple[Side, ...]
+    coefficients: tuple[float, ...]
+
+    @property
+    def is_difference(self) -> bool:
+        """Of two sides, and no slope."""
+        return self.coefficients == (-1.0, 1.0)
+
+    @property
+    def blocks(self) -> int | None:
+        """L where it is the same for both of a difference, else None."""
+        counts = {side.n_blocks for side in self.sides}
+        return counts.pop() if len(counts) == 1 and self.is_difference else None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All comparisons, what their number is, and what a reader must know about the choice."""
+
+    asked: list[Asked]
+    quantity: str
+    notes: list[str]
+
+
+DIFFERENCE = "difference of ratio"
+
+
+def plan_comparisons(
+    sides: Sequence[Side], question: str | None, *, pairs: Pairs | None, all_pairs: bool, by: str | None, against: str
+) -> Plan:
+    """What to compare (arguments: see :func:`bathyscope.analysis.depths.compare`)."""
+    if by is not None and question != "difficulty":
+        raise OptionError(f"by={by!r} (--by) chooses the label of difficulty; it goes with question='difficulty'.")
+    if against != "blocks" and question != "size":
+        raise OptionError(f"against={against!r} (--against) chooses the size; it goes with question='size'.")
+    if all_pairs and question is not None:
+        raise OptionError(f"question={question!r} says itself what is compared; leave out all_pairs (--all-pairs).")
+    if pairs is not None and (all_pairs or question in ("size", "difficulty")):
+        raise OptionError(
+            "Pairs (REFERENCE:OTHER) say themselves what is compared; they go alone or with question='reasoning'."
+        )
+    if len(sides) < 2 and question != "difficulty":
+        raise OptionError(
+            f"Only one run was given ({sides[0].name}); a comparison needs two or more. Within one run, levels of "
+            "difficulty can be compared: question='difficulty' (--question difficulty)."
+        )
+    if question == "size":
+        return _size(sides, against)
+    if question == "reasoning":
+        return _reasoning(sides, pairs)
+    if question == "difficulty":
+        return _difficulty(sides, by)
+    return _differences(sides, pairs, all_pairs)
+
+
+def parameters_of(model: str) -> float | None:
+    """Number of parameters as a model's name tells it (``Qwen2.5-1.5B`` → 1.5e9); None where it does not.
+
+    Of several numbers (``30B-A3B``, all and active ones) the largest.
+    """
+    return max((float(number) * _SCALE[unit.lower()] for number, unit in _PARAMETERS.findall(model)), default=None)
+
+
+def _differences(sides: Sequence[Side], pairs: Pairs | None, all_pairs: bool) -> Plan:
+    if pairs is None:
+        others = range(len(sides))
+        pairs = list(combinations(others, 2)) if all_pairs else [(0, other) for other in others[1:]]
+    asked = [_difference(sides[reference], sides[other]) for reference, other in pairs]
+    notes = [
+        f"{a.label}: both model and data differ, so that neither explains a difference alone"
+        for a in asked
+        if a.sides[0].model != a.sides[1].model and a.sides[0].identity.dataset != a.sides[1].identity.dataset
+    ]
+    return Plan(asked, DIFFERENCE, notes)
+
+
+def _difference(reference: Side, other: Side) -> Asked:
+    return Asked(f"{other.name} − {reference.name}", (reference, other), (-1.0, 1.0))
+
+
+def _size(sides: Sequence[Side], against: str) -> Plan:
+    asked, notes = [], []
+    for dataset, group in _grouped(sides, lambda side: side.identity.dataset).items():
+        ordered = sorted(group, key=lambda side: _size_of(side, against))
+        sizes = [_size_of(side, against) for side in ordered]
+        if len(set(sizes)) < 2:
+            notes.append(f"{dataset}: no slope, since all its runs have {sizes[0]:g} {against}")
+            continue
+        coefficients = slope_coefficients([math.log2(size) for size in sizes])
+        asked.append(Asked(f"slope over {len(group)} runs on {dataset}", tuple(ordered), tuple(coefficients.tolist())))
+    if not asked:
+        raise OptionError(
+            f"question='size' needs, on the same data, runs of at least two different numbers of {against}: "
+            f"{'; '.join(notes)}. Give models of other sizes, or choose the other size with against= (--against)."
+        )
+    return Plan(asked, f"change of ratio for each doubling of {against}", notes)
+
+
+def _size_of(side: Side, against: str) -> float:
+    if against == "blocks":
+        return float(side.n_blocks)
+    found = parameters_of(side.model)
+    if found is None:
+        raise OptionError(
+            f"The name {side.model!r} does not tell the number of parameters (as '-1.5B' would), and runs do not "
+            "hold it. Compare against='blocks' (--against blocks)."
+        )
+    return found
+
+
+def _reasoning(sides: Sequence[Side], pairs: Pairs | None) -> Plan:
+    if pairs is not None:
+        return _differences(sides, pairs, all_pairs=False)
+    found = [
+        _difference(base, trained)
+        for base_name, trained_name in REASONING_PAIRS
+        for base in sides
+        for trained in sides
+        if (base.model, trained.model) == (base_name, trained_name)
+        and base.identity.dataset == trained.identity.dataset
+    ]
+    if not found:
+        raise OptionError(
+            "No pair of a base model and its long chain-of-thought model on the same data is among the runs "
+            f"({', '.join(side.name for side in sides)}). Known pairs: "
+            f"{'; '.join(f'{base} → {trained}' for base, trained in REASONING_PAIRS)}. Say which belong together: "
+            "BASE:COT on the command line, pairs=[(0, 1)] in Python."
+        )
+    used = {side.name for asked in found for side in asked.sides}
+    left = [side.name for side in sides if side.name not in used]
+    return Plan(found, DIFFERENCE, [f"not part of any pair, left out: {', '.join(left)}"] if left else [])
+
+
+def _difficulty(sides: Sequence[Side], by: str | None) -> Plan:
+    if by is not None or len(sides) == 1:
+        ordered = [_by_level(side, by, alone=len(sides) == 1) for side in sides]
+    else:
+        groups = _grouped(sides, lambda side: side.identity.weight_hash)
+        ordered = [_by_data(group) for group in groups.values() if len({side.identity.dataset for side in group}) > 1]
+        if not ordered:
+            raise OptionError(
+                "question='difficulty' compares data sets under one model, and no model was given with two data "
+                f"sets ({', '.join(side.name for side in sides)}). Give runs of one model on several data sets, or "
+                "by= (--by) a label of the prompts, such as level."
+            )
+    notes = []
+    if any(len(sides) > 2 for sides in ordered):
+        notes.append("hardest − easiest; what lies between is left out (a trend test uses every level)")
+    if by is None and len(sides) > 1 and any(difficulty_rank(side.identity.dataset) is None for side in sides):
+        notes.append(f"difficulty is known for {', '.join(DIFFICULTY)}; others are ordered as given, easiest first")
+    return Plan([_difference(easiest, hardest) for easiest, *_, hardest in ordered], DIFFERENCE, notes)
+
+
+def _by_data(group: Sequence[Side]) -> list[Side]:
+    """Sides from the easiest data set to the hardest."""
+    ranks = [difficulty_rank(side.identity.dataset) for side in group]
+    known = [rank for rank in ranks if rank is not None]
+    if len(known) < len(group):
+        return list(group)
+    return [side for _, side in sorted(zip(known, group), key=itemgetter(0))]
+
+
+def _by_level(side: Side, by: str | None, alone: bool) -> list[Side]:
+    """The parts of a side from the easiest level to the hardest."""
+    labels = side.run.prompts.labels
+    names = [by] if by is not None else [name for name in LEVEL_LABELS if name in labels]
+    if not names or names[0] not in labels:
+        there = f"its prompts carry: {', '.join(labels)}" if labels else "its prompts carry no labels"
+        wanted = f"label {by!r}" if by is not None else f"label of difficulty ({' or '.join(LEVEL_LABELS)})"
+        raise OptionError(
+            f"{side.name} has no {wanted}; {there}.{did_you_mean(by or '', labels)} Give by= (--by) one of "
+            "its labels, or runs of one model on data of different difficulty."
+        )
+    name = names[0]
+    members = members_by_value(side.prompts, name)
+    if len(members) < 2:
+        raise OptionError(f"All prompts of {side.name} have the same {name} ({list(members)}); a comparison needs two.")
+    prefix = "" if alone else f"{side.name}, "
+    return [side.where(own, f"{prefix}{name} {level_name(level)}") for level, own in members.items()]
+
+
+def _grouped(sides: Sequence[Side], key: Callable[[Side], str]) -> dict[str, list[Side]]:
+    groups: dict[str, list[Side]] = {}
+    for side in sides:
+        groups.setdefault(key(side), []).append(side)
+    return groups

@@ -1,0 +1,227 @@
+"""What a comparison gives: labelled arrays over comparisons and estimators, and how to read them as a whole."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from statsmodels.stats.multitest import multipletests
+
+from bathyscope.analysis.depths.questions import DIFFERENCE, Plan
+from bathyscope.analysis.depths.side import Side
+from bathyscope.core.arrays import FloatArray
+from bathyscope.labels import variable
+from bathyscope.statistics.difference import Contrast
+from bathyscope.statistics.effective_depth import DepthEstimate
+
+SOURCE = "hu2025, effective depth"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison:
+    """What came out.
+
+    Args:
+        data: (comparison, estimator): the difference of the ratios, its interval and tests; the coordinates
+            ``reference``, ``other`` and ``kind`` (paired, two-sample, partly paired) say what is compared.
+        runs: (run, estimator): each run's own ratio and interval, from all its prompts.
+        notes: what a reader must know: how prompts were paired, what differs besides, what was left out.
+        sides: the runs, or parts of runs, that were compared.
+    """
+
+    data: xr.Dataset
+    runs: xr.Dataset
+    notes: tuple[str, ...]
+    sides: tuple[Side, ...]
+
+    def __repr__(self) -> str:
+        return f"<Comparison {'; '.join(self.data['comparison'].values)}. {self.summary()}>"
+
+    @property
+    def level(self) -> float:
+        """Coverage of the intervals."""
+        return float(self.data.attrs["level"])
+
+    @property
+    def quantity(self) -> str:
+        """What ``difference`` holds: a difference of ratio, or a slope."""
+        return str(self.data.attrs["quantity"])
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row a comparison and estimator."""
+        frame = self.data.to_dataframe().reset_index()
+        first = ["comparison", "reference", "other", "kind", "estimator"]
+        return frame[[*first, *(name for name in frame.columns if name not in first)]]
+
+    def summary(self) -> str:
+        """How many intervals exclude 0, how many would by chance, and how many tests hold after correction."""
+        low, high = self.data["ci_low"].values, self.data["ci_high"].values
+        outside = (low > 0) | (high < 0)
+        # two readings that are one test count where both exclude 0
+        counted, twins = one_test_each(self.data["p_value"].values, self.data["estimator"].values.tolist())
+        there = np.isfinite(counted)
+        for one, other in twins:
+            outside[..., other] &= outside[..., one] | np.isnan(low[..., one])
+        tests, alpha = int(there.sum()), 1 - self.level
+        if not tests:
+            intervals = int(np.isfinite(low).sum())
+            return f"{int(outside.sum())} of {intervals} intervals exclude 0; none of these estimators has a test."
+        holm = int((self.data["p_holm"].values[there] < alpha).sum())
+        said = (
+            f"{int(outside[there].sum())} of {tests} tested intervals exclude 0; about {tests * alpha:.2g} would by "
+            f"chance if nothing differed. After Holm's correction {holm} of {tests} p-values are below {alpha:.2g}."
+        )
+        if tests / (self.data.attrs["resamples"] + 1) >= alpha:
+            said += " No p-value can be, with so few resamples for so many tests: give more."
+        return said + self._no_difference()
+
+    def _no_difference(self) -> str:
+        """How many differences are shown to be none; empty where none was asked for."""
+        if "p_equivalence" not in self.data:
+            return ""
+        p, _ = one_test_each(self.data["p_equivalence"].values, self.data["estimator"].values.tolist())
+        tests, found = int(np.isfinite(p).sum()), int((p < 1 - self.level).sum())
+        return f" {tests} tests ask for a {self.change} of more than {self.bound}, and {found} rule it out."
+
+    @property
+    def change(self) -> str:
+        """What is compared in a word: a difference, or a slope."""
+        return "difference" if self.quantity == DIFFERENCE else "slope"
+
+    @property
+    def bound(self) -> str:
+        """Up to where a difference counts as none, in the unit it was given in; empty where none was asked for."""
+        return str(self.data.attrs.get("bound", ""))
+
+
+class Row(NamedTuple):
+    """One comparison: contrasts and reasons by estimator."""
+
+    kind: str
+    contrasts: list[Contrast]
+    ratios: list[tuple[float, float]]
+    """Of the reference and the other run, each from the prompts that are compared."""
+    reasons: list[str]
+    notes: list[str]
+
+
+def comparison_data(
+    plan: Plan, rows: Sequence[Row], estimators: Sequence[str], bounds: Sequence[float | None]
+) -> xr.Dataset:
+    """``Comparison.data`` of the answers to a plan, one row each; ``bounds`` are those of equivalence."""
+    dims = ("comparison", "estimator")
+    contrasts = [row.contrasts for row in rows]
+    of = partial(gathered, contrasts)
+    ratios = np.array([row.ratios for row in rows])
+    p_value, quantity = of("p_value"), plan.quantity
+    unit, formula = "1 per doubling", "least-squares slope of the ratio over log₂ of the size"
+    if quantity == DIFFERENCE:
+        unit, formula = "1", "ratio of the other run − ratio of the reference"
+    blocks = np.array([asked.blocks for asked in plan.asked], dtype=np.float64)
+    described: dict[str, tuple[Any, str, str, str]] = {
+        "reference_ratio": (ratios[..., 0], "ratio of the reference", "1", "depth / L"),
+        "other_ratio": (ratios[..., 1], "ratio of the other run", "1", "depth / L"),
+        "difference": (of("estimate"), quantity, unit, formula),
+        "ci_low": (of("ci_low"), "lower end of its interval", unit, "bootstrap over prompts"),
+        "ci_high": (of("ci_high"), "upper end of its interval", unit, "bootstrap over prompts"),
+        "depth_difference": (
+            of("estimate") * blocks[:, None],
+            "difference of depth, for equal numbers of blocks",
+            "block",
+            "L · difference of ratio",
+        ),
+        "standard_error": (of("standard_error"), "standard error of the difference", unit, "bootstrap over prompts"),
+        "effect_size": (of("effect_size"), "difference over the spread of single prompts", "1", "Cohen's d"),
+        "positive_share": (of("positive_share"), "share of resamples above 0", "1", "ties count half"),
+        "exists_share": (of("exists_share"), "share of resamples in which all ratios exist", "1", ""),
+        "p_value": (p_value, "two-sided p-value of no difference", "1", "1 − level of the interval that reaches 0"),
+        "p_holm": (holm(p_value, estimators), "p-value corrected for all comparisons and estimators", "1", "Holm"),
+        "n_prompts": ([[sum(c.n_prompts) for c in row] for row in contrasts], "prompts in use", "prompt", ""),
+    }
+    if None not in bounds:
+        described["p_equivalence"] = (
+            of("p_equivalence"),
+            "p-value of a difference as large as equivalence, or larger",
+            "1",
+            "the larger of two one-sided tests at ± equivalence",
+        )
+        none = "differences smaller than this count as none"
+        described["equivalence"] = (np.array(bounds, dtype=np.float64), none, unit, "")
+    reasons = np.array([row.reasons for row in rows], dtype=object)
+    described["reason"] = (reasons, "why there is no difference or no interval", "", "")
+    data = {
+        name: variable(dims[: np.ndim(values)], values, text, units, formula=formula, source=SOURCE)
+        for name, (values, text, units, formula) in described.items()
+    }
+    coords = {
+        "comparison": [asked.label for asked in plan.asked],
+        "estimator": list(estimators),
+        "reference": ("comparison", [asked.sides[0].name for asked in plan.asked]),
+        "other": ("comparison", [asked.sides[-1].name for asked in plan.asked]),
+        "kind": ("comparison", [row.kind for row in rows]),
+    }
+    return xr.Dataset(data, coords)
+
+
+def gathered(rows: Sequence[Sequence[Any]], field: str) -> FloatArray:
+    """One number of everything that was found, [rows, …]."""
+    return np.array([[getattr(found, field) for found in row] for row in rows], dtype=np.float64)
+
+
+_ONE_TEST = {"smoothed_kl": "interpolated_kl", "smoothed_overlap": "interpolated_overlap"}
+"""Readings that give the same number wherever the curve falls (KL) or rises (overlap) throughout."""
+
+
+def holm(p_values: FloatArray, estimators: Sequence[str] = ()) -> FloatArray:
+    """p-values ``[..., estimators]`` corrected for the number of tests (Holm); NaN stays NaN and is not counted.
+
+    The interpolated and the smoothed reading of KL are one test, and so are those of overlap: the larger p-value of
+    the two counts, and both are given what comes of it.
+    """
+    corrected = np.full(p_values.shape, np.nan)
+    counted, twins = one_test_each(p_values, estimators)
+    there = np.isfinite(counted)
+    if there.any():
+        corrected[there] = multipletests(counted[there], method="holm")[1]
+    for one, other in twins:
+        corrected[..., one] = corrected[..., other]
+    return np.where(np.isfinite(p_values), corrected, np.nan)
+
+
+def one_test_each(p_values: FloatArray, estimators: Sequence[str]) -> tuple[FloatArray, list[tuple[int, int]]]:
+    """p-values of which a reading that repeats another is NaN, and the places of both: the other has the larger p."""
+    counted, place = p_values.copy(), {name: number for number, name in enumerate(estimators)}
+    twins = [(place[one], place[other]) for one, other in _ONE_TEST.items() if one in place and other in place]
+    for one, other in twins:
+        counted[..., other] = np.fmax(p_values[..., one], p_values[..., other])
+        counted[..., one] = np.nan
+    return counted, twins
+
+
+def run_data(
+    sides: Sequence[Side], own: Mapping[int, dict[str, DepthEstimate]], estimators: Sequence[str]
+) -> xr.Dataset:
+    estimates = [[own[id(side)][name] for name in estimators] for side in sides]
+    blocks = np.array([side.n_blocks for side in sides])
+    texts = {
+        "ratio": ("depth", "effective depth ratio"),
+        "ci_low": ("ci_low", "lower end of the interval of the ratio"),
+        "ci_high": ("ci_high", "upper end of the interval of the ratio"),
+    }
+    dims, formula = ("run", "estimator"), "depth / L"
+    data = {
+        name: variable(dims, gathered(estimates, end) / blocks[:, None], text, "1", formula=formula, source=SOURCE)
+        for name, (end, text) in texts.items()
+    }
+    coords = {
+        "run": [side.name for side in sides],
+        "estimator": list(estimators),
+        "model": ("run", [side.model for side in sides]),
+        "dataset": ("run", [side.identity.dataset for side in sides]),
+        "blocks": ("run", blocks),
+        "prompts": ("run", [len(side.prompts) for side in sides]),
+    }
+    return xr.Dataset(data, coords)

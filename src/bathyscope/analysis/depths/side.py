@@ -1,0 +1,216 @@
+"""One side of a comparison: a run, or some of its prompts, with its estimators and what it is called."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from itertools import combinations, compress
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bathyscope.errors import OptionError, did_you_mean
+from bathyscope.measures.curves import depth_inputs
+from bathyscope.measures.declared.effective_depth import DECLARATION, EffectiveDepthOptions
+from bathyscope.prompts.parts import clusters, parts
+from bathyscope.prompts.prompt import TokenizedPrompt
+from bathyscope.runs.manifest import Identity
+from bathyscope.runs.names import model_names, run_names
+from bathyscope.runs.run import Run
+from bathyscope.statistics.effective_depth import DepthEstimate, DepthInputs, effective_depth, estimators
+from bathyscope.statistics.reading import Reading
+
+_OF_INTERVALS = ("resamples", "level", "cluster")
+"""Options that say nothing of what was measured."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Side:
+    """A run's prompts, or some of them, ready to be compared.
+
+    Args:
+        name: short and unique in the comparison.
+        prompts: those of the run that count.
+        options: thresholds of the estimators, the same for all sides.
+    """
+
+    run: Run
+    name: str
+    prompts: Sequence[TokenizedPrompt]
+    curves: DepthInputs
+    options: EffectiveDepthOptions
+
+    @property
+    def identity(self) -> Identity:
+        return self.run.identity
+
+    @property
+    def model(self) -> str:
+        """Name of the model without folders or owner."""
+        (name,) = model_names([self.identity.model])
+        return name
+
+    @property
+    def n_blocks(self) -> int:
+        return self.curves.n_blocks
+
+    @property
+    def prompt_ids(self) -> list[str]:
+        return [prompt.id for prompt in self.prompts]
+
+    @property
+    def n_clusters(self) -> int:
+        """Clusters that the prompts lie in; the prompts where there are none."""
+        return len(self.prompts) if self.curves.cluster is None else np.unique(self.curves.cluster).size
+
+    def where(self, chosen: NDArray[np.bool_], name: str) -> Side:
+        """The side of some of the prompts."""
+        given = {one.name: getattr(self.curves, one.name) for one in fields(self.curves)}
+        cut: dict[str, Any] = {field: None if values is None else values[chosen] for field, values in given.items()}
+        return replace(self, name=name, prompts=list(compress(self.prompts, chosen)), curves=DepthInputs(**cut))
+
+    def readings(self) -> dict[str, Reading]:
+        """Estimator → its reading of the ratio, for what the run has measured."""
+        found = estimators(self.curves, self.options.kl_fraction, self.options.overlap_threshold)
+        return {name: one.ratio(self.n_blocks) for name, one in found.items()}
+
+    def estimates(self, level: float, resamples: int, seed: int) -> dict[str, DepthEstimate]:
+        """Every estimator's depth with its own interval."""
+        return effective_depth(
+            self.curves,
+            resamples=resamples,
+            level=level,
+            kl_fraction=self.options.kl_fraction,
+            overlap_threshold=self.options.overlap_threshold,
+            seed=seed,
+        )
+
+
+def sides_of(runs: Sequence[Run], cluster: str | None = None) -> list[Side]:
+    """One side a run; the thresholds of the first run's effective depth serve all.
+
+    Args:
+        cluster: label of the prompts that are resampled as one, in whichever run they are; None = each for itself.
+    """
+    _refuse_repeated(runs)
+    names = run_names(runs)
+    for run, name in zip(runs, names):
+        require_all_blocks(run, name)
+        missing = [measure for measure in DECLARATION.requires if measure not in run.measures]
+        if missing:
+            raise OptionError(
+                f"{name} lacks {', '.join(missing)} (it holds: {', '.join(run.measures) or 'nothing'}); effective "
+                "depths are read off residual, lens and skip. Survey again with measures=[..., 'effective_depth']."
+            )
+    options = _thresholds(runs[0])
+    numbers = _clusters(runs, names, cluster)
+    return [
+        Side(run, name, run.prompts, replace(_curves(run, name), cluster=own), options)
+        for run, name, own in zip(runs, names, numbers)
+    ]
+
+
+def require_all_blocks(run: Run, name: str) -> None:
+    """Refuses a part of a run (``select``) that lacks some of the blocks."""
+    if "blocks" in run.cut:
+        raise OptionError(
+            f"{name} is cut to some of its blocks, and a depth is of all of them; give the whole run, or some of its "
+            "prompts."
+        )
+
+
+def chosen_estimators(names: Iterable[str], known: Collection[str], there: str) -> tuple[str, ...]:
+    """Names of estimators, each once; ``there`` begins the sentence that refuses others."""
+    chosen = tuple(dict.fromkeys(names))
+    listed = ", ".join(known)
+    for name in chosen:
+        if name not in known:
+            raise OptionError(f"{there} no estimator {name!r}.{did_you_mean(name, known)} Allowed: {listed}.")
+    if not chosen:
+        raise OptionError(f"No estimator was chosen; give at least one of: {listed}.")
+    return chosen
+
+
+def differing_options(sides: Sequence[Side]) -> list[str]:
+    """How runs were measured unlike the first, one sentence each: precision, seed, options."""
+    first = _flat(sides[0].identity)
+    said = []
+    for side in sides[1:]:
+        own = _flat(side.identity)
+        unlike = [
+            f"{key} {first.get(key)!r} and {own.get(key)!r}" for key in first | own if first.get(key) != own.get(key)
+        ]
+        if unlike and side.run is not sides[0].run:
+            said.append(f"{sides[0].name} and {side.name} were measured differently: {'; '.join(unlike)}")
+    return said
+
+
+def _clusters(runs: Sequence[Run], names: Sequence[str], label: str | None) -> list[NDArray[np.intp] | None]:
+    """The number of each prompt's cluster, equal for equal labels of all runs."""
+    if label is None:
+        return [None] * len(runs)
+    found = []
+    for run, name in zip(runs, names):
+        try:
+            found.append(clusters(run.prompts, label))
+        except OptionError as error:
+            raise OptionError(f"{name}: {error}") from error
+    _, member = parts(value for values in found for value in values)
+    return list(np.split(member, np.cumsum(list(map(len, found)))[:-1]))
+
+
+def _flat(identity: Identity) -> dict[str, Any]:
+    settings: dict[str, Any] = {"dtype": identity.dtype, "seed": identity.seed}
+    # depths are read off runs that were not asked for them too, with the usual thresholds
+    usual = {DECLARATION.name: asdict(EffectiveDepthOptions())}
+    for measure in (*DECLARATION.requires, DECLARATION.name):
+        given = {**usual.get(measure, {}), **(identity.measures.get(measure) or {})}
+        settings |= {f"{measure}.{key}": value for key, value in given.items()}
+    return {key: value for key, value in settings.items() if key.split(".")[-1] not in _OF_INTERVALS}
+
+
+def _curves(run: Run, name: str) -> DepthInputs:
+    try:
+        return depth_inputs(*(run[measure] for measure in DECLARATION.requires))
+    except KeyError as error:
+        found = re.search(r"'\w+'", str(error))
+        missing = found[0] if found else str(error)
+        raise OptionError(
+            f"{name} was measured without the variable {missing}, which effective depths are read off (by an earlier "
+            "bathyscope, or without that option). Survey again with measures=[..., 'effective_depth']."
+        ) from error
+
+
+def _thresholds(run: Run) -> EffectiveDepthOptions:
+    given = run.identity.measures.get(DECLARATION.name) or {}
+    known = {field.name for field in fields(EffectiveDepthOptions)}
+    return EffectiveDepthOptions(**{name: value for name, value in given.items() if name in known})
+
+
+def _refuse_repeated(runs: Sequence[Run]) -> None:
+    places = [id(run) if run.path is None else run.path.resolve() for run in runs]
+    for run, place in zip(runs, places):
+        if places.count(place) > 1:
+            where = "one in memory" if run.path is None else repr(str(run.path))
+            raise OptionError(
+                f"The same run was given twice ({where}); a run does not differ from itself. Give each run once."
+            )
+    _refuse_parts(runs)
+
+
+def _refuse_parts(runs: Sequence[Run]) -> None:
+    """Parts of one survey are one run, whose halves differ in their prompts alone."""
+    unfinished = [run for run in runs if run.manifest["record"].get("finished", "") is None]
+    for run, other in combinations(unfinished, 2):
+        if run.manifest["identity"] == other.manifest["identity"]:
+            folders = [shlex.quote(str(one.path)) for one in (run, other)]
+            own, others = (one.manifest["record"]["shards"] for one in (run, other))
+            raise OptionError(
+                f"{folders[0]} and {folders[1]} hold {len(own)} and {len(others)} of the {len(run.identity.plan)} "
+                "shards of one survey (--part): they are one run, of one model on one set of prompts. Join them "
+                f"(bathyscope join {' '.join(folders)} --out RUN), and compare that run with others, or groups of its "
+                "prompts with each other (bathyscope group RUN --by LABEL)."
+            )

@@ -1,0 +1,208 @@
+"""Depth against performance: a benchmark's score regressed on the number of layers, from a table of models."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from numpy.typing import NDArray
+
+from bathyscope.core.arrays import FloatArray
+from bathyscope.errors import OptionError, did_you_mean, warn
+from bathyscope.labels import Label, labelled
+from bathyscope.options import Coverage, checked
+from bathyscope.prompts.files import read_rows
+from bathyscope.statistics.depth_performance import CONDITION_LIMIT, LAYERS, VIF_LIMIT, regress
+
+FEW_FAMILIES: Final = 10
+"""Families below which clustered errors are known to be too small."""
+
+_TEXTS: Final = ("name", "family")
+_POSITIVE: Final = (LAYERS, "d_model", "d_ff")
+_ROWS: Final = "Rows are counted from 1, the header left out."
+
+
+@checked
+def depth_performance(
+    table: str | Path | pd.DataFrame,
+    *,
+    score: str = "score",
+    covariates: Sequence[str] = ("d_model", "d_ff"),
+    fixed_effects: bool = False,
+    clustered: bool = False,
+    level: Coverage = 0.95,
+) -> xr.Dataset:
+    """Least squares of a score on the number of layers, with other sizes of the models as covariates.
+
+    Args:
+        table: one row a model, as a DataFrame or a file (.csv, .jsonl, either may be gzipped, or .parquet). Columns:
+            name, family, layers, the covariates, and the score; others are left aside.
+        score: name of the score's column.
+        covariates: columns that are held constant; may be none.
+        fixed_effects: a constant for each family, so that only differences within families count.
+        clustered: also standard errors that allow models of one family to deviate together.
+        level: coverage of intervals and band.
+
+    Returns:
+        By ``term`` (intercept, layers, covariates): coefficient, partial_r2 and vif (variance inflation factor). By
+        ``errors`` and term: standard_error, ci_low, ci_high and p_value, where errors are plain, hc3 (robust against
+        unequal variances) and, where asked for, clustered. By ``point`` (layers): mean_response, the score to be
+        expected with the covariates at their means, and by errors and point its confidence band, band_low and
+        band_high. By ``model``: its row, and adjusted_layers and adjusted_score, the partial-regression plot, in which
+        the line of least squares is the mean response.
+
+    Raises:
+        OptionError: missing columns, values that are no numbers (with their rows), a model that stands there twice, a
+            column that does not vary, columns that follow from each other, or too few models.
+        PromptError: the file cannot be read.
+
+    Example:
+        >>> import pandas as pd
+        >>> sizes = {"name": list("abcdef"), "family": list("uvuvuv"), "layers": [6, 12, 18, 24, 30, 36]}
+        >>> table = pd.DataFrame({**sizes, "score": [0.2, 0.3, 0.35, 0.5, 0.5, 0.7]})
+        >>> found = bathyscope.depth_performance(table, covariates=[])
+        >>> round(float(found.coefficient.sel(term="layers")), 4)
+        0.0155
+    """
+    _require_others(covariates, score)
+    rows = _rows(table)
+    wanted = list(dict.fromkeys([*_TEXTS, LAYERS, *covariates, score]))
+    _require_columns(rows, wanted)
+    names, families = (_texts(rows, column) for column in _TEXTS)
+    _require_different(names)
+    numbers = {column: _numbers(rows, column) for column in wanted if column not in _TEXTS}
+    fit, exact = regress(
+        numbers[score],
+        numbers[LAYERS],
+        {name: numbers[name] for name in covariates},
+        families,
+        fixed_effects=fixed_effects,
+        clustered=clustered,
+        level=level,
+    )
+    _warn(fit, [names[place] for place in exact], len(set(families)) if clustered else None)
+    by_model = {"score" if name == score else name: values for name, values in numbers.items()}
+    given = labelled({name: Label("model", name, "", source="given") for name in by_model}, by_model)
+    counts = {"models": len(names), "families": len(set(families))}
+    asked = {"score": score, "fixed_effects": int(fixed_effects), "level": level}
+    return (
+        fit.assign(given.data_vars).assign_coords(model=names, family=("model", families)).assign_attrs(counts | asked)
+    )
+
+
+def counted(data: xr.Dataset) -> str:
+    """``24 models of 4 families``."""
+    families = data.attrs["families"]
+    return f"{data.attrs['models']} models of {families} {'family' if families == 1 else 'families'}"
+
+
+def _rows(table: str | Path | pd.DataFrame) -> Sequence[Mapping[Any, Any]]:
+    if isinstance(table, pd.DataFrame):
+        return table.to_dict("records")
+    if not isinstance(table, str | Path):
+        raise OptionError(
+            f"table={table!r} is no table; give a DataFrame, or the path of a file (.csv, .jsonl or .parquet)."
+        )
+    rows = list(read_rows(Path(table).expanduser()))
+    for number, row in enumerate(rows, start=1):
+        if None in row:
+            raise OptionError(
+                f"{table}: row {number} has more fields than the header has columns; quote a field that holds a comma. "
+                f"{_ROWS}"
+            )
+    # a file's header may be padded with blanks
+    return [{str(name).strip(): value for name, value in row.items()} for row in rows]
+
+
+def _require_others(covariates: Sequence[str], score: str) -> None:
+    taken = [name for name in covariates if name in (*_TEXTS, LAYERS, score)]
+    if taken:
+        raise OptionError(
+            f"{taken[0]!r} cannot be a covariate, since it is a part of the regression already; give other columns "
+            "with numbers, such as d_model and d_ff, or none."
+        )
+
+
+def _require_columns(rows: Sequence[Mapping[Any, Any]], wanted: Sequence[str]) -> None:
+    if not rows:
+        raise OptionError(f"The table has no rows; give one a model, with the columns {', '.join(wanted)}.")
+    given = list(dict.fromkeys(str(name) for row in rows for name in row))
+    missing = [name for name in wanted if name not in given]
+    if missing:
+        hints = "".join(did_you_mean(name, [own for own in given if own not in wanted]) for name in missing[:1])
+        raise OptionError(
+            f"The table has no column {', '.join(map(repr, missing))}.{hints} It has: {', '.join(given)}. Needed: "
+            f"{', '.join(wanted)} (other names: score= and covariates=, --score and --covariates)."
+        )
+
+
+def _texts(rows: Sequence[Mapping[Any, Any]], column: str) -> list[str]:
+    found = ["" if _is_missing(row.get(column)) else str(row[column]).strip() for row in rows]
+    empty = [str(number) for number, text in enumerate(found, start=1) if not text]
+    if empty:
+        raise OptionError(f"{column} is missing in row {', '.join(empty)}; every model needs one. {_ROWS}")
+    return found
+
+
+def _numbers(rows: Sequence[Mapping[Any, Any]], column: str) -> FloatArray:
+    found = np.array([_number(row.get(column)) for row in rows])
+    wrong = ~np.isfinite(found)
+    if wrong.any():
+        raise OptionError(f"{column} is not a number in {_places(rows, column, wrong)}. {_ROWS}")
+    if column in _POSITIVE and (found <= 0).any():
+        raise OptionError(f"{column} must be positive, and is not in {_places(rows, column, found <= 0)}. {_ROWS}")
+    return found
+
+
+def _number(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return math.nan
+
+
+def _places(rows: Sequence[Mapping[Any, Any]], column: str, wrong: NDArray[np.bool_]) -> str:
+    said = []
+    for place in np.flatnonzero(wrong).tolist():
+        value = rows[place].get(column)
+        said.append(f"row {place + 1} ({'nothing' if _is_missing(value) else repr(value)})")
+    return ", ".join(said)
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or value == "" or bool(value != value)
+
+
+def _require_different(names: Sequence[str]) -> None:
+    for name, times in Counter(names).items():
+        if times > 1:
+            places = [str(number) for number, own in enumerate(names, start=1) if own == name]
+            raise OptionError(
+                f"The model {name!r} stands in rows {', '.join(places)}; each counts once. Leave repeated rows out, or "
+                f"give several benchmarks a column each (score=, --score). {_ROWS}"
+            )
+
+
+def _warn(fit: xr.Dataset, exact: Sequence[str], families: int | None) -> None:
+    vif, condition = fit["vif"][1:], fit.attrs["condition_number"]
+    if (vif > VIF_LIMIT).any() or condition > CONDITION_LIMIT:
+        factors = ", ".join(f"{name} {factor:.3g}" for name, factor in zip(vif["term"].values, vif.values))
+        warn(
+            f"Layers and covariates grow together: variance inflation factors {factors} (large above {VIF_LIMIT:g}), "
+            f"condition number {condition:.3g} (large above {CONDITION_LIMIT:g}). Their coefficients can "
+            "hardly be told apart, which their intervals show; models of unequal shape would tell more.",
+        )
+    if exact:
+        warn(
+            f"The regression meets {', '.join(exact)} exactly whatever the score (the only model of its family?); "
+            "robust errors (hc3) do not exist then.",
+        )
+    if families is not None and families < FEW_FAMILIES:
+        warn(
+            f"Errors clustered by {families} families are too small as a rule; {FEW_FAMILIES} families or more are "
+            "needed.",
+        )

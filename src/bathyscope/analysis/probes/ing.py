@@ -1,0 +1,215 @@
+"""Whether a few neurons know that the next token ends in "ing", each alone and together.
+
+The neurons that act most on such tokens by their weights are read at the token before, those that predict and those
+that suppress apart, and a logistic probe is fitted to one or several of them. Source: lad2024, prediction ensembling.
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+import torch
+import xarray as xr
+from numpy.typing import NDArray
+
+from bathyscope.analysis.probes.activations import last_activations
+from bathyscope.analysis.probes.contexts import Contexts, balanced_contexts
+from bathyscope.analysis.probes.gather import require_room
+from bathyscope.analysis.probes.logistic import Accuracy, Fit, Settings, accuracy, fit
+from bathyscope.errors import ModelError
+from bathyscope.labels import Label, Table, interval, labelled
+from bathyscope.measures.neurons import directions_by_place, effects_by_block, ranked
+from bathyscope.measures.token_classes import CLASSES, members
+from bathyscope.measures.unembedding import Unembedding
+from bathyscope.model import AnyModel, Model, alone, loaded
+from bathyscope.model.anatomy.neurons import OutputWeights, output_weights
+from bathyscope.options import Coverage, Range, Resamples, checked
+
+KINDS = ("prediction", "suppression")
+CLASS = "ing"
+_LOOKED_AT = 256
+_SOURCE = "lad2024, prediction ensembling"
+_by_rank = partial(Label, "kind rank", source=_SOURCE)
+_by_size = partial(Label, "kind size", source=_SOURCE)
+_ACCURACY = ("accuracy", "ci_low", "ci_high")
+_ENDS = "the {percent=95 %} interval"
+_TABLE: Table = {
+    "block": _by_rank("block (−1 = none)", "block"),
+    "neuron": _by_rank("neuron (−1 = none)", "neuron"),
+    "effect": _by_rank("mean effect on tokens of the class minus that on all others", "logits"),
+    "skew": _by_rank("skew of the neuron's cosines with the unembedding"),
+    "kurtosis": _by_rank("kurtosis of the neuron's cosines with the unembedding"),
+    "accuracy": _by_rank("accuracy of the neuron alone, held-out half"),
+    **interval("ci", _by_rank, _ENDS),
+    "train_accuracy": _by_rank("on the training half"),
+    "ensemble_accuracy": _by_size("accuracy of the neurons added so far, held-out half"),
+    **interval("ensemble_ci", _by_size, _ENDS),
+    "ensemble_train_accuracy": _by_size("on the training half"),
+    "added": _by_size("rank of the neuron that joins (−1 = none)", "rank"),
+    **{f"top1_{name}": Label("", f"{name} of the model's own top-1 token", source=_SOURCE) for name in _ACCURACY},
+}
+
+Array = NDArray[np.float32]
+
+
+@checked
+def ing_probe(
+    model: AnyModel,
+    corpus: str | Path,
+    *,
+    contexts: Annotated[int, Range(8)] = 2000,
+    window: Annotated[int, Range(4)] = 24,
+    neurons: Annotated[int, Range(1)] = 32,
+    characters: Annotated[int, Range(1)] | None = 2_000_000,
+    C: float = 1.0,
+    resamples: Resamples = 1000,
+    level: Coverage = 0.95,
+    seed: int = 0,
+    progress: bool = True,
+) -> xr.Dataset:
+    """Accuracy of probes of single neurons and of ensembles: does the next token end in "ing"?
+
+    Args:
+        model: what ``load`` returns or takes.
+        corpus: UTF-8 text, gzipped where the name ends in ``.gz``.
+        contexts: how many, half of them ending in such a token; fewer if the text has fewer.
+        window: tokens of a context, the one that is told and a BOS included.
+        neurons: of either kind, those with the largest effect on such tokens.
+        characters: only the first so many of the corpus (None, in Python: all).
+        C: inverse strength of the probes' L2 penalty.
+        resamples: bootstrap resamples of the held-out contexts.
+        level: coverage of the intervals.
+        seed: of the choice of contexts, their split into two halves, and the resamples.
+        progress: show a progress bar on standard error when it takes long.
+
+    Returns:
+        By ``kind`` and ``rank``: block, neuron, effect, skew, and the accuracy of each neuron alone; by ``kind`` and
+        ``size``: the accuracy of the first so many neurons together, added in the order of their accuracy on the
+        training half; and top1_accuracy, of the model's own most likely token. Accuracies are on the held-out half.
+
+    Raises:
+        OptionError: an option out of range, or scikit-learn is not installed.
+        PromptError: the text is too short, or has too few tokens that end in "ing".
+        ModelError: the model cannot be ready, or has no tokenizer, no such token, or no neurons to be read.
+    """
+    with alone(model):
+        settings = Settings(C, resamples, level, seed)
+        ready = loaded(model)
+        require_room(ready, window - 1, window)
+        in_class_V, weights, chosen = _choose(ready, neurons)
+        found = balanced_contexts(
+            corpus, ready.tokenizer, in_class_V, window=window, count=contexts, characters=characters, seed=seed
+        )
+        for part, where in (("Training half", found.training), ("Held-out half", ~found.training)):
+            settings.require_rows(found.labels[where], part)
+        places = [(one.block, one.neuron) for kind in KINDS for one in chosen[kind]]
+        activations, top1 = last_activations(ready, weights, places, found.ids.tolist(), progress)
+        values = dict(zip(KINDS, np.split(activations.numpy(), [len(chosen[KINDS[0]])], axis=1)))
+        right = in_class_V[top1.numpy()] == (found.labels == 1)
+        dataset = _dataset(chosen, values, found, settings, accuracy(right[~found.training], settings), neurons)
+        held_out = int((~found.training).sum())
+        dataset.attrs |= {"model": ready.name, "corpus": str(corpus), "held_out": held_out, "seed": seed}
+        dataset.attrs["training"] = len(found.labels) - held_out
+        return dataset
+
+
+class _Neuron(NamedTuple):
+    """A neuron that is probed: its place, its effect on tokens of the class against all others, and its moments."""
+
+    block: int
+    neuron: int
+    effect: float
+    skew: float
+    kurtosis: float
+
+
+_ByKind = dict[str, list[_Neuron]]
+
+
+@torch.no_grad()
+def _choose(model: Model, count: int) -> tuple[NDArray[np.bool_], Sequence[Sequence[OutputWeights]], _ByKind]:
+    """True at the token ids of the class, output weights by block, and the neurons that act most on the class.
+
+    Neurons are told apart by the sign of their skew, and of either kind the largest effect comes first.
+    """
+    tokenizer = model.tokenizer
+    if tokenizer is None:
+        raise ModelError("The corpus is text, and this model has no tokenizer; load it with tokenizer=.")
+    unembedding = Unembedding(model.anatomy.readout, set(tokenizer.get_vocab().values()))
+    kept = unembedding.kept_V.cpu().numpy()
+    of_class = members(tokenizer, kept.tolist())[list(CLASSES).index(CLASS)]
+    if not of_class.any():
+        raise ModelError(f'No token of the vocabulary of {model.name} ends in "{CLASS}".')
+    weights = output_weights(model.anatomy)
+    (effects_LN,) = effects_by_block(weights, unembedding, of_class[None])
+    for effects_N, block in zip(effects_LN, weights):
+        # what is no input of a module, as within routed experts, cannot be read
+        hidden = np.array([not one.visible for one in block for _ in range(one.neurons)], dtype=bool)
+        effects_N[: len(hidden)][hidden] = np.nan
+    in_class_V = np.zeros(model.anatomy.vocabulary, dtype=bool)
+    in_class_V[kept[of_class]] = True
+    chosen = _of_either_kind(weights, effects_LN, unembedding, count)
+    if not all(chosen.values()):
+        raise ModelError(
+            f"{model.name} has no neurons of both kinds whose activations can be read (those of routed experts cannot)."
+        )
+    return in_class_V, weights, chosen
+
+
+def _of_either_kind(
+    weights: Sequence[Sequence[OutputWeights]], effects_LN: NDArray[np.float64], unembedding: Unembedding, count: int
+) -> _ByKind:
+    """``count`` neurons of either kind; moments are computed of no more than needed."""
+    chosen: _ByKind = {kind: [] for kind in KINDS}
+    order = ranked(effects_LN).tolist()
+    for first in range(0, len(order), _LOOKED_AT):
+        batch = order[first : first + _LOOKED_AT]
+        directions = directions_by_place(weights, {(block, neuron) for block, neuron in batch})
+        found = unembedding.moments(torch.cat([directions[block, neuron] for block, neuron in batch]))
+        for (block, neuron), skew, kurtosis in zip(batch, found.skew.tolist(), found.kurtosis.tolist()):
+            own = chosen[KINDS[0] if skew > 0 else KINDS[1]]
+            if len(own) < count and skew != 0:
+                own.append(_Neuron(block, neuron, float(effects_LN[block, neuron]), skew, kurtosis))
+        if all(len(own) == count for own in chosen.values()):
+            break
+    return chosen
+
+
+def _probe(values: Array, found: Contexts, settings: Settings) -> tuple[list[Fit], list[Fit], list[int]]:
+    """Probes of one kind's neurons, each alone and those added so far together, and their ranks in that order."""
+
+    def fitted(columns: Sequence[int]) -> Fit:
+        picked = values[:, list(columns)]
+        inside, labels = found.training, found.labels
+        return fit(picked[inside], labels[inside], picked[~inside], labels[~inside], settings)
+
+    alone = [fitted([column]) for column in range(values.shape[1])]
+    # the held-out half has no say in the order; equals stay in the order of their effects
+    added = sorted(range(len(alone)), key=lambda column: -alone[column].train_accuracy)
+    return alone, [fitted(added[: size + 1]) for size in range(len(added))], added
+
+
+def _dataset(
+    chosen: _ByKind, values: dict[str, Array], found: Contexts, settings: Settings, top1: Accuracy, count: int
+) -> xr.Dataset:
+    alone, together, added = zip(*(_probe(values[kind], found, settings) for kind in KINDS))
+
+    def padded(rows: Iterable[Iterable[float]], none: float = np.nan) -> list[list[float]]:
+        listed = [list(row) for row in rows]
+        return [[*row, *[none] * (count - len(row))] for row in listed]
+
+    data: dict[str, Any] = {
+        name: padded(([getattr(one, name) for one in chosen[kind]] for kind in KINDS), none)
+        for name, none in {"block": -1, "neuron": -1, "effect": np.nan, "skew": np.nan, "kurtosis": np.nan}.items()
+    }
+    for prefix, fits in (("", alone), ("ensemble_", together)):
+        judged = [[accuracy(one.correct, settings) for one in row] for row in fits]
+        for column, name in enumerate(_ACCURACY):
+            data[f"{prefix}{name}"] = padded([one[column] for one in row] for row in judged)
+        data[f"{prefix}train_accuracy"] = padded([one.train_accuracy for one in row] for row in fits)
+    data["added"] = padded(added, -1)
+    data |= {f"top1_{name}": value for name, value in zip(_ACCURACY, top1)}
+    coords = {"kind": list(KINDS), "rank": np.arange(count), "size": np.arange(1, count + 1)}
+    return labelled(_TABLE, data, coords, percent=f"{100 * settings.level:g} %")

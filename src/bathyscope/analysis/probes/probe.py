@@ -1,0 +1,36 @@
+"""All probes by name."""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import xarray as xr
+
+from bathyscope.analysis.probes.ing import ing_probe
+from bathyscope.analysis.probes.subjoiner import subjoiner
+from bathyscope.analysis.probes.wic import wic_probe
+from bathyscope.model import AnyModel
+from bathyscope.options import checked
+
+Kind = Literal["wic", "ing", "subjoiner"]
+_PROBES: dict[str, Callable[..., xr.Dataset]] = {"wic": wic_probe, "ing": ing_probe, "subjoiner": subjoiner}
+
+
+@checked
+def probe(kind: Kind, model: AnyModel, *data: Any, **options: Any) -> xr.Dataset:
+    """Probes a model with labelled data.
+
+    Args:
+        kind: ``wic`` (whether a word means the same in two sentences, at every boundary), ``ing`` (whether the next
+            token ends in "ing", by single neurons and ensembles) or ``subjoiner`` (heads that gather the tokens of a
+            word).
+        model: what ``load`` returns or takes.
+        data: of the probe: rows to train on and to validate (none = the hub's), a corpus, or words.
+        **options: of the probe, see ``wic_probe``, ``ing_probe`` and ``subjoiner`` in ``bathyscope.analysis.probes``.
+
+    Raises:
+        OptionError: an unknown probe; otherwise as the probe itself.
+
+    Example:
+        >>> bathyscope.probe("subjoiner", model, "words.txt", window=8)  # doctest: +SKIP
+    """
+    return _PROBES[kind](model, *data, **options)

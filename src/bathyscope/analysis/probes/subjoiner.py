@@ -1,0 +1,227 @@
+"""Sub-joiner heads: heads that gather a word's earlier tokens at its last one.
+
+A head's score is the attention that a word's last token gives to the word's n−1 earlier tokens, minus what the last
+token of a word of one token gives to the n−1 tokens before it; mean over words. All words stand at the end of the same
+number of tokens, after the same context, so that a head which merely looks back a fixed way scores 0. Heads are ranked
+on one half of the words and reported on the other. Source: lad2024, sub-joiner heads.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Final
+
+import numpy as np
+import torch
+import xarray as xr
+from numpy.typing import NDArray
+
+from bathyscope.analysis.probes.gather import require_room, run_batches
+from bathyscope.analysis.probes.words import CONTEXT, place_words, read_words
+from bathyscope.core.arrays import FloatArray
+from bathyscope.errors import ModelError, OptionError
+from bathyscope.labels import Label, Table, interval, labelled
+from bathyscope.model import AnyModel, Model, alone, loaded
+from bathyscope.model.anatomy.attention import attention_heads
+from bathyscope.options import Coverage, Range, Resamples, checked
+from bathyscope.statistics.difference import Contrast, two_sample_difference
+from bathyscope.statistics.reading import Reading
+from bathyscope.wavefront.batch import Batch
+from bathyscope.wavefront.engine import Wavefront
+from bathyscope.wavefront.probe import BaselineView, Probe
+
+LEAST = 8
+"""Words of either kind that are needed: four in each half."""
+_SOURCE = "lad2024, sub-joiner heads"
+_by_head = partial(Label, "block head", source=_SOURCE)
+_by_rank = partial(Label, "rank", source=_SOURCE)
+_TABLE: Final[Table] = {
+    "score": _by_head(
+        "sub-joiner score, held-out words",
+        formula="mean of Σ A[T−1, T−1−i], i = 1 … n−1, over words of n tokens, minus the same over words of one token",
+    ),
+    "ranking_score": _by_head("sub-joiner score, words that heads are ranked on"),
+    "top_block": _by_rank("block of the head", "block"),
+    "top_head": _by_rank("head within its block", "head"),
+    "top_score": _by_rank("sub-joiner score, held-out words"),
+    **interval("ci", _by_rank, "the {percent=95 %} interval"),
+    "top_split": _by_rank("attention in words of n tokens, held-out words"),
+    "top_whole": _by_rank("attention in words of one token, held-out words"),
+    "attention": Label(
+        "word block head",
+        "attention of a word's last token to the n − 1 tokens before it",
+        formula="Σ A[T−1, T−1−i], i = 1 … n−1",
+        source=_SOURCE,
+    ),
+}
+
+
+@checked
+def subjoiner(
+    model: AnyModel,
+    words: str | Path | Sequence[str],
+    *,
+    pieces: Annotated[int, Range(2)] = 4,
+    context: str = CONTEXT,
+    window: int = 16,
+    count: Annotated[int, Range(LEAST)] = 200,
+    top: Annotated[int, Range(1)] = 10,
+    characters: Annotated[int, Range(1)] | None = 2_000_000,
+    resamples: Resamples = 1000,
+    level: Coverage = 0.95,
+    seed: int = 0,
+    progress: bool = True,
+) -> xr.Dataset:
+    """Heads that attend from a word's last token to its earlier tokens.
+
+    Args:
+        model: what ``load`` returns or takes.
+        words: a list of words, or a UTF-8 text file (gzipped where its name ends in ``.gz``) whose different words
+            are taken, so also a file with a word on every line.
+        pieces: n, the number of tokens of a word that is split.
+        context: stands before every word.
+        window: tokens of context and word together, counted from the end; special tokens that the tokenizer puts in
+            front come on top.
+        count: at most so many words of either kind, drawn at random.
+        top: heads that are reported with an interval.
+        characters: only the first so many of a text (None, in Python: all).
+        resamples: bootstrap resamples of the held-out words.
+        level: coverage of the intervals.
+        seed: of the choice of words, of their halves, and of the resamples.
+        progress: show a progress bar on standard error when it takes long.
+
+    Returns:
+        By ``block`` and ``head``: score (held-out half) and ranking_score (the other half), NaN where a block shows no
+        attention weights. By ``rank``, in the order of the ranking_score: top_block, top_head, top_score, ci_low and
+        ci_high, all but the order from the held-out half, and the two means whose difference the score is: top_split
+        in words of n tokens, top_whole in words of one. attention (word, block, head): the weights of every word.
+
+    Raises:
+        OptionError: an option out of range.
+        PromptError: no words, or too few of n tokens or of one token.
+        ModelError: the model cannot be ready, has no tokenizer, or shows no attention weights.
+    """
+    with alone(model):
+        if window <= pieces:
+            raise OptionError(f"window={window} is not allowed; give a whole number, more than the {pieces} pieces.")
+        ready = loaded(model)
+        if ready.tokenizer is None:
+            raise ModelError("Words are text, and this model has no tokenizer; load it with tokenizer=.")
+        placed = place_words(
+            read_words(words, characters),
+            ready.tokenizer,
+            (pieces, 1),
+            context=context,
+            window=window,
+            count=count,
+            least=LEAST,
+            seed=seed,
+        )
+        ids = [own for kind in placed.values() for own in kind.values()]
+        require_room(ready, len(ids[0]), window)
+        measured = Measured(placed, attention_to_earlier(ready, ids, pieces - 1, progress))
+        dataset = _dataset(measured, top, resamples, level, seed)
+        dataset.attrs |= {"model": ready.name, "pieces": pieces, "context": context, "window": window, "seed": seed}
+        dataset.attrs |= {"level": level, "resamples": resamples}
+        return dataset
+
+
+def attention_to_earlier(model: Model, prompts: Sequence[Sequence[int]], earlier: int, progress: bool) -> FloatArray:
+    """The attention that the last token of each prompt gives to the ``earlier`` tokens before it, together.
+
+    [prompts, blocks, heads], NaN where a block has no such weights.
+    """
+    heads = max(attention_heads(model.anatomy))
+    found = np.full((len(prompts), model.n_blocks, heads), np.nan)
+
+    def observe(wave: Wavefront, batch: Batch, picked: Sequence[int]) -> None:
+        probe = _LastQuery(earlier, batch.size, model.n_blocks, heads)
+        wave.run(batch, [probe])
+        found[list(picked)] = probe.attention_BLH.numpy()
+
+    run_batches(model, prompts, observe, progress)
+    return found
+
+
+class _LastQuery(Probe):
+    """Attention of the last token to the tokens before it; prompts of one length only."""
+
+    def __init__(self, earlier: int, prompts: int, n_blocks: int, heads: int) -> None:
+        super().__init__(wants_weights=True)
+        self._earlier = earlier
+        self.attention_BLH = torch.full((prompts, n_blocks, heads), torch.nan, dtype=torch.float64)
+
+    def baseline(self, view: BaselineView) -> None:
+        if view.weights is None:
+            return
+        _, heads, queries, _ = view.weights.size
+        last_BHK = view.weights.weights(queries - 1, queries)[:, :, 0]
+        total_BH = last_BHK[..., queries - 1 - self._earlier : queries - 1].double().sum(-1)
+        self.attention_BLH[:, view.block, :heads] = total_BH.cpu()
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Words and what their last tokens attend to; of either kind the first half ranks heads, the rest is held out.
+
+    Args:
+        placed: words by their number of tokens, those of n first, in random order.
+        attention: to the n − 1 tokens before, [words, blocks, heads], in the same order.
+    """
+
+    placed: Mapping[int, Collection[str]]
+    attention: FloatArray
+
+    @property
+    def split(self) -> NDArray[np.bool_]:
+        """True at the words of n tokens."""
+        return np.concatenate([np.full(len(kind), number > 1) for number, kind in self.placed.items()])
+
+    @property
+    def held_out(self) -> NDArray[np.bool_]:
+        """True at the words that heads are not ranked on."""
+        return np.concatenate([np.arange(len(kind)) >= len(kind) // 2 for kind in self.placed.values()])
+
+    def score(self, held_out: bool) -> FloatArray:
+        """Each head's score on one of the halves, [blocks, heads]."""
+        half = self.held_out == held_out
+        whole = self.attention[half & ~self.split].mean(0)
+        return np.asarray(self.attention[half & self.split].mean(0) - whole)
+
+    def interval(self, block: int, head: int, resamples: int, level: float, seed: int) -> Contrast:
+        """One head's score on the held-out words, either kind resampled on its own."""
+        readings = []
+        for kind in (~self.split, self.split):
+            values = self.attention[self.held_out & kind, block, head]
+            readings.append(Reading(values, np.ones(len(values)), np.asarray, (0.0, 1.0)))
+        return two_sample_difference(readings[0], readings[1], resamples=resamples, level=level, seed=seed)
+
+
+def _dataset(measured: Measured, top: int, resamples: int, level: float, seed: int) -> xr.Dataset:
+    ranking, score = measured.score(held_out=False), measured.score(held_out=True)
+    # equals stay in the order of blocks and heads; NaN comes last
+    order = np.argsort(-ranking, axis=None, kind="stable")[: min(top, int(np.isfinite(ranking).sum()))]
+    blocks, heads = np.unravel_index(order, ranking.shape)
+    found = [measured.interval(b, h, resamples, level, seed) for b, h in zip(blocks.tolist(), heads.tolist())]
+    values = {
+        "score": score,
+        "ranking_score": ranking,
+        "top_block": blocks,
+        "top_head": heads,
+        "top_score": [one.estimate for one in found],
+        "ci_low": [one.ci_low for one in found],
+        "ci_high": [one.ci_high for one in found],
+        "top_split": [one.estimates[1] for one in found],
+        "top_whole": [one.estimates[0] for one in found],
+        "attention": measured.attention,
+    }
+    coords = {
+        "block": np.arange(ranking.shape[0]),
+        "head": np.arange(ranking.shape[1]),
+        "rank": np.arange(len(order)),
+        "text": ("word", [word for kind in measured.placed.values() for word in kind]),
+        "split": ("word", measured.split),
+        "held_out": ("word", measured.held_out),
+    }
+    return labelled(_TABLE, values, coords, percent=f"{100 * level:g} %")

@@ -1,0 +1,123 @@
+"""At which depth the meaning of a word in its sentence can be read: a linear probe at every boundary.
+
+The hidden states of a word's last token in two sentences tell a logistic probe whether the word means the same in
+both (Words in Context; Pilehvar and Camacho-Collados 2019). Source: lad2024, probes.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Annotated, Any, Final, Literal
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from bathyscope.analysis.probes.gather import token_states
+from bathyscope.analysis.probes.logistic import Fit, Settings, accuracy, fit
+from bathyscope.analysis.probes.wic_rows import Pair, Rows, read_pairs
+from bathyscope.errors import ModelError
+from bathyscope.labels import Label, Table, interval, labelled
+from bathyscope.model import AnyModel, Model, alone, loaded
+from bathyscope.options import Coverage, Distinct, Range, Resamples, checked
+
+_SOURCE = "lad2024, probes"
+_WHAT = "a word's meaning in two sentences"
+_by_boundary = partial(Label, "features boundary", source=_SOURCE)
+_TABLE: Final[Table] = {
+    "accuracy": _by_boundary(f"accuracy of a linear probe of {_WHAT}"),
+    **interval("ci", _by_boundary, "the {percent=95 %} interval"),
+    "train_accuracy": _by_boundary("accuracy on the rows that the probe was fitted to"),
+    "C": _by_boundary("inverse strength of the L2 penalty"),
+    "majority": Label("", "accuracy of always giving the label that most training rows have", source=_SOURCE),
+}
+
+Array = NDArray[np.float32]
+
+
+@checked
+def wic_probe(
+    model: AnyModel,
+    train: Rows = None,
+    validation: Rows = None,
+    *,
+    features: Annotated[tuple[Literal["concatenation", "difference"], ...], Distinct()] = ("concatenation",),
+    train_rows: Annotated[int, Range(1)] | None = None,
+    C: float | None = None,
+    resamples: Resamples = 1000,
+    level: Coverage = 0.95,
+    seed: int = 0,
+    progress: bool = True,
+) -> xr.Dataset:
+    """Accuracy of a linear probe of word meaning at every boundary.
+
+    Args:
+        model: what ``load`` returns or takes.
+        train: rows that probes are fitted to: a JSONL, CSV or parquet file with the columns of SuperGLUE's WiC, or
+            such rows; None = the data set on the hub.
+        validation: rows that accuracy is measured on; None = the data set on the hub.
+        features: of the two hidden states h and h': ``concatenation`` [h, h'], ``difference`` |h − h'|, or both.
+        train_rows: only the first so many rows of ``train``; None = all.
+        C: inverse strength of the L2 penalty; None = chosen at each boundary by cross-validation within ``train``.
+        resamples: bootstrap resamples of the validation rows.
+        level: coverage of the intervals.
+        seed: of folds and resamples.
+        progress: show a progress bar on standard error when it takes long.
+
+    Returns:
+        By ``features`` and ``boundary`` (0 … L): accuracy, ci_low, ci_high, train_accuracy and C; and majority, the
+        accuracy of always giving the label that most rows of ``train`` have.
+
+    Raises:
+        OptionError: an option out of range, or scikit-learn is not installed.
+        PromptError: rows that do not fit, too few of them, or of one label only.
+        ModelError: the model cannot be ready, or has no tokenizer.
+    """
+    with alone(model):
+        settings = Settings(C, resamples, level, seed)
+        ready = loaded(model)
+        if ready.tokenizer is None:
+            raise ModelError("WiC rows are text, and this model has no tokenizer; load it with tokenizer=.")
+        limit = ready.max_tokens
+        fitted = read_pairs(train, "train", ready.tokenizer, count=train_rows, max_tokens=limit)
+        judged = read_pairs(validation, "validation", ready.tokenizer, max_tokens=limit)
+        labels, held_out_labels = _labels(fitted), _labels(judged)
+        settings.require_rows(labels, "Training rows")
+        settings.require_rows(held_out_labels, "Validation rows", least=1)
+        states = _states(ready, [*fitted, *judged], progress)
+        fits: dict[str, list[Fit]] = {
+            name: [
+                fit(x[: len(fitted)], labels, x[len(fitted) :], held_out_labels, settings)
+                for x in (_features(states[:, :, boundary], name) for boundary in range(states.shape[2]))
+            ]
+            for name in features
+        }
+        majority = float((held_out_labels == (2 * labels.sum() > len(labels))).mean())
+        dataset = _dataset(fits, settings, majority)
+        dataset.attrs |= {"model": ready.name, "train_rows": len(fitted), "validation_rows": len(judged), "seed": seed}
+        return dataset
+
+
+def _labels(pairs: Sequence[Pair]) -> NDArray[np.int64]:
+    return np.array([pair.label for pair in pairs])
+
+
+def _states(model: Model, pairs: Sequence[Pair], progress: bool) -> Array:
+    """The word's hidden states, [pairs, 2, boundaries, width]."""
+    uses = [use for pair in pairs for use in pair.uses]
+    states = token_states(model, [use.ids for use in uses], [use.token for use in uses], progress)
+    return np.asarray(states.unflatten(0, (len(pairs), 2)).numpy())
+
+
+def _features(states_P2D: Array, name: str) -> Array:
+    if name == "concatenation":
+        return states_P2D.reshape(len(states_P2D), -1)
+    return np.abs(states_P2D[:, 0] - states_P2D[:, 1])
+
+
+def _dataset(fits: dict[str, list[Fit]], settings: Settings, majority: float) -> xr.Dataset:
+    judged = [[accuracy(one.correct, settings) for one in row] for row in fits.values()]
+    values: dict[str, Any] = dict(zip(("accuracy", "ci_low", "ci_high"), np.moveaxis(np.array(judged), -1, 0)))
+    values |= {name: [[getattr(one, name) for one in row] for row in fits.values()] for name in ("train_accuracy", "C")}
+    values["majority"] = majority
+    coords = {"features": list(fits), "boundary": np.arange(len(next(iter(fits.values()))))}
+    return labelled(_TABLE, values, coords, percent=f"{100 * settings.level:g} %")

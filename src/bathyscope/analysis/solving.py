@@ -1,0 +1,253 @@
+"""Which prompts a model solves, and which of two models solve a prompt.
+
+A prompt is solved where greedy decoding from its question gives its answer, token for token. That is the case exactly
+where the most probable token is right at every answer token with the right ones before it, so that one forward pass
+tells it: up to the first mistake, greedy decoding has seen the same tokens.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+import numpy as np
+import torch
+import xarray as xr
+from torch import Tensor
+
+from bathyscope.core.progress import ProgressBar
+from bathyscope.core.text import without_folders
+from bathyscope.errors import OptionError, PromptError, warn
+from bathyscope.labels import Label, Table, labelled
+from bathyscope.measures.finite import require_finite
+from bathyscope.model import AnyModel, Model, alone, loaded
+from bathyscope.model.reading import tokenized, vocabularies_differ
+from bathyscope.options import checked
+from bathyscope.prompts.label_checks import RESERVED_LABELS
+from bathyscope.prompts.parts import SOLVED_BY, class_of
+from bathyscope.prompts.prompt import Prompt, PromptSet
+from bathyscope.prompts.prompts import Prompts
+from bathyscope.prompts.source import Source, needs_tokenizer, resolve, sources
+from bathyscope.wavefront.batch import Batch, plan_batches
+from bathyscope.wavefront.engine import Wavefront
+from bathyscope.wavefront.probe import FinalStates, Probe
+
+_SOURCE = "exact match of the greedy answer"
+_by_prompt = partial(Label, "prompt", source=_SOURCE)
+_TABLE: Final[Table] = {
+    "solved": _by_prompt("greedy decoding gives the answer", "1", "Π_j [argmax p(· | question, y_1 … y_j−1) = y_j]"),
+    "right_tokens": _by_prompt("answer tokens before the first mistake of greedy decoding", "token"),
+    "answer_tokens": _by_prompt("tokens of the answer", "token"),
+    "answer_logprob": _by_prompt("log-probability of the answer", "nats", "Σ_j log p(y_j | question, y_1 … y_j−1)"),
+}
+_READOUT_TOKENS = 64
+
+
+@checked
+def solved(
+    model: AnyModel,
+    prompts: Source | Prompts,
+    *,
+    seed: int = 0,
+    beyond_context: bool | None = None,
+    chat: bool = False,
+    progress: bool = True,
+) -> xr.Dataset:
+    """Whether greedy decoding gives each prompt's answer, and how probable the answer is.
+
+    Nothing is said of what the model would write after the answer, and the same text in other tokens is not the
+    answer.
+
+    Args:
+        model: what ``load`` returns or takes.
+        prompts: as for ``survey``, with answers.
+        seed: of generated problems.
+        beyond_context, chat: as for ``survey``.
+        progress: show a progress bar on standard error when it takes long.
+
+    Returns:
+        By ``prompt``, NaN for a prompt without an answer (one warning counts them): solved (1 or 0), right_tokens (how
+        many answer tokens greedy decoding gives before its first mistake), answer_tokens (how many there are) and
+        answer_logprob (nats, of the whole answer). The labels of the prompts are coordinates.
+
+    Raises:
+        OptionError, PromptError, ModelError: as ``survey``; also where no prompt has an answer.
+
+    Example:
+        >>> bathyscope.solved("model", "prompts.jsonl").answer_tokens.values.tolist()
+        [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
+    """
+    with alone(model):
+        asked = loaded(model)
+        read = tokenized(asked, prompts, seed=seed, beyond_context=beyond_context, chat=chat)
+        without = sum(p.answer_tokens is None for p in read)
+        if without == len(read):
+            raise _no_answers(read.dataset)
+        if without:
+            warn(f"{without} of {len(read)} prompts have no answer, and no value.")
+        return _answered(asked, read, progress)
+
+
+@checked
+def solved_by(
+    shallow: AnyModel,
+    deep: AnyModel,
+    prompts: Source,
+    *,
+    label: str = SOLVED_BY,
+    seed: int = 0,
+    beyond_context: bool | None = None,
+    chat: bool = False,
+    progress: bool = True,
+) -> PromptSet:
+    """The prompts with a label that says which of two models solve them: neither, only shallow, only deep, both.
+
+    A survey of what is returned has the label as a coordinate of every result. Each model reads the prompts with its
+    own tokenizer; token ids must mean the same to both: where both tokenizers are known, the tokens of all ids given
+    are compared, otherwise only the sizes of the vocabularies.
+
+    Args:
+        shallow, deep: what ``load`` returns or takes; ``deep`` has at least as many blocks.
+        prompts: as for ``survey``. Prompts without an answer that both models can be asked for are left out, and one
+            warning counts them.
+        label: its name.
+        seed: of generated problems.
+        beyond_context, chat: as for ``survey``.
+        progress: show progress bars on standard error when it takes long.
+
+    Raises:
+        OptionError: the first model is the deeper one; a name that results use themselves.
+        PromptError: no prompt with an answer; prompts that have a label of this name, or are given as token ids that
+            mean something else to the other model.
+        ModelError: a model cannot be loaded.
+
+    Example:
+        >>> labelled = bathyscope.solved_by("shallow", "model", "prompts.jsonl")
+        >>> labelled.prompts[0].labels["solved_by"]
+        'neither'
+    """
+    with alone(shallow, deep):
+        if label in RESERVED_LABELS or not label:
+            raise OptionError(
+                f"label={label!r} is not allowed, since results use that name; the usual one is {SOLVED_BY!r}."
+            )
+        models = [loaded(model) for model in (shallow, deep)]
+        _require_order(*models)
+        given = sources(prompts)
+        tokenizer = models[0].tokenizer if needs_tokenizer(given) else None
+        resolved = resolve(given, seed=seed, tokenizer=tokenizer, window=models[0].max_tokens)
+        _require_free(resolved, label)
+        _require_same_ids(resolved, *models)
+        read = [tokenized(model, resolved, seed=seed, beyond_context=beyond_context, chat=chat) for model in models]
+        answers = [[p.answer_tokens is not None for p in own] for own in read]
+        asked = np.logical_and.reduce(answers)
+        if not asked.any():
+            raise _no_answers(resolved.dataset)
+        if not asked.all():
+            warn(
+                f"{int((~asked).sum())} of {len(asked)} prompts have no answer that both models can be asked for, and "
+                "are left out.",
+            )
+        right = [_answered(model, own, progress)["solved"].values == 1 for model, own in zip(models, read)]
+        classes = [class_of(bool(one), bool(other)) if there else None for one, other, there in zip(*right, asked)]
+        return _labelled(resolved, label, read[0].names, classes)
+
+
+class AnswerProbe(Probe):
+    """Reads out the tokens that predict answers, in one batch whose prompts all have one.
+
+    After the wave ``right`` and ``log_p`` hold a tensor [answer tokens] for every prompt: whether the most probable
+    token is the answer's, and the log-probability of the answer's (float64, nats).
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.right: list[Tensor] = []
+        self.log_p: list[Tensor] = []
+
+    def finish(self, final: FinalStates) -> None:
+        batch = final.batch
+        for prompt, (length, answer) in enumerate(zip(batch.lengths, batch.answers)):
+            assert answer is not None
+            right, log_p = [], []
+            states_ND = final.baseline_BTD[prompt, length - answer - 1 : length - 1]
+            wanted_N = batch.ids_BT[prompt, length - answer : length]
+            # a long answer's logits are not held all at once
+            for chunk_ND, ids_N in zip(states_ND.split(_READOUT_TOKENS), wanted_N.split(_READOUT_TOKENS)):
+                logits_NV = final.readout(chunk_ND)
+                right.append(logits_NV.argmax(-1) == ids_N)
+                log_p.append(logits_NV.double().log_softmax(-1).gather(-1, ids_N[:, None])[:, 0])
+            self.right.append(torch.cat(right).cpu())
+            self.log_p.append(torch.cat(log_p).cpu())
+        require_finite("The model", self.log_p)
+
+
+def _answered(model: Model, prompts: Prompts, progress: bool) -> xr.Dataset:
+    """``solved`` of prompts as the model reads them."""
+    found = {name: np.full(len(prompts), np.nan) for name in ("solved", "right_tokens", "answer_logprob")}
+    asked = [number for number, prompt in enumerate(prompts) if prompt.answer_tokens is not None]
+    wave = Wavefront(model.anatomy, tails=model.checks.tails)
+    lengths = [len(prompts[number]) for number in asked]
+    with ProgressBar(f"asking {without_folders(model.name)}", sum(lengths), quiet=not progress) as bar:
+        for places in plan_batches(lengths, 1, wave.policy.tokens, model.anatomy.equal_lengths):
+            picked = [asked[place] for place in places]
+            own, probe = [prompts[number] for number in picked], AnswerProbe()
+            wave.run(Batch.of([p.ids for p in own], model.device, [p.answer_tokens for p in own]), [probe])
+            for number, right, log_p in zip(picked, probe.right, probe.log_p):
+                found["solved"][number] = float(right.all())
+                found["right_tokens"][number] = float(right.long().cumprod(0).sum())
+                found["answer_logprob"][number] = float(log_p.sum())
+            bar.advance(sum(lengths[place] for place in places))
+    found["answer_tokens"] = np.array([p.answer_tokens or np.nan for p in prompts], dtype=np.float64)
+    attrs = {"model": model.name, "dataset": prompts.dataset}
+    return labelled(_TABLE, {name: found[name] for name in _TABLE}, prompts.coords()).assign_attrs(attrs)
+
+
+def _labelled(prompts: PromptSet, label: str, names: Sequence[str], classes: Sequence[str | None]) -> PromptSet:
+    """The prompts that have a class, with it as a label and with the names that the whole set gives them."""
+    labelled = iter(
+        None if one is None else replace(prompt, id=name, labels={**prompt.labels, label: one})
+        for prompt, name, one in zip(prompts.prompts, names, classes)
+    )
+    parts = []
+    for part in prompts.parts or (prompts,):
+        kept: list[Prompt] = [one for _, one in zip(part.prompts, labelled) if one is not None]
+        if kept:
+            parts.append(replace(part, prompts=tuple(kept), parts=()))
+    return PromptSet.union(parts)
+
+
+def _require_order(shallow: Model, deep: Model) -> None:
+    if shallow.n_blocks > deep.n_blocks:
+        raise OptionError(
+            f"The first model, {shallow.name}, has {shallow.n_blocks} blocks and the second, {deep.name}, "
+            f"{deep.n_blocks}; give the shallow model first."
+        )
+
+
+def _require_free(prompts: PromptSet, label: str) -> None:
+    taken = sum(label in prompt.labels for prompt in prompts.prompts)
+    if taken:
+        raise PromptError(
+            f"{taken} of {len(prompts)} prompts of {prompts.dataset} have a label {label!r} already; choose another "
+            "name (label=, --label), so that results of several pairs of models can stand beside each other."
+        )
+
+
+def _require_same_ids(prompts: PromptSet, shallow: Model, deep: Model) -> None:
+    """Token ids are read by both models as they stand."""
+    given = {token for prompt in prompts.prompts for token in prompt.ids or ()}
+    reason = vocabularies_differ(shallow, deep, given) if given else None
+    if reason is not None:
+        raise PromptError(
+            f"Prompts of {prompts.dataset} are given as token ids, and these mean something else to the other model: "
+            f"{reason}. Give the prompts as text, which each model reads with its own tokenizer, or models of one "
+            "vocabulary. (A tokenizer that was not found can be given: load(model, tokenizer=…).)"
+        )
+
+
+def _no_answers(dataset: str) -> PromptError:
+    return PromptError(
+        f"No prompt of {dataset} has an answer that can be checked; give answer= with text=, answer_tokens= with ids=, "
+        "or a data set that has answers."
+    )

@@ -1,0 +1,1 @@
+"""Small tools that know nothing about models: progress, interrupts, strict readers, plug-ins, text."""

@@ -1,0 +1,26 @@
+"""Names of a package that are imported when they are first asked for: those that it imports for type checkers alone."""
+
+import ast
+import importlib
+from pathlib import Path
+from typing import Any
+
+
+def homes(file: str) -> dict[str, str]:
+    """Name → ``module:attribute`` of all that stands under ``if TYPE_CHECKING`` in the file of a package."""
+    statements = ast.parse(Path(file).read_text(encoding="utf-8")).body
+    imports = [one for held in statements if isinstance(held, ast.If) for one in held.body]
+    return {
+        alias.asname or alias.name: f"{one.module}:{alias.name}"
+        for one in imports
+        if isinstance(one, ast.ImportFrom)
+        for alias in one.names
+    }
+
+
+def found(package: str, names: dict[str, str], name: str) -> Any:
+    """What a package's ``__getattr__`` gives."""
+    if name not in names:
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+    module, _, attribute = names[name].partition(":")
+    return getattr(importlib.import_module(module), attribute)

@@ -1,6 +1,0 @@
-"""Benchmarks of lm-evaluation-harness under schedules (extra ``[eval]``). Source: lad2024, layer interventions."""
-
-from bathyscope.evaluation.evaluating import evaluate, open_evaluation
-from bathyscope.evaluation.result import Evaluation
-
-__all__ = ["Evaluation", "evaluate", "open_evaluation"]

@@ -1,0 +1,400 @@
+"""Checks at load: does what a family declares hold on this model? Each failure says the measured gap.
+
+1. no-op parity: the recorded and replayed blocks give the plain forward's residual stream, in any order;
+2. contribution identity: the contributions of every block sum to h_{l+1} − h_l;
+3. readout identity: the declared readout of h_L gives the model's logits;
+4. independence: later tokens and other rows change nothing (and padding, or only equal lengths share a batch);
+5. tail equivalence: a tail on its donor's keys and values equals the full row (decides whether tails are used).
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bathyscope.errors import ModelError, is_out_of_memory
+from bathyscope.model.anatomy.anatomy import Anatomy
+from bathyscope.model.anatomy.cache import CaptureCache
+from bathyscope.model.anatomy.calls import Call, called
+from bathyscope.model.anatomy.gaps import gap, random_ids, token_gap, tolerance
+from bathyscope.model.anatomy.independence import gaps_by_later_tokens, gaps_by_neighbours, gaps_by_order
+from bathyscope.model.anatomy.plain import logits_of, plain_forward, vocabulary
+from bathyscope.model.anatomy.recording import replaced_forwards
+from bathyscope.model.anatomy.replay import Replay, State, unwrap
+from bathyscope.model.anatomy.sites import tapped
+from bathyscope.model.anatomy.steps import Steps, Work
+from bathyscope.model.streaming.lending import lender_of, lent
+
+
+@torch.no_grad()
+def readout_gap(anatomy: Anatomy, ids_BT: Tensor, final_BTD: Tensor, behind: Iterable[nn.Module]) -> float:
+    """The declared readout of h_L against the logits that the model itself makes of it.
+
+    Asked in float32, whatever the weights are stored in. In bfloat16 a softcap that nobody declared can be smaller than
+    the rounding of the logits, and yet move a loss by a tenth of a nat. What lies behind the last block is therefore
+    widened for as long as it is compared.
+
+    Args:
+        behind: the modules that run after the last block.
+    """
+    readout = anatomy.readout
+    path = [module for module in (*behind, readout.norm, readout.projection, readout.head) if module is not None]
+    resid_BTD = final_BTD.to(torch.promote_types(final_BTD.dtype, torch.float32))
+
+    def hand_on(length: int | None) -> Any:
+        return lambda *_, **__: resid_BTD if length is None else (resid_BTD, *[None] * (length - 1))
+
+    with _widened(path), replaced_forwards(anatomy.blocks, [hand_on(length) for length in anatomy.returns]):
+        wanted = logits_of(anatomy.model(input_ids=ids_BT, use_cache=False))
+        found = readout(resid_BTD)
+        # token by token: what mixed tokens would pass on the whole batch
+        single = readout(resid_BTD[0, :1])
+    return max(gap(found, wanted), gap(single, wanted[0, :1]))
+
+
+@contextmanager
+def _widened(modules: Iterable[nn.Module]) -> Iterator[None]:
+    """Inside, parameters narrower than float32 stand in float32; weights that others share stay theirs."""
+    held = {
+        (owner, name): p for module in modules for owner in module.modules() for name, p in owner._parameters.items()
+    }
+    narrow = {key: p for key, p in held.items() if p is not None and p.is_floating_point() and p.element_size() == 2}
+    try:
+        for (owner, name), parameter in narrow.items():
+            owner._parameters[name] = nn.Parameter(parameter.float(), requires_grad=False)
+        yield
+    finally:
+        for (owner, name), parameter in narrow.items():
+            owner._parameters[name] = parameter
+
+
+def tail_gaps(anatomy: Anatomy, replay: Replay, boundaries: Sequence[Tensor]) -> Steps[tuple[dict[int, float], str]]:
+    """Rows that leave the baseline at t = 1, middle and T−1, in full against tails on the baseline's keys and values.
+
+    From t on, a row has the stream of the other sequence of the batch. Every block, the first included, is given the
+    full row's exact stream, so that each kind of block shows its own gap.
+
+    Args:
+        boundaries: the plain stream; may grow, as long as it is a block ahead.
+
+    Returns:
+        By first own token the largest gap of any block, NaN where a tail cannot be run; and why it cannot.
+    """
+    tokens = replay.tokens
+    starts = sorted({1, tokens // 2, tokens - 1})
+    rows = {t: torch.cat([boundaries[0][:, :t], boundaries[0].flip(0)[:, t:]], dim=1) for t in starts}
+    row_states: dict[int, State] = {t: {} for t in starts}
+    tail_states: dict[int, State] = {t: {} for t in starts}
+    donor_state: State = {}
+    gaps = dict.fromkeys(starts, 0.0)
+    yield
+    for index, block in enumerate(anatomy.blocks):
+        captured = CaptureCache()
+        donor = _attempt(partial(replay.run, block, index, boundaries[index], cache=captured, state=donor_state))
+        if isinstance(donor, str):
+            return dict.fromkeys(starts, float("nan")), f"block {index} gives no keys and values to share: {donor}"
+        attends = replay.attends(index, captured)
+        for t in starts:
+            own = rows[t][:, t:].contiguous()
+            rows[t] = replay.run(block, index, rows[t], state=row_states[t])
+            lent_keys = CaptureCache(captured.keys, captured.values, t)
+            lend = partial(replay.run, cache=lent_keys, start=t, attends=attends)
+            tail = _attempt(partial(lend, block, index, own, state=tail_states[t]))
+            if isinstance(tail, str):
+                return dict.fromkeys(starts, float("nan")), f"block {index} cannot run a tail: {tail}"
+            gaps[t] = max(gaps[t], token_gap(tail, rows[t][:, t:]))
+        yield
+    return gaps, ""
+
+
+def _attempt(run: Callable[[], Tensor]) -> Tensor | str:
+    # Whatever a family raises when it is lent keys and values it does not know how to use is the answer to the
+    # question this check asks; the run then computes full rows and says so.
+    try:
+        return run()
+    except (RuntimeError, TypeError, AttributeError, ValueError, IndexError, KeyError) as error:
+        if is_out_of_memory(error):
+            raise
+        return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+
+
+_SHARP = 1e-5
+
+
+@dataclass(frozen=True)
+class Checks:
+    """Gaps measured on a short random batch: logits relative to the largest of them, streams token by token.
+
+    Args:
+        no_op: replayed blocks against the plain forward's, largest of all boundaries; 0 = bit-equal.
+        readout: declared readout of h_L against the model's logits.
+        contributions: per block, h_l plus the contributions against h_{l+1}, relative to it; NaN = no sites.
+        tail: tail against full row by first own token, largest of all blocks; NaN where a tail cannot be run.
+        tolerance: what counts as equal in this dtype.
+        tail_reason: why tails are not used, where they are not.
+        sources: per block the earlier blocks whose keys and values it takes instead of its own; empty where
+            blocks pass nothing but the residual stream.
+        later: tokens against the same with other tokens behind them, largest of all boundaries.
+        padding: a prompt beside a longer and a shorter one against the prompt alone, largest of all boundaries.
+    """
+
+    no_op: float
+    readout: float
+    contributions: tuple[float, ...]
+    tail: dict[int, float]
+    tolerance: float
+    tail_reason: str = ""
+    sources: tuple[frozenset[int], ...] = ()
+    later: float = 0.0
+    padding: float = 0.0
+
+    @property
+    def parts(self) -> bool:
+        """Attention and MLP contributions are available."""
+        return all(gap <= self.tolerance for gap in self.contributions)
+
+    def lacking(self, order: Iterable[int]) -> tuple[int, int] | None:
+        """The first (block, source) in an order of blocks whose source has not run before it; None if all have."""
+        ran: set[int] = set()
+        for block in order:
+            ran.add(block)
+            missing = (self.sources[block] if self.sources else frozenset()) - ran
+            if missing:
+                return block, min(missing)
+        return None
+
+    @property
+    def tails(self) -> bool:
+        """Tails may share their donors' keys and values."""
+        return bool(self.tail) and all(gap <= self.tolerance for gap in self.tail.values())
+
+
+class _Passed(dict[Any, tuple[Tensor, ...]]):
+    """What blocks pass on to later blocks; ``takes`` says whose entries have been read since it was emptied."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.block = 0
+        self.takes: set[int] = set()
+        self._writers: dict[Any, int] = {}
+
+    def __setitem__(self, key: Any, value: tuple[Tensor, ...]) -> None:
+        self._writers[key] = self.block
+        super().__setitem__(key, value)
+
+    def __getitem__(self, key: Any) -> tuple[Tensor, ...]:
+        self.takes.add(self._writers[key])
+        return super().__getitem__(key)
+
+
+@torch.no_grad()
+def check(anatomy: Anatomy) -> Checks:
+    """Measures all gaps.
+
+    Each check has its own pass over the blocks. Where blocks are streamed they share one with the plain forward, so
+    that each block is brought once: it is run in all of them before the next one comes.
+
+    Raises:
+        ModelError: no-op parity, the readout identity or independence does not hold, or the model predicts the same
+            for every input. Missing contributions or tails are no error: the measures that need them refuse, or compute
+            full rows.
+    """
+    parameter = next(p for p in anatomy.model.parameters() if p.is_floating_point())
+    allowed = tolerance(parameter.dtype)
+    ids = random_ids(anatomy.model)
+    streamed = lender_of(anatomy.blocks[0]) is not None
+    plain = None if streamed else _plain(anatomy, ids)
+    replay = anatomy.replay(ids)
+    boundaries = [replay.recording.resid0_BTD]
+    replayed = Work(_replayed(anatomy, replay, boundaries))
+    later = Work(gaps_by_later_tokens(anatomy, boundaries, ids))
+    padded = Work(gaps_by_neighbours(anatomy, padded=True))
+    tailed = Work(tail_gaps(anatomy, replay, boundaries))
+    seen, behind, logits = plain or _plain(anatomy, ids, replayed, later, padded, tailed)
+    gaps, sources, state = replayed.result()
+    no_op = [gap(own, real) for own, real in zip(boundaries[1:], seen)]
+    _require_replay(anatomy, no_op, seen, allowed)
+    readout = readout_gap(anatomy, ids, seen[-1], behind)
+    _require_readout(anatomy, readout, tolerance(torch.promote_types(parameter.dtype, torch.float32)))
+    # one block at a time in batches of one shape, so that rounding is the same nearly everywhere
+    sharp = max(torch.finfo(parameter.dtype).eps, _SHARP)
+    _require_causal(anatomy, later.result(), sharp)
+    # the library's own blocks keep no state on modules; bringing all of them again is left to blocks of other code
+    if not streamed or not all(type(block).__module__.startswith("transformers.") for block in anatomy.blocks):
+        _require_any_order(anatomy, gaps_by_order(anatomy, replay, boundaries, state), sharp)
+    anatomy.note_padding_gap(max(padded.result()))
+    _require_own_rows(anatomy, allowed)
+    tail, reason = tailed.result()
+    if not reason and any(not one <= allowed for one in tail.values()):
+        worst = max(tail, key=lambda t: tail[t] if tail[t] == tail[t] else float("inf"))
+        reason = f"a tail from token {worst} differs from the full row by {tail[worst]:.1e} (allowed {allowed:.0e})"
+    _require_an_answer(anatomy, logits, ids)
+    return Checks(
+        no_op=max(no_op),
+        readout=readout,
+        contributions=tuple(gaps),
+        tail=tail,
+        tolerance=allowed,
+        tail_reason=reason,
+        sources=tuple(sources) if any(sources) else (),
+        later=max(later.result()),
+        padding=anatomy.padding_gap,
+    )
+
+
+def _replayed(
+    anatomy: Anatomy, replay: Replay, boundaries: list[Tensor]
+) -> Steps[tuple[list[float], list[frozenset[int]], State]]:
+    """Runs the recorded blocks one after another, and adds what each gives to ``boundaries``.
+
+    Returns:
+        By block the gap of its contributions and the blocks whose keys and values it takes; and what blocks passed on.
+    """
+    gaps: list[float] = []
+    sources: list[frozenset[int]] = []
+    state = _Passed()
+    yield
+    for index, block in enumerate(anatomy.blocks):
+        state.block, state.takes = index, set()
+        with tapped(block, anatomy.sites) as taken:
+            out = replay.run(block, index, boundaries[-1], state=state)
+        gaps.append(_contribution_gap(boundaries[-1], out, taken, anatomy.block_scale(block)))
+        boundaries.append(out)
+        sources.append(frozenset(state.takes - {index}))
+        yield
+    return gaps, sources, dict(state)
+
+
+def _contribution_gap(before: Tensor, after: Tensor, taken: dict[str, Tensor], block_scale: float) -> float:
+    if not {"attention", "mlp"} <= taken.keys():
+        return float("nan")
+    if any(part.numel() != before.numel() for part in taken.values()):
+        return float("inf")
+    total = sum((part.to(before.device).float().reshape(before.shape) for part in taken.values()), before.float())
+    return token_gap(block_scale * total, after)
+
+
+def _plain(anatomy: Anatomy, ids_BT: Tensor, *works: Work[Any]) -> tuple[list[Tensor], list[nn.Module], Tensor]:
+    """The model's own forward; when a block has run in it, it runs in each of the works, in their order.
+
+    Returns:
+        What each block puts out, the modules that run after the last of them, and the logits.
+    """
+    seen: list[Tensor] = []
+    behind: list[nn.Module] = []
+    working = False
+    for work in works:
+        work.step()
+
+    def note(call: Call) -> None:
+        nonlocal working
+        if working:
+            return  # a call in one of the works
+        if not call.path:
+            behind.append(call.module)
+            return
+        seen.append(unwrap(call.output, anatomy.width).to(ids_BT.device, copy=True))
+        behind.clear()
+        working = True
+        with lent(call.module):
+            for work in works:
+                work.step()
+        working = False
+
+    within = {module for block in anatomy.blocks for module in block.modules()}
+    outside = [module for module in anatomy.model.modules() if module not in within]
+    holding = [module for module in outside if next(module.parameters(recurse=False), None) is not None]
+    with called([*(("block", block) for block in anatomy.blocks), *(("", module) for module in holding)], note):
+        if works:  # what fails need not be the model's own forward
+            out = anatomy.model(input_ids=ids_BT, use_cache=False)
+        else:
+            out = plain_forward(anatomy.model, ids_BT, anatomy.family.name)
+    return seen, behind, logits_of(out)
+
+
+def _require_replay(anatomy: Anatomy, no_op: Sequence[float], seen: Sequence[Tensor], allowed: float) -> None:
+    """Refuses a model whose replayed blocks differ from its own forward."""
+    for index, one in enumerate(no_op):
+        if not one <= allowed and not seen[index].isfinite().all():
+            dtype = str(seen[index].dtype).removeprefix("torch.")
+            raise ModelError(
+                f"{anatomy}: block {index} gives NaN or Inf for ordinary tokens in {dtype}. Where its numbers are too "
+                "large for that dtype, load it in bfloat16 or float32; otherwise its weights are damaged."
+            )
+        if not one <= allowed:
+            raise ModelError(
+                f"{anatomy}: no-op parity fails at block {index}: replaying the recorded block differs from the "
+                f"plain forward by {one:.1e} of the largest value (allowed {allowed:.0e}). The family keeps state "
+                "that recording does not see; what blocks pass on must be in their arguments."
+            )
+
+
+def _require_readout(anatomy: Anatomy, readout: float, allowed: float) -> None:
+    if not readout <= allowed:
+        family = anatomy.family
+        raise ModelError(
+            f"{anatomy}: readout identity fails: {family.final_norm} and {family.head} give logits that differ "
+            f"from the model's by {readout:.1e} of the largest logit (allowed {allowed:.0e}). Declare what the family "
+            "does to its logits (scale, softcap, projection): load(model, family=Family(...))."
+        )
+
+
+def _require_causal(anatomy: Anatomy, later: Sequence[float], allowed: float) -> None:
+    where = _first_above(later, allowed)
+    if where is not None:
+        raise ModelError(
+            f"{anatomy} cannot be measured: its tokens depend on later ones. With other ids in the second half "
+            f"of a prompt, the first half differs by {later[where]:.1e} of its norm {_place(where)} (allowed "
+            f"{allowed:.0e}). Only causal models can be measured, not encoders, models with is_causal=False, or "
+            "routing that chooses among all tokens."
+        )
+
+
+def _require_any_order(anatomy: Anatomy, again: Sequence[float], allowed: float) -> None:
+    block = _first_above(again, allowed)
+    if block is not None:
+        raise ModelError(
+            f"{anatomy} cannot be measured: block {block}, run again on the same input after other blocks, "
+            f"differs by {again[block]:.1e} (allowed {allowed:.0e}). It reads state that is kept on a module; what "
+            "blocks pass on must be in their arguments."
+        )
+
+
+def _require_own_rows(anatomy: Anatomy, allowed: float) -> None:
+    """Where a prompt strays beside others, equal lengths must be all it takes."""
+    if anatomy.padding_gap <= allowed:
+        return
+    beside = Work(gaps_by_neighbours(anatomy, padded=False)).result()
+    where = _first_above(beside, allowed)
+    if where is not None:
+        raise ModelError(
+            f"{anatomy} cannot be measured: its rows depend on each other. Beside two other prompts of its "
+            f"length a prompt differs by {beside[where]:.1e} of its norm {_place(where)} (allowed {allowed:.0e}), "
+            "and histories are computed side by side."
+        )
+
+
+def _first_above(gaps: Sequence[float], allowed: float) -> int | None:
+    return next((place for place, one in enumerate(gaps) if not one <= allowed), None)
+
+
+def _place(boundary: int) -> str:
+    return f"behind block {boundary - 1}" if boundary else "before block 0"
+
+
+def _require_an_answer(anatomy: Anatomy, logits_BTV: Tensor, ids_BT: Tensor) -> None:
+    """Refuses a model whose logits are the same whatever it is given, such as one of zeros."""
+    if not torch.equal(logits_BTV[0], logits_BTV[1]):
+        return
+    entries = vocabulary(anatomy.model)  # of few entries, both rows may be the same tokens
+    other = torch.cat([ids_BT[:1], (ids_BT[:1] + 1) % entries])
+    logits = logits_of(plain_forward(anatomy.model, other, anatomy.family.name))
+    if torch.equal(logits[0], logits[1]):
+        raise ModelError(
+            f"{type(anatomy.model).__name__} cannot be measured: this model predicts the same for every input. Its "
+            "weights are empty or not its own; download or convert it again."
+        )

@@ -1,0 +1,90 @@
+"""What one architecture family declares: where its blocks, contributions, final norm and readout are.
+
+A declaration is data only. Everything it says is checked against the live model when it is loaded
+(see ``bathyscope.model.anatomy.checks``), so a wrong path is an error with a measured gap, never a wrong number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where one contribution to the residual stream is read inside a block.
+
+    A contribution is what is *added* to the residual stream, not merely a module's output.
+
+    Args:
+        path: submodule path inside the block, or several alternatives; the first that exists in the given
+            block is used (hybrid families have different mixers in different blocks).
+        minus: name of the submodule's argument to subtract from its output, for modules that return
+            residual-added states (BLOOM, MPT).
+        scale: attribute of the block whose value multiplies the output before it is added (Granite's
+            ``residual_multiplier``).
+        also: further sites summed into the same contribution (experts beside a shared MLP, a state-space
+            mixer beside attention); one whose path is absent from a block adds nothing there.
+
+    Example:
+        >>> bathyscope.Site("mixer", scale="multiplier").paths
+        ('mixer',)
+    """
+
+    path: str | tuple[str, ...]
+    minus: str | None = None
+    scale: str | None = None
+    also: tuple[Site, ...] = ()
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The alternatives, always as a tuple."""
+        return (self.path,) if isinstance(self.path, str) else self.path
+
+
+@dataclass(frozen=True)
+class Family:
+    """Anatomy of one architecture family; all paths start at the causal language model.
+
+    Args:
+        name: the family's short name, e.g. ``"llama"``.
+        model_types: the ``config.model_type`` values it covers.
+        blocks: path of the list of blocks.
+        final_norm: path of the norm before the readout; None, or a path that holds None, means no norm.
+        attention: where the attention (or token mixer) contribution is read; None = not available.
+        mlp: where the MLP (or experts) contribution is read; None = not available.
+        others: contributions of neither kind (Gemma 4's per-layer embeddings).
+        parts_when: (boolean config attribute, value) under which ``attention`` and ``mlp`` are available;
+            with another value they cannot be separated (post-norm OPT).
+        block_scale: attribute of the block that multiplies its whole output (Gemma 4's ``layer_scalar``):
+            h_{l+1} = scale · (h_l + a_l + m_l + others), contributions being read before it.
+        head: path of the unembedding.
+        parallel: both contributions read the block's input, so there is no middle residual. A string names
+            the boolean config attribute that decides.
+        projection: path of a module between final norm and head (OPT's ``project_out``).
+        logit_multiplier: config attribute that multiplies the logits (Cohere).
+        logit_divisor: config attribute that divides the logits (Granite).
+        logit_softcap: config attribute of ``c·tanh(x/c)`` on the logits (Gemma 2).
+        refused: the reason why this family cannot be measured at all, else None.
+
+    Example:
+        >>> family = bathyscope.Family("mine", ("llama",), attention=bathyscope.Site("self_attn"))
+        >>> bathyscope.load("model", family=family).anatomy.family.name
+        'mine'
+    """
+
+    name: str
+    model_types: tuple[str, ...]
+    blocks: str = "model.layers"
+    final_norm: str | None = "model.norm"
+    attention: Site | None = Site("self_attn")
+    mlp: Site | None = Site("mlp")
+    others: tuple[Site, ...] = ()
+    parts_when: tuple[str, bool] | None = None
+    block_scale: str | None = None
+    head: str = "lm_head"
+    parallel: bool | str = False
+    projection: str | None = None
+    logit_multiplier: str | None = None
+    logit_divisor: str | None = None
+    logit_softcap: str | None = None
+    refused: str | None = None

@@ -1,0 +1,215 @@
+"""An unknown family: find its blocks, contributions and readout by search, to be accepted only if the checks hold."""
+
+import inspect
+from collections.abc import Iterator
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from bathyscope.errors import ModelError
+from bathyscope.model.anatomy.anatomy import config_of
+from bathyscope.model.anatomy.calls import Call, calls_within
+from bathyscope.model.anatomy.family import Family, Site
+from bathyscope.model.anatomy.plain import plain_forward, probe_ids
+from bathyscope.model.anatomy.registry import family_for
+from bathyscope.model.anatomy.sites import silenced, submodule, tapped
+
+_ATTENTION_WORDS = ("attn", "attention", "mixer", "conv")
+_PROBE_SIZE = (2, 6)
+_CLOSE = 1e-4
+
+
+def family_of(model: nn.Module) -> Family:
+    """What is declared for a model's type, or for that of the text model inside of it where its blocks are in the
+    same place; else what a search finds.
+
+    Raises:
+        ModelError: nothing is declared, and the search finds nothing.
+    """
+    declared = family_for(str(getattr(model.config, "model_type", "")))
+    if declared is not None:
+        return declared
+    inside = family_for(str(getattr(config_of(model), "model_type", "")))
+    if inside is not None and (inside.refused or submodule(model, inside.blocks) is not None):
+        return inside
+    return infer_family(model)
+
+
+@torch.no_grad()
+def infer_family(model: nn.Module) -> Family:
+    """A family declaration for a model of unknown type.
+
+    The blocks are the longest list of modules that each run once in a forward; the final norm is the module
+    after them whose output the unembedding reads, with or without a projection between the two; the contributions
+    are the pair of submodule outputs that sums to h_{l+1} − h_l in every block. Where no pair is found the family
+    has no parts.
+
+    Raises:
+        ModelError: no list of blocks, no unembedding, or the model's own forward fails.
+    """
+    name = str(getattr(model.config, "model_type", type(model).__name__))
+    embeddings = getattr(model, "get_output_embeddings", lambda: None)()
+    head = next((path for path, module in model.named_modules() if module is embeddings and path), None)
+    if head is None:
+        raise ModelError(f"{name} is an unknown family and has no output embeddings: is it a causal language model?")
+    ids_BT = probe_ids(model, *_PROBE_SIZE)
+    with calls_within(model) as calls:
+        plain_forward(model, ids_BT, name)
+    blocks = _longest_list(model, calls)
+    if blocks is None:
+        raise ModelError(
+            f"{name} is an unknown family and no list of blocks was found that each run once and give the stream, "
+            "alone or first in a tuple; declare where they are: load(model, family=Family(...))."
+        )
+    norm, projection, head = _head_path(calls, blocks, head)
+    family = Family(
+        name=f"{name} (found by search)",
+        model_types=(name,),
+        blocks=blocks,
+        head=head,
+        final_norm=norm,
+        projection=projection,
+        attention=None,
+        mlp=None,
+    )
+    pair = _contribution_pair(model, blocks, calls)
+    if pair is None:
+        return family
+    attention, mlp = pair
+    first = submodule(model, f"{blocks}.0")
+    assert first is not None
+    return replace(family, attention=attention, mlp=mlp, parallel=_is_parallel(model, first, ids_BT, attention, mlp))
+
+
+def _longest_list(model: nn.Module, calls: list[Call]) -> str | None:
+    ran = [call.path for call in calls]
+    lists = [
+        (len(module), path)
+        for path, module in model.named_modules()
+        if isinstance(module, nn.ModuleList) and len(module) and len({type(m) for m in module}) <= 4
+        if all(ran.count(f"{path}.{index}") == 1 for index in range(len(module)))
+    ]
+    # among equally long lists the outermost is the list of blocks
+    return max(lists, key=lambda item: (item[0], -item[1].count(".")))[1] if lists else None
+
+
+def _head_path(calls: list[Call], blocks: str, head: str) -> tuple[str | None, str | None, str]:
+    """Final norm and projection, each None where absent, and what gives the logits after them.
+
+    That is the unembedding itself, or the module around it where functions between its parts belong to no module
+    (RoBERTa's dense layer, activation and norm).
+    """
+    last = max(place for place, call in enumerate(calls) if call.path.startswith(f"{blocks}."))
+    resid, behind = calls[last].value, calls[last + 1 :]
+    read = next((call for call in behind if call.path == head), None)
+    wanted = None if read is None else next(iter(_inputs(read).values()), None)
+    if wanted is None or _same(wanted, resid):
+        return None, None, head
+    around = (f"{blocks}.", head)
+    after = [call for call in behind if not any(path.startswith(call.path) for path in around)]
+    giving = [call for call in reversed(after) if _same(call.value, wanted)]
+    # the outermost module that does it alone ends last
+    for call in giving:
+        if _reads(call, resid):
+            has_matrix = any(weight.ndim > 1 for weight in call.module.parameters())
+            return (None, call.path, head) if has_matrix else (call.path, None, head)
+    reading = [call for call in after if _reads(call, resid)]
+    for norm in reading:
+        for end in giving:
+            if _reads(end, norm.value):
+                return norm.path, end.path, head
+    for call in behind:
+        if head.startswith(f"{call.path}."):
+            norms = [None] if _reads(call, resid) else [norm.path for norm in reading if _reads(call, norm.value)]
+            if norms:
+                return norms[0], None, call.path
+    return (giving[-1].path if giving else None), None, head
+
+
+def _same(one: Tensor, other: Tensor) -> bool:
+    return one.shape == other.shape and torch.equal(one, other)
+
+
+def _reads(call: Call, value: Tensor) -> bool:
+    return any(_same(given, value) for given in _inputs(call).values())
+
+
+def _inputs(call: Call) -> dict[str, Tensor]:
+    return {name: v for name, v in call.given.items() if isinstance(v, Tensor) and v.is_floating_point()}
+
+
+def _contribution_pair(model: nn.Module, blocks: str, calls: list[Call]) -> tuple[Site, Site] | None:
+    """The (attention, mlp) sites that explain every block, by the names that work in all of them."""
+    common: set[tuple[Site, Site]] | None = None
+    for whole in calls:
+        owner, _, index = whole.path.rpartition(".")
+        if owner != blocks:
+            continue
+        inside = f"{blocks}.{index}."
+        inner = [replace(c, path=c.path.removeprefix(inside)) for c in calls if c.path.startswith(inside)]
+        pairs = _pairs_of(inner, whole)
+        common = pairs if common is None else common & pairs
+        if not common:
+            return None
+    assert common is not None
+    # the outermost modules: shallow paths, plain outputs before corrected ones
+    return min(common, key=lambda p: (sum(str(s.path).count(".") + (s.minus is not None) for s in p), str(p)))
+
+
+def _pairs_of(calls: list[Call], block: Call) -> set[tuple[Site, Site]]:
+    before = next((value for value in _inputs(block).values() if value.shape == block.value.shape), None)
+    if before is None:
+        return set()
+    change = block.value - before
+    scale = block.value.abs().max() + before.abs().max()
+    paths = [call.path for call in calls]
+    once = [call for call in calls if paths.count(call.path) == 1 and call.value.is_floating_point()]
+    candidates = [(call, *candidate) for call in once for candidate in _candidates(call, change)]
+    close = [
+        ((a, own), (b, other))
+        for i, (own, a, x) in enumerate(candidates)
+        for other, b, y in candidates[i + 1 :]
+        if _is_attention(a) and not _is_attention(b) and (x + y - change).abs().max() <= _CLOSE * scale
+    ]
+    return {(pair[0][0], pair[1][0]) for pair in close if all(_is_added(site, call) for site, call in pair)}
+
+
+def _is_added(site: Site, call: Call) -> bool:
+    """What is subtracted from a module's output is only added there: more of it gives as much more.
+
+    A norm of the sum (BERT) does not pass; its parts have no contributions of their own.
+    """
+    if site.minus is None:
+        return True
+    bound = inspect.signature(call.module.forward).bind(*call.args, **call.kwargs)
+    more = 0.5 * bound.arguments[site.minus]
+    bound.arguments[site.minus] = bound.arguments[site.minus] + more
+    out = call.module(*bound.args, **bound.kwargs)
+    strayed = (out[0] if isinstance(out, tuple | list) else out) - call.value - more.reshape(call.value.shape)
+    return bool(strayed.abs().max() <= _CLOSE * call.value.abs().max())
+
+
+def _candidates(call: Call, change: Tensor) -> Iterator[tuple[Site, Tensor]]:
+    """A module's output, and its output minus each of its inputs, where they have the stream's size."""
+    if call.value.numel() != change.numel() or call.value.shape[-1] != change.shape[-1]:
+        return
+    yield Site(call.path), call.value.reshape(change.shape)
+    for name, value in _inputs(call).items():
+        if value.numel() == change.numel():
+            corrected = call.value - value.reshape(call.value.shape)
+            yield Site(call.path, minus=name), corrected.reshape(change.shape)
+
+
+def _is_parallel(model: nn.Module, block: nn.Module, ids_BT: Tensor, attention: Site, mlp: Site) -> bool:
+    """The MLP gives the same when attention adds nothing, so it reads the block's input."""
+    with tapped(block, {"mlp": mlp}) as plain:
+        model(input_ids=ids_BT, use_cache=False)
+    silent = {"attention": torch.ones_like(ids_BT, dtype=torch.bool)}
+    with silenced(block, {"attention": attention}, silent), tapped(block, {"mlp": mlp}) as without:
+        model(input_ids=ids_BT, use_cache=False)
+    return torch.equal(plain["mlp"], without["mlp"])
+
+
+def _is_attention(site: Site) -> bool:
+    return any(word in str(site.path).lower() for word in _ATTENTION_WORDS)

@@ -1,0 +1,134 @@
+"""What a block makes of a token must depend on that token and those before it alone.
+
+Rows of a survey are other prompts and other histories side by side, padded on the right. That is right only where
+later tokens, the other rows and the padding change nothing. Each is tried on every block by itself: what is compared
+gets the exact stream of the plain forward, so that rounding does not add up from block to block.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from bathyscope.model.anatomy.gaps import random_ids, token_gap, token_gaps
+from bathyscope.model.anatomy.plain import vocabulary
+from bathyscope.model.anatomy.replay import Replay, State
+from bathyscope.model.anatomy.steps import Steps
+
+_ALONE = 8
+_SHORTER = 5
+
+
+class Blocks(Protocol):
+    """What must be known of an anatomy to try its blocks."""
+
+    @property
+    def model(self) -> nn.Module: ...
+
+    @property
+    def blocks(self) -> tuple[nn.Module, ...]: ...
+
+    def replay(self, ids_BT: Tensor) -> Replay: ...
+
+
+def gaps_by_order(anatomy: Blocks, replay: Replay, boundaries: Sequence[Tensor], state: State) -> list[float]:
+    """By block, how far its result strays when it is run once more, after the blocks that stand behind it.
+
+    Args:
+        boundaries: the stream before and after every block, as ``replay`` gave it.
+        state: what its blocks passed on.
+    """
+    gaps = [0.0] * len(anatomy.blocks)
+    for index in reversed(range(len(gaps))):
+        again = replay.run(anatomy.blocks[index], index, boundaries[index], state=dict(state))
+        gaps[index] = token_gap(again, boundaries[index + 1])
+    return gaps
+
+
+def gaps_by_later_tokens(anatomy: Blocks, boundaries: Sequence[Tensor], ids_BT: Tensor) -> Steps[list[float]]:
+    """By boundary, how far the first half of the tokens strays when the ids of the second half are others.
+
+    Args:
+        boundaries: the plain stream; may grow, as long as it is a block ahead.
+    """
+    half = ids_BT.shape[1] // 2
+    changed = ids_BT.clone()
+    changed[:, half:] = (changed[:, half:] + 1) % vocabulary(anatomy.model)
+    found = []
+    for gaps in _strayed(anatomy, boundaries, (len(ids_BT), half), changed):
+        found.append(float(gaps.max()))
+        yield
+    return found
+
+
+def gaps_by_neighbours(anatomy: Blocks, *, padded: bool) -> Steps[list[float]]:
+    """By boundary, how far a prompt strays from itself alone when two others stand beside it.
+
+    Below float32 it is the median token's gap: in a batch of another shape a few tokens may be routed to other experts
+    by rounding alone.
+
+    Args:
+        padded: one of them is longer and one shorter; otherwise both are as long as the prompt.
+    """
+    ids_BT = random_ids(anatomy.model)
+    batch = torch.stack([ids_BT[0], ids_BT[1], ids_BT[1].flip(0)])
+    if padded:
+        batch[0, _ALONE:] = batch[0, _ALONE - 1]
+        batch[2, _SHORTER:] = batch[2, _SHORTER - 1]
+    narrow = any(p.element_size() < 4 for p in anatomy.model.parameters() if p.is_floating_point())
+    alone = anatomy.replay(ids_BT[:1, :_ALONE])
+    kept: list[Tensor] = [alone.recording.resid0_BTD]
+    strayed = _strayed(anatomy, kept, (1, _ALONE), batch if padded else batch[:, :_ALONE])
+    state: State = {}
+    gaps = [next(strayed)]
+    yield
+    for index, block in enumerate(anatomy.blocks):
+        kept.append(alone.run(block, index, kept[-1], state=state))
+        gaps.append(next(strayed))
+        yield
+    return [float(one.median() if narrow else one.max()) for one in gaps]
+
+
+def _strayed(anatomy: Blocks, kept: Sequence[Tensor], shown: tuple[int, int], ids_BT: Tensor) -> Iterator[Tensor]:
+    """By boundary, gaps of the first rows and tokens of a batch, at which every block gets the stream in ``kept``.
+
+    Everything else is tried as it is, and as copies of the first or the last vector that is kept: where tokens
+    compete, a crowd of equals must move the ranks.
+
+    Args:
+        kept: the stream at every boundary; may grow, as long as it is a block ahead.
+        shown: how many rows and tokens of it count.
+    """
+    rows, tokens = shown
+    replay = anatomy.replay(ids_BT)
+    resid_BTD = replay.recording.resid0_BTD
+    state: State = {}
+    yield token_gaps(resid_BTD[:rows, :tokens], kept[0][:, :tokens])
+    for index, block in enumerate(anatomy.blocks):
+        own, wanted = kept[index][:, :tokens], kept[index + 1][:, :tokens]
+        first, last = (own[place, place].expand_as(resid_BTD).clone() for place in (0, -1))
+        before = dict(state)
+        worst = torch.zeros(rows, tokens, device=resid_BTD.device)
+        for others_BTD, passed in ((first, dict(before)), (last, dict(before)), (resid_BTD.clone(), state)):
+            others_BTD[:rows, :tokens] = own
+            out_BTD = replay.run(block, index, others_BTD, state=passed)
+            worst = worst.maximum(token_gaps(out_BTD[:rows, :tokens], wanted))
+        resid_BTD = out_BTD
+        yield worst
+
+
+_LENGTH_DEPENDENT_ROPE = ("longrope", "dynamic")
+
+
+def depends_on_padding(config: Any) -> bool:
+    """Only prompts of one length may share a batch.
+
+    Rotary tables that change with the length of a forward (longrope, dynamic NTK), and attention that picks its
+    keys by rank (``index_topk``): equal ranks are resolved by where they stand among all padded tokens.
+    """
+    if getattr(config, "index_topk", None):
+        return True
+    parameters = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
+    kinds = [parameters, *(value for value in parameters.values() if isinstance(value, dict))]
+    return any(kind.get("rope_type", kind.get("type")) in _LENGTH_DEPENDENT_ROPE for kind in kinds)

@@ -1,0 +1,204 @@
+"""Recording: what every block is called with, without running any block.
+
+The model's own forward runs once with each block replaced by a stub that notes its arguments and hands the
+residual stream on unchanged. That gives h_0 and, for every block, exactly the masks, rotary tables and
+position arguments the library would have passed, at the cost of an embedding look-up, and it needs none of
+the blocks' weights.
+"""
+
+import inspect
+from collections import UserDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bathyscope.errors import ModelError
+from bathyscope.model.anatomy.arguments import (
+    Axes,
+    Path,
+    default_axes,
+    fit_rows,
+    infer_axes,
+    rebuild,
+    same_for_all,
+    walk,
+)
+from bathyscope.model.anatomy.plain import probe_ids
+
+CACHE_NAMES = ("past_key_values", "layer_past", "past_key_value", "cache_params")
+MASK_NAMES = ("attention_mask", "causal_mask")
+_PROBE_SIZES = (2, 5, 3, 7)
+
+
+@dataclass
+class BlockArguments:
+    """One block's recorded keyword arguments (the residual stream itself left out).
+
+    ``axes`` says what the axes of each tensor mean; ``state`` names dictionary arguments through which blocks pass
+    tensors to later blocks (Gemma 4's shared keys and values); ``stream`` the argument that takes the residual stream,
+    None where it is the first.
+    """
+
+    values: dict[str, Any]
+    cache: str | None
+    mask: str | None
+    axes: dict[Path, Axes] = field(default_factory=dict)
+    state: str | None = None
+    stream: str | None = None
+
+    def fit(self, prompts: Tensor | None, rows: int, start: int = 0) -> dict[str, Any]:
+        """The arguments for ``rows`` sequences owning tokens from ``start`` on (``prompts``: [rows])."""
+
+        def change(path: Path, value: Tensor) -> Tensor:
+            return fit_rows(value, self.axes[path], prompts, rows, start)
+
+        return {name: rebuild(value, change, (name,)) for name, value in self.values.items()}
+
+
+@dataclass
+class Recording:
+    """h_0, which enters block 0, and every block's arguments for one batch of prompts."""
+
+    resid0_BTD: Tensor
+    blocks: list[BlockArguments]
+
+
+@contextmanager
+def replaced_forwards(blocks: Sequence[nn.Module], forwards: Sequence[Callable[..., Any]]) -> Iterator[None]:
+    """Each block runs the given function instead of its own forward, until the context ends."""
+    with ExitStack() as stack:
+        for block, forward in zip(blocks, forwards):
+            own = block.__dict__
+            if "forward" in own:
+                stack.callback(own.__setitem__, "forward", own["forward"])
+            else:
+                stack.callback(own.pop, "forward")
+            own["forward"] = forward
+        yield
+
+
+def by_name(call: inspect.BoundArguments) -> dict[str, Any]:
+    """All arguments of a block under their names; those of ``**kwargs`` under their own."""
+    named: dict[str, Any] = {}
+    for name, value in call.arguments.items():
+        kind = call.signature.parameters[name].kind
+        if kind is inspect.Parameter.VAR_KEYWORD:
+            named.update(value)
+        elif kind is inspect.Parameter.VAR_POSITIONAL:
+            raise ModelError(f"A block takes unnamed arguments (*{name}); its call cannot be replayed.")
+        else:
+            named[name] = value
+    return named
+
+
+def _first_present(names: Sequence[str], given: Mapping[str, Any], signature: inspect.Signature) -> str | None:
+    return next((name for name in names if name in given or name in signature.parameters), None)
+
+
+def stub(
+    replaced: Callable[..., Any], returns: int | None, sink: list[tuple[Tensor, BlockArguments]]
+) -> Callable[..., Any]:
+    """In the place of a block's forward: puts its arguments into ``sink`` and hands the stream on."""
+    signature = inspect.signature(replaced)
+    first = next(iter(signature.parameters))
+
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        values = by_name(signature.bind(*args, **kwargs))
+        stream = next((name for name, value in values.items() if _is_stream(value)), first)
+        hidden = values.pop(stream)
+        # empty while no block has run: a dictionary that blocks fill for later blocks
+        state = next((n for n, v in values.items() if isinstance(v, Mapping | UserDict) and not v), None)
+        arguments = BlockArguments(
+            values=values,
+            cache=_first_present(CACHE_NAMES, values, signature),
+            mask=_first_present(MASK_NAMES, values, signature),
+            state=state,
+            stream=None if stream == first else stream,
+        )
+        for name in (arguments.cache, state):
+            values.pop(name, None) if name else None
+        if "use_cache" in signature.parameters:
+            values["use_cache"] = False
+        sink.append((hidden, arguments))
+        return hidden if returns is None else (hidden, *[None] * (returns - 1))
+
+    return forward
+
+
+def _is_stream(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.ndim == 3 and value.is_floating_point()
+
+
+def reset_rotary(model: nn.Module) -> None:
+    """Dynamic rotary tables keep the longest length they have met; start every recording from the same state."""
+    for module in model.modules():
+        kinds = getattr(module, "rope_type", None)
+        by_prefix = {f"{layer}_": kind for layer, kind in kinds.items()} if isinstance(kinds, dict) else {"": kinds}
+        for prefix, kind in by_prefix.items():
+            original = getattr(module, f"{prefix}original_inv_freq", None)
+            if isinstance(original, Tensor) and "dynamic" in str(kind):
+                # a copy, since the library may write into the table in use
+                setattr(module, f"{prefix}inv_freq", original.clone())
+                setattr(module, f"{prefix}max_seq_len_cached", module.original_max_seq_len)
+
+
+class Recorder:
+    """Records batches of prompts on one model; its arguments are those of its ``Anatomy``.
+
+    Raises:
+        ModelError: a block's arguments cannot be read (see ``arguments``).
+    """
+
+    def __init__(self, model: nn.Module, blocks: Sequence[nn.Module], returns: Sequence[int | None]) -> None:
+        self._model = model
+        self._blocks = blocks
+        self._returns = returns
+        self._axes = self._probe()
+
+    def record(self, ids_BT: Tensor) -> Recording:
+        """h_0 and all block arguments for token ids [batch, tokens], padded on the right where lengths differ."""
+        recording = self._raw(ids_BT)
+        batch, tokens = ids_BT.shape
+        known: dict[int, bool] = {}
+        for index, arguments in enumerate(recording.blocks):
+            for path, value in walk(arguments.values):
+                axes = self._axes[index].get(path) or default_axes(value, batch, tokens)
+                if axes is None:
+                    raise ModelError(
+                        f"Block {index} was given {'.'.join(map(str, path))} of shape {tuple(value.shape)}, "
+                        "whose axes are unknown; this family needs its own handling."
+                    )
+                if id(value) not in known:
+                    known[id(value)] = same_for_all(value, axes, batch)
+                arguments.axes[path] = replace(axes, shared=known[id(value)])
+        return recording
+
+    def _probe(self) -> list[dict[Path, Axes]]:
+        batch, tokens, wide, long = _PROBE_SIZES
+
+        def leaves(rows: int, length: int) -> list[dict[Path, Tensor]]:
+            return [dict(walk(block.values)) for block in self._raw(probe_ids(self._model, rows, length)).blocks]
+
+        found: list[dict[Path, Axes]] = []
+        for small, wider, longer in zip(leaves(batch, tokens), leaves(wide, tokens), leaves(batch, long)):
+            both = small.keys() & wider.keys() & longer.keys()
+            found.append({p: infer_axes(small[p], wider[p], longer[p], _PROBE_SIZES) for p in both})
+        return found
+
+    @torch.no_grad()
+    def _raw(self, ids_BT: Tensor) -> Recording:
+        sinks: list[list[tuple[Tensor, BlockArguments]]] = [[] for _ in self._blocks]
+        stubs = [stub(block.forward, kind, sink) for block, kind, sink in zip(self._blocks, self._returns, sinks)]
+        reset_rotary(self._model)
+        with replaced_forwards(self._blocks, stubs):
+            getattr(self._model, "base_model", self._model)(input_ids=ids_BT, use_cache=False)
+        for index, sink in enumerate(sinks):
+            if len(sink) != 1:
+                raise ModelError(
+                    f"Block {index} was called {len(sink)} times in one forward; one call per block is expected."
+                )
+        return Recording(sinks[0][0][0], [sink[0][1] for sink in sinks])

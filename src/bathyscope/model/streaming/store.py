@@ -1,0 +1,310 @@
+"""Blocks whose weights are brought when they run: a window of them is in memory, and the next one is on its way."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import update_wrapper
+from typing import Any, NoReturn, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from bathyscope.errors import ModelError
+from bathyscope.model.streaming.carrying import ALIGNMENT, Carried, Shape, carrier_to
+from bathyscope.model.streaming.files import CheckpointFile
+from bathyscope.model.streaming.lending import register
+
+
+class Stored(Protocol):
+    """Where one tensor is kept."""
+
+    @property
+    def file(self) -> CheckpointFile | None:
+        """The file it is in; None = it is no file of a known kind."""
+        ...
+
+    def offset(self, dtype: torch.dtype) -> int:
+        """Where it would begin in mapped memory, in bytes from a multiple of ``ALIGNMENT``."""
+        ...
+
+    def read(self, target: Tensor, stream: Any) -> int:
+        """Fills ``target``, and gives the bytes that were read; ``stream`` is of the open file."""
+        ...
+
+
+@dataclass(frozen=True)
+class InFile:
+    """A tensor of a safetensors file.
+
+    Args:
+        rewritten: the file was made while the model was loaded, of tensors that had been put together in memory.
+    """
+
+    file: CheckpointFile
+    name: str
+    rewritten: bool = False
+
+    def offset(self, dtype: torch.dtype) -> int:
+        place = self.file.places[self.name]
+        offset = place.start % ALIGNMENT
+        return 0 if self.rewritten or dtype != place.dtype or offset % dtype.itemsize else offset
+
+    def read(self, target: Tensor, stream: Any) -> int:
+        return self.file.read(stream, self.name, target)
+
+
+@dataclass(frozen=True)
+class Held:
+    """A tensor that something else gives when it is asked (weights kept on the host, arrays mapped by accelerate)."""
+
+    give: Callable[[], Tensor]
+    file: None = None
+
+    def offset(self, dtype: torch.dtype) -> int:
+        return 0
+
+    def read(self, target: Tensor, stream: Any) -> int:
+        target.copy_(self.give())
+        return 0
+
+
+@dataclass
+class Readings:
+    """How often weights were brought.
+
+    Args:
+        blocks: blocks, each time one was brought.
+        bytes: read from files.
+    """
+
+    blocks: int = 0
+    bytes: int = 0
+
+
+Inspect = Callable[[Mapping[str, Tensor]], None]
+
+
+class BlockStore:
+    """Lends the blocks of one model.
+
+    Args:
+        blocks: with tensors on the meta device where they are elsewhere.
+        paths: of the blocks in the model.
+        tensors: for every block, where each such tensor is kept, by its path in the block.
+        device: where blocks run.
+        window: how many blocks stay in memory; None = as many as a wave asks for.
+    """
+
+    def __init__(
+        self,
+        blocks: Sequence[nn.Module],
+        paths: Sequence[str],
+        tensors: Sequence[Mapping[str, Stored]],
+        device: torch.device,
+        window: int | None = None,
+    ) -> None:
+        self.readings = Readings()
+        self.digests: dict[str, bytes] = {}  # of tensors in files, by name, once somebody has taken them
+        self.device = device
+        self._blocks, self._paths, self._tensors = tuple(blocks), tuple(paths), tuple(tensors)
+        self._fixed, self._window = window, window or 1
+        self._absent = [_absent(block, own) for block, own in zip(blocks, tensors)]
+        self._carrier = carrier_to(device)
+        self._pool = ThreadPoolExecutor(1, "bathyscope-blocks")
+        self._here: dict[int, None] = {}  # in the order in which they came
+        self._lent = [0] * len(self._blocks)
+        self._coming: tuple[int, Future[Carried]] | None = None
+        self._last = self._before_last = -1
+        self._inspect: Inspect | None = None
+        register(self._blocks, self)
+        for index, block in enumerate(self._blocks):
+            block.__dict__["forward"] = _Lending(self, index, block.forward)
+
+    def __deepcopy__(self, memo: object) -> NoReturn:
+        raise ModelError(
+            "A model whose blocks are streamed cannot be copied, since its weights are not in memory; load it with "
+            "placement='resident'."
+        )
+
+    @property
+    def most_bytes(self) -> int:
+        """What lent weights take at once, where all blocks are the largest: swaps need two, and one is on its way."""
+        return (self._window + 2) * max(sum(t.nbytes for t in own.values()) for own in self._absent)
+
+    @property
+    def names(self) -> set[str]:
+        """Full names of all tensors that are brought."""
+        return {f"{path}.{name}" for path, own in zip(self._paths, self._tensors) for name in own}
+
+    @property
+    def lasting(self) -> set[str]:
+        """Full names of the tensors that stay as they are as long as their files do."""
+        return {
+            f"{path}.{name}"
+            for path, own in zip(self._paths, self._tensors)
+            for name, stored in own.items()
+            if stored.file is not None
+        }
+
+    @property
+    def repeated(self) -> set[str]:
+        """Full names of tensors that are kept where another one of an earlier name is: they are shared."""
+        first: dict[object, str] = {}
+        for path, own in zip(self._paths, self._tensors):
+            for name, stored in own.items():
+                where = (id(stored.file), stored.name) if isinstance(stored, InFile) else id(stored)
+                first.setdefault(where, f"{path}.{name}")
+        return self.names - set(first.values())
+
+    @contextmanager
+    def lend(self, index: int) -> Iterator[None]:
+        """A block's weights are in memory inside.
+
+        Raises:
+            ModelError: a file is gone, was cut short or has changed.
+        """
+        self._bring(index)
+        self._lent[index] += 1
+        try:
+            yield
+        finally:
+            self._lent[index] -= 1
+            self._let_go()
+
+    @contextmanager
+    def keeping(self, window: int) -> Iterator[None]:
+        """Inside, so many blocks stay in memory once they are there, unless a window was fixed when it was loaded."""
+        before = self._window
+        self._window = self._fixed or max(1, window)
+        try:
+            yield
+        finally:
+            self._window = before
+            self._let_go()
+
+    @contextmanager
+    def inspected(self, inspect: Inspect) -> Iterator[None]:
+        """Inside, ``inspect`` is shown the tensors of every block that is brought, by their names in the model."""
+        self._forget_coming()
+        self._inspect = inspect
+        try:
+            yield
+        finally:
+            self._inspect = None
+
+    def bring_all(self, inspect: Inspect) -> None:
+        """Brings every block once, and shows its tensors to ``inspect``."""
+        self.release()
+        with self.inspected(inspect):
+            for index in range(len(self._blocks)):
+                with self.lend(index):
+                    pass
+
+    def release(self) -> None:
+        """Nothing stays in memory that is not lent."""
+        self._forget_coming()
+        for index in [i for i in self._here if not self._lent[i]]:
+            self._detach(index)
+
+    def require_unchanged(self) -> None:
+        """Raises ModelError where a file is gone or has changed since the model was loaded."""
+        for file in {id(s.file): s.file for own in self._tensors for s in own.values() if s.file is not None}.values():
+            file.require_unchanged()
+
+    def _bring(self, index: int) -> None:
+        if index in self._here:
+            return
+        carried = self._arriving(index)
+        self._let_go(room_for=1)
+        carried.wait()
+        for name, tensor in carried.tensors.items():
+            _put(self._blocks[index], name, tensor)
+        self._here[index] = None
+        self.readings.blocks += 1
+        self._send_for_next(index)
+
+    def _arriving(self, index: int) -> Carried:
+        """A block's tensors: those on their way, if it is they, or read now."""
+        if self._coming is not None and self._coming[0] == index:
+            coming, self._coming = self._coming[1], None
+            return coming.result()
+        return self._pool.submit(self._read, index).result()
+
+    def _send_for_next(self, index: int) -> None:
+        """Whoever goes on as before wants the block behind this one, or before it."""
+        down = self._before_last - self._last == self._last - index == 1
+        self._before_last, self._last = self._last, index
+        following = index - 1 if down else index + 1
+        if self._coming is None and 0 <= following < len(self._blocks) and following not in self._here:
+            self._coming = (following, self._pool.submit(self._read, following))
+
+    def _forget_coming(self) -> None:
+        if self._coming is not None:
+            self._coming[1].exception()  # it is of no use any more, nor is what went wrong
+            self._coming = None
+
+    def _read(self, index: int) -> Carried:
+        """In the thread that reads."""
+        own, absent = self._tensors[index], self._absent[index]
+        shapes = {n: Shape(tuple(t.shape), t.dtype, own[n].offset(t.dtype)) for n, t in absent.items()}
+
+        def fill(host: Mapping[str, Tensor]) -> None:
+            files = {id(stored.file): stored.file for stored in own.values() if stored.file is not None}
+            with ExitStack() as stack:
+                streams = {key: stack.enter_context(file.reading()) for key, file in files.items()}
+                for name, stored in own.items():
+                    self.readings.bytes += stored.read(host[name], streams.get(id(stored.file)))
+            if self._inspect is not None:
+                self._inspect({f"{self._paths[index]}.{name}": tensor for name, tensor in host.items()})
+
+        with torch.no_grad():
+            return self._carrier.bring(shapes, fill)
+
+    def _let_go(self, room_for: int = 0) -> None:
+        """Blocks that came first leave first, as long as there are more than the window holds."""
+        spare = len(self._here) + room_for - self._window
+        for index in [i for i in self._here if not self._lent[i]][: max(0, spare)]:
+            self._detach(index)
+
+    def _detach(self, index: int) -> None:
+        del self._here[index]
+        for name, tensor in self._absent[index].items():
+            _put(self._blocks[index], name, tensor)
+        self._carrier.let_go()
+
+
+class _Lending:
+    """A streamed block's forward: it brings its own weights, unless they are lent already."""
+
+    def __init__(self, store: BlockStore, index: int, forward: Callable[..., Any]) -> None:
+        self._store, self._index, self._forward = store, index, forward
+        update_wrapper(self, forward)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        with self._store.lend(self._index):
+            return self._forward(*args, **kwargs)
+
+
+def _absent(block: nn.Module, names: Mapping[str, object]) -> dict[str, Tensor]:
+    """What stands in the place of tensors that are elsewhere."""
+    found: dict[str, Tensor] = {}
+    for name in names:
+        owner, _, last = name.rpartition(".")
+        module = block.get_submodule(owner)
+        tensor = module._parameters.get(last, module._buffers.get(last))
+        assert tensor is not None
+        found[name] = tensor
+    return found
+
+
+def _put(block: nn.Module, name: str, tensor: Tensor) -> None:
+    owner, _, last = name.rpartition(".")
+    module = block.get_submodule(owner)
+    before = module._parameters.get(last)
+    if before is not None:
+        # torch multiplies in another way what asks for gradients, also where none are computed
+        own = tensor if isinstance(tensor, nn.Parameter) else nn.Parameter(tensor, before.requires_grad)
+        module._parameters[last] = own
+    else:
+        module._buffers[last] = tensor

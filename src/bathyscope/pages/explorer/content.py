@@ -1,0 +1,208 @@
+"""What a page's views are drawn from: blocks, prompts, tokens and maps of one run, as compressed text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import xarray as xr
+
+from bathyscope.core.text import elided, shown, visible
+from bathyscope.errors import PromptError, StoreError
+from bathyscope.pages.explorer.answer import CHEAP
+from bathyscope.pages.explorer.pack import Pack
+from bathyscope.prompts.parts import resampled
+from bathyscope.runs.by_place import by_block, check_whole_depth
+
+if TYPE_CHECKING:
+    from bathyscope.runs.run import Run
+
+_LETTERS: Final = 200
+"""Of names and labels; longer ones are cut."""
+_MAPS_OF: Final = 16
+"""Prompts that have maps of their own."""
+_TOKENS_OF_MAPS: Final = 256
+_REDUCTIONS: Final = ("mean", "p95")
+"""A maximum over tokens and prompts grows with their number."""
+_BETWEEN: Final = tuple(product(("skip", "direct"), ("effect_future", "effect_all")))
+_AT_TOKENS: Final = {"erasure": ("effect", "boundary"), "integrated_gradients": ("attribution", "block")}
+
+
+def content(run: Run, name: str, *, text: bool = True, cluster: str | None = None) -> str:
+    """A run's data for its page.
+
+    Args:
+        name: what the run is called there.
+        text: with the words of prompts and predictions; False = token ids alone.
+        cluster: label of prompts that are resampled as one.
+
+    Raises:
+        OptionError: a part of a run with some of its blocks; a label that makes no clusters.
+    """
+    check_whole_depth(run)
+    if cluster is not None:
+        run.prompts.clusters(cluster)
+    pack = Pack()
+    meta = {
+        "name": shown(name),
+        "cheap": CHEAP,
+        "resampled": shown(resampled(cluster)),
+        "blocks": [
+            {
+                "key": one.key,
+                "label": one.label,
+                "units": one.units,
+                "places": list(one.places),
+                "mean": one.mean.tolist(),
+                "low": [interval.low for interval in one.intervals],
+                "high": [interval.high for interval in one.intervals],
+            }
+            for one in by_block(run, cluster)
+        ],
+        "prompts": _prompts(run),
+        "tokens": _tokens(run, pack, text),
+        "maps": [*_maps_between(run, pack), *_maps_at_tokens(run, pack)],
+        "pieces": _pieces(run, text),
+        "nBlocks": _n_blocks(run),
+    }
+    return pack.text(meta)
+
+
+def _n_blocks(run: Run) -> int:
+    try:
+        return run.n_blocks
+    except StoreError:
+        return 0
+
+
+def _prompts(run: Run) -> dict[str, Any]:
+    """Names, lengths and labels, and a number or two of each prompt to sort by."""
+    dataset = next((run[name] for name in run if "prompt_id" in run[name].coords and name != "tokens"), None)
+    if dataset is None:
+        return {"ids": [], "labels": {}, "numbers": []}
+    names = {str(n): c.values.tolist() for n, c in dataset.coords.items() if c.dims == ("prompt",) and n != "prompt"}
+    ids = [elided(name, _LETTERS) for name in names.pop("prompt_id")]
+    lengths = names.pop("n_tokens", None)
+    labels = {shown(name): [elided(value, _LETTERS) for value in values] for name, values in names.items()}
+    numbers = [{"label": "tokens", "digits": 0, "values": lengths}] if lengths is not None else []
+    for label, values in _of_prompts(run):
+        numbers.append({"label": label, "digits": 2, "values": values.tolist()})
+    return {"ids": ids, "labels": {k: v for k, v in labels.items() if len(set(v)) > 1}, "numbers": numbers}
+
+
+def _of_prompts(run: Run) -> Iterator[tuple[str, np.ndarray]]:
+    if "drop" in run and "baseline_loss" in run["drop"]:
+        yield "loss", run["drop"]["baseline_loss"].values
+    elif "lens" in run and "cross_entropy" in run["lens"] and "norm" not in run["lens"].dims:
+        yield "loss", run["lens"]["cross_entropy"].isel(boundary=-1).values
+    if run.judged:
+        verdict = run.verdict
+        for reading, label in ((verdict.readable, "readable"), (verdict.own, "own"), (verdict.later, "later")):
+            if not np.isnan(reading.by_prompt).all():
+                yield f"depth, {label}", reading.by_prompt
+
+
+def _pieces(run: Run, text: bool) -> dict[str, list[str]] | None:
+    """The words of the prompts that have views of their own, by number; None where they are not to be shown."""
+    if not text:
+        return None
+    try:
+        prompts = run.prompts
+        return {
+            str(number): [elided(piece, _LETTERS) for piece in prompts.pieces(number)[:_TOKENS_OF_MAPS]]
+            for number in range(min(len(prompts), _MAPS_OF))
+        }
+    except (PromptError, StoreError):  # the run keeps none
+        return None
+
+
+def _tokens(run: Run, pack: Pack, text: bool) -> dict[str, Any] | None:
+    """Values of single tokens, real ones only, prompt after prompt."""
+    if "tokens" not in run or run["tokens"].sizes.get("token", 0) == 0 or run["tokens"].sizes["prompt"] == 0:
+        return None
+    data = run["tokens"]
+    lengths = np.minimum(data["n_tokens"].values, data.sizes["token"])
+    real = np.arange(data.sizes["token"]) < lengths[:, None]
+
+    def flat(name: str, *dims: str) -> np.ndarray:
+        return np.asarray(data[name].transpose(*dims, "prompt", "token").values[..., real])
+
+    ids = flat("top_id", "top", "boundary")
+    known, number, count = np.unique(ids, return_inverse=True, return_counts=True)
+    order = np.argsort(-count, kind="stable")
+    pack.add("topWord", np.argsort(order)[number].reshape(ids.shape), "whole")
+    pack.add("topProbability", flat("top_probability", "top", "boundary"), "permille")
+    for key, name in (("kl", "kl_final_lens"), ("entropy", "entropy"), ("next", "next_probability")):
+        pack.add(key, flat(name, "boundary"), "f16")
+    for key, name in (("settle", "settle_depth"), ("prediction", "prediction_depth")):
+        pack.add(key, flat(name), "f16")
+    dropped = []
+    if "added_loss" in data:
+        dropped = data["dropped"].values.tolist()
+        pack.add("added", flat("added_loss", "dropped"), "f16")
+    return {
+        "prompts": data["prompt"].values.tolist(),
+        "lengths": lengths.tolist(),
+        "boundaries": data.sizes["boundary"],
+        "dropped": dropped,
+        "words": _words(data, known[order], text),
+    }
+
+
+def _words(data: xr.Dataset, ids: np.ndarray, text: bool) -> list[str]:
+    """Each token id as a reader can see it; its number where words are not known or not to be shown."""
+    said: Mapping[int, str] = {}
+    if text and "piece" in data:
+        said = dict(zip(data["id"].values.tolist(), data["piece"].values.tolist()))
+    return [visible(said[token]) if token in said else str(token) for token in ids.tolist()]
+
+
+def _maps_between(run: Run, pack: Pack) -> Iterator[dict[str, Any]]:
+    for measure, name in _BETWEEN:
+        if measure in run and name in run[measure]:
+            values = run[measure][name]
+            if "part" in values.dims:
+                if "block" not in values["part"].values:
+                    continue
+                values = values.sel(part="block")
+            reductions = [one for one in _REDUCTIONS if one in values["reduction"].values]
+            values = values.sel(reduction=reductions).transpose("reduction", "prompt", "skipped", "block")
+            key = f"{measure}-{name.replace('_', '-')}"
+            pack.add(f"{key}-mean", values.mean("prompt"), "f24")
+            pack.add(f"{key}-each", values.values[:, :_MAPS_OF], "f24")
+            yield {
+                "key": key,
+                "label": f"{measure}: {'later tokens' if name.endswith('future') else 'all tokens'}",
+                "units": str(values.attrs.get("units", "")),
+                "rows": "block left out",
+                "columns": "block",
+                "reductions": reductions,
+                "prompts": list(range(min(_MAPS_OF, values.sizes["prompt"]))),
+            }
+
+
+def _maps_at_tokens(run: Run, pack: Pack) -> Iterator[dict[str, Any]]:
+    for measure, (name, rows) in _AT_TOKENS.items():
+        if measure not in run or name not in run[measure] or "token" not in run[measure][name].dims:
+            continue
+        values = run[measure][name]
+        kinds: Sequence[Any] = values["site"].values.tolist() if "site" in values.dims else [""]
+        for kind in kinds:
+            own = values.sel(site=kind) if kind else values
+            own = own.transpose("prompt", rows, "token").isel(prompt=slice(_MAPS_OF), token=slice(_TOKENS_OF_MAPS))
+            measured = [int(n) for n in np.flatnonzero(own.notnull().any([rows, "token"]).values)]
+            if not measured:
+                continue
+            key = f"{measure}{'-' if kind else ''}{kind}".replace("_", "-")
+            pack.add(f"{key}-each", own.values[measured][None], "f24")
+            yield {
+                "key": key,
+                "label": f"{measure.replace('_', ' ')}{', ' if kind else ''}{kind}",
+                "units": str(values.attrs.get("units", "")),
+                "rows": rows,
+                "columns": "token",
+                "reductions": [""],
+                "prompts": measured,
+            }

@@ -1,0 +1,112 @@
+"""The mean of a curve over prompts, and how far prompts spread around it.
+
+Suffixes: P prompts, X places along the depth axis, R resamples.
+"""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bathyscope.core.arrays import FloatArray, IntArray
+from bathyscope.pages.figures.options import FigureOptions
+from bathyscope.prompts.parts import resampled
+from bathyscope.statistics.bootstrap import cluster_weights, resample_counts, widened
+from bathyscope.statistics.reduce import weighted_mean
+
+RESAMPLES: Final = 1000
+LEVEL: Final = 0.95
+_SEED: Final = 0
+_MANY: Final = 6
+"""Prompts of which the range holds the mean of all like them at ``LEVEL``."""
+
+Weighting = Literal["tokens", "prompts"]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Mean (X,) over prompts with the band's edges (X,), or no band for a single prompt."""
+
+    mean: FloatArray
+    low: FloatArray | None
+    high: FloatArray | None
+
+
+def summarise(
+    values: ArrayLike, weights: ArrayLike, options: FigureOptions, cluster: IntArray | None = None
+) -> Summary:
+    """Weighted mean over prompts and the band around it; missing values are left out place by place.
+
+    Args:
+        values: (P, X), one curve per prompt, NaN where a prompt has no value.
+        weights: (P,), the tokens behind each prompt's value; for ``weighting="prompts"`` it only counts
+            whether there are any.
+        options: gives the weighting and the kind of band.
+        cluster: (P,), prompts of one number are resampled as one; None = each for itself.
+    """
+    values_PX: FloatArray = np.asarray(values, dtype=np.float64)
+    weights_P: FloatArray = np.maximum(np.asarray(weights, dtype=np.float64), 0.0)
+    if options.weighting == "prompts":
+        weights_P = np.sign(weights_P)
+    mean_X = weighted_mean(values_PX, weights_P)
+    kept_P = (weights_P > 0) & np.isfinite(values_PX).any(axis=1)
+    if options.band == "none" or kept_P.sum() < 2:
+        return Summary(mean_X, None, None)
+    values_PX, weights_P = values_PX[kept_P], weights_P[kept_P]
+    if options.band == "quartiles":
+        return Summary(mean_X, *_quantiles(values_PX, 0.25, 0.75))
+    own_P = None if cluster is None else cluster[kept_P]
+    if own_P is not None and np.unique(own_P).size < 2:
+        return Summary(mean_X, None, None)
+    # The same draws at every call: the curves of a figure are resampled alike, and a figure never changes
+    # from one drawing to the next.
+    counts_RP = resample_counts(len(values_PX), RESAMPLES, np.random.default_rng(_SEED), own_P)
+    means_RX = weighted_mean(values_PX, counts_RP * weights_P)
+    # a percentile interval at widened levels never leaves the range that means of these prompts can take, as a
+    # Student interval would
+    return Summary(mean_X, *_quantiles(means_RX, *widened(cluster_weights(weights_P, own_P), LEVEL)))
+
+
+def _quantiles(values_NX: FloatArray, low: float, high: float) -> tuple[FloatArray, FloatArray]:
+    """Quantiles over the first axis, NaN where it holds nothing (numpy would warn there)."""
+    out = np.full((2, values_NX.shape[1]), np.nan)
+    filled_X = np.isfinite(values_NX).any(axis=0)
+    out[:, filled_X] = np.nanquantile(values_NX[:, filled_X], [low, high], axis=0)
+    return out[0], out[1]
+
+
+def describe(options: FigureOptions, prompts: int, weighting: Weighting | None = None) -> str:
+    """One sentence for the caption: what line and band are.
+
+    Args:
+        weighting: where a prompt's values are no means over its tokens, ``"prompts"``, whatever the options say.
+    """
+    mean = (
+        "Lines: means over all tokens of all prompts (each token counts the same)"
+        if (weighting or options.weighting) == "tokens"
+        else "Lines: means over prompts (each prompt counts the same)"
+    )
+    if prompts < 2:
+        return f"{mean}; one prompt, so no band."
+    units = resampled(options.cluster) + ("" if options.cluster else of_few(prompts))
+    band = {
+        "bootstrap": f"; bands: {LEVEL:.0%} bootstrap interval of the mean, resampling {units}",
+        "quartiles": "; bands: quartiles of the prompts",
+        "none": "",
+    }[options.band]
+    return f"{mean}{band}."
+
+
+def of_few(prompts: int) -> str:
+    """What a percentile interval of few prompts is worth, to stand behind what it is called; empty for more.
+
+    Means of resamples never leave the range of the prompts, and the mean of all like them lies outside of it wherever
+    they are on one side of it together: of n prompts once in 2^(n−1), where either side is as likely.
+    """
+    if prompts >= _MANY:
+        return ""
+    return (
+        f" (no wider than these {prompts} prompts lie apart, so that it holds what more of them would give in at most "
+        f"{1 - 2.0 ** (1 - prompts):.0%} of cases)"
+    )

@@ -1,0 +1,53 @@
+"""What a page says about where its numbers come from: configuration, record, prompts."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from bathyscope.core.text import elided
+from bathyscope.runs.run import Run
+
+Pairs = list[tuple[str, str]]
+
+PROMPTS_SHOWN: Final = 200
+_CELL_LETTERS: Final = 200
+_LENGTHY: Final = ("plan", "shards")
+
+
+def measure_options(run: Run, measure: str) -> Mapping[str, Any]:
+    """The options a measure was made with; empty where the manifest does not tell."""
+    return run.identity.measures.get(measure) or {}
+
+
+def configuration(run: Run) -> Pairs:
+    """Everything that could change a number: model, hashes, options, precision, seed."""
+    return list(_flat(run.manifest["identity"]))
+
+
+def record(run: Run) -> Pairs:
+    """Versions of libraries, times, and the files with their hashes."""
+    pairs = list(_flat(run.manifest["record"]))
+    files = run.manifest["record"].get("shards") or []
+    return pairs + [(str(entry["file"]), f"SHA-256 {entry['sha256']}") for entry in files]
+
+
+def prompts(run: Run) -> tuple[list[str], list[list[str]], int]:
+    """Headings, rows (at most ``PROMPTS_SHOWN``) and the number of prompts; empty where no group has any."""
+    dataset = next((run[name] for name in run.measures if "prompt" in run[name].sizes), None)
+    if dataset is None:
+        return [], [], 0
+    columns = {str(name): values for name, values in dataset.coords.items() if values.dims == ("prompt",)}
+    cells = zip(*(values.values[:PROMPTS_SHOWN] for values in columns.values()))
+    rows = [[elided(str(value), _CELL_LETTERS) for value in row] for row in cells]
+    return [elided(name, _CELL_LETTERS) for name in columns], rows, int(dataset.sizes["prompt"])
+
+
+def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    for key, value in tree.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping) and value:
+            yield from _flat(value, f"{name}.")
+        elif key in _LENGTHY:
+            yield name, f"{len(value)} parts"
+        else:
+            yield name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

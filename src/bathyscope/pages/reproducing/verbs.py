@@ -1,0 +1,162 @@
+"""The units of a reproduction: what is computed of a model, of two, or of none, on one set of data, in one folder."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import xarray as xr
+
+from bathyscope.analysis.between.maps import maps
+from bathyscope.analysis.performance import depth_performance
+from bathyscope.analysis.probes.probe import Kind, probe
+from bathyscope.analysis.probes.subjoiner import LEAST
+from bathyscope.errors import PromptError, StoreError
+from bathyscope.model import Model
+from bathyscope.pages.reproducing.data import VALIDATION, localised
+from bathyscope.pages.reproducing.models import NamedModel
+from bathyscope.prompts.prompt import Prompt
+from bathyscope.prompts.source import label_of
+from bathyscope.prompts.spec import SourceSpec
+from bathyscope.runs.atomic import write_atomically
+from bathyscope.runs.run import Run, open_run
+from bathyscope.runs.shards import encode_results, read_results
+from bathyscope.surgery.benchmarks import evaluate
+from bathyscope.surveying.engines import survey
+from bathyscope.surveying.papers.presets import PRESETS
+from bathyscope.surveying.papers.reproduction import Verb, Work
+
+Result = Run | xr.Dataset
+
+_FILE: Final = "results.nc"
+_ASKED: Final = "asked"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One work of the models that it takes, and the folder of its run, or of its file of results.
+
+    Args:
+        measures: of a survey.
+        data: data set → local file.
+        count: prompts of each set (of each level) in place of the paper's number.
+        lacks: why it cannot be computed, known beforehand.
+    """
+
+    models: tuple[NamedModel, ...]
+    work: Work
+    folder: Path
+    preset: str
+    measures: tuple[str, ...]
+    data: Mapping[str, str]
+    count: int | None = None
+    lacks: str = ""
+
+    @property
+    def name(self) -> str:
+        """Of its models, as tables and figures show it."""
+        return " → ".join(model.name for model in self.models) or "models of a table"
+
+    @property
+    def source(self) -> str:
+        """The models' hub names or folders, with blanks between them."""
+        return " ".join(model.source for model in self.models)
+
+    @property
+    def prompts(self) -> SourceSpec | list[Prompt]:
+        """Of a survey, or of maps."""
+        if isinstance(self.work.data, str):
+            return localised(self.work.data, self.data, self.count)
+        return [Prompt(text=question + answer, answer=answer) for question, answer in self.work.data]
+
+    def finished(self) -> Result | None:
+        """The result, where it is there and is what is asked for; it is not computed again."""
+        try:
+            if self.work.verb != "survey":
+                found = read_results(self.folder / _FILE)[self.work.verb]
+                return found if found.attrs.get(_ASKED) == self._told else None
+            run = open_run(self.folder)
+        except (StoreError, KeyError):
+            return None
+        wanted = {"model": self.source, "preset": self.preset, "dataset": label_of(self.prompts)}
+        same = all(getattr(run.identity, name) == value for name, value in wanted.items())
+        return run if same and set(self.measures) <= set(run.measures) else None
+
+    def compute(self, models: Sequence[Model], progress: bool, command: str | None) -> Result:
+        """The result, kept in its folder; a BathyscopeError for whatever the command refuses."""
+        if self.work.verb == "survey":
+            given: dict[str, Any] = {"preset": self.preset, "progress": progress, "command": command, **self.options()}
+            return survey(models[0], self.prompts, self.measures, self.folder, **given)
+        found = _COMPUTE[self.work.verb](self, models, progress).assign_attrs({_ASKED: self._told})
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(self.folder / _FILE, encode_results({self.work.verb: found}))
+        return found
+
+    def options(self) -> dict[str, dict[str, Any]]:
+        """Measure → options of a survey beyond the preset's."""
+        options = {measure: dict(own) for measure, own in self.work.options.items() if measure in self.measures}
+        if self.work.all_tokens_only:
+            prompts = self.prompts
+            number = prompts.count if isinstance(prompts, SourceSpec) else len(prompts)
+            for measure in {"skip", "direct"} & set(self.measures):
+                options.setdefault(measure, {})["positions"] = [[]] * (number or 0)
+        reference = PRESETS[self.preset].options.get("erasure", {}).get("reference")
+        if reference is not None and "erasure" in self.measures:
+            options.setdefault("erasure", {}).setdefault("reference", str(localised(reference, self.data)))
+        return options
+
+    @property
+    def _told(self) -> str:
+        """What a file of results says it is of."""
+        read = f"{self.work.data} {VALIDATION}" if self.work.verb == "wic" else str(self.work.data)
+        files = [f"{name}={file}" for name, file in sorted(self.data.items()) if name in read]
+        return " ".join([self.source, str(self.work.data), f"count={self.count}", *files])
+
+
+def _maps(cell: Cell, models: Sequence[Model], progress: bool) -> xr.Dataset:
+    source, target = models
+    return maps(source, target, cell.prompts, progress=progress, **cell.work.options)
+
+
+def _evaluated(cell: Cell, models: Sequence[Model], progress: bool) -> xr.Dataset:
+    tasks = str(cell.work.data).split(",")
+    files = {task: file for task, file in cell.data.items() if task in tasks}
+    given: dict[str, Any] = {"limit": cell.count, "out": cell.folder / "benchmarks", **cell.work.options}
+    return evaluate(models[0], tasks, data=files, progress=progress, **given).data.assign_attrs(
+        n_blocks=models[0].n_blocks
+    )
+
+
+def _wic(cell: Cell, models: Sequence[Model], progress: bool) -> xr.Dataset:
+    files = [cell.data.get(name) for name in (str(cell.work.data), VALIDATION)]
+    return probe("wic", models[0], *files, progress=progress, **cell.work.options)
+
+
+def _of_corpus(kind: Kind, number: str, cell: Cell, models: Sequence[Model], progress: bool) -> xr.Dataset:
+    """A probe of a text, of as many words or contexts as prompts were asked for."""
+    few = {} if cell.count is None else {number: max(LEAST, cell.count)}
+    corpus = str(localised(str(cell.work.data), cell.data).path)
+    return probe(kind, models[0], corpus, progress=progress, **few, **cell.work.options)
+
+
+def _depth_performance(cell: Cell, models: Sequence[Model], progress: bool) -> xr.Dataset:
+    name = Path(str(cell.work.data)).stem
+    if name not in cell.data:
+        raise PromptError(
+            f"The scores of published models are not on the hub; give a table of them: --data {name}=FILE.csv with the "
+            "columns name, family, layers, d_model, d_ff, score."
+        )
+    return depth_performance(cell.data[name], **cell.work.options)
+
+
+_COMPUTE: Final[Mapping[Verb, Callable[[Cell, Sequence[Model], bool], xr.Dataset]]] = {
+    "maps": _maps,
+    "evaluate": _evaluated,
+    "wic": _wic,
+    "subjoiner": partial(_of_corpus, "subjoiner", "count"),
+    "ing": partial(_of_corpus, "ing", "contexts"),
+    "depth_performance": _depth_performance,
+}
+TAKES: Final[Mapping[Verb, int]] = {"survey": 1, **dict.fromkeys(_COMPUTE, 1), "maps": 2, "depth_performance": 0}
+"""How many models a work is of."""

@@ -1,0 +1,105 @@
+"""Prompts that choose, and prompts that judge: different ones, and enough of them to be sure of something."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from bathyscope.core.arrays import IntArray
+from bathyscope.errors import PromptError, warn
+from bathyscope.prompts.prompts import Prompts
+
+_FEWEST_TOKENS: Final = 2
+_RUN: Final = 32
+"""Tokens in a row that texts of their own hardly share."""
+
+
+def judging(prompts: Prompts, what: str = "test prompts") -> Prompts:
+    """The prompts, each once: copies would make an interval narrower, and the more of them the surer of nothing.
+
+    One warning counts those that are left out.
+
+    Raises:
+        PromptError: there are fewer than two, of which no interval comes.
+    """
+    places = {(prompt.ids, prompt.answer_tokens): place for place, prompt in reversed(list(enumerate(prompts)))}
+    again = len(prompts) - len(places)
+    if len(places) < 2:
+        copies = "" if not again else f" ({len(prompts)} copies of it were given)"
+        one = what.removesuffix("s")
+        raise PromptError(f"There is one {one}{copies}; an interval needs at least two, better forty and more.")
+    if not again:
+        return prompts
+    warn(f"{again} of {len(prompts)} {what} have the tokens of others and are left out, so that each counts once.")
+    return prompts.some(sorted(places.values()))
+
+
+def require_apart(calibration: Prompts, test: Prompts) -> None:
+    """What chooses may not judge. One warning counts test prompts that are largely of calibration prompts' tokens.
+
+    Raises:
+        PromptError: a prompt of the same tokens stands in both, or has nothing to foretell.
+    """
+    chosen = {prompt.ids for prompt in calibration}
+    shared = [prompt.id for prompt in test if prompt.ids in chosen]
+    if shared:
+        raise PromptError(
+            f"{len(shared)} of {len(test)} test prompts stand among the calibration prompts too (first: {shared[0]!r}, "
+            "by its tokens). What chooses cannot judge: give other texts, such as another part of the corpus."
+        )
+    for role, prompts in (("calibration", calibration), ("test", test)):
+        short = next((prompt.id for prompt in prompts if len(prompt) < _FEWEST_TOKENS), None)
+        if short is not None:
+            raise PromptError(f"The {role} prompt {short!r} has one token, and none to foretell; leave it out.")
+    largely = _largely_of(calibration, test)
+    if largely:
+        warn(
+            f"{len(largely)} of {len(test)} test prompts have half of their tokens and more, {_RUN} and more in a row, "
+            f"from calibration prompts (first: {largely[0]!r}): windows of one text that overlap, or a long beginning "
+            "that all share. There, what chose judges itself; give other texts."
+        )
+
+
+def _largely_of(calibration: Prompts, test: Prompts) -> list[str]:
+    """Names of the test prompts of which half of the tokens stand in runs that calibration prompts have too."""
+    known = {hash(run) for prompt in calibration for run in _runs(prompt.ids)}
+    found = []
+    for prompt in test:
+        shared = np.zeros(len(prompt), dtype=bool)
+        for start, run in enumerate(_runs(prompt.ids)):
+            if hash(run) in known:
+                shared[start : start + _RUN] = True
+        if shared.mean() >= 0.5:
+            found.append(prompt.id)
+    return found
+
+
+def _runs(ids: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    return (ids[start : start + _RUN] for start in range(len(ids) - _RUN + 1))
+
+
+def told_clusters(label: str | None, cluster: IntArray | None) -> dict[str, str | float]:
+    """What a result says of the prompts that were resampled as one; nothing where each was by itself."""
+    if label is None or cluster is None:
+        return {}
+    return {"cluster": label, "clusters": int(np.unique(cluster).size)}
+
+
+def by_clusters(attrs: Mapping[str, Any]) -> str:
+    """The same in words, behind a number of prompts."""
+    return f" in {attrs['clusters']} clusters by {attrs['cluster']}" if "cluster" in attrs else ""
+
+
+def require_answers(samples: Mapping[Any, Prompts]) -> None:
+    """Every prompt has an answer.
+
+    Raises:
+        PromptError: one has none.
+    """
+    for role, prompts in samples.items():
+        without_one = [prompt.id for prompt in prompts if not prompt.answer_tokens]
+        if without_one:
+            raise PromptError(
+                f"over='answer' counts the tokens of answers, and {len(without_one)} of {len(prompts)} {role} prompts "
+                f"have none (first: {without_one[0]!r}); give prompts with answers, or over='tokens'."
+            )

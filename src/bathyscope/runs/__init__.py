@@ -1,0 +1,1 @@
+"""Results on disk and in memory, and the verdict."""

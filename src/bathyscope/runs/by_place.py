@@ -1,0 +1,139 @@
+"""What a run says of each block or boundary: means over prompts, each counting the same, with their intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from bathyscope.core.arrays import FloatArray, IntArray
+from bathyscope.errors import OptionError
+from bathyscope.prompts.parts import clusters_in
+from bathyscope.runs.selecting import PLACES
+from bathyscope.statistics.bootstrap import Interval, mean_intervals
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from bathyscope.runs.run import Run
+
+MANY: Final = ("token", "head", "distance", "sample")
+"""Dimensions that are not summed up place by place."""
+
+
+def check_whole_depth(run: Run) -> None:
+    """Raises OptionError for a part of a run with some of its blocks, which pictures would take for all of them."""
+    if "blocks" in run.cut:
+        raise OptionError(
+            "Pictures are of the whole depth, and this part of a run has some of its blocks; draw the run itself, or "
+            "some prompts or variables of it. The numbers of some blocks: bathyscope show RUN --measure MEASURE "
+            "--blocks 0-5, or run.select(blocks=...) in Python."
+        )
+
+
+@dataclass(frozen=True)
+class ByPlace:
+    """One quantity along the depth.
+
+    Args:
+        key: its name on a page, letters and hyphens.
+        label, units: what it is.
+        places: [X], whole numbers.
+        by_prompt: [P, X]; NaN where a prompt has no value.
+        seed: of the resampling.
+        cluster: [P], prompts of one number are resampled as one; None = each for itself.
+    """
+
+    key: str
+    label: str
+    units: str
+    places: tuple[int, ...]
+    by_prompt: FloatArray
+    seed: int = 0
+    cluster: IntArray | None = None
+
+    @cached_property
+    def mean(self) -> FloatArray:
+        """[X], over the prompts that have a value; NaN where none has."""
+        known = ~np.isnan(self.by_prompt)
+        total = np.where(known, self.by_prompt, 0.0).sum(0)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray(total / known.sum(0))
+
+    @cached_property
+    def intervals(self) -> list[Interval]:
+        """95 % intervals over prompts, or clusters; NaN ends with fewer than two."""
+        return mean_intervals(self.by_prompt, seed=self.seed, cluster=self.cluster)
+
+
+def by_block(run: Run, cluster: str | None = None) -> list[ByPlace]:
+    """What is known of each block, the cost of leaving it out first.
+
+    Args:
+        cluster: label of prompts that are resampled as one.
+    """
+    seed = run.identity.seed
+    return [
+        ByPlace(key, label, units, *_both(values, dim), seed, clusters_in(values, cluster))
+        for key, label, units, dim, values in _of_blocks(run)
+    ]
+
+
+def cost_of_leaving_out(run: Run, cluster: str | None = None) -> ByPlace | None:
+    """The loss that leaving out one block adds; None without drop."""
+    return next((one for one in by_block(run, cluster) if one.key == "drop"), None)
+
+
+def by_place(dataset: xr.Dataset, seed: int, cluster: str | None = None) -> Iterator[ByPlace]:
+    """Every variable of a measure that has a value for each prompt and place, and no place beside.
+
+    Where it has more dimensions (parts, reductions, norms), each of their places is a quantity of its own.
+
+    Args:
+        cluster: label of prompts that are resampled as one.
+    """
+    for name, values in dataset.data_vars.items():
+        along = [str(dim) for dim in values.dims if dim in PLACES]
+        others = [str(dim) for dim in values.dims if dim not in (*PLACES, "prompt")]
+        if len(along) != 1 or "prompt" not in values.dims or values.dtype.kind not in "fiu":
+            continue
+        if str(values.attrs.get("formula", "")).startswith("argmax"):  # a token's or a channel's number is no size
+            continue
+        if any(dim not in values.coords or dim in MANY for dim in others):
+            continue
+        label, units = str(values.attrs.get("long_name", name)), str(values.attrs.get("units", ""))
+        for chosen in product(*(values[dim].values.tolist() for dim in others)):
+            own = values.sel(dict(zip(others, chosen, strict=True)))
+            said = ", ".join([label, *(f"{dim} {place}" for dim, place in zip(others, chosen))])
+            yield ByPlace(str(name), said, units, *_both(own, along[0]), seed, clusters_in(values, cluster))
+
+
+def _of_blocks(run: Run) -> Iterator[tuple[str, str, str, str, xr.DataArray]]:
+    """Key, label and units of each quantity, its dimension of blocks, and its values."""
+    costs = {
+        "drop": ("dropped", "loss added without the block"),
+        "swap": ("swapped", "loss added by swapping the block with the next"),
+    }
+    for measure, (dim, label) in costs.items():
+        if measure in run and {"loss", "baseline_loss"} <= set(run[measure]):
+            yield measure, label, "nats", dim, run[measure]["loss"] - run[measure]["baseline_loss"]
+    for name, said in (("output_all", "output"), ("output_future", "output at later tokens")):
+        if "skip" in run and name in run["skip"]:
+            values = run["skip"][name]
+            if "block" in values["part"].values and "mean" in values["reduction"].values:
+                label = f"change of the {said} without the block (L2 of probabilities)"
+                yield name.replace("_", "-"), label, "1", "skipped", values.sel(part="block", reduction="mean")
+    for part, said in (("block", "block's"), ("attn", "attention's"), ("mlp", "MLP's")):
+        if "residual" in run and f"norm_{part}" in run["residual"]:
+            label = f"norm of the {said} contribution"
+            yield f"norm-{part}", label, "1", "block", run["residual"][f"norm_{part}"]
+
+
+def _both(values: xr.DataArray, dim: str) -> tuple[tuple[int, ...], FloatArray]:
+    """The places along a dimension, and the values, [prompt, place]."""
+    places = tuple(int(place) for place in values[dim].values)
+    return places, np.asarray(values.transpose("prompt", dim).values, dtype=np.float64)

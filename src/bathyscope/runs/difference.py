@@ -1,0 +1,105 @@
+"""Where the configuration of a run and the one asked for differ, in lines a person can read."""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from bathyscope.errors import StoreError
+from bathyscope.runs.folder import Kind
+from bathyscope.runs.manifest import TOLD_LATER, Identity, plain
+
+Configuration = Identity | Mapping[str, Any]
+
+_LONGEST_VALUE = 120
+_SHOWN = 12
+_ASKED = "asked for"
+
+
+def require_same(folder: Path, kind: Kind, kept: Configuration, asked: Configuration) -> None:
+    """Refuses to go on in a folder with another configuration than its own: says every difference, and two ways out."""
+    lines = difference(kept, asked, kind.noun)
+    if lines:
+        raise StoreError(
+            f"The {kind.noun} in {str(folder)!r} belongs to another configuration:\n{listed(lines)}\n"
+            f"Either ask for the {kind.noun}'s own configuration, and it resumes, or give another folder "
+            "(out=..., --out ...)."
+        )
+
+
+def difference(kept: Configuration, asked: Configuration, noun: str = "run", other: str | None = None) -> list[str]:
+    """Where two configurations differ, one line each.
+
+    What a run of an earlier schema does not tell is no difference. A model of the same weights and settings, or from
+    the same folder, is the same model, whatever the name it is called by.
+
+    Args:
+        noun: what has the first.
+        other: what has the second; None = it is asked for.
+
+    Example:
+        ``measures.skip.protect_first: run has 1, asked for 0``
+    """
+    old, new = (plain(asdict(one) if isinstance(one, Identity) else one, "") for one in (kept, asked))
+    old = {name: value for name, value in old.items() if value is not None or name not in TOLD_LATER}
+    new = {name: value for name, value in new.items() if name in old or name not in TOLD_LATER}
+    if old.get("model") and new.get("model") and _resolved(old["model"]) == _resolved(new["model"]):
+        old["model"] = new["model"]
+    if old.get("config_hash") and all(old.get(name) == new.get(name) for name in ("weight_hash", "config_hash")):
+        old, new = ({name: one[name] for name in one if name not in ("model", "revision")} for one in (old, new))
+    return list(_differences("", old, new, noun, f"{other} has" if other else _ASKED))
+
+
+def version_difference(
+    run: Mapping[str, str], installed: Mapping[str, str], noun: str = "run", other: str | None = None
+) -> list[str]:
+    """``torch: run has 2.12.0, installed is 2.13.0``, one line a library; ``noun`` and ``other`` as above."""
+    names = sorted({*run, *installed})
+    pairs = [(name, run.get(name, "none"), installed.get(name, "none")) for name in names]
+    second = f"{other} has" if other else "installed is"
+    return [f"{name}: {noun} has {old}, {second} {new}" for name, old, new in pairs if old != new]
+
+
+def listed(lines: list[str]) -> str:
+    """Lines for a message, the first dozen of them."""
+    shown = [f"  {line}" for line in lines[:_SHOWN]]
+    more = len(lines) - _SHOWN
+    return "\n".join([*shown, f"  and {more} more"] if more > 0 else shown)
+
+
+def _resolved(model: str) -> str:
+    return os.path.realpath(os.path.expanduser(model))
+
+
+def _differences(where: str, run: Any, asked: Any, noun: str, second: str) -> Iterator[str]:
+    if run == asked:
+        return
+    if isinstance(run, dict) and isinstance(asked, dict):
+        for key in [*run, *(key for key in asked if key not in run)]:
+            name = f"{where}.{key}" if where else key
+            if key not in asked:
+                lacking = "not asked for" if second == _ASKED else f"{second} none"
+                yield f"{name}: {noun} has {_short(run[key])}, {lacking}"
+            elif key not in run:
+                lacking = f"not in the {noun}" if second == _ASKED else f"{noun} has none"
+                yield f"{name}: {lacking}, {second} {_short(asked[key])}"
+            else:
+                yield from _differences(name, run[key], asked[key], noun, second)
+    elif isinstance(run, list) and isinstance(asked, list) and not (_fits(run) and _fits(asked)):
+        if len(run) != len(asked):
+            yield f"{where}: {noun} has {len(run)} entries, {second} {len(asked)}"
+            return
+        for i, (old, new) in enumerate(zip(run, asked, strict=True)):
+            yield from _differences(f"{where}[{i}]", old, new, noun, second)
+    else:
+        yield f"{where}: {noun} has {_short(run)}, {second} {_short(asked)}"
+
+
+def _fits(value: Any) -> bool:
+    return len(repr(value)) <= _LONGEST_VALUE
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if _fits(value) else f"{text[: _LONGEST_VALUE - 3]}..."

@@ -1,0 +1,244 @@
+"""The one kind of folder that results are kept in: one writer at a time, whole and hashed files, and a manifest."""
+
+import hashlib
+import json
+import os
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Self
+
+from filelock import FileLock, Timeout
+
+from bathyscope.errors import OptionError, StoreError
+from bathyscope.runs.atomic import PARTIAL, probe, remove_partial, write_atomically
+
+LOCK = ".lock"
+OWNER = ".owner"
+
+
+class FolderLock:
+    """Exclusive right to write in a folder, from construction to :meth:`release`.
+
+    The lock is the kernel's (``flock`` where the file system has it), so a killed process leaves none behind.
+    ``.owner`` only serves the message that a second process gets.
+
+    Raises:
+        StoreError: another process is writing there.
+        OSError: the lock file cannot be written.
+    """
+
+    def __init__(self, folder: Path, noun: str = "run") -> None:
+        self._owner = folder / OWNER
+        # thread_local=False: a survey may be closed from another thread than the one that opened it.
+        self._lock = FileLock(folder / LOCK, thread_local=False)
+        try:
+            self._lock.acquire(timeout=0)
+        except Timeout:
+            raise StoreError(
+                f"The {noun} in {str(folder)!r} is being written by {self._holder()}; one process at a time may "
+                f"write there. Wait until it ends, stop it, or give another folder (out=..., --out ...)."
+            ) from None
+        try:
+            self._owner.write_text(f"process {os.getpid()} on {socket.gethostname()}\n", encoding="utf-8")
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def release(self) -> None:
+        """Give the right back; a second call does nothing."""
+        if self._lock.is_locked:
+            self._owner.unlink(missing_ok=True)
+            self._lock.release()
+
+    def _holder(self) -> str:
+        try:
+            return self._owner.read_text(encoding="utf-8").strip() or "another process"
+        except FileNotFoundError:  # the holder is just beginning or just ending
+            return "another process"
+
+
+_OPENS: Final = {"manifest.json": "open", "prune.json": "open_plan", "evaluation.json": "open_evaluation"}
+"""Manifest → the call that reads what lies beside it."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a folder holds.
+
+    Args:
+        noun: such as ``run``, for messages.
+        made_by: what writes such a folder.
+        manifest: the JSON file that makes a folder one of this kind.
+        schemas: of the manifest, those that are read; the last one is written.
+    """
+
+    noun: str
+    made_by: str
+    manifest: str
+    schemas: tuple[int, ...]
+
+    @property
+    def one(self) -> str:
+        """The noun with its article."""
+        return f"{'an' if self.noun[0] in 'aeiou' else 'a'} {self.noun}"
+
+
+class Folder:
+    """A folder of results, locked for this process from construction to :meth:`close`.
+
+    Raises:
+        StoreError: the path is a file, a folder of something else, cannot be written, or is being written.
+    """
+
+    def __init__(self, path: Path, kind: Kind) -> None:
+        self.path, self.kind = path, kind
+        try:
+            refuse_foreign(path, kind)
+            path.mkdir(parents=True, exist_ok=True)
+            probe(path)
+            self._lock = FolderLock(path, kind.noun)
+        except (OSError, ValueError) as error:  # ValueError: characters that no path can have
+            raise StoreError(
+                f"The folder {str(path)!r} cannot hold {kind.one}: {reason(error)}. Nothing was computed. Make it "
+                f"writable (or free some space), or give another folder (out=..., --out ...)."
+            ) from error
+        remove_partial(path)
+
+    def write(self, name: str, content: bytes) -> str:
+        """Keep ``content`` as ``name``, wholly or not at all; gives its SHA-256.
+
+        Raises:
+            OSError: the file cannot be written; nothing of it is left then.
+        """
+        path = self.path / plain_name(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, content)
+        return hashlib.sha256(content).hexdigest()
+
+    def manifest(self) -> dict[str, Any] | None:
+        """The manifest that is there, or None in a folder that begins."""
+        return read_manifest(self.path, self.kind) if (self.path / self.kind.manifest).exists() else None
+
+    def save(self, tree: dict[str, Any]) -> None:
+        """Keep a manifest in place of the former one."""
+        content = json.dumps(tree, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        write_atomically(self.path / self.kind.manifest, content.encode())
+
+    def close(self) -> None:
+        """Let other processes write here. A second call does nothing."""
+        self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def folder_path(path: object, name: str = "path") -> Path:
+    """A folder as a user gives it, with ``~`` understood; an OptionError where it is no text and no path."""
+    if not isinstance(path, str | Path) or not str(path):
+        raise OptionError(f"{name}={path!r} is no folder; give its path as text, such as 'runs/qwen', or as a Path.")
+    return Path(path).expanduser()
+
+
+def plain_name(name: object, deep: bool = True) -> str:
+    """``name``, where it is that of a file inside of the folder.
+
+    Args:
+        deep: allow it to lie in a folder of the folder (``results/drop-5/arc_easy.json``).
+
+    Raises:
+        StoreError: it is no text, absolute, or leads elsewhere.
+    """
+    parts = name.split("/") if isinstance(name, str) else []
+    plain = all(part not in ("", ".", "..") and not {*part} & {"\\", ":", "\0"} for part in parts)
+    if not parts or (len(parts) > 1 and not deep) or not plain:
+        raise StoreError(f"{name!r} is not the plain name of a file in the folder itself")
+    return str(name)
+
+
+def read_manifest(folder: Path, kind: Kind) -> dict[str, Any]:
+    """The manifest of the results in ``folder``; none, one that cannot be read or of another schema is a StoreError."""
+    path = folder / kind.manifest
+    try:
+        content = path.read_bytes()
+    except (OSError, ValueError) as error:
+        raise StoreError(
+            f"There is no {kind.noun} in {str(folder)!r}: {kind.manifest} cannot be read ({reason(error)}). Give the "
+            f"folder that {kind.made_by} wrote (its out=..., --out ...).{_holds(folder)}"
+        ) from error
+    try:
+        tree: dict[str, Any] = json.loads(content)
+        schema = tree["schema"]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise unreadable(str(path), kind, error) from error
+    if schema not in kind.schemas:
+        known = f"schema{'s' * (len(kind.schemas) > 1)} {' and '.join(map(str, kind.schemas))}"
+        raise StoreError(
+            f"{str(path)!r} is written in schema {schema!r}; this bathyscope reads {known}. Open the "
+            f"{kind.noun} with the bathyscope that wrote it, or measure again."
+        )
+    return tree
+
+
+def _holds(folder: Path) -> str:
+    """What opens a folder that is of another kind; empty where none does."""
+    opens = next((verb for name, verb in _OPENS.items() if (folder / name).is_file()), None)
+    return "" if opens is None else f" What this one holds is opened by bathyscope.{opens}({str(folder)!r})."
+
+
+def unreadable(where: str, kind: Kind, error: Exception) -> StoreError:
+    """What is said of a manifest that is none."""
+    return StoreError(
+        f"{where!r} is not a readable manifest of {kind.one} ({type(error).__name__}: {error}). Restore the file from "
+        "a copy, or give another folder and measure again."
+    )
+
+
+def verified(path: Path, sha256: str, noun: str = "run") -> bytes:
+    """The bytes of ``path``; a StoreError where it is missing, or they are not those that were written."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise StoreError(
+            f"{str(path)!r} of the {noun} cannot be read ({error.strerror}). Make it readable or, where it is gone, "
+            "run the same command again to compute it anew."
+        ) from error
+    found = hashlib.sha256(content).hexdigest()
+    if found != sha256:
+        raise StoreError(
+            f"{str(path)!r} is not the file that was written: its SHA-256 is {found} ({len(content):,} bytes), the "
+            f"manifest expects {sha256}. It was altered or cut short. Restore it from a copy, or delete this one file "
+            "and run the same command again to compute it anew."
+        )
+    return content
+
+
+def reason(error: Exception) -> str:
+    """What the system says, without its number."""
+    return str(getattr(error, "strerror", None) or error)
+
+
+def refuse_foreign(path: Path, kind: Kind) -> None:
+    """Refuses a path that cannot become a folder of this kind, and leaves it as it is.
+
+    Raises:
+        StoreError: it is a file, or holds something else.
+    """
+    if path.exists() and not path.is_dir():
+        raise StoreError(
+            f"{str(path)!r} is a file; {kind.one} needs a folder of its own. Give a new or empty folder "
+            "(out=..., --out ...)."
+        )
+    if not path.is_dir() or (path / kind.manifest).exists():
+        return
+    names = sorted(entry.name for entry in path.iterdir())
+    foreign = [name for name in names if name not in (LOCK, OWNER) and not name.startswith(PARTIAL)]
+    if foreign:
+        more = f" and {len(foreign) - 3} more" if len(foreign) > 3 else ""
+        raise StoreError(
+            f"The folder {str(path)!r} is no {kind.noun} but not empty either (it holds {', '.join(foreign[:3])}"
+            f"{more}). Give a new or empty folder (out=..., --out ...); nothing was written."
+        )

@@ -1,0 +1,193 @@
+"""A run that grows: a larger one takes its place in its folder, and what the smaller one has is not computed again."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from bathyscope.errors import StoreError
+from bathyscope.runs.difference import difference, listed, version_difference
+from bathyscope.runs.folder import Folder, reason, verified
+from bathyscope.runs.manifest import RUN, FileEntry, Identity, Manifest, library_versions, load_manifest
+from bathyscope.runs.shards import Datasets, read_shard
+from bathyscope.runs.writer import RunWriter
+
+GROWING: Final = "growing"
+"""The folder of a run in which the larger one lies until it is finished."""
+_OF_PROMPTS = ("prompts", "prompt_hash", "dataset", "plan", "tokenizer_hash")
+_OURS = re.compile(r"(shard-\d{5}|derived|prompts)(-[0-9a-f]{12})?\.(nc|jsonl)")
+
+
+@dataclass(frozen=True)
+class Growth:
+    """A run, and the larger one that is asked for in its place: more measures, more prompts behind its own, or both.
+
+    Args:
+        path: the run's folder.
+        kept: its manifest.
+        asked: the larger one's configuration.
+    """
+
+    path: Path
+    kept: Manifest
+    asked: Identity
+
+    @classmethod
+    def of(cls, path: Path, asked: Mapping[str, Any], first: Callable[[int], str], *, grow: bool) -> Growth | None:
+        """What has to grow in a folder; None where there is no run yet, or the very one that is asked for.
+
+        Args:
+            asked: the fields of ``Identity``.
+            first: the hash of the first so many of the prompts that are asked for.
+            grow: whether a run may grow; where not, one that is none of those that could is left to ``RunWriter``.
+
+        Raises:
+            StoreError: the run cannot become what is asked for; or it could, and may not.
+        """
+        if not (path / RUN.manifest).exists():
+            return None
+        found = cls(path, load_manifest(path), Identity.from_mapping(asked))
+        if not difference(found.kept.identity, found.asked):
+            return None
+        obstacles = found._obstacles(first)
+        if obstacles and not grow:
+            return None
+        if obstacles:
+            raise StoreError(
+                f"The run in {str(path)!r} cannot grow to what is asked for:\n{listed(obstacles)}\n"
+                "A run grows by measures, and by prompts that come after its own; all else stays as it is. Ask for "
+                "everything that it has and more, or give another folder (out=..., --out ...)."
+            )
+        if not grow:
+            raise StoreError(
+                f"The run in {str(path)!r} is a part of what is asked for, which has {found} beside. To compute what "
+                "it lacks and keep what it has, give grow=True (--grow); or give another folder (out=..., --out ...)."
+            )
+        return found
+
+    def __str__(self) -> str:
+        """What is new: ``the measures drop, swap and 2 further prompts``."""
+        new = [name for name in self.asked.measures if name not in self.kept.identity.measures]
+        more = self.asked.prompts - self.kept.identity.prompts
+        said = [f"the measure{'s' * (len(new) > 1)} {', '.join(new)}"] if new else []
+        said += [f"{more:,} further prompt{'s' * (more > 1)}"] if more else []
+        return " and ".join(said)
+
+    @property
+    def shards(self) -> dict[tuple[int, int], int]:
+        """[first, last) prompts of the shards that are there → their index."""
+        there = self.kept.record.shards
+        return {self.kept.identity.plan[i]: i for i, entry in there.items() if (self.path / entry.file).exists()}
+
+    def read(self, index: int) -> Datasets:
+        """The smaller run's results of a shard.
+
+        Raises:
+            StoreError: the file is altered.
+        """
+        entry = self.kept.record.shards[index]
+        return read_shard(self.path / entry.file, entry.sha256, self.kept.identity.marks(index))
+
+    @contextmanager
+    def writer(self, record: Mapping[str, Any]) -> Iterator[RunWriter]:
+        """The larger run's writer; a run that is finished in it is in the smaller one's place afterwards.
+
+        Until then the folder holds the smaller run as it was. What is computed lies in a folder inside of it, and
+        where that is interrupted the same survey goes on with it.
+
+        Raises:
+            StoreError: other library versions than the run's; the growth to something else is not finished; the
+                folder is being written by another process, or cannot be written.
+        """
+        self._require_versions()
+        with Folder(self.path, RUN) as folder:
+            self._require_one_growth()
+            with RunWriter.open(self.path / GROWING, asdict(self.asked), record) as writer:
+                yield writer
+                done = writer.is_finished
+            if done:
+                self._take_place(folder)
+
+    def _obstacles(self, first: Callable[[int], str]) -> list[str]:
+        """Why the run is no part of what is asked for, one line each."""
+        old, new = asdict(self.kept.identity), asdict(self.asked)
+        said = []
+        if new["prompts"] < old["prompts"] or first(old["prompts"]) != old["prompt_hash"]:
+            said = [f"prompts: the run's {old['prompts']:,} are not the first of the {new['prompts']:,} asked for"]
+        if said or new["prompts"] > old["prompts"]:
+            # the run's may be token ids alone, and the further ones texts
+            of_prompts = _OF_PROMPTS if old["tokenizer_hash"] is None or said else _OF_PROMPTS[:-1]
+            new |= {name: old[name] for name in of_prompts}
+        new["measures"] = {name: own for name, own in new["measures"].items() if name in old["measures"]}
+        return [*said, *difference(old, new)]
+
+    def _require_versions(self) -> None:
+        lines = version_difference(self.kept.record.versions, library_versions())
+        if lines:
+            raise StoreError(
+                f"The run in {str(self.path)!r} was written with other library versions, and growing with these would "
+                f"mix numbers that could differ in the last bits:\n{listed(lines)}\n"
+                "Either install the run's versions, and it grows, or survey anew in another folder (out=..., --out "
+                "...)."
+            )
+
+    def _require_one_growth(self) -> None:
+        inside = self.path / GROWING
+        if not (inside / RUN.manifest).exists():
+            return
+        lines = difference(load_manifest(inside).identity, self.asked, "growth")
+        if lines:
+            raise StoreError(
+                f"The run in {str(self.path)!r} is growing to another survey than is asked for:\n{listed(lines)}\n"
+                f"Either ask for that one, and it goes on, or delete the folder {str(inside)!r}, which gives it up."
+            )
+
+    def _take_place(self, folder: Folder) -> None:
+        """The larger run's files come beside the smaller one's; with the manifest they are the run's."""
+        inside = self.path / GROWING
+        larger = load_manifest(inside)
+        record = larger.record
+
+        def moved(entry: FileEntry) -> FileEntry:
+            name = Path(entry.file)
+            there = f"{name.stem}-{entry.sha256[:12]}{name.suffix}"  # the smaller run's names are taken until then
+            folder.write(there, verified(inside / entry.file, entry.sha256))
+            return replace(entry, file=there)
+
+        try:
+            whole = larger.with_record(
+                shards={index: moved(entry) for index, entry in record.shards.items()},
+                derived=None if record.derived is None else moved(record.derived),
+                files={name: moved(entry) for name, entry in record.files.items()},
+                notes={**record.notes, "grown": self._history()},
+            )
+            folder.save(whole.to_dict())
+        except OSError as error:
+            raise StoreError(
+                f"What the run in {str(self.path)!r} has grown to could not be put in its place: {reason(error)}. The "
+                "smaller run is as it was, and nothing is lost: free some space (or make the folder writable) and run "
+                "the same command again."
+            ) from error
+        tidy(self.path, whole)
+
+    def _history(self) -> list[Any]:
+        """What the run was before, the oldest first."""
+        record, identity = self.kept.record, self.kept.identity
+        own = {"finished": record.finished, "prompts": identity.prompts, "measures": sorted(identity.measures)}
+        return [*record.notes.get("grown", []), own]
+
+
+def tidy(path: Path, manifest: Manifest) -> None:
+    """Removes what a growth leaves behind: the files that a run had before, and those it was collected in."""
+    record = manifest.record
+    entries = [*record.shards.values(), *record.files.values(), *([record.derived] if record.derived else [])]
+    listed_files = {entry.file for entry in entries}
+    for file in path.iterdir():
+        if _OURS.fullmatch(file.name) and file.name not in listed_files:
+            file.unlink()
+    shutil.rmtree(path / GROWING, ignore_errors=True)

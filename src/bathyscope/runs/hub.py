@@ -1,0 +1,80 @@
+"""Runs on the Hugging Face hub, each a data set of its own that holds the files of a run's folder."""
+
+from pathlib import Path
+from typing import Final
+
+from bathyscope.errors import OptionError, StoreError
+from bathyscope.runs.folder import LOCK, OWNER
+from bathyscope.runs.manifest import RUN
+from bathyscope.runs.prompts import PROMPTS_FILE
+
+HUB: Final = "hf://datasets/"
+_OF_A_RUN: Final = (RUN.manifest, "*.nc", PROMPTS_FILE, "controls/*")
+
+
+def push_folder(folder: Path, to: str, private: bool) -> str:
+    """Uploads a run's folder.
+
+    Args:
+        to: ``owner/name`` of the data set, made where it is not there yet; ``hf://datasets/`` may stand before it.
+
+    Returns:
+        The address that ``pulled`` takes.
+
+    Raises:
+        OptionError: ``to`` is no name.
+        StoreError: there is a run already; no token, no network, no such owner.
+    """
+    from huggingface_hub import HfApi
+
+    name, _ = _named(to)
+    api = HfApi()
+    try:
+        api.create_repo(name, repo_type="dataset", private=private, exist_ok=True)
+        if api.file_exists(name, RUN.manifest, repo_type="dataset"):
+            raise StoreError(f"There is a run in {HUB}{name} already; push to another name.")
+        api.upload_folder(
+            repo_id=name,
+            repo_type="dataset",
+            folder_path=folder,
+            ignore_patterns=[LOCK, OWNER, f"*/{LOCK}", f"*/{OWNER}"],
+            commit_message="A run of bathyscope",
+        )
+    except (OSError, ValueError) as error:
+        raise StoreError(f"Pushing to {HUB}{name} failed: {_said(error)} Log in by `hf auth login`.") from error
+    return f"{HUB}{name}"
+
+
+def pulled(address: str) -> Path:
+    """The folder in which the library keeps a run of the hub, downloaded where it is not there yet.
+
+    Args:
+        address: ``hf://datasets/owner/name``, with ``@revision`` behind it for a branch, tag or commit.
+
+    Raises:
+        OptionError: no such address.
+        StoreError: no such data set, no run in it, no network.
+    """
+    from huggingface_hub import snapshot_download
+
+    name, revision = _named(address)
+    try:
+        kept = snapshot_download(name, repo_type="dataset", revision=revision, allow_patterns=list(_OF_A_RUN))
+    except (OSError, ValueError) as error:
+        raise StoreError(f"Reading {address} failed: {_said(error)} A private one needs `hf auth login`.") from error
+    if not (Path(kept) / RUN.manifest).is_file():
+        raise StoreError(f"{address} holds no run: there is no {RUN.manifest}. Runs come there by run.push({name!r}).")
+    return Path(kept)
+
+
+def _named(to: object) -> tuple[str, str | None]:
+    given = to.removeprefix(HUB) if isinstance(to, str) else ""
+    name, _, revision = given.partition("@")
+    if len(name.split("/")) != 2 or not all(name.split("/")):
+        raise OptionError(f"{to!r} names no data set on the hub; give owner/name, or {HUB}owner/name.")
+    return name, revision or None
+
+
+def _said(error: Exception) -> str:
+    first = next(iter(str(error).strip().splitlines()), "") or type(error).__name__
+    return first if first.endswith(".") else f"{first}."

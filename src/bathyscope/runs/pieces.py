@@ -1,0 +1,62 @@
+"""A folder of finished pieces, each entered with its hash as soon as it is there: an evaluation, a search."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bathyscope.core.interrupts import uninterrupted
+from bathyscope.runs.difference import require_same
+from bathyscope.runs.folder import Folder, Kind, unreadable, verified
+
+
+class Pieces(Folder):
+    """Opened for writing; further pieces may be added later.
+
+    Args:
+        identity: whatever could change a number.
+
+    Raises:
+        StoreError: the folder holds something else, or another configuration, or another process writes it.
+    """
+
+    def __init__(self, path: Path, kind: Kind, identity: Mapping[str, Any]) -> None:
+        super().__init__(path, kind)
+        try:
+            asked: dict[str, Any] = json.loads(json.dumps(identity))
+            found = self.manifest()
+            held: tuple[dict[str, Any], dict[str, str]] = (asked, {}) if found is None else self.told(found)
+            self.identity, self._files = held
+            require_same(path, kind, self.identity, asked)
+            self.enter()
+        except BaseException:
+            self.close()
+            raise
+
+    def told(self, tree: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+        """Identity, and hashes of files by name, as a manifest holds them."""
+        try:
+            return dict(tree["identity"]), dict(tree["files"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise unreadable(str(self.path / self.kind.manifest), self.kind, error) from error
+
+    def record(self, files: Mapping[str, str]) -> dict[str, Any]:
+        """What a manifest holds beside schema and identity."""
+        return {"files": files}
+
+    def find(self, name: str) -> bytes | None:
+        """A finished file, or None."""
+        known = self._files.get(name)
+        if known is None or not (self.path / name).exists():
+            return None
+        return verified(self.path / name, known, self.kind.noun)
+
+    def put(self, name: str, content: bytes) -> None:
+        """Keeps a file, wholly or not at all, and enters it with its hash."""
+        with uninterrupted():
+            self._files[name] = self.write(name, content)
+            self.enter()
+
+    def enter(self) -> None:
+        """Writes the manifest anew."""
+        self.save({"schema": self.kind.schemas[-1], "identity": self.identity, **self.record(self._files)})

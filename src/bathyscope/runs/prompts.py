@@ -1,0 +1,114 @@
+"""The prompts of a run: a file beside its results, one JSON object a line, in the order of the ``prompt`` dimension."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NoReturn
+
+import xarray as xr
+
+from bathyscope.errors import StoreError
+from bathyscope.prompts.prompt import TokenizedPrompt
+from bathyscope.prompts.prompts import COORDINATES, Kept, Prompts
+from bathyscope.runs.manifest import Identity
+from bathyscope.runs.merge import PROMPT
+
+PROMPTS: Final = "prompts"
+"""What the file is called among those of a run."""
+PROMPTS_FILE: Final = "prompts.jsonl"
+
+
+def encode_prompts(prompts: Prompts, text: bool) -> bytes:
+    """Prompts as the content of the file.
+
+    Args:
+        text: keep the text of every token too; their ids are always kept.
+    """
+    lines = []
+    for number, prompt in enumerate(prompts):
+        line: dict[str, Any] = {"id": prompt.id, "dataset": prompt.dataset, "labels": dict(prompt.labels)}
+        line |= {"answer_tokens": prompt.answer_tokens, "ids": prompt.ids}
+        if text:
+            line["pieces"] = prompts.pieces(number)
+        lines.append(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
+    return "".join(lines).encode("utf-8", errors="replace")
+
+
+def decode_prompts(content: bytes, identity: Identity) -> Prompts:
+    """The prompts in the file of a run.
+
+    Raises:
+        StoreError: it is no such file.
+    """
+    try:
+        lines = [json.loads(line) for line in content.decode().split("\n") if line]
+        items = tuple(
+            TokenizedPrompt(one["id"], tuple(one["ids"]), one["answer_tokens"], one["labels"], one["dataset"])
+            for one in lines
+        )
+        pieces = tuple(tuple(one["pieces"]) for one in lines) if all("pieces" in one for one in lines) else None
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise StoreError(
+            f"The prompts of a run of {identity.model} on {identity.dataset} cannot be read "
+            f"({type(error).__name__}: {error}). Restore {PROMPTS_FILE} from a copy, or survey again."
+        ) from error
+    return Prompts(items, identity.dataset, kept=Kept(identity.prompt_hash, identity.tokenizer_hash, pieces))
+
+
+def remembered_prompts(datasets: Sequence[xr.Dataset], identity: Identity) -> Prompts:
+    """What the coordinates of results tell of prompts: names, lengths, data sets and labels.
+
+    Token ids are those of a run that does not keep them: they have a length, and looking at one is a StoreError.
+
+    Raises:
+        StoreError: no result has prompts.
+    """
+    told = [
+        {_own_name(str(name), one): c.values.tolist() for name, c in one.coords.items() if c.dims == (PROMPT,)}
+        for one in datasets
+        if PROMPT in one.sizes
+    ]
+    without = (
+        f"The run of {identity.model} on {identity.dataset} was written before prompts were kept with runs, so that "
+        "its token ids and texts are not known; survey again for them."
+    )
+    if not told:
+        raise StoreError(without)
+    coords = max(told, key=lambda own: len(set(COORDINATES) & set(own)))
+    count = next(one.sizes[PROMPT] for one in datasets if PROMPT in one.sizes)
+    names = coords.pop("prompt_id", range(count))
+    lengths = coords.pop("n_tokens", [0] * count)
+    sets = coords.pop("dataset", [identity.dataset] * count)
+    coords.pop(PROMPT, None)
+    items = tuple(
+        TokenizedPrompt(str(name), _LostIds(int(length), without), None, _there(coords, number), str(dataset))  # type: ignore[arg-type]
+        for number, (name, length, dataset) in enumerate(zip(names, lengths, sets))
+    )
+    return Prompts(items, identity.dataset, kept=Kept(identity.prompt_hash, identity.tokenizer_hash, None))
+
+
+class _LostIds(Sequence[int]):
+    """Token ids of which only the number is known."""
+
+    def __init__(self, length: int, refusal: str) -> None:
+        self._length, self._refusal = length, refusal
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, index: object) -> NoReturn:
+        raise StoreError(self._refusal)
+
+    def __repr__(self) -> str:
+        return f"<{self._length} token ids that the run does not keep>"
+
+
+def _own_name(name: str, dataset: xr.Dataset) -> str:
+    """A label's name; where a result has taken it, the label's begins with ``prompt_``."""
+    given = name.removeprefix("prompt_")
+    return given if given in dataset.sizes or given in dataset.data_vars else name
+
+
+def _there(labels: Mapping[str, Sequence[Any]], number: int) -> dict[str, Any]:
+    """Labels of one prompt; results fill what a prompt does not have with NaN and empty texts."""
+    own = {name: values[number] for name, values in labels.items()}
+    return {name: value for name, value in own.items() if value != "" and value == value}

@@ -1,0 +1,438 @@
+"""A run as its reader sees it: one labelled dataset a measure, and where it all came from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import xarray as xr
+
+from bathyscope.errors import OptionError, StoreError, did_you_mean, warn
+from bathyscope.prompts.prompts import Prompts
+from bathyscope.runs.card import caption, card
+from bathyscope.runs.folder import Folder, folder_path, reason, verified
+from bathyscope.runs.hub import HUB, pulled, push_folder
+from bathyscope.runs.manifest import RUN, FileEntry, Identity, Manifest, load_manifest, part_file
+from bathyscope.runs.merge import merge
+from bathyscope.runs.prompts import PROMPTS, PROMPTS_FILE, decode_prompts, remembered_prompts
+from bathyscope.runs.selecting import Some, of_all_prompts, of_places, of_prompts, of_variables, prompts_named
+from bathyscope.runs.shards import encode, read_shard
+from bathyscope.runs.table import tidy
+
+if TYPE_CHECKING:
+    from anywidget import AnyWidget
+
+    from bathyscope.runs.verdict import Verdict
+
+CONTROLS = "controls"
+"""The folder of a run in which its controls lie, each a run of its own."""
+
+
+@dataclass(frozen=True, repr=False)
+class Run:
+    """The results of one model on one prompt set.
+
+    Args:
+        tree: a child a measure, each a dataset with the variables and dimensions of its measure.
+        manifest: the content of ``manifest.json``: schema, identity (the configuration), record (how it came
+            about).
+        path: the run's folder, or None where it lives in memory.
+        files: content of what the run keeps beside its datasets, by name.
+        controls: runs of what was set beside the model, such as ``untrained-0``, on the same prompts.
+        cut: by what a part of a run was selected, of ``prompts``, ``variables`` and ``blocks``; () = the whole run.
+        held: of a run in memory what its files would hold, by index in the plan; None = the run-level results.
+
+    Example:
+        >>> run.measures
+        ('residual', 'lens', 'skip', 'drop', 'noise', 'effective_depth')
+        >>> run["skip"].effect_future.dims
+        ('prompt', 'part', 'reduction', 'skipped', 'block')
+        >>> run.identity.n_blocks == run.n_blocks == 4
+        True
+        >>> len(run.prompts), run.to_dataframe("drop").columns.tolist()[:2]
+        (12, ['prompt', 'dropped'])
+        >>> 0 <= run.verdict.readable.value <= 4
+        True
+        >>> run.verdict_by("level").readable.low < run.verdict_by("level").readable.high
+        True
+        >>> run.judged
+        True
+        >>> print(run.headline())
+        This model uses about ... of its 4 blocks to reach its prediction...
+        >>> print(run.caption())
+        model on prompts.jsonl: 12 prompts, ... tokens, float32; noise floor skip ..., drop ...
+        >>> run.noise_holds
+        True
+        >>> run.beside_controls("lens").control.values.tolist()
+        ['none', 'untrained-0']
+        >>> run.save("runs/copy").path.name
+        'copy'
+    """
+
+    tree: xr.DataTree
+    manifest: dict[str, Any]
+    path: Path | None = None
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    controls: Mapping[str, Run] = field(default_factory=dict)
+    cut: tuple[str, ...] = ()
+    held: Mapping[int | None, Mapping[str, xr.Dataset]] = field(default_factory=dict)
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """Names of the datasets that are there."""
+        return tuple(str(name) for name in self.tree.children)
+
+    @property
+    def identity(self) -> Identity:
+        """The configuration: model and hashes, prompts, measures with all their options, precision, seed."""
+        return Identity.from_mapping(self.manifest["identity"])
+
+    @cached_property
+    def prompts(self) -> Prompts:
+        """What was measured: token ids, texts, answers, labels and their hash, in the order of ``prompt``.
+
+        A run written before prompts were kept tells their names, lengths and labels; its token ids and texts are a
+        StoreError.
+
+        Raises:
+            StoreError: the file of prompts cannot be read.
+        """
+        datasets = [self[name] for name in self.measures]
+        if PROMPTS not in self.files:
+            return remembered_prompts(datasets, self.identity)
+        kept = decode_prompts(self.files[PROMPTS], self.identity)
+        measured = next((set(one["prompt_id"].values.tolist()) for one in datasets if "prompt_id" in one.coords), None)
+        if measured is None or len(measured) == len(kept):
+            return kept
+        return kept.some([number for number, name in enumerate(kept.names) if name in measured])
+
+    @property
+    def n_blocks(self) -> int:
+        """L of the model: how many blocks run, a shared one as often as it runs.
+
+        Raises:
+            StoreError: an earlier bathyscope wrote the run, and none of its measures tells.
+        """
+        if self.identity.n_blocks is not None:
+            return self.identity.n_blocks
+        extents = (("block", 0), ("boundary", 1))
+        sizes = [self[name].sizes for name in self.measures]
+        found = [own[dim] - beyond for own in sizes for dim, beyond in extents if dim in own]
+        if not found:
+            raise StoreError(
+                f"An earlier bathyscope wrote this run, and its measures ({', '.join(self.measures) or 'none'}) do not "
+                "tell how many blocks the model has. Survey again with residual or lens among them."
+            )
+        return max(found)
+
+    def __contains__(self, measure: object) -> bool:
+        """Whether the run has a measure."""
+        return measure in self.measures
+
+    def __iter__(self) -> Iterator[str]:
+        """The names of the measures."""
+        return iter(self.measures)
+
+    def __getitem__(self, measure: str) -> xr.Dataset:
+        """Dataset of one measure.
+
+        Raises:
+            OptionError: the run has no such measure.
+        """
+        if measure not in self.measures:
+            what = f"part of a run (selected by {', '.join(self.cut)})" if self.cut else "run"
+            raise OptionError(
+                f"This {what} has no measure {measure!r}; it has {', '.join(self.measures)}."
+                f"{did_you_mean(str(measure), self.measures)}"
+            )
+        return self.tree.children[measure].to_dataset(inherit=False)
+
+    def save(self, path: str | Path) -> Run:
+        """The run in a folder, as if it had been surveyed with ``out=path``: a run in memory is kept, another copied.
+
+        Args:
+            path: a folder that is empty, or not there yet.
+
+        Returns:
+            The run as ``bathyscope.open`` reads it there.
+
+        Raises:
+            OptionError: ``path`` is no path.
+            StoreError: the folder holds something, or cannot be written; the run is not finished, or a part of one
+                (``select``), or its files are altered.
+        """
+        folder = folder_path(path)
+        if self.cut:
+            raise StoreError(
+                f"This is a part of a run (selected by {', '.join(self.cut)}), and only whole runs are saved "
+                "or pushed; keep a part by to_dataframe() or as its datasets."
+            )
+        manifest = Manifest.from_tree(self.manifest, "the run's manifest")
+        if manifest.record.finished is None:
+            raise StoreError("Only finished runs are saved: finish it first, by the survey that began it.")
+        with Folder(folder, RUN) as target:
+            if target.manifest() is not None:
+                raise StoreError(f"There is a run in {str(folder)!r} already; save into another folder.")
+            try:
+                target.save(self._written(target, manifest).to_dict())
+            except OSError as error:
+                raise StoreError(
+                    f"Saving the run to {str(folder)!r} failed: {reason(error)}. Free some space (or make the folder "
+                    "writable), delete that folder, and save again."
+                ) from error
+        for label, control in self.controls.items():
+            control.save(folder / CONTROLS / label)
+        return open_run(folder)
+
+    def _written(self, folder: Folder, manifest: Manifest) -> Manifest:
+        """The manifest of the run whose files it writes: copies of its own, or what it holds in memory."""
+        if self.path is not None:
+            record = manifest.record
+            derived = [] if record.derived is None else [record.derived]
+            for entry in (*record.shards.values(), *record.files.values(), *derived):
+                folder.write(entry.file, verified(self.path / entry.file, entry.sha256))
+            return manifest
+        for index, datasets in self.held.items():
+            content = encode(datasets, manifest.identity.marks(index))
+            manifest = manifest.with_part(index, folder.write(part_file(index), content))
+        kept = {}
+        for name, content in self.files.items():
+            file = PROMPTS_FILE if name == PROMPTS else name
+            kept[name] = FileEntry(file, folder.write(file, content))
+        return manifest.with_record(files=kept)
+
+    def push(self, to: str, *, private: bool = True) -> str:
+        """The run as a data set on the hub, and the address that ``bathyscope.open`` takes; see ``bathyscope.push``.
+
+        Example:
+            >>> run.push("user/name")  # doctest: +SKIP
+            'hf://datasets/user/name'
+        """
+        with TemporaryDirectory(prefix="bathyscope-") as kept:
+            self.save(Path(kept) / "run")
+            return push_folder(Path(kept) / "run", to, private)
+
+    def select(self, *, prompts: Some | None = None, variables: Some | None = None, blocks: Some | None = None) -> Run:
+        """A part of the run.
+
+        Args:
+            prompts: by number, by id or by a label: ``"0-4,7"``, ``"level=2"``. Results that are of all prompts
+                together, such as ``effective_depth``, are left out, with a warning that names them.
+            variables: names such as ``"kl,entropy"``, of whichever measures have them.
+            blocks: numbers of blocks, and of boundaries, such as ``"0-5"``.
+
+        Raises:
+            OptionError: nothing is called so.
+
+        Example:
+            >>> dict(run.select(prompts="level=2", blocks="0-1")["drop"].loss.sizes)
+            {'prompt': 4, 'dropped': 2}
+        """
+        numbers = None if prompts is None else prompts_named(self.prompts, prompts)
+        found = self._part(numbers, variables, blocks)
+        left = [] if numbers is None else of_all_prompts({name: self[name] for name in self})
+        if left:
+            warn(f"Of all prompts together, and so not of some of them: {', '.join(left)}.")
+        return found
+
+    def _part(self, prompts: list[int] | None, variables: Some | None, blocks: Some | None) -> Run:
+        """As ``select``, of the run and of its controls, whose prompts have the same numbers."""
+        asked = {"prompts": prompts, "variables": variables, "blocks": blocks}
+        datasets = {name: self[name] for name in self.measures}
+        datasets = datasets if prompts is None else of_prompts(datasets, prompts)
+        datasets = datasets if variables is None else of_variables(datasets, variables)
+        datasets = datasets if blocks is None else of_places(datasets, blocks)
+        return replace(
+            self,
+            tree=tree_of(datasets),
+            controls={label: own._part(prompts, variables, blocks) for label, own in self.controls.items()},
+            cut=tuple(dict.fromkeys((*self.cut, *(name for name, some in asked.items() if some is not None)))),
+        )
+
+    def to_dataframe(self, measure: str) -> pd.DataFrame:
+        """One measure as a table, one row an index combination (see :func:`bathyscope.runs.table.tidy`).
+
+        Raises:
+            OptionError: the run has no such measure.
+        """
+        return tidy(self[measure])
+
+    @property
+    def judged(self) -> bool:
+        """Whether there is a verdict: a lens with the depths of tokens, which early versions did not keep."""
+        return "blocks" not in self.cut and "lens" in self and "prediction_depth" in self["lens"]
+
+    @property
+    def verdict(self) -> Verdict:
+        """How many of its blocks the model uses: three readings on one scale, and what they say together.
+
+        Raises:
+            OptionError: the run has no lens.
+        """
+        return self.verdict_by()
+
+    def verdict_by(self, cluster: str | None = None) -> Verdict:
+        """The verdict with intervals over clusters of prompts.
+
+        Args:
+            cluster: label of prompts that belong together, such as document; they are resampled as one. None = each
+                prompt for itself, which is ``verdict``.
+
+        Raises:
+            OptionError: the run has no lens, or is cut to some blocks; no such label; a label that makes no clusters.
+        """
+        from bathyscope.runs.verdict import verdict_of  # what it counts with takes longer to import than all of reading
+
+        if "blocks" in self.cut:
+            raise OptionError("A verdict is of all blocks, and this part of a run has some of them; ask the whole run.")
+        member = None if cluster is None else self.prompts.clusters(cluster)
+        beside = {label: {name: run[name] for name in run} for label, run in self.controls.items()}
+        measures = {name: self[name] for name in self}
+        return verdict_of(measures, beside, seed=self.identity.seed, cluster=member, n_blocks=self.n_blocks)
+
+    def beside_controls(self, measure: str) -> xr.Dataset:
+        """A measure of the run and of its controls, along the dimension ``control`` (``none`` is the run itself).
+
+        Raises:
+            OptionError: the run has no such measure, or no controls.
+        """
+        if not self.controls:
+            raise OptionError("This run has no controls; survey with control='untrained:3'.")
+        every = {"none": self, **self.controls}
+        parts = [run[measure].drop_attrs(deep=False) for run in every.values()]
+        return xr.concat(parts, xr.Variable("control", list(every)), join="outer", coords="minimal", compat="override")
+
+    def headline(self) -> str:
+        """The verdict's text; empty where the run has no lens to judge by, or not all blocks."""
+        return self.verdict.text if self.judged else ""
+
+    def caption(self) -> str:
+        """One sentence for figures and tables: model, data, prompts and tokens, precision, noise floor."""
+        return caption(self.identity, {name: self[name] for name in self}, self.noise_holds)
+
+    @property
+    def noise_holds(self) -> bool:
+        """Whether effects beyond the noise floor are more than rounding: not below float32, where a changed row rounds
+        elsewhere while the control row, equal to the plain forward, rounds as that does."""
+        return self.identity.dtype in ("float32", "float64")
+
+    def explore(
+        self, *others: Run, names: Sequence[str] | None = None, text: bool = True, cluster: str | None = None
+    ) -> AnyWidget:
+        """The views of a page (blocks, prompts, tokens, lens, maps) in a notebook, with the selection in Python.
+
+        Args:
+            others: runs that can be switched to.
+            names: of the runs, in place of their models and data.
+            text: show the words of prompts and predictions; False leaves them out and shows token ids.
+            cluster: label of prompts that belong together, such as document; intervals resample them as one.
+
+        Returns:
+            The widget; its ``selection`` is what is chosen, such as ``{"block": 3, "prompt": 0, "token": 7}``.
+
+        Raises:
+            OptionError: anywidget is not installed; not as many names as runs; a run cut to some blocks; a
+                label that makes no clusters.
+
+        Example:
+            >>> views = run.explore()  # doctest: +SKIP
+            >>> views.selection = {"block": 3}  # doctest: +SKIP
+        """
+        # the views are drawn of runs, and stand in a ring around them that nothing here waits for
+        shown: AnyWidget = import_module("bathyscope.pages.explorer.widget").explorer(
+            [self, *others], names=names, text=text, cluster=cluster
+        )
+        return shown
+
+    def __repr__(self) -> str:
+        said = f"{self.headline()} " if self.headline() else ""
+        return f"<Run {said}{self.caption()} Measures: {', '.join(self.measures)}. {self._place}>"
+
+    def _repr_html_(self) -> str:
+        verdict = self.verdict if self.judged else None
+        return card(verdict, self.caption(), self._place, {name: self[name] for name in self})
+
+    @property
+    def _place(self) -> str:
+        return "in memory" if self.path is None else str(self.path)
+
+
+def open_run(path: str | Path, *, partial: bool = False) -> Run:
+    """Read a run from its folder; every file's checksum is verified.
+
+    Args:
+        path: the folder that a survey wrote, or ``hf://datasets/owner/name`` (``@revision``), what ``push`` wrote.
+        partial: accept an unfinished run: the prompts whose shards are there, without run-level results.
+
+    Raises:
+        OptionError: ``path`` is no path.
+        StoreError: no run; a file altered or cut short; unfinished and not ``partial``; nothing there yet.
+
+    Example:
+        >>> bathyscope.open("runs/model").n_blocks
+        4
+    """
+    folder = pulled(path) if isinstance(path, str) and path.startswith(HUB) else folder_path(path)
+    manifest = load_manifest(folder)
+    identity, record = manifest.identity, manifest.record
+    there = {i: entry for i, entry in record.shards.items() if (folder / entry.file).exists()}
+    complete = record.finished is not None and len(there) == len(identity.plan)
+    if not complete and (not partial or not there):
+        raise StoreError(manifest.unfinished(folder, len(there)))
+    datasets = merge([read_shard(folder / e.file, e.sha256, identity.marks(i)) for i, e in there.items()])
+    if complete and record.derived is not None:
+        # a run-level dataset takes the place of its namesake
+        datasets |= read_shard(folder / record.derived.file, record.derived.sha256, identity.marks(None))
+    files = {name: verified(folder / entry.file, entry.sha256) for name, entry in record.files.items()}
+    return Run(tree_of(datasets), manifest.to_dict(), folder, files, controls_in(folder, partial=partial))
+
+
+def controls_in(folder: Path, *, partial: bool = False) -> dict[str, Run]:
+    """The controls that lie in a run's folder, by name; an unfinished one is left out with a warning.
+
+    Args:
+        partial: as for ``open_run``: also what there is of unfinished ones.
+
+    Raises:
+        StoreError: a file altered or cut short.
+    """
+    found: dict[str, Run] = {}
+    for path in sorted(path for path in (folder / CONTROLS).glob("*") if (path / RUN.manifest).exists()):
+        if partial or load_manifest(path).record.finished is not None:
+            found[path.name] = open_run(path, partial=partial)
+        else:
+            warn(f"The control {path.name} of the run in {str(folder)!r} is not finished, and is left out.")
+    return found
+
+
+def tree_of(datasets: Mapping[str, xr.Dataset]) -> xr.DataTree:
+    """The datasets of a run as its children, by their names."""
+    return xr.DataTree.from_dict({f"/{name}": dataset for name, dataset in datasets.items()})
+
+
+def push(run: Run | str | Path, to: str, *, private: bool = True) -> str:
+    """Publishes a run as a data set on the Hugging Face hub, texts of its prompts included where it keeps them.
+
+    Args:
+        run: a run, or its folder.
+        to: ``owner/name`` of the data set; made where it is not there yet.
+        private: whether only its owner can read it.
+
+    Returns:
+        The address that ``bathyscope.open`` takes, ``hf://datasets/owner/name``.
+
+    Raises:
+        OptionError: ``to`` is no name.
+        StoreError: the run is not finished or altered; there is a run already; no token, no network, no such owner.
+
+    Example:
+        >>> bathyscope.push("runs/model", "user/name")  # doctest: +SKIP
+        'hf://datasets/user/name'
+    """
+    return (run if isinstance(run, Run) else open_run(run)).push(to, private=private)

@@ -1,0 +1,198 @@
+"""Datasets as one netCDF4 file, a group a name: the same bytes for the same datasets, read back bit for bit."""
+
+import hashlib
+import io
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import h5netcdf
+import h5py
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from bathyscope.errors import StoreError
+from bathyscope.runs.canonical import OF_NETCDF, canonical
+from bathyscope.runs.folder import folder_path, reason, verified
+
+Datasets = dict[str, xr.Dataset]
+
+_MARK = "kept_"
+"""Beginning of the names under which a file says what it is, beside the attributes of a dataset at its root."""
+_DIGEST = "kept_sha256"
+_NO_COORDINATE = "_nc4_non_coord_"
+"""Before the name of a variable that is called as a dimension and is not its coordinate."""
+
+
+def read_shard(path: Path, sha256: str, marks: Mapping[str, str]) -> Datasets:
+    """Datasets of a run's file, wholly in memory.
+
+    Args:
+        marks: what the file has to say of itself. Files of the first schema say nothing.
+
+    Raises:
+        StoreError: the file is missing, its bytes are not those that were written, or it belongs elsewhere.
+    """
+    datasets, told = _decoded(verified(path, sha256))
+    for name, wanted in marks.items():
+        if told.get(name, wanted) != wanted:
+            raise StoreError(
+                f"{str(path)!r} says of itself {name}={told[name]!r}, and the manifest takes it for {wanted!r}: it was "
+                "put there from another place. Restore the folder from a copy, or measure again in another one."
+            )
+    return datasets
+
+
+def encode(datasets: Mapping[str, xr.Dataset], marks: Mapping[str, str] | None = None) -> bytes:
+    """Canonical datasets → bytes of a netCDF4 file; the name "" is the root's."""
+    groups = {f"/{name}": dataset for name, dataset in datasets.items()}
+    # Without this xarray adds a fill value to floats, and NaN would be both a number's value and its absence.
+    encoding = {
+        path: {v: {"_FillValue": None} for v in dataset.variables if dataset[v].dtype.kind == "f"}
+        for path, dataset in groups.items()
+    }
+    root = groups.get("/", xr.Dataset()).assign_attrs(marks or {})
+    tree, content = xr.DataTree.from_dict({**groups, "/": root}), io.BytesIO()
+    # as DataTree.to_netcdf does it, into a file of our own
+    with _Remembering(content, "w", track_order=True) as file, h5netcdf.File(file, "w") as netcdf:
+        for node in tree.subtree:
+            group = xr.backends.H5NetCDFStore(netcdf, node.path, "w")
+            node.to_dataset(inherit=False).dump_to_store(group, encoding=encoding.get(node.path))
+    return content.getvalue()
+
+
+class _Remembering(h5py.File):
+    """A file that remembers what h5netcdf asks it for dozens of times a variable: the same bytes in half the time.
+
+    Datasets are let go when a group is asked for, as h5netcdf does before it deletes one: a test compares every byte.
+    """
+
+    def __getitem__(self, name: Any) -> Any:
+        groups, datasets = self.__dict__.setdefault("found", ({}, {}))
+        if name in datasets:
+            return datasets[name]
+        one = groups[name] if name in groups else super().__getitem__(name)
+        if isinstance(one, h5py.Dataset):
+            datasets[name] = one
+        else:
+            datasets.clear()
+            groups[name] = one
+        return one
+
+
+def decode(content: bytes) -> Datasets:
+    """Bytes of a netCDF4 file → canonical datasets, by group."""
+    return _decoded(content)[0]
+
+
+def encode_results(datasets: Mapping[str, xr.Dataset]) -> bytes:
+    """Datasets of any origin → bytes of a file of their own, which holds a hash of what it holds.
+
+    Raises:
+        StoreError: a type or an attribute that netCDF cannot hold.
+    """
+    kept = {name: canonical(dataset, name or "results") for name, dataset in datasets.items()}
+    return encode(kept, {_DIGEST: _digest(kept)})
+
+
+def read_results(path: str | Path, what: str = "results") -> Datasets:
+    """Datasets of a file that :func:`encode_results` made.
+
+    Args:
+        what: it holds, for messages.
+
+    Raises:
+        StoreError: the file cannot be read, or was altered.
+    """
+    try:
+        datasets, told = _decoded(folder_path(path).read_bytes())
+    except (OSError, ValueError) as error:
+        raise StoreError(f"{str(path)!r} cannot be read as a file of {what} ({reason(error)}).") from error
+    found = _digest(datasets)
+    if told.get(_DIGEST, found) != found:
+        raise StoreError(
+            f"{str(path)!r} does not hold the {what} that were written: their SHA-256 is {found}, and the file says "
+            f"{told[_DIGEST]}. It was altered; restore it from a copy, or compute it anew."
+        )
+    return datasets
+
+
+def _decoded(content: bytes) -> tuple[Datasets, dict[str, str]]:
+    """Datasets by group, and what the file says of itself.
+
+    Read by h5py: xarray's reader asks h5netcdf for every name again and again, which is 7 times slower on files of many
+    small variables, as runs are. What values mean (truth values, coordinates) remains xarray's to say.
+    """
+    with h5py.File(io.BytesIO(content)) as file:
+        datasets = {name: _group(group) for name, group in file.items() if isinstance(group, h5py.Group)}
+        root = _group(file)
+    marks = {name: root.attrs.pop(name) for name in list(root.attrs) if str(name).startswith(_MARK)}
+    return {**({"": root} if root.variables else {}), **datasets}, {str(name): str(m) for name, m in marks.items()}
+
+
+def _group(group: h5py.Group) -> xr.Dataset:
+    """The variables of one group, wholly in memory."""
+    scales: dict[Any, str] = {}
+    variables = {
+        name.removeprefix(_NO_COORDINATE): xr.Variable(
+            _dimensions(name, stored, scales), _values(stored), _plain_attributes(stored.attrs)
+        )
+        for name, stored in group.items()
+        if isinstance(stored, h5py.Dataset) and not _is_length(stored)
+    }
+    raw = xr.Dataset(variables, attrs=_plain_attributes(group.attrs))
+    return xr.decode_cf(raw, decode_times=False, decode_timedelta=False).drop_encoding()
+
+
+def _is_length(stored: h5py.Dataset) -> bool:
+    """Whether it says only how long a dimension is."""
+    return bytes(stored.attrs.get("NAME", b"")).startswith(b"This is a netCDF dimension but not a netCDF variable")
+
+
+def _dimensions(name: str, stored: h5py.Dataset, scales: dict[Any, str]) -> tuple[str, ...]:
+    """A coordinate of a dimension bears its name; other variables refer to the lengths of theirs.
+
+    Args:
+        scales: names that were found before, by what is referred to; HDF5 searches the file for each.
+    """
+    if "DIMENSION_LIST" not in stored.attrs:
+        return (name,) * stored.ndim
+    found = [h5py.h5r.dereference(refs[0], stored.id) for refs in stored.attrs["DIMENSION_LIST"]]
+    for scale in found:
+        if scale not in scales:
+            scales[scale] = h5py.h5i.get_name(scale).decode().rsplit("/", 1)[-1]
+    return tuple(scales[scale] for scale in found)
+
+
+def _values(stored: h5py.Dataset) -> NDArray[Any]:
+    """Values as they lie there; text of the narrowest fixed width."""
+    if h5py.check_string_dtype(stored.dtype) is None:
+        return np.asarray(stored[()])
+    texts = np.asarray(stored.asstr()[()], dtype=object)
+    return texts.astype(f"<U{max([1, *map(len, texts.flat)])}")
+
+
+def _digest(datasets: Datasets) -> str:
+    """SHA-256 over names, dimensions, types, values and attributes, whatever the bytes of the file are."""
+    digest = hashlib.sha256()
+    for name, dataset in sorted(datasets.items()):
+        digest.update(json.dumps([name, dataset.attrs], sort_keys=True).encode())
+        for label, variable in sorted(dataset.variables.items(), key=lambda item: str(item[0])):
+            form = [str(label), list(variable.dims), variable.dtype.str, list(variable.shape), variable.attrs]
+            digest.update(json.dumps(form, sort_keys=True).encode())
+            digest.update(np.ascontiguousarray(variable.values).tobytes())
+    return digest.hexdigest()
+
+
+def _plain_attributes(attrs: Mapping[str, Any]) -> dict[str, Any]:
+    """Attributes as Python values, without those by which netCDF lies in HDF5."""
+    return {name: _plain(attrs[name]) for name in attrs if name not in OF_NETCDF}
+
+
+def _plain(value: Any) -> Any:
+    """A list of one is its element: netCDF makes no difference between them."""
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+    return value[0] if isinstance(value, list) and len(value) == 1 else value

@@ -1,1 +1,0 @@
-"""Runs in memory and on disk: atomic shards with checksums, resuming, reading."""

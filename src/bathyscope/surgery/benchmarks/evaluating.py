@@ -1,0 +1,225 @@
+"""``evaluate``: benchmarks of the normal model and of the model under schedules, resumable at every result."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bathyscope.core.interrupts import ended_as_interrupted
+from bathyscope.core.progress import ProgressBar
+from bathyscope.errors import ModelError, OptionError, PromptError, warn
+from bathyscope.model import Model, alone, config_hash, loaded
+from bathyscope.runs.folder import folder_path
+from bathyscope.runs.shards import encode_results
+from bathyscope.surgery.benchmarks.benchmarks import Benchmark, load_benchmarks
+from bathyscope.surgery.benchmarks.result import Evaluation, assemble
+from bathyscope.surgery.benchmarks.shelf import Score, Shelf, read_evaluation
+from bathyscope.surgery.benchmarks.variants import NORMAL, Variant, runnable, variants
+from bathyscope.surgery.chain import Arguments
+from bathyscope.surgery.scheduled_model import require_runnable, scheduled
+
+if TYPE_CHECKING:
+    from bathyscope.surgery.benchmarks.harness import LoadedLM
+
+TABLE, ARRAYS = "evaluation.csv", "evaluation.nc"
+
+
+def evaluate(
+    model: Model,
+    tasks: Sequence[str | Benchmark],
+    schedules: Sequence[str] = ("drop", "swap"),
+    data: Mapping[str, str | Path] | None = None,
+    limit: int | None = None,
+    batch_size: int = 8,
+    arguments: Arguments = "block",
+    out: str | Path | None = None,
+    progress: bool = False,
+) -> Evaluation:
+    """Runs tasks of lm-evaluation-harness zero-shot, under the normal model and under every schedule asked for.
+
+    Each schedule is applied to the model itself (``bathyscope.scheduled``) and the harness scores it as it scores
+    any model. Answers that a model writes are written greedily, in batches and on caches, each as if its document stood
+    alone. Source: lad2024, layer interventions (HellaSwag, ARC-Easy and LAMBADA under drop, swap and repeat).
+
+    Args:
+        model: a loaded model with a tokenizer.
+        tasks: names of the harness's tasks, such as ``hellaswag,arc_easy,gsm8k``, or the YAML file of one's own; scored
+            by log-likelihoods of given answers, or by answers that the model writes.
+        schedules: ``drop``, ``swap`` (at every block), ``repeat:5`` (every window of five blocks run twice), or
+            single ones such as ``drop:5``, ``repeat:8+5``. The normal model is always evaluated.
+        data: task → file whose rows are used instead of the hub's.
+        limit: how many first documents of each task; None = all.
+        batch_size: requests in one forward; answers are written to prompts of one length where padding would change
+            them.
+        arguments: masks and rotary tables follow the ``block`` or the ``slot``, as in ``bathyscope.scheduled``.
+        out: folder of the results; what is finished there is kept and not computed again. None = memory only.
+        progress: show a progress bar.
+
+    Raises:
+        OptionError: the extra is missing, an unknown task or schedule, a limit or batch size below 1, a schedule that
+            cannot be run by slot.
+        PromptError: the model has no tokenizer, or documents cannot be had.
+        ModelError: a schedule cannot run, or gives NaN or Inf.
+        StoreError: the folder holds another evaluation, cannot be written, or has a damaged file.
+
+    Example:
+        >>> bathyscope.evaluate(model, ["hellaswag"], ["drop"], limit=100, out="runs/hellaswag")  # doctest: +SKIP
+    """
+    with alone(model):
+        model = loaded(model)
+        found = variants(schedules, model.n_blocks)
+        benchmarks = require_answerable(model, tasks, data, limit, batch_size)
+        from bathyscope.surgery.benchmarks import harness
+
+        plan = runnable(found, model.checks, schedules)
+        for variant in plan:
+            require_runnable(model, variant.schedule, arguments)
+        requests = {one.name: harness.prepared(one) for one in benchmarks}
+        settings = {
+            "model": model.name,
+            "weight_hash": model.weight_hash,
+            "config_hash": config_hash(model.hf),
+            "precision": str(model.dtype).removeprefix("torch."),
+            "n_blocks": model.n_blocks,
+            "arguments": arguments,
+            "limit": limit,
+            "harness": harness.VERSION,
+        }
+        total = len(plan) * sum(count for count, _ in requests.values())
+        folder = nullcontext() if out is None else Shelf(folder_path(out, "out"), settings)
+        with ended_as_interrupted(), folder as shelf, ProgressBar("Evaluating", total, quiet=not progress) as bar:
+            for one in benchmarks:
+                if shelf is not None:
+                    shelf.begin(one.name, requests[one.name][1], one.source)
+            work = _Work(model, benchmarks, arguments, limit, {n: c for n, (c, _) in requests.items()}, bar, shelf)
+            scores = work.run(plan, batch_size)
+            if shelf is not None:
+                # table and arrays of everything that is on disk, also from earlier calls
+                everything = open_evaluation(shelf.path)
+                shelf.put(TABLE, everything.to_dataframe().to_csv(index=False).encode())
+                shelf.put(ARRAYS, encode_results({"evaluation": everything.data}))
+        return assemble(plan, scores, settings)
+
+
+def require_answerable(
+    model: Model,
+    tasks: Sequence[str | Benchmark],
+    data: Mapping[str, str | Path] | None,
+    limit: int | None,
+    batch_size: int,
+) -> tuple[Benchmark, ...]:
+    """The tasks, which this model can be asked: refuses all that ``evaluate`` refuses of them without a forward."""
+    for name, value in (("limit", limit), ("batch_size", batch_size)):
+        if value is not None and value < 1:
+            raise OptionError(f"{name}={value} is out of range; allowed: 1 or more.")
+    benchmarks = load_benchmarks([tasks] if isinstance(tasks, str | Benchmark) else tasks, data)
+    if model.tokenizer is None:
+        raise PromptError("This model was made in memory and has no tokenizer; give one: load(..., tokenizer=...).")
+    if model.tokenizer.bos_token_id is None and model.tokenizer.eos_token_id is None:
+        raise PromptError(
+            "The tokenizer has neither a beginning-of-text nor an end-of-text token, one of which the harness puts "
+            "before an empty context; set tokenizer.bos_token."
+        )
+    from bathyscope.surgery.benchmarks import harness
+
+    for one in benchmarks:
+        harness.prepare(one, limit, model.max_tokens)
+    return benchmarks
+
+
+def open_evaluation(folder: str | Path) -> Evaluation:
+    """All finished results of an evaluation on disk, also of one that was interrupted.
+
+    Args:
+        folder: what ``evaluate(out=)`` wrote.
+
+    Raises:
+        OptionError: ``folder`` is no path.
+        StoreError: there is none, or a file is damaged.
+
+    Example:
+        >>> bathyscope.open_evaluation("runs/hellaswag")  # doctest: +SKIP
+    """
+    settings, scores = read_evaluation(folder)
+    names = sorted({score["schedule"] for score in scores}, key=_natural)
+    return assemble(variants(names, settings["n_blocks"]), scores, settings)
+
+
+@dataclass
+class _Work:
+    """The results of a plan: read where they are finished, else computed."""
+
+    model: Model
+    benchmarks: Sequence[Benchmark]
+    arguments: Arguments
+    limit: int | None
+    requests: Mapping[str, int]
+    bar: ProgressBar
+    shelf: Shelf | None
+    done: int = 0
+    answering: int = 0
+
+    def run(self, plan: Sequence[Variant], batch_size: int) -> list[Score]:
+        """Schedule by schedule, so that a schedule is applied once for all its tasks."""
+        from bathyscope.surgery.benchmarks.harness import LoadedLM
+
+        lm: LoadedLM | None = None
+        fitting = batch_size
+        if batch_size > 1 and self.model.anatomy.equal_lengths and not all(one.written for one in self.benchmarks):
+            warn("Results of this model depend on how long the other texts of a batch are; batch_size is taken as 1.")
+            fitting = 1
+        scores: list[Score] = []
+        for variant in plan:
+            names = [one.name for one in self.benchmarks]
+            finished = {name: self.shelf.score(variant.name, name) if self.shelf else None for name in names}
+            missing = [one for one in self.benchmarks if finished[one.name] is None]
+            self._advance(sum(self.requests[name] for name, score in finished.items() if score is not None))
+            if missing:
+                lm = lm or LoadedLM(self.model, fitting, self._answered, batch_size)
+                finished |= self._computed(lm, variant, missing)
+            scores += [score for score in finished.values() if score is not None]
+        return scores
+
+    def _computed(self, lm: LoadedLM, variant: Variant, missing: Sequence[Benchmark]) -> dict[str, Score]:
+        from bathyscope.surgery.benchmarks.harness import score
+
+        found: dict[str, Score] = {}
+        # nothing of this program stands between the normal model and the harness
+        is_normal = variant.name == NORMAL
+        with nullcontext() if is_normal else scheduled(self.model, variant.schedule, self.arguments):
+            for one in missing:
+                found[one.name] = {"schedule": variant.name, "task": one.name, **score(lm, one, self.limit)}
+                _require_finite(found[one.name])
+                if self.shelf is not None:
+                    self.shelf.keep(variant.name, one.name, found[one.name])
+                self._advance(self.requests[one.name])
+        return found
+
+    def _answered(self, requests: int) -> None:
+        """Within a task; answers of one token may share a forward, so that the task's end corrects the count."""
+        self.answering += requests
+        self.bar.advance_to(self.done + self.answering)
+
+    def _advance(self, requests: int) -> None:
+        self.done, self.answering = self.done + requests, 0
+        self.bar.advance_to(self.done)
+
+
+def _require_finite(score: Score) -> None:
+    values = [value for document in score["documents"] for value in document["loglikelihoods"]]
+    if not all(map(math.isfinite, values)):
+        raise ModelError(
+            f"{score['task']} under the schedule {score['schedule']}: the model gives NaN or Inf log-likelihoods; load "
+            "it with a wider dtype (dtype='float32')."
+        )
+
+
+def _natural(name: str) -> tuple[str, int, str]:
+    """``drop:10`` after ``drop:9``; the normal model first."""
+    kind, _, rest = name.partition(":")
+    number = rest.partition("+")[0].partition(",")[0]
+    return ("" if name == NORMAL else kind, int(number) if number.isdecimal() else -1, name)

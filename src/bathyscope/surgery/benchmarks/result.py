@@ -1,0 +1,167 @@
+"""What an evaluation gives: labelled arrays over schedules, tasks and metrics, paired with the normal model."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from bathyscope.core.arrays import FloatArray
+from bathyscope.labels import Label, Table, labelled
+from bathyscope.statistics.bootstrap import Interval, mean_interval
+from bathyscope.statistics.shares import are_shares, share_difference_interval, share_interval
+from bathyscope.surgery.benchmarks.shelf import Score
+from bathyscope.surgery.benchmarks.variants import NORMAL, Variant
+from bathyscope.surgery.task_table import COLUMNS, task_rows
+
+SOURCE = "lad2024, layer interventions: benchmarks"
+_of_metric = partial(Label, "schedule task metric", units="as the metric", source=SOURCE)
+_of_document = partial(Label, "schedule task document", source=SOURCE)
+_TABLE: Table = {
+    "value": _of_metric("metric of the model under the schedule"),
+    "stderr": _of_metric("standard error over documents"),
+    "difference": _of_metric("metric under the schedule minus that of the normal model, on the same documents"),
+    "difference_stderr": _of_metric("standard error of the difference over documents"),
+    "correct": _of_document("document answered rightly (0 or 1)"),
+    "loglikelihood": _of_document("log-likelihood of the right answer", "nats", "Σ log p(token | before)"),
+}
+_CORRECT = ("acc", "exact_match")
+"""What says whether a document was answered rightly, the first that a task has."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Evaluation:
+    """Benchmarks of one model under schedules.
+
+    Args:
+        data: over (schedule, task, metric) ``value``, ``stderr``, ``difference`` from the normal model and
+            ``difference_stderr``, both over the same documents; over (schedule, task, document) ``correct`` and
+            ``loglikelihood`` of the right answer. Coordinates of ``schedule``: ``kind``, ``block``, ``length``.
+            NaN where a task has no such metric or a result is missing.
+        scores: the results as they are on disk, with every answer's log-likelihood.
+    """
+
+    data: xr.Dataset
+    scores: tuple[Score, ...]
+
+    def __repr__(self) -> str:
+        sizes = self.data.sizes
+        schedules, tasks = (f"{sizes[name]} {name}{'s' * (sizes[name] != 1)}" for name in ("schedule", "task"))
+        return f"<Evaluation of {self.data.attrs['model']}: {schedules}, {tasks}>"
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row a schedule, task and metric that the task has."""
+        frame = self.data.drop_dims("document").to_dataframe().reset_index()
+        first = ["schedule", "kind", "block", "length", "task", "metric"]
+        ordered = frame[[*first, *(name for name in frame.columns if name not in first)]]
+        return ordered[ordered["value"].notna()].reset_index(drop=True)
+
+
+def assemble(variants: Sequence[Variant], scores: Sequence[Score], settings: Mapping[str, Any]) -> Evaluation:
+    """The arrays of finished results, in the order of ``variants``; those without any result are left out.
+
+    Of ``settings`` what netCDF can hold becomes attributes.
+    """
+    by_place = {(score["schedule"], score["task"]): score for score in scores}
+    kept = [variant for variant in variants if any(variant.name == schedule for schedule, _ in by_place)]
+    tasks = list(dict.fromkeys(score["task"] for score in scores))
+    metrics = sorted({name for score in scores for name in score["metrics"]})
+    longest = max((len(score["documents"]) for score in scores), default=0)
+    sizes = {"schedule": len(kept), "task": len(tasks), "metric": len(metrics), "document": longest}
+    table = {name: np.full([sizes[dim] for dim in label.always], np.nan) for name, label in _TABLE.items()}
+    rows = {variant.name: row for row, variant in enumerate(kept)}
+    for (schedule, task), score in by_place.items():
+        if schedule not in rows:
+            continue
+        place = (rows[schedule], tasks.index(task))
+        normal = by_place.get((NORMAL, task))
+        for name, found in score["metrics"].items():
+            entry = (*place, metrics.index(name))
+            table["value"][entry], table["stderr"][entry] = number(found["value"]), number(found["stderr"])
+            if normal is not None and is_mean(score, name) and is_mean(normal, name):
+                table["difference"][entry], table["difference_stderr"][entry] = _paired(score, normal, name)
+        for name, metric in (("correct", _correct(score)), ("loglikelihood", "loglikelihood")):
+            values = per_document(score, metric)
+            table[name][place][: len(values)] = values
+    coords = {
+        "schedule": np.array([variant.name for variant in kept], dtype=str),
+        "kind": ("schedule", np.array([variant.kind for variant in kept], dtype=str)),
+        "block": ("schedule", np.array([variant.block for variant in kept], dtype=np.int64)),
+        "length": ("schedule", np.array([variant.length for variant in kept], dtype=np.int64)),
+        "task": np.array(tasks, dtype=str),
+        "metric": np.array(metrics, dtype=str),
+        "document": np.arange(longest),
+    }
+    attrs = {name: value for name, value in settings.items() if isinstance(value, str | int | float)}
+    return Evaluation(labelled(_TABLE, table, coords).assign_attrs(attrs), tuple(scores))
+
+
+def _correct(score: Score) -> str:
+    """Its metric; of what a model writes the first reading."""
+    return next((name for one in _CORRECT for name in score["metrics"] if name.partition(",")[0] == one), _CORRECT[0])
+
+
+def per_document(score: Score, metric: str) -> np.ndarray:
+    """A metric of each document [documents], NaN where it has none; ``loglikelihood`` is the right answer's."""
+    if metric != "loglikelihood":
+        return np.array([number(document.get(metric)) for document in score["documents"]])
+    right = [(document["loglikelihoods"], document["right"]) for document in score["documents"]]
+    return np.array([np.nan if index is None else values[index] for values, index in right])
+
+
+def is_mean(score: Score, metric: str) -> bool:
+    """Whether a metric is the mean of the documents' own values, so that a difference pairs documents."""
+    values = per_document(score, metric)
+    if not len(values) or np.isnan(values).any():
+        return False
+    return math.isclose(number(score["metrics"][metric]["value"]), values.mean(), rel_tol=1e-9, abs_tol=1e-12)
+
+
+def _paired(score: Score, normal: Score, metric: str) -> tuple[float, float]:
+    gaps = per_document(score, metric) - per_document(normal, metric)
+    stderr = gaps.std(ddof=1) / math.sqrt(len(gaps)) if len(gaps) > 1 else math.nan
+    return float(gaps.mean()), float(stderr)
+
+
+def number(value: float | None) -> float:
+    """What a result on disk holds, NaN for none."""
+    return math.nan if value is None else float(value)
+
+
+_NONE = Interval(math.nan, math.nan)
+
+
+def against_full(found: Evaluation, schedule: str, *, resamples: int, level: float, seed: int) -> xr.Dataset:
+    """A row for every task and metric, of the normal model and of ``schedule``.
+
+    Shares of documents have Wilson's interval, and their difference the paired one of Agresti and Min; other means a
+    bootstrap over documents. Metrics that are no mean of the documents' own values have none.
+    """
+    rows: dict[tuple[str, str], list[float]] = {}
+    mean = partial(mean_interval, resamples=resamples, level=level, seed=seed)
+
+    def interval(values: FloatArray) -> Interval:
+        return share_interval(values, level=level) if are_shares(values) else mean(values)
+
+    for full in (score for score in found.scores if score["schedule"] == NORMAL):
+        pruned = next(s for s in found.scores if (s["schedule"], s["task"]) == (schedule, full["task"]))
+        for metric in full["metrics"]:
+            numbers = [number(score["metrics"][metric]["value"]) for score in (full, pruned)]
+            ends, gap = [_NONE, _NONE, _NONE], math.nan
+            if is_mean(full, metric) and is_mean(pruned, metric):
+                with_all, without = (per_document(score, metric) for score in (full, pruned))
+                gap = float((without - with_all).mean())
+                shares = are_shares(with_all) and are_shares(without)
+                both = share_difference_interval(without, with_all, level=level) if shares else mean(without - with_all)
+                ends = [interval(with_all), interval(without), both]
+            rows[full["task"], metric] = [
+                float(len(full["documents"])),
+                *(end for value, own in zip([*numbers, gap], ends) for end in (value, *own)),
+            ]
+    columns = np.array(list(rows.values()), dtype=np.float64).T
+    values = dict(zip(COLUMNS, columns)) | {"documents": columns[0].astype(np.int64)}
+    return task_rows(list(rows), values, {"level": level, "resamples": resamples, "seed": seed, "schedule": schedule})

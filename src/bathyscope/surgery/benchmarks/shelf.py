@@ -1,0 +1,100 @@
+"""An evaluation on disk: a manifest of its settings and its files, and one result file per schedule and task."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bathyscope.errors import StoreError
+from bathyscope.runs.difference import require_same
+from bathyscope.runs.folder import Kind, folder_path, plain_name, read_manifest, unreadable, verified
+from bathyscope.runs.pieces import Pieces
+
+EVALUATION = Kind("evaluation", "bathyscope evaluate", "evaluation.json", schemas=(1, 2))
+_RESULTS = "results"
+
+Score = Mapping[str, Any]
+
+
+class Shelf(Pieces):
+    """The folder of an evaluation, opened for writing; made where it does not exist.
+
+    More schedules and tasks may be added later; the model and the settings (whatever else could change a number) must
+    stay. A StoreError where the folder holds something else, or another process writes it.
+    """
+
+    def __init__(self, path: Path, settings: Mapping[str, Any]) -> None:
+        self._tasks: dict[str, dict[str, Any]] = {}
+        super().__init__(path, EVALUATION, settings)
+
+    def told(self, tree: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+        current = _current(self.path, tree)
+        self._tasks = current["record"]["tasks"]
+        return current["identity"], current["record"]["files"]
+
+    def record(self, files: Mapping[str, str]) -> dict[str, Any]:
+        return {"record": {"tasks": self._tasks, "files": files}}
+
+    def begin(self, task: str, requests: str, source: str | None) -> None:
+        """Registers a task, with a hash of all its requests, and for the record where its documents come from.
+
+        A StoreError where the folder's results of this task come from other requests.
+        """
+        known = self._tasks.setdefault(task, {"requests": requests, "source": source})
+        require_same(self.path, EVALUATION, {task: {"requests": known["requests"]}}, {task: {"requests": requests}})
+        self.enter()
+
+    def score(self, schedule: str, task: str) -> Score | None:
+        """A finished result, or None."""
+        name = _file(schedule, task)
+        content = self.find(name)
+        return None if content is None else _score(self.path, name, content)
+
+    def keep(self, schedule: str, task: str, score: Score) -> None:
+        """Writes a finished result; it is wholly there or not at all."""
+        content = {"schedule": schedule, "task": task, **score}
+        self.put(_file(schedule, task), json.dumps(content, allow_nan=False).encode())
+
+
+def read_evaluation(folder: str | Path) -> tuple[dict[str, Any], list[Score]]:
+    """The settings of an evaluation, and all its finished results; a StoreError where a file of it is damaged."""
+    path = folder_path(folder)
+    tree = _current(path, read_manifest(path, EVALUATION))
+    files: Mapping[str, str] = tree["record"]["files"]
+    there = [name for name in sorted(files) if name.startswith(_RESULTS) and (path / name).exists()]
+    return tree["identity"], [_score(path, name, verified(path / name, files[name], EVALUATION.noun)) for name in there]
+
+
+def _current(path: Path, tree: dict[str, Any]) -> dict[str, Any]:
+    """A manifest as the last schema has it; the first had the settings beside ``tasks``, and no hashes."""
+    try:
+        if tree["schema"] == 1:
+            found = sorted((path / _RESULTS).glob("*/[!.]*.json"))
+            files = {file.relative_to(path).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest() for file in found}
+            identity = {name: value for name, value in tree.items() if name not in ("schema", "tasks")}
+            return {"identity": identity, "record": {"tasks": dict(tree["tasks"]), "files": files}}
+        record = {name: dict(tree["record"][name]) for name in ("tasks", "files")}
+        for name in record["files"]:
+            plain_name(name)
+        return {"identity": dict(tree["identity"]), "record": record}
+    except (KeyError, TypeError, ValueError, StoreError) as error:
+        raise unreadable(str(path / EVALUATION.manifest), EVALUATION, error) from error
+
+
+def _score(folder: Path, name: str, content: bytes) -> Score:
+    try:
+        found: Score = dict(json.loads(content))
+    except (ValueError, TypeError) as error:
+        raise StoreError(
+            f"{str(folder / name)!r} cannot be read ({error}). Delete it and run the same command again to compute it "
+            "anew."
+        ) from error
+    return found
+
+
+def _file(schedule: str, task: str) -> str:
+    safe = schedule.replace(":", "-").replace(",", "_")
+    if len(safe) > 80:  # an order written out may be longer than a file's name
+        safe = f"order-{hashlib.sha256(schedule.encode()).hexdigest()[:16]}"
+    return f"{_RESULTS}/{safe}/{task}.json"

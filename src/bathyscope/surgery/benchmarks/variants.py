@@ -1,0 +1,84 @@
+"""Which schedules are evaluated: the normal model, and every drop, swap or repeat that was asked for."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bathyscope.errors import ModelError, OptionError, warn
+from bathyscope.model.anatomy.checks import Checks
+from bathyscope.schedule import Schedule
+
+NORMAL = "standard"
+_WINDOWS = re.compile(r"repeat:(\d+)$")
+_ONE = re.compile(r"(drop|swap|repeat):(\d+)(?:\+(\d+))?$")
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One schedule with its labels.
+
+    Args:
+        name: text that ``Schedule.parse`` reads; the label in results, and the name of a folder.
+        kind: ``standard``, ``drop``, ``swap``, ``repeat``, or ``other`` for an order written out.
+        block: the dropped block, the first of a swapped pair or of a repeated window; −1 where there is none.
+        length: how many blocks are dropped, swapped or repeated; 0 where there is none.
+    """
+
+    name: str
+    schedule: Schedule
+    kind: str = "other"
+    block: int = -1
+    length: int = 0
+
+
+def variants(asked: Sequence[str], n_blocks: int) -> tuple[Variant, ...]:
+    """The normal model first, then what was asked for (as ``evaluate`` takes it), each once."""
+    names = [NORMAL, *(name for text in _texts(asked) for name in _names(text, n_blocks))]
+    return tuple(_variant(name, n_blocks) for name in dict.fromkeys(names))
+
+
+def runnable(found: Sequence[Variant], checks: Checks, asked: Sequence[str]) -> tuple[Variant, ...]:
+    """Those in which every block that takes another one's keys and values finds them (Gemma 4).
+
+    The others are left out with a warning, or refused (ModelError) where they were asked for by name.
+    """
+    lacking = {variant.name: gap for variant in found if (gap := checks.lacking(variant.schedule))}
+    named = _texts(asked)
+    for name, (block, source) in lacking.items():
+        if name in named:
+            raise ModelError(
+                f"{name} cannot run: block {block} of this model takes the keys and values of block {source}, which "
+                "would not have run before it. Leave it out of the schedules."
+            )
+    if lacking:
+        warn(f"Left out, because blocks would run before those whose keys and values they take: {', '.join(lacking)}.")
+    return tuple(variant for variant in found if variant.name not in lacking)
+
+
+def _texts(asked: str | Sequence[str]) -> list[str]:
+    return [text.strip() for text in (asked.split(",") if isinstance(asked, str) else asked)]
+
+
+def _names(text: str, n_blocks: int) -> list[str]:
+    if text == "drop":
+        return [f"drop:{block}" for block in range(n_blocks)]
+    if text == "swap":
+        return [f"swap:{block}" for block in range(n_blocks - 1)]
+    windows = _WINDOWS.match(text)
+    if windows:
+        length = int(windows[1])
+        if not 1 <= length <= n_blocks:
+            raise OptionError(f"{text}: windows of 1 to {n_blocks} blocks can be repeated in this model.")
+        return [f"repeat:{start}+{length}" for start in range(n_blocks - length + 1)]
+    if text in ("repeat", ""):
+        raise OptionError(f"schedules: {text!r} says too little; write drop, swap, repeat:5, drop:3 or repeat:8+5.")
+    return [text]
+
+
+def _variant(name: str, n_blocks: int) -> Variant:
+    schedule = Schedule.parse(name, n_blocks)
+    single = _ONE.match(name)
+    if single is None:
+        return Variant(name, schedule, NORMAL if schedule.is_standard else "other")
+    kind, block, window = single[1], int(single[2]), int(single[3] or 1)
+    return Variant(name, schedule, kind, block, {"drop": 1, "swap": 2}.get(kind, window))

@@ -1,0 +1,93 @@
+"""What a plain forward over a continuation tells of every exit: the token it would draft, and how sure it is."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bathyscope.core.arrays import FloatArray
+from bathyscope.core.progress import ProgressBar
+from bathyscope.model import Model
+from bathyscope.prompts.prompt import TokenizedPrompt
+from bathyscope.wavefront.batch import Batch, plan_batches
+from bathyscope.wavefront.engine import Wavefront
+from bathyscope.wavefront.probe import BaselineView, FinalStates, Probe
+
+BoolArray = NDArray[np.bool_]
+_READOUT_TOKENS: Final = 512
+
+
+@dataclass(frozen=True)
+class Trace:
+    """One continuation.
+
+    Args:
+        agrees: [exits, new tokens], the likeliest token after 1 … L − 1 blocks is the one that was generated.
+        probability: [exits, new tokens], of that likeliest token.
+        repeated: [new tokens], the whole model's likeliest token in this forward is the one that was generated: all,
+            but for near ties, which calls of another shape may round the other way.
+    """
+
+    agrees: BoolArray
+    probability: FloatArray
+    repeated: BoolArray
+
+
+def traces(model: Model, continued: list[TokenizedPrompt], progress: bool = True) -> list[Trace]:
+    """Reads every exit at the tokens that predict an answer, in one plain forward for each prompt.
+
+    Args:
+        continued: prompts whose answers are what the model has made of them.
+    """
+    wave = Wavefront(model.anatomy, tails=model.checks.tails)
+    found: dict[int, Trace] = {}
+    lengths = [len(prompt) for prompt in continued]
+    with ProgressBar("reading exits", len(continued), quiet=not progress) as bar:
+        for places in plan_batches(lengths, 1, wave.policy.tokens, model.anatomy.equal_lengths):
+            own = [continued[place] for place in places]
+            probe = _ExitProbe(Batch.of([p.ids for p in own], model.device, [p.answer_tokens for p in own]))
+            wave.run(probe.batch, [probe])
+            found.update(zip(places, probe.traces))
+            bar.advance_to(len(found))
+    return [found[place] for place in range(len(continued))]
+
+
+class _ExitProbe(Probe):
+    """Keeps what predicts the answers at each boundary, and reads it out at the end."""
+
+    def __init__(self, batch: Batch) -> None:
+        super().__init__()
+        self.batch = batch
+        self.traces: list[Trace] = []
+        self._states: list[Tensor] = []
+
+    def baseline(self, view: BaselineView) -> None:
+        if view.block:
+            self._states.append(self._chosen(view.before_BTD))
+
+    def finish(self, final: FinalStates) -> None:
+        states = [*self._states, self._chosen(final.baseline_BTD)]
+        answers = [answer or 0 for answer in self.batch.answers]
+        wanted = torch.cat(
+            [self.batch.ids_BT[row, n - own : n] for row, (n, own) in enumerate(zip(self.batch.lengths, answers))]
+        )
+        agrees, probability = [], []
+        for state_ND in states:
+            pieces = [final.readout(piece).double().softmax(-1).max(-1) for piece in state_ND.split(_READOUT_TOKENS)]
+            agrees.append(torch.cat([piece.indices for piece in pieces]) == wanted)
+            probability.append(torch.cat([piece.values for piece in pieces]))
+        cuts = np.cumsum(answers)[:-1]
+        by_prompt = zip(
+            np.split(torch.stack(agrees).cpu().numpy(), cuts, axis=1),
+            np.split(torch.stack(probability).cpu().numpy(), cuts, axis=1),
+        )
+        self.traces = [Trace(right[:-1], sure[:-1], right[-1]) for right, sure in by_prompt]
+        self._states.clear()
+
+    def _chosen(self, resid_BTD: Tensor) -> Tensor:
+        """The vectors that predict the answers' tokens, prompt after prompt [N, width]."""
+        spans = zip(self.batch.lengths, self.batch.answers)
+        return torch.cat([resid_BTD[row, n - (own or 0) - 1 : n - 1] for row, (n, own) in enumerate(spans)])

@@ -1,0 +1,174 @@
+"""What ``exit_advice`` gives: numbers by exit and draft length, the exit that pays most, and what follows in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import xarray as xr
+
+from bathyscope.labels import Label, interval
+from bathyscope.prompts.samples import by_clusters
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_SOURCE: Final = "exit_advice"
+_LOOP: Final = "leviathan2023, greedy"
+_by_exit = partial(Label, "exit", source=_SOURCE)
+_by_draft = partial(Label, "exit draft", source=_SOURCE)
+_verified = partial(Label, "exit", source=_SOURCE, optional=True)
+TABLE: Final = {
+    "acceptance": _by_exit(
+        "share of the generated tokens that an exit foretells", formula="mean of [argmax p_b = next token]"
+    ),
+    **interval("acceptance", _by_exit, "its interval"),
+    "tokens_per_pass": Label("exit draft", "tokens for each full pass", "token", "tokens / passes of the loop", _LOOP),
+    **interval("tokens_per_pass", _by_draft, "its interval", "token", source=_LOOP),
+    "bare_speed": _by_draft("times plain decoding's speed, blocks and head alone"),
+    "speed": _by_draft("times plain decoding's speed, in transformers' generate"),
+    **interval("speed", _by_draft, "its interval"),
+    "foretold_share": _verified("share of the checked drafts that are right, foretold"),
+    "measured_share": _verified("share of the checked drafts that were right"),
+    **interval("measured", _verified, "its interval"),
+    "own_share": _verified("the same, read off plain forwards over the continuations of these prompts"),
+    "as_foretold": _verified("the interval of the difference of both holds 0"),
+    "measured_tokens_per_pass": _verified("tokens for each full pass, measured", "token"),
+    "identical": _verified("share of the prompts that are continued with the same tokens"),
+    "plain_seconds": _verified("wall time of a prompt's plain continuation", "s"),
+    "exit_seconds": _verified("wall time of a prompt's continuation with drafts", "s"),
+    "measured_speed": _verified("times plain decoding's speed, measured"),
+}
+"""``exit`` counts the blocks that are done, ``draft`` the tokens of a draft."""
+
+
+@dataclass(frozen=True, repr=False)
+class ExitAdvice:
+    """Whether stopping early pays, and where.
+
+    Args:
+        data: by ``exit`` and ``draft``; what a run gave too where it was verified.
+
+    Example:
+        >>> advice = bathyscope.exit_advice("model", "prompts.jsonl", new_tokens=4, longest=2, resamples=100)
+        >>> (advice.exit is None) == (advice.draft is None)
+        True
+        >>> advice.table.empty, advice.text == ""
+        (False, False)
+    """
+
+    data: xr.Dataset
+
+    def __repr__(self) -> str:
+        said = "don't" if self.exit is None else f"assistant_early_exit={self.exit}, drafts of {self.draft}"
+        return f"<ExitAdvice for {self.data.attrs['model']}: {said}>"
+
+    @property
+    def exit(self) -> int | None:
+        """The ``assistant_early_exit`` that pays most; None = don't.
+
+        That is where nothing is surely faster than plain decoding, or what should be was not when it was run.
+        """
+        ran = float(self._at["measured_speed"]) if "measured_speed" in self.data else 2.0
+        return self._best[0] if float(self._at["speed_low"]) > 1 and ran > 1 else None
+
+    @property
+    def draft(self) -> int | None:
+        """The tokens of a draft that go with it."""
+        return None if self.exit is None else self._best[1]
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """A row for every exit, with the draft length that pays most there."""
+        return best_drafts(self.data).to_dataframe().reset_index()
+
+    @property
+    def text(self) -> str:
+        """What to do, what an exit for good would change, and what the run gave."""
+        return " ".join([self._advice(), self._threshold(), *self._verification()])
+
+    @property
+    def _best(self) -> tuple[int, int]:
+        place = np.unravel_index(int(self.data["speed"].values.argmax()), self.data["speed"].shape)
+        return int(self.data["exit"].values[place[0]]), int(self.data["draft"].values[place[1]])
+
+    @property
+    def _at(self) -> xr.Dataset:
+        exit_, draft = self._best
+        return self.data.sel(exit=exit_, draft=draft)
+
+    def _advice(self) -> str:
+        at, attrs, (exit_, draft) = self._at, self.data.attrs, self._best
+        drafts = f"drafts of {draft} token{'s' * (draft > 1)}"
+        numbers = (
+            f"{_of(at, 'acceptance')} of the generated tokens are foretold there, {_of(at, 'tokens_per_pass')} come of "
+            f"each full pass, and that is {_of(at, 'speed')} times as fast as plain greedy decoding"
+        )
+        trial = f"{attrs['tokens']} tokens after {attrs['prompts']} prompts{by_clusters(attrs)}, "
+        trial += f"{float(attrs['level']):.0%} intervals"
+        if self.exit is not None:
+            return (
+                f"Draft with the first {exit_} of {attrs['n_blocks']} blocks (assistant_early_exit={exit_}, {drafts}): "
+                f"{numbers} ({trial})."
+            )
+        bare = self.data["bare_speed"]
+        fastest = bare.isel(bare.argmax(("exit", "draft")))
+        said = "Don't: with no exit and no draft is transformers' generate surely faster. "
+        if float(at["speed_low"]) > 1:
+            said = "Don't: it was foretold to be faster, and was not when it was run. "
+        said += f"Nearest: exit {exit_}, {drafts}: {numbers} ({trial})."
+        if float(fastest) > 1:
+            said += (
+                f" Blocks and head alone would be {float(fastest):.3g} times as fast at exit {int(fastest['exit'])} "
+                f"with drafts of {int(fastest['draft'])}; what generate itself takes around each draft eats that up."
+            )
+        return said
+
+    def _threshold(self) -> str:
+        attrs = self.data.attrs
+        bound, units = f"{float(attrs['changed']):.3g}", "clusters" if "cluster" in attrs else "prompts"
+        if np.isnan(attrs["threshold"]):
+            few = int(attrs["threshold_prompts"]) < int(attrs["threshold_fewest"])
+            why = (
+                f"it takes {attrs['threshold_fewest']} {units} to test with, and there are {attrs['threshold_prompts']}"
+                if few
+                else f"tested at exit {attrs['threshold_exit']} on {attrs['threshold_prompts']} {units}"
+            )
+            return f"No threshold is known under which leaving for good changes at most {bound} of the tokens: {why}."
+        return (
+            f"Leaving for good at exit {attrs['threshold_exit']} where its likeliest token has a probability of "
+            f"{float(attrs['threshold']):.3g} or more spares {float(attrs['threshold_ready']):.3g} of the tokens the "
+            f"other blocks and changes at most {bound} of them ({float(attrs['threshold_changed']):.2g} on "
+            f"{attrs['threshold_prompts']} {units} that did not choose it; {float(attrs['level']):.0%} sure)."
+        )
+
+    def _verification(self) -> list[str]:
+        if "measured_share" not in self.data:
+            return []
+        data, attrs = self.data, self.data.attrs
+        same = float(data["identical"].mean())
+        share = "all runs" if same == 1 else f"{same:.4g} of all runs"
+        apart = float(abs(data["own_share"] - data["measured_share"]).max())
+        said = [
+            f"Run on {attrs['verified_prompts']} other prompts: the share of right drafts is as foretold at "
+            f"{int(data['as_foretold'].sum())} of {data.sizes['exit']} exits (read off plain continuations of these "
+            f"prompts, it is at most {apart:.2g} away), and {share} gave the tokens of plain decoding."
+        ]
+        at = data.sel(exit=self._best[0])
+        said.append(
+            f"Wall time at exit {self._best[0]}: {float(at['exit_seconds']):.3g} s a prompt, plain "
+            f"{float(at['plain_seconds']):.3g} s ({float(at['measured_speed']):.3g} times as fast)."
+        )
+        return said
+
+
+def best_drafts(data: xr.Dataset) -> xr.Dataset:
+    """By exit alone: what depends on the draft, at the length with the greatest speed, which is ``draft`` then."""
+    return data.isel(draft=data["speed"].argmax("draft")).reset_coords("draft")
+
+
+def _of(data: xr.Dataset, name: str) -> str:
+    value, low, high = (float(data[f"{name}{end}"]) for end in ("", "_low", "_high"))
+    return f"{value:.3g} ({low:.3g} to {high:.3g})"

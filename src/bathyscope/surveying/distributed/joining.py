@@ -1,0 +1,180 @@
+"""Parts of a survey joined to the run that a single process would have written.
+
+Joining checks that all parts belong to one plan, takes each shard as it is, and adds what is derived from all of them,
+for which no weights are needed (a census of neurons excepted).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bathyscope.errors import OptionError, StoreError
+from bathyscope.runs.difference import difference, listed, version_difference
+from bathyscope.runs.folder import folder_path, verified
+from bathyscope.runs.manifest import FileEntry, Identity, Manifest, load_manifest
+from bathyscope.runs.prompts import PROMPTS, decode_prompts
+from bathyscope.runs.run import CONTROLS, Run
+from bathyscope.runs.shards import read_shard
+from bathyscope.runs.writer import RunWriter
+
+if TYPE_CHECKING:
+    from bathyscope.surveying.plan import SurveyPlan
+
+
+def join(parts: Sequence[str | Path], out: str | Path) -> Run:
+    """Puts the parts of one survey together to the run that a single process would have written.
+
+    Nothing is computed anew but what is derived from all shards; every file's checksum is verified. Controls of the
+    parts are joined too. A join that was interrupted goes on when it is asked for again.
+
+    Args:
+        parts: folders that ``survey(..., part="3/16", out=...)`` wrote.
+        out: folder of the run.
+
+    Raises:
+        OptionError: no folder, or one given twice.
+        StoreError: parts of different surveys or library versions; shards that no part has; a file that is altered; a
+            model that is not as it was, or a measure from outside of the package; ``out`` cannot be written or holds
+            something else.
+        ModelError: the configuration of the model cannot be found, from which results are derived.
+
+    Example:
+        >>> for part in ("1/2", "2/2"):
+        ...     where = f"runs/part-{part[0]}"
+        ...     _ = bathyscope.survey(model, "prompts.jsonl", ["lens"], where, part=part, batch_tokens=64)
+        >>> len(bathyscope.join(["runs/part-1", "runs/part-2"], "runs/joined").prompts)
+        12
+    """
+    if isinstance(parts, str | Path):
+        parts = [parts]
+    folders = [folder_path(part, "parts") for part in parts]
+    if not folders:
+        raise OptionError(
+            "There is nothing to join; give the folders of the parts (bathyscope join PART... --out RUN)."
+        )
+    if len({folder.resolve() for folder in folders}) < len(folders):
+        raise OptionError("A part is given twice; give each folder once.")
+    target = folder_path(out, "out")
+    labels = sorted({path.name for folder in folders for path in (folder / CONTROLS).glob("*")})
+    gathered = {"": _Gathered.of(folders)}
+    for label in labels:
+        gathered[label] = _Gathered.of([folder / CONTROLS / label for folder in folders])
+    plan = gathered[""].plan()
+    found = {label: one.joined(target / CONTROLS / label if label else target, plan) for label, one in gathered.items()}
+    run = found.pop("")
+    return replace(run, controls=found) if found else run
+
+
+@dataclass(frozen=True)
+class _Gathered:
+    """All shards of one run, wherever they lie."""
+
+    manifest: Manifest
+    shards: Mapping[int, tuple[Path, FileEntry]]
+    prompts: tuple[Path, FileEntry]
+
+    @classmethod
+    def of(cls, folders: Sequence[Path]) -> _Gathered:
+        manifests = [load_manifest(folder) for folder in folders]
+        first = manifests[0]
+        for folder, own in zip(folders[1:], manifests[1:]):
+            _require_one_survey(folders[0], first, folder, own)
+        shards = {
+            index: (folder, entry)
+            for folder, own in zip(folders, manifests)
+            for index, entry in own.record.shards.items()
+            if (folder / entry.file).exists()
+        }
+        planned = first.identity.plan
+        missing = [index for index in range(len(planned)) if index not in shards]
+        if missing:
+            ranges = ", ".join(
+                f"{index} (prompts {planned[index][0]} to {planned[index][1] - 1})" for index in missing[:5]
+            )
+            more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+            where = f"in none of the {len(folders)} folders" if len(folders) > 1 else f"not in {str(folders[0])!r}"
+            raise StoreError(
+                f"{len(missing)} of {len(planned)} shards are {where}: {ranges}{more}. "
+                "Finish the parts that should hold them (the same command goes on where it stopped), then join again."
+            )
+        texts = [(f, m.record.files[PROMPTS]) for f, m in zip(folders, manifests) if PROMPTS in m.record.files]
+        if not texts:
+            raise StoreError(
+                "None of the folders holds the survey's prompts, so that nothing can be derived from all of them. Give "
+                "the command of any part again: it keeps them."
+            )
+        return cls(first, shards, texts[0])
+
+    def plan(self) -> SurveyPlan:
+        """The survey as it was planned, on a model without weights where no measure looks at them."""
+        from bathyscope.measures.registry import MEASURES, make
+        from bathyscope.model import config_hash, load
+        from bathyscope.surveying.asking import Survey
+        from bathyscope.surveying.cost import outline
+
+        identity, notes = self.manifest.identity, self.manifest.record.notes
+        foreign = [name for name in identity.measures if name not in MEASURES]
+        if foreign:
+            raise StoreError(
+                f"{', '.join(foreign)} comes from outside the package, and a join does not run code that a folder "
+                "names. Survey the same prompts by one process instead, without part."
+            )
+        options = {
+            name: {key: value for key, value in own.items() if key not in ("reference", "reference_hash")}
+            for name, own in identity.measures.items()
+        }
+        made = [make(MEASURES[name], own) for name, own in options.items()]
+        if any(measure.derived and measure.looks_at_weights for measure in made):
+            model = load(identity.model, revision=identity.revision, dtype=identity.dtype)
+            _require_unchanged(identity, "weights", model.weight_hash, identity.weight_hash)
+            _require_unchanged(identity, "configuration", config_hash(model.hf), identity.config_hash)
+        else:
+            model = outline(identity.model, identity.dtype, identity.revision)
+            _require_unchanged(identity, "configuration", config_hash(model.hf), identity.config_hash)
+            model = replace(model, anatomy=replace(model.anatomy, parallel=bool(notes.get("parallel"))))
+        path, entry = self.prompts
+        prompts = decode_prompts(verified(path / entry.file, entry.sha256), identity)
+        keeps_text = identity.keep_text is not False
+        asked = Survey(
+            made, seed=identity.seed, batch_tokens=identity.batch_tokens, beyond_context=True, keep_text=keeps_text
+        )
+        return asked.plan(model, prompts)
+
+    def joined(self, out: Path, plan: SurveyPlan) -> Run:
+        """The run, written to ``out``."""
+        record = self.manifest.record
+        kept = {"command": record.command, "notes": record.notes, "versions": record.versions}
+        with RunWriter.open(out, asdict(self.manifest.identity), kept) as writer:
+            if writer.is_finished:
+                return writer.run()
+            path, entry = self.prompts
+            writer.attach(PROMPTS, entry.file, verified(path / entry.file, entry.sha256))
+            for index in writer.missing:
+                folder, entry = self.shards[index]
+                marks = self.manifest.identity.marks(index)
+                writer.write(index, read_shard(folder / entry.file, entry.sha256, marks))
+            return writer.finish(plan.derived(writer.merged()))
+
+
+def _require_unchanged(identity: Identity, what: str, here: str, computed_with: str | None) -> None:
+    """What is derived here is derived of the model that the parts were computed with; old runs do not tell."""
+    if computed_with not in (None, here):
+        raise StoreError(
+            f"The {what} of {identity.model!r} here {'are' if what.endswith('s') else 'is'} not what the parts were "
+            "computed with, and results would be derived from it. Join where the model is as it was (or restore its "
+            "files); the parts themselves are whole."
+        )
+
+
+def _require_one_survey(folder: Path, first: Manifest, other: Path, own: Manifest) -> None:
+    names = (str(folder), str(other))
+    lines = difference(first.identity, own.identity, *names)
+    lines = lines or version_difference(first.record.versions, own.record.versions, *names)
+    if lines:
+        raise StoreError(
+            f"{str(folder)!r} and {str(other)!r} are no parts of one survey:\n{listed(lines)}\n"
+            "Join parts that the same command wrote, with the same versions; only --part and --out may differ."
+        )

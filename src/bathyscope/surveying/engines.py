@@ -1,0 +1,218 @@
+"""``survey``: what a model and prompts are asked for, and who computes it, this process or workers elsewhere."""
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from bathyscope.core.interrupts import ended_as_interrupted
+from bathyscope.errors import OptionError, StoreError
+from bathyscope.model import AnyModel, alone, load, loaded
+from bathyscope.model.memory import as_bytes
+from bathyscope.options import Range, checked
+from bathyscope.prompts.prompts import Prompts
+from bathyscope.prompts.source import Source, require_there
+from bathyscope.runs.folder import folder_path, refuse_foreign
+from bathyscope.runs.manifest import RUN, load_manifest
+from bathyscope.runs.parts import Part
+from bathyscope.runs.run import CONTROLS, Run, controls_in
+from bathyscope.schedule import Schedule
+from bathyscope.surgery.copying import reordered
+from bathyscope.surveying.asking import Measures, Survey
+from bathyscope.surveying.controls import controls_of
+from bathyscope.surveying.distributed.driving import survey_by_workers
+
+_OF_LOADING = frozenset(inspect.signature(load).parameters) - {"model"}
+
+
+@checked
+def survey(
+    model: AnyModel,
+    prompts: Source | Prompts,
+    measures: Measures = None,
+    out: str | Path | None = None,
+    seed: int | None = None,
+    batch_tokens: Annotated[int, Range(1)] | None = None,
+    preset: str | None = None,
+    *,
+    memory: str | int | None = None,
+    call_tokens: Annotated[int, Range(1)] | None = None,
+    control: str | Sequence[str] | None = None,
+    schedule: Schedule | str | None = None,
+    part: str | None = None,
+    grow: bool = False,
+    engine: Literal["ray"] | None = None,
+    workers: Annotated[int, Range(1)] | None = None,
+    address: str | None = None,
+    worker_timeout: Annotated[float, Range(1)] = 3600.0,
+    loading: Mapping[str, Any] | None = None,
+    beyond_context: bool | None = None,
+    add_special_tokens: bool = True,
+    chat: bool = False,
+    keep_text: bool = True,
+    progress: bool = True,
+    command: str | None = None,
+    **options: Any,
+) -> Run:
+    """Measures how a model uses its depth on some prompts.
+
+    Args:
+        model: what ``load`` returns or takes, measured with the weights that it has now. Threads that survey one
+            model wait for each other.
+        prompts: a source text (``gsm8k:10``, ``stories.txt:100``), a list of texts, ``Prompt`` objects or
+            token-id lists, a ``PromptSet``, or the ``prompts`` of a run.
+        measures: names, ``"all"``, or None for residual, lens, skip, tokens and effective_depth (or the preset's);
+            beside names also classes derived from ``bathyscope.measures.base.Measure``, and instances of them.
+        out: folder of the run; an interrupted run there is resumed. None keeps everything in memory.
+        seed: of sampled positions and of resampling; None = 0, or the preset's.
+        batch_tokens: tokens of prompts in one shard, the unit that is kept when a run is interrupted. None = 2048, or
+            more where the model is so small that it computes them in less than some seconds.
+        preset: a paper's choices as defaults.
+        memory: what a survey may take on the model's device beside the weights, such as ``20GB``; None = on an
+            accelerator what is free there. It says how large calls are.
+        call_tokens: tokens in one call of a block, instead of those that memory allows. A call that is out of memory is
+            made in pieces. Results change with it by rounding alone.
+        control: what to set beside the model, surveyed on the same prompts: ``untrained`` (the architecture freshly
+            initialised), ``shuffled_blocks`` or ``shuffled_text``, each with a number of seeds if wanted
+            (``untrained:3``); several separated by commas. They are ``run.controls``.
+        schedule: measure the model with its blocks in another order, such as ``drop:7`` or ``swap:3,repeat:8+2``: as
+            if it had been exported with it and loaded again. Its blocks are then numbered in that order.
+        part: compute this part of the survey only, such as ``3/16``, the third of sixteen; ``out`` then holds an
+            unfinished run, and ``bathyscope.join`` makes one of all parts. For machines that share no memory.
+        grow: let a run in ``out`` become the larger one that is asked for, with more measures, with more prompts behind
+            its own, or both. What it has is kept, and what it lacks is computed.
+        engine: who computes: None = this process; ``ray`` = workers on a Ray cluster, each with a GPU where there are
+            any and else with one core. Each loads the model by its name and plans for itself; this process writes.
+        workers: of the engine; None = one for each GPU.
+        address: ``host:port`` of a Ray cluster, or ``auto`` on a machine that belongs to one; None = workers on this
+            machine alone.
+        worker_timeout: seconds after which a worker that loads the model or computes a shard is taken to hang, and
+            another one is put in its place.
+        loading: arguments of ``load`` for a model given by its name, such as ``{"dtype": "bfloat16"}``.
+        beyond_context: prompts longer than the context the model declares: True = run them where positions
+            are not looked up in a table, False = refuse; None = run those of data sets, with a warning, and
+            refuse those given one by one.
+        add_special_tokens: put the tokenizer's own special tokens (BOS) around texts, and BOS before windows of a text
+            file; False = take texts as they stand.
+        chat: write texts as the user's turn in the tokenizer's chat template, and answers as the assistant's; without
+            an answer the assistant's turn is begun. Token ids stay as they are.
+        keep_text: keep the text of every token with the run (``run.prompts``); token ids are always kept.
+        progress: show a progress bar on standard error when it takes long.
+        command: the command line to resume by, for messages.
+        **options: a measure's options under its name, as a dict or its options class.
+
+    Returns:
+        The run: ``run["skip"].effect_future`` is a labelled array. Of a part: what is there of it, without results
+        that are derived from all prompts.
+
+    Raises:
+        OptionError, PromptError, ModelError: what is asked for cannot be done; raised before any compute.
+        StoreError: the folder belongs to another configuration, is altered, or cannot be written.
+
+    Example:
+        >>> texts = ["The old house stood at the edge of the village.", "A light was seen."]
+        >>> run = bathyscope.survey("model", texts, ["lens", "drop"])
+        >>> dict(run["drop"].loss.sizes)
+        {'prompt': 2, 'dropped': 4}
+    """
+    if misplaced := next((name for name in options if name in _OF_LOADING), None):
+        raise OptionError(
+            f"survey() has no option {misplaced!r}, which is one of load(): give loading={{{misplaced!r}: …}} beside a "
+            f"model's name, or the model as load(model, {misplaced}=…) returns it."
+        )
+    controls = controls_of(control)
+    share = None if part is None else Part.parse(part)
+    folder = None if out is None else folder_path(out, "out")
+    if engine is None and (workers is not None or address is not None):
+        raise OptionError("workers and address are of an engine; say which (engine='ray', --engine ray).")
+    if loading and not isinstance(model, str | Path):
+        raise OptionError("loading= is for a model given by its name or folder; this one is loaded already.")
+    if share is not None and out is None:
+        raise OptionError(f"part={part!r} needs a folder to be joined from; give out=... (--out ...).")
+    _require_one_way(share, engine, grow, schedule)
+    if grow:
+        _require_growth(folder, {one.label for one in controls})
+    asked = Survey(
+        measures=measures,
+        seed=seed,
+        batch_tokens=batch_tokens or _cut_of(folder),
+        preset=preset,
+        memory=None if memory is None else as_bytes(memory),
+        call_tokens=call_tokens,
+        beyond_context=beyond_context,
+        add_special_tokens=add_special_tokens,
+        chat=chat,
+        keep_text=keep_text,
+        options=options,
+    )
+    require_there(prompts)
+    if folder is not None:
+        refuse_foreign(folder, RUN)
+    if engine is not None:
+        with ended_as_interrupted():
+            return survey_by_workers(
+                asked,
+                model,
+                prompts,
+                out,
+                controls,
+                loading=loading or {},
+                workers=workers,
+                address=address,
+                timeout=worker_timeout,
+                command=command,
+                progress=progress,
+            )
+    with alone(model), ended_as_interrupted():
+        ready = load(str(model), **loading) if loading else model
+        plan = asked.plan(ready if schedule is None else reordered(loaded(ready), schedule), prompts)
+        for one in controls:
+            one.require(plan.model)
+        run = plan.carry_out(folder, command, progress, share, grow)
+        found: dict[str, Run] = {} if folder is None or share is not None else controls_in(folder)
+        for one in controls:
+            beside = asked.plan(*one.of(plan.model, plan.prompts))
+            place = None if folder is None else folder / CONTROLS / one.label
+            found[one.label] = beside.carry_out(place, command, progress, share, grow)
+        return replace(run, controls=found)
+
+
+def _require_one_way(part: Part | None, engine: str | None, grow: bool, schedule: Schedule | str | None) -> None:
+    """Refuses two ways to share a survey out, and what parts and workers cannot do."""
+    ways = {"part": None if part is None else str(part), "engine": engine}
+    by = " and ".join(f"{name}={way!r}" for name, way in ways.items() if way is not None)
+    if part is not None and engine is not None:
+        raise OptionError(f"{by} are two ways to share a survey out; give one.")
+    if by and grow:
+        raise OptionError(
+            f"grow=True (--grow) is for a whole run, computed by this process, and {by} was given; leave that out, and "
+            "join parts first."
+        )
+    if by and schedule is not None:
+        raise OptionError(
+            f"schedule={str(schedule)!r} and {by} do not go together; export the model (bathyscope export MODEL "
+            "--schedule ORDER --out FOLDER), and survey the exported checkpoint so."
+        )
+
+
+def _require_growth(folder: Path | None, controls: set[str]) -> None:
+    """Refuses to grow what cannot."""
+    if folder is None:
+        raise OptionError("grow=True (--grow) is for a run in a folder; give out=... (--out ...).")
+    left = sorted({path.name for path in (folder / CONTROLS).glob("*")} - controls)
+    if left:
+        raise OptionError(
+            f"The run in {str(folder)!r} has controls that would not grow with it: {', '.join(left)}. Ask for them too "
+            "(control=..., --control ...)."
+        )
+
+
+def _cut_of(folder: Path | None) -> int | None:
+    """Tokens in the shards of the run in a folder, by which it goes on where nothing else is said; None = no run."""
+    if folder is None or not (folder / RUN.manifest).exists():
+        return None
+    try:
+        return load_manifest(folder).identity.batch_tokens
+    except StoreError:  # whoever opens it says so
+        return None

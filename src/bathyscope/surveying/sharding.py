@@ -1,0 +1,115 @@
+"""How a survey is cut: into shards, which are kept when it is interrupted, and batches, which are computed at once."""
+
+from collections.abc import Sequence
+from typing import Any, Final, TypeVar
+
+import torch
+
+from bathyscope.errors import ModelError
+from bathyscope.measures.base import Measure, ModelFacts
+from bathyscope.model.anatomy.anatomy import Anatomy
+from bathyscope.model.memory import free_bytes, tokens_that_fit
+from bathyscope.wavefront.calls import default_tokens
+from bathyscope.wavefront.places import is_accelerator
+
+SHARD_TOKENS: Final = 2048
+"""Tokens of prompts in one shard, at least, where nothing else is asked for."""
+_SHARD_WORK: Final = 5e10
+"""Multiply-adds in the blocks that are worth a file: some ten seconds of a small model on one core."""
+_BATCH_BYTES: Final = 16 << 20
+"""What the residual streams of a batch's rows may take where a batch holds more than one call's tokens."""
+_ACCELERATOR_FACTOR: Final = 64
+_MOST_CALLS: Final = 4
+"""Beyond so many calls' tokens a larger batch is no faster."""
+_MOST_SHARDS: Final = 16
+"""Shards of one convoy, so that little is lost when it is interrupted."""
+
+Unit = TypeVar("Unit")
+
+
+def call_size(
+    anatomy: Anatomy, longest: int, state: int, memory: int | None, device: torch.device, coming: int = 0
+) -> int | None:
+    """Tokens in one call of a block; None = the usual number, where nobody asks for less.
+
+    Args:
+        longest: tokens of the longest prompt.
+        state: bytes of its rows.
+        memory: what a survey may take beside the weights; None = on an accelerator what is free there.
+        coming: bytes of weights that are not there yet, for which room must be left in what is free.
+    """
+    free = free_bytes(device) if memory is None and is_accelerator(device) else None
+    budget = memory if free is None else free - coming
+    if budget is None:
+        return None
+    if memory is not None and state > memory:
+        raise ModelError(
+            f"The rows of a prompt of {longest} tokens take about {state / 1e9:.3g} GB, and memory= allows "
+            f"{memory / 1e9:.3g} GB; allow more, give shorter prompts, or fewer measures at a time."
+        )
+    return tokens_that_fit(anatomy, longest, max(0, budget - state), default_tokens(device), device)
+
+
+def shard_tokens(facts: ModelFacts, measures: Sequence[Measure[Any]], longest: int) -> int:
+    """Tokens of prompts in one shard by default, a multiple of ``SHARD_TOKENS``.
+
+    Writing and reading a shard takes some tenths of a second whatever it holds, so that shards are longer where a
+    model is so small that it computes that many tokens in no time.
+
+    Args:
+        longest: tokens of the longest prompt.
+    """
+    parameters = sum(p.numel() for block in facts.anatomy.blocks for p in block.parameters())
+    rows = 1 + sum(m.rows_per_prompt(facts, longest) + m.rows_after(facts, longest) for m in measures)
+    return SHARD_TOKENS * max(1, round(_SHARD_WORK / (SHARD_TOKENS * rows * max(1, parameters))))
+
+
+def shards_of(lengths: Sequence[int], tokens: int) -> list[tuple[int, int]]:
+    """[first, last) prompts of each shard: consecutive prompts of at most ``tokens`` tokens, or a single longer one."""
+    edges, filled = [0], 0
+    for index, length in enumerate(lengths):
+        if filled and filled + length > tokens:
+            edges.append(index)
+            filled = 0
+        filled += length
+    return list(zip(edges, [*edges[1:], len(lengths)]))
+
+
+def convoys_of(units: Sequence[Unit], sizes: Sequence[int], shards: Sequence[int], room: int) -> list[list[Unit]]:
+    """Batches that visit streamed blocks together, in their order: as many as fit, and no more than 16 shards.
+
+    A convoy holds one batch at least. What is interrupted loses the convoy that it is in.
+
+    Args:
+        sizes: bytes of each one's state.
+        shards: the shard that each belongs to.
+        room: bytes for states at a time.
+    """
+    convoys: list[list[Unit]] = []
+    filled, seen = 0, set[int]()
+    for unit, size, shard in zip(units, sizes, shards, strict=True):
+        if not convoys or filled + size > room or len(seen | {shard}) > _MOST_SHARDS:
+            convoys.append([])
+            filled, seen = 0, set()
+        convoys[-1].append(unit)
+        filled, seen = filled + size, seen | {shard}
+    return convoys
+
+
+def batch_room(
+    anatomy: Anatomy, dtype: torch.dtype, call_tokens: int, device: torch.device, memory: int | None = None
+) -> int:
+    """Rows × tokens that may be in one batch: a call's, or several calls' where the model is narrow.
+
+    Each batch costs some hundredths of a second beside its calls, which counts only in narrow models; in wide ones
+    more prompts at a time would only take memory.
+
+    Args:
+        dtype: of the residual stream.
+        call_tokens: rows × tokens in one call of a block.
+        device: on an accelerator what stands around a call costs more than the call, up to wider models.
+        memory: bytes that a survey may take beside the weights, half of them for a batch's rows.
+    """
+    allowed = _BATCH_BYTES * (_ACCELERATOR_FACTOR if is_accelerator(device) else 1)
+    room = min(allowed, memory // 2 if memory is not None else allowed) // (anatomy.width * dtype.itemsize)
+    return max(call_tokens, min(_MOST_CALLS * call_tokens, room))

@@ -1,0 +1,110 @@
+"""The blocks after any boundary as a differentiable function: rows of the residual stream in, predictions out."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import accumulate
+
+import torch
+from torch import Tensor, nn
+
+from bathyscope.model.anatomy.anatomy import Anatomy
+from bathyscope.model.anatomy.replay import State
+from bathyscope.model.anatomy.sites import replaced
+
+# families take a forward of a single token for a step of generation
+_SHORTEST = 2
+
+
+class Chain:
+    """One prompt's blocks and readout, for rows that own the tokens up to the last that predicts the answer.
+
+    One clean row runs through everything once: it tells what blocks pass on to later blocks beside the stream, and
+    how much memory a row takes until its gradient has been computed. The blocks must stay usable as long as the chain
+    is; ``answer`` is how many of the last ``ids`` are the answer.
+    """
+
+    def __init__(self, anatomy: Anatomy, blocks: Sequence[nn.Module], ids: Tensor, answer: int) -> None:
+        length = len(ids)
+        # the last token's prediction is not looked at; tables by length must stay those of the whole prompt
+        self.tokens = length if anatomy.equal_lengths else max(_SHORTEST, length - 1)
+        self.anatomy = anatomy
+        self._blocks = blocks
+        self._replay = anatomy.replay(ids[None, : self.tokens])
+        self._predicting = slice(length - 1 - answer, length - 1)
+        self._answer_A1 = ids[length - answer :][:, None]
+        self._states: list[State] = []
+        self.row_bytes: list[int] = []
+        self.probability = self._run_clean()
+
+    def predict(self, rows_NTD: Tensor, boundary: int) -> Tensor:
+        """Σ over the answer's tokens of p(token | all before it), [rows], for rows that begin at a boundary."""
+        resid, state = rows_NTD, self._state(boundary, len(rows_NTD))
+        for index in range(boundary, len(self._blocks)):
+            resid = self._replay.run(self._blocks[index], index, resid, None, state=state)
+        return self._answer_probability(resid)
+
+    def rerun(self, index: int, before_TD: Tensor, part: str, added_NTD: Tensor) -> Tensor:
+        """h_{l+1} of block ``index`` run on the clean ``before_TD`` with a part's contribution replaced, [rows, …]."""
+        rows, block = len(added_NTD), self._blocks[index]
+        before_NTD = before_TD[: self.tokens].repeat(rows, 1, 1)
+        with replaced(block, self.anatomy.sites, {part: added_NTD}):
+            return self._replay.run(block, index, before_NTD, None, state=self._state(index, rows))
+
+    def _answer_probability(self, final_NTD: Tensor) -> Tensor:
+        read_NAD = final_NTD[:, self._predicting]
+        logits_MV = self.anatomy.readout(read_NAD.flatten(0, 1))
+        wide = torch.promote_types(logits_MV.dtype, torch.float32)
+        p_NAV = logits_MV.to(wide).softmax(-1).unflatten(0, read_NAD.shape[:2])
+        return p_NAV.gather(-1, self._answer_A1.expand(len(final_NTD), -1, -1)).sum((1, 2))
+
+    def _state(self, boundary: int, rows: int) -> State:
+        """What the clean prompt's blocks before this boundary pass on, for every row."""
+        passed = self._states[boundary]
+        return {key: tuple(t.repeat(rows, *[1] * (t.ndim - 1)) for t in tensors) for key, tensors in passed.items()}
+
+    def _run_clean(self) -> float:
+        """P of the clean prompt; fills the states and ``row_bytes``: of a row that begins at boundary 0 … L."""
+        saved, state = [], State()
+        resid = self._replay.recording.resid0_BTD.clone().requires_grad_()
+        with saved_bytes(self.anatomy.model) as since:
+            for index, block in enumerate(self._blocks):
+                self._states.append(_detached(state))
+                resid = self._replay.run(block, index, resid, None, state=state)
+                saved.append(since())
+            self._states.append(_detached(state))
+            probability = self._answer_probability(resid)
+            saved.append(since())
+        self.row_bytes = list(accumulate(reversed(saved)))[::-1]
+        return probability.item()
+
+
+def _detached(state: State) -> State:
+    return {key: tuple(t.detach() for t in tensors) for key, tensors in state.items()}
+
+
+@contextmanager
+def saved_bytes(model: nn.Module) -> Iterator[Callable[[], int]]:
+    """Gives a function that says how many bytes autograd has saved for the backward pass since it was last asked.
+
+    Storages are counted once and the model's own not at all. Masks and rotary tables, which rows share, are counted
+    too, so that the measure of one row is slightly too large for many.
+    """
+    known = {t.untyped_storage()._cdata for t in (*model.parameters(), *model.buffers())}
+    since = 0
+
+    def note(tensor: Tensor) -> Tensor:
+        nonlocal since
+        storage = tensor.untyped_storage()
+        # what has been saved stays alive until the graph goes, so no address is used twice
+        if storage._cdata not in known:
+            known.add(storage._cdata)
+            since += storage.nbytes()
+        return tensor
+
+    def asked() -> int:
+        nonlocal since
+        found, since = since, 0
+        return found
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        yield asked

@@ -1,0 +1,184 @@
+"""The gradient of a prompt's mean loss with respect to the residual stream at every boundary, from last to first.
+
+Block by block: each is run once more on the stored stream, and the gradient at its output is pulled back to its
+input, so that only one block's graph is in memory. Beside the whole gradient goes its *own* part: that of each
+token's own loss with respect to the stream at the same token. Since no prediction looks back from a later token,
+and a token's own prediction is read where the token is, all its paths stay at the token.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Self
+
+import torch
+from torch import Tensor, nn
+
+from bathyscope.model.anatomy.anatomy import Anatomy
+from bathyscope.model.anatomy.cache import CaptureCache
+from bathyscope.model.anatomy.checks import Checks
+from bathyscope.model.anatomy.gaps import token_gap
+from bathyscope.model.anatomy.replay import Replay, State
+from bathyscope.model.streaming.lending import lent
+from bathyscope.wavefront.calls import even_pieces
+from bathyscope.wavefront.gradients.differentiable import score_scale
+from bathyscope.wavefront.gradients.one_token import OneTokenRows
+
+# float32 logits read at once, and keys and values of rows that own one token each: near a CPU's caches
+_LOGIT_BYTES = 64 << 20
+_KEY_BYTES = 16 << 20
+_ACCELERATOR_FACTOR = 32
+_FEWEST = 8
+
+Entry = tuple[object, int]
+
+
+@dataclass
+class _Flow:
+    """A gradient on its way back: with respect to the stream, and to what blocks passed on beside it."""
+
+    resid: Tensor
+    """[rows, tokens, width]; one row of all tokens, or a row for every token."""
+    passed: dict[Entry, Tensor]
+    """By entry of the state, as far as later blocks read it."""
+
+
+@dataclass(frozen=True)
+class _Graph:
+    """One run of a block: leaves that went in, and what came out."""
+
+    leaf: Tensor
+    state_in: State
+    out: Tensor
+    state_out: State
+
+    @classmethod
+    def of(cls, before: Tensor, state: State, run: Callable[..., Tensor]) -> Self:
+        """``run`` from leaves of its own, on rows of the stream and of what earlier blocks passed on to them."""
+        leaf, rows = _leaf(before), len(before)
+        state_in = {key: tuple(_leaf(t.expand(rows, *t.shape[1:])) for t in ts) for key, ts in state.items()}
+        state_out = dict(state_in)
+        return cls(leaf, state_in, run(leaf, state=state_out), state_out)
+
+    def pull_back(self, flow: _Flow, *, keep: bool = False) -> _Flow:
+        """The gradient at the inputs, given the one at the outputs; ``keep`` the graph for another."""
+        entries = [(key, i) for key, tensors in self.state_in.items() for i in range(len(tensors))]
+        found = torch.autograd.grad(
+            [self.out, *(self.state_out[key][i] for key, i in flow.passed)],
+            [self.leaf, *(self.state_in[key][i] for key, i in entries)],
+            [flow.resid, *flow.passed.values()],
+            retain_graph=keep,
+            allow_unused=True,
+        )
+        return _Flow(found[0], {entry: g for entry, g in zip(entries, found[1:]) if g is not None})
+
+
+@dataclass(frozen=True)
+class DepthGradients:
+    """Gradients of one prompt's mean next-token loss, in nats; ``boundaries`` are h_0 … h_L, [tokens, width] each."""
+
+    anatomy: Anatomy
+    checks: Checks
+    boundaries: Sequence[Tensor]
+    ids: Tensor
+
+    def sweep(self) -> Iterator[tuple[int, Tensor, Tensor]]:
+        """Boundaries L … 0, each with the whole gradient and its own part, [tokens, width] float64."""
+        replay, n_blocks = self.anatomy.replay(self.ids[None]), self.anatomy.n_blocks
+        states, scale = self._states(replay), score_scale(self.boundaries[-1].dtype)
+        at_readout_TD = self._at_readout(scale)
+        total, own = _Flow(at_readout_TD[None], {}), _Flow(at_readout_TD[:, None], {})
+        yield n_blocks, at_readout_TD.double() / scale, at_readout_TD.double() / scale
+        for index in reversed(range(n_blocks)):
+            with lent(self.anatomy.blocks[index]) as block:
+                captured = CaptureCache() if self.checks.tails else None
+                plain = partial(replay.run, block, index, prompts_N=None, cache=captured)
+                graph = _Graph.of(self.boundaries[index][None], states[index], plain)
+                total = graph.pull_back(total, keep=True)
+                rows = self._by_rows(replay, block, index, states[index], captured, own)
+                own = rows if rows is not None else _token_by_token(graph, own)
+            yield index, total.resid[0].double() / scale, own.resid[:, 0].double() / scale
+
+    def _states(self, replay: Replay) -> list[State]:
+        """What the blocks before each boundary pass on in the plain forward."""
+        if not any(arguments.state is not None for arguments in replay.recording.blocks):
+            return [{}] * self.anatomy.n_blocks
+        states: list[State] = []
+        state: State = {}
+        for index, resid_TD in enumerate(self.boundaries[:-1]):
+            states.append(dict(state))
+            with lent(self.anatomy.blocks[index]) as block, torch.no_grad():
+                replay.run(block, index, resid_TD[None], None, state=state)
+        return states
+
+    def _at_readout(self, scale: float) -> Tensor:
+        """scale · ∂(mean loss)/∂h_L, where every token acts on its own loss alone; 0 at the last, which has none."""
+        final_TD, targets = self.boundaries[-1], self.ids[1:, None]
+        found_TD = torch.zeros_like(final_TD)
+        most = max(_FEWEST, _LOGIT_BYTES // (4 * self.anatomy.vocabulary))
+        for first, last in even_pieces(len(targets), most):
+            leaf = final_TD[first:last].clone().requires_grad_()
+            logits_NV = self.anatomy.readout(leaf)
+            wide = torch.promote_types(logits_NV.dtype, torch.float32)
+            loss = -logits_NV.to(wide).log_softmax(-1).gather(-1, targets[first:last]).sum() / len(targets)
+            (found_TD[first:last],) = torch.autograd.grad(loss * scale, leaf)
+        return found_TD
+
+    def _by_rows(
+        self,
+        replay: Replay,
+        block: nn.Module,
+        index: int,
+        state: State,
+        captured: CaptureCache | None,
+        own: _Flow,
+    ) -> _Flow | None:
+        """The own part pulled back over the block with a row for every token; None where that is not the block.
+
+        The rows' outputs must be the plain forward's: a block that carries anything else from token to token than
+        keys and values (a convolution, a recurrence) fails that.
+        """
+        if captured is None:
+            return None
+        length = len(self.ids)
+        rows = OneTokenRows(replay.recording.blocks[index], captured, replay.attends(index, captured), length)
+        if not rows.is_possible:
+            return None
+        found: list[_Flow] = []
+        for first, last in even_pieces(length, _rows_per_call(captured, state)):
+            run = partial(rows.run, block, tokens=range(first, last))
+            graph = _Graph.of(self.boundaries[index][first:last, None], state, run)
+            if token_gap(graph.out.detach()[:, 0], self.boundaries[index + 1][first:last]) > self.checks.tolerance:
+                return None
+            part = _Flow(own.resid[first:last], {entry: g[first:last] for entry, g in own.passed.items()})
+            found.append(graph.pull_back(part))
+        return _joined(found)
+
+
+def _token_by_token(graph: _Graph, own: _Flow) -> _Flow:
+    """The own part pulled back with a backward pass over the whole prompt for every token."""
+    found = []
+    for token in range(len(own.resid)):
+        alone = torch.zeros_like(graph.out)
+        alone[0, token] = own.resid[token, 0]
+        flow = graph.pull_back(_Flow(alone, {e: g[token : token + 1] for e, g in own.passed.items()}), keep=True)
+        found.append(_Flow(flow.resid[:, token : token + 1], flow.passed))
+    return _joined(found)
+
+
+def _joined(flows: Sequence[_Flow]) -> _Flow:
+    """Rows of several flows in one."""
+    passed = {entry: torch.cat([flow.passed[entry] for flow in flows]) for entry in flows[0].passed}
+    return _Flow(torch.cat([flow.resid for flow in flows]), passed)
+
+
+def _leaf(values: Tensor) -> Tensor:
+    return values.detach().clone().requires_grad_()
+
+
+def _rows_per_call(captured: CaptureCache, state: Mapping[object, tuple[Tensor, ...]]) -> int:
+    """Rows whose copies of the prompt's keys and values fit into the room for them."""
+    given = (captured.keys, captured.values, *(t for tensors in state.values() for t in tensors))
+    copied = [tensor for tensor in given if tensor is not None]
+    room = _KEY_BYTES * (_ACCELERATOR_FACTOR if any(t.device.type != "cpu" for t in copied) else 1)
+    return max(1, room // max(1, sum(t.nbytes for t in copied)))

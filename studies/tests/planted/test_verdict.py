@@ -1,0 +1,42 @@
+"""The verdict on models whose depth is known: where readings agree they are right. Who is fooled: test_table.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from bathyscope.runs.run import Run
+from bathyscope.runs.verdict import CLOSE
+from studies.planted import CONSTRUCTIONS, Cell
+from studies.planted import Verdict as Judged
+
+ADDED = {"unused_copy", "either"}
+"""Built to tell what is decodable, or spared, from what is used; the readings' records are of the others."""
+RECORD = {"readable": 12, "own": 11, "later": 12}
+Cells = Callable[[str], dict[str, Cell]]
+Runs = Callable[[str], Run]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("reading", RECORD)
+def test_the_record_of_the_three_readings(reading: str, cells_of: Cells) -> None:
+    right = {name for name in CONSTRUCTIONS if cells_of(name)[f"verdict_{reading}"].verdict is Judged.RIGHT}
+    assert len(CONSTRUCTIONS) - len(ADDED) == 13
+    assert len(right - ADDED) == RECORD[reading]
+    assert right >= ADDED
+
+
+@pytest.mark.thorough
+def test_where_readings_agree_the_depth_is_that_of_the_last_needed_block(run_of: Runs) -> None:
+    verdicts = {name: run_of(name).verdict for name in CONSTRUCTIONS}
+    agreeing = {name: found.depth for name, found in verdicts.items() if found.depth is not None}
+    assert {name for name, found in verdicts.items() if found.agree} == set(agreeing)
+    assert set(CONSTRUCTIONS) - set(agreeing) == {"shared_weights", "backup"}
+    for name, depth in agreeing.items():
+        assert abs(depth - (max(CONSTRUCTIONS[name].truth.needed) + 1)) <= CLOSE, name
+
+
+def test_reasons_name_what_was_planted(run_of: Runs) -> None:
+    assert "share weights" in run_of("shared_weights").verdict.reasons[0]
+    assert "back each other up" in run_of("backup").verdict.reasons[0]

@@ -1,0 +1,111 @@
+"""Which prompts of two runs are the same, and when it is better not to believe names."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from support.compared import a_run
+
+from bathyscope.analysis.depths.pairing import Match, match
+from bathyscope.analysis.depths.side import sides_of
+from bathyscope.errors import OptionError
+
+TOKENS = [50, 60, 70, 40]
+
+
+def matched(first: dict[str, Any], second: dict[str, Any], paired: bool | None = None) -> Match:
+    plain = {"prompts": 4, "n_tokens": TOKENS, "model": "own/one"}
+    return match(*sides_of([a_run(**{**plain, **first}), a_run(**{**plain, "model": "own/two", **second})]), paired)
+
+
+def test_equal_token_ids_are_paired_whatever_the_names() -> None:
+    found = matched({"dataset": "a.jsonl"}, {"dataset": "b.jsonl", "tokenizer_hash": "u" * 64})
+    assert found.first.size
+    assert found.first.tolist() == found.second.tolist() == [0, 1, 2, 3]
+    assert found.note == ""
+
+
+def test_other_tokenizers_are_paired_by_id_with_a_warning() -> None:
+    found = matched(
+        {"ids": ["a", "b", "c", "d"]},
+        {"ids": ["d", "b", "a", "e"], "tokenizer_hash": "u" * 64, "prompt_hash": "2"},
+    )
+    assert found.first.tolist() == [0, 1, 3]
+    assert found.second.tolist() == [2, 1, 0]
+    assert "one and two have different tokenizers and are paired by prompt id" in found.note
+    assert "cannot be checked, say paired=False (--unpaired) where they are not" in found.note
+    assert "share 3 prompts; 1 and 1 of their own are left out" in found.note
+
+
+def test_ten_and_four_prompts_of_the_same_data_share_four() -> None:
+    found = matched(
+        {"dataset": "gsm8k:4"}, {"dataset": "gsm8k:6", "prompts": 6, "n_tokens": [*TOKENS, 9, 8], "seed": 1}
+    )
+    assert found.first.tolist() == found.second.tolist() == [0, 1, 2, 3]
+    assert found.note == "one on gsm8k:4 and two on gsm8k:6 share 4 prompts; 0 and 2 of their own are left out"
+
+
+def test_other_data_are_two_samples_without_a_word() -> None:
+    found = matched({"dataset": "gsm8k:4"}, {"dataset": "hellaswag:4", "prompt_hash": "2"})
+    assert not found.first.size
+    assert found.note == ""
+    assert not matched({}, {}, paired=False).first.size
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "why"),
+    [
+        ({}, {"prompt_hash": "2"}, "but the prompts differ (another seed, split, file, label or chat template?)"),
+        (
+            {},
+            {"prompt_hash": "2", "prompts": 5, "n_tokens": [50, 61, 70, 40, 30]},
+            "but prompt '1' has 60 and 61 tokens under the same tokenizer",
+        ),
+        (
+            {"dataset": "given"},
+            {"dataset": "given", "prompt_hash": "2", "prompts": 5, "n_tokens": [*TOKENS, 1]},
+            "different lists of prompts, whose ids mean nothing outside of them",
+        ),
+        (
+            {"dataset": "books.txt:4"},
+            {"dataset": "books.txt:4", "prompt_hash": "2", "tokenizer_hash": "u" * 64},
+            "windows of tokens, which hold different text under different tokenizers",
+        ),
+        (
+            {"dataset": "sums:4"},
+            {"dataset": "sums:4", "prompt_hash": "2", "tokenizer_hash": "u" * 64, "seed": 7},
+            "with the seeds 0 and 7, so the problems differ",
+        ),
+    ],
+)
+def test_names_that_agree_are_not_believed_against_the_evidence(
+    first: dict[str, Any], second: dict[str, Any], why: str
+) -> None:
+    # the made-up run's own seed is that of its curves; the identity's is set apart
+    sides = sides_of([with_seed(first, "own/one"), with_seed(second, "own/two")])
+    found = match(*sides, None)
+    assert not found.first.size
+    assert re.search(re.escape(why), found.note)
+    insisted = match(*sides, True)
+    assert insisted.first.size
+    assert "paired by prompt id because paired=True (--paired) says so" in insisted.note
+
+
+def with_seed(changes: dict[str, Any], model: str):
+    changes = dict(changes)
+    seed = changes.pop("seed", 0)
+    run = a_run(**{"prompts": 4, "n_tokens": TOKENS, "model": model, **changes})
+    run.manifest["identity"]["seed"] = seed
+    return run
+
+
+def test_pieces_of_characters_are_the_same_text_under_any_tokenizer() -> None:
+    same = {"dataset": "books.txt:4?chars=1000"}
+    assert matched(same, {**same, "prompt_hash": "2", "tokenizer_hash": "u" * 64}).first.size
+
+
+def test_insisting_on_pairs_where_there_are_none_is_refused() -> None:
+    with pytest.raises(OptionError, match=r"paired=True \(--paired\), but one and two have no prompt id in common"):
+        matched({}, {"ids": list("wxyz"), "prompt_hash": "2"}, paired=True)

@@ -1,0 +1,35 @@
+"""Names of packages that are imported when they are first asked for."""
+
+from pathlib import Path
+
+import pytest
+
+import bathyscope
+from bathyscope.core.lazy import found, homes
+
+SOURCE = """
+from typing import TYPE_CHECKING
+from json import dumps
+if TYPE_CHECKING:
+    import ast
+    from math import floor as floor, pi as circle
+"""
+
+
+def test_what_is_imported_for_type_checkers_is_known_by_its_name_here(tmp_path: Path) -> None:
+    (tmp_path / "package.py").write_text(SOURCE)
+    assert homes(str(tmp_path / "package.py")) == {"floor": "math:floor", "circle": "math:pi"}
+
+
+def test_a_name_is_loaded_from_its_home_and_others_are_refused() -> None:
+    assert found("package", {"floor": "math:floor"}, "floor")(2.5) == 2
+    with pytest.raises(AttributeError, match="module 'package' has no attribute 'ceil'"):
+        found("package", {"floor": "math:floor"}, "ceil")
+
+
+def test_every_name_of_the_package_has_one_home() -> None:
+    assert bathyscope._LAZY["group"] == bathyscope._LAZY["grouped"] == "bathyscope.analysis.depths:grouped"
+    assert bathyscope._LAZY["open"] == "bathyscope.runs.run:open_run"
+    assert len(bathyscope.__all__) == len(set(bathyscope.__all__)) > len(bathyscope._LAZY) > 35
+    with pytest.raises(AttributeError, match="module 'bathyscope' has no attribute 'surveys'"):
+        _ = bathyscope.surveys  # type: ignore[attr-defined]

@@ -1,0 +1,128 @@
+"""A bar appears once the whole is expected to take longer than five seconds, lines in a log, and nothing when quiet."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+import pytest
+
+from bathyscope.core import progress
+from bathyscope.core.progress import ProgressBar
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(progress.time, "monotonic", clock.monotonic)
+    return clock
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+
+
+@pytest.mark.usefixtures("terminal")
+@pytest.mark.parametrize(
+    ("seconds", "done", "shown"), [(1.0, 50.0, False), (3.0, 50.0, True), (1.0, 10.0, True), (9.0, 0.0, False)]
+)
+def test_it_shows_itself_where_it_is_worth_it(clock: Clock, seconds: float, done: float, shown: bool) -> None:
+    with ProgressBar("surveying", total=100) as bar:
+        clock.now += seconds
+        bar.advance_to(done)
+        assert (bar._bar is not None) == shown
+        if bar._bar is not None:
+            assert bar._bar.tasks[0].completed == done
+
+
+@pytest.mark.usefixtures("terminal")
+def test_work_of_an_earlier_run_is_not_counted_as_fast(clock: Clock) -> None:
+    """Ten of the ten per cent left took two seconds: nothing to show; one of fifty would take long."""
+    with ProgressBar("surveying", total=100, done=90) as bar:
+        clock.now += 2
+        bar.advance_to(100)
+        assert bar._bar is None
+    with ProgressBar("surveying", total=100, done=50) as bar:
+        clock.now += 2
+        bar.advance_to(51)
+        assert bar._bar is not None
+        assert bar._bar.tasks[0].completed == 51
+
+
+@pytest.mark.usefixtures("terminal")
+def test_a_terminal_that_does_not_move_its_cursor_has_lines(
+    clock: Clock, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_handlers(monkeypatch)
+    monkeypatch.setenv("TERM", "dumb")
+    with ProgressBar("surveying", total=100) as bar:
+        clock.now += 10
+        bar.advance_to(50)
+        assert bar._bar is None
+    assert capsys.readouterr().err.startswith("surveying: 50%, 0:00:10 passed")
+
+
+def test_quiet_is_quiet(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+    with ProgressBar("surveying", total=100, quiet=True) as bar:
+        clock.now += 1000
+        bar.advance_to(1)
+    assert capsys.readouterr() == ("", "")
+
+
+def without_handlers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that has not set logging up. Called by a test itself, as the test runner has when one begins."""
+    monkeypatch.setattr(progress.LOGGER, "propagate", False)
+
+
+def test_a_log_has_a_line_now_and_then(
+    clock: Clock, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After ten seconds, or a tenth of what has passed."""
+    without_handlers(monkeypatch)
+    with ProgressBar("surveying", total=1000) as bar:
+        for second in range(1, 1001):
+            clock.now += 1
+            bar.advance_to(second)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "surveying: 0%, 0:00:01 passed, about 0:16:39 left"
+    assert lines[1] == "surveying: 1%, 0:00:11 passed, about 0:16:29 left"
+    assert lines[-1] == "surveying: done in 0:16:40"
+    # nine of ten seconds each up to 100 s, then each a tenth later than the one before
+    assert 25 < len(lines) < 45
+
+
+def test_short_work_and_interrupted_work_say_no_more_than_they_did(
+    clock: Clock, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_handlers(monkeypatch)
+
+    def interrupted() -> None:
+        with ProgressBar("surveying", total=100) as bar:
+            clock.now += 2
+            bar.advance_to(10)
+            raise KeyboardInterrupt
+
+    with ProgressBar("surveying", total=10) as bar:
+        clock.now += 1
+        bar.advance_to(10)
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert capsys.readouterr().err.splitlines() == ["surveying: 10%, 0:00:02 passed, about 0:00:18 left"]
+
+
+def test_a_program_with_logging_gets_records(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "bathyscope"), ProgressBar("surveying", total=100) as bar:
+        clock.now += 10
+        bar.advance_to(25)
+    assert [record.name for record in caplog.records] == ["bathyscope"] * 2
+    assert caplog.records[0].values == {"what": "surveying", "share": 0.25, "seconds": 10, "seconds_left": 30}

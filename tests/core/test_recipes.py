@@ -1,0 +1,87 @@
+"""Recipes: what is read from the file, and what overrides it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bathyscope.cli.commands.survey import asked_for
+from bathyscope.core.recipes import overlay, read_recipe
+from bathyscope.errors import OptionError
+from bathyscope.measures.declared.skip import SkipOptions
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "survey.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_overlay_replaces_one_option_and_keeps_its_neighbours() -> None:
+    recipe = {"seed": 1, "lens": {"k": 4, "top_p": 0.5}, "out": "a"}
+    assert overlay(recipe, {"lens": {"k": 9}, "out": "b", "drop": {"blocks": [1]}}) == {
+        "seed": 1,
+        "lens": {"k": 9, "top_p": 0.5},
+        "out": "b",
+        "drop": {"blocks": [1]},
+    }
+    assert recipe["lens"] == {"k": 4, "top_p": 0.5}
+
+
+def test_an_empty_recipe_says_nothing(tmp_path: Path) -> None:
+    assert read_recipe(written(tmp_path, "# nothing yet\n")) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("- model\n- prompts\n", "holds a list; write one argument a line"),
+        ("model: [\n", "is no YAML"),
+        ("model: m\nprompts: gsm8k:1\nseed: 1\nseed: 2\n", "'seed' is given twice (line 4); keep one"),
+        ("model: m\nprompts: gsm8k:1\nseed: 1:30\n", "seed takes a whole number; '1:30' given"),
+        ("model: m\nprompts: gsm8k:1\nseed: 1.5\n", "seed takes a whole number; 1.5 given"),
+        ("model: m\nprompts: gsm8k:1\npromts: x\n", "Did you mean 'prompts'"),
+        ("model: m\nprompts: gsm8k:1\nseed: many\n", "seed takes a whole number; 'many' given"),
+        ("model: m\nprompts: gsm8k:1\nmeasures: [lens, 3]\n", "measures takes a text; 3 given"),
+        ("model: m\nprompts: gsm8k:1\ntrust_remote_code: 1\n", "takes true or false; 1 given"),
+        ("model: m\nprompts: gsm8k:1\ndevice: 0\n", "device takes a text; 0 given"),
+        ("model: m\nprompts: gsm8k:1\nprogress: false\n", "has no option 'progress'"),
+        ("prompts: gsm8k:1\n", "No model given"),
+        ("model: m\n", "No prompts given"),
+    ],
+)
+def test_a_wrong_recipe_is_refused_with_the_reason(tmp_path: Path, text: str, words: str) -> None:
+    path = written(tmp_path, text)
+    with pytest.raises(OptionError) as caught:
+        asked_for(path, {})
+    assert words in str(caught.value)
+
+
+def test_a_missing_recipe_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match=r"none\.yaml' cannot be read: No such file"):
+        read_recipe(tmp_path / "none.yaml")
+
+
+def test_arguments_go_to_the_call_they_belong_to(tmp_path: Path) -> None:
+    path = written(
+        tmp_path, "model: m\nrevision: main\nprompts: gsm8k:1\nmeasures: [lens, skip]\nskip: {parts: block}\n"
+    )
+    model, loading, surveying = asked_for(path, {"dtype": "float32", "batch_tokens": 7})
+    given = {name: value for name, value in loading.items() if value is not None}
+    defaults = {"trust_remote_code": False, "placement": "auto", "stream": False}
+    assert model == "m"
+    assert given == {"revision": "main", "dtype": "float32", **defaults}
+    given = {name: value for name, value in surveying.items() if value is not None}
+    assert given == {
+        "prompts": "gsm8k:1",
+        "measures": "lens,skip",
+        "out": "runs/m-gsm8k-1",
+        "batch_tokens": 7,
+        "add_special_tokens": True,
+        "chat": False,
+        "grow": False,
+        "keep_text": True,
+        "worker_timeout": 3600.0,
+        "skip": SkipOptions(parts=("block",)),
+    }

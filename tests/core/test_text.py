@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import pytest
+
+from bathyscope.core.text import elided, shown
+
+
+@pytest.mark.parametrize(
+    ("given", "seen"),
+    [
+        ("plain, ünïcode 語 – and $signs$", "plain, ünïcode 語 – and $signs$"),
+        ("a\x1b[31mred\x07", r"a\x1b[31mred\x07"),
+        ("two\r\nlines\tand", r"two\r\nlines\tand"),
+        ("turned \u202eround", r"turned \u202eround"),
+        ("half \udc80 letter", r"half \udc80 letter"),
+        ("no letter \uffff", r"no letter \uffff"),
+        ("fixed\xa0blank, \u200cjoiners\u200d", "fixed\xa0blank, \u200cjoiners\u200d"),
+        (7, "7"),
+    ],
+)
+def test_what_acts_is_seen_and_the_rest_stays(given: object, seen: str) -> None:
+    assert shown(given) == seen
+    shown(given).encode("utf-8")
+
+
+def test_what_is_wanted_is_kept() -> None:
+    assert shown("two\nlines\x1b", keep="\n") == "two\nlines" + r"\x1b"
+
+
+def test_long_texts_end_in_an_ellipsis() -> None:
+    assert elided("short", 5) == "short"
+    assert elided("longer", 5) == "long…"
+    assert elided("a\x1bb", 4) == r"a\x…"

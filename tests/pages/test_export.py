@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from support.synthetic import small_run
+
+from bathyscope.errors import OptionError, StoreError
+from bathyscope.pages.export import save_figures
+
+SMALL = small_run()
+HEADS = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    return save_figures(SMALL, tmp_path_factory.mktemp("figures") / "new" / "folder")
+
+
+def test_one_file_per_figure_and_format(saved: list[Path]) -> None:
+    names = [f"{name}.{end}" for name in ("effective_depth", "drop") for end in ("png", "svg", "pdf")]
+    assert [path.name for path in saved] == names
+    assert all(path.read_bytes().startswith(HEADS[path.suffix[1:]]) for path in saved)
+    assert sorted(os.listdir(saved[0].parent)) == sorted(names)
+
+
+def test_same_run_same_bytes(saved: list[Path], tmp_path: Path) -> None:
+    again = save_figures(SMALL, str(tmp_path))
+    assert [path.read_bytes() for path in again] == [path.read_bytes() for path in saved]
+
+
+def test_files_hold_no_date(saved: list[Path]) -> None:
+    for path in saved:
+        content = path.read_bytes()
+        assert b"dc:date" not in content
+        assert b"CreationDate" not in content
+
+
+def test_unknown_format_writes_nothing(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match=r"'jpg' is not known; allowed: png, svg, pdf"):
+        save_figures(SMALL, tmp_path, ["png", "jpg"])
+    assert not os.listdir(tmp_path)
+
+
+@pytest.mark.parametrize("formats", ["png", []])
+def test_formats_are_a_list(formats: object, tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="give a list of at least one of: png, svg, pdf"):
+        save_figures(SMALL, tmp_path, formats)  # type: ignore[arg-type]
+
+
+def test_folder_that_is_a_file_is_said(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("mine")
+    with pytest.raises(StoreError, match=r"Cannot write '.*taken/effective_depth.png': .*Give a place"):
+        save_figures(SMALL, tmp_path / "taken")
+    assert (tmp_path / "taken").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("runs/qwen",), "drawn from runs, and 'runs/qwen' of type str was given"),
+        (([SMALL, SMALL],), "Figures are of one run, and 2 were given; save_side_by_side takes several"),
+        (
+            (SMALL, "x", ["png"], {"band": "none"}),
+            r"options is bathyscope.pages.FigureOptions\(...\), or None; .* dict",
+        ),
+    ],
+)
+def test_arguments_of_another_type_are_one_sentence(arguments: tuple[object, ...], words: str, tmp_path: Path) -> None:
+    run, *rest = arguments
+    with pytest.raises(OptionError, match=words):
+        save_figures(run, tmp_path, *rest[1:])  # type: ignore[arg-type]
+    assert not os.listdir(tmp_path)

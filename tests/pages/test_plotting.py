@@ -1,0 +1,73 @@
+"""Single panels: in somebody's own axes, and as files with caption and numbers."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from support.artists import curve
+from support.synthetic import synthetic_run, without
+
+import bathyscope
+from bathyscope.errors import OptionError
+from bathyscope.pages.plotting import save_panels
+
+RUN = synthetic_run(4, 4, model="/home/somebody/models/qwen")
+
+
+def test_a_panel_is_drawn_alone_or_in_the_place_of_axes() -> None:
+    alone = bathyscope.plot(RUN, "lens.kl", width=3.3)
+    assert isinstance(alone, Figure)
+    assert alone.get_size_inches()[0] == pytest.approx(3.3)
+    whole, axes = plt.subplots(1, 2)
+    part = bathyscope.plot(RUN, "lens.kl", axes[1])
+    assert part in whole.subfigs
+    assert axes[0] in whole.axes
+    for drawn in (alone, part):
+        _, y = curve(next(ax for ax in drawn.findobj(Axes) if isinstance(ax, Axes)), "KL(lens ‖ final)")
+        weights = RUN["lens"].n_tokens.values
+        wanted = np.average(RUN["lens"].kl_lens_final.values, axis=0, weights=weights)
+        np.testing.assert_allclose(y, wanted)
+    plt.close(whole)
+
+
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [
+        ("lenz.kl", "There is no figure 'lenz' of this run; it has .*Did you mean 'lens'.* such as lens.kl"),
+        ("lens.kll", "'lens.kll' is no panel of this run; allowed: lens.kl, .*Did you mean 'kl'"),
+        ("lens", "'lens' is a figure of [0-9]+ panels; name one; allowed: lens.kl, "),
+    ],
+)
+def test_what_there_is_not_is_refused(what: str, words: str) -> None:
+    with pytest.raises(OptionError, match=words):
+        bathyscope.plot(RUN, what)
+
+
+def test_axes_without_a_grid_are_refused() -> None:
+    figure = plt.figure()
+    with pytest.raises(OptionError, match="not one of a grid"):
+        bathyscope.plot(RUN, "lens.kl", figure.add_axes((0, 0, 1, 1)))
+    plt.close(figure)
+
+
+def test_panels_are_files_of_a_journals_width_with_caption_and_numbers(tmp_path: Path) -> None:
+    run = without(RUN, *(name for name in RUN if name != "lens"))
+    written = {path.name for path in save_panels(run, tmp_path, ["svg"])}
+    assert {"lens.kl.svg", "lens.entropy.svg", "lens.txt", "lens.csv"} <= written
+    picture = (tmp_path / "lens.kl.svg").read_text()
+    assert 'width="237.6pt"' in picture  # 3.3 in
+    assert "somebody" not in picture
+    caption = (tmp_path / "lens.txt").read_text()
+    assert caption.startswith("Logit lens: ")
+    assert "qwen on" in caption
+    rows = list(csv.DictReader((tmp_path / "lens.csv").open()))
+    own = [float(row["mean"]) for row in rows if row["variable"] == "entropy"]
+    tokens = run["lens"]["n_tokens"].values
+    np.testing.assert_allclose(own, tokens @ run["lens"]["entropy"].values / tokens.sum())
+    assert all(float(row["low"]) <= float(row["mean"]) <= float(row["high"]) for row in rows)

@@ -1,0 +1,63 @@
+"""Means along the depth and their intervals, one column at a time by the one interval of means."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import xarray as xr
+from support.synthetic import synthetic_run
+
+from bathyscope.runs.by_place import by_block, by_place, cost_of_leaving_out
+from bathyscope.statistics import bootstrap
+from bathyscope.statistics.bootstrap import mean_interval, mean_intervals
+
+RUN = synthetic_run(4, prompts=5)
+
+
+def test_columns_have_the_interval_that_each_has_alone() -> None:
+    values = np.random.default_rng(3).normal(size=(7, 4))
+    values[2, 1] = np.nan
+    values[1:, 3] = np.nan
+    for column, found in enumerate(mean_intervals(values, seed=5)):
+        own = values[:, column]
+        np.testing.assert_allclose(found, mean_interval(own[~np.isnan(own)], seed=5), rtol=1e-12)
+    assert np.isnan(mean_intervals(values[:1])).all()
+
+
+def test_columns_without_gaps_are_reckoned_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page has thousands of places, whose intervals one after the other would take most of its time."""
+
+    def one_alone(*_: object, **__: object) -> None:
+        raise AssertionError("a column was reckoned alone")
+
+    monkeypatch.setattr(bootstrap, "bootstrap_interval", one_alone)
+    assert len(mean_intervals(np.random.default_rng(3).normal(size=(7, 40)))) == 40
+
+
+def test_the_cost_of_a_block_is_paired_by_prompt() -> None:
+    cost = cost_of_leaving_out(RUN)
+    assert cost is not None
+    drop = RUN["drop"]
+    added = np.array([[float(drop.loss[p, b]) - float(drop.baseline_loss[p]) for b in range(4)] for p in range(5)])
+    np.testing.assert_array_equal(cost.by_prompt, added)
+    np.testing.assert_allclose(cost.mean, added.mean(0))
+    assert cost.places == (0, 1, 2, 3)
+    keys = [one.key for one in by_block(RUN)]
+    assert len(set(keys)) == len(keys)
+    assert {"drop", "swap", "norm-block", "output-all"} <= set(keys)
+
+
+def test_only_variables_along_the_depth_are_summed_up() -> None:
+    data = xr.Dataset(
+        {
+            "one": (("prompt", "boundary"), np.array([[1.0, np.nan], [3.0, 2.0]]), {"units": "nats"}),
+            "two": (("prompt", "block", "token"), np.zeros((2, 1, 3))),
+            "number": (("prompt", "boundary"), np.array([[7, 9], [31, 2]]), {"formula": "argmax |h_b|"}),
+            "three": ("prompt", np.zeros(2)),
+            "four": (("prompt", "block"), np.array([["a"], ["b"]])),
+        },
+        {"boundary": [0, 1]},
+    )
+    (found,) = by_place(data, seed=0)
+    assert (found.key, found.units, found.places) == ("one", "nats", (0, 1))
+    assert found.mean.tolist() == [2.0, 2.0]

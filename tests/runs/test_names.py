@@ -1,0 +1,39 @@
+"""Runs and models are called by no more than tells them apart, the same wherever they are shown."""
+
+from __future__ import annotations
+
+import pytest
+import xarray as xr
+from support.synthetic_runs import identity
+
+from bathyscope.runs.names import model_names, run_names
+from bathyscope.runs.run import Run
+
+
+def named(*models_and_data: tuple[str, str]) -> list[str]:
+    """Names of runs of these models on these data sets."""
+    runs = [Run(xr.DataTree(), {"identity": identity(model=m, dataset=d)}) for m, d in models_and_data]
+    return run_names(runs)
+
+
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        ([("Qwen/one", "gsm8k:10")], ["one on gsm8k:10"]),
+        ([("Qwen/one", "gsm8k:10"), ("runs/two", "gsm8k:10")], ["one", "two"]),
+        ([("Qwen/one", "gsm8k:10"), ("Qwen/one", "math:5")], ["gsm8k:10", "math:5"]),
+        ([("Qwen/one", "gsm8k:10"), ("runs/two", "math:5")], ["one on gsm8k:10", "two on math:5"]),
+        ([("a/one", "gsm8k:10"), ("a/two", "gsm8k:10"), ("a/one", "gsm8k:10")], ["one (1)", "two", "one (2)"]),
+        ([("a/one", "gsm8k:10"), ("b/one", "gsm8k:10")], ["a/one", "b/one"]),
+        ([], []),
+    ],
+)
+def test_runs_are_called_by_what_tells_them_apart(given: list[tuple[str, str]], names: list[str]) -> None:
+    assert named(*given) == names
+
+
+def test_models_are_called_without_their_folders_where_that_tells_them_apart() -> None:
+    assert model_names(["/data/models/one", "two/"]) == ["one", "two"]
+    assert model_names(["a/one", "a/one", "b/two"]) == ["one", "one", "two"]
+    assert model_names(["a/one", "b/one", "b/two"]) == ["a/one", "b/one", "two"]
+    assert model_names(["/"]) == ["/"]

@@ -1,0 +1,290 @@
+"""The verdict: readings by prompt, when they agree, and what is said."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+from numpy.typing import NDArray
+from support.idle import after_each, behind_all, with_idle_blocks
+
+import bathyscope
+from bathyscope.errors import OptionError
+from bathyscope.model import load
+from bathyscope.model.reading import tokenized
+from bathyscope.runs.verdict import Null, blocks_until, verdict_of
+
+CHECKPOINTS = Path(__file__).parents[2] / "checkpoints"
+EARLY = [4.0, 1.0, 0.0, 0.0]
+"""Effects of four blocks: 80 %, then 20 %, so that 90 % is done half-way through block 1."""
+LATE = [1.0, 1.0, 1.0, 7.0]
+
+
+def run(
+    prediction: list[float], own: list[list[float]], later: list[list[float]] | None = None
+) -> dict[str, xr.Dataset]:
+    """Lens and skip of a model of four blocks on as many prompts as are given."""
+    lens = xr.Dataset({"prediction_depth": ("prompt", prediction)}).assign_coords(boundary=range(5))
+
+    def effects(values: list[list[float]]) -> tuple[tuple[str, ...], np.ndarray]:
+        twice = np.stack([np.array(values), 9 * np.array(values)[:, ::-1]], 1)
+        return ("prompt", "part", "reduction", "skipped"), twice[:, None]
+
+    skip = xr.Dataset(
+        {"output_all": effects(own), "output_future": effects(later or own)},
+        {"part": ["block"], "reduction": ["mean", "max"], "skipped": range(4)},
+    )
+    return {"lens": lens, "skip": skip}
+
+
+def test_blocks_until_a_share_lie_between_blocks_by_proportion() -> None:
+    np.testing.assert_allclose(blocks_until([EARLY, LATE, [0, 0, 0, 5], [1, 0, 0, 0]]), [1.5, 3 + 6 / 7, 3.9, 0.9])
+    # evenly spread effects are done at the share itself
+    np.testing.assert_allclose(blocks_until(np.ones((1, 7)), 0.5), [3.5])
+    assert np.isnan(blocks_until([[0.0, 0.0], [np.nan, np.nan]])).all()
+    # an effect that is not known is not none: all others may be small beside it
+    assert np.isnan(blocks_until([[np.nan, 1.0, 1.0], [1.0, 1.0, np.nan]])).all()
+
+
+def test_each_reading_is_a_mean_over_prompts_with_an_interval() -> None:
+    found = verdict_of(run([1.0, 2.0, 3.0], [EARLY, EARLY, LATE], [LATE, LATE, LATE]))
+    assert (found.readable.value, found.n_blocks) == (2.0, 4)
+    assert found.own.value == pytest.approx((1.5 + 1.5 + 3 + 6 / 7) / 3)
+    assert found.later.value == pytest.approx(3 + 6 / 7)
+    assert found.readable.low < 2.0 < found.readable.high <= 4.0
+    assert found.later.ratio == pytest.approx(found.later.value / 4)
+
+
+def test_one_depth_is_stated_where_two_readings_agree() -> None:
+    found = verdict_of(run([2.0, 2.0], [EARLY, EARLY]))
+    assert found.agree
+    assert found.depth == pytest.approx(1.75)
+    assert found.reasons == ()
+    assert found.text == (
+        "This model uses about 1.8 (1.8 to 1.8) of its 4 blocks to reach its prediction. "
+        "What later tokens use of a token is done after 1.5 (1.5 to 1.5) blocks."
+    )
+
+
+@pytest.mark.parametrize(("prediction", "effects", "why"), [(1.0, LATE, "sharpen"), (4.0, EARLY, "back each other up")])
+def test_readings_that_disagree_give_no_depth_but_a_reason(prediction: float, effects: list[float], why: str) -> None:
+    found = verdict_of(run([prediction] * 2, [effects] * 2))
+    assert not found.agree
+    assert found.depth is None
+    assert why in found.reasons[0]
+    assert found.text.startswith("Two ways to count disagree on how many of its 4 blocks this model uses. ")
+    assert found.details[0] == f"Why they may differ: {found.reasons[0]}."
+    assert found.details[1] == f"What later tokens use of a token is done after {found.later} blocks."
+
+
+def test_the_edge_of_agreement_is_one_block() -> None:
+    assert verdict_of(run([2.5, 2.5], [EARLY, EARLY])).agree
+    assert not verdict_of(run([2.51, 2.51], [EARLY, EARLY])).agree
+
+
+def test_wide_intervals_say_how_many_prompts_would_do() -> None:
+    few = verdict_of(run([1.0, 1.0, 3.0], [EARLY] * 3))
+    wanted = int(np.ceil(3 * (few.readable.high - few.readable.low) ** 2))
+    # what later tokens use may be less certain, and is not what is counted for
+    depths = "the depth" if few.agree else "both depths"
+    assert few.text.endswith(f"To know {depths} within a block, survey about {wanted} prompts.")
+    assert verdict_of(run([2.0], [EARLY])).advice == "One prompt has no interval: survey at least ten."
+
+
+def test_a_reading_of_one_prompt_needs_more_whatever_the_other_has() -> None:
+    found = verdict_of(run([1.4, 1.5, 1.6], [EARLY, [np.nan] * 4, [np.nan] * 4]))
+    assert np.isnan(found.own.low)
+    assert found.readable.high - found.readable.low < 1
+    assert found.advice.endswith("survey at least ten.")
+
+
+def test_what_was_not_measured_is_not_spoken_of() -> None:
+    only_lens = {"lens": run([1.0, 2.0], [EARLY, EARLY])["lens"]}
+    found = verdict_of(only_lens)
+    assert (found.depth, found.agree) == (None, False)
+    assert found.text.startswith("The next token can be read after 1.5")
+    assert found.details == ()
+    assert found.text.endswith("Survey with the measures lens and skip.")
+    assert "not both measured" in found.reasons[0]
+    parts = run([1.0, 2.0], [EARLY, EARLY])
+    parts["skip"] = parts["skip"].assign_coords(part=["mlp"])
+    assert np.isnan(verdict_of(parts).own.value)
+    with pytest.raises(OptionError, match=r"A verdict needs the lens.*this run has drop.*measures=\['lens', 'skip'\]"):
+        verdict_of({"drop": xr.Dataset()})
+
+
+def test_at_most_three_short_sentences() -> None:
+    for prediction, effects in (
+        ([1.0, 3.9], [EARLY, LATE]),
+        ([2.0], [EARLY]),
+        ([1.0, 1.0], [LATE, LATE]),
+        ([4.0, 3.9], [EARLY, EARLY]),
+    ):
+        sentences = re.split(r"(?<=[.!?]) ", verdict_of(run(prediction, effects)).text)
+        assert len(sentences) <= 3
+        assert max(len(re.sub(r" \([^)]*\)", "", one).split()) for one in sentences) <= 20, sentences
+
+
+def test_a_notebook_shows_the_sentences() -> None:
+    verdict = verdict_of(run([1.0, 2.0], [EARLY, LATE]))
+    assert repr(verdict) == str(verdict) == verdict.text
+
+
+def test_nothing_is_said_twice() -> None:
+    wide = verdict_of(run([1.0, 3.9, 1.0], [LATE] * 3))
+    assert wide.advice in wide.text
+    assert len(wide.details) == 2
+    with_controls = verdict_of(run([1.0, 3.9, 1.0], [LATE] * 3), {"untrained-0": run([1.0] * 3, [LATE] * 3)})
+    assert with_controls.advice not in with_controls.text
+    assert with_controls.details[-1] == with_controls.advice
+
+
+def test_the_lens_whose_norm_is_recomputed_is_read() -> None:
+    given = run([1.0, 2.0], [EARLY, EARLY])
+    both = xr.concat([given["lens"] * 2, given["lens"]], dim=xr.Variable("norm", ["frozen", "recompute"]))
+    assert verdict_of({**given, "lens": both}).readable.value == 1.5
+
+
+def beside(given: float, effects: list[float], prompts: int = 8) -> dict[str, xr.Dataset]:
+    """A run whose prompts read ``given`` boundaries, each a little more than the one before."""
+    return run([given + 0.01 * number for number in range(prompts)], [effects] * prompts)
+
+
+def test_nothing_moved_has_no_sign_of_less() -> None:
+    assert str(Null(np.array([[1.0]]), np.array([[-0.01]]))) == "+0.0"
+    low = Null(np.array([[1.0, 1.0]]), np.array([[-0.01, -0.01]]))
+    assert str(low) == "+0.0 (+0.0 to +0.0)"
+
+
+def test_what_training_moved_is_the_difference_to_untrained_models() -> None:
+    controls = {
+        "untrained-0": beside(1.0, LATE),
+        "untrained-1": beside(1.2, LATE),
+        "shuffled_text-0": beside(2.0, EARLY),
+    }
+    found = verdict_of(beside(2.0, EARLY), controls)
+    null = found.readable.null
+    assert null is not None
+    assert (null.seeds, null.value) == (2, pytest.approx(1.1 + 0.035))
+    assert null.moved == pytest.approx(0.9)
+    # the spread over prompts is in both and cancels; that between two seeds is 0.2 / √2, with one degree of freedom,
+    # and the model itself is a third draw
+    reach = 12.706 * 0.2 / np.sqrt(2) * np.sqrt(1 + 1 / 2)
+    assert null.interval.high - null.moved == pytest.approx(reach, rel=1e-3)
+    assert found.own.null is not None
+    assert found.own.null.moved == pytest.approx(1.5 - (3 + 6 / 7))
+    assert "Against 2 untrained models of its shape, training moved" in found.text
+    assert [row["control"] for row in found.rows()] == ["untrained", "shuffled_text"] * 3
+
+
+def test_no_difference_is_said_only_within_a_block() -> None:
+    same = {f"untrained-{seed}": beside(2.0 + 0.01 * (-1) ** seed, EARLY) for seed in range(4)}
+    assert "Nothing here depends on training: 4 untrained" in verdict_of(beside(2.0, EARLY), same).text
+    apart = {f"untrained-{seed}": beside(2.0 + (-1) ** seed, EARLY) for seed in range(4)}
+    assert "Whether training matters here is open: against 4 untrained" in verdict_of(beside(2.0, EARLY), apart).text
+
+
+def test_one_untrained_model_says_nothing_of_training() -> None:
+    """Its interval knows of prompts alone: a model drawn as it was lies outside far more often than once in 20."""
+    rng, outside = np.random.default_rng(0), 0
+    for _ in range(200):
+        prompts, (own, other) = rng.normal(size=8), rng.normal(size=2)
+        control = prompts + other + 0.3 * rng.normal(size=8)
+        null = Null(control[None], prompts + own + 0.3 * rng.normal(size=8) - control[None])
+        outside += null.differs
+    assert outside > 100
+    for given in (2.0, 3.5):
+        text = verdict_of(beside(given, EARLY), {"untrained-0": beside(2.0, EARLY)}).text
+        assert "It differs from one untrained model of its shape in the point where the likeliest token stands" in text
+        assert text.endswith("three would tell what training moved.")
+        assert "training moved the" not in text
+        assert "Nothing here depends" not in text
+
+
+def test_without_controls_a_row_is_a_reading() -> None:
+    rows = verdict_of(beside(2.0, EARLY)).rows()
+    assert [row["reading"] for row in rows] == ["readable", "own", "later"]
+    assert set(rows[0]) == {"reading", "blocks", "low", "high", "ratio"}
+
+
+# --- idle blocks -----------------------------------------------------------------------------------------
+
+TEXTS = [
+    "The old house stood at the edge of the village, where the road turned towards the hills.",
+    "When the rain had stopped, the captain went up on deck and looked at the sky.",
+    "Once upon a time there was a little girl who had a red ball and a small dog.",
+]
+ORDERS: dict[str, list[int | None]] = {
+    "before": [*[None] * 6, *range(6)],
+    "between": after_each(6),
+    "behind": behind_all(6),
+}
+
+
+@functools.cache
+def trained_with(placed: str | None) -> bathyscope.Run:
+    """Three short texts on a trained model of six blocks, by itself or with six that do nothing."""
+    model = load(str(CHECKPOINTS / "depth_6"), device="cpu", dtype="float32")
+    if placed is not None:
+        own = model.hf
+        model = dataclasses.replace(load(with_idle_blocks(own, ORDERS[placed])), name=placed)
+        texts: Any = tokenized(load(str(CHECKPOINTS / "depth_6")), TEXTS).as_given()
+    else:
+        texts = TEXTS
+    return bathyscope.survey(model, texts, ["lens", "skip", "tokens"], progress=False)
+
+
+def working_blocks(order: Sequence[int | None], done: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How many of the blocks done are no idle ones; part of a block is part of one."""
+    return sum(np.clip(done - place, 0, 1) for place, block in enumerate(order) if block is not None)
+
+
+@pytest.mark.parametrize("placed", ORDERS)
+def test_blocks_that_do_nothing_move_no_reading(placed: str) -> None:
+    plain, padded = trained_with(None), trained_with(placed)
+    assert (plain.verdict.n_blocks, padded.verdict.n_blocks) == (6, 12)
+    for name in ("own", "later"):
+        found = working_blocks(ORDERS[placed], getattr(padded.verdict, name).by_prompt).mean()
+        assert found == pytest.approx(getattr(plain.verdict, name).value, abs=0.1)
+    # a mean over tokens cannot be counted otherwise: the tokens whose mean it is can
+    by_token = padded["tokens"]["prediction_depth"]
+    assert padded.verdict.readable.value == pytest.approx(float(by_token.mean("token").mean()))
+    found = by_token.copy(data=working_blocks(ORDERS[placed], by_token.values)).mean("token").mean()
+    assert float(found) == pytest.approx(plain.verdict.readable.value, abs=0.1)
+    assert 1 < plain.verdict.readable.value < 6
+    if placed != "behind":
+        assert padded.verdict.own.value > plain.verdict.own.value + 3
+
+
+def test_clusters_are_drawn_whole_in_every_interval() -> None:
+    """Four copies of a prompt are no four prompts: readings and what training moved are as sure as with one of each."""
+    readable, own = [1.0, 2.0, 3.0, 3.0, 4.0], [EARLY, LATE, LATE, EARLY, LATE]
+    untrained = {f"untrained-{n}": run([0.5 * n + 0.5] * 4 + [1.0], [EARLY] * 5) for n in range(3)}
+    once = verdict_of(run(readable, own), untrained)
+    copies = np.repeat(np.arange(5), 4)
+    many = verdict_of(
+        run([readable[n] for n in copies], [own[n] for n in copies]),
+        {name: {m: data.isel(prompt=copies) for m, data in one.items()} for name, one in untrained.items()},
+        cluster=copies,
+    )
+    for name in ("readable", "own", "later"):
+        one, other = getattr(once, name), getattr(many, name)
+        assert (other.value, other.low, other.high) == pytest.approx((one.value, one.low, one.high))
+        assert other.null.interval == pytest.approx(one.null.interval)
+    assert many.text == once.text.replace("prompts", "clusters of prompts")
+    assert (
+        "clusters of prompts"
+        in verdict_of(run([1.0, 4.0] * 3, [LATE] * 6), cluster=np.array([0, 1, 0, 1, 2, 2])).advice
+    )
+    alone = verdict_of(run(readable, own), untrained, cluster=np.arange(5))
+    assert alone.readable.low == once.readable.low
+    assert alone.readable.null is not None
+    assert once.readable.null is not None
+    assert alone.readable.null.interval == pytest.approx(once.readable.null.interval)

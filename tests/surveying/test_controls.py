@@ -1,0 +1,233 @@
+"""Controls: what they change, what they leave, and how they stand beside a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import xarray as xr
+from support import zoo
+
+import bathyscope
+from bathyscope.errors import ModelError, OptionError, StoreError
+from bathyscope.model import Model
+from bathyscope.prompts.prompt import TokenizedPrompt
+from bathyscope.prompts.prompts import Prompts
+from bathyscope.runs.writer import RunWriter
+from bathyscope.surveying import controls
+from bathyscope.surveying.controls import Control, controls_of, shuffled_blocks, shuffled_text, untrained
+
+MEASURES = ["lens", "skip"]
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return bathyscope.load(zoo.build("llama"))
+
+
+@pytest.fixture(scope="module")
+def prompts(model: Model) -> list[list[int]]:
+    return zoo.prompts(model.hf, (14, 9, 17, 12, 15, 11))
+
+
+@pytest.fixture(scope="module")
+def run(model: Model, prompts: list[list[int]], tmp_path_factory: pytest.TempPathFactory) -> bathyscope.Run:
+    out = tmp_path_factory.mktemp("runs") / "controlled"
+    return bathyscope.survey(model, prompts, MEASURES, out, control="untrained:2,shuffled_text", progress=False)
+
+
+def test_controls_are_asked_for_by_name_and_number_of_seeds() -> None:
+    assert controls_of(None) == ()
+    assert controls_of("untrained") == (Control("untrained", 0),)
+    assert [one.label for one in controls_of("untrained:2, shuffled_text")] == [
+        "untrained-0",
+        "untrained-1",
+        "shuffled_text-0",
+    ]
+    assert controls_of(["shuffled_blocks:1", "shuffled_blocks"]) == (Control("shuffled_blocks", 0),)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            "untraind",
+            r"'untraind' is no control\. Did you mean 'untrained'\?.*shuffled_blocks, shuffled_text.*untrained:3",
+        ),
+        ("untrained:0", "give a number of seeds from 1 to 100, such as untrained:3"),
+        ("untrained:many", "give a number of seeds from 1 to 100"),
+        ("", "is no control"),
+    ],
+)
+def test_mistakes_name_what_is_allowed(given: str, said: str, prompts: list[list[int]]) -> None:
+    # nothing is loaded before: the model does not even exist
+    with pytest.raises(OptionError, match=said):
+        bathyscope.survey("no/such/model", prompts, MEASURES, control=given)
+
+
+def test_an_untrained_model_has_the_shape_and_other_weights_known_by_its_seed(model: Model) -> None:
+    first, again, other = (untrained(model, seed) for seed in (0, 0, 1))
+    assert first.weight_hash == again.weight_hash
+    assert len({first.weight_hash, other.weight_hash, model.weight_hash}) == 3
+    assert (first.n_blocks, first.dtype, first.anatomy.family) == (model.n_blocks, model.dtype, model.anatomy.family)
+    assert first.name == f"{model.name}, untrained, seed 0"
+
+
+def test_making_one_leaves_the_callers_random_numbers_alone(model: Model) -> None:
+    torch.manual_seed(5)
+    wanted = torch.rand(3)
+    torch.manual_seed(5)
+    untrained(model, 0)
+    assert torch.equal(torch.rand(3), wanted)
+
+
+def test_shuffled_blocks_are_the_same_blocks_in_another_order(model: Model) -> None:
+    made = shuffled_blocks(model, 0)
+
+    def sums(one: Model) -> list[float]:
+        return [float(sum(p.double().abs().sum() for p in block.parameters())) for block in one.anatomy.blocks]
+
+    assert sums(made) != sums(model)
+    assert sorted(sums(made)) == sorted(sums(model))
+    outside = {name: value for name, value in model.hf.state_dict().items() if ".layers." not in name}
+    assert all(torch.equal(made.hf.state_dict()[name], value) for name, value in outside.items())
+
+
+def test_blocks_of_different_shapes_cannot_change_places() -> None:
+    mixed = bathyscope.load(zoo.build("jamba"))
+    with pytest.raises(ModelError, match="differ in shape, so that their weights cannot change places; take the"):
+        shuffled_blocks(mixed, 0)
+
+
+def test_shuffled_text_keeps_first_token_and_answer() -> None:
+    given = Prompts(tuple(TokenizedPrompt(str(n), tuple(range(30)), answer_tokens=4) for n in range(2)), "numbers")
+    first, second = shuffled_text(given, 0).items
+    assert sorted(first.ids) == list(range(30))
+    assert first.ids != tuple(range(30))
+    assert (first.ids[0], first.ids[-4:]) == (0, (26, 27, 28, 29))
+    assert first.ids != second.ids
+    assert shuffled_text(given, 0).items == (first, second)
+    assert shuffled_text(given, 1).items != (first, second)
+    short = Prompts((TokenizedPrompt("short", (5, 6), answer_tokens=2),), "numbers")
+    assert shuffled_text(short, 0).items[0].ids == (5, 6)
+
+
+def test_controls_are_runs_of_their_own_on_the_same_prompts(run: bathyscope.Run, model: Model) -> None:
+    assert list(run.controls) == ["untrained-0", "untrained-1", "shuffled_text-0"]
+    for label, beside in run.controls.items():
+        assert beside["lens"]["prompt_id"].values.tolist() == run["lens"]["prompt_id"].values.tolist()
+        same_prompts = beside.identity.prompt_hash == run.identity.prompt_hash
+        assert same_prompts == label.startswith("untrained")
+    assert run.controls["shuffled_text-0"].identity.weight_hash == model.weight_hash
+
+
+def test_a_run_is_found_on_disk_with_its_controls(run: bathyscope.Run) -> None:
+    assert run.path is not None
+    found = bathyscope.open(run.path)
+    assert set(found.controls) == set(run.controls)
+    assert found.verdict.text == run.verdict.text
+    both = found.beside_controls("lens")
+    assert both["control"].values[0] == "none"
+    np.testing.assert_array_equal(both["entropy"].isel(control=0), run["lens"]["entropy"])
+    np.testing.assert_array_equal(
+        both["entropy"].sel(control="untrained-1"), run.controls["untrained-1"]["lens"]["entropy"]
+    )
+
+
+def test_a_finished_run_is_given_controls_without_measuring_it_again(
+    run: bathyscope.Run, model: Model, prompts: list[list[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bathyscope.surveying.plan.SurveyPlan.compute", lambda *_: pytest.fail("measured again"))
+    again = bathyscope.survey(model, prompts, MEASURES, run.path, control="untrained:2", progress=False)
+    assert set(again.controls) == set(run.controls), "those that lie in its folder, as open gives them"
+    plain = bathyscope.survey(model, prompts, MEASURES, run.path, progress=False)
+    assert list(plain.controls) == list(bathyscope.open(str(run.path)).controls)
+    assert plain.verdict.text == run.verdict.text
+
+
+def test_an_unfinished_control_is_left_out_and_said(
+    model: Model, prompts: list[list[int]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, finish = tmp_path / "run", RunWriter.finish
+
+    def interrupted(self: RunWriter, derived: Mapping[str, xr.Dataset]) -> bathyscope.Run:
+        if self._folder is not None and "controls" in self._folder.path.parts:
+            raise KeyboardInterrupt
+        return finish(self, derived)
+
+    monkeypatch.setattr(RunWriter, "finish", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        bathyscope.survey(model, prompts, ["lens"], out, control="shuffled_text", progress=False)
+    for again in (bathyscope.open, lambda path: bathyscope.survey(model, prompts, ["lens"], path, progress=False)):
+        with pytest.warns(
+            UserWarning, match="control shuffled_text-0 of the run in .* is not finished, and is left out"
+        ):
+            assert again(out).controls == {}
+    assert list(bathyscope.open(out, partial=True).controls) == ["shuffled_text-0"]
+
+
+def test_a_run_without_controls_has_none_to_stand_beside(model: Model, prompts: list[list[int]]) -> None:
+    plain = bathyscope.survey(model, prompts, ["lens"], progress=False)
+    with pytest.raises(OptionError, match=r"has no controls; survey with control='untrained:3'"):
+        plain.beside_controls("lens")
+
+
+def test_nothing_depends_on_training_in_an_untrained_model() -> None:
+    # untrained blocks of the library's own scale, on prompts enough for intervals within a block
+    one = untrained(bathyscope.load(zoo.build("llama")), 11)
+    found = bathyscope.survey(one, zoo.prompts(one.hf, (24,) * 24), MEASURES, control="untrained:4", progress=False)
+    assert "Nothing here depends on training: 4 untrained models of its shape differ by less than a block." in (
+        found.verdict.text
+    )
+
+
+def test_a_second_copy_that_does_not_fit_is_refused_before_compute(
+    model: Model, prompts: list[list[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(controls, "free_bytes", lambda device: 1000)
+    monkeypatch.setattr("bathyscope.surveying.plan.SurveyPlan.compute", lambda *_: pytest.fail("computed"))
+    with pytest.raises(ModelError, match=r"needs a second copy of the weights of .* GB\), and 0\.0 GB are free on cpu"):
+        bathyscope.survey(model, prompts, MEASURES, control="untrained", progress=False)
+
+
+def test_one_block_has_no_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = bathyscope.load(zoo.build("llama"))
+    monkeypatch.setattr(Model, "n_blocks", property(lambda self: 1))
+    with pytest.raises(ModelError, match="has one block, whose order cannot be shuffled; take the control untrained"):
+        Control("shuffled_blocks", 0).require(model)
+
+
+def test_a_part_of_a_run_has_its_controls_on_the_same_prompts(run: bathyscope.Run) -> None:
+    few = run.select(prompts="1-2")
+    depths = {name: own["lens"]["prediction_depth"].values for name, own in {"": run, **run.controls}.items()}
+    assert few.verdict.readable.value == pytest.approx(depths[""][1:3].mean(), rel=1e-12)
+    null = few.verdict.readable.nulls["untrained"]
+    assert null.by_control.shape == (2, 2)
+    np.testing.assert_array_equal(null.by_control[0], depths["untrained-0"][1:3])
+    assert few.beside_controls("lens").sizes["prompt"] == 2
+
+
+def test_a_part_with_some_of_the_blocks_has_no_verdict(run: bathyscope.Run) -> None:
+    some = run.select(blocks="0-1")
+    assert run.judged
+    assert not some.judged
+    assert some.headline() == ""
+    with pytest.raises(OptionError, match=r"A verdict is of all blocks, and this part of a run has some of them"):
+        assert some.verdict
+    with pytest.raises(OptionError, match=r"A verdict needs prediction_depth of the lens"):
+        assert run.select(variables="entropy").verdict
+    with pytest.raises(OptionError, match=r"There is no block or boundary 77; there are 0 to \d+\."):
+        run.select(blocks="0,77")
+
+
+def test_a_part_of_a_run_is_not_saved_as_if_it_were_whole(run: bathyscope.Run, tmp_path: Path) -> None:
+    few = run.select(prompts="1-2").select(blocks="0-1")
+    assert (run.cut, few.cut, few.controls["untrained-0"].cut) == ((), ("prompts", "blocks"), ("prompts", "blocks"))
+    with pytest.raises(
+        StoreError, match=r"a part of a run \(selected by prompts, blocks\), and only whole runs are saved"
+    ):
+        few.save(tmp_path / "part")
+    assert not (tmp_path / "part").exists()
