@@ -1,4 +1,4 @@
-"""Options: dataclasses whose annotations say what is allowed, and the one check of everything that is given.
+"""Options: dataclasses whose annotations say what is allowed, and the one check of every value.
 
 A choice is a ``Literal``, a range is ``Annotated[int, Range(1, 64)]``, and a list whose items may be given once is
 ``Annotated[tuple[...], Distinct()]``. A call's keywords, a recipe's values and a shell's flags are all read here,
@@ -20,7 +20,7 @@ T = TypeVar("T")
 P = ParamSpec("P")
 R = TypeVar("R")
 _CHECKED = "_is_checked"
-"""The mark of options whose values have been looked at; a copy with other values does not have it."""
+"""The mark of options whose values have been checked; a copy with other values does not have it."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Range:
     """Annotates a number: from ``low`` to ``high``, both allowed.
 
     Args:
-        high: None = as large as one likes.
+        high: None = no upper limit.
         none: what None means where it is allowed, for messages.
 
     Example:
@@ -46,7 +46,7 @@ class Range:
         return f"{text}, or None ({self.none})" if self.none else text
 
     def check(self, value: float, where: str) -> None:
-        """Raises OptionError for a number outside."""
+        """Raise OptionError for a number outside."""
         if not (self.low <= value and (self.high is None or value <= self.high)):
             raise OptionError(f"{where}={value} is out of range; allowed: {self}.")
 
@@ -56,65 +56,66 @@ class Distinct:
     """Annotates a list: at least one item, none twice."""
 
     def check(self, value: Sequence[Any], where: str, choices: str) -> None:
-        """Raises OptionError for an empty list, or one that repeats an item."""
+        """Raise OptionError for an empty list, or one that repeats an item."""
         if not value or len(set(value)) < len(value):
             allowed = f"; allowed: {choices}" if choices else ""
             raise OptionError(f"{where}={list(value)} is not allowed; give at least one, each once{allowed}.")
 
 
 Coverage = Annotated[float, Range(0.01, 0.9999)]
-"""Of an interval."""
+"""The coverage of an interval."""
 Resamples = Annotated[int, Range(1, 10_000_000)]
-"""Of a bootstrap, or orders of a permutation test."""
+"""The resamples of a bootstrap, or the orders of a permutation test."""
 
 
 @dataclass(frozen=True)
 class NoOptions:
-    """What has no options."""
+    """The options of a measure that has none."""
 
 
-def coerce(options_type: type[T], given: object, where: str) -> T:
-    """An instance of ``options_type`` from itself, a mapping of its fields, or None (the defaults).
+def coerce(options_type: type[T], options: object, where: str) -> T:
+    """Return an instance of ``options_type`` from an instance, a mapping of its fields, or None (the defaults).
 
-    Lists become tuples, and a single text stands for a tuple of one. What has been checked is not checked again: an
-    instance that was made here is given back.
+    Lists become tuples, and a single text stands for a tuple of one. An instance that was checked here before is
+    returned unchanged.
 
     Raises:
-        OptionError: unknown option (with a near miss), a value of another type, or one that is not allowed.
+        OptionError: unknown option (with a near miss), a value of another type, or a value that is not allowed.
     """
-    if isinstance(given, options_type) and getattr(given, _CHECKED, False):
-        return given
-    if isinstance(given, options_type) and is_dataclass(given):
-        given = {field.name: getattr(given, field.name) for field in fields(given)}
-    given = {} if given is None else given
-    if not isinstance(given, Mapping) or not is_dataclass(options_type):
-        raise OptionError(f"{where}: options are a dict or {options_type.__name__}; {type(given).__name__} given.")
+    if isinstance(options, options_type) and getattr(options, _CHECKED, False):
+        return options
+    if isinstance(options, options_type) and is_dataclass(options):
+        options = {field.name: getattr(options, field.name) for field in fields(options)}
+    options = {} if options is None else options
+    if not isinstance(options, Mapping) or not is_dataclass(options_type):
+        raise OptionError(f"{where}: options are a dict or {options_type.__name__}; {type(options).__name__} given.")
     hints = typing.get_type_hints(options_type, include_extras=True)
     allowed = [f.name for f in fields(options_type)]
     values: dict[str, Any] = {}
-    for name, value in given.items():
+    for name, value in options.items():
         if name not in allowed:
             listed = ", ".join(allowed) or "none"
             raise OptionError(f"{where} has no option {name!r}.{did_you_mean(str(name), allowed)} Allowed: {listed}.")
-        values[str(name)] = _as(hints[name], value, f"{where}: {name}")
-    made = options_type(**values)
-    if hasattr(made, "__dict__"):
-        object.__setattr__(made, _CHECKED, True)
-    return made
+        values[str(name)] = _convert(hints[name], value, f"{where}: {name}")
+    instance = options_type(**values)
+    if hasattr(instance, "__dict__"):
+        # The options are frozen; the mark is no field, so equality and copies with other values ignore it.
+        object.__setattr__(instance, _CHECKED, True)
+    return instance
 
 
-def require_allowed(made: Any, where: str) -> None:
-    """Raises OptionError where a field of a dataclass's instance is not what its annotation allows."""
-    hints = typing.get_type_hints(type(made), include_extras=True)
-    for field in fields(made):
-        _as(hints[field.name], getattr(made, field.name), f"{where}: {field.name}")
+def require_allowed(instance: Any, where: str) -> None:
+    """Raise OptionError where a field of a dataclass's instance is not what its annotation allows."""
+    hints = typing.get_type_hints(type(instance), include_extras=True)
+    for field in fields(instance):
+        _convert(hints[field.name], getattr(instance, field.name), f"{where}: {field.name}")
 
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
-    """The function, which refuses a plain argument of another type than it is annotated with before it does anything.
+    """Return the function with a check in front: it refuses plain arguments that their annotations do not allow.
 
-    Numbers, texts, truth values, lists of them, and choices are looked at; models, prompts, tables and paths are not.
-    A ``seed`` is one that numpy takes.
+    Numbers, texts, truth values, lists of them, and choices are checked; models, prompts, tables and paths are not.
+    A ``seed`` must be one that numpy accepts.
     """
     signature = inspect.signature(function)
 
@@ -125,26 +126,28 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
         except TypeError as error:
             unknown = [name for name in options if name not in signature.parameters]
             near = "".join(did_you_mean(name, signature.parameters) for name in unknown)
-            told = f"{function.__name__}(): {error}.{near} See help(bathyscope.{function.__name__})."
-            raise TypeError(told) from None
+            message = f"{function.__name__}(): {error}.{near} See help(bathyscope.{function.__name__})."
+            raise TypeError(message) from None
         bound.arguments.update(checked_arguments(function, bound.arguments))
         return function(*bound.args, **bound.kwargs)
 
     return call
 
 
-def checked_arguments(function: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments by their names as a ``checked`` function takes them; those that it does not have stay as they are."""
-    hints, found = typing.get_type_hints(function, include_extras=True), dict(given)
-    for name, value in given.items():
+def checked_arguments(function: Callable[..., Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments by name as a ``checked`` function takes them; arguments that it lacks stay unchanged."""
+    hints = typing.get_type_hints(function, include_extras=True)
+    converted = dict(arguments)
+    for name, value in arguments.items():
         if name in hints and _is_plain(hints[name]):
-            found[name] = _as(hints[name], value, name)
-        if name == "seed" and found[name] is not None:
-            Range(0, (1 << 32) - 1).check(found[name], name)
-    return found
+            converted[name] = _convert(hints[name], value, name)
+        if name == "seed" and converted[name] is not None:
+            Range(0, (1 << 32) - 1).check(converted[name], name)
+    return converted
 
 
 def _is_plain(hint: Any) -> bool:
+    """Say whether values of an annotation are checked: numbers, texts, truth values, choices, and lists of them."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is Literal:
         return True
@@ -153,72 +156,101 @@ def _is_plain(hint: Any) -> bool:
     if origin is Annotated or origin is Sequence:
         return _is_plain(arguments[0]) or any(isinstance(mark, Distinct) for mark in arguments[1:])
     if origin in (typing.Union, types.UnionType):
-        others = [inner for inner in arguments if inner is not type(None)]
-        return len(others) == 1 and _is_plain(others[0])
+        alternatives = [inner for inner in arguments if inner is not type(None)]
+        return len(alternatives) == 1 and _is_plain(alternatives[0])
     return hint in (int, float, bool, str)
 
 
 def choices(hint: Any) -> str:
-    """What an annotated option may be, in words: ``block, attention, mlp`` or ``1 to 64``; empty = not said."""
+    """Return in words what an annotation allows: ``block, attention, mlp`` or ``1 to 64``; empty = no limit."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is Literal:
         return ", ".join(map(str, arguments))
     if origin is Annotated:
         return ", ".join(str(mark) for mark in arguments[1:] if isinstance(mark, Range)) or choices(arguments[0])
     if origin in (typing.Union, types.UnionType, tuple):
-        return next((found for inner in arguments if (found := choices(inner))), "")
+        return next((text for inner in arguments if (text := choices(inner))), "")
     return ""
 
 
-def _as(wanted: Any, value: Any, where: str) -> Any:
-    """``value`` as the annotated type."""
-    origin, arguments = typing.get_origin(wanted), typing.get_args(wanted)
+def _convert(hint: Any, value: Any, where: str) -> Any:
+    """Return ``value`` as the annotated type, or refuse it."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is Annotated:
-        value = _as(arguments[0], value, where)
-        for mark in arguments[1:] if value is not None else ():
-            if isinstance(mark, Distinct):
-                mark.check(value, where, choices(arguments[0]))
-            elif isinstance(mark, Range):
-                mark.check(value, where)
-        return value
+        return _convert_annotated(arguments, value, where)
     if origin is Literal:
         if value not in arguments:
-            raise OptionError(
-                f"{where}={value!r} is unknown.{did_you_mean(str(value), arguments)} Allowed: {choices(wanted)}."
-            )
+            near_miss = did_you_mean(str(value), arguments)
+            raise OptionError(f"{where}={value!r} is unknown.{near_miss} Allowed: {choices(hint)}.")
         return value
     if origin in (typing.Union, types.UnionType):
-        if value is None and type(None) in arguments:
-            return None
-        others = [a for a in arguments if a is not type(None)]
-        # which of several kinds was given is the measure's to tell, unless it is plainly none of them
-        kinds = tuple(a for a in others if isinstance(a, type))
-        unchecked = len(others) > 1 and (len(kinds) < len(others) or isinstance(value, kinds))
-        return value if unchecked else _as(others[0], value, where)
+        return _convert_union(arguments, value, where)
     if origin is Sequence:
-        if isinstance(value, str):
-            raise OptionError(f"{where}={value!r} is one text; give a list: [{value!r}].")
-        if not isinstance(value, Sequence | Set | int | float):
-            raise OptionError(f"{where} takes a list; {value!r} given.")
-        return [_as(arguments[0], item, where) for item in ((value,) if isinstance(value, int | float) else value)]
+        return _convert_list(arguments[0], value, where)
     if origin is tuple:
-        if isinstance(value, str | int | float):
-            value = (value,)
-        if not isinstance(value, Sequence) and not hasattr(value, "__iter__"):
-            raise OptionError(f"{where} takes a list; {value!r} given.")
-        return tuple(_as(arguments[0], item, where) for item in value)
-    if wanted is bool and not isinstance(value, bool):
+        return _convert_tuple(arguments[0], value, where)
+    return _convert_plain(hint, value, where)
+
+
+def _convert_annotated(arguments: tuple[Any, ...], value: Any, where: str) -> Any:
+    """Convert a value to the type inside ``Annotated`` and check it against the marks."""
+    inner, *marks = arguments
+    converted = _convert(inner, value, where)
+    for mark in marks if converted is not None else ():
+        if isinstance(mark, Distinct):
+            mark.check(converted, where, choices(inner))
+        elif isinstance(mark, Range):
+            mark.check(converted, where)
+    return converted
+
+
+def _convert_union(arguments: tuple[Any, ...], value: Any, where: str) -> Any:
+    """Convert a value to the only type beside None, or leave it to the measure where several are allowed."""
+    if value is None and type(None) in arguments:
+        return None
+    alternatives = [alternative for alternative in arguments if alternative is not type(None)]
+    # Only the measure knows how to tell several allowed kinds apart, so the value is refused here only when it is
+    # an instance of none of them.
+    kinds = tuple(alternative for alternative in alternatives if isinstance(alternative, type))
+    has_other_hints = len(kinds) < len(alternatives)
+    if len(alternatives) > 1 and (has_other_hints or isinstance(value, kinds)):
+        return value
+    return _convert(alternatives[0], value, where)
+
+
+def _convert_list(item_hint: Any, value: Any, where: str) -> list[Any]:
+    """Convert a sequence, a set or a single number to a list."""
+    if isinstance(value, str):
+        raise OptionError(f"{where}={value!r} is one text; give a list: [{value!r}].")
+    if not isinstance(value, Sequence | Set | int | float):
+        raise OptionError(f"{where} takes a list; {value!r} given.")
+    items = (value,) if isinstance(value, int | float) else value
+    return [_convert(item_hint, item, where) for item in items]
+
+
+def _convert_tuple(item_hint: Any, value: Any, where: str) -> tuple[Any, ...]:
+    """Convert an iterable, or a single text or number, to a tuple."""
+    items = (value,) if isinstance(value, str | int | float) else value
+    if not hasattr(items, "__iter__"):
+        raise OptionError(f"{where} takes a list; {value!r} given.")
+    return tuple(_convert(item_hint, item, where) for item in items)
+
+
+def _convert_plain(hint: Any, value: Any, where: str) -> Any:
+    """Check a truth value or a text, and convert a number; values of any other annotation pass unchanged."""
+    if hint is bool and not isinstance(value, bool):
         raise OptionError(f"{where} takes true or false; {value!r} given.")
-    if wanted is str and not isinstance(value, str):
+    if hint is str and not isinstance(value, str):
         raise OptionError(f"{where} takes a text; {value!r} given.")
-    if wanted is int:
-        return _converted(operator.index, value, where, "a whole number")
-    if wanted is float:
-        return _converted(float, value, where, "a number")
+    if hint is int:
+        return _convert_number(operator.index, value, where, "a whole number")
+    if hint is float:
+        return _convert_number(float, value, where, "a number")
     return value
 
 
-def _converted(convert: Callable[[Any], float], value: Any, where: str, what: str) -> Any:
+def _convert_number(convert: Callable[[Any], float], value: Any, where: str, what: str) -> Any:
+    """Convert a value to a number, and refuse truth values and texts, which Python would take."""
     try:
         if isinstance(value, bool | str):
             raise TypeError("neither a truth value nor a text is a number")

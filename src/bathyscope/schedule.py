@@ -98,8 +98,10 @@ class Schedule:
 
     @classmethod
     def parse(cls, text: str, n_blocks: int) -> Schedule:
-        """A schedule from text: ``standard``, ``drop:5``, ``swap:3``, ``repeat:8+5`` (blocks 8…12 twice),
-        ``repeat:8+5x2`` (three times), ``order:0-2-1``, or several joined by commas, applied in turn.
+        """Read a schedule from text.
+
+        The text is ``standard``, ``drop:5``, ``swap:3``, ``repeat:8+5`` (blocks 8…12 twice), ``repeat:8+5x2`` (three
+        times), ``order:0-2-1``, or several of these joined by commas and applied in turn.
 
         Raises:
             OptionError: unknown word, missing or malformed number, block out of range, too many steps.

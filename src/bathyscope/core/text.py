@@ -13,9 +13,9 @@ _INVISIBLE: Final = ("Cc", "Cf", "Cs", "Co", "Cn", "Zs", "Zl", "Zp")
 
 
 def shown(text: object, keep: str = "") -> str:
-    """The text with every letter that would act on a terminal or a page, or that no file can hold, as its escape.
+    r"""Return the text with every letter escaped that would act on a terminal or a page, or that no file can hold.
 
-    Controls (``\\x1b``, ``\\n``), marks that turn the direction of text (``\\u202e``), halves of letters (``\\udc80``)
+    Controls (``\x1b``, ``\n``), marks that turn the direction of text (``\u202e``), halves of letters (``\udc80``)
     and what is no letter at all; letters, signs and blanks of every script stay as they are.
 
     Args:
@@ -52,8 +52,11 @@ def without_folders(name: str) -> str:
 
 
 def visible(piece: str) -> str:
-    """A token as a reader can see it: ``" the"`` → ``␣the``, a line's end → ``⏎``, other signs without a shape by
-    their code point in brackets, nothing at all → ``∅``. At most 14 letters."""
+    """Write a token so that a reader can see it, in at most 14 letters.
+
+    ``" the"`` becomes ``␣the``, a line's end ``⏎``, and an empty token ``∅``. Other signs without a shape are written
+    as their code point in brackets.
+    """
     return elided("".join(_letter(letter) for letter in piece) or "∅", _LONGEST)
 
 

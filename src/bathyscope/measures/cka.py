@@ -127,8 +127,10 @@ class CkaProbe(MeasureProbe):
 
 
 def minibatches(prompts: Sequence[TokenizedPrompt], options: CkaOptions, seed: int) -> list[Minibatch]:
-    """The prompts in order, in groups of nearly equal size, none below four prompts; tokens are drawn without
-    replacement, each of a minibatch's tokens with the same chance."""
+    """Divide the prompts, in order, into groups of nearly equal size with at least four prompts each.
+
+    Tokens are drawn without replacement; all tokens of a minibatch have the same chance.
+    """
     pieces = max(1, min(-(-len(prompts) // options.batch), len(prompts) // FEWEST))
     found = []
     for number, picked in enumerate(even_groups(len(prompts), pieces)):

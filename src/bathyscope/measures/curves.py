@@ -1,5 +1,7 @@
-"""Curves of measures that depths are read off, and the scale depths stand on, for every reader of a run; needs no
-model library."""
+"""Curves from which depths are read, and the scale of depths, for every reader of a run.
+
+No model library is imported here.
+"""
 
 import numpy as np
 import xarray as xr

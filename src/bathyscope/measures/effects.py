@@ -1,5 +1,6 @@
-"""Relative changes of blocks' contributions, collected while changed rows pass: what skip, direct effects and depth
-scores share.
+"""Relative changes of blocks' contributions, collected while changed rows pass.
+
+Skip effects, direct effects and depth scores share this.
 
 E[s,l] = ‖c_l − c̄_l‖₂ / max(‖c_l‖₂, 1e-6) per token, reduced over tokens to mean, 95th percentile and maximum. Where a
 contribution is nothing beside the stream, a change of it is no multiple of it: such a token is left out.

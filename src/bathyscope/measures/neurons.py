@@ -140,8 +140,12 @@ def _profile(
 
 
 def _histograms(effects_NV: FloatArray, members_V: NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
-    """Shares of a class's tokens, and of all others, by their effect: edges [neurons, bins + 1], shares
-    [neurons, 2, bins]. Each neuron has bins of its own, from its smallest to its largest effect."""
+    """Return the shares of a class's tokens, and of all others, by their effect.
+
+    Returns:
+        Edges [neurons, bins + 1] and shares [neurons, 2, bins]. Each neuron has its own bins, from its smallest to its
+        largest effect.
+    """
     edges = np.linspace(effects_NV.min(1), effects_NV.max(1), BINS + 1, axis=1)
     shares = np.zeros((len(effects_NV), 2, BINS))
     for neuron, effects_V in enumerate(effects_NV):

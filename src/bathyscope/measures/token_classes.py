@@ -1,4 +1,4 @@
-"""Classes of tokens by how they are written: ending in "ing", digits, capitals, beginning with white space, …"""
+"""Classes of tokens by how they are written: ending in "ing", digits, capitals, beginning with white space."""
 
 from __future__ import annotations
 

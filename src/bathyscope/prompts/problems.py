@@ -1,5 +1,6 @@
-"""Seeded arithmetic problems: word problems of 1 to 6 steps and plain sums, with written solutions, and single
-additions and multiplications.
+"""Seeded arithmetic problems.
+
+Word problems of 1 to 6 steps and plain sums come with written solutions; single additions and multiplications do not.
 
 The solution of a problem of k steps writes k equations, each with the numbers told or worked out before; the
 number of steps is therefore a ground-truth difficulty, to be used as a grouping label.

@@ -318,8 +318,11 @@ class Run:
 
     @property
     def noise_holds(self) -> bool:
-        """Whether effects beyond the noise floor are more than rounding: not below float32, where a changed row rounds
-        elsewhere while the control row, equal to the plain forward, rounds as that does."""
+        """Say whether effects beyond the noise floor are more than rounding.
+
+        Below float32 they may be rounding: a changed row rounds differently, while the control row equals the plain
+        forward and rounds as it does.
+        """
         return self.identity.dtype in ("float32", "float64")
 
     def explore(

@@ -88,8 +88,10 @@ def small_sample(weights: ArrayLike) -> SmallSample:
 
 
 def widened(weights: ArrayLike, level: float) -> tuple[float, float]:
-    """Levels of the two quantiles of resampled means that hold ``level``, further out the fewer prompts there are
-    (Hesterberg 2015). Unlike Student's interval, these quantiles never leave the range that means can take.
+    """Return the levels of the two quantiles of resampled means that enclose ``level``.
+
+    They lie further out the fewer prompts there are (Hesterberg 2015). Unlike Student's interval, these quantiles
+    never leave the range that means can take.
 
     ``weights`` is as for :func:`small_sample`.
     """
@@ -144,7 +146,7 @@ def bias_of(estimate: float, found: FloatArray) -> float:
 
 
 def extended(estimate: float, reach: float, bias: float, limits: tuple[float, float]) -> Interval:
-    """estimate ± reach with the end against the bias moved outwards by it, cut to the limits."""
+    """Return estimate ± reach, with the end against the bias moved outwards by it, cut to the limits."""
     low, high = estimate - reach - max(bias, 0.0), estimate + reach + max(-bias, 0.0)
     return Interval(max(low, limits[0]), min(high, limits[1]))
 

@@ -74,7 +74,7 @@ class Contrast:
 
 
 def paired_difference(first: Reading, second: Reading, **options: Any) -> Contrast:
-    """second − first of two runs on the same prompts, in the same order; both see the same resamples.
+    """Return second − first of two runs on the same prompts, in the same order; both see the same resamples.
 
     Prompts without a value in either run are left out of both. Options are those of :func:`contrast`.
     """
@@ -82,7 +82,7 @@ def paired_difference(first: Reading, second: Reading, **options: Any) -> Contra
 
 
 def two_sample_difference(first: Reading, second: Reading, **options: Any) -> Contrast:
-    """second − first of two runs on different prompts, each resampled on its own (see :func:`contrast`)."""
+    """Return second − first of two runs on different prompts, each resampled on its own (see :func:`contrast`)."""
     return contrast([[Term(first, -1.0)], [Term(second, 1.0)]], **options)
 
 

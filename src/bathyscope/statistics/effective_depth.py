@@ -116,8 +116,10 @@ def blocks_done(estimator: str) -> float:
 
 
 class Means(NamedTuple):
-    """Mean curve ``[X]``, resampled ones ``[resamples, X]`` (none from a single prompt or cluster), weights of what is
-    drawn: prompts, or clusters."""
+    """A mean curve ``[X]`` with its resampled curves ``[resamples, X]``, of which a single prompt or cluster has none.
+
+    ``weights`` are those of the resampled units: prompts, or clusters.
+    """
 
     curve: FloatArray
     resampled: FloatArray

@@ -17,7 +17,7 @@ _BOLDEST: Final = 0.9
 
 
 def betting_p_value(losses: ArrayLike, bound: float) -> float:
-    """p of a mean loss of ``bound`` or more: one over the most money that betting against it ever makes.
+    """Return p of a mean loss of ``bound`` or more: one over the most money that betting against it ever makes.
 
     Each prompt's stake is set by the prompts before it alone. Valid for any number of prompts.
 

@@ -16,10 +16,10 @@ from bathyscope.statistics.bootstrap import Interval
 
 
 def clustered_share(hits: ArrayLike, counts: ArrayLike, level: float = 0.95) -> tuple[float, Interval]:
-    """Share of all hits with its interval: Clopper and Pearson's, for the number of independent things that would
-    show as much spread as the clusters do.
+    """Return the share of all hits with Clopper and Pearson's interval.
 
-    Where none or all are hits the clusters show no spread, and things count as independent.
+    The interval is that of as many independent trials as would show the spread that the clusters show. Where none or
+    all are hits the clusters show no spread, and all trials count as independent.
     Source: Korn and Graubard 1998.
 
     Args:

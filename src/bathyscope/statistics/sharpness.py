@@ -25,8 +25,7 @@ _ROUNDING: Final = 1e-12
 
 
 def width(curve: ArrayLike) -> FloatArray:
-    """Steps between a tenth and nine tenths of the way of curves ``[..., n + 1]``, ``[...]``, between entries by
-    proportion.
+    """Return the steps that curves ``[..., n + 1]`` take from a tenth to nine tenths of their way, as ``[...]``.
 
     The way leads from the first entry to the last, up or down, by the nearest monotone curve. NaN where a curve is not
     finite throughout or goes nowhere.

@@ -53,8 +53,9 @@ def split(prompts: int, choose_share: float, test_share: float, seed: int, clust
 
 
 def require_tokens(splits: Splits, tokens: Callable[[Sequence[int]], int], width: int) -> None:
-    """Refuses fewer fitted tokens than a map has free values per target channel, which it could give exactly whatever
-    the models do; warns where there are few.
+    """Refuse fewer fitted tokens than a map has free values per target channel, and warn where there are few.
+
+    With fewer, a map would fit any two models exactly.
 
     Args:
         tokens: how many tokens count in some prompts.

@@ -109,8 +109,10 @@ def _paired(
 
 
 def _interval(x: FloatArray, y: FloatArray, slope: float, coverage: float, member: IntArray | None) -> Interval:
-    """Student's interval with CR3 over clusters, which is HC3 where each prompt is its own, of the slope of y over x,
-    both centred; NaN where one prompt or cluster alone decides it."""
+    """Return Student's interval of the slope of y over x, both centred, with CR3 errors over clusters.
+
+    CR3 is HC3 where each prompt is its own cluster. NaN where a single prompt or cluster decides the slope.
+    """
     found = _cr3(x, y - slope * x, np.arange(x.size) if member is None else member)
     if found is None:
         return Interval(math.nan, math.nan)

@@ -60,7 +60,7 @@ def following(schedule: Schedule) -> History:
 
 
 def twice(n_blocks: int, first: int, last: int) -> Schedule:
-    """The window of blocks ``first`` … ``last`` run twice in a row: … first … last, first … last, …"""
+    """Return the schedule in which the window of blocks ``first`` … ``last`` runs twice in a row."""
     return Schedule((*range(last + 1), *range(first, n_blocks)), n_blocks)
 
 

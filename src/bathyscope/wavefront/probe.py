@@ -56,8 +56,10 @@ class RowsView:
 
     @cached_property
     def change(self) -> tuple[Tensor, Tensor, Tensor]:
-        """How much the rows' contributions differ from the control's, [rows, batch, tokens], the size of the control's,
-        and that of the stream that it is added to, [batch, tokens]: norms in float32, formed once for all probes.
+        """Return three norms in float32, formed once for all probes.
+
+        How much the rows' contributions differ from the control's [rows, batch, tokens]; the size of the control's
+        contribution, and of the stream that it is added to, both [batch, tokens].
         """
         return _change(self.before, self.after, self.control_before, self.control_after)
 

@@ -202,9 +202,10 @@ def one_test_each(p_values: FloatArray, estimators: Sequence[str]) -> tuple[Floa
 
 
 def run_data(
-    sides: Sequence[Side], own: Mapping[int, dict[str, DepthEstimate]], estimators: Sequence[str]
+    sides: Sequence[Side], estimates_of: Mapping[int, dict[str, DepthEstimate]], estimators: Sequence[str]
 ) -> xr.Dataset:
-    estimates = [[own[id(side)][name] for name in estimators] for side in sides]
+    """Return each run's own estimates as a dataset over runs and estimators."""
+    estimates = [[estimates_of[id(side)][name] for name in estimators] for side in sides]
     blocks = np.array([side.n_blocks for side in sides])
     texts = {
         "ratio": ("depth", "effective depth ratio"),

@@ -111,8 +111,10 @@ def fit(train: Array, labels: Labels, held_out: Array, held_out_labels: Labels, 
 
 
 def accuracy(correct: NDArray[np.bool_], settings: Settings) -> Accuracy:
-    """Share of held-out rows that are told right, with a bootstrap interval over these rows; Wilson's where all rows
-    are right or all are wrong, which resampling would say of all others too."""
+    """Return the share of held-out rows that are classified correctly, with a bootstrap interval over these rows.
+
+    Where all rows are right, or all are wrong, every resample is too, so the interval is Wilson's.
+    """
     right = correct.astype(np.float64)
     if right.size > 1 and np.ptp(right) == 0:
         return Accuracy(float(right.mean()), *share_interval(right, level=settings.level))

@@ -83,6 +83,6 @@ class PointerChasing(Task[int]):
 
 
 def node_names(count: int) -> list[str]:
-    """``a`` to ``z``, then ``aa``, ``ab`` …"""
+    """Return the first ``count`` names of ``a`` to ``z``, then ``aa``, ``ab`` and so on."""
     doubles = (first + second for first in ascii_lowercase for second in ascii_lowercase)
     return [*ascii_lowercase, *doubles][:count]

@@ -112,7 +112,10 @@ class DepthGradients:
         return states
 
     def _at_readout(self, scale: float) -> Tensor:
-        """scale · ∂(mean loss)/∂h_L, where every token acts on its own loss alone; 0 at the last, which has none."""
+        """Return scale · ∂(mean loss)/∂h_L, where every token acts on its own loss alone.
+
+        The last token has no loss, and gets 0.
+        """
         final_TD, targets = self.boundaries[-1], self.ids[1:, None]
         found_TD = torch.zeros_like(final_TD)
         most = max(_FEWEST, _LOGIT_BYTES // (4 * self.anatomy.vocabulary))

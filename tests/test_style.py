@@ -1,0 +1,315 @@
+"""The language of the code and of the prose, as ratchets: each number below may fall and never rises.
+
+``python tests/test_style.py`` prints today's tables; write them here after lowering them.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import shutil
+import subprocess
+import tokenize
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[1]
+ROOT = REPOSITORY / "src" / "bathyscope"
+FILES = sorted(ROOT.rglob("*.py"))
+ROOT_FILES = "root files"
+
+BANNED_NAMES = {
+    *("asked", "beside", "drawn", "found", "given", "held", "kept", "known", "made"),
+    *("one", "own", "said", "shown", "told", "there", "wanted"),
+}
+"""Names that say nothing of what they hold; ``one`` is allowed in a comprehension that fits on one line."""
+MOST_BANNED_NAMES = {
+    "analysis": 132,
+    "cli": 126,
+    "core": 9,
+    "measures": 163,
+    "model": 123,
+    "pages": 339,
+    "prompts": 94,
+    "root files": 9,
+    "runs": 122,
+    "statistics": 93,
+    "surgery": 233,
+    "surveying": 97,
+    "wavefront": 61,
+}
+"""Room → how often it binds a banned name, at most."""
+
+BANNED_PROSE = (
+    r"anew",
+    r"foret(?:ell|ells|elling|old)",
+    r"reckon(?:s|ed|ing)?",
+    r"dear(?:er|est|ly)?",
+    r"beside",
+    r"suffice[sd]?",
+    r"there (?:is|are) none",
+    r"of before",
+    r"(?:is|are) gone",
+    r"from which on",
+    r"that there (?:is|are) not",
+)
+"""Words of another century, as expressions that match whole words."""
+MOST_BANNED_PROSE = {
+    "README.md": 4,
+    "analysis": 3,
+    "cli": 18,
+    "core": 0,
+    "docs": 123,
+    "measures": 22,
+    "model": 30,
+    "pages": 37,
+    "prompts": 20,
+    "root files": 2,
+    "runs": 26,
+    "statistics": 8,
+    "surgery": 48,
+    "surveying": 19,
+    "wavefront": 14,
+}
+"""Room, or file or folder of documentation → how often it uses a banned word, at most."""
+
+LEAST_SHARE_OF_COMMENTS = 0.009
+"""Lines of ``src`` that are comments, of all lines that are not empty; the goal is 0.02."""
+TWICE_NAMED_CLASSES = {
+    "Arithmetic",
+    "Asked",
+    "Boundaries",
+    "Call",
+    "Cell",
+    "Chain",
+    "Cka",
+    "Cut",
+    "DepthScore",
+    "Drawn",
+    "Kept",
+    "Lender",
+    "Pair",
+    "Plan",
+    "Reading",
+    "Record",
+    "Row",
+    "Side",
+    "Stored",
+    "Task",
+    "Work",
+    "_Names",
+}
+"""Names that more than one class of the package still has; the goal is none."""
+MOST_STARRED_CALLS = 3
+"""Calls such as ``f(*(a, b), key=c)``, at most; the goal is none."""
+MOST_COMPLEX_WITHOUT_COMMENT = 1
+"""Functions above complexity 12 without a comment that says why."""
+COMPLEX = 12
+
+
+@cache
+def parse(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def room_of(path: Path) -> str:
+    """The room of a file of the package; files at its root count as one room."""
+    first, *inside = path.relative_to(ROOT).parts
+    return first if inside else ROOT_FILES
+
+
+def name_targets(target: ast.expr) -> Iterator[ast.Name]:
+    """Names that an assignment to ``target`` binds; attributes and items bind none."""
+    if isinstance(target, ast.Name):
+        yield target
+    elif isinstance(target, ast.Tuple | ast.List):
+        for element in target.elts:
+            yield from name_targets(element)
+    elif isinstance(target, ast.Starred):
+        yield from name_targets(target.value)
+
+
+def bound_names(tree: ast.Module) -> Iterator[str]:
+    """Every name that a file binds, apart from ``one`` in comprehensions of one line."""
+    for node in ast.walk(tree):
+        targets: list[ast.expr] = []
+        if isinstance(node, ast.Assign):
+            targets = node.targets
+        elif isinstance(node, ast.AnnAssign | ast.AugAssign | ast.NamedExpr | ast.For | ast.AsyncFor):
+            targets = [node.target]
+        elif isinstance(node, ast.withitem) and node.optional_vars is not None:
+            targets = [node.optional_vars]
+        elif isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp):
+            names = [name.id for part in node.generators for name in name_targets(part.target)]
+            fits_on_one_line = node.lineno == node.end_lineno
+            yield from (name for name in names if not (name == "one" and fits_on_one_line))
+        for target in targets:
+            yield from (name.id for name in name_targets(target))
+
+
+def count_banned_names() -> Counter[str]:
+    """Room → how often it binds a banned name."""
+    return Counter(room_of(path) for path in FILES for name in bound_names(parse(path)) if name in BANNED_NAMES)
+
+
+def strings_of(tree: ast.Module) -> Iterator[str]:
+    """Docstrings and all other string literals of a file."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
+def count_banned_words(texts: Iterable[str]) -> int:
+    """How many banned words the texts hold."""
+    pattern = re.compile(rf"\b(?:{'|'.join(BANNED_PROSE)})\b", re.IGNORECASE)
+    return sum(len(pattern.findall(text)) for text in texts)
+
+
+def count_banned_prose() -> dict[str, int]:
+    """Room, or file or folder of documentation → how often it uses a banned word."""
+    counts: Counter[str] = Counter()
+    for path in FILES:
+        counts[room_of(path)] += count_banned_words(strings_of(parse(path)))
+    pages = {"README.md": [REPOSITORY / "README.md"], "docs": sorted((REPOSITORY / "docs").rglob("*.md"))}
+    for place, files in pages.items():
+        counts[place] += count_banned_words(file.read_text(encoding="utf-8") for file in files)
+    return dict(counts)
+
+
+def share_of_comments() -> float:
+    """Lines that hold a comment alone, divided by all lines that are not empty."""
+    lines = [line.strip() for path in FILES for line in path.read_text(encoding="utf-8").splitlines()]
+    return sum(line.startswith("#") for line in lines) / sum(bool(line) for line in lines)
+
+
+def classes_named_twice() -> set[str]:
+    """Names that more than one class of the package has."""
+    names = Counter(node.name for path in FILES for node in ast.walk(parse(path)) if isinstance(node, ast.ClassDef))
+    return {name for name, count in names.items() if count > 1}
+
+
+def starred_calls() -> list[str]:
+    """Places of calls whose arguments are unpacked from a tuple or list written on the spot."""
+    return [
+        f"{path.relative_to(REPOSITORY)}:{node.lineno}"
+        for path in FILES
+        for node in ast.walk(parse(path))
+        if isinstance(node, ast.Call)
+        and any(
+            isinstance(argument, ast.Starred) and isinstance(argument.value, ast.Tuple | ast.List)
+            for argument in node.args
+        )
+    ]
+
+
+def complex_functions(limit: int) -> list[tuple[Path, int]]:
+    """File and line of each function above a cyclomatic complexity, as ruff counts it."""
+    ruff = shutil.which("ruff")
+    if ruff is None:
+        pytest.skip("ruff is not installed")
+    options = ["--isolated", "--select", "C901", "--config", f"lint.mccabe.max-complexity={limit}"]
+    command = [ruff, "check", "--no-cache", "--exit-zero", "--output-format", "json", *options, str(ROOT)]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True)
+    return [(Path(issue["filename"]), issue["location"]["row"]) for issue in json.loads(answer.stdout)]
+
+
+def complex_without_comment() -> list[str]:
+    """Functions above complexity 12 that hold no comment."""
+    places = []
+    for path, line in complex_functions(COMPLEX):
+        functions = [
+            node
+            for node in ast.walk(parse(path))
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.lineno == line
+        ]
+        with path.open("rb") as source:
+            comments = [
+                token.start[0] for token in tokenize.tokenize(source.readline) if token.type == tokenize.COMMENT
+            ]
+        places += [
+            f"{path.relative_to(REPOSITORY)}:{line}"
+            for function in functions
+            if not any(function.lineno <= comment <= (function.end_lineno or line) for comment in comments)
+        ]
+    return places
+
+
+def test_names_say_what_they_hold() -> None:
+    counts = count_banned_names()
+    over = {room: counts[room] for room in counts if counts[room] > MOST_BANNED_NAMES.get(room, 0)}
+    assert not over, f"more banned names than before ({over}): name what the variable holds, as a noun of the field"
+
+
+def test_prose_is_modern() -> None:
+    counts = count_banned_prose()
+    over = {place: counts[place] for place in counts if counts[place] > MOST_BANNED_PROSE.get(place, 0)}
+    assert not over, f"more banned words than before ({over}); see BANNED_PROSE"
+
+
+def test_tricks_are_commented() -> None:
+    assert share_of_comments() >= LEAST_SHARE_OF_COMMENTS
+
+
+def test_class_names_are_used_once() -> None:
+    assert classes_named_twice() <= TWICE_NAMED_CLASSES
+
+
+def test_arguments_are_written_out() -> None:
+    places = starred_calls()
+    assert len(places) <= MOST_STARRED_CALLS, f"write each argument on a line of its own: {places}"
+
+
+def test_functions_stay_simple() -> None:
+    assert complex_functions(15) == []
+    assert len(complex_without_comment()) <= MOST_COMPLEX_WITHOUT_COMMENT, complex_without_comment()
+
+
+def test_the_counter_sees_every_way_to_bind_a_name() -> None:
+    """An oracle of its own: one banned name for each kind of binding, and three that are allowed."""
+    source = """
+def f(found, *own, said=1, **given): ...
+told = 1
+kept, (there, *made) = values
+asked: int = 1
+known += 1
+for held in rows: ...
+with rows as wanted: ...
+if (beside := 1): ...
+[drawn for drawn in rows]
+{shown: 1 for shown in
+ rows}
+[one for one in
+ rows]
+[one for one in rows]
+values.found = values["own"] = 1
+f(found=1)
+"""
+    names = [name for name in bound_names(ast.parse(source)) if name in BANNED_NAMES]
+    assert sorted(names) == sorted(BANNED_NAMES)
+
+
+def print_tables() -> None:
+    """Print today's numbers, in the form in which this file holds them."""
+    names, prose = count_banned_names(), count_banned_prose()
+    for title, table in (("MOST_BANNED_NAMES", names), ("MOST_BANNED_PROSE", prose)):
+        print(f"{title} = {{")
+        for place in sorted(table):
+            print(f'    "{place}": {table[place]},')
+        print(f"}}  # together {sum(table.values())}")
+    bound = sum(1 for path in FILES for _ in bound_names(parse(path)))
+    print(f"bound names: {bound}")
+    print(f"LEAST_SHARE_OF_COMMENTS = {share_of_comments():.4f}")
+    print(f"TWICE_NAMED_CLASSES = {sorted(classes_named_twice())}")
+    print(f"MOST_STARRED_CALLS = {len(starred_calls())}")
+    print(f"MOST_COMPLEX_WITHOUT_COMMENT = {len(complex_without_comment())}; above 15: {complex_functions(15)}")
+
+
+if __name__ == "__main__":
+    print_tables()
